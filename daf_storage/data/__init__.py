@@ -23,6 +23,7 @@ from daf_storage.data._casting import (
     changed_by,
     count_types,
     numeric_type,
+    plain_values,
     refused_value,
     stored_numbers,
 )
@@ -32,19 +33,6 @@ from daf_storage.data._coercion import (
     check_string_dtype,
     strings_input,
 )
-from daf_storage.data._containers import plain_values
-from daf_storage.data._convention import (
-    ENTRIES_OF,
-    Convention,
-    ConventionWarning,
-    Relation,
-    RelationSource,
-    read_convention,
-    read_entries_axis,
-    relation_of,
-    values_without_entry,
-)
-from daf_storage.data._convention import attributes_of as convention_attributes
 from daf_storage.data._conversions import (
     arrow_of,
     ascend,
@@ -80,14 +68,25 @@ from daf_storage.data._encoding import (
 )
 from daf_storage.data._layout import MAJOR_VERSION, MINOR_VERSION
 from daf_storage.data._page import axis_section, data_set_section, vector_previews
+from daf_storage.data._property_reader import REQUIRED
 from daf_storage.data._reader import DafReader, Origin, check_reader, is_in_place, writing_remedy
 from daf_storage.data._stored import (
+    ENTRIES_OF,
+    Convention,
+    ConventionWarning,
+    Relation,
+    RelationSource,
     SparseMatrixParts,
     SparseVectorParts,
     StoredMatrix,
     StoredVector,
+    read_convention,
+    read_entries_axis,
+    relation_of,
     required_array,
+    values_without_entry,
 )
+from daf_storage.data._stored import attributes_of as convention_attributes
 from daf_storage.data._subset_arrays import (
     EntrySelection,
     HeldArray,
@@ -106,6 +105,5 @@ from daf_storage.data._transpose import (
     check_memory,
     column_blocks,
 )
-from daf_storage.data._vector_reader import REQUIRED
 from daf_storage.data._writer import DafWriter, check_writer, new_property
 from daf_storage.stores import RecoveryWarning

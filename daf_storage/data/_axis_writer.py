@@ -30,10 +30,10 @@ from daf_storage.base import (
     packing_of,
     progress_bar,
 )
+from daf_storage.data import _assembled as reordering
 from daf_storage.data import _coercion as inputs
 from daf_storage.data import _kept as kept
 from daf_storage.data import _layout as layout
-from daf_storage.data import _reorder as reordering
 from daf_storage.data._casting import numeric_type
 from daf_storage.data._coercion import (
     GivenAxis,
@@ -45,10 +45,10 @@ from daf_storage.data._coercion import (
     given_matrix,
     given_vector,
 )
-from daf_storage.data._convention import Convention, attributes_of
 from daf_storage.data._encoding import write_matrix, write_vector
+from daf_storage.data._property_reader import PropertyReader, check_labels
 from daf_storage.data._reader import DafReader
-from daf_storage.data._vector_reader import VectorReader, check_labels
+from daf_storage.data._stored import Convention, attributes_of
 from daf_storage.trees import Node, Tree, TreeTransaction, WritableTree
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ else:
 MatrixKey: TypeAlias = tuple[str, str]
 """The other axis of a matrix, and its name."""
 
-_Member: TypeAlias = Callable[[TreeTransaction, str], None]
+_Write: TypeAlias = Callable[[TreeTransaction, str], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,9 +81,20 @@ class NewAxis:
         matrices = [layout.matrix_path(self.name, other, name) for other, name in self.matrices]
         return [layout.axis_path(self.name), *vectors, *matrices]
 
+    def properties(self) -> Iterator[tuple[str, _Write]]:
+        """Yield the paths of its vectors and matrices, and what writes them there."""
+        for name, vector in self.vectors.items():
+            convention = Convention.EMPTY_IS_MISSING if name in self.missing else None
+            attributes = attributes_of(convention)
+            write = partial(write_vector, value=vector, attributes=attributes)
+            yield layout.vector_path(self.name, name), write
+        for (other, name), (matrix, flipped) in self.matrices.items():
+            yield layout.matrix_path(self.name, other, name), partial(write_matrix, value=matrix)
+            yield layout.matrix_path(other, self.name, name), partial(write_matrix, value=flipped)
+
 
 def new_axis(
-    daf: VectorReader,
+    daf: PropertyReader,
     axis: str,
     entries: Any,
     *,
@@ -141,51 +152,32 @@ def check_strings(location: str, axis: str, name: str, stored: VectorInput) -> N
         )
 
 
-def publish_axis(
-    tree: Tree, changes: TreeTransaction, new: NewAxis, others: Sequence[str], *, replace: bool
-) -> None:
-    """Put the groups of an axis in place with what is in them, and its entries last.
+def publish_axis(tree: Tree, changes: TreeTransaction, new: NewAxis, others: Sequence[str]) -> None:
+    """Put the groups of an axis in place, then what is in them, and its entries last.
 
     Parameters
     ----------
     others
         All other axes of the data set.
-    replace
-        Whether the array of the entries may be there already.
     """
     own = f"{layout.MATRICES}/{new.name}"
-    groups = {
-        layout.matrices_path(new.name, other): _matrices(new, other, is_flipped=False)
-        for other in (new.name, *others)
-    }
+    pairs = [layout.matrices_path(new.name, other) for other in (new.name, *others)]
     if tree.kind(own) is None:
-        changes.create_group(own)
-        for group, members in groups.items():
-            _prepare(changes, group, members)
+        for group in (own, *pairs):
+            changes.create_group(group)
         changes.publish(own, replace=False)
-    for other in others:
-        group = layout.matrices_path(other, new.name)
-        groups[group] = _matrices(new, other, is_flipped=True)
-    groups[layout.vectors_path(new.name)] = {
-        name: partial(
-            write_vector,
-            value=value,
-            attributes=attributes_of(Convention.EMPTY_IS_MISSING if name in new.missing else None),
-        )
-        for name, value in new.vectors.items()
-    }
-    for group, members in groups.items():
+    pairs += [layout.matrices_path(other, new.name) for other in others]
+    for group in (*pairs, layout.vectors_path(new.name)):
         if tree.kind(group) is None:
-            _prepare(changes, group, members)
+            changes.create_group(group)
             changes.publish(group, replace=False)
-            continue
-        for name, write in members.items():
-            if tree.kind(f"{group}/{name}") is None:
-                write(changes, f"{group}/{name}")
-                changes.publish(f"{group}/{name}", replace=False)
+    for path, write in new.properties():
+        if tree.kind(path) is None:
+            write(changes, path)
+            changes.publish(path, replace=False)
     path = layout.axis_path(new.name)
     changes.write_strings(path, new.entries, (len(new.entries),))
-    changes.publish(path, replace=replace)
+    changes.publish(path, replace=False)
 
 
 def copy_entries(source: Tree, target: WritableTree, axis: str) -> None:
@@ -196,22 +188,7 @@ def copy_entries(source: Tree, target: WritableTree, axis: str) -> None:
     new = NewAxis(axis, array.read_strings(), {}, frozenset(), {})
     others = sorted(set(target.children(layout.AXES)) - {axis})
     with target.transaction() as changes:
-        publish_axis(target, changes, new, others, replace=False)
-
-
-def _prepare(changes: TreeTransaction, group: str, members: Mapping[str, _Member]) -> None:
-    changes.create_group(group)
-    for name, write in members.items():
-        write(changes, f"{group}/{name}")
-
-
-def _matrices(new: NewAxis, other: str, *, is_flipped: bool) -> dict[str, _Member]:
-    """Return what writes the matrices of a new axis with another, or their transposes."""
-    return {
-        name: partial(write_matrix, value=both[is_flipped])
-        for (axis, name), both in new.matrices.items()
-        if axis == other
-    }
+        publish_axis(target, changes, new, others)
 
 
 def _transposed(stored: MatrixInput) -> MatrixInput:
@@ -227,6 +204,14 @@ def _transposed(stored: MatrixInput) -> MatrixInput:
         rows.sort_indices()
         return SparseMatrixInput(stored.shape[::-1], rows.indptr, rows.indices, rows.data)
     return stored.T
+
+
+def _is_occupied(tree: Tree, path: str) -> bool:
+    """Return whether there is a property below a group for one or for two axes."""
+    children = tree.children(path)
+    if path.startswith(f"{layout.MATRICES}/") and path.count("/") == 1:
+        return any(tree.children(f"{path}/{other}") for other in children)
+    return bool(children)
 
 
 class AxisWriter(DafReader):
@@ -356,50 +341,35 @@ class AxisWriter(DafReader):
         )
         path = layout.axis_path(axis)
         self._check_free(self.has_axis(axis), if_exists, f"axis {axis!r}", path=path)
-        if self.has_axis(axis) and (new.vectors or new.matrices):
-            self._replace_axis(new, nodes)
+        if self.has_axis(axis):
+            paths = [*self._paths_of_axis(axis), path]
+            with self._writable.rebuilt(paths) as tree:
+                self._publish_axis(tree, new, nodes)
         else:
-            self._publish_axis(new, nodes, if_exists)
+            with self.batch(), self._writable.lock():
+                self._check_free(self.has_axis(axis), if_exists, f"axis {axis!r}", path=path)
+                self._publish_axis(self._writable, new, nodes)
         for path in new.paths:
             self._count_version(path)
 
     def _publish_axis(
-        self, new: NewAxis, nodes: Mapping[str, Node | None], if_exists: IfExists
+        self, tree: WritableTree, new: NewAxis, nodes: Mapping[str, Node | None]
     ) -> None:
         """Put a new axis in place; its entries, without which nothing of it is seen, last."""
-        what = f"axis {new.name!r}"
-        with self.batch(), self._writable.transaction() as changes, self._writable.lock():
-            self._check_free(
-                self.has_axis(new.name), if_exists, what, path=layout.axis_path(new.name)
-            )
-            self._check_axes_unchanged(what, tuple(nodes), list(nodes.values()))
-            for path in self._paths_of_axis(new.name):
-                if self._is_occupied(path):
-                    changes.remove(path)
-            is_there = self.has_axis(new.name)
-            try:
-                others = sorted(self._axes_beside(new.name))
-                target = self._tree_of_new(self._writable)
-                publish_axis(target, changes, new, others, replace=if_exists == "replace")
-            except Exception:
-                if not is_there and not self.is_append_only:
-                    self._clear_away(changes, new.name)
-                raise
-
-    def _clear_away(self, changes: TreeTransaction, axis: str) -> None:
-        """Remove what belongs to an axis that was not put in place; the first error says more."""
-        with suppress(errors.DafError, OSError):
-            for path in self._paths_of_axis(axis):
+        self._check_axes_unchanged(f"axis {new.name!r}", tuple(nodes), list(nodes.values()))
+        target = self._tree_of_new(tree)
+        paths = [path for path in self._paths_of_axis(new.name) if _is_occupied(target, path)]
+        with tree.transaction() as changes:
+            for path in paths:
                 changes.remove(path)
-
-    def _replace_axis(self, new: NewAxis, nodes: Mapping[str, Node | None]) -> None:
-        """Put a new axis in the place of another one, with all that belongs to either."""
-        paths = [*self._paths_of_axis(new.name), layout.axis_path(new.name)]
-        others = sorted(self._axes_beside(new.name))
-        with self._writable.rebuilt(paths) as tree, tree.transaction() as changes:
-            what = f"axis {new.name!r}"
-            self._check_axes_unchanged(what, tuple(nodes), list(nodes.values()))
-            publish_axis(self._tree_of_new(tree), changes, new, others, replace=False)
+            try:
+                publish_axis(target, changes, new, sorted(self._axes_beside(new.name)))
+            except Exception:
+                if not self.is_append_only:  # whose batch ends with nothing of it
+                    with suppress(errors.DafError, OSError):  # the first error says more
+                        for path in self._paths_of_axis(new.name):
+                            changes.remove(path)
+                raise
 
     def _check_other_axis(self, axis: str, other: str) -> None:
         if axis == other:
@@ -570,14 +540,6 @@ class AxisWriter(DafReader):
 
     def _numeric_type(self, dtype: Any) -> StorageType:
         return numeric_type(dtype, what=f"{self.location}: what is filled in place")
-
-    def _is_occupied(self, path: str) -> bool:
-        """Return whether there is a property below a group for one or for two axes."""
-        tree = self._tree_of_new(self._writable)
-        children = tree.children(path)
-        if path.startswith(f"{layout.MATRICES}/") and path.count("/") == 1:
-            return any(tree.children(f"{path}/{other}") for other in children)
-        return bool(children)
 
     def _tree_of_new(self, tree: WritableTree) -> WritableTree:
         """Return the tree in which new nodes are put in place: this one, unless it is a chain."""

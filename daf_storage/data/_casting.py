@@ -1,25 +1,36 @@
-"""Numbers in another dtype, or an error that names the first one that it cannot hold.
+"""Values of callers as numpy or Arrow, and numbers in another dtype; or an error that names one.
 
 A value is stored as it was given or not at all, with one exception: a float is rounded to the
 narrower float type that the caller asked for by ``dtype=``.  An integer is never rounded, a finite
-float never becomes infinite, NaN never becomes an integer.  Pure; arrays are checked in blocks,
-without a Python object per element unless the array consists of Python objects.
+float never becomes infinite, NaN never becomes an integer.  numpy alone would make strings of a
+list that mixes strings and numbers, take the NUL at the end of a string for padding, and forget
+what a masked array hides.  Pure; without a Python object per element but for lists and arrays of
+objects.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from decimal import Decimal
 from numbers import Integral, Rational
-from typing import Any, Final, Literal, TypeAlias, get_args
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, get_args
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 
 from daf_storage import errors
-from daf_storage.base import AnyArray, StorageType
+from daf_storage._lazy import lazy_module
+from daf_storage.base import AnyArray, StorageType, one_array
 from daf_storage.errors import UnsupportedInputError
+
+if TYPE_CHECKING:
+    import pyarrow.compute as pc
+else:
+    pc = lazy_module("pyarrow.compute")
+
 
 Place: TypeAlias = Callable[[tuple[int, ...]], str]
 """Says in words where the element with these indices is, as `position_of` does."""
@@ -126,7 +137,7 @@ def not_a_number(item: object, where: str, *, what: str) -> UnsupportedInputErro
 
 
 def _check_fits(values: AnyArray, kind: StorageType, *, what: str, place: Place) -> None:
-    if not values.size or _fits_by_range(values, kind):
+    if not values.size or _is_exact(values.dtype, kind):
         return
     for start, block in _blocks(values):
         with np.errstate(all="ignore"):
@@ -151,53 +162,27 @@ def _blocks(values: AnyArray) -> Iterator[tuple[int, AnyArray]]:
         yield start, values[start : start + step]
 
 
-def _fits_by_range(values: AnyArray, kind: StorageType) -> bool:
-    """Return whether the dtypes, or the smallest and the largest integer, tell that all fit."""
-    if np.can_cast(values.dtype, kind.dtype, "safe") and not _rounds(values.dtype, kind):
-        return True
-    if values.dtype.kind not in "iu":
-        return False
-    low, high = _exact_range(kind)
-    return low <= int(values.min()) and int(values.max()) <= high
+def _is_exact(dtype: np.dtype[Any], kind: StorageType) -> bool:
+    """Return whether a type has all numbers of a dtype.
 
-
-def _rounds(dtype: np.dtype[Any], kind: StorageType) -> bool:
-    """Return whether numpy calls a conversion safe that rounds: of 64-bit integers to Float64."""
-    return dtype.kind in "iu" and kind.dtype.kind == "f" and dtype.itemsize >= kind.dtype.itemsize
-
-
-def _exact_range(kind: StorageType) -> tuple[int, int]:
-    """Return a range of which a type can hold all integers."""
-    if kind is StorageType.BOOL:
-        return 0, 1
-    if kind.is_integer:
-        limits = np.iinfo(kind.dtype)
-        return int(limits.min), int(limits.max)
-    largest = 2 ** (np.finfo(kind.dtype).nmant + 1)
-    return -largest, largest
+    numpy calls a conversion safe that rounds: of 64-bit integers to Float64.
+    """
+    is_float = dtype.kind in "iu" and kind.dtype.kind == "f"
+    rounds = is_float and dtype.itemsize >= kind.dtype.itemsize
+    return np.can_cast(dtype, kind.dtype, "safe") and not rounds
 
 
 def _misfits(block: AnyArray, kind: StorageType) -> npt.NDArray[np.bool_]:
-    """Return which numbers a type cannot hold."""
-    if kind is StorageType.BOOL:
-        return np.asarray((block != 0) & (block != 1))
-    is_float = block.dtype.kind == "f"
-    if kind.is_integer and not is_float:
-        low, high = _exact_range(kind)
-        return np.asarray((block < low) | (block > high))
-    if kind.is_integer:
-        limits = np.iinfo(kind.dtype)
-        lowest = block.dtype.type(float(limits.min))
-        beyond = block.dtype.type(float(limits.max + 1))  # a power of two, exact if finite
-        fits = np.isfinite(block) & (np.trunc(block) == block)
-        return np.asarray(~(fits & (block >= lowest) & (block < beyond)))
+    """Return which numbers a type cannot hold: those that do not come back from it."""
     cast = block.astype(kind.dtype)
-    if is_float:
+    floats = [values for values in (block, cast) if values.dtype.kind == "f"]
+    if len(floats) > 1:
         return np.asarray(np.isinf(cast) & np.isfinite(block))
-    wide = cast.astype(np.float64)
-    is_within = wide < float(np.iinfo(block.dtype).max + 1)
-    back = np.where(is_within, wide, 0).astype(block.dtype)
-    return np.asarray(~is_within | (back != block))
+    misfits = (cast.astype(block.dtype) != block) | ((cast < 0) != (block < 0))
+    if floats and kind is not StorageType.BOOL and block.dtype != np.bool_:
+        integers = cast.dtype if block.dtype.kind == "f" else block.dtype
+        misfits |= floats[0] >= float(np.iinfo(integers).max + 1)  # some processors saturate
+    return np.asarray(misfits)
 
 
 # Python objects
@@ -298,3 +283,231 @@ def refused_value(
         f"{what}: the value {value} of row {row!r} and column {column!r} is no {dtype}, so the "
         "matrix is not stored as counts of that type; ask for a wider one, or leave it as it is"
     )
+
+
+_EXACT_IN_ANY_FLOAT: Final = 2**24
+
+
+def plain_values(value: Any, *, what: str) -> AnyArray | pa.Array:
+    """Return values as numpy (of Python objects too) or, where they are strings, as Arrow.
+
+    Parameters
+    ----------
+    value
+        An array of any library, a list, a list of lists, or a single value.
+    what
+        What the values are, for messages.
+
+    Raises
+    ------
+    UnsupportedInputError
+        A value is missing, or is a string among numbers.
+
+    Examples
+    --------
+    >>> plain_values([2**64 - 1, 1], what="x").tolist()
+    [18446744073709551615, 1]
+    >>> plain_values(["a", "b"], what="x").type
+    DataType(string)
+    """
+    found = _from_any(value, what=what)
+    if isinstance(found, np.ndarray) and found.ndim == 1 and holds_strings(found):
+        return strings_array(found, what=what)
+    return found
+
+
+def holds_strings(values: AnyArray) -> bool:
+    """Return whether any value is a string; true for no objects at all."""
+    if values.dtype.kind in "UT":
+        return True
+    if values.dtype != object:
+        return False
+    types = set(map(type, values.flat))
+    return not types or any(issubclass(found, str) for found in types)
+
+
+def strings_array(values: Any, *, what: str, shape: tuple[int, ...] | None = None) -> pa.Array:
+    """Return a list or an array of strings as Arrow, or say which value is none.
+
+    Parameters
+    ----------
+    shape
+        Of the matrix whose columns the values are, one after the other; for messages.
+    """
+    listed = values.astype(object) if isinstance(values, np.ndarray) else list(values)
+
+    def place(number: int) -> str:
+        if shape is None:
+            return position_of((number,))
+        return position_of(tuple(int(n) for n in np.unravel_index(number, shape, order="F")))
+
+    if not all(issubclass(found, str) for found in set(map(type, listed))):
+        number = next(n for n, item in enumerate(listed) if not isinstance(item, str))
+        item = listed[number]
+        raise UnsupportedInputError(
+            f"{what} holds {item!r} of type {type(item).__name__}{place(number)}; "
+            "Daf has no missing values and no mixed types: pass strings only, '' for no entry"
+        )
+    try:
+        return one_array(pa.array(listed, pa.string()))
+    except (pa.ArrowException, UnicodeEncodeError) as error:
+        number = next((n for n, item in enumerate(listed) if not _is_unicode(item)), 0)
+        raise UnsupportedInputError(
+            f"{what} holds {listed[number]!r}{place(number)}, which cannot be stored as UTF-8 "
+            f"({error})"
+        ) from error
+
+
+def arrow_values(value: pa.Array | pa.ChunkedArray, *, what: str) -> AnyArray | pa.Array:
+    """Return the values of an Arrow array as numpy, or as they are if they are strings."""
+    _check_nulls(value, what=what)
+    if isinstance(value.type, pa.DictionaryType) or _is_run_end_encoded(value.type):
+        value = _decoded(value)
+        _check_nulls(value, what=what)  # the dictionary may have one
+    if value.type == pa.null():
+        return pa.array([], pa.string())
+    if _is_any_string(value.type):
+        array = _plain_strings(one_array(value))
+        try:
+            array.validate(full=True)
+        except pa.ArrowException as error:
+            raise UnsupportedInputError(
+                f"{what} holds strings that are not UTF-8 ({error})"
+            ) from error
+        return array
+    kinds = (pa.types.is_integer, pa.types.is_floating, pa.types.is_boolean, pa.types.is_decimal)
+    if not any(is_kind(value.type) for is_kind in kinds):
+        raise UnsupportedInputError(
+            f"{what} has the Arrow type {value.type}; Daf stores Bool, integers, floats and "
+            "strings; cast it to one of them"
+        )
+    found: AnyArray = one_array(value).to_numpy(zero_copy_only=False)
+    return found
+
+
+def missing_value(where: str, *, what: str) -> UnsupportedInputError:
+    """Return the error for a missing value."""
+    return UnsupportedInputError(
+        f"{what} has a missing value{where}; Daf has none: fill it first (NaN is a float as any, "
+        "'' says that there is no string)"
+    )
+
+
+def _from_any(value: Any, *, what: str) -> AnyArray | pa.Array:
+    if isinstance(value, np.ma.MaskedArray):
+        return _unmasked(value, what=what)
+    if isinstance(value, pa.Array | pa.ChunkedArray):
+        return arrow_values(value, what=what)
+    if isinstance(value, pa.Scalar):
+        value = value.as_py()
+    pandas = sys.modules.get("pandas")  # it is optional, and whoever passes its objects has it
+    if pandas is not None and isinstance(
+        value, (pandas.Series, pandas.Index, pandas.api.extensions.ExtensionArray)
+    ):
+        return _from_pandas(value, what=what)
+    if hasattr(value, "__arrow_c_stream__") and not hasattr(value, "iloc"):  # polars and others
+        return arrow_values(pa.chunked_array(value), what=what)
+    if isinstance(value, str):  # numpy would take a NUL at its end for padding
+        return np.array(value, dtype=object)
+    if isinstance(value, Sequence) and not isinstance(value, bytes):
+        return _from_sequence(value, what=what)
+    return np.asarray(value)
+
+
+def _unmasked(value: Any, *, what: str) -> AnyArray:
+    mask = np.ma.getmaskarray(value)
+    if mask.any():
+        first = np.unravel_index(int(np.argmax(mask)), mask.shape)
+        where = position_of(tuple(map(int, first)))
+        raise UnsupportedInputError(
+            f"{what} has a masked value{where}; Daf has no missing values: call filled() with "
+            "the value to store"
+        )
+    return np.asarray(np.ma.getdata(value))
+
+
+def _from_pandas(value: Any, *, what: str) -> AnyArray | pa.Array:
+    """Convert a Series, an Index or one of pandas' own arrays."""
+    if isinstance(value.dtype, np.dtype) or hasattr(value.dtype, "subtype"):  # pandas' sparse ones
+        return np.asarray(value)
+    try:
+        return arrow_values(pa.array(getattr(value, "array", value)), what=what)
+    except (pa.ArrowException, TypeError):
+        return np.asarray(value)
+
+
+def _from_sequence(value: Sequence[Any], *, what: str) -> AnyArray:
+    """Convert a list, or a list of lists, as numpy does unless that changes a value."""
+    types = _element_types(value, what=what)
+    try:
+        values = np.asarray(value)
+        if values.dtype.kind in "US":
+            return np.asarray(value, dtype=object)
+        has_integers = any(issubclass(found, Integral) for found in types)
+        if values.dtype.kind == "f" and has_integers and values.size:
+            with np.errstate(invalid="ignore"):
+                is_large = bool((np.abs(values) > _EXACT_IN_ANY_FLOAT).any())
+            return np.asarray(value, dtype=object) if is_large else values
+    except ValueError as error:
+        raise UnsupportedInputError(f"{what} is no array: {error}") from error
+    return values
+
+
+def _element_types(value: Iterable[Any], *, what: str) -> set[type]:
+    """Return the types of the elements of a list and of the lists and arrays in it."""
+    if isinstance(value, range):
+        return {int}
+    types = set(map(type, value))
+    if not any(issubclass(found, list | tuple | np.ndarray) for found in types):
+        return types
+    for number, item in enumerate(value):
+        if isinstance(item, np.ma.MaskedArray) and np.ma.getmaskarray(item).any():
+            raise UnsupportedInputError(
+                f"{what} has a masked value{position_of((number,))}; Daf has no missing values: "
+                "call filled() with the value to store"
+            )
+        if isinstance(item, list | tuple):
+            types |= _element_types(item, what=what)
+        elif isinstance(item, np.ndarray):
+            types.add(item.dtype.type)
+    return types
+
+
+def _check_nulls(value: pa.Array | pa.ChunkedArray, *, what: str) -> None:
+    if value.null_count:
+        first = pc.index(pc.is_null(value), True).as_py()
+        raise missing_value(position_of((first,)), what=what)
+
+
+def _is_any_string(kind: pa.DataType) -> bool:
+    is_view = hasattr(pa.types, "is_string_view") and pa.types.is_string_view(kind)
+    return bool(is_view or pa.types.is_string(kind) or pa.types.is_large_string(kind))
+
+
+def _plain_strings(array: Any) -> Any:
+    """Return string views as strings, large ones where there are many."""
+    if pa.types.is_string(array.type) or pa.types.is_large_string(array.type):
+        return array
+    try:
+        return array.cast(pa.string())
+    except pa.ArrowException:
+        return array.cast(pa.large_string())
+
+
+def _is_run_end_encoded(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_run_end_encoded(kind))
+
+
+def _decoded(value: Any) -> Any:
+    """Return a dictionary or a run-end encoding as plain values."""
+    if _is_run_end_encoded(value.type):
+        return pc.run_end_decode(value)
+    return value.cast(value.type.value_type)
+
+
+def _is_unicode(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True

@@ -17,8 +17,14 @@ import pyarrow as pa
 
 from daf_storage._lazy import lazy_module
 from daf_storage.base import AnyArray
-from daf_storage.data._casting import numeric_type, position_of, stored_numbers
-from daf_storage.data._containers import holds_strings, plain_values, strings_array
+from daf_storage.data._casting import (
+    holds_strings,
+    numeric_type,
+    plain_values,
+    position_of,
+    stored_numbers,
+    strings_array,
+)
 from daf_storage.errors import UnsupportedInputError, wrong_length
 
 if TYPE_CHECKING:

@@ -13,6 +13,7 @@ import pyarrow as pa
 from daf_storage import errors
 from daf_storage._lazy import lazy_module
 from daf_storage.base import AnyArray, Span, first_duplicate, one_array
+from daf_storage.data._casting import strings_array
 from daf_storage.data._coercion import (
     MatrixInput,
     SparseMatrixInput,
@@ -20,7 +21,6 @@ from daf_storage.data._coercion import (
     StringMatrixInput,
     VectorInput,
 )
-from daf_storage.data._containers import strings_array
 from daf_storage.data._stored import PartsNode, StoredMatrix
 from daf_storage.data._transpose import column_blocks
 from daf_storage.errors import CorruptDataError

@@ -11,13 +11,15 @@ from typing import Any, Final
 import numpy as np
 
 from daf_storage.base import MatrixInfo, StorageType, VectorInfo
-from daf_storage.data._convention import Convention, entries_axis, follows
 from daf_storage.data._stored import (
+    Convention,
     PartsNode,
     SparseStrings,
     StoredMatrix,
     StoredVector,
     check_indices,
+    entries_axis,
+    follows,
     required_array,
 )
 from daf_storage.errors import CorruptDataError, NotADafError, UnsupportedDataError, VersionError

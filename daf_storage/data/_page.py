@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from daf_storage.base import NAME_VECTOR, MatrixInfo, Span, VectorInfo, strings
 from daf_storage.data._conversions import arrow_of
-from daf_storage.data._matrix_reader import MatrixReader
+from daf_storage.data._property_reader import PropertyReader
 from daf_storage.data._stored import StoredMatrix, StoredVector
 from daf_storage.data._summary import AxisSummary, DafSummary, MatrixSummary, stored_share
 from daf_storage.display import (
@@ -201,12 +201,12 @@ _MATRIX_HEAD: Final = ("axes", "matrix", "type", "stored", "", "values", "")
 _T = TypeVar("_T")
 
 
-def data_set_page(summary: DafSummary, daf: MatrixReader, budget: PreviewBudget) -> Markup:
+def data_set_page(summary: DafSummary, daf: PropertyReader, budget: PreviewBudget) -> Markup:
     """Return the page of a data set."""
     return html_page(data_set_section(summary, daf, budget))
 
 
-def data_set_section(summary: DafSummary, daf: MatrixReader, budget: PreviewBudget) -> Markup:
+def data_set_section(summary: DafSummary, daf: PropertyReader, budget: PreviewBudget) -> Markup:
     """Return what the page of a data set shows, without its styles."""
     budget.is_remote = None
     counts = ", ".join(
@@ -228,7 +228,7 @@ def data_set_section(summary: DafSummary, daf: MatrixReader, budget: PreviewBudg
     return joined_html(parts)
 
 
-def axis_section(axis: AxisSummary, daf: MatrixReader, budget: PreviewBudget) -> Markup:
+def axis_section(axis: AxisSummary, daf: PropertyReader, budget: PreviewBudget) -> Markup:
     """Return the vectors of an axis, with previews."""
     shown = axis.vectors[:_MOST_VECTORS]
     rows = [
@@ -249,14 +249,16 @@ def axis_section(axis: AxisSummary, daf: MatrixReader, budget: PreviewBudget) ->
 
 
 def vector_previews(
-    vectors: Iterable[VectorInfo], daf: MatrixReader, budget: PreviewBudget
+    vectors: Iterable[VectorInfo], daf: PropertyReader, budget: PreviewBudget
 ) -> Iterator[tuple[VectorInfo, Preview | str]]:
     """Yield vectors with their previews; or, as text, why there is none."""
     for vector in vectors:
         yield vector, _seen(partial(_vector, vector, daf, budget))
 
 
-def _axis(axis: AxisSummary, daf: MatrixReader, budget: PreviewBudget, *, is_open: bool) -> Markup:
+def _axis(
+    axis: AxisSummary, daf: PropertyReader, budget: PreviewBudget, *, is_open: bool
+) -> Markup:
     entries = _seen(partial(_first_entries, axis, daf, budget))
     title = joined_html(
         (
@@ -267,7 +269,7 @@ def _axis(axis: AxisSummary, daf: MatrixReader, budget: PreviewBudget, *, is_ope
     return html_details(title, axis_section(axis, daf, budget), is_open=is_open)
 
 
-def _first_entries(axis: AxisSummary, daf: MatrixReader, budget: PreviewBudget) -> str:
+def _first_entries(axis: AxisSummary, daf: PropertyReader, budget: PreviewBudget) -> str:
     sample = sample_strings(daf.string_array(axis.name, NAME_VECTOR), _FIRST_ENTRIES, budget)
     if isinstance(sample, str):
         return ""
@@ -276,13 +278,13 @@ def _first_entries(axis: AxisSummary, daf: MatrixReader, budget: PreviewBudget) 
     return ", ".join(shortened(name, 24) for name in names) + more
 
 
-def _vector(vector: VectorInfo, daf: MatrixReader, budget: PreviewBudget) -> Preview | str:
+def _vector(vector: VectorInfo, daf: PropertyReader, budget: PreviewBudget) -> Preview | str:
     if not budget.look():
         return _SPENT
     return preview_vector(daf.open_vector(vector.axis, vector.name), budget)
 
 
-def _matrix(info: MatrixInfo, daf: MatrixReader, budget: PreviewBudget) -> Preview | str:
+def _matrix(info: MatrixInfo, daf: PropertyReader, budget: PreviewBudget) -> Preview | str:
     if not budget.look():
         return _SPENT
     return preview_matrix(daf.open_matrix(info.rows_axis, info.columns_axis, info.name), budget)
@@ -302,7 +304,7 @@ def _type_of(vector: VectorInfo) -> str:
 
 
 def _matrix_row(
-    matrix: MatrixSummary, daf: MatrixReader, budget: PreviewBudget
+    matrix: MatrixSummary, daf: PropertyReader, budget: PreviewBudget
 ) -> Sequence[object]:
     info = matrix.info
     stored = "dense" if info.nnz is None else f"{info.nnz:,} stored ({stored_share(info)})"

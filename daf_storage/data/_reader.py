@@ -11,17 +11,23 @@ import os
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from daf_storage import errors
+from daf_storage._lazy import lazy_module
 from daf_storage.base import VectorInfo
 from daf_storage.data import _summary as summaries
-from daf_storage.data._convention import Relation, relations_of
-from daf_storage.data._matrix_reader import MatrixReader
 from daf_storage.data._page import data_set_page
+from daf_storage.data._property_reader import PropertyReader
+from daf_storage.data._stored import Relation, relations_of
 from daf_storage.data._summary import as_mermaid
 from daf_storage.display import PreviewBudget
 from daf_storage.trees import Remarked
+
+if TYPE_CHECKING:
+    import scipy.sparse as sp
+else:
+    sp = lazy_module("scipy.sparse")
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +75,7 @@ def check_reader(value: object, function: str) -> None:
     )
 
 
-class DafReader(MatrixReader):
+class DafReader(PropertyReader):
     """A Daf data set that can be read.
 
     Do not construct it; `open_daf`, `ZarrDaf` and `MemoryDaf` return one (or a writer, which can

@@ -16,8 +16,8 @@ from typing import Any, Final
 from daf_storage._terminal_text import text_width, visible_name
 from daf_storage.base import MatrixInfo, VectorInfo
 from daf_storage.data import _kept as kept
-from daf_storage.data._convention import Relation, relations_of
-from daf_storage.data._matrix_reader import MatrixReader
+from daf_storage.data._property_reader import PropertyReader
+from daf_storage.data._stored import Relation, relations_of
 from daf_storage.errors import DafError, MatrixNotFoundError
 from daf_storage.trees import Remarked, Tree
 
@@ -124,7 +124,7 @@ class DafSummary:
         }
 
 
-def summarise(daf: MatrixReader) -> DafSummary:
+def summarise(daf: PropertyReader) -> DafSummary:
     """Return what a data set holds."""
     problems: list[Problem] = []
     lengths = _lengths(daf, _listed(problems, "axes", daf.axes_set), problems)
@@ -165,12 +165,12 @@ def _remarks(tree: Tree) -> list[tuple[str, str]]:
     ]
 
 
-def axes_in_order(daf: MatrixReader) -> list[str]:
+def axes_in_order(daf: PropertyReader) -> list[str]:
     """Return the axes whose length can be read: observations and variables, then the longest."""
     return list(_lengths(daf, daf.axes_set(), []))
 
 
-def _lengths(daf: MatrixReader, axes: Iterable[str], problems: list[Problem]) -> dict[str, int]:
+def _lengths(daf: PropertyReader, axes: Iterable[str], problems: list[Problem]) -> dict[str, int]:
     """Return the lengths of axes that can be read, in the order of `axes_in_order`."""
     lengths = {
         axis: _guarded(problems, f"axis {axis!r}", partial(daf.axis_length, axis)) for axis in axes
@@ -184,7 +184,7 @@ def _lengths(daf: MatrixReader, axes: Iterable[str], problems: list[Problem]) ->
     return {axis: lengths[axis] for axis in readable}
 
 
-def _main_axis(daf: MatrixReader, part: str) -> Any:
+def _main_axis(daf: PropertyReader, part: str) -> Any:
     """Return the axis of observations or of variables, as far as the data set says."""
     try:
         return daf.get_scalar(f"{part}_is", default=part)
@@ -207,12 +207,12 @@ def _listed(
     return sorted(_guarded(problems, what, partial(read, *axes)) or ())
 
 
-def _scalar(daf: MatrixReader, name: str) -> ScalarSummary:
+def _scalar(daf: PropertyReader, name: str) -> ScalarSummary:
     return ScalarSummary(name, daf.scalar_type(name).value, daf.get_scalar(name))
 
 
 def _matrices(
-    daf: MatrixReader, axes: list[str], problems: list[Problem]
+    daf: PropertyReader, axes: list[str], problems: list[Problem]
 ) -> Iterable[MatrixSummary]:
     for position, first in enumerate(axes):
         for second in axes[position:]:
@@ -224,7 +224,7 @@ def _matrices(
 
 
 def _orientations(
-    daf: MatrixReader, axes: tuple[str, str], name: str, problems: list[Problem]
+    daf: PropertyReader, axes: tuple[str, str], name: str, problems: list[Problem]
 ) -> list[MatrixInfo]:
     """Return the metadata of a matrix in each orientation in which it is stored.
 
@@ -247,7 +247,7 @@ def _orientations(
     return []
 
 
-def _matrix_info(daf: MatrixReader, rows: str, columns: str, name: str) -> MatrixInfo | None:
+def _matrix_info(daf: PropertyReader, rows: str, columns: str, name: str) -> MatrixInfo | None:
     """Return the metadata of a matrix; None if it is not stored in this orientation."""
     try:
         return daf.matrix_info(rows, columns, name)

@@ -28,7 +28,6 @@ from daf_storage.data import _layout as layout
 from daf_storage.data._assembled import write_transposed
 from daf_storage.data._axis_writer import AxisWriter, check_strings, check_vector_name
 from daf_storage.data._coercion import SparseVectorInput, given_matrix, given_vector
-from daf_storage.data._convention import Convention, attributes_of, values_without_entry
 from daf_storage.data._encoding import (
     EmptySparse,
     Filling,
@@ -38,7 +37,7 @@ from daf_storage.data._encoding import (
     write_vector,
 )
 from daf_storage.data._reader import DafReader, check_reader, writing_remedy
-from daf_storage.data._stored import are_positions
+from daf_storage.data._stored import Convention, are_positions, attributes_of, values_without_entry
 from daf_storage.data._transpose import DEFAULT_MEMORY_BYTES, check_memory
 from daf_storage.trees import TreeTransaction
 

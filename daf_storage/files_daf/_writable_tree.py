@@ -13,7 +13,7 @@ import pyarrow as pa
 from daf_storage.base import Packing, StorageType
 from daf_storage.data import Damage, damage_of, kept, layout, one_each, remove_lost
 from daf_storage.errors import DafError, FormatError, ReadOnlyError
-from daf_storage.files_daf._arrays import encode_lines, lines_bytes
+from daf_storage.files_daf._arrays import ZipShardWriter, encode_lines, lines_bytes
 from daf_storage.files_daf._descriptors import (
     ATTRIBUTES_FILE,
     DAF_FILE,
@@ -39,7 +39,6 @@ from daf_storage.files_daf._descriptors import (
     version_document,
 )
 from daf_storage.files_daf._tree import FilesTree, read_document
-from daf_storage.files_daf._zip_files import ZipShardWriter
 from daf_storage.stores import DirectoryStore, FileTransaction, MmapZipStore
 from daf_storage.trees import Consolidated, FileChanges, FileTree, WritableZarrTree
 

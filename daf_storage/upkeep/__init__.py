@@ -17,12 +17,12 @@ from daf_storage.upkeep._copy import (
 )
 from daf_storage.upkeep._copy_properties import (
     CopyIfExists,
+    CountedMatrix,
     copy_axis,
     copy_matrix,
     copy_scalar,
     copy_vector,
 )
-from daf_storage.upkeep._counted import CountedMatrix
 from daf_storage.upkeep._groups import (
     collect_group_members,
     compact_groups,
@@ -37,7 +37,6 @@ from daf_storage.upkeep._index_storage import (
     PagedArray,
     StoredIndex,
 )
-from daf_storage.upkeep._repair import RepairReport, data_set_paths, repair
 from daf_storage.upkeep._sidecar import (
     SidecarStatus,
     can_have_sidecar,
@@ -47,7 +46,7 @@ from daf_storage.upkeep._sidecar import (
     sidecar_status,
     write_sidecar,
 )
-from daf_storage.upkeep._verify import Finding, verify
+from daf_storage.upkeep._verify import Finding, RepairReport, data_set_paths, repair, verify
 
 if TYPE_CHECKING:
     from daf_storage.upkeep._serve import DafServer, cannot_listen

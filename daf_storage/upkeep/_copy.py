@@ -16,7 +16,13 @@ from typing import Any
 import pyarrow as pa
 
 from daf_storage import errors
-from daf_storage.base import IfExists, OpenMode, Packing, ShowProgress, progress_bar
+from daf_storage.base import (
+    IfExists,
+    OpenMode,
+    Packing,
+    ShowProgress,
+    progress_bar,
+)
 from daf_storage.data import (
     DEFAULT_MEMORY_BYTES,
     CountsAs,
@@ -35,8 +41,7 @@ from daf_storage.data import (
 from daf_storage.opening import check_outside, new_data_set, open_daf, parse_path
 from daf_storage.stores import is_remote, shown_url
 from daf_storage.trees import StoredArray, ZarrVersion, has_equal_bytes, passing_over
-from daf_storage.upkeep._copy_properties import Copier, CopyIfExists
-from daf_storage.upkeep._counted import CountedCopy
+from daf_storage.upkeep._copy_properties import Copier, CopyIfExists, CountedCopy
 
 _KEY_LENGTHS = (2, 3)
 

@@ -1,10 +1,10 @@
-"""Verify a data set by reading all of it.
+"""Verify a data set by reading all of it, and repair it after a crash or an incomplete copy.
 
 `verify` checks the container (the archive, or the directory), then every rule of the Daf layout:
 lengths, unique entries, bounds and order of sparse indices, and that the two orientations of a
-matrix hold the same values.  It changes nothing.  Of an AnnData in a Zarr directory it looks for
-files that are missing: Zarr leaves out chunks that hold the fill value alone, so that only some are
-noticed.
+matrix hold the same values.  It changes nothing; `repair` does.  Of an AnnData in a Zarr directory
+it looks for files that are missing: Zarr leaves out chunks that hold the fill value alone, so that
+only some are noticed.
 """
 
 from __future__ import annotations
@@ -12,39 +12,48 @@ from __future__ import annotations
 import itertools
 import os
 import posixpath
+import shutil
 import warnings
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
-from daf_storage.base import (
-    METADATA_NAMES,
-    ShowProgress,
-    Span,
-    name_problem,
-    progress_bar,
-)
+from daf_storage import errors
+from daf_storage.base import METADATA_NAMES, ShowProgress, Span, name_problem, progress_bar
 from daf_storage.data import (
     Convention,
     ConventionWarning,
     DafReader,
+    Damage,
+    RecoveryWarning,
     check_bools,
+    damage_of,
     digest,
     incomplete_properties,
     is_in_place,
     kept,
     layout,
+    lost_entries,
+    one_each,
     ordered,
     read_convention,
     read_entries_axis,
+    recover_zarr_archive,
     relation_of,
     values_without_entry,
 )
 from daf_storage.errors import CorruptDataError, DafError, MissingDependencyError
-from daf_storage.files_daf import METADATA_FILE, FilesTree, WritableFilesTree, parse_consolidated
+from daf_storage.files_daf import (
+    METADATA_FILE,
+    FilesTree,
+    WritableFilesTree,
+    parse_consolidated,
+    property_path,
+    recover_files_archive,
+)
 from daf_storage.files_daf import incomplete_properties as incomplete_files
 from daf_storage.opening import (
     SHARED_ARCHIVE_SUFFIX,
@@ -52,7 +61,9 @@ from daf_storage.opening import (
     DafPath,
     foreign_path,
     groups_of,
+    open_archive,
     open_daf,
+    open_directory_tree,
     parse_path,
     tree_of,
 )
@@ -64,13 +75,17 @@ from daf_storage.stores import (
     abandoned,
     follow_links,
     is_remote,
+    remove_leftovers,
+    shown_url,
     unfinished_rebuilds,
 )
-from daf_storage.stores.mmap_zip import check_entries, ends_with_directory, unused_bytes
+from daf_storage.stores.mmap_zip import check_entries, ends_with_directory, rebuild, unused_bytes
 from daf_storage.trees import (
     Remarked,
     StoredArray,
     Tree,
+    WritableTree,
+    WritableZarrTree,
     ZarrTree,
     consolidated_paths,
     differences,
@@ -587,3 +602,183 @@ def _size_bytes(path: Path) -> int:
 def _bar(where: DafPath, total_bytes: int, show: ShowProgress) -> Iterator[Callable[[int], None]]:
     with progress_bar(f"verify {where.container.name}", total_bytes, show=show) as progress:
         yield progress.add
+
+
+@dataclass(frozen=True, slots=True)
+class RepairReport:
+    """What `repair` did, and what is lost or damaged."""
+
+    done: tuple[str, ...]
+    """What was done, a sentence each; empty if there was nothing to do."""
+    lost: tuple[Damage, ...]
+    """Properties that are no longer there: their data could not be read."""
+    damaged: tuple[Damage, ...]
+    """Properties that are still there and wrong, which `verify` lists as errors."""
+    indexes: tuple[Damage, ...] = ()
+    """Indexes that were lost or damaged, which is no loss: `daf_query` builds them again."""
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether nothing is lost and nothing is damaged."""
+        return not self.lost and not self.damaged
+
+
+def repair(path: str | Path, *, progress: ShowProgress = "auto") -> RepairReport:
+    """Mend the container of a data set, and report what was done, and what is lost or damaged.
+
+    Archive: what cannot be read is taken out of it and named, bytes behind the end are cut off,
+    and a directory that was lost is rebuilt from the entries that are whole.  Directory: leftovers
+    of crashed writers are cleared away, missing groups are added and the consolidated metadata is
+    written again.  Then everything is read, as `verify` does.  Data that is damaged and can be
+    read is left as it is.  Indexes are no data: `daf_query.rebuild_indexes`
+    builds them again, as ``daf repair`` does.
+
+    Parameters
+    ----------
+    progress
+        Whether to show a bar on stderr.
+
+    Raises
+    ------
+    SourceNotFoundError
+        There is nothing at this path.
+    CorruptDataError
+        It is not an archive, and has no entries to rebuild one from.
+    InUseError
+        A writer has it open.
+    ReadOnlyError
+        It is an AnnData, or on a server.
+
+    Examples
+    --------
+    >>> import tempfile, daf_storage
+    >>> path = tempfile.mkdtemp() + "/x.daf.zarr.zip"
+    >>> daf_storage.ZarrDaf(path, "w").close()
+    >>> daf_storage.repair(path)
+    RepairReport(done=(), lost=(), damaged=(), indexes=())
+    """
+    if is_remote(path):
+        raise errors.ReadOnlyError(
+            f"{shown_url(str(path))}: data sets on a server are read-only; repair it where it is "
+            "stored"
+        )
+    if foreign_path(path) is not None:
+        raise errors.ReadOnlyError(
+            f"{path}: what lies here is read in place and never written, so it is not repaired; "
+            "write it again with the program that made it, or import what can be read of an "
+            f"AnnData: daf import {path} OUT.daf.zarr; a sidecar is made again with 'daf index "
+            f"{path} --refresh'"
+        )
+    where = container_of(path)
+    with errors.os_errors(where.given):
+        leftovers = remove_leftovers(follow_links(where.container, where.given))
+        cleared = ["cleared away what a killed program had left beside it"] * bool(leftovers)
+        if cleared and not where.container.exists():
+            return RepairReport(tuple(cleared), (), ())
+        done, lost = _repair_container(where)
+    whole = where.given_container if where.is_archive else where.given
+    findings = [f for f in verify(whole, progress=progress) if f.level == "error"]
+    damaged = one_each(damage_of(finding.path, finding.problem) for finding in findings)
+    return RepairReport(
+        (*cleared, *done),
+        tuple(one for one in lost if not one.is_index),
+        tuple(one for one in damaged if not one.is_index),
+        one_each(one for one in (*lost, *damaged) if one.is_index),
+    )
+
+
+def _repair_container(where: DafPath) -> tuple[list[str], tuple[Damage, ...]]:
+    """Mend a container; return what was done, and what was lost."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RecoveryWarning)
+        if where.is_archive:
+            return _repair_archive(where)
+        if where.kind != "hdf5":
+            return _repair_directory(where), ()
+        with open_daf(where.given, "r+") as daf:
+            return _add_groups(daf.writable_tree), ()
+
+
+def _repair_directory(where: DafPath) -> list[str]:
+    tree = open_directory_tree(where)
+    done = []
+    for stale in unfinished_rebuilds(where.container):
+        shutil.rmtree(stale)
+        done.append("cleared away an unfinished reordering")
+    before = tree.consolidated()
+    if tree.recover():
+        done.append("cleared away what a crashed writer had left")
+    was_behind = tree.consolidated() != before
+    done += _add_groups(tree)
+    if tree.refresh() or was_behind:
+        done.append("wrote the consolidated metadata again")
+    return done
+
+
+def data_set_paths(path: str | Path) -> list[str]:
+    """Return the paths of the data sets of a path: one, or those of a whole archive of several."""
+    where = container_of(path)
+    plurals = (SHARED_ARCHIVE_SUFFIX, SHARED_FILES_ARCHIVE_SUFFIX)
+    if not str(path).rstrip("/").endswith(plurals):
+        return [where.given]
+    with MmapZipStore(where.container, location=where.given_container) as store:
+        return [f"{where.given}#/{group}" for group in groups_of(store)]
+
+
+def _repair_archive(where: DafPath) -> tuple[list[str], tuple[Damage, ...]]:
+    rebuilt = rebuild(where.container, where.given_container)
+    paths = [property_path(n) if where.is_files else n for n in rebuilt.dropped]
+    done, lost = list(rebuilt.done), [damage_of(path, "its data is not whole") for path in paths]
+    if rebuilt.cut_at is not None:
+        what = f"whatever was stored after the first {rebuilt.cut_at:,} bytes"
+        lost.append(Damage(what, "", "the archive is cut off or destroyed there"))
+    with ExitStack() as held:
+        store = open_archive(where, "r+", held)
+        found = store.recovery
+        lost += [] if where.is_files else lost_entries(found)
+        done += [f"dropped {name}, which was not complete" for name in found.dropped]
+        done += [f"completed {name}, whose data was there" for name in found.completed]
+        if found.cut_bytes:
+            done.append(f"gave back {found.cut_bytes:,} bytes that belonged to no entry")
+        for group in groups_of(store):
+            tree, recovered, is_taken_out = _recover_group(store, group)
+            lost += recovered
+            done += [
+                f"took away {damage.path}, of which a part was missing"
+                for damage in recovered
+                if damage.path
+            ]
+            done += _add_groups(tree, f"{group}/" if group else "")
+            if is_taken_out:
+                done.append(
+                    f"took out the consolidated metadata of {group or 'the data set'}, which an "
+                    "archive cannot keep up to date"
+                )
+    return done, one_each(lost)
+
+
+def _recover_group(store: MmapZipStore, group: str) -> tuple[WritableTree, list[Damage], bool]:
+    """Take what cannot be read out of a data set of an archive, and its consolidated metadata."""
+    if isinstance(tree_of(store, group), FilesTree):
+        files = WritableFilesTree(store, group)
+        return files, *recover_files_archive(store, files)
+    tree = WritableZarrTree(store, group, consolidated=False)
+    return tree, *recover_zarr_archive(store, tree, group)
+
+
+def _add_groups(tree: WritableTree, prefix: str = "") -> list[str]:
+    """Add the groups that each axis needs and does not have; say so."""
+    axes = sorted(name for name, kind in tree.children(layout.AXES).items() if kind == "array")
+    needed = [*layout.SKELETON, *(layout.vectors_path(axis) for axis in axes)]
+    for axis in axes:
+        needed.append(f"{layout.MATRICES}/{axis}")
+        needed += [layout.matrices_path(axis, other) for other in axes]
+    missing = [path for path in needed if tree.kind(path) is None]
+    with tree.batch(), tree.transaction() as changes, tree.lock():
+        for path in missing:
+            try:
+                changes.create_group(path)
+                changes.publish(path, replace=False)
+            except FileExistsError:  # only what says that it is a group was lost
+                changes.mark_group(path)
+    return [f"added the group {prefix}{path}, which was missing" for path in missing]

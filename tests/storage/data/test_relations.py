@@ -126,7 +126,7 @@ def test_values_without_entry_are_those_that_python_finds(
 
 def test_pieces_of_a_large_array(monkeypatch: pytest.MonkeyPatch) -> None:
     """Counted over all pieces; the first is the first of all."""
-    monkeypatch.setattr("daf_storage.data._convention._PIECE_ROWS", 2)
+    monkeypatch.setattr("daf_storage.data._stored._PIECE_ROWS", 2)
     values = pa.array(["A", "", "y", "x", "A", "y", "z"], pa.large_string())
     assert values_without_entry([values], pa.array(["A"])) == ("y", 4)
 
