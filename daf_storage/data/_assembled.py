@@ -1,9 +1,10 @@
 """Matrices that are assembled of parts of others, side by side and in blocks of columns.
 
 A copy along other axes, a concatenation and a reordering, whose functions are at the end, are one
-thing: chosen columns of some matrices, one after the other, whose rows move.  Columns in another order are shown by
-`SubsetArray`; what is stored the other way round, or in chunks that would be decoded again and
-again, is first put into a file without a name, so that memory does not grow with it.
+thing: chosen columns of some matrices, one after the other, whose rows move.  Columns in another
+order are shown by `SubsetArray`; what is stored the other way round, or in chunks that would be
+decoded again and again, is first put into a file without a name, so that memory does not grow
+with it.
 """
 
 from __future__ import annotations

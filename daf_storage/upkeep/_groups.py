@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -239,162 +238,128 @@ def reconstruct_axis(  # noqa: PLR0913 - the choices of the reference
     if daf.is_append_only:
         raise errors.append_only(daf.location, f"vectors of axis {existing_axis!r}")
     axis = implicit_axis if rename_axis is None else rename_axis
-    implicit = _implicit_values(daf, existing_axis, implicit_axis, empty_implicit)
-    entries = _entries(daf, axis, implicit)
+    defaults = properties_defaults or {}
+    strings, unique, rewriting = _implicit(daf, existing_axis, implicit_axis, empty_implicit)
     candidates = _candidates(
         daf, existing_axis, implicit_axis, implicit_properties, skipped_properties
     )
-    _check_names(daf, existing_axis, properties_defaults or {}, "properties_defaults")
-    groups = _Groups.of(implicit.strings, entries)
-    moved = {}
+    _check_names(daf, existing_axis, defaults, "properties_defaults")
+    entries = _entries(daf, axis, unique)
+    places = pc.index_in(strings, value_set=entries.cast(strings.type))
+    codes = pc.fill_null(places, len(entries)).to_numpy(zero_copy_only=False).astype(np.int64)
+    first = np.full(len(entries) + 1, -1, np.int64)  # the first use of each, and of none
+    first[codes[::-1]] = np.arange(codes.size)[::-1]
+    moved: dict[str, pa.Array] = {}
+    values_of_none: dict[str, Any] = {}
+    missing = []
     for name in candidates:
-        values = _moved(daf, existing_axis, name, groups)
-        if values is None and implicit_properties is not None:
-            raise _inconsistent(daf, existing_axis, implicit_axis, name, groups)
-        if values is not None:
-            moved[name] = values.with_default(
-                daf, groups, name, axis, (properties_defaults or {}).get(name)
+        values, numbers = daf.get_pa_vector(existing_axis, name), _codes(daf, existing_axis, name)
+        differs = numbers != numbers[first[codes]]
+        if differs.any() and implicit_properties is None:
+            continue
+        if differs.any():
+            place = int(np.argmax(differs))
+            entry = "no entry" if not strings[place].as_py() else repr(strings[place].as_py())
+            one, other = (values[int(n)].as_py() for n in (first[codes[place]], place))
+            raise errors.InvalidInputError(
+                f"{daf.location}: vector {name!r} of axis {existing_axis!r} has {one!r} and "
+                f"{other!r} for {entry} of {implicit_axis!r}, so it cannot be moved; leave it out "
+                "of implicit_properties"
             )
+        of_entries = values.take(pa.array(first[:-1], mask=first[:-1] < 0))
+        moved[name] = _filled(daf, axis, name, of_entries, entries, defaults.get(name))
+        values_of_none[name] = values[int(first[-1])].as_py() if first[-1] >= 0 else None
+        if daf.vector_info(existing_axis, name).empty_is_missing:
+            missing.append(name)
     _check_free(daf, existing_axis, axis, moved)
     with daf.batch():
-        _add(daf, axis, entries, moved)
-        if implicit.is_rewritten:
-            daf.set_vector(
-                existing_axis,
-                implicit_axis,
-                implicit.strings,
-                if_exists="replace",
-                empty_is_missing=implicit.empty_is_missing,
-                entries_of=axis,
-            )
+        if daf.has_axis(axis):
+            for name, vector in moved.items():
+                daf.set_vector(axis, name, vector, empty_is_missing=name in missing)
+        else:
+            daf.add_axis(axis, entries, vectors=moved, empty_is_missing=missing)
+        if rewriting is not None:
+            writing: Any = {"if_exists": "replace", "entries_of": axis, **rewriting}
+            daf.set_vector(existing_axis, implicit_axis, strings, **writing)
         for name in moved:
             daf.delete_vector(existing_axis, name)
-    return {name: vector.value_of_none for name, vector in moved.items()}
+    return values_of_none
 
 
-@dataclass(frozen=True, slots=True)
-class _Implicit:
-    """The vector that becomes an axis, as strings."""
+def _implicit(
+    daf: DafWriter, axis: str, name: str, empty: Any
+) -> tuple[pa.Array, pa.Array, dict[str, bool] | None]:
+    """Return the vector that becomes an axis.
 
-    strings: pa.Array
-    """An entry of the new axis for each entry of the existing one; empty where there is none."""
-    unique: pa.Array
-    """The different ones but the empty one, in the order of the values that they were."""
-    is_rewritten: bool
-    """Whether the stored vector is another one."""
-    empty_is_missing: bool
-
-
-@dataclass(frozen=True, slots=True)
-class _Groups:
-    """Which entries of the existing axis have the same entry of the new one."""
-
-    entries: pa.Array
-    """The entries of the new axis."""
-    codes: npt.NDArray[np.int64]
-    """The position on the new axis for each entry of the existing one; one past it for none."""
-    first: npt.NDArray[np.int64]
-    """The first position on the existing axis of each code; -1 of one that is not used."""
-
-    @classmethod
-    def of(cls, strings: pa.Array, entries: pa.Array) -> _Groups:
-        """Look up the entry of each string."""
-        places = pc.index_in(strings, value_set=entries.cast(strings.type))
-        codes = pc.fill_null(places, len(entries)).to_numpy(zero_copy_only=False).astype(np.int64)
-        first = np.full(len(entries) + 1, -1, np.int64)
-        first[codes[::-1]] = np.arange(codes.size)[::-1]
-        return cls(entries, codes, first)
-
-
-@dataclass(frozen=True, slots=True)
-class _Moved:
-    """A vector of the new axis."""
-
-    values: pa.Array
-    """One for each entry of the new axis."""
-    value_of_none: Any
-    """The value of the entries that have no entry of the new axis; None if all have one."""
-    empty_is_missing: bool = False
-    """Whether an empty string stands for a missing value."""
-
-    def with_default(
-        self, daf: DafWriter, groups: _Groups, name: str, axis: str, default: Any
-    ) -> _Moved:
-        """Return it with a value for the entries of the new axis that are not used."""
-        is_unused = groups.first[:-1] < 0
-        if not is_unused.any():
-            return self
-        if default is None:
-            entry = groups.entries[int(np.argmax(is_unused))].as_py()
-            raise errors.InvalidInputError(
-                f"{daf.location}: the entry {entry!r} of axis {axis!r} is not used, so there is no "
-                f"value of {name!r} for it; pass properties_defaults={{{name!r}: ...}}"
-            )
-        kind = self.values.type
-        if pa.types.is_string(kind) or pa.types.is_large_string(kind):
-            value: Any = str(default)
-        else:
-            what = f"{daf.location}: the default of {name!r}"
-            value = stored_numbers(np.asarray(default), kind.to_pandas_dtype(), what=what)[()]
-        mask = pa.array(is_unused)
-        return replace(self, values=pc.if_else(mask, pa.scalar(value, kind), self.values))
-
-
-def _implicit_values(daf: DafWriter, axis: str, name: str, empty: Any) -> _Implicit:
+    As strings, empty where there is no entry; the different ones in the order of the values that
+    they were; and how it is to be written again, None if it is stored so.
+    """
     info = daf.open_vector(axis, name).info
-    values = daf.get_pa_vector(axis, name)
-    if info.storage_type.is_string:
-        is_rewritten = empty is not None and empty != ""
-        strings = values
-        if is_rewritten:
-            strings = pc.if_else(pc.equal(values, str(empty)), pa.scalar("", values.type), values)
-        unique = pc.unique(strings)
-        unique = unique.filter(pc.not_equal(unique, ""))
-        unique = unique.take(pc.sort_indices(unique))
-        return _Implicit(strings, unique, is_rewritten, info.empty_is_missing)
-    numbers = daf.get_np_vector(axis, name)
-    unique_numbers, codes = np.unique(numbers, return_inverse=True)
-    named = number_strings(unique_numbers)
-    is_entry = np.ones(unique_numbers.size, bool) if empty is None else unique_numbers != empty
-    named = pc.if_else(pa.array(is_entry), named, "")
-    return _Implicit(
-        named.take(pa.array(codes)),
-        named.filter(pa.array(is_entry)),
-        is_rewritten=True,
-        empty_is_missing=not bool(is_entry.all()),
-    )
+    encoded = daf.get_pa_vector(axis, name).dictionary_encode()
+    values, is_string = encoded.dictionary, info.storage_type.is_string
+    known = values.to_numpy(zero_copy_only=False)
+    named = values if is_string else number_strings(known)
+    is_none = pc.equal(named, "")
+    if empty is not None:
+        is_none = pc.or_(is_none, pa.array(known == (str(empty) if is_string else empty)))
+    strings = pc.if_else(is_none, pa.scalar("", named.type), named).take(encoded.indices)
+    order = pc.sort_indices(values)
+    unique = named.take(order).filter(pc.invert(is_none.take(order)))
+    if is_string and (empty is None or empty == ""):
+        return strings, unique, None
+    has_none = pc.any(is_none, min_count=0).as_py()
+    is_missing = info.empty_is_missing if is_string else has_none
+    return strings, unique, {"empty_is_missing": is_missing}
 
 
-def _entries(daf: DafWriter, axis: str, implicit: _Implicit) -> pa.Array:
+def _codes(daf: DafWriter, axis: str, name: str) -> AnyArray:
+    """Return numbers that are equal where values are; NaN is equal to itself, 0 to -0."""
+    if daf.open_vector(axis, name).info.storage_type.is_string:
+        strings = daf.get_pa_vector(axis, name)
+        codes: AnyArray = strings.dictionary_encode().indices.to_numpy(zero_copy_only=False)
+        return codes
+    return np.unique(daf.get_np_vector(axis, name), return_inverse=True)[1]
+
+
+def _filled(
+    daf: DafWriter, axis: str, name: str, values: pa.Array, entries: pa.Array, default: Any
+) -> pa.Array:
+    """Return a vector with a value for the entries of the new axis that are not used."""
+    if not values.null_count:
+        return values
+    if default is None:
+        entry = entries[int(np.argmax(pc.is_null(values)))].as_py()
+        raise errors.InvalidInputError(
+            f"{daf.location}: the entry {entry!r} of axis {axis!r} is not used, so there is no "
+            f"value of {name!r} for it; pass properties_defaults={{{name!r}: ...}}"
+        )
+    kind = values.type
+    if pa.types.is_string(kind) or pa.types.is_large_string(kind):
+        return pc.fill_null(values, pa.scalar(str(default), kind))
+    what = f"{daf.location}: the default of {name!r}"
+    value = stored_numbers(np.asarray(default), kind.to_pandas_dtype(), what=what)[()]
+    return pc.fill_null(values, pa.scalar(value, kind))
+
+
+def _entries(daf: DafWriter, axis: str, unique: pa.Array) -> pa.Array:
     """Return the entries of the new axis, which may be there already."""
     if not daf.has_axis(axis):
-        return implicit.unique
+        return unique
     entries = daf.get_pa_vector(axis, "name")
-    known = pc.is_in(implicit.unique, value_set=entries.cast(implicit.unique.type))
+    known = pc.is_in(unique, value_set=entries.cast(unique.type))
     if not pc.all(known, min_count=0).as_py():
-        entry = implicit.unique.filter(pc.invert(known))[0].as_py()
+        entry = unique.filter(pc.invert(known))[0].as_py()
         raise errors.entry_not_found(daf.location, axis, entry, daf.axis_entries(axis))
     return entries
 
 
-def _check_free(daf: DafWriter, existing_axis: str, axis: str, moved: Mapping[str, _Moved]) -> None:
+def _check_free(daf: DafWriter, existing_axis: str, axis: str, moved: Collection[str]) -> None:
     for name in moved if daf.has_axis(axis) else ():
         if daf.has_vector(axis, name):
             raise errors.ExistsError(
                 f"{daf.location}: vector {name!r} of axis {axis!r} exists already; delete it, or "
                 f"leave that of axis {existing_axis!r} there with skipped_properties=[{name!r}]"
             )
-
-
-def _add(daf: DafWriter, axis: str, entries: pa.Array, moved: Mapping[str, _Moved]) -> None:
-    """Store the new axis and its vectors."""
-    if not daf.has_axis(axis):
-        vectors = {name: vector.values for name, vector in moved.items()}
-        missing = [name for name, vector in moved.items() if vector.empty_is_missing]
-        daf.add_axis(axis, entries, vectors=vectors, empty_is_missing=missing)
-        return
-    for name, vector in moved.items():
-        daf.set_vector(axis, name, vector.values, empty_is_missing=vector.empty_is_missing)
 
 
 def _candidates(
@@ -424,37 +389,3 @@ def _check_names(daf: DafWriter, axis: str, names: Collection[str], argument: st
         if name not in known:
             missing = errors.vector_not_found(daf.location, axis, name, known)
             raise errors.with_message(missing, f"{argument}: {missing}")
-
-
-def _moved(daf: DafWriter, axis: str, name: str, groups: _Groups) -> _Moved | None:
-    """Return a vector as one of the new axis; None if it depends on more than the new entries."""
-    info = daf.open_vector(axis, name).info
-    values = daf.get_pa_vector(axis, name)
-    if info.storage_type.is_string:
-        codes = values.dictionary_encode().indices.to_numpy(zero_copy_only=False)
-    else:  # zeros of both signs are equal, and so is NaN
-        codes = np.unique(daf.get_np_vector(axis, name), return_inverse=True)[1]
-    if (codes != codes[groups.first[groups.codes]]).any():
-        return None
-    used = pa.array(groups.first, mask=groups.first < 0)
-    empty = "" if info.storage_type.is_string else info.storage_type.dtype.type(0)
-    chosen = pc.fill_null(values.take(used), pa.scalar(empty, values.type))
-    value_of_none = chosen[-1].as_py() if groups.first[-1] >= 0 else None
-    return _Moved(chosen.slice(0, len(chosen) - 1), value_of_none, info.empty_is_missing)
-
-
-def _inconsistent(
-    daf: DafWriter, axis: str, implicit: str, name: str, groups: _Groups
-) -> errors.InvalidInputError:
-    values = daf.get_np_vector(axis, name)
-    firsts = groups.first[groups.codes]
-    same = np.frompyfunc(lambda one, other: one == other or (one != one and other != other), 2, 1)  # noqa: PLR0124 - NaN
-    place = int(np.argmin(same(values, values[firsts]).astype(bool)))
-    code = int(groups.codes[place])
-    of = repr(groups.entries[code].as_py()) if code < len(groups.entries) else "no entry"
-    first = np.asarray(values[firsts[place]]).tolist()
-    return errors.InvalidInputError(
-        f"{daf.location}: vector {name!r} of axis {axis!r} has {first!r} and "
-        f"{np.asarray(values[place]).tolist()!r} for {of} of {implicit!r}, so it cannot be moved; "
-        "leave it out of implicit_properties"
-    )
