@@ -94,14 +94,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=lambda item: item.path.name not in FIRST)
 
 
-@pytest.fixture(scope="session", autouse=True)
-def _patient_previews() -> Iterator[None]:
-    """Let previews take as long as they need: a busy machine shows what an idle one does."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("daf_storage.display._preview._SECONDS", 60.0)
-        yield
-
-
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
     """End the process if a test, with its fixtures, takes longer than the limit."""

@@ -36,7 +36,6 @@ if TYPE_CHECKING:
     from daf_storage import DafReader
 
 _VALUES_BYTES: Final = 256 << 20
-_VALUES_SECONDS: Final = 10.0
 """What `--values` may take; larger vectors are sampled."""
 _DESCRIPTION: Final = {
     **dict.fromkeys(("column", "type"), "string"),
@@ -95,8 +94,8 @@ def info_command(options: Namespace) -> None:
 
 
 def _value_lines(daf: DafReader) -> Iterator[str]:
-    """Yield what values look like, within a budget of bytes and of time."""
-    budget = display.PreviewBudget(_VALUES_BYTES, _VALUES_SECONDS)
+    """Yield what values look like, within a budget of bytes."""
+    budget = display.PreviewBudget(_VALUES_BYTES)
     for axis in daf.summary().axes:
         rows = [
             [vector.name, *display.preview_text(preview)]

@@ -8,17 +8,16 @@ from __future__ import annotations
 
 import io
 import posixpath
-import tempfile
 import warnings
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import IO, TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import numpy as np
 
 from daf_storage._lazy import lazy_module
-from daf_storage.base import AnyArray, StorageType, name_problem, optional_import
+from daf_storage.base import AnyArray, name_problem, optional_import
 from daf_storage.errors import (
     CorruptDataError,
     DafError,
@@ -44,13 +43,11 @@ _NAME: Final = "0"
 _WHOLE: Final = b'{"type":"element","name":"0"}'
 """The document of a value that is one element, as all are."""
 
-_BLOCK_BYTES = 1 << 24
 _OLD_FRAMES = "0.1.0"
 
 
-@contextmanager
-def new_image(part: str, key: str, write: Writer) -> Iterator[IO[bytes]]:
-    """Hand out a new image as a temporary file.
+def image_of(part: str, key: str, write: Writer) -> AnyArray:
+    """Return the bytes of a new image.
 
     Parameters
     ----------
@@ -62,23 +59,15 @@ def new_image(part: str, key: str, write: Writer) -> Iterator[IO[bytes]]:
     UnsupportedInputError
         Anndata cannot write the value, or nothing of it was written.
     """
-    h5py = optional_import("h5py", extra="anndata")
-    with tempfile.TemporaryFile() as storage:
-        with h5py.File(storage, "w") as file:
-            file.attrs.update({"part": part, "key": key})
-            elements = file.create_group(_ELEMENTS)
-            write(elements, _NAME)
-            if _NAME not in elements:
-                raise UnsupportedInputError(f"nothing of {part}[{key!r}] was written")
-            file.create_dataset(_DOCUMENT, data=np.frombuffer(_WHOLE, np.uint8))
-        yield storage
-
-
-def blocks_of(image: IO[bytes]) -> Iterator[AnyArray]:
-    """Yield the bytes of a file."""
-    image.seek(0)
-    while block := image.read(_BLOCK_BYTES):
-        yield np.frombuffer(block, np.uint8)
+    h5py, storage = optional_import("h5py", extra="anndata"), io.BytesIO()
+    with h5py.File(storage, "w") as file:
+        file.attrs.update({"part": part, "key": key})
+        elements = file.create_group(_ELEMENTS)
+        write(elements, _NAME)
+        if _NAME not in elements:
+            raise UnsupportedInputError(f"nothing of {part}[{key!r}] was written")
+        file.create_dataset(_DOCUMENT, data=np.frombuffer(_WHOLE, np.uint8))
+    return np.frombuffer(storage.getbuffer(), np.uint8)
 
 
 def writer_of(value: Any) -> Writer:
@@ -228,20 +217,11 @@ def keep(tree: WritableTree, axes: tuple[str, ...], part: str, key: str, write: 
         Anndata cannot write it either; nothing was stored.
     """
     path = _free_path(tree, axes, f"{part}.{key}" if key else part)
-    with (
-        new_image(part, key, write) as image,
-        tree.transaction() as changes,
-        tree.lock(),
-    ):
+    image = image_of(part, key, write)
+    with tree.transaction() as changes, tree.lock():
         make_groups(tree, changes, path)
-        _write(changes, path, image)
+        changes.write_array(path, image)
         changes.publish(path, replace=False)
-
-
-def image_of(part: str, key: str, write: Writer) -> AnyArray:
-    """Return the bytes that `keep` would store of a part."""
-    with new_image(part, key, write) as image:
-        return np.concatenate([np.empty(0, np.uint8), *blocks_of(image)])
 
 
 def parts(tree: Tree, *, axes: tuple[str, ...] | None = None) -> Iterator[KeptPart]:
@@ -328,12 +308,9 @@ def write_reordered(source: Tree, target: WritableTree, orders: Mapping[str, Any
         for dimension, own in enumerate(found.axes):
             if own in orders:
                 value = _taken(value, orders[own], dimension, what=found.path)
-        write = writer_of(value)
-        with (
-            new_image(found.part, found.key, write) as image,
-            target.transaction() as changes,
-        ):
-            _write(changes, found.path, image)
+        image = image_of(found.part, found.key, writer_of(value))
+        with target.transaction() as changes:
+            changes.write_array(found.path, image)
             changes.publish(found.path, replace=False)
 
 
@@ -354,11 +331,6 @@ def _taken(value: Any, positions: AnyArray, dimension: int, *, what: str) -> Any
 
 
 # Helpers
-
-
-def _write(changes: TreeTransaction, path: str, image: IO[bytes]) -> None:
-    length = image.seek(0, io.SEEK_END)
-    changes.write_blocks(path, (length,), StorageType.UINT8, blocks_of(image))
 
 
 def _axes_of(path: str) -> tuple[str, ...]:

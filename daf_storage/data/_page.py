@@ -17,14 +17,20 @@ from daf_storage.base import NAME_VECTOR, MatrixInfo, Span, VectorInfo, strings
 from daf_storage.data._conversions import arrow_of
 from daf_storage.data._property_reader import PropertyReader
 from daf_storage.data._stored import StoredMatrix, StoredVector
-from daf_storage.data._summary import AxisSummary, DafSummary, MatrixSummary, stored_share
+from daf_storage.data._summary import (
+    AxisSummary,
+    DafSummary,
+    MatrixSummary,
+    sections,
+    stored_form,
+    stored_layouts,
+)
 from daf_storage.display import (
     PREVIEW_ROWS,
     Extent,
     Markup,
     Preview,
     PreviewBudget,
-    escaped,
     html_details,
     html_element,
     html_page,
@@ -195,6 +201,8 @@ _MOST_VECTORS: Final = 100
 _OPEN_AXES: Final = 2
 _HEAD: Final = ("vector", "type", "", "values", "")
 _SPENT: Final = "not looked at: there is too much before it"
+_LISTS: Final = slice(3, None)
+"""The sections of a summary that are shown as they are, after axes, vectors and matrices."""
 _MATRIX_HEAD: Final = ("axes", "matrix", "type", "stored", "", "values", "")
 
 
@@ -307,26 +315,18 @@ def _matrix_row(
     matrix: MatrixSummary, daf: PropertyReader, budget: PreviewBudget
 ) -> Sequence[object]:
     info = matrix.info
-    stored = "dense" if info.nnz is None else f"{info.nnz:,} stored ({stored_share(info)})"
-    layouts = "both layouts" if matrix.both_layouts else "one layout"
     return (
         f"{info.rows_axis} x {info.columns_axis}",
         shortened(info.name),
         info.storage_type.value,
-        f"{stored}, {layouts}",
+        f"{stored_form(info)}, {stored_layouts(matrix)}",
         *preview_cells(_seen(partial(_matrix, info, daf, budget))),
     )
 
 
 def _lists(summary: DafSummary) -> Iterable[Markup]:
     """Yield what is named and not looked at."""
-    lists: list[tuple[str, list[tuple[object, ...]], bool]] = [
-        ("relations", [(r.axis, r.vector, "→", r.to_axis) for r in summary.relations], False),
-        ("scalars", [(s.name, s.storage_type, shortened(s.value)) for s in summary.scalars], False),
-        ("problems", [(p.what, p.message) for p in summary.problems], True),
-        ("not as in the file", [(r.what, r.message) for r in summary.remarks], False),
-    ]
-    for title, rows, is_open in lists:
+    for title, rows in sections(summary)[_LISTS]:
         if rows:
-            cells = [[escaped(cell) for cell in row] for row in rows]
-            yield html_details(f"{len(rows):,} {title}", html_table((), cells), is_open=is_open)
+            is_open = title == "problems"
+            yield html_details(f"{len(rows):,} {title}", html_table((), rows), is_open=is_open)

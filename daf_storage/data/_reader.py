@@ -8,7 +8,7 @@ that stay valid as long as they are referred to.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
@@ -180,15 +180,12 @@ class DafReader(PropertyReader):
         >>> daf.relations()
         [Relation(axis='cell', vector='type.manual', to_axis='type', source='name')]
         """
-        axes = self.axes_set()
-        return relations_of(axes, self._vector_infos(axes))
-
-    def _vector_infos(self, axes: set[str]) -> Iterator[VectorInfo]:
-        for axis in axes:
+        infos: list[VectorInfo] = []
+        for axis in self.axes_set():
             with suppress(errors.DafError):
-                for name in self.vectors_set(axis):
-                    with suppress(errors.DafError):
-                        yield self.open_vector(axis, name).info
+                found = (info for _, info in self.vector_infos(axis))
+                infos += [info for info in found if isinstance(info, VectorInfo)]
+        return relations_of(self.axes_set(), infos)
 
     def read_only(self) -> DafReader:
         """Return an object that reads the same data and cannot change it; a reader returns itself.

@@ -258,7 +258,7 @@ def _matrix_info(daf: PropertyReader, rows: str, columns: str, name: str) -> Mat
 _Section = tuple[str, list[tuple[str, ...]]]
 
 
-def _sections(summary: DafSummary) -> list[_Section]:
+def sections(summary: DafSummary) -> list[_Section]:
     """Return titles and rows of text."""
     order = [axis.name for axis in summary.axes]
     vectors: list[tuple[str, ...]] = [
@@ -271,10 +271,8 @@ def _sections(summary: DafSummary) -> list[_Section]:
             " x ".join(sorted((m.info.rows_axis, m.info.columns_axis), key=order.index)),
             m.info.name,
             m.info.storage_type.value,
-            "dense"
-            if m.info.nnz is None
-            else f"sparse, {m.info.nnz:,} stored ({stored_share(m.info)})",
-            _stored_layouts(m),
+            stored_form(m.info),
+            stored_layouts(m),
         )
         for m in summary.matrices
     ]
@@ -289,7 +287,7 @@ def _sections(summary: DafSummary) -> list[_Section]:
     ]
 
 
-def _stored_layouts(matrix: MatrixSummary) -> str:
+def stored_layouts(matrix: MatrixSummary) -> str:
     """Return how a matrix is stored: of one with two axes in one layout, by which of them."""
     if matrix.both_layouts:
         return "both layouts"
@@ -300,7 +298,7 @@ def _stored_layouts(matrix: MatrixSummary) -> str:
 def as_text(summary: DafSummary) -> str:
     """Return an aligned plain-text page."""
     lines = [visible_name(summary.location)]
-    for title, described in _sections(summary):
+    for title, described in sections(summary):
         if not described:
             continue
         lines.append(title)
@@ -318,10 +316,13 @@ def _filled(cell: str, width: int) -> str:
     return blanks + cell if cell.replace(",", "").isdigit() else cell + blanks
 
 
-def stored_share(info: MatrixInfo) -> str:
-    """Return which part of the elements of a sparse matrix is stored."""
+def stored_form(info: MatrixInfo) -> str:
+    """Return whether a matrix is dense, or how many of its elements are stored, and which part."""
+    if info.nnz is None:
+        return "dense"
     cells = info.shape[0] * info.shape[1]
-    return f"{100 * (info.nnz or 0) / cells:.3g}%" if cells else "0%"
+    share = f"{100 * info.nnz / cells:.3g}%" if cells else "0%"
+    return f"sparse, {info.nnz:,} stored ({share})"
 
 
 def _short(text: str, width: int = 60) -> str:
