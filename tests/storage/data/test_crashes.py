@@ -26,7 +26,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from daf_storage import DafWriter, IfExists, ZarrDaf, verify
+from daf_storage import DafWriter, IfExists, ZarrDaf, open_daf, verify
 from tests import seams
 from tests.limits import without_exchange
 from tests.support import CELLS, GENES, UMIS, contents, create, dense, every, fill, reopen
@@ -361,17 +361,18 @@ def test_a_killed_writer_leaves_a_data_set_that_is_whole(tmp_path: Path) -> None
         assert dense(found.get_np_matrix("gene", "cell", "m")).tolist() == values.T.tolist()
 
 
-def test_readers_never_see_a_torn_property(tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", ["x.daf.zarr", "x.daf"])
+def test_readers_never_see_a_torn_property(tmp_path: Path, name: str) -> None:
     """While a writer replaces properties, each read is of one version, dense or sparse."""
-    path = tmp_path / "x.daf.zarr"
-    writer = fill(create(path))
-    writer.set_vector("cell", "v", np.zeros(3, "i4"))
+    writer = open_daf(tmp_path / name, "w")
+    assert isinstance(writer, DafWriter)
+    fill(writer).set_vector("cell", "v", np.zeros(3, "i4"))
     writer.set_matrix("cell", "gene", "m", np.ones((3, 4), int), relayout=False)
     stop = threading.Event()
     problems: list[str] = []
 
     def read() -> None:
-        reader = ZarrDaf(path)
+        reader = open_daf(tmp_path / name)
         while not stop.is_set():
             vector = reader.get_np_vector("cell", "v")
             matrix = dense(reader.get_np_matrix("cell", "gene", "m"))
@@ -381,19 +382,12 @@ def test_readers_never_see_a_torn_property(tmp_path: Path) -> None:
     threads = [threading.Thread(target=read) for _ in range(3)]
     for thread in threads:
         thread.start()
+    replacing: Any = {"if_exists": "replace"}
     for i in range(60):
-        writer.set_vector(
-            "cell", "v", np.full(3, i, ["i4", "f8", "u1"][i % 3]), if_exists="replace"
-        )
+        writer.set_vector("cell", "v", np.full(3, i, ["i4", "f8", "u1"][i % 3]), **replacing)
         values = np.full((3, 4), i + 1)
-        writer.set_matrix(
-            "cell",
-            "gene",
-            "m",
-            sp.csc_array(values) if i % 2 else values,
-            if_exists="replace",
-            relayout=False,
-        )
+        value = sp.csc_array(values) if i % 2 else values
+        writer.set_matrix("cell", "gene", "m", value, **replacing, relayout=False)
     stop.set()
     for thread in threads:
         thread.join()

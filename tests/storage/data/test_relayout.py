@@ -40,19 +40,6 @@ def test_dense_transposes_are_those_of_numpy(shape: tuple[int, int]) -> None:
         assert np.array_equal(daf.get_np_matrix(*axes, "m", relayout=False), expected)
 
 
-def test_wide_index_types_are_kept() -> None:
-    """The flipped copy has the index type of the original."""
-    daf = MemoryDaf()
-    daf.add_axis("a", ["x", "y"])
-    daf.add_axis("b", ["u", "v", "w"])
-    matrix = sp.csc_array(np.eye(2, 3))
-    matrix.indices, matrix.indptr = matrix.indices.astype("i8"), matrix.indptr.astype("i8")
-    daf.set_matrix("a", "b", "m", matrix)
-    for axes in (("a", "b"), ("b", "a")):
-        parts = daf.get_sparse_matrix(*axes, "m")
-        assert (parts.colptr.dtype, parts.rowval.dtype) == (np.int64, np.int64)
-
-
 @pytest.mark.usefixtures("tiny_chunks")
 @pytest.mark.parametrize("name", ["x.daf.zarr", "x.daf.zarr.zip", "x.h5df", "x.daf"])
 @pytest.mark.parametrize("packed", [True, None, False])

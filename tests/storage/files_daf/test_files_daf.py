@@ -98,21 +98,13 @@ def test_a_node_is_the_same_as_itself_alone(tmp_path: Path, name: str) -> None:
 
 @pytest.mark.parametrize("name", ["x.daf", "x.daf.zip"])
 def test_sparse_properties_are_groups_and_dense_ones_arrays(tmp_path: Path, name: str) -> None:
-    """Whatever form the documents have that are beside each other."""
+    """By their documents on a server, where what is listed are no other files."""
     with writer(tmp_path / name) as daf:
         daf.add_axis("cell", ["a", "b", "c"])
         daf.set_vector("cell", "dense", [1, 2, 3])
         daf.set_vector("cell", "sparse", sp.coo_array([0, 0, 2]))
-    with open_daf(tmp_path / name) as opened:
-        kinds = opened.tree.children("vectors/cell")
-    assert kinds == {"dense": "array", "sparse": "group"}
-
-
-def test_sparse_properties_on_a_server_are_groups(tmp_path: Path) -> None:
-    """By their documents, since what is listed of a server are no other files."""
-    with writer(tmp_path / "x.daf") as daf:
-        daf.add_axis("cell", ["a", "b", "c"])
-        daf.set_vector("cell", "dense", [1, 2, 3])
-        daf.set_vector("cell", "sparse", sp.coo_array([0, 0, 2]))
-    with served(tmp_path / "x.daf") as server, open_daf(server.url) as opened:
-        assert opened.tree.children("vectors/cell") == {"dense": "array", "sparse": "group"}
+    with served(tmp_path / name) as server:
+        for path in (tmp_path / name, server.url):
+            with open_daf(path) as opened:
+                kinds = opened.tree.children("vectors/cell")
+            assert kinds == {"dense": "array", "sparse": "group"}

@@ -231,19 +231,6 @@ def test_names_that_leave_no_room_for_those_of_files(tmp_path: Path, path: str) 
     assert verify(tmp_path / path) == []
 
 
-def test_metadata_file_after_an_axis_is_replaced(tmp_path: Path) -> None:
-    """All that belonged to the axis is taken away in one step, and from the list as well."""
-    path = tmp_path / "x.daf"
-    with FilesDaf(path, "w") as daf:
-        daf.add_axis("gene", ["x"])
-        daf.add_axis("cell", ["a", "b"], vectors={"age": [1, 2]})
-        daf.set_matrix("cell", "gene", "m", [[1], [2]])
-        daf.add_axis("cell", ["c"], vectors={"n": [3]}, if_exists="replace")
-        listed = json.loads((path / "metadata.json").read_text())
-        assert set(listed) == {"axes/cell", "axes/gene", "vectors/cell/n"}
-        assert verify(path) == []
-
-
 @pytest.mark.parametrize("name", ["x.daf", "x.daf.zarr"])
 def test_an_interrupted_reordering_of_the_reference(tmp_path: Path, name: str) -> None:
     """It is neither read nor written: the reference puts back what was there."""
@@ -256,8 +243,8 @@ def test_an_interrupted_reordering_of_the_reference(tmp_path: Path, name: str) -
     open_daf(tmp_path / name, "w").close()
 
 
-def test_metadata_file_after_something_is_deleted(tmp_path: Path) -> None:
-    """It is taken out of the list at once, whatever it was."""
+def test_metadata_file_after_something_is_deleted_or_replaced(tmp_path: Path) -> None:
+    """It is taken out of the list at once, whatever it was, with all that belonged to it."""
     path = tmp_path / "x.daf"
 
     def listed() -> set[str]:
@@ -273,6 +260,11 @@ def test_metadata_file_after_something_is_deleted(tmp_path: Path) -> None:
         daf.delete_vector("cell", "age")
         assert listed() == {"axes/cell", "axes/gene", "matrices/cell/gene/m"}
         daf.delete_matrix("cell", "gene", "m")
+        assert listed() == {"axes/cell", "axes/gene"}
+        daf.add_axis("cell", ["c"], vectors={"n": [3]}, if_exists="replace")
+        daf.set_matrix("cell", "gene", "m", [[1]])
+        assert listed() > {"axes/cell", "axes/gene", "vectors/cell/n", "matrices/gene/cell/m"}
+        daf.add_axis("cell", ["c"], if_exists="replace")
         assert listed() == {"axes/cell", "axes/gene"}
         daf.delete_axis("gene")
         assert listed() == {"axes/cell"}

@@ -31,7 +31,7 @@ from daf_storage import (
 from daf_storage.trees import ChunkedArray
 from tests import seams
 from tests.limits import lower
-from tests.support import contents, create, fill, fill_served, recorded_reads
+from tests.support import contents, create, fill, fill_served
 
 FORMATS = {
     "directory": "x.daf.zarr",
@@ -240,18 +240,6 @@ def test_damaged_sources_are_named(tmp_path: Path) -> None:
     with pytest.raises(errors.CorruptDataError, match="vectors/cell/age"):
         convert(source, tmp_path / "y.h5df")
     assert not (tmp_path / "y.h5df").exists()
-
-
-def test_each_chunk_is_read_twice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Once to copy and once to compare, however many arrays there are."""
-    source = tmp_path / "x.daf.zarr"
-    fill(create(source))
-    with recorded_reads(monkeypatch) as reads:
-        convert(source, tmp_path / "y.h5df")
-    counts = [
-        reads.chunks().count(key) for key in ("vectors/cell/age/0", "matrices/cell/gene/UMIs/0.0")
-    ]
-    assert counts == [2, 2]
 
 
 PEAKS = (
