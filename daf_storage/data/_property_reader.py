@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import enum
 import weakref
-from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
 
@@ -369,21 +369,12 @@ class PropertyReader:
         stored.check_stored()
         return stored.info
 
-    def vector_infos(
-        self, axis: str, *, length: int | None = None, among: Collection[str] | None = None
-    ) -> Iterator[tuple[str, VectorInfo | errors.DafError]]:
+    def vector_infos(self, axis: str) -> Iterator[tuple[str, VectorInfo | errors.DafError]]:
         """Yield what `vector_info` says of each vector of an axis, in alphabetical order.
 
         Where it raises, the error is yielded.  The axis is looked at once, not for each.
-
-        Parameters
-        ----------
-        length
-            How many entries the axis has, if that has just been looked at.
-        among
-            The only names that are looked for; by default all vectors are listed.
         """
-        for name, found in self.open_vectors(axis, length=length, among=among):
+        for name, found in self.open_vectors(axis):
             yield name, found if isinstance(found, errors.DafError) else found.info
 
     def open_vectors(
@@ -630,45 +621,18 @@ class PropertyReader:
             raise errors.matrix_not_found(self.location, rows_axis, columns_axis, name, known)
         return found
 
-    def find_matrix(
-        self,
-        rows_axis: str,
-        columns_axis: str,
-        name: str,
-        *,
-        lengths: Mapping[str, int] | None = None,
-    ) -> StoredMatrix | None:
-        """Return a matrix stored in this orientation, pinned as it is now; None if there is none.
-
-        Parameters
-        ----------
-        lengths
-            How many entries the axes must have, if that is known; by default they are looked at.
-        """
-        if lengths is None:
-            lengths = {axis: self.axis_length(axis) for axis in (rows_axis, columns_axis)}
-        shape = (lengths[rows_axis], lengths[columns_axis])
+    def find_matrix(self, rows_axis: str, columns_axis: str, name: str) -> StoredMatrix | None:
+        """Return a matrix stored in this orientation, pinned as it is; None if there is none."""
+        shape = (self.axis_length(rows_axis), self.axis_length(columns_axis))
         if name_problem(name) is not None:
             return None
         return layout.open_matrix(self._tree, rows_axis, columns_axis, name, shape)
 
-    def open_orientations(
-        self,
-        rows_axis: str,
-        columns_axis: str,
-        name: str,
-        *,
-        lengths: Mapping[str, int] | None = None,
-    ) -> list[StoredMatrix]:
+    def open_orientations(self, rows_axis: str, columns_axis: str, name: str) -> list[StoredMatrix]:
         """Return a matrix in each orientation in which it is stored, pinned as it is now.
 
         While a writer replaces a matrix there may be one orientation only, and at no moment none;
         this one comes first where both exist.
-
-        Parameters
-        ----------
-        lengths
-            How many entries the axes must have, if that is known; by default they are looked at.
 
         Raises
         ------
@@ -678,8 +642,7 @@ class PropertyReader:
         pairs = list(dict.fromkeys([(rows_axis, columns_axis), (columns_axis, rows_axis)]))
 
         def look() -> list[StoredMatrix]:
-            known = lengths or {axis: self.axis_length(axis) for axis in pairs[0]}
-            stored = (self.find_matrix(*pair, name, lengths=known) for pair in pairs)
+            stored = (self.find_matrix(*pair, name) for pair in pairs)
             return [matrix for matrix in stored if matrix is not None]
 
         stored = look() or self._look_again(pairs, look)

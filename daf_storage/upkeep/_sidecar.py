@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from daf_storage import errors
 from daf_storage.base import ShowProgress, progress_bar
@@ -148,17 +148,6 @@ def size_of(folder: Path) -> int:
     return 0 if state is None else state.size_bytes
 
 
-@dataclass(frozen=True, slots=True)
-class _Plan:
-    """What a sidecar is to have."""
-
-    axes: tuple[str, ...]
-    vectors: tuple[tuple[str, str], ...]
-    matrices: tuple[tuple[str, str, str], ...]
-    """In the layout in which they are stored in the source."""
-    size_bytes: int
-
-
 def write_sidecar(
     daf: DafReader,
     matrices: str | Sequence[str] = (),
@@ -223,18 +212,64 @@ def _made(
     daf: DafReader,
     target: Path,
     names: Iterable[str],
-    vectors: Sequence[tuple[str, str]],
+    vectors: Iterable[tuple[str, str]],
     old: Path | None,
     max_bytes: int | None,
     progress: ShowProgress,
 ) -> SidecarStatus:
-    """Write a sidecar with what an older one has."""
+    """Write a sidecar with what an older one has; matrices in the layout that the source lacks."""
     tree = sidecar_tree(daf)
+    matrices = {matrix: None for name in names for matrix in _matrices_of(daf, name)}
+    vectors = dict.fromkeys(vectors)
+    axes = {axis for *pair, _ in matrices for axis in pair} | {axis for axis, _ in vectors}
     with nullcontext() if old is None else open_daf(old) as known:
-        plan = _planned(daf, names, vectors, known)
+        new_axes = sorted(axes if known is None else axes - known.axes_set())
+        new_vectors = {
+            layout.vector_path(axis, name): daf.open_vector(axis, name)
+            for axis, name in vectors
+            if name != "name" and not (known is not None and _has_vector(known, axis, name))
+        }
+        new_matrices = [
+            daf.open_matrix(*matrix)
+            for matrix in matrices
+            if not (known is not None and _has_flipped(known, *matrix))
+        ]
+        new: list[Stored] = [*new_vectors.values(), *new_matrices]
+        size = sum(_STRING_BYTES * daf.axis_length(axis) for axis in new_axes)
+        size += sum(size_bytes(array) for one in new for array in one.arrays().values())
         old_bytes = 0 if known is None else size_of(target)
-        _check_budget(daf, old_bytes + plan.size_bytes, max_bytes)
-        _write(daf, tree, target, plan, known, max_bytes, progress)
+        _check_budget(daf, old_bytes + size, max_bytes)
+        state = settled_state(tree.source)
+        if state is None:
+            raise errors.SourceNotFoundError(f"no such file or directory: {tree.source}")
+        if known is None:
+            _check_replaceable(target)
+        with (
+            progress_bar("sidecar", size + state.size_bytes, show=progress) as bar,
+            new_data_set(target, if_exists="replace") as made,
+        ):
+            if known is not None:
+                copy_all(known, made, link=True, progress="never")
+            for axis in new_axes:
+                made.add_axis(axis, daf.get_pa_vector(axis, "name"))
+            for path, vector in new_vectors.items():
+                copy_property(made, path, vector, add=bar.add)
+            for stored in new_matrices:
+                _write_flipped(ordered(stored), made, bar.add)
+            digest = source_digest(tree.source, state, bar.add)
+            if digest is None or source_state(tree.source) != state:
+                raise errors.InUseError(
+                    f"{tree.source}: it was changed while its sidecar was being written, which was "
+                    "discarded; try again when nothing writes to it"
+                )
+            arrays = {path: array_types(made.tree, path) for path in _properties_of(made)}
+            checksums = {path: array_checksums(made.tree, path) for path in arrays}
+            document = SidecarDocument(
+                tree.source.name, state.fingerprint, digest, state.size_bytes, arrays, checksums
+            )
+            made.set_scalar(SIDECAR_SCALAR, document.text(), if_exists="replace")
+            if max_bytes is not None:
+                _check_budget(daf, size_of(Path(made.location)), max_bytes)
     tree.look_at(target)
     return _status(tree)
 
@@ -269,7 +304,8 @@ def refresh_sidecar(daf: DafReader, *, progress: ShowProgress = "auto") -> Sidec
             digest = source_digest(tree.source, state, bar.add)
         if digest == document.digest:
             with open_daf(target, "r+") as writer:
-                _note(writer, replace(document, fingerprint=state.fingerprint))
+                note = replace(document, fingerprint=state.fingerprint)
+                writer.set_scalar(SIDECAR_SCALAR, note.text(), if_exists="replace")
             tree.look_at(target)
             return _status(tree)
     parts = [path.split("/") for path in document.properties]
@@ -315,29 +351,6 @@ def _take_away(target: Path) -> None:
 # Planning
 
 
-def _planned(
-    daf: DafReader,
-    names: Iterable[str],
-    vectors: Sequence[tuple[str, str]],
-    known: DafReader | None,
-) -> _Plan:
-    matrices = [matrix for name in names for matrix in _matrices_of(daf, name)]
-    axes = {axis for rows, cols, _ in matrices for axis in (rows, cols)}
-    axes |= {axis for axis, _ in vectors}
-    new_axes = sorted(axes if known is None else axes - known.axes_set())
-    new_matrices = [m for m in matrices if known is None or not _has_matrix(known, *m)]
-    new_vectors = [
-        (axis, name)
-        for axis, name in dict.fromkeys(vectors)
-        if name != "name" and (known is None or not _has_vector(known, axis, name))
-    ]
-    stored: list[Stored] = [daf.open_vector(*vector) for vector in new_vectors]
-    stored += [daf.open_matrix(*matrix) for matrix in new_matrices]
-    size = sum(_STRING_BYTES * daf.axis_length(axis) for axis in new_axes)
-    size += sum(size_bytes(array) for one in stored for array in one.arrays().values())
-    return _Plan(tuple(new_axes), tuple(new_vectors), tuple(new_matrices), size)
-
-
 def _flippable(daf: DafReader) -> list[tuple[str, str, str]]:
     axes = sorted(daf.axes_set())
     return [
@@ -378,7 +391,7 @@ def _has_vector(daf: DafReader, axis: str, name: str) -> bool:
     return axis in daf.axes_set() and name in daf.vectors_set(axis)
 
 
-def _has_matrix(daf: DafReader, rows: str, cols: str, name: str) -> bool:
+def _has_flipped(daf: DafReader, rows: str, cols: str, name: str) -> bool:
     """Return whether there is the transpose of a matrix."""
     are_there = {rows, cols} <= daf.axes_set()
     return are_there and daf.has_matrix(cols, rows, name, relayout=False)
@@ -405,53 +418,6 @@ def _check_target(target: Path) -> None:
 
 
 # Writing
-
-
-def _write(
-    daf: DafReader,
-    tree: SidecarTree,
-    target: Path,
-    plan: _Plan,
-    known: DafReader | None,
-    max_bytes: int | None,
-    progress: ShowProgress,
-) -> None:
-    state = settled_state(tree.source)
-    if state is None:
-        raise errors.SourceNotFoundError(f"no such file or directory: {tree.source}")
-    if known is None:
-        _check_replaceable(target)
-    total = plan.size_bytes + state.size_bytes
-    with (
-        progress_bar("sidecar", total, show=progress) as bar,
-        new_data_set(target, if_exists="replace") as new,
-    ):
-        if known is not None:
-            copy_all(known, new, link=True, progress="never")
-        for axis in plan.axes:
-            new.add_axis(axis, daf.get_pa_vector(axis, "name"))
-        for axis, name in plan.vectors:
-            stored = daf.open_vector(axis, name)
-            copy_property(new, layout.vector_path(axis, name), stored, add=bar.add)
-        for rows, cols, name in plan.matrices:
-            _write_flipped(ordered(daf.open_matrix(rows, cols, name)), new, bar.add)
-        digest = source_digest(tree.source, state, bar.add)
-        if digest is None or source_state(tree.source) != state:
-            raise errors.InUseError(
-                f"{tree.source}: it was changed while its sidecar was being written, which was "
-                "discarded; try again when nothing writes to it"
-            )
-        arrays = {path: array_types(new.tree, path) for path in _properties_of(new)}
-        checksums = {path: array_checksums(new.tree, path) for path in arrays}
-        document = SidecarDocument(
-            tree.source.name, state.fingerprint, digest, state.size_bytes, arrays, checksums
-        )
-        _note(new, document)
-        _check_budget(daf, size_of(Path(new.location)) if max_bytes is not None else 0, max_bytes)
-
-
-def _note(new: Any, document: SidecarDocument) -> None:
-    new.set_scalar(SIDECAR_SCALAR, document.text(), if_exists="replace")
 
 
 def _properties_of(daf: DafReader) -> tuple[str, ...]:
