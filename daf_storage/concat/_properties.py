@@ -95,6 +95,8 @@ class MergedMatrix:
     def _n_filled(self, number: int) -> int:
         """Return how many elements among the columns of a member are the fill value."""
         size = self._n_columns(number) * self._rows.length
+        if self._rows.is_concatenated:
+            return 0
         if self.stored[number] is None:
             return size
         n_rows = self._rows.length - self._rows.alignments[number].missing.size

@@ -291,9 +291,8 @@ class AxisWriter(DafReader):
     ) -> None:
         """Add an axis with these unique entries, and with vectors and matrices, in one step.
 
-        With ``if_exists="replace"``, an axis of this name is deleted first, with all its vectors
-        and matrices; if vectors or matrices are given, in the same step.  After an error or a crash
-        everything is as it was.
+        With ``if_exists="replace"``, an axis of this name is deleted in the same step, with all
+        its vectors and matrices.  After an error or a crash everything is as it was.
 
         Parameters
         ----------

@@ -178,7 +178,9 @@ def _misfits(block: AnyArray, kind: StorageType) -> npt.NDArray[np.bool_]:
     floats = [values for values in (block, cast) if values.dtype.kind == "f"]
     if len(floats) > 1:
         return np.asarray(np.isinf(cast) & np.isfinite(block))
-    misfits = (cast.astype(block.dtype) != block) | ((cast < 0) != (block < 0))
+    misfits = cast.astype(block.dtype) != block
+    if not floats and cast.itemsize >= block.itemsize:  # what wraps comes back
+        misfits |= (cast < 0) != (block < 0)
     if floats and kind is not StorageType.BOOL and block.dtype != np.bool_:
         integers = cast.dtype if block.dtype.kind == "f" else block.dtype
         misfits |= floats[0] >= float(np.iinfo(integers).max + 1)  # some processors saturate
