@@ -179,11 +179,12 @@ def _misfits(block: AnyArray, kind: StorageType) -> npt.NDArray[np.bool_]:
     if len(floats) > 1:
         return np.asarray(np.isinf(cast) & np.isfinite(block))
     misfits = cast.astype(block.dtype) != block
-    if not floats and cast.itemsize >= block.itemsize:  # what wraps comes back
+    if {cast.dtype.kind, block.dtype.kind} == {"i", "u"}:  # what wraps may come back
         misfits |= (cast < 0) != (block < 0)
     if floats and kind is not StorageType.BOOL and block.dtype != np.bool_:
         integers = cast.dtype if block.dtype.kind == "f" else block.dtype
-        misfits |= floats[0] >= float(np.iinfo(integers).max + 1)  # some processors saturate
+        most = float(np.iinfo(integers).max + 1)
+        misfits |= (floats[0] >= most) | np.isinf(floats[0])  # some processors saturate
     return np.asarray(misfits)
 
 

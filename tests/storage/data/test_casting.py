@@ -93,30 +93,39 @@ def _stored(values: Any, dtype: Any = None) -> list[Any]:
     return list(daf.get_np_vector("cell", "v").tolist())
 
 
-@given(
-    st.data(), st.sampled_from([*KINDS, None]), st.sampled_from([k.dtype for k in KINDS] + ["f2"])
-)
-def test_arrays_are_converted_exactly_or_their_first_bad_value_is_named(
-    data: st.DataObject, kind: StorageType | None, dtype: Any
+@pytest.mark.parametrize("dtype", [*(kind.dtype for kind in KINDS), np.dtype("f2")], ids=str)
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_number_at_an_edge_is_converted_exactly_or_named(
+    dtype: np.dtype[Any], kind: StorageType
 ) -> None:
-    """Any numeric array into any type, against its Python numbers."""
-    numbers = data.draw(st.lists(st.one_of(INTEGERS, FLOATS), min_size=1, max_size=6))
+    """From any type into any other, one by one, against Python's numbers."""
+    infinite = [float("nan"), float("inf"), float("-inf"), -0.0]
+    floats = [
+        0.5,
+        -0.5,
+        3.4e38,
+        3.5e38,
+        1e300,
+        -1e300,
+        2.0**63 * 1.5,
+        *infinite,
+        *map(float, EDGES),
+    ]
     with np.errstate(all="ignore"):
-        raw = [np.uint64(n % 2**64) if isinstance(n, int) else np.float64(n) for n in numbers]
-        array = np.array([number.astype(dtype) for number in raw])
-    if kind is None:
-        if StorageType.from_numpy(array.dtype) is not None:
-            assert stored_numbers(array, None, what="x") is array
-        return
-    wanted = [expected(value, kind) for value in array.tolist()]
-    if None in wanted:
-        place = f"position {wanted.index(None)}, which does not fit into {kind.value}"
-        with pytest.raises(UnsupportedInputError, match=place):
-            stored_numbers(array, kind.dtype, what="x")
-    else:
-        found = stored_numbers(array, kind.dtype, what="x")
-        assert found.dtype == kind.dtype
-        assert all(map(same, found.tolist(), wanted))
+        wide = [np.array(EDGES, object) % 2**64, -np.array(EDGES, object) % 2**64]
+        integers = np.concatenate(wide).astype(np.uint64).astype(dtype)
+        array = np.concatenate(
+            [integers, np.array(floats).astype(dtype), np.arange(300).astype(dtype)]
+        )
+    for value in np.unique(array):
+        wanted, one = expected(value.item(), kind), np.array([value])
+        if wanted is None:
+            with pytest.raises(UnsupportedInputError, match="position 0, which does not fit into"):
+                stored_numbers(one, kind.dtype, what="x")
+        else:
+            found = stored_numbers(one, kind.dtype, what="x")
+            assert found.dtype == kind.dtype
+            assert same(found[0].item(), wanted), value
 
 
 def test_the_last_value_of_a_long_array_is_named() -> None:
@@ -133,21 +142,14 @@ def test_the_last_value_of_a_long_array_is_named() -> None:
     [
         ([300, -1, 2], "uint8", "holds 300 at position 0"),
         ([1.0, float("nan")], "int32", "holds nan at position 1"),
-        ([1, 0, 5], bool, "holds 5 at position 2"),
-        ([0.5, 1], bool, "holds 0.5 at position 0"),
-        ([2**24 + 1], "float32", "holds 16777217 at position 0"),
         ([0.5, 2**24 + 1], "float32", "holds 16777217 at position 1"),
         ([1.0, 1e39], "float32", "holds 1e\\+39 at position 1"),
-        ([1e30], "int64", "holds 1e\\+30 at position 0"),
         ([2**64 - 1, -1], None, "holds -1 at position 1"),
         ([2**64, 1], None, "holds 18446744073709551616 at position 0"),
         ([1, 2**100], "float32", None),
         ([2**64 - 1, 1], None, None),
-        ([2**64 - 1, 1], "uint64", None),
-        ([1.0, 255.0, 0.0], "uint8", None),
         ([1, 0, True], bool, None),
         ([0.1, 1e-300], "float32", None),
-        ([float("inf"), float("-inf")], "float32", None),
     ],
 )
 def test_values_fit_or_are_named(values: list[Any], dtype: Any, named: str | None) -> None:
