@@ -165,9 +165,8 @@ def publish_axis(tree: Tree, changes: TreeTransaction, new: NewAxis, others: Seq
             changes.create_group(group)
             changes.publish(group, replace=False)
     for path, write in new.properties():
-        if tree.kind(path) is None:
-            write(changes, path)
-            changes.publish(path, replace=False)
+        write(changes, path)
+        changes.publish(path, replace=False)
     path = layout.axis_path(new.name)
     changes.write_strings(path, new.entries, (len(new.entries),))
     changes.publish(path, replace=False)
