@@ -35,7 +35,7 @@ INNER_MEMBERS: Final = {
     "TableDataset": """
         column_not_found data_version filter_columns first_rows for_engine fragment needed
         open_table
-        part_spans predicate_of read_spans readable replace_schema restricted scan scanner_of
+        part_spans predicate_of read_spans readable replace_schema restricted rtree scan scanner_of
         with_matrix_columns with_view
     """,
     "ZarrTable": "rtree spatial_index",
