@@ -113,6 +113,11 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
                 root.create_array(f"{name}/strings", data=strings, chunks=(32,), **given_options)
         root.create_array("gap", shape=(50,), chunks=(8,), dtype="i4", fill_value=7)[16:20] = 1
         root.create_array("number", data=np.array(3.5))
+        options = {} if version == 2 else {"shards": (10,)}
+        infinite = root.create_array(
+            "infinite", shape=(10,), dtype="f4", chunks=(2,), fill_value=np.inf, **options
+        )
+        infinite[:2] = [1, 2]
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of types without a specification
             for name, dtype in (("U", "U"), ("S", "S8")):
@@ -137,7 +142,7 @@ def test_every_array_equals_that_of_zarr_python(folder: Path, version: int) -> N
     tree = ZarrTree(DirectoryStore(folder / str(version)))
     root = zarr.open_group(folder / str(version), mode="r")
     names = list(arrays_below(tree))
-    assert len(names) == 3 * (2 * len(DTYPES) + 1) + 10 + (version == 2)
+    assert len(names) == 3 * (2 * len(DTYPES) + 1) + 11 + (version == 2)
     for name in names:
         stored = root[name]
         assert isinstance(stored, zarr.Array)

@@ -54,53 +54,6 @@ def put_strings(
 @pytest.mark.parametrize(
     "options",
     [
-        {"chunks": (2,)},
-        {"compressors": BLOSC},
-        {"chunks": (2,), "compressors": BLOSC},
-        {"compressors": numcodecs.Zlib(5)},
-        {"compressors": numcodecs.Zstd(3)},
-        {"chunks": (2,), "filters": [numcodecs.Delta(dtype="<i8")]},
-        {"chunks": (2,), "filters": [numcodecs.Delta(dtype="<i8")], "compressors": BLOSC},
-        {"chunks": (5,)},
-    ],
-)
-def test_vectors_in_any_chunks_and_codecs(tiny_path: Path, options: dict[str, Any]) -> None:
-    """The values are those that zarr stored."""
-    put(tiny_path, "vectors/cell/v", np.array([11, 22, 33], "<i8"), **options)
-    daf = ZarrDaf(tiny_path)
-    assert daf.get_np_vector("cell", "v").tolist() == [11, 22, 33]
-    assert daf.get_pa_vector("cell", "v").to_pylist() == [11, 22, 33]
-    assert connect(tiny_path).sql("SELECT sum(v) AS s FROM cell").to_pydict() == {"s": [66]}
-
-
-@pytest.mark.parametrize("dtype", [">i4", ">f8", "|b1", "<u2"])
-def test_foreign_dtypes_of_known_types(tiny_path: Path, dtype: str) -> None:
-    """Big-endian numbers are converted."""
-    put(tiny_path, "vectors/cell/v", np.array([1, 0, 1], dtype))
-    found = ZarrDaf(tiny_path).get_np_vector("cell", "v")
-    assert found.tolist() == [1, 0, 1]
-    assert found.dtype.byteorder in "=|<"
-
-
-@pytest.mark.parametrize("compressor", [None, BLOSC])
-def test_strings_in_chunks(tiny_path: Path, compressor: Any) -> None:
-    """Chunked and compressed vlen strings."""
-    put_strings(
-        tiny_path, "vectors/cell/color", ["red", "", "blue"], chunks=2, compressor=compressor
-    )
-    assert ZarrDaf(tiny_path).get_np_vector("cell", "color").tolist() == ["red", "", "blue"]
-
-
-@pytest.mark.parametrize("dtype", ["<U4", "|S4"])
-def test_fixed_width_strings(tiny_path: Path, dtype: str) -> None:
-    """They are decoded to strings."""
-    put(tiny_path, "vectors/cell/t", np.array(["a", "bcd", ""], dtype))
-    assert ZarrDaf(tiny_path).get_np_vector("cell", "t").tolist() == ["a", "bcd", ""]
-
-
-@pytest.mark.parametrize(
-    "options",
-    [
         {"chunks": (2, 2)},
         {"chunks": (2, 2), "compressors": BLOSC},
         {"compressors": BLOSC},

@@ -477,27 +477,6 @@ def test_what_the_reference_writes(reference: Path, tmp_path: Path) -> None:
         check_reference(daf, tmp_path)
 
 
-def test_zarr_python_is_the_oracle_of_packed_arrays(reference: Path) -> None:
-    """Its decoding of the same file, with the shape rounded up, equals ours."""
-    for path in ("vectors/cell/score", "vectors/cell/label", "matrices/cell/gene/expression"):
-        document = json.loads((reference / path / "zarr.json").read_text())
-        outer = document["chunk_grid"]["configuration"]["chunk_shape"]
-        inner = document["codecs"][0]["configuration"]["chunk_shape"]
-        document["chunk_grid"]["configuration"]["chunk_shape"] = [
-            -(-n // c) * c for n, c in zip(outer, inner, strict=True)
-        ]
-        (reference / path / "zarr.json").write_text(json.dumps(document))
-        values = np.asarray(zarr.open_array(reference / path, mode="r")[:])
-        with open_daf(reference) as daf:
-            parts = path.split("/")
-            ours = (
-                daf.get_np_vector(*parts[1:])
-                if parts[0] == "vectors"
-                else daf.get_np_matrix(*parts[1:]).T
-            )
-            assert ours.tolist() == values.tolist()
-
-
 # Partial reads
 
 
@@ -850,39 +829,6 @@ def test_huge_shapes_without_data(tmp_path: Path) -> None:
         with pytest.raises(errors.CorruptDataError, match="the axis has 4 entries"):
             daf.get_np_vector("gene", "flag")
     assert verify(root)
-
-
-@pytest.mark.filterwarnings("ignore::zarr.errors.UnstableSpecificationWarning")
-def test_foreign_arrays_of_zarr_v3(tmp_path: Path) -> None:
-    """Several chunks, any codec, sharded otherwise, fill values: zarr-python decodes them."""
-    root = tmp_path / "x.daf.zarr"
-    daf = writer(root, zarr_format=3)
-    daf.add_axis("cell", [str(i) for i in range(10)])
-    daf.close()
-    group = zarr.open_group(root / "vectors/cell", mode="r+", use_consolidated=False)
-    group.create_array("chunked", data=np.arange(10), chunks=(3,))
-    group.create_array("sharded", data=np.arange(10.0), chunks=(2,), shards=(4,))
-    group.create_array("one shard", data=np.arange(10.0), chunks=(2,), shards=(10,))
-    group.create_array("big", data=np.arange(10, dtype=">i4"), chunks=(10,), compressors=None)
-    group.create_array("text", data=np.array(list("abcdefghij"), dtype="U5"), chunks=(4,))
-    group.create_array("vlen", shape=(10,), dtype=str, chunks=(4,))[:] = np.array(
-        list("abcdefghij"), dtype=object
-    )
-    group.create_array("sevens", shape=(10,), dtype="i2", fill_value=7, compressors=None)
-    group.create_array(
-        "infinite", shape=(10,), dtype="f4", chunks=(2,), shards=(10,), fill_value=np.inf
-    )[:2] = [1, 2]
-    with open_daf(root) as reader:
-        for name in ("chunked", "sharded", "one shard", "big"):
-            assert reader.get_np_vector("cell", name).tolist() == list(range(10))
-        for name in ("text", "vlen"):
-            assert reader.get_np_vector("cell", name).tolist() == list("abcdefghij")
-        assert reader.get_np_vector("cell", "sevens").tolist() == [7] * 10
-        assert reader.get_np_vector("cell", "infinite").tolist() == [1, 2] + [np.inf] * 8
-        found = connect(reader).sql(
-            "SELECT sum(sharded) AS s FROM cell WHERE chunked > 4 AND vlen < 'i'"
-        )
-        assert found.to_pydict() == {"s": [5 + 6 + 7]}
 
 
 @pytest.mark.parametrize("codec", CODECS)
