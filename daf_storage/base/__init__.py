@@ -55,5 +55,6 @@ from daf_storage.base._threads import (
     ForkLock,
     ThreadedLibrary,
     kept_threads,
+    new_chunk_cache,
     paused_collection,
 )

@@ -14,6 +14,7 @@ What was decoded is remembered, bounded in bytes, so that no query decodes it ag
 from __future__ import annotations
 
 import _thread
+import functools
 import gc
 import os
 import threading
@@ -24,7 +25,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import Any, ClassVar, Final
 
-from daf_storage import errors
+from daf_storage import errors, settings
 
 
 class ThreadedLibrary:
@@ -300,3 +301,13 @@ class DecodedCache:
     def _is_own(self, key: Hashable) -> bool:
         owner = key[0] if isinstance(key, tuple) else None
         return owner is self._owner or (isinstance(owner, tuple) and owner[0] is self._owner)
+
+
+@functools.cache
+def _process_cache() -> DecodedCache:
+    return DecodedCache(max_bytes=settings.DAF_DECODED_CHUNKS_MAX_BYTES)
+
+
+def new_chunk_cache() -> DecodedCache:
+    """Return a cache for the chunks of a file or tree, which shares its budget with all others."""
+    return _process_cache().part()

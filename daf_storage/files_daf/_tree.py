@@ -7,7 +7,7 @@ import posixpath
 from collections.abc import Callable, Hashable, Iterator
 from typing import Any, TypeAlias
 
-from daf_storage.base import DecodedCache, StorageType
+from daf_storage.base import DecodedCache, StorageType, new_chunk_cache
 from daf_storage.data import kept, layout
 from daf_storage.errors import CorruptDataError, DafError, FormatError, ReadOnlyError
 from daf_storage.files_daf._arrays import (
@@ -48,7 +48,7 @@ from daf_storage.stores import (
     RemoteStore,
     Snapshot,
 )
-from daf_storage.trees import Node, NodeKind, StoredArray, Tree, ZarrTree, new_chunk_cache
+from daf_storage.trees import Node, NodeKind, StoredArray, Tree, ZarrTree
 
 SharedSnapshot: TypeAlias = ArchiveSnapshot | RemoteSnapshot
 """A view of a whole directory of which nothing changes but by new files."""

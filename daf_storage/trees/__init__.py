@@ -8,14 +8,12 @@ Must not know axes, vectors or matrices.
 
 from daf_storage.trees._chunked_array import (
     ChunkedArray,
-    new_chunk_cache,
     passing_over,
 )
 from daf_storage.trees._decompress import (
     THREADS,
     computed,
     decompress_chunk,
-    fill_blocks,
     has_equal_bytes,
     limit_of_stored,
     run_all,

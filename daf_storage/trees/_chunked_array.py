@@ -103,16 +103,6 @@ def passing_over() -> Iterator[None]:
         _remembers.reset(token)
 
 
-@functools.cache
-def _process_cache() -> DecodedCache:
-    return DecodedCache(max_bytes=settings.DAF_DECODED_CHUNKS_MAX_BYTES)
-
-
-def new_chunk_cache() -> DecodedCache:
-    """Return a cache for the chunks of a file or tree, which shares its budget with all others."""
-    return _process_cache().part()
-
-
 # Which chunks a read needs, and what it takes of each.
 
 

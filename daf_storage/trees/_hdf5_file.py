@@ -22,7 +22,7 @@ from urllib.parse import quote
 
 import numpy as np
 
-from daf_storage.base import AnyArray, ForkLock
+from daf_storage.base import AnyArray, ForkLock, new_chunk_cache
 from daf_storage.errors import (
     CorruptDataError,
     InvalidInputError,
@@ -43,7 +43,6 @@ from daf_storage.stores import (
     is_lasting,
     map_file,
 )
-from daf_storage.trees._chunked_array import new_chunk_cache
 from daf_storage.trees._hdf5_objects import H5PY_ERRORS, as_object, h5py, open_below, reason_of
 from daf_storage.trees._hdf5_output import OutputFile, OutputLock, require_space, write_errors
 from daf_storage.trees._zarr_tree import WritableZarrTree

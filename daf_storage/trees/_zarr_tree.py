@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 
 from daf_storage._lazy import lazy_module
-from daf_storage.base import METADATA_NAMES, Packing, StorageType
+from daf_storage.base import METADATA_NAMES, Packing, StorageType, new_chunk_cache
 from daf_storage.base import strings as vlen
 from daf_storage.errors import (
     CorruptDataError,
@@ -34,7 +34,6 @@ from daf_storage.stores import (
     Transaction,
     WritableStore,
 )
-from daf_storage.trees._chunked_array import new_chunk_cache
 from daf_storage.trees._file_changes import (
     Consolidated,
     FileChanges,

@@ -351,7 +351,7 @@ def _verify_archive(found: _Findings, where: DafPath, progress: ShowProgress) ->
                 "a writer stopped in the middle of adding something; what was complete is served, "
                 f"and 'daf repair {where.container}' takes the rest away",
             )
-        with _bar(where, 2 * store.storage_bytes(), progress) as add:
+        with _bar(where, 2 * sum(entry.size_bytes for entry in store.entries()), progress) as add:
             for name, problem in check_entries(store, add):
                 found.error(name, problem)
             unused = unused_bytes(store) if store.is_own else 0

@@ -214,7 +214,7 @@ class ArchiveReader:
         return iter(self.keys())
 
     def __contains__(self, key: object) -> bool:
-        return isinstance(key, str) and self.size_of(key) is not None
+        return isinstance(key, str) and self.find(key) is not None
 
     def keys(self) -> list[str]:
         """Return the names of all entries, sorted; directories are not listed."""
@@ -235,17 +235,6 @@ class ArchiveReader:
         """Return the names directly below ``prefix``, of entries and of directories, sorted."""
         with self._index_lock:
             return self._index.children(prefix, limit)
-
-    def size_of(self, key: str) -> int | None:
-        """Return the uncompressed length of an entry; None if there is none."""
-        entry = self.find(key)
-        return None if entry is None else entry.size_bytes
-
-    def storage_bytes(self, prefix: str = "") -> int:
-        """Return the sum of the uncompressed lengths of the entries below ``prefix``."""
-        with self._index_lock:
-            names = self._index.below(prefix)
-            return sum(e.size_bytes for n in names if (e := self._index.find(n)) is not None)
 
     def get(self, key: str) -> memoryview | None:
         """Return the bytes of an entry; None if there is none.
