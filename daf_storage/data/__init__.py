@@ -19,7 +19,6 @@ from daf_storage.data._assembled import (
 from daf_storage.data._axis_writer import copy_entries
 from daf_storage.data._casting import (
     CountsAs,
-    CountType,
     changed_by,
     count_types,
     numeric_type,
@@ -61,7 +60,6 @@ from daf_storage.data._digest import (
 from daf_storage.data._encoding import (
     EmptySparse,
     Stored,
-    copy_array,
     copy_stored,
     size_bytes,
     write_vector,

@@ -197,25 +197,6 @@ class EntryAlignment(Alignment):
 
     first_missing: str | None
     """The first entry of the destination that the source lacks; None if it has all."""
-    axes: tuple[str, str]
-    """The names of the axis, in the source and in the destination."""
-    locations: tuple[str, str]
-    """The two data sets, for messages."""
-
-    def check(self, empty: Any, *, what: str, key: str) -> None:
-        """Raise if entries of the destination are missing and there is no value for them.
-
-        Parameters
-        ----------
-        key
-            How ``empty=`` names the property.
-        """
-        if self.first_missing is not None and empty is None:
-            raise errors.InvalidInputError(
-                f"{self.locations[1]}: axis {self.axes[1]!r} has the entry "
-                f"{self.first_missing!r}, which axis {self.axes[0]!r} of {self.locations[0]} does "
-                f"not have, so {what} has no value for it; say which with {key}"
-            )
 
 
 def align(source: DafReader, axis: str, destination: DafReader, target_axis: str) -> EntryAlignment:
@@ -229,9 +210,8 @@ def align(source: DafReader, axis: str, destination: DafReader, target_axis: str
         Either has entries that the other one lacks.
     """
     entries = destination.get_pa_vector(target_axis, "name")
-    names, locations = (axis, target_axis), (source.location, destination.location)
     if entries.equals(source.get_pa_vector(axis, "name")):
-        return EntryAlignment(None, len(entries), None, names, locations)
+        return EntryAlignment(None, len(entries), None)
     taken = np.asarray(source.axis_indices(axis, entries, allow_missing=True), np.int64)
     if len(entries) and (taken == -1).any():  # an empty entry is one, if the axis has it
         is_missing = taken == -1
@@ -248,7 +228,7 @@ def align(source: DafReader, axis: str, destination: DafReader, target_axis: str
             f"{first!r}; one of the two must have all entries of the other"
         )
     is_same = places.size == taken.size and bool((taken == np.arange(taken.size)).all())
-    return EntryAlignment(None if is_same else places, taken.size, first, names, locations)
+    return EntryAlignment(None if is_same else places, taken.size, first)
 
 
 def fill_value(kind: StorageType, along: EntryAlignment, empty: Any, *, what: str) -> Any:
@@ -380,8 +360,13 @@ class Copier:
         what = f"{self.source.location}: {_named(key)}"
         argument = f"empty={{{key!r}: VALUE}}" if self.is_of_all else "empty="
         for own, other, is_there in zip(key[:-1], target[:-1], has_axes, strict=True):
-            if is_there or not self.is_trial:
-                self.along(own, other).check(empty, what=what, key=argument)
+            entry = self.along(own, other).first_missing if is_there or not self.is_trial else None
+            if entry is not None and empty is None:
+                raise errors.InvalidInputError(
+                    f"{destination.location}: axis {other!r} has the entry {entry!r}, which axis "
+                    f"{own!r} of {self.source.location} does not have, so {what} has no value for "
+                    f"it; say which with {argument}"
+                )
         source = None if self.is_trial else self._holder(key, default)
         if source is not None and len(target) == _VECTOR:
             self._vector(source, key, target, dtype, empty)
@@ -464,7 +449,9 @@ class Copier:
                     self._copy(changes, path, self._shown(stored))
                 else:
                     what = f"{source.location}: {_named(key)}"
-                    part, is_sparse = self._part(stored, rows, columns, empty, dtype, what=what)
+                    part, is_sparse = self._part(
+                        stored, key[0], rows, columns, empty, dtype, what=what
+                    )
                     write_assembled(changes, path, [part], is_sparse=is_sparse, add=self.add)
             if not both:
                 return
@@ -485,6 +472,7 @@ class Copier:
     def _part(
         self,
         stored: StoredMatrix,
+        rows_axis: str,
         rows: EntryAlignment,
         columns: EntryAlignment,
         empty: Any,
@@ -505,7 +493,7 @@ class Copier:
             columns.n_entries,
             kind,
             fill_value(kind, lacking, empty, what=what),
-            is_transposed=stored.info.rows_axis != rows.axes[0] or stored.info.is_row_major,
+            is_transposed=stored.info.rows_axis != rows_axis or stored.info.is_row_major,
             chosen=None if columns.places is None else columns.sources,
             memory_bytes=self.memory_bytes,
         )

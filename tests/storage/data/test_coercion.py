@@ -84,12 +84,8 @@ def test_numpy_scalars_and_arrow_scalars_convert_exactly(daf: DafWriter) -> None
 @pytest.mark.parametrize(
     "entries",
     [
-        ["x\0", "x"],
         pd.Index(["x\0", "x"]),
-        pd.Series(["x\0", "x"], dtype="string"),
         pd.Categorical.from_codes([0, 1], pd.Index(["x\0", "x"])),
-        pl.Series(["x\0", "x"]),
-        pa.array(["x\0", "x"]).dictionary_encode(),
         (name for name in ["x\0", "x"]),
     ],
 )
@@ -106,13 +102,10 @@ def test_entries_keep_their_nul(daf: DafWriter, entries: Any) -> None:
     ("entries", "message"),
     [
         (np.ma.array(["p", "q"], mask=[False, True]), "masked value at position 1"),
-        ([b"p", "q"], "holds b'p' of type bytes at position 0"),
-        ([1, 2], "holds 1 of type int at position 0"),
         (np.array([1, 2]), "holds 1 of type int at position 0"),
         (pa.array([1, 2]), "holds 1 of type int at position 0"),
         (["p", "\ud800"], r"holds '\\ud800' at position 1"),
         (["p", None], "holds None of type NoneType at position 1"),
-        (pa.array(["p", None]), "missing value at position 1"),
         ("pq", "a single string, 'pq'"),
         ([["p"], ["q"]], "2 dimensions"),
     ],

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import warnings
 from collections.abc import Callable
@@ -15,7 +16,7 @@ import pytest
 
 from daf_query import UnreadableVectorWarning, connect
 from daf_query.cli import main
-from daf_storage import DafReader, MemoryDaf, ZarrDaf, errors
+from daf_storage import DafReader, MemoryDaf, ZarrDaf, errors, verify
 from tests.storage.trees.test_foreign_arrays import put
 from tests.support import UMIS, reopen
 
@@ -137,13 +138,15 @@ DAMAGES: dict[str, tuple[Callable[[Path], Any], type[errors.DafError], str]] = {
 
 @pytest.mark.parametrize("damage", DAMAGES)
 def test_damage_names_the_array_and_spares_the_others(tiny_path: Path, damage: str) -> None:
-    """The error names the array and what is wrong; every other property can be read."""
+    """The error names the array and what is wrong, as verify does; all others can be read."""
     make, kind, message = DAMAGES[damage]
     make(tiny_path)
     daf = ZarrDaf(tiny_path)
     with pytest.raises(kind, match=message) as caught:
         daf.get_np_vector("cell", "age")
     assert str(caught.value).startswith(f"{tiny_path}: vectors/cell/age")
+    wrong = [finding.problem for finding in verify(tiny_path) if finding.path == AGE]
+    assert re.search(message, wrong[0])
     assert daf.get_np_vector("cell", "type").tolist() == ["Bcell", "TCell", "TCell"]
     assert daf.get_np_matrix("cell", "gene", "UMIs").tolist() == UMIS.tolist()
     assert "age" in daf.vectors_set("cell")

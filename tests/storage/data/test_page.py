@@ -12,8 +12,6 @@ import pytest
 import scipy.sparse as sp
 
 from daf_storage import DafReader, MemoryDaf, ZarrDaf, convert, open_daf
-from daf_storage.data import _page
-from daf_storage.display import PreviewBudget
 from daf_storage.stores import DirectoryStore
 from daf_storage.trees import PlainArray
 
@@ -109,11 +107,6 @@ def test_small_data_are_shown_exactly() -> None:
     assert page.count("1 missing") == 2
     assert "sample" not in page
     assert "A, B, C, …" in page
-
-
-def _first(data: memoryview, budget: PreviewBudget) -> Any:
-    sample = _page._first_strings(data, 5, budget)
-    return sample if isinstance(sample, str) else sample[0].to_pylist()
 
 
 def test_hostile_names_and_values_are_escaped() -> None:

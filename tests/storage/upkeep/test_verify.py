@@ -129,21 +129,6 @@ def edit(path: Path, **changes: Any) -> None:
 
 
 DAMAGES: dict[str, tuple[Callable[[Path], Any], str, str]] = {
-    "a vector that is too short": (
-        lambda p: (p / "vectors/cell/age/0").write_bytes(b"1"),
-        "vectors/cell/age",
-        "truncated",
-    ),
-    "a vector of another length": (
-        lambda p: edit(p / "vectors/cell/age/.zarray", shape=[2], chunks=[2]),
-        "vectors/cell/age",
-        "stored shape is [2]",
-    ),
-    "a missing chunk": (
-        lambda p: (p / "vectors/cell/age/0").unlink(),
-        "vectors/cell/age",
-        "is missing",
-    ),
     "strings that are cut off": (
         lambda p: (p / "vectors/cell/type/0").write_bytes(b"\3\0\0\0\5\0\0\0abc"),
         "vectors/cell/type",
