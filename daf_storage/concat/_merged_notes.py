@@ -12,7 +12,7 @@ from typing import Any, Final, TypeAlias
 
 from daf_storage.anndata import NOTES, Notes
 from daf_storage.concat._members import Member, Run
-from daf_storage.data import DafReader, kept
+from daf_storage.data import DafReader
 
 Rule: TypeAlias = dict[str, Any]
 
@@ -91,9 +91,7 @@ class MergedNotes:
         named = []
         for key, entries in given.items():
             last = entries[-1]
-            if last["type"] == "json":
-                run.report.lost(f"uns[{key!r}]", kept.EARLIER_FORM)
-            elif last["type"] == "colors" or run.daf.has_scalar(key):
+            if last["type"] == "colors" or run.daf.has_scalar(key):
                 named.append([key, last])
         return named
 

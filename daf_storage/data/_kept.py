@@ -21,7 +21,6 @@ from daf_storage.base import AnyArray, name_problem, optional_import
 from daf_storage.errors import (
     CorruptDataError,
     DafError,
-    UnsupportedDataError,
     UnsupportedInputError,
 )
 from daf_storage.trees import StoredArray, Tree, TreeTransaction, WritableTree, check_contained
@@ -34,14 +33,10 @@ else:
 Writer: TypeAlias = Callable[[Any, str], None]
 """Writes a value into a group of an h5ad file, under a name; or nothing."""
 
-EARLIER_FORM: Final = (
-    "an earlier version kept it in a form that is no longer read; import the AnnData again"
-)
 _ELEMENTS: Final = "elements"
-_DOCUMENT: Final = "document"
 _NAME: Final = "0"
-_WHOLE: Final = b'{"type":"element","name":"0"}'
-"""The document of a value that is one element, as all are."""
+_DOCUMENT: Final = b'{"type":"element","name":"0"}'
+"""What the format has beside the value: it is one element."""
 
 _OLD_FRAMES = "0.1.0"
 
@@ -66,7 +61,7 @@ def image_of(part: str, key: str, write: Writer) -> AnyArray:
         write(elements, _NAME)
         if _NAME not in elements:
             raise UnsupportedInputError(f"nothing of {part}[{key!r}] was written")
-        file.create_dataset(_DOCUMENT, data=np.frombuffer(_WHOLE, np.uint8))
+        file.create_dataset("document", data=np.frombuffer(_DOCUMENT, np.uint8))
     return np.frombuffer(storage.getbuffer(), np.uint8)
 
 
@@ -154,13 +149,6 @@ def opened(array: StoredArray, *, what: str) -> Iterator[Any]:
         ) from error
 
 
-def element_of(file: Any, *, what: str) -> Any:
-    """Return the group or dataset that an opened image holds."""
-    if bytes(file[_DOCUMENT][()]) != _WHOLE:
-        raise UnsupportedDataError(f"{what}: {EARLIER_FORM}")
-    return file[_ELEMENTS][_NAME]
-
-
 @contextmanager
 def _quiet() -> Iterator[None]:
     with warnings.catch_warnings():
@@ -200,12 +188,12 @@ class KeptPart:
     def value(self) -> Any:
         """Return the value as the AnnData had it."""
         with opened(self.array, what=self.path) as file:
-            return read_element(element_of(file, what=self.path))
+            return read_element(file[_ELEMENTS][_NAME])
 
     def copy_to(self, group: Any, name: str) -> None:
         """Copy it into a group of an h5ad file."""
         with opened(self.array, what=self.path) as file:
-            file.copy(element_of(file, what=self.path), group, name)
+            file.copy(file[_ELEMENTS][_NAME], group, name)
 
 
 def keep(tree: WritableTree, axes: tuple[str, ...], part: str, key: str, write: Writer) -> None:
@@ -261,7 +249,7 @@ def arrays(tree: Tree) -> dict[str, StoredArray]:
 def check_part(path: str, array: StoredArray) -> None:
     """Raise unless an image can be opened."""
     with opened(array, what=path) as file:
-        element_of(file, what=path)
+        file[_ELEMENTS][_NAME]
 
 
 def delete_part(tree: WritableTree, path: str) -> None:

@@ -442,9 +442,7 @@ class _Exporter:
     def _unstructured(self, colors: dict[str, Any]) -> dict[str, Any]:
         uns: dict[str, Any] = {}
         for key, entry in self._notes.get("uns", []):
-            if entry["type"] == "json":
-                self.report.lost(f"uns[{key!r}]", kept.EARLIER_FORM)
-            elif entry["type"] == "colors" and key in colors:
+            if entry["type"] == "colors" and key in colors:
                 uns[key] = list(colors.pop(key)) if entry["list"] else colors.pop(key)
             elif entry["type"] == "scalar_of_daf" and self._daf.has_scalar(key):
                 uns[key] = self._scalar(key, of_numpy=entry["of"] == "numpy")

@@ -488,29 +488,6 @@ class TestDamage:
         ):
             pass
 
-    def test_forms_of_earlier_versions(self) -> None:
-        """Values that lay in the notes, or in pieces in an image: the error says what to do."""
-        daf = MemoryDaf()
-        daf.add_axis("obs", list("abc"))
-        daf.add_axis("var", list("xy"))
-        daf.set_scalar("anndata_notes", '{"uns": [["old", {"type": "json", "value": 1}]]}')
-        with pytest.warns(AnnDataWarning, match=r"uns\['old'\]: .* import the AnnData again"):
-            assert "old" not in to_anndata(daf).uns
-
-        image = io.BytesIO()
-        with h5py.File(image, "w") as file:
-            file.attrs.update({"part": "uns", "key": "older"})
-            file["document"] = np.frombuffer(b'{"type":"masked"}', np.uint8)
-        tree = daf.writable_tree
-        with tree.transaction() as changes, tree.lock():
-            kept.make_groups(tree, changes, "anndata/scalars/uns.older")
-            changes.write_array(
-                "anndata/scalars/uns.older", np.frombuffer(image.getvalue(), np.uint8)
-            )
-            changes.publish("anndata/scalars/uns.older", replace=False)
-        with pytest.raises(errors.UnsupportedDataError, match="import the AnnData again"):
-            to_anndata(daf)
-
     def test_an_archive_without_its_last_chunk(self, tmp_path: Path) -> None:
         """A part whose data is missing is named and taken away, as a vector is."""
         path = tmp_path / "x.daf.zarr.zip"
