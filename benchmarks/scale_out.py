@@ -190,7 +190,7 @@ def dask(pattern: str, workers: int, rows: int) -> Iterator[Ask]:
 def partial_sums(fragment: Fragment) -> tuple[list[dict[str, Any]], int]:
     """Return the count and the sum of each group of a fragment, and the bytes that it handed on."""
     table = pa.Table.from_batches(fragment.read(), fragment.schema)
-    keys = [name for name in fragment.columns if name != "age"]
+    keys = [name for name in fragment.schema.names if name != "age"]
     sums = table.group_by(keys).aggregate([([], "count_all"), ("age", "sum")])
     renamed = {"count_all": "n", "age_sum": "s"}
     sums = sums.rename_columns([renamed.get(name, name) for name in sums.column_names])

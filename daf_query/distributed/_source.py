@@ -198,11 +198,6 @@ class Pool(Generic[_T]):
                 self._opened.popitem(last=False)  # closed when the last task lets go of it
             return known
 
-    def __len__(self) -> int:
-        with self._lock:
-            self._enter()
-            return len(self._opened)
-
     def clear(self) -> None:
         """Let go of everything."""
         with self._lock:

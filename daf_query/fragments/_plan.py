@@ -143,21 +143,6 @@ class Fragment:
     filter: pc.Expression | None
     """Only rows for which it is true are read; it may name other columns."""
 
-    @property
-    def columns(self) -> tuple[str, ...]:
-        """The columns that are read."""
-        return tuple(self.schema.names)
-
-    @property
-    def row_count(self) -> int:
-        """Number of rows, whatever the filter is: never less than `read` yields."""
-        return sum(piece.row_count for piece in self.pieces)
-
-    @property
-    def paths(self) -> list[str]:
-        """The absolute paths or URLs of its data sets."""
-        return [path for piece in self.pieces for path in piece.source.paths]
-
     def read(self) -> Iterator[pa.RecordBatch]:
         """Yield the rows; zones and indexes leave out what the filter excludes.
 
@@ -173,14 +158,6 @@ class Fragment:
             with reading(piece.source) as table:
                 rows = piece.rows(table, self.filter)
                 yield from rows.to_batches(columns=columns, filter=self.filter)
-
-    def count_rows(self) -> int:
-        """Return the number of rows that the filter leaves; without one nothing is read."""
-        count = 0
-        for piece in self.pieces:
-            with reading(piece.source) as table:
-                count += piece.rows(table, self.filter).count_rows(self.filter)
-        return count
 
 
 Paths: TypeAlias = str | Path | Sequence[str | Path]
@@ -203,13 +180,6 @@ class FragmentPlan:
     """The columns that are read."""
     fragments: tuple[Fragment, ...]
     """In the order of the rows; none of them is empty."""
-    table_rows: int
-    """How many rows the table has."""
-
-    @property
-    def row_count(self) -> int:
-        """Number of rows of the fragments; the others are known not to match."""
-        return sum(fragment.row_count for fragment in self.fragments)
 
 
 def plan_fragments(
@@ -275,7 +245,7 @@ def plan_fragments(
     read = pa.schema([dataset.schema.field(name) for name in names])
     groups = _joined(pieces, rows_per_fragment)
     fragments = tuple(Fragment(tuple(group), read, filter) for group in groups)
-    return FragmentPlan(read, fragments, dataset.table_columns.length)
+    return FragmentPlan(read, fragments)
 
 
 def table_schema(
