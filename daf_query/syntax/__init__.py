@@ -9,10 +9,6 @@ tree, so comments and spelling stay, and places of errors can be mapped back.
 Must not know data sets, tables or the engine.
 """
 
-from daf_query.syntax._errors import WrappedSql as WrappedSql
-from daf_query.syntax._errors import error_at as error_at
-from daf_query.syntax._errors import shortened as shortened
-from daf_query.syntax._errors import syntax_error as syntax_error
 from daf_query.syntax._predicates import Constant as Constant
 from daf_query.syntax._predicates import Term as Term
 from daf_query.syntax._predicates import clauses_of as clauses_of
@@ -32,7 +28,9 @@ from daf_query.syntax._statement import parsed as parsed
 from daf_query.syntax._tokens import Edit as Edit
 from daf_query.syntax._tokens import Placeholder as Placeholder
 from daf_query.syntax._tokens import Token as Token
+from daf_query.syntax._tokens import WrappedSql as WrappedSql
 from daf_query.syntax._tokens import edited as edited
+from daf_query.syntax._tokens import error_at as error_at
 from daf_query.syntax._tokens import is_ended as is_ended
 from daf_query.syntax._tokens import joined_names as joined_names
 from daf_query.syntax._tokens import line_and_column as line_and_column
@@ -44,9 +42,11 @@ from daf_query.syntax._tokens import plain_name as plain_name
 from daf_query.syntax._tokens import quoted_name as quoted_name
 from daf_query.syntax._tokens import quoted_string as quoted_string
 from daf_query.syntax._tokens import real_divisions as real_divisions
+from daf_query.syntax._tokens import shortened as shortened
 from daf_query.syntax._tokens import span_at as span_at
 from daf_query.syntax._tokens import span_of_name as span_of_name
 from daf_query.syntax._tokens import statements as statements
+from daf_query.syntax._tokens import syntax_error as syntax_error
 from daf_query.syntax._tokens import tokens_of as tokens_of
 from daf_query.syntax._tokens import unopened_bracket as unopened_bracket
 from daf_query.syntax._tokens import unquoted_name as unquoted_name

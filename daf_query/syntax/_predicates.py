@@ -10,12 +10,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal, TypeAlias
 
-from daf_query.syntax._errors import error_at
 from daf_query.syntax._statement import Statement, parsed
 from daf_query.syntax._tokens import (
     Brackets,
     Edit,
     Token,
+    error_at,
     pairs_of,
     read_tokens,
     tokens_of,

@@ -63,8 +63,6 @@ SELECT [1, 2][1] AS a, X['g1'] AS b FROM cell;
 SELECT X['nope'] FROM cell;
 --: error nothing|no (matrix|vector|column)
 SELECT Y['g1'] FROM cell;
---: error .
-SELECT X["g1"] FROM cell;
 
 -- Wildcards leave the entries out.
 --: theirs SELECT name, x FROM cell WHERE X['g1'] > 1

@@ -67,20 +67,6 @@ SELECT y, sum(counts[$g]) AS s FROM cell GROUP BY y HAVING sum(counts[$g]) > 100
 SELECT X['g1'] /* X['nope'] */ AS v -- X['neither']
 FROM cell WHERE name <> 'X[''g1'']';
 
--- Wildcards of several tables that have entries are refused, where it cannot be left out of them.
---: error wildcard|\*
-SELECT * FROM cell a JOIN cell b USING (name) WHERE a.X['g1'] > b.X['g1'];
---: error .
-SELECT a.name FROM cell a NATURAL JOIN cell b WHERE a.X['g1'] > 0;
---: error .
-WITH t AS (SELECT name FROM cell) SELECT X['g1'] FROM t;
---: error .
-SELECT X[0] FROM cell;
---: error .
-SELECT X FROM cell;
---: error .
-SELECT gene.X['g1'] FROM cell;
-
 -- In views.
 CREATE VIEW high AS SELECT name, x, X['g1'] AS v FROM cell WHERE X['g1'] > 0;
 CREATE VIEW wild AS SELECT * FROM cell WHERE X['g2'] > 0;

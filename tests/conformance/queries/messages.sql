@@ -1,30 +1,40 @@
 -- Errors that say what to write instead.
 
---: error "percent\.mito"
+--: error quote its name, as in "percent\.mito"
 SELECT percent.mito FROM cell;
---: error name.*cell.*gene
+--: error cell and gene; write cell\.name
 SELECT name FROM cell JOIN gene ON cell.marker = gene.name;
---: error \bavg\b
+--: error write avg
 SELECT average(x) FROM cell;
---: error \blength\b
+--: error write length
 SELECT strlen(s) FROM cell;
---: error array_agg
+--: error write array_agg
 SELECT list(x) FROM cell;
---: error first_value
+--: error write first_value
 SELECT arg_max(name, x) FROM cell;
---: error line 1.*louvain
+--: error line 1, column 29: louvain holds strings, and 5 is a number
 SELECT name FROM cell WHERE louvain = 5;
 --: error line 1.*maybe
 SELECT name FROM cell WHERE maybe = 'nope';
---: error line 1.*x
-SELECT x / 0 FROM cell;
---: error LIMIT
+--: error line 1, column 15.*nullif\(y, 0\)
+SELECT x / 2, x / 0 FROM cell;
+--: error line 1, column 8.*nullif\(y, 0\)
+SELECT 1 / (x - x) FROM cell;
+--: error line 1, column 15.*nullif\(y, 0\)
+SELECT x / 2, 1 % (x - x) FROM cell;
+--: error line 1, column 39.*write '5'
+SELECT name FROM cell WHERE x < 5 AND	donor IN ('a', 5);
+--: error line 1, column 15: 'old' is no number, and x holds
+SELECT x > 1, x = 'old' FROM cell;
+--: error line 1, column 29.*is_marker, or NOT is_marker
+SELECT name FROM gene WHERE is_marker = 'yes';
+--: error write LIMIT at the end
 SELECT TOP 5 name FROM cell;
---: error quote.*'T'|'T'.*quote
+--: error single quotes: 'T'
 SELECT name FROM cell WHERE louvain IN (T, B);
---: error HAVING|subquery
+--: error by HAVING.*subquery
 SELECT x + 1 AS more FROM cell WHERE more > 2;
---: error daf describe
+--: error 'daf describe PATH AXIS'
 SUMMARIZE cell;
 --: error ^QueryError: Pivot is nothing that the engine knows$
 SELECT * FROM cell PIVOT (sum(x) FOR donor IN ('N1'));
@@ -36,3 +46,62 @@ SELECT name FROM cell WHERE b BETWEEN 1 AND 2;
 SELECT name FROM cell WHERE x BETWEEN 1 AND x BETWEEN 1 AND 2;
 --: error a field is in brackets
 SELECT struct(x, y).c0 FROM cell;
+--: error a condition is true or false, as in n_genes > 0
+SELECT name FROM cell WHERE x;
+--: error Unterminated string literal
+SELECT name FROM cell WHERE donor = 'N1;
+--: error line 1, column 14: Expected close delimiter
+SELECT name, "age FROM cell;
+--: error (?s)^(?!.*wildcard).*add it to GROUP BY
+SELECT donor, avg(x) FROM cell;
+--: error no function 'st_point'.*register_all\(db.context\); install it with: pip install .*\[spatial\]
+SELECT ST_Point(x, x) FROM cell;
+--: error brackets are too deep within each other.*WITH name AS
+SELECT ((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((1))))))))))))))))))))))))))))))))))))))))))))))))))))))))))));
+
+-- Of entries of matrices.
+--: not own
+--: error is for a matrix over the axis of the table
+SELECT 'X'['g1'] FROM cell;
+--: not own
+--: error as in "gene.X"\['name'\]
+SELECT x['g1'] FROM cell;
+--: not own, h5ad, collection
+--: error axis 'gene' has no entry 'g11'; did you mean 'g1'
+SELECT X['g11'] FROM cell;
+--: not own
+--: error so write X\['g1'\]
+SELECT X["g1"] FROM cell;
+--: not own
+--: error so write "gene.X"\['g1'\]
+SELECT "gene.X"["g1"] FROM cell;
+--: not own
+--: error the entry is a string, as in X\['name'\]
+SELECT X[0] FROM cell;
+--: not own
+--: error the entry is a string
+SELECT X[lower('a')] FROM cell;
+--: not own
+--: error it is a matrix over 'gene', so name an entry of that axis, as in X\['g1'\]
+SELECT X FROM cell;
+--: not own
+--: error did you mean 'X'
+SELECT Xx['g1'] FROM cell;
+--: not own
+--: error write "gene.X"\['g1'\]
+SELECT gene.X['g1'] FROM cell;
+--: not own
+--: error a table 'cell', which the query does not have; it has c: write X
+SELECT cell.X['g1'] FROM cell AS c;
+--: not own
+--: error has to name X\['g1'\] in its own SELECT
+WITH c AS (SELECT * FROM cell) SELECT X['g1'] FROM c;
+--: not own
+--: error of several tables; write a
+SELECT * FROM cell a JOIN cell b USING (name) WHERE a.X['g1'] > b.X['g1'];
+--: not own
+--: error write JOIN \.\.\. USING
+SELECT a.name FROM cell a NATURAL JOIN cell b WHERE a.X['g1'] > 0;
+--: not own, h5ad, collection
+--: error name columns by AS
+SELECT * FROM gene g (a, b, c, d, e, f) WHERE X['c00'] > 0;

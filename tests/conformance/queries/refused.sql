@@ -25,8 +25,6 @@ SELECT name FROM cell, gene;
 --: error .
 SELECT sum(sum(x)) FROM cell;
 --: error .
-SELECT name FROM cell WHERE x;
---: error .
 SELECT x FROM cell UNION SELECT x, y FROM cell;
 --: error .
 SELECT name FROM cell LIMIT -1;
@@ -56,8 +54,6 @@ INSERT INTO cell SELECT * FROM cell;
 DELETE FROM cell;
 --: error .
 SELECT 1; SELECT 2;
---: error .
-SELECT 'abc FROM cell;
 --: error .
 SELECT name FROM cell WHERE x = (SELECT x FROM gene);
 --: error .

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Literal
-
 import anndata
 import pandas as pd
 import pytest
@@ -35,25 +33,6 @@ def daf() -> DafWriter:
 def session(daf: DafWriter) -> DafSession:
     """Return a session that shows dictionaries."""
     return connect({"tiny": daf}, categoricals="dictionary")
-
-
-@pytest.mark.parametrize("column", ["stage", "kind"])
-@pytest.mark.parametrize("is_ascending", [True, False])
-@pytest.mark.parametrize("missing", ["first", "last"])
-def test_rows_are_sorted_as_pandas_does(
-    session: DafSession,
-    column: str,
-    missing: Literal["first", "last"],
-    *,
-    is_ascending: bool,
-) -> None:
-    """In both directions, missing values at either end, with a second key."""
-    direction = "ASC" if is_ascending else "DESC"
-    query = f"SELECT name FROM obs ORDER BY {column} {direction} NULLS {missing.upper()}, n DESC LIMIT 5"
-    expected = OBS.sort_values("n", ascending=False).sort_values(
-        column, ascending=is_ascending, na_position=missing, kind="stable"
-    )
-    assert session.sql(query).to_pydict() == {"name": expected.index.tolist()[:5]}
 
 
 @pytest.mark.parametrize(

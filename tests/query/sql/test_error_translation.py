@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from daf_query import DafSession, connect
-from daf_storage import DafWriter, MemoryDaf, errors
+from daf_storage import MemoryDaf, errors
 
 
 @pytest.fixture
@@ -39,7 +39,6 @@ def test_what_is_no_unicode(session: DafSession) -> None:
     ("query", "place", "reason"),
     [
         ("SELECT\n 'abc FROM cell", (2, 2), "Unterminated string literal"),
-        ('SELECT name, "age FROM cell', (1, 14), "Expected close delimiter '\"'"),
         ("SELECT UMIs['x'] FROM cell WHERE 'x", (1, 34), "Unterminated string literal"),
     ],
 )
@@ -128,25 +127,6 @@ def test_a_string_without_quotes(session: DafSession, condition: str, hint: str)
     assert str(caught.value).endswith(hint)
 
 
-@pytest.mark.parametrize(
-    ("query", "remedy"),
-    [
-        ("SELECT name FROM cell WHERE age", "; a condition is true or false, as in n_genes > 0"),
-        (
-            "SELECT 'UMIs'['x'] FROM cell",
-            "is for a matrix over the axis of the table",
-        ),
-        ("SELECT name FROM cell WHERE donor = 'N1", "Unterminated string literal\n  SELECT"),
-        ("SELECT age['x'] FROM cell", "as in \"gene.X\"['name']"),
-    ],
-)
-def test_what_to_write(session: DafSession, query: str, remedy: str) -> None:
-    """The engine says what is wrong, and the message what to write instead."""
-    with pytest.raises(errors.QueryError) as caught:
-        session.sql(query)
-    assert remedy in str(caught.value)
-
-
 ATTEMPTS: list[Callable[[DafSession], Any]] = [
     lambda db: db.sql("SELECT agee FROM cell"),
     lambda db: db.sql("SELECT name FROM cel"),
@@ -212,54 +192,6 @@ def test_what_else_is_python(session: DafSession, condition: str, advice: str) -
             session.sql(f"SELECT name FROM cell WHERE {condition}").to_pydict()
 
 
-@pytest.mark.parametrize(
-    ("query", "said"),
-    [
-        ("SELECT percent.mito FROM cell", 'quote its name, as in "percent.mito"'),
-        (
-            "SELECT name FROM cell JOIN gene ON cell.donor = gene.name",
-            "cell and gene; write cell.na",
-        ),
-        ("SELECT average(age) FROM cell", "write avg"),
-        ("SELECT strlen(donor) FROM cell", "write length"),
-        ("SELECT list(age) FROM cell", "write array_agg"),
-        ("SELECT arg_max(name, age) FROM cell", "write first_value"),
-        ("SELECT TOP 3 name FROM cell", "write LIMIT at the end"),
-        ("SELECT name FROM cell WHERE donor IN (N1, N2)", "single quotes: 'N1'"),
-        ("SELECT age + 1 AS more FROM cell WHERE more > 2", "by HAVING.*subquery"),
-        ("SUMMARIZE cell", "'daf describe PATH AXIS'"),
-    ],
-)
-def test_what_other_engines_know(session: DafSession, query: str, said: str) -> None:
-    """The message says what is written here."""
-    daf = session.reader()
-    assert isinstance(daf, DafWriter)
-    daf.set_vector("cell", "percent.mito", [1.5, 2.5], if_exists="replace")
-    with pytest.raises(errors.DafError, match=said):
-        session.sql(query)
-
-
-@pytest.mark.parametrize(
-    ("query", "column", "said"),
-    [
-        ("SELECT name FROM cell WHERE donor = 5", 29, "donor holds strings, and 5 is a number"),
-        ("SELECT name FROM cell WHERE age < 5 AND\tdonor IN ('a', 5)", 41, "write '5'"),
-        ("SELECT age > 1, age = 'old' FROM cell", 17, "'old' is no number, and age holds int64"),
-        ("SELECT name FROM gene WHERE is_marker = 'yes'", 29, "is_marker, or NOT is_marker"),
-        ("SELECT age / 2, age / 0 FROM cell", 17, r"nullif\(y, 0\)"),
-        ("SELECT 1 / (age - age) FROM cell", 8, r"nullif\(y, 0\)"),
-        ("SELECT age / 2, 1 % (age - age) FROM cell", 17, r"nullif\(y, 0\)"),
-    ],
-)
-def test_values_that_do_not_fit_are_shown(
-    session: DafSession, query: str, column: int, said: str
-) -> None:
-    """The column, its place, and what to write; whether it fails in planning or in running."""
-    with pytest.raises(errors.QueryError, match=said) as caught:
-        session.sql(query).to_pydict()
-    assert (caught.value.line, caught.value.column) == (1, column)
-
-
 def test_a_view_has_no_matrices(session: DafSession) -> None:
     """The message says why an entry of a matrix is no column there; a second view of a name, how."""
     session.sql("CREATE VIEW v AS SELECT name, age FROM cell", allow="write")
@@ -268,21 +200,6 @@ def test_a_view_has_no_matrices(session: DafSession) -> None:
     with pytest.raises(errors.QueryError, match="already exists; write CREATE OR REPLACE, or DROP"):
         session.sql("CREATE VIEW v AS SELECT name FROM cell", allow="write")
     session.sql("CREATE OR REPLACE VIEW v AS SELECT name FROM cell", allow="write")
-
-
-def test_what_is_not_grouped(session: DafSession) -> None:
-    """The remedy is named, and the steps of the engine are not."""
-    with pytest.raises(errors.QueryError) as caught:
-        session.sql("SELECT donor, avg(age) FROM cell")
-    assert "add it to GROUP BY" in str(caught.value)
-    assert "wildcard" not in str(caught.value)
-
-
-def test_functions_of_shapes(session: DafSession) -> None:
-    """They come from a package, which has to be registered."""
-    message = r"no function 'st_point'.*register_all\(db.context\); install it with: pip install .*\[spatial\]"
-    with pytest.raises(errors.QueryError, match=message):
-        session.sql("SELECT ST_Point(age, age) FROM cell")
 
 
 @pytest.mark.parametrize(
@@ -308,11 +225,3 @@ def test_messages_are_short_however_long_a_value_is(session: DafSession, query: 
         _, line, mark = str(error).split("\n")
         shown = line[len(mark) - 1 :].removesuffix("...")
         assert written[error.column - 1 :].startswith(shown)
-
-
-def test_brackets_that_are_too_deep_are_an_error_that_says_what_to_do(session: DafSession) -> None:
-    """The engine names a limit of its parser alone."""
-    with pytest.raises(
-        errors.QueryError, match=r"brackets are too deep within each other.*WITH name AS"
-    ):
-        session.sql("SELECT " + "(" * 60 + "1" + ")" * 60)
