@@ -59,6 +59,48 @@ SELECT ST_Point(x, x) FROM cell;
 --: error brackets are too deep within each other.*WITH name AS
 SELECT ((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((1))))))))))))))))))))))))))))))))))))))))))))))))))))))))))));
 
+-- Of subqueries that are no condition.
+--: error ^QueryError: IN, EXISTS, ANY and ALL of a subquery are answered in WHERE
+SELECT x > ANY (SELECT x FROM gene) FROM cell;
+--: error ^QueryError: IN, EXISTS, ANY and ALL of a subquery are answered in WHERE
+SELECT x <> ALL (SELECT x FROM gene) AS b FROM cell;
+--: error ^QueryError: IN, EXISTS, ANY and ALL of a subquery are answered in WHERE
+SELECT DISTINCT NOT x = SOME (SELECT x FROM gene) FROM cell;
+--: error ^QueryError: IN, EXISTS, ANY and ALL of a subquery are answered in WHERE
+SELECT CASE WHEN x NOT IN (SELECT x FROM gene) THEN 1 END FROM cell;
+--: error ^QueryError: IN, EXISTS, ANY and ALL of a subquery are answered in WHERE
+SELECT x = 1 OR EXISTS (SELECT 1 FROM gene g WHERE g.x = cell.x) FROM cell;
+--: error ^QueryError: IN, EXISTS, ANY and ALL of a subquery are answered in WHERE
+SELECT x FROM cell ORDER BY x > ANY (SELECT x FROM gene);
+--: error ^QueryError: IN, EXISTS, ANY and ALL of a subquery are answered in WHERE
+SELECT x FROM cell ORDER BY EXISTS (SELECT 1 FROM gene g WHERE g.x = cell.x);
+--: error ^QueryError: IN, EXISTS, ANY and ALL of a subquery are answered in WHERE
+SELECT count(*) AS n FROM cell GROUP BY x IN (SELECT x FROM gene);
+--: error ^QueryError: IN, EXISTS, ANY and ALL of a subquery are answered in WHERE
+SELECT sum(CASE WHEN x <> ALL (SELECT x FROM gene) THEN 1 ELSE 0 END) AS n FROM cell;
+--: error ^QueryError: IN, EXISTS, ANY and ALL of a subquery are answered in WHERE
+SELECT count(*) FILTER (WHERE x = SOME (SELECT x FROM gene)) FROM cell;
+--: error ^QueryError: IN, EXISTS, ANY and ALL of a subquery are answered in WHERE
+SELECT row_number() OVER (PARTITION BY x NOT IN (SELECT x FROM gene)) FROM cell;
+--: error ^QueryError: IN, EXISTS, ANY and ALL of a subquery are answered in WHERE
+SELECT row_number() OVER (PARTITION BY x > ANY (SELECT x FROM gene)) FROM cell;
+--: error ^QueryError: IN, EXISTS, ANY and ALL of a subquery are answered in WHERE
+SELECT b FROM (SELECT x, x IN (SELECT x FROM gene) AS b FROM cell) WHERE x > 1;
+--: error ^QueryError: IN, EXISTS, ANY and ALL of a subquery are answered in WHERE
+SELECT b FROM (SELECT x, x <> ALL (SELECT x FROM gene) AS b FROM cell) WHERE x > 1;
+--: error ^QueryError: a subquery of one value that names .* a join
+SELECT (SELECT max(x) FROM gene WHERE gene.x < cell.x) AS most FROM cell;
+--: error ^QueryError: a subquery of one value that names .* a join
+SELECT (SELECT name FROM gene WHERE gene.x = cell.x ORDER BY x LIMIT 1) AS g FROM cell;
+--: error ^QueryError: a subquery of one value that names .* a join
+SELECT x FROM cell WHERE (SELECT max(x) FROM gene WHERE gene.x = cell.x OR x = 5) > 1;
+--: error ^QueryError: a subquery of one value that names .* a join
+SELECT x FROM cell ORDER BY (SELECT max(x) FROM gene WHERE gene.x = cell.x);
+--: error ^QueryError: a subquery of one value that names .* a join
+SELECT (SELECT max(x) FROM gene WHERE gene.x = cell.x) AS m FROM cell GROUP BY m;
+--: error write NOT EXISTS
+SELECT x FROM cell WHERE x NOT IN (SELECT x FROM gene WHERE gene.name = cell.name);
+
 -- Of entries of matrices.
 --: not own
 --: error is for a matrix over the axis of the table
