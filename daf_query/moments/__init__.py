@@ -10,12 +10,7 @@ of the groups, a row for each group and column.
 Must not know tables, SQL, sessions or the command line.
 """
 
-from daf_query.moments._group_moments import (
-    DEFAULT_BLOCKS,
-    BlockOptions,
-    group_moments,
-    in_order,
-)
+from daf_query.moments._group_moments import in_order
 from daf_query.moments._grouping import GroupedRows, Groups, GroupValues, group_rows
 from daf_query.moments._markers import (
     REST,
@@ -33,4 +28,4 @@ from daf_query.moments._profile import (
     PreparedProfile,
     PreparedTotals,
 )
-from daf_query.moments._segments import Moments
+from daf_query.moments._segments import LAYERS, Moments, Statistic

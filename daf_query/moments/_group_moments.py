@@ -11,7 +11,6 @@ import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
 
@@ -32,9 +31,7 @@ from daf_query.matrix import (
 from daf_query.moments._grouping import GroupedRows
 from daf_query.moments._segments import (
     Accumulator,
-    Moments,
     Segments,
-    moments_of,
     reduce_segments,
     with_zeros,
 )
@@ -62,50 +59,29 @@ Tasks: TypeAlias = Iterator[Callable[[], tuple[Reduced | None, int]]]
 """Reduce a block; None if it has no elements.  With the number of bytes that were read."""
 
 
-@dataclass(frozen=True, slots=True)
-class BlockOptions:
-    """How a matrix is cut into blocks, and how many are reduced at a time."""
-
-    elements: int = 1 << 18
-    """About how many elements a block has: as many as fit the cache of a core."""
-    window_elements: int = 1 << 24
-    """Within how many stored elements rows are taken group by group, not in their order."""
-    threads: int = os.cpu_count() or 1
-    """How many blocks are reduced at a time."""
+BLOCK_ELEMENTS: Final = 1 << 18
+"""About how many elements a block has: as many as fit the cache of a core."""
+WINDOW_ELEMENTS: Final = 1 << 24
+"""Within how many stored elements rows are taken group by group, not in their order."""
+THREADS: Final = os.cpu_count() or 1
+"""How many blocks are reduced at a time."""
 
 
-DEFAULT_BLOCKS: Final = BlockOptions()
-"""For all sizes."""
-
-
-def in_order(
-    tasks: Iterable[Callable[[], _T]], *, threads: int, ahead: int | None = None
-) -> Iterator[_T]:
+def in_order(tasks: Iterable[Callable[[], _T]], *, threads: int) -> Iterator[_T]:
     """Yield the results of tasks in their order; few more are begun than there are threads.
-
-    Parameters
-    ----------
-    ahead
-        How many results may wait for those before them; twice the threads by default.
 
     Examples
     --------
     >>> list(in_order([lambda: 1, lambda: 2], threads=2))
     [1, 2]
     """
-    if threads == 1:
-        for task in tasks:
-            check_cancelled()
-            yield task()
-        return
-    most = 2 * threads if ahead is None else ahead
     pending: deque[Future[_T]] = deque()
     with ThreadPoolExecutor(threads, thread_name_prefix="daf-moments") as pool:
         try:
             for task in tasks:
                 check_cancelled()
                 pending.append(pool.submit(task))
-                if len(pending) > most:
+                if len(pending) > threads:
                     yield pending.popleft().result()
             while pending:
                 yield pending.popleft().result()
@@ -114,17 +90,15 @@ def in_order(
                 future.cancel()
 
 
-def group_moments(
+def group_segments(
     daf: DafReader,
     axes: tuple[str, str],
     name: str,
     rows: GroupedRows,
     columns: Selection,
-    *,
-    options: BlockOptions = DEFAULT_BLOCKS,
-    progress: Callable[[int], None] = lambda _: None,
-) -> Moments:
-    """Return the moments of each group of rows in each selected column of a matrix.
+    progress: Callable[[int], None],
+) -> Segments:
+    """Return a segment for each group and selected column of a matrix.
 
     Parameters
     ----------
@@ -137,7 +111,7 @@ def group_moments(
 
     Returns
     -------
-    Moments
+    Segments
         Of shape ``(groups, columns)``.
 
     Raises
@@ -153,47 +127,15 @@ def group_moments(
     -----
     DamagedLayoutWarning
         One of two layouts is damaged, and the other one is read.
-
-    Examples
-    --------
-    >>> import daf_storage
-    >>> daf = daf_storage.MemoryDaf()
-    >>> daf.add_axis("cell", ["A", "B", "C"])
-    >>> daf.add_axis("gene", ["FOXA1"])
-    >>> daf.set_matrix("cell", "gene", "UMIs", [[1], [3], [7]])
-    >>> rows = GroupedRows(np.arange(3), np.array([0, 0, 1], np.int32), 2)
-    >>> group_moments(daf, ("cell", "gene"), "UMIs", rows, Selection.all(1)).mean.tolist()
-    [[2.0], [7.0]]
     """
-    segments = group_segments(daf, axes, name, rows, columns, options=options, progress=progress)
-    return moments_of(segments, rows.sizes())
-
-
-def group_segments(
-    daf: DafReader,
-    axes: tuple[str, str],
-    name: str,
-    rows: GroupedRows,
-    columns: Selection,
-    *,
-    options: BlockOptions,
-    progress: Callable[[int], None],
-) -> Segments:
-    """Return a segment for each group and selected column; see `group_moments`."""
     unique, order = np.unique(columns.positions, return_inverse=True)
     selected = Selection.of(unique, daf.axis_length(axes[1]))
     accumulator = Accumulator(rows.n_groups * unique.size)
     for once in rows.rounds():
         of_rows = Selection.of(once.positions, daf.axis_length(axes[0]))
-        found = find_layouts(daf, axes, name, of_rows, selected)
-        stored = found.first.plan.stored
-        if stored.info.storage_type.is_string:
-            raise errors.UnsupportedInputError(
-                f"{stored.what}: it is a matrix of strings, which have no sums and means; choose "
-                "one of numbers or Bool"
-            )
+        found = layouts_of_numbers(daf, axes, name, of_rows, selected)
         layouts = PlannedLayouts(sorted(found, key=_cost), found.faults)
-        read = partial(_accumulated, once, options=options, progress=progress)
+        read = partial(_accumulated, once, progress=progress)
         accumulator.merge(slice(None), layouts.read(read).map(np.ravel))
     segments = accumulator.segments().reshaped(rows.n_groups, unique.size)
     if np.array_equal(order, np.arange(unique.size)):
@@ -201,20 +143,32 @@ def group_segments(
     return segments.map(lambda each: each[:, order.reshape(-1)])
 
 
+def layouts_of_numbers(
+    daf: DafReader, axes: tuple[str, str], name: str, rows: Selection, columns: Selection
+) -> PlannedLayouts:
+    """Plan a slice in each layout of a matrix; see `find_layouts`.  One of strings is refused."""
+    found = find_layouts(daf, axes, name, rows, columns)
+    stored = found.first.plan.stored
+    if stored.info.storage_type.is_string:
+        raise errors.UnsupportedInputError(
+            f"{stored.what}: it is a matrix of strings, which have no sums and means; choose one "
+            "of numbers or Bool"
+        )
+    return found
+
+
 def _cost(layout: Layout) -> int:
     return layout.plan.cost_bytes * (_ROWS_ADVANTAGE if layout.rows_are_major else 1)
 
 
-def _accumulated(
-    once: GroupedRows, layout: Layout, *, options: BlockOptions, progress: Callable[[int], None]
-) -> Segments:
+def _accumulated(once: GroupedRows, layout: Layout, *, progress: Callable[[int], None]) -> Segments:
     """Return a segment for each group and column, of rows that ascend, each of which is once."""
     keep_freed_memory()
     n_columns = layout.columns.size
     accumulator = Accumulator(once.n_groups * n_columns)
     is_sparse = layout.plan.stored.info.is_sparse
     tasks = _sparse_tasks if is_sparse else _dense_tasks
-    for reduced, n_bytes in in_order(tasks(once, layout, options), threads=options.threads):
+    for reduced, n_bytes in in_order(tasks(once, layout), threads=THREADS):
         if reduced is not None:
             accumulator.merge(*reduced)
         progress(n_bytes)
@@ -224,7 +178,7 @@ def _accumulated(
     return with_zeros(segments, once.sizes()[:, np.newaxis], what=layout.plan.stored.what)
 
 
-def _sparse_tasks(once: GroupedRows, layout: Layout, options: BlockOptions) -> Tasks:
+def _sparse_tasks(once: GroupedRows, layout: Layout) -> Tasks:
     """Yield what reduces blocks of stored elements.
 
     The stored columns of a layout, its majors, are the columns of the matrix, or its rows.  Each
@@ -239,13 +193,13 @@ def _sparse_tasks(once: GroupedRows, layout: Layout, options: BlockOptions) -> T
     bin_of_minor = np.full(plan.stored.info.shape[0] + base, n_bins, np.int32)
     bin_of_minor[plan.minor.positions + base] = bins  # by the stored index
     starts, counts = plan.ranges()
-    indices, target = plan.stored.indices.info, options.elements
+    indices, target = plan.stored.indices.info, BLOCK_ELEMENTS
     if not indices.is_mappable:
         target = max(target, _BLOCK_CHUNKS * indices.chunks[0])
     elif layout.rows_are_major:
         # Rows of one group together, so that segments are long; within windows, so that the file
         # is read from its beginning to its end.
-        order = np.lexsort((labels, starts // options.window_elements))
+        order = np.lexsort((labels, starts // WINDOW_ELEMENTS))
         starts, counts, labels, target = starts[order], counts[order], labels[order], 4 * target
     item_bytes = sum(a.info.storage_type.dtype.itemsize for a in plan.stored.element_arrays())
 
@@ -303,7 +257,7 @@ def _parts_of(counts: Positions, target: int) -> Iterator[slice]:
         start, before = stop, int(ends[stop - 1])
 
 
-def _dense_tasks(once: GroupedRows, layout: Layout, options: BlockOptions) -> Tasks:
+def _dense_tasks(once: GroupedRows, layout: Layout) -> Tasks:
     """Yield what reduces windows of a dense layout: some columns of all rows, or strips of rows."""
     plan, n_columns = layout.plan, layout.columns.size
     array, codes = plan.stored.dense().info, once.codes
@@ -324,15 +278,15 @@ def _dense_tasks(once: GroupedRows, layout: Layout, options: BlockOptions) -> Ta
         return
     if not layout.rows_are_major:
         every = _sorted(codes)
-        for span, _ in plan.groups(options.elements):
+        for span, _ in plan.groups(BLOCK_ELEMENTS):
             window = plan.at(plan.major.part(span.start, span.stop), plan.minor)
             yield partial(reduce, window, every, span.start)
         return
-    width = min(_STRIP, 4 * options.elements)
+    width = min(_STRIP, 4 * BLOCK_ELEMENTS)
     width = width if array.is_mappable else max(width // array.chunks[1], 1) * array.chunks[1]
     for first in range(0, n_columns, width):
         strip = plan.at(plan.major, plan.minor.part(first, first + width))
-        for span, _ in strip.groups(4 * options.elements):
+        for span, _ in strip.groups(4 * BLOCK_ELEMENTS):
             window = strip.at(plan.major.part(span.start, span.stop), strip.minor)
             yield partial(reduce, window, _sorted(codes[span.slice]), first)
 

@@ -10,25 +10,35 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
+from itertools import count
 from typing import Final
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from daf_query.matrix import ConcatenatedAxis, EntryAxis, Selection
-from daf_query.moments._group_moments import DEFAULT_BLOCKS, BlockOptions, group_segments
+from daf_query.matrix import ConcatenatedAxis, Elements, EntryAxis, Layout, Selection
+from daf_query.moments._group_moments import (
+    BLOCK_ELEMENTS,
+    THREADS,
+    group_segments,
+    in_order,
+    layouts_of_numbers,
+)
 from daf_query.moments._grouping import GroupedRows, Groups
 from daf_query.moments._segments import (
     Accumulator,
     Counts,
+    Doubles,
     Moments,
     Segments,
     moments_of,
     reduce_segments,
 )
 from daf_query.scan import INDEX, NAME, number_array
-from daf_storage import DafReader, ShowProgress, errors
-from daf_storage.base import AnyArray, progress_bar
+from daf_storage import ShowProgress, errors
+from daf_storage.base import AnyArray, Span, progress_bar
 
 PROFILE_MAX_BYTES: Final = 4 << 30
 """How large a profile may be by default: 4 GiB."""
@@ -63,6 +73,16 @@ class GroupProfile:
         """The names of both axes."""
         return self.axes[0].axis, self.axes[1].axis
 
+    def labels(self) -> list[str]:
+        """Return a label for each group: its values, joined; each label once."""
+        if not self.groups:
+            return ["all"] * self.moments.count.size
+        columns = []
+        for values in self.groups.values():
+            plain = values.dictionary_decode() if pa.types.is_dictionary(values.type) else values
+            columns.append(pc.fill_null(plain.cast(pa.string()), "NULL").to_pylist())
+        return _unique(["_".join(parts) for parts in zip(*columns, strict=True)])
+
     def to_table(self) -> pa.Table:
         """Return a row for each group and column; the moments are not copied."""
         moments, axis = self.moments, self.axes[1]
@@ -80,6 +100,19 @@ class GroupProfile:
             **{n: number_array(np.ravel(getattr(moments, n))) for n in NUMBERS},
         }
         return pa.table(arrays, _schema_of(self.groups, axis.axis))
+
+
+def _unique(labels: list[str]) -> list[str]:
+    """Return labels, of which those that were there before have a number.
+
+    >>> _unique(["T", "T", "T-1"])
+    ['T', 'T-1', 'T-1-1']
+    """
+    used: dict[str, None] = {}
+    for label in labels:
+        candidates = (f"{label}-{number}" if number else label for number in count())
+        used[next(each for each in candidates if each not in used)] = None
+    return list(used)
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +151,7 @@ class PreparedProfile:
                 "max_bytes to session.profile() (None: no limit)"
             )
 
-    def _moments(self, options: BlockOptions, progress: Callable[[int], None]) -> Moments:
+    def _moments(self, progress: Callable[[int], None]) -> Moments:
         """Read the matrices one after the other, and return the moments of each group and column.
 
         Raises
@@ -136,9 +169,7 @@ class PreparedProfile:
             has, lacks = np.flatnonzero(sources >= 0), np.flatnonzero(sources < 0)
             columns = Selection.of(sources[has], daf.axis_length(across.axis))
             both = along.axis, across.axis
-            segments = group_segments(
-                daf, both, self.name, own, columns, options=options, progress=progress
-            )
+            segments = group_segments(daf, both, self.name, own, columns, progress)
             accumulator.merge(keys[:, has].reshape(-1), segments.map(np.ravel))
             if lacks.size:
                 sizes = own.sizes()
@@ -148,12 +179,10 @@ class PreparedProfile:
         segments = accumulator.segments().reshaped(rows.n_groups, n_columns)
         return moments_of(segments, rows.sizes())
 
-    def compute(
-        self, *, progress: ShowProgress = "auto", options: BlockOptions = DEFAULT_BLOCKS
-    ) -> GroupProfile:
+    def compute(self, *, progress: ShowProgress = "auto") -> GroupProfile:
         """Read the matrix, and return the profile."""
         with progress_bar("profile", None, show=progress) as bar:
-            moments = self._moments(options, bar.add)
+            moments = self._moments(bar.add)
         return GroupProfile(self.axes, self.name, self.groups.columns, self.columns, moments)
 
 
@@ -177,11 +206,7 @@ class PreparedTotals:
         dataset = [] if self.axes[0].is_alone else [(DATASET, pa.string())]
         return pa.schema([*dataset, (NAME, pa.string()), (INDEX, pa.int64()), *numbers])
 
-    def compute(
-        self,
-        progress: Callable[[int], None] = lambda _: None,
-        options: BlockOptions = DEFAULT_BLOCKS,
-    ) -> pa.Table:
+    def compute(self, progress: Callable[[int], None] = lambda _: None) -> pa.Table:
         """Read the matrix once, and return a row for each entry.
 
         Raises
@@ -190,41 +215,67 @@ class PreparedTotals:
             Entries are chosen of a data set that lacks the matrix.
         """
         along, across = self.axes
-        size = self.rows.size
-        total, chosen = np.zeros(size), np.zeros(size)
-        nonzero, n = np.zeros(size, np.int64), np.zeros(size, np.int64)
-        names, datasets = np.empty(size, object), np.empty(size, object)
-        index = np.empty(size, np.int64)
+        chosen, others, nonzero, n = np.zeros((4, self.rows.size))
+        names, datasets = np.empty((2, self.rows.size), object)
+        index = np.empty(self.rows.size, np.int64)
         what = f"matrix {self.name!r} for the axes {along.axis!r} and {across.axis!r}"
         for member, daf, mine, own in along.parts(self.rows.positions, across.members, what):
-            segments = group_segments(
-                daf,
-                (across.axis, along.axis),
-                self.name,
-                self._own_columns(member, daf),
-                Selection.of(own, daf.axis_length(along.axis)),
-                options=options,
-                progress=progress,
-            )
-            chosen[mine], nonzero[mine] = segments.sum[0], segments.nonzero[0]
-            n[mine], total[mine] = segments.n[0], segments.sum[0] + segments.sum[1]
+            rows = Selection.of(np.unique(own), daf.axis_length(along.axis))
+            columns = Selection.all(daf.axis_length(across.axis))
+            sources: AnyArray = across.sources(member, self.columns.positions)
+            is_chosen = np.zeros(columns.size, np.bool_)
+            is_chosen[sources[sources >= 0]] = True
+            both = along.axis, across.axis
+            layouts = layouts_of_numbers(daf, both, self.name, rows, columns)
+            found = layouts.read(partial(_sums, is_chosen, progress))
+            chosen[mine], others[mine], nonzero[mine], n[mine] = found[:, own]
             entries = daf.get_pa_vector(along.axis, NAME).take(pa.array(own))
             names[mine], datasets[mine] = entries.to_numpy(zero_copy_only=False), member
             index[mine] = own
         with np.errstate(all="ignore"):
-            mean, share = chosen / n, chosen / total
+            mean, share = chosen / n, chosen / (chosen + others)
         arrays = [] if along.is_alone else [pa.array(datasets, pa.string())]
         arrays += [pa.array(names, pa.string()), pa.array(index), pa.array(chosen)]
-        arrays += [pa.array(nonzero), number_array(mean), number_array(share)]
+        arrays += [pa.array(nonzero.astype(np.int64)), number_array(mean), number_array(share)]
         return pa.table(arrays, self.schema)
 
-    def _own_columns(self, member: str, daf: DafReader) -> GroupedRows:
-        """Return all columns of a data set: those that are added up, and the others."""
-        across = self.axes[1]
-        sources: AnyArray = across.sources(member, self.columns.positions)
-        codes = np.ones(daf.axis_length(across.axis), np.int32)
-        codes[sources[sources >= 0]] = 0
-        return GroupedRows(np.arange(codes.size), codes, 2)
+
+def _sums(
+    is_chosen: npt.NDArray[np.bool_], progress: Callable[[int], None], layout: Layout
+) -> Doubles:
+    """Return four numbers of each row of a matrix, of which some are selected.
+
+    The sum over the chosen columns, that over the others, how many of the chosen ones are not zero,
+    and how many are not missing.
+    """
+    elements = Elements(layout.plan)
+    info = layout.plan.stored.info
+    length = info.shape[1 if layout.rows_are_major else 0]
+    found = np.zeros((4, length))
+    found[3] = np.count_nonzero(is_chosen)
+
+    def block_sums(span: Span) -> tuple[int, Doubles]:
+        block = elements.block(span)
+        rows, columns = block.majors(), block.minors()
+        if not layout.rows_are_major:
+            rows, columns = columns, rows
+        first = int(rows.min())
+        rows, own = rows - first, is_chosen[columns]
+        values = block.values().astype(np.float64)
+        missing = np.isnan(values)
+        values[missing] = 0.0
+        size = int(rows.max()) + 1
+        both = np.bincount(2 * rows + ~own, values, 2 * size).reshape(size, 2).T
+        nonzero = np.bincount(rows[own & (values != 0)], minlength=size)
+        lacking = np.bincount(rows[own & missing], minlength=size)
+        return first, np.stack([*both, nonzero, -lacking])
+
+    spans = elements.spans(max(BLOCK_ELEMENTS, length))
+    tasks = (partial(block_sums, span) for span in spans)
+    for span, (first, sums) in zip(spans, in_order(tasks, threads=THREADS), strict=True):
+        found[:, first : first + sums.shape[1]] += sums
+        progress(span.size * info.storage_type.dtype.itemsize)
+    return found
 
 
 def _filled(counts: Counts, fill: float) -> Segments:

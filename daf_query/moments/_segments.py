@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, Final, Literal, TypeAlias, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -20,6 +20,13 @@ from daf_storage import errors
 Doubles: TypeAlias = npt.NDArray[np.float64]
 Counts: TypeAlias = npt.NDArray[np.int64]
 Keys: TypeAlias = npt.NDArray[np.integer[Any]] | slice
+
+Statistic: TypeAlias = Literal[
+    "sum", "mean", "variance", "min", "max", "nonzero", "missing", "fraction"
+]
+"""What is known of each group and column; the layers of the AnnData of a profile."""
+
+LAYERS: Final[tuple[Statistic, ...]] = get_args(Statistic)
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +113,24 @@ class Moments:
     """With the divisor n - 1; NaN for fewer than two values."""
     min: Doubles
     max: Doubles
+
+    def statistic(self, name: Statistic) -> npt.NDArray[Any]:
+        """Return a statistic of each group and column, of shape ``(groups, columns)``.
+
+        Raises
+        ------
+        InvalidInputError
+            There is no such statistic.
+        """
+        if name not in LAYERS:
+            raise errors.InvalidInputError(
+                f"statistic= is {name!r}; it is one of {', '.join(LAYERS)}"
+            )
+        if name != "fraction":
+            values: npt.NDArray[Any] = getattr(self, name)
+            return values
+        n = self.count[:, np.newaxis] - self.missing
+        return np.where(n > 0, self.nonzero / np.maximum(n, 1), np.nan)
 
 
 class Accumulator:

@@ -1,4 +1,4 @@
-"""Pictures: points in two dimensions, grids of groups and columns.
+"""Points in two dimensions, such as an embedding, and axes to draw into.
 
 **Nouns.** A *colouring* says how points are coloured: by *categories*, each with a colour of its
 own, or by *numbers* and a colour map.  *Axes* are those of matplotlib; new ones belong to a figure
@@ -8,19 +8,20 @@ Must not know data sets, SQL or sessions: it draws arrays.
 """
 
 from daf_query.plot._axes import (
-    AxesLike,
+    RAW,
     axes_for,
     axes_with_legend,
+    check_cmap,
     names_inches,
-    require_matplotlib,
     write_labels,
+    write_names,
 )
-from daf_query.plot._colours import Categories, Colouring, Numbers, Palette, colouring_of
-from daf_query.plot._drawing import (
-    add_dot_legend,
-    draw_dots,
-    draw_grid,
+from daf_query.plot._points import (
+    Categories,
+    Colouring,
+    Numbers,
+    Palette,
+    colouring_of,
     draw_points,
     legend_inches,
-    scaled,
 )

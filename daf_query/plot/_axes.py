@@ -6,53 +6,74 @@ Names are drawn as they are, in one line that has room, never as a formula.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from functools import partial
+from io import BytesIO
+from typing import Any, Final, TypeAlias
 
-from daf_storage._lazy import lazy_module
+from daf_storage import errors
 from daf_storage.base import optional_import
 from daf_storage.display import shortened
-
-if TYPE_CHECKING:
-    from daf_query.plot import _shown_axes as shown_axes
-else:
-    shown_axes = lazy_module("daf_query.plot._shown_axes")
 
 AxesLike: TypeAlias = Any
 """Axes of matplotlib, which has no types of its own here."""
 
+_SCALE: Final = 2
 
-def require_matplotlib() -> None:
-    """Refuse to draw without matplotlib.
+
+def axes_for(ax: AxesLike | None, *, inches: tuple[float, float]) -> AxesLike:
+    """Return the given axes, or new ones of a figure of some size.
 
     Raises
     ------
     MissingDependencyError
-        It is not installed; the message says what to install.
+        matplotlib is not installed; the message says what to install.
     """
-    optional_import("matplotlib", extra="plot")
-
-
-def axes_for(ax: AxesLike | None, *, inches: tuple[float, float]) -> AxesLike:
-    """Return the given axes, or new ones of a figure of some size."""
-    require_matplotlib()
-    if ax is not None:
-        return ax
-    return _figure(inches).add_subplot(axes_class=shown_axes.ShownAxes)
+    figure = _figure(inches)
+    return _shown(figure.add_subplot()) if ax is None else ax
 
 
 def axes_with_legend(
     *, inches: tuple[float, float], widths: tuple[float, float]
 ) -> tuple[AxesLike, AxesLike]:
     """Return new axes, and others to the right of them for a legend, in one figure."""
-    require_matplotlib()
-    kind = {"axes_class": shown_axes.ShownAxes}
-    both = _figure(inches).subplots(1, 2, width_ratios=widths, subplot_kw=kind)
-    return both[0], both[1]
+    ax, legend = _figure(inches).subplots(1, 2, width_ratios=widths)
+    return _shown(ax), legend
 
 
 def _figure(inches: tuple[float, float]) -> Any:
+    optional_import("matplotlib", extra="plot")
     figures = optional_import("matplotlib.figure", extra="plot")
     return figures.Figure(figsize=inches, layout="constrained")
+
+
+def _shown(ax: AxesLike) -> AxesLike:
+    """Return axes which a notebook shows as the picture of their figure."""
+    ax._repr_png_ = partial(_picture, ax)
+    return ax
+
+
+def _picture(ax: AxesLike) -> tuple[bytes, dict[str, int]]:
+    """Return a picture of twice the resolution of its size."""
+    figure, picture = ax.figure, BytesIO()
+    width, height = (figure.get_size_inches() * figure.dpi).round().astype(int).tolist()
+    figure.savefig(picture, format="png", dpi=_SCALE * figure.dpi)
+    return picture.getvalue(), {"width": width, "height": height}
+
+
+def check_cmap(cmap: Any) -> None:
+    """Refuse the name of a colour map that matplotlib does not have.
+
+    Raises
+    ------
+    InvalidInputError
+        There is none; the message names what is like it.
+    """
+    library: Any = optional_import("matplotlib", extra="plot")
+    if isinstance(cmap, str) and cmap not in library.colormaps:
+        raise errors.InvalidInputError(
+            f"cmap= is {cmap!r}, which is no colour map of matplotlib"
+            f"{errors.nearest(cmap, list(library.colormaps))}"
+        )
 
 
 RAW: Final = {"parse_math": False, "usetex": False}

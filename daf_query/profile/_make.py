@@ -22,7 +22,7 @@ from daf_query.moments import (
 )
 from daf_query.profile._profile import Profile
 from daf_query.slice import MatrixAxes, SliceRequest, expression_table, matrix_axes, matrix_slice
-from daf_query.sql import By, Engine, TableResult, group_values, grouped_axis, written_items
+from daf_query.sql import By, TableResult, group_values, grouped_axis, written_items
 from daf_storage import ShowProgress, errors
 from daf_storage.base import AnyArray, Progress, progress_bar
 
@@ -33,7 +33,7 @@ _ELEMENT_BYTES: Final = 24
 """What an element takes while it is ranked."""
 
 
-def concatenated_rows(found: MatrixAxes, what: str) -> ConcatenatedAxis:
+def _concatenated_rows(found: MatrixAxes, what: str) -> ConcatenatedAxis:
     """Return the axis of the rows, which has the entries of all data sets.
 
     Raises
@@ -49,8 +49,8 @@ def concatenated_rows(found: MatrixAxes, what: str) -> ConcatenatedAxis:
     )
 
 
-def prepare_profile(
-    engine: Engine, schema: str, request: SliceRequest, by: By, *, max_bytes: int | None
+def _prepared(
+    request: SliceRequest, by: By, *, max_bytes: int | None
 ) -> tuple[PreparedProfile, dict[str, Any]]:
     """Choose the rows and columns of a profile, and group the rows; return what was asked as well.
 
@@ -72,9 +72,9 @@ def prepare_profile(
     BudgetError
         The result would be larger than ``max_bytes``.
     """
-    found = matrix_axes(engine, schema, request)
+    found, engine = matrix_axes(request), request.engine
     rows_axis, columns_axis = request.axes
-    along = concatenated_rows(found, "a profile groups")
+    along = _concatenated_rows(found, "a profile groups")
     fill: object = np.nan if request.fill_value is None else request.fill_value
     if not isinstance(fill, bool | int | float | np.number):
         raise errors.InvalidInputError(f"fill_value={fill!r} is no number")
@@ -83,7 +83,7 @@ def prepare_profile(
         grouped_axis(found.tables, rows_axis),
         columns_axis,
         by,
-        lambda text: expression_table(engine, schema, rows_axis, text),
+        lambda text: expression_table(engine, request.schema, rows_axis, text),
     )
     groups = group_rows(values, rows.selection.positions)
     axes = along, found.columns
@@ -101,26 +101,18 @@ def prepare_profile(
 
 
 def make_profile(
-    engine: Engine,
-    schema: str,
-    request: SliceRequest,
-    by: By,
-    *,
-    max_bytes: int | None,
-    progress: ShowProgress,
+    request: SliceRequest, by: By, *, max_bytes: int | None, progress: ShowProgress
 ) -> Profile:
-    """Return a profile; see `DafSession.profile`, and `prepare_profile` for errors."""
-    prepared, asked = prepare_profile(engine, schema, request, by, max_bytes=max_bytes)
-    return Profile(engine, prepared.compute(progress=progress), asked)
+    """Return a profile; see `DafSession.profile`."""
+    prepared, asked = _prepared(request, by, max_bytes=max_bytes)
+    return Profile(request.engine, prepared.compute(progress=progress), asked)
 
 
-def make_totals(
-    engine: Engine, schema: str, request: SliceRequest, *, progress: ShowProgress
-) -> TableResult:
+def make_totals(request: SliceRequest, *, progress: ShowProgress) -> TableResult:
     """Return a row for each entry of the rows' axis; see `DafSession.totals`."""
-    found = matrix_axes(engine, schema, request)
+    found = matrix_axes(request)
     rows, columns = found.chosen
-    axes = concatenated_rows(found, "totals are of"), found.columns
+    axes = _concatenated_rows(found, "totals are of"), found.columns
     prepared = PreparedTotals(axes, request.name, rows.selection, columns.selection)
     with progress_bar("totals", None, show=progress) as bar:
         table = prepared.compute(bar.add)
@@ -130,7 +122,7 @@ def make_totals(
         "rows": rows.written,
         "columns": columns.written,
     }
-    return TableResult(engine, table, f"the totals of {request.name!r}", asked)
+    return TableResult(request.engine, table, f"the totals of {request.name!r}", asked)
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,8 +142,6 @@ class MarkerRequest:
 
 
 def make_markers(
-    engine: Engine,
-    schema: str,
     request: SliceRequest,
     by: By,
     how: MarkerRequest,
@@ -166,7 +156,7 @@ def make_markers(
         )
     if how.top is not None and how.top < 1:
         raise errors.InvalidInputError(f"top={how.top!r} is no number of columns; None is for all")
-    prepared, asked = prepare_profile(engine, schema, request, by, max_bytes=max_bytes)
+    prepared, asked = _prepared(request, by, max_bytes=max_bytes)
     content = prepared.compute(progress=progress)
     if how.method == "t-test":
         table = welch_markers(content, how.reference, is_log1p=how.is_log1p, top=how.top)
@@ -174,16 +164,14 @@ def make_markers(
         comparisons = comparisons_of(content, how.reference)
         pairs = [(each.group, each.other_group) for each in comparisons]
         with progress_bar("markers", None, show=progress) as bar:
-            tests = _ranked(engine, schema, request, prepared, how, pairs, bar)
+            tests = _ranked(request, prepared, how, pairs, bar)
         table = marker_table(content, comparisons, tests, is_log1p=how.is_log1p, top=how.top)
     title = f"the markers of {content.name!r} over {' x '.join(content.axis_names)}"
     asked |= {"markers": {"reference": how.reference, "method": how.method}}
-    return TableResult(engine, table, title, asked)
+    return TableResult(request.engine, table, title, asked)
 
 
 def _ranked(
-    engine: Engine,
-    schema: str,
     request: SliceRequest,
     prepared: PreparedProfile,
     how: MarkerRequest,
@@ -200,7 +188,7 @@ def _ranked(
         check_cancelled()
         chosen = columns[start : start + width]
         block = replace(request, rows=positions, columns=chosen, fill_value=fill)
-        values = matrix_slice(engine, schema, block, max_bytes=None).to_scipy().tocsc()
+        values = matrix_slice(block).to_scipy().tocsc()
         whole = rank_sums(values, codes, rows.n_groups) if pairs[0][1] is None else None
         for results, (group, other) in zip(found, pairs, strict=True):
             if whole is not None:

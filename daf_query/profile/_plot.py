@@ -9,23 +9,15 @@ from typing import Any, Final, Literal, TypeAlias, get_args
 import numpy as np
 import numpy.typing as npt
 
-from daf_query.moments import GroupProfile
+from daf_query.moments import GroupProfile, Statistic
 from daf_query.plot import (
-    add_dot_legend,
+    RAW,
     axes_for,
     axes_with_legend,
-    draw_dots,
-    draw_grid,
+    check_cmap,
     names_inches,
-    require_matplotlib,
-    scaled,
-)
-from daf_query.profile._anndata import (
-    Statistic,
-    check_statistic,
-    fraction_of,
-    group_labels,
-    values_of,
+    write_labels,
+    write_names,
 )
 from daf_storage import errors
 
@@ -36,6 +28,9 @@ _MAX_DOTS: Final = 20_000
 _INCHES: Final = 0.32
 _LEGEND_INCHES: Final = 1.5
 _TITLE_INCHES: Final = 0.06
+_LARGEST: Final = 180.0
+"""The area of a dot of which all values are not zero."""
+_SHOWN_FRACTIONS: Final = np.array([0.2, 0.4, 0.6, 0.8, 1.0])
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,22 +81,25 @@ class ProfilePlots:
         MissingDependencyError
             matplotlib is not installed; the message says what to install.
         """
-        require_matplotlib()
-        _check_scale(scale)
+        check_cmap(cmap)
         chosen = self._places(columns)
-        fractions = fraction_of(self.content.moments)[:, chosen]
-        means = self.content.moments.mean[:, chosen]
-        if scale == "column":
-            means = scaled(means)
-        if ax is not None:
-            self._dots(ax, fractions, means, chosen, cmap)
-            return ax
-        inches = self._inches(chosen, least=7)
-        ax, legend = axes_with_legend(
-            inches=(inches[0] + _LEGEND_INCHES, inches[1]), widths=(inches[0], _LEGEND_INCHES)
-        )
-        dots = self._dots(ax, fractions, means, chosen, cmap)
-        add_dot_legend(legend, dots, "mean" if scale == "none" else "mean (0 to 1)")
+        means, suffix = self._scaled("mean", chosen, scale)
+        fractions = self.content.moments.statistic("fraction")[:, chosen]
+        legend = None
+        if ax is None:
+            width, height = self._inches(chosen, least=7)
+            ax, legend = axes_with_legend(
+                inches=(width + _LEGEND_INCHES, height), widths=(width, _LEGEND_INCHES)
+            )
+        y, x = np.mgrid[0 : means.shape[0], 0 : means.shape[1]]
+        areas = np.nan_to_num(fractions).ravel() * _LARGEST
+        style = {"cmap": cmap, "edgecolors": "0.6", "linewidths": 0.4}
+        dots = ax.scatter(x.ravel(), y.ravel(), s=areas, c=means.ravel(), **style)
+        self._name(ax, chosen)
+        ax.set_xlim(-0.7, means.shape[1] - 0.3)
+        ax.set_ylim(means.shape[0] - 0.3, -0.7)
+        if legend is not None:
+            _add_legend(legend, dots, f"mean{suffix}")
         return ax
 
     def matrixplot(
@@ -155,24 +153,15 @@ class ProfilePlots:
         >>> profile.plot.matrixplot().images[0].get_array().tolist()
         [[2.0, 3.0], [2.0, 3.0]]
         """
-        require_matplotlib()
-        _check_scale(scale)
-        check_statistic(statistic)
+        check_cmap(cmap)
         chosen = self._places(columns)
-        values = np.asarray(values_of(self.content.moments, statistic), np.float64)[:, chosen]
-        if scale == "column":
-            values = scaled(values)
-        inches = self._inches(chosen, least=5)
-        ax = axes_for(ax, inches=(inches[0] + 1, inches[1]))
-        draw_grid(
-            ax,
-            values,
-            groups=self._labels(),
-            columns=[self.entries[place] for place in chosen],
-            title=self._title(),
-            cmap=cmap,
-            label=statistic if scale == "none" else f"{statistic} (0 to 1)",
-        )
+        values, suffix = self._scaled(statistic, chosen, scale)
+        width, height = self._inches(chosen, least=5)
+        ax = axes_for(ax, inches=(width + 1, height))
+        picture = ax.imshow(values, cmap=cmap, aspect="auto", interpolation="nearest")
+        self._name(ax, chosen)
+        bar = ax.figure.colorbar(picture, ax=ax, shrink=0.7)
+        bar.set_label(f"{statistic}{suffix}", fontsize="small", **RAW)
         return ax
 
     def _places(self, columns: Sequence[str] | str | None) -> list[int]:
@@ -213,44 +202,60 @@ class ProfilePlots:
             )
         return [place_of[entry] for entry in chosen]
 
-    def _dots(
-        self,
-        ax: Any,
-        fractions: npt.NDArray[np.float64],
-        means: npt.NDArray[np.float64],
-        chosen: Sequence[int],
-        cmap: str,
-    ) -> Any:
-        return draw_dots(
-            ax,
-            fractions,
-            means,
-            groups=self._labels(),
-            columns=[self.entries[place] for place in chosen],
-            title=self._title(),
-            cmap=cmap,
-        )
-
     @property
     def _axes(self) -> tuple[str, str]:
         return self.content.axis_names
 
-    def _labels(self) -> list[str]:
-        """Return what the groups are called."""
-        return group_labels(self.content.groups, self.content.moments.count.size)
+    def _scaled(
+        self, statistic: Statistic, chosen: Sequence[int], scale: Scale
+    ) -> tuple[npt.NDArray[np.float64], str]:
+        """Return a statistic of the chosen columns, and what is said of its range."""
+        if scale not in get_args(Scale):
+            raise errors.InvalidInputError(f"scale= is 'none' or 'column', not {scale!r}")
+        values = self.content.moments.statistic(statistic)[:, chosen].astype(np.float64)
+        return (values, "") if scale == "none" else (_scaled(values), " (0 to 1)")
 
     def _inches(self, chosen: Sequence[int], *, least: int) -> tuple[float, float]:
         """Return the size of a figure with room for names, and for so many groups at least."""
         columns = [self.entries[place] for place in chosen]
-        width = _INCHES * (len(chosen) + 1) + names_inches(self._labels())
+        width = _INCHES * (len(chosen) + 1) + names_inches(self.content.labels())
         title = _TITLE_INCHES * len(self._title())
         height = _INCHES * (max(self.content.moments.count.size, least) + 2) + names_inches(columns)
         return max(width, title), height
+
+    def _name(self, ax: Any, chosen: Sequence[int]) -> None:
+        write_names(ax.xaxis, [self.entries[place] for place in chosen], rotation=90)
+        write_names(ax.yaxis, self.content.labels())
+        write_labels(ax, title=self._title())
 
     def _title(self) -> str:
         return f"{self.content.name} by {', '.join(self.content.groups) or self._axes[0]}"
 
 
-def _check_scale(scale: str) -> None:
-    if scale not in get_args(Scale):
-        raise errors.InvalidInputError(f"scale= is 'none' or 'column', not {scale!r}")
+def _add_legend(legend: Any, dots: Any, title: str) -> None:
+    """Draw what sizes and colours mean beside the dots."""
+    legend.set_axis_off()
+    y = np.arange(_SHOWN_FRACTIONS.size)
+    legend.scatter(0 * y, y, s=_SHOWN_FRACTIONS * _LARGEST, c="0.6", linewidths=0)
+    for place, fraction in zip(y, _SHOWN_FRACTIONS, strict=True):
+        legend.text(0.6, place, f"{fraction:.0%}", va="center", fontsize="small")
+    legend.set_title("not zero", fontsize="small")
+    legend.set_xlim(-0.7, 2.5)
+    legend.set_ylim(len(y) + 4, -0.7)
+    place_of_bar = legend.inset_axes((0.05, 0.08, 0.9, 0.06))
+    bar = legend.figure.colorbar(dots, cax=place_of_bar, orientation="horizontal")
+    bar.set_label(title, fontsize="small")
+
+
+def _scaled(values: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    """Return each column between 0, its least, and 1, its greatest; 0 where all are equal.
+
+    >>> _scaled(np.array([[1.0, 5.0], [3.0, 5.0]])).tolist()
+    [[0.0, 0.0], [1.0, 0.0]]
+    """
+    is_missing = np.isnan(values)
+    least = np.min(np.where(is_missing, np.inf, values), axis=0)
+    greatest = np.max(np.where(is_missing, -np.inf, values), axis=0)
+    with np.errstate(all="ignore"):
+        between = (values - least) / (greatest - least)
+    return np.where(is_missing, np.nan, np.where(greatest > least, between, 0.0))

@@ -1,4 +1,4 @@
-"""Profiles: a query result, an AnnData, and plots."""
+"""Profiles: a query result, an AnnData of groups x columns, and plots."""
 
 from __future__ import annotations
 
@@ -11,14 +11,15 @@ import pyarrow as pa
 
 from daf_query._provenance import KEY, as_json, refuse_own_files
 from daf_query._row_files import Format
-from daf_query.moments import GroupProfile
-from daf_query.profile import _anndata
-from daf_query.profile._anndata import Statistic
+from daf_query.matrix import AlignedAxis
+from daf_query.moments import LAYERS, GroupProfile, Statistic
 from daf_query.profile._plot import ProfilePlots
 from daf_query.scan import NAME
-from daf_query.sql import Engine, TableResult, rows_page
+from daf_query.slice import aligned_axis_frame
+from daf_query.sql import Engine, TableResult, pandas_frame, rows_page
 from daf_storage import ShowProgress, errors
-from daf_storage.anndata import write_anndata
+from daf_storage.anndata import axis_frame, write_anndata
+from daf_storage.base import optional_import
 from daf_storage.stores import output_path
 
 if TYPE_CHECKING:
@@ -89,8 +90,7 @@ class Profile(TableResult):
         >>> daf_query.connect(daf).profile("cell", "gene", "UMIs").statistic("max").tolist()
         [[2.0, 3.0]]
         """
-        _anndata.check_statistic(statistic)
-        return _anndata.values_of(self._content.moments, statistic)
+        return self._content.moments.statistic(statistic)
 
     @property
     def column_entries(self) -> pa.Array:
@@ -125,12 +125,27 @@ class Profile(TableResult):
         InvalidInputError
             The axis of the columns was replaced or reordered since the profile was made.
         """
+        anndata = optional_import("anndata", extra="anndata")
+        moments, groups = self._content.moments, self._content.groups
+        values = moments.statistic(statistic).copy()
         self._check_columns()
-        adata = _anndata.to_anndata(self._content, statistic)
+        var, uns = self._columns_frame()
         self._check_columns()
+        layers = {name: moments.statistic(name) for name in LAYERS}
+        obs = pandas_frame(pa.table({**groups, "count": pa.array(moments.count)}))
+        obs.index = self._content.labels()
+        adata = anndata.AnnData(X=values, obs=obs, var=var, layers=layers, uns=uns)
         if self.is_described(provenance):
             adata.uns[KEY] = as_json(self.provenance())
         return adata
+
+    def _columns_frame(self) -> tuple[Any, dict[str, Any]]:
+        """Return the vectors of the columns, and the colours of their categoricals."""
+        axis, positions = self._content.axes[1], self._content.columns.positions
+        if isinstance(axis, AlignedAxis):
+            return aligned_axis_frame(axis, positions)
+        [daf] = axis.members.values()
+        return axis_frame(daf, axis.axis, positions, unreadable="warn")
 
     def _check_columns(self) -> None:
         """Refuse vectors of other entries than those that the columns had."""

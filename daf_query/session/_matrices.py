@@ -43,6 +43,9 @@ from daf_storage import ShowProgress
 class MatrixQuestions(Queries):
     """The part of a session that is about matrices."""
 
+    def _request(self, schema: str | None, *what: Any) -> SliceRequest:
+        return SliceRequest(self._engine, self._connections.schema(schema).name, *what)
+
     @attended
     def matrix(  # noqa: PLR0913 - what is chosen, and how
         self,
@@ -129,10 +132,10 @@ class MatrixQuestions(Queries):
         """
         limit = None if max_bytes is None else byte_count(max_bytes, keyword="max_bytes")
         rows, columns = _bound(params, rows, columns)
-        axes = rows_axis, columns_axis
-        request = SliceRequest(axes, name, rows, columns, join, fill_value, along)
-        tables = self._connections.schema(schema)
-        return matrix_slice(self._engine, tables.name, request, max_bytes=limit)
+        request = self._request(
+            schema, (rows_axis, columns_axis), name, rows, columns, join, fill_value, along
+        )
+        return matrix_slice(request, max_bytes=limit)
 
     @attended
     def matrix_table(
@@ -188,8 +191,7 @@ class MatrixQuestions(Queries):
         if rows is None and columns is None:
             return table
         rows, columns = _bound(params, rows, columns)
-        request = SliceRequest(axes, name, rows, columns, "outer")
-        found = matrix_axes(self._engine, tables.name, request)
+        found = matrix_axes(self._request(schema, axes, name, rows, columns, "outer"))
         of_tables = []
         for axis, selection in zip((found.rows, found.columns), found.selections, strict=True):
             chosen = selection
@@ -282,13 +284,11 @@ class MatrixQuestions(Queries):
          {'old': True, 'gene': 'WNT6', 'count': 2, 'mean': 4.0}]
         """
         rows, columns, by = _bound(params, rows, columns, by)
-        axes = rows_axis, columns_axis
-        request = SliceRequest(axes, name, rows, columns, join, fill_value, along)
-        limit = None if max_bytes is None else byte_count(max_bytes, keyword="max_bytes")
-        tables = self._connections.schema(schema)
-        return make_profile(
-            self._engine, tables.name, request, by, max_bytes=limit, progress=progress
+        request = self._request(
+            schema, (rows_axis, columns_axis), name, rows, columns, join, fill_value, along
         )
+        limit = None if max_bytes is None else byte_count(max_bytes, keyword="max_bytes")
+        return make_profile(request, by, max_bytes=limit, progress=progress)
 
     @attended
     def markers(  # noqa: PLR0913 - the choices of a profile, and of a test
@@ -375,15 +375,13 @@ class MatrixQuestions(Queries):
          {'type': 'B', 'gene': 'WNT6', 'score': 0.0, 'mean': 1.5}]
         """
         rows, columns, by = _bound(params, rows, columns, by)
-        axes = rows_axis, columns_axis
-        request = SliceRequest(axes, name, rows, columns, join, fill_value, along)
+        request = self._request(
+            schema, (rows_axis, columns_axis), name, rows, columns, join, fill_value, along
+        )
         memory = byte_count(memory_bytes, keyword="memory_bytes")
         how = MarkerRequest(reference, method, is_log1p, tie_correct, top, memory)
         limit = None if max_bytes is None else byte_count(max_bytes, keyword="max_bytes")
-        tables = self._connections.schema(schema)
-        return make_markers(
-            self._engine, tables.name, request, by, how, max_bytes=limit, progress=progress
-        )
+        return make_markers(request, by, how, max_bytes=limit, progress=progress)
 
     @attended
     def totals(  # noqa: PLR0913 - what is chosen, and how
@@ -443,10 +441,10 @@ class MatrixQuestions(Queries):
          {'name': 'B', 'sum': 0.0, 'nonzero': 0, 'mean': 0.0, 'share': 0.0}]
         """
         rows, columns = _bound(params, rows, columns)
-        axes = rows_axis, columns_axis
-        request = SliceRequest(axes, name, rows, columns, join, None, along)
-        tables = self._connections.schema(schema)
-        return make_totals(self._engine, tables.name, request, progress=progress)
+        request = self._request(
+            schema, (rows_axis, columns_axis), name, rows, columns, join, None, along
+        )
+        return make_totals(request, progress=progress)
 
     def sampler(  # noqa: PLR0913 - what is chosen, and how it is split
         self,

@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from daf_query.index import accelerated, build_index, build_point_index
-from daf_query.profile import Profile, Statistic
+from daf_query.moments import Statistic
+from daf_query.profile import Profile
 from daf_query.scan import INDEX, NAME
 from daf_query.session._queries import Queries
 from daf_query.session._sources import Frame
@@ -30,7 +31,7 @@ from daf_query.session._stored_matrices import (
     matrix_of_rows,
     matrix_of_slice,
 )
-from daf_query.slice import ByteSize, MatrixSlice, byte_count, order_of
+from daf_query.slice import ByteSize, MatrixSlice, byte_count, chosen_positions
 from daf_query.sql import Params, QueryResult, bind
 from daf_query.syntax import is_select
 from daf_query.table import is_user_table
@@ -88,7 +89,12 @@ class Writing(Queries):
         ['B', 'C', 'A']
         """
         schema_name, daf = self._writable(schema, axis)
-        daf.reorder_axis(axis, order_of(self._engine, schema_name, axis, by), progress=progress)
+        if not by.strip():
+            raise errors.QueryError("the order is empty; write what comes after ORDER BY")
+        selector = by if is_select(by) else f"ORDER BY {by}"
+        tables = self._connections.schemas[schema_name]
+        order = chosen_positions(self._engine, tables, axis, selector, keyword="by", other=axis)
+        daf.reorder_axis(axis, order, progress=progress)
 
     def save_vector(
         self,

@@ -17,17 +17,16 @@ from daf_query.slice._dask import slice_source
 from daf_query.slice._explanation import LayoutCost, SliceExplanation
 from daf_query.slice._files import check_format
 from daf_query.slice._frames import aligned_axis_frame
-from daf_query.slice._make import MatrixAxes, SliceRequest, matrix_axes, matrix_slice
-from daf_query.slice._matrix_slice import MatrixSlice
+from daf_query.slice._matrix_slice import MatrixSlice, matrix_slice
 from daf_query.slice._reading import ByteSize, byte_count
 from daf_query.slice._selector import (
-    RowKey,
+    MatrixAxes,
     Selector,
+    SliceRequest,
     chosen_positions,
     each_once,
     expression_table,
-    order_of,
+    matrix_axes,
     positions_in,
-    predicate_query,
 )
 from daf_query.slice._tables import DuplicateNamesWarning

@@ -264,30 +264,23 @@ def companion_slice(whole: Whole, companion: Companion) -> tuple[Whole, Any]:
         return Whole.of(part), part.daf.axis_entries(part.axes[1]) if is_annotation else None
     if not is_annotation:
         members = [
-            replace(part, places=member.places, missing=member.missing)
+            replace(part, places=member.places)
             for member, part in zip(whole.members, parts, strict=True)
         ]
         return _typed(replace(whole, name=name), members), None
     entries = {
         part.name: part.daf.get_pa_vector(part.axes[1], NAME).cast(pa.string()) for part in parts
     }
-    names, positions = aligned(entries, whole.joined.aligned.join)
+    names, positions = aligned(entries, whole.joined.axis.join)
     number = 0 if whole.rows_are_concatenated else 1
     members = []
     for member, part in zip(whole.members, parts, strict=True):
-        rows, own = member.places[number], positions[member.name]
+        own = positions[member.name]
         has = np.flatnonzero(own >= 0)
-        lacks = Selection(np.setdiff1d(np.arange(len(names)), own), is_all=False)
-        columns = Selection.of(has, own.size)
-        members.append(
-            replace(
-                part.at(part.selections[0], columns),
-                places=(rows, Selection.of(own[has], len(names))),
-                missing=(rows if lacks.size else lacks, lacks),
-            )
-        )
-    second = Side(companion.matrix.columns_axis, Selection.all(len(names)), names)
-    base = replace(whole, name=name, rows=whole.sides[number], columns=second)
+        places = member.places[number], Selection.of(own[has], len(names))
+        members.append(part.at(part.selections[0], Selection.of(has, own.size), places))
+    columns = Side(companion.matrix.columns_axis, Selection.all(len(names)), names)
+    base = replace(whole, name=name, rows=whole.sides[number], columns=columns, aligned=1)
     return _typed(base, members), names.to_numpy(zero_copy_only=False)
 
 
@@ -297,9 +290,8 @@ def _typed(whole: Whole, members: Sequence[Part]) -> Whole:
     of_strings = all(dtype.hasobject for dtype, _ in kinds)
     given = None if whole.joined is None else whole.joined.given_fill
     given = given if isinstance(given, str) == of_strings else None
-    lacks_some = any(member.missing_count for member in members)
     of_members = replace(whole, members=tuple(members))
-    return of_members.typed(kinds, given, lacks_some=lacks_some)
+    return of_members.typed(kinds, given, lacks_some=of_members.missing_count > 0)
 
 
 def to_anndata(

@@ -53,7 +53,7 @@ def _axis_table(whole: Whole, number: int) -> tuple[Frame, dict[str, Any]]:
         daf = whole.members[0].daf
         return axis_frame(daf, side.axis, side.selection.positions, unreadable="warn")
     if side.names is not None:
-        return aligned_axis_frame(whole.joined.aligned, side.selection.positions)
+        return aligned_axis_frame(whole.joined.axis, side.selection.positions)
     own = []
     for member in whole.members:
         positions = member.selections[number].positions

@@ -21,9 +21,9 @@ from daf_query.matrix import Selection, SlicePlan
 from daf_query.slice import _anndata
 from daf_query.slice._anndata import ANNDATA_MAX_BYTES, AnnDataChoice, Choice
 from daf_query.slice._dask import BlockSizes, dask_array
-from daf_query.slice._explanation import SliceExplanation, explain, slice_page
+from daf_query.slice._explanation import SliceExplanation, check_budget, explain, slice_page
 from daf_query.slice._files import ANNDATA, Reading, check_format, save_anndata, save_rows
-from daf_query.slice._parts import Part, Whole
+from daf_query.slice._parts import Part, Whole, planned
 from daf_query.slice._reading import (
     BLOCK_BYTES,
     ByteSize,
@@ -32,7 +32,7 @@ from daf_query.slice._reading import (
     read_whole,
     row_spans,
 )
-from daf_query.slice._selector import EmptySelection, Written
+from daf_query.slice._selector import EmptySelection, SliceRequest, Written, matrix_axes
 from daf_query.slice._tables import (
     datasets_of,
     labels_of,
@@ -315,7 +315,7 @@ class MatrixSlice:
         }
         if joined is not None:
             along = whole.sides[0 if whole.rows_are_concatenated else 1].axis
-            described |= {"along": along, "join": joined.aligned.join}
+            described |= {"along": along, "join": joined.axis.join}
             if whole.missing_count:
                 described["fill_value"] = _plain(whole.fill)
         return record_of({asked.schema: next(iter(data_sets.values()))}, described)
@@ -643,6 +643,20 @@ class MatrixSlice:
         else:
             save_rows(self.whole, values, path, file_format, record, reading)
         self._nnz = reading.nnz
+
+
+def matrix_slice(request: SliceRequest, *, max_bytes: int | None = None) -> MatrixSlice:
+    """Return a slice; see `DafSession.matrix`."""
+    found = matrix_axes(request)
+    whole = planned(found, request)
+    if max_bytes is not None:
+        check_budget(explain(whole), max_bytes)
+    rows, columns = found.chosen
+    empty = tuple(each.empty for each in found.chosen if each.empty is not None)
+    is_described = request.engine.connections.provenance
+    return MatrixSlice(
+        whole, Asked(request.schema, rows.written, columns.written, is_described, empty)
+    )
 
 
 def _plain(fill: Any) -> Any:

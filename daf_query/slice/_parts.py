@@ -5,7 +5,7 @@ A slice of one data set has one part, which is all of it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from typing import Any, Self, TypeAlias
@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from daf_query.matrix import (
     AlignedAxis,
+    ConcatenatedAxis,
     ElementCount,
     PlannedLayouts,
     Readers,
@@ -25,9 +26,11 @@ from daf_query.matrix import (
     find_layouts,
     major_counts,
     minor_counts,
+    open_layouts,
 )
 from daf_query.scan import NAME
-from daf_storage import DafReader, Origin, errors
+from daf_query.slice._selector import MatrixAxes, SliceRequest
+from daf_storage import DafReader, MatrixInfo, Origin, errors
 from daf_storage.base import Span
 from daf_storage.data import matrix_version
 
@@ -59,8 +62,6 @@ class Part:
     layouts: PlannedLayouts
     places: Selections
     """Which row of the whole each row is, ascending, and which column each column, each once."""
-    missing: Selections = (NONE, NONE)
-    """The elements that the data set lacks: rows of the whole, ascending, and columns."""
 
     @classmethod
     def of(
@@ -69,10 +70,8 @@ class Part:
         axes: Axes,
         matrix: str,
         selections: Selections,
-        *,
         name: str | None = None,
         places: Selections | None = None,
-        missing: Selections = (NONE, NONE),
     ) -> Part:
         """Plan a part in the layout that takes the least time; reads column pointers at most.
 
@@ -80,19 +79,12 @@ class Part:
         """
         layouts = find_layouts(daf, axes, matrix, *selections)
         name = daf.name if name is None else name
-        places = _all_of(selections) if places is None else places
-        return cls(name, daf, axes, matrix, selections, layouts, places, missing)
+        return cls(name, daf, axes, matrix, selections, layouts, places or _all_of(selections))
 
     def __reduce__(self) -> Any:
         """Pickle what was chosen; the other process opens the data set again."""
-        chosen = self.axes, self.matrix, self.selections
-        return _part_again, (
-            self.daf.require_origin(),
-            chosen,
-            self.name,
-            self.places,
-            self.missing,
-        )
+        chosen = self.axes, self.matrix, self.selections, self.name, self.places
+        return _part_again, (self.daf.require_origin(), *chosen)
 
     @property
     def plan(self) -> SlicePlan:
@@ -112,40 +104,30 @@ class Part:
     @property
     def dtype(self) -> np.dtype[Any]:
         """The numpy dtype of the values; ``object`` for strings."""
-        storage_type = self.plan.stored.info.storage_type
-        if storage_type.is_string:
-            return np.dtype(object)
-        return storage_type.dtype.newbyteorder("=")
-
-    @property
-    def missing_count(self) -> int:
-        """How many elements it lacks."""
-        return self.missing[0].size * self.missing[1].size
+        return _dtype_of(self.plan.stored.info)
 
     def alone(self) -> Part:
         """Return it as all of a slice."""
-        return replace(self, places=_all_of(self.selections), missing=(NONE, NONE))
+        return replace(self, places=_all_of(self.selections))
 
-    def at(self, rows: Selection, columns: Selection) -> Part:
-        """Return other entries of the same matrix, as all of a slice; no values are read."""
-        layouts = self.layouts.at(rows, columns)
-        return replace(self, selections=(rows, columns), layouts=layouts).alone()
+    def at(self, rows: Selection, columns: Selection, places: Selections | None = None) -> Part:
+        """Return other entries of the same matrix, by default as all of a slice; reads nothing."""
+        layouts, both = self.layouts.at(rows, columns), (rows, columns)
+        return replace(self, selections=both, layouts=layouts, places=places or _all_of(both))
 
-    def take_rows(self, offsets: Positions) -> Part | None:
+    def take_rows(self, offsets: Positions, *, are_aligned: bool) -> Part | None:
         """Return what belongs to some rows of the whole, which ascend; None if nothing does.
 
-        No values are read.
+        Of an aligned axis, it is kept for the rows that it lacks.  No values are read.
         """
-        lacked, _ = _among(self.missing[0].positions, offsets)
-        missing = Selection(lacked, is_all=False), self.missing[1]
         own, places = offsets, Selection.all(offsets.size)
         if not self.places[0].is_all:
             found, own = _among(self.places[0].positions, offsets)
-            if not (own.size or lacked.size):
+            if not own.size and not are_aligned:
                 return None
             places = Selection.of(found, offsets.size)
-        part = self.at(self.selections[0].take(own), self.selections[1])
-        return replace(part, places=(places, self.places[1]), missing=missing)
+        rows, columns = self.selections
+        return self.at(rows.take(own), columns, (places, self.places[1]))
 
     def element_count(self) -> ElementCount:
         """Return how many elements it has, at most; nothing is read."""
@@ -216,14 +198,14 @@ class Part:
             )
 
 
-def _part_again(
-    origin: Origin,
-    chosen: tuple[Axes, str, Selections],
-    name: str,
-    places: Selections,
-    missing: Selections,
-) -> Part:
-    return Part.of(origin.open(), *chosen, name=name, places=places, missing=missing)
+def _part_again(origin: Origin, *chosen: Any) -> Part:
+    return Part.of(origin.open(), *chosen)
+
+
+def _dtype_of(info: MatrixInfo) -> np.dtype[Any]:
+    if info.storage_type.is_string:
+        return np.dtype(object)
+    return info.storage_type.dtype.newbyteorder("=")
 
 
 def _all_of(selections: Selections) -> Selections:
@@ -263,14 +245,11 @@ class Joined:
 
     location: str
     """Where they are, for messages."""
-    readers: Mapping[str, DafReader]
+    readers: Readers
     """All of them, by name."""
-    aligned: AlignedAxis
+    axis: AlignedAxis
     given_fill: Any
     """What the caller puts where an element is missing; None for what fits the matrix."""
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "readers", Readers(self.readers))
 
 
 @dataclass(frozen=True, slots=True)
@@ -287,6 +266,8 @@ class Whole:
     is_sparse: bool
     fill: Any = 0
     """What is put where an element is missing."""
+    aligned: int | None = None
+    """Whether the rows (0) or the columns (1) are aligned by name; None of a single data set."""
     joined: Joined | None = None
     """How several data sets are one; None of a slice of one."""
 
@@ -321,7 +302,7 @@ class Whole:
     @property
     def rows_are_concatenated(self) -> bool:
         """Whether the rows are those of one data set after the other; else the columns are."""
-        return self.rows.names is None
+        return self.aligned != 0
 
     @property
     def counts(self) -> dict[str, int]:
@@ -329,15 +310,25 @@ class Whole:
         number = 0 if self.rows_are_concatenated else 1
         return {member.name: member.shape[number] for member in self.members}
 
+    def missing(self, part: Part) -> Selections:
+        """Return the elements that a data set lacks: rows of the whole, ascending, and columns."""
+        if self.aligned is None or part.places[self.aligned].size == self.shape[self.aligned]:
+            return NONE, NONE
+        every = np.arange(self.shape[self.aligned])
+        lacks = np.setdiff1d(every, part.places[self.aligned].positions, assume_unique=True)
+        found = Selection(lacks, is_all=False)
+        return (found, part.places[1]) if self.aligned == 0 else (part.places[0], found)
+
     @property
     def missing_count(self) -> int:
         """How many elements data sets lack."""
-        return sum(member.missing_count for member in self.members)
+        lacked = map(self.missing, self.members)
+        return sum(rows.size * columns.size for rows, columns in lacked)
 
     @property
     def fills(self) -> bool:
         """Whether missing elements are stored: a sparse result has none where the fill is zero."""
-        return self.missing_count > 0 and not (self.is_sparse and self.fill == 0)
+        return not (self.is_sparse and self.fill == 0)
 
     @property
     def only(self) -> Part | None:
@@ -363,7 +354,8 @@ class Whole:
 
     def take_rows(self, offsets: Positions) -> Self:
         """Return some rows, by their offsets, which ascend; no values are read."""
-        members = (member.take_rows(offsets) for member in self.members)
+        are_aligned = self.aligned == 0
+        members = (each.take_rows(offsets, are_aligned=are_aligned) for each in self.members)
         found = tuple(member for member in members if member is not None)
         return replace(self, rows=self.rows.take(offsets), members=found)
 
@@ -395,6 +387,77 @@ class Whole:
         is_filled = lacks_some and not (is_sparse and fill == 0)
         dtype = result_dtype(dtypes, fill, is_filled=is_filled).newbyteorder("=")
         return replace(self, dtype=dtype, is_sparse=is_sparse, fill=fill)
+
+
+def planned(found: MatrixAxes, request: SliceRequest) -> Whole:
+    """Plan the part of each data set; column pointers are read, but no values.
+
+    Raises
+    ------
+    MatrixNotFoundError
+        Entries are selected of a data set that lacks the matrix.
+    UnsupportedDataError
+        The types have none in common.
+    """
+    axes, name, both = request.axes, request.name, (found.rows, found.columns)
+    number = 0 if isinstance(found.rows, ConcatenatedAxis) else 1
+    concatenated, aligned = both[number], both[1 - number]
+    if not isinstance(concatenated, ConcatenatedAxis) or not isinstance(aligned, AlignedAxis):
+        [daf] = found.having.values()
+        return Whole.of(Part.of(daf, axes, name, found.selections))
+    along, across = (found.selections[each].positions for each in (number, 1 - number))
+    sources = {member: aligned.sources(member, across) for member in found.having}
+
+    def placed(of_along: Selection, of_across: Selection) -> Selections:
+        return (of_across, of_along) if number else (of_along, of_across)
+
+    what = f"matrix {name!r} for the axes {axes[0]!r} and {axes[1]!r}"
+    members = []
+    for member, daf, mine, own in concatenated.parts(
+        along, found.having, what, keyword=("rows", "columns")[number]
+    ):
+        has = np.flatnonzero(sources[member] >= 0)
+        selected = placed(
+            Selection.of(own, daf.axis_length(concatenated.axis)),
+            Selection.of(sources[member][has], daf.axis_length(aligned.axis)),
+        )
+        places = placed(Selection.of(mine, along.size), Selection.of(has, across.size))
+        members.append(Part.of(daf, axes, name, selected, member, places))
+    names = aligned.entries.take(pa.array(across))
+    rows, columns = (
+        Side(axis.axis, chosen, names if axis is aligned else None)
+        for axis, chosen in zip(both, found.selections, strict=True)
+    )
+    readers = Readers(found.tables.readers())
+    joined = Joined(found.tables.location, readers, aligned, request.fill_value)
+    whole = Whole(
+        name,
+        rows,
+        columns,
+        tuple(members),
+        dtype=np.dtype(object),
+        is_sparse=False,
+        aligned=1 - number,
+        joined=joined,
+    )
+    infos = {member: _info(daf, request) for member, daf in found.having.items()}
+    kinds = [(_dtype_of(info), info.is_sparse) for info in infos.values()]
+    lacks_some = any(bool((each < 0).any()) for each in sources.values())
+    try:
+        return whole.typed(kinds, request.fill_value, lacks_some=lacks_some)
+    except errors.UnsupportedDataError as error:
+        listed = ", ".join(f"{each}: {info.storage_type.value}" for each, info in infos.items())
+        raise errors.UnsupportedDataError(
+            f"{joined.location}: the matrix {name!r} holds {error} ({listed}); connect the data "
+            "sets one by one"
+        ) from None
+
+
+def _info(daf: DafReader, request: SliceRequest) -> MatrixInfo:
+    stored, faults = open_layouts(daf, request.axes, request.name)
+    if not stored:
+        raise faults[0]
+    return stored[0].info
 
 
 def fill_of(given: Any, *, is_sparse: bool, of_strings: bool) -> Any:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from itertools import groupby
@@ -193,7 +193,7 @@ def row_sizes(whole: Whole, figures: Figures, *, are_exact: bool) -> npt.NDArray
         counts = member.row_counts(are_exact=are_exact)
         elements[member.places[0].positions] += counts
         if whole.fills:
-            rows, columns = member.missing
+            rows, columns = whole.missing(member)
             elements[rows.positions] += columns.size
     return elements * figures.element_bytes + figures.index_bytes
 
@@ -256,21 +256,17 @@ def read_whole(whole: Whole, progress: Progress = lambda _: None) -> Any:
     if whole.is_sparse:
         return _read_sparse(whole, figures, spans, progress)
     result = np.empty(whole.shape, whole.dtype)
-    for member in whole.members:
-        if member.missing_count:
-            result[_index(*member.missing)] = whole.fill
-    tasks = (partial(_read_into, result, member, span) for span, member in _blocks(whole, spans))
-    for count in in_order(tasks, threads=THREADS, ahead=THREADS):
+    for rows, columns in map(whole.missing, whole.members):
+        if rows.size and columns.size:
+            result[_index(rows, columns)] = whole.fill
+    tasks = (
+        partial(_read_into, result, part, span)
+        for span in spans
+        for part in whole.of_rows(span).members
+    )
+    for count in in_order(tasks, threads=THREADS):
         progress(count)
     return result
-
-
-def _blocks(whole: Whole, spans: Iterable[Span]) -> Iterator[tuple[Span, Part]]:
-    """Yield what each data set has of each block, if it has some."""
-    for span in spans:
-        offsets = np.arange(span.start, span.stop)
-        blocks = (member.take_rows(offsets) for member in whole.members)
-        yield from ((span, block) for block in blocks if block is not None)
 
 
 def _read_into(result: npt.NDArray[Any], block: Part, span: Span) -> int:
@@ -296,11 +292,12 @@ def _read_sparse(whole: Whole, figures: Figures, spans: list[Span], progress: Pr
     index_dtype = np.dtype(np.int32 if figures.index_bytes == 4 else np.int64)
     data, indices = np.empty(count, whole.dtype), np.empty(count, index_dtype)
     indptr = np.zeros(whole.shape[0] + 1, index_dtype)
-    tasks = (partial(_csr_pieces, whole, block, span) for span, block in _blocks(whole, spans))
-    read = in_order(tasks, threads=THREADS, ahead=THREADS)
+    blocks = ((span, whole.of_rows(span)) for span in spans)
+    tasks = (partial(_csr_pieces, own, part, span) for span, own in blocks for part in own.members)
+    read = in_order(tasks, threads=THREADS)
     end = 0
-    for span, blocks in groupby(read, key=lambda block: block[0]):
-        pieces = [piece for _, own in blocks for piece in own]
+    for span, found in groupby(read, key=lambda block: block[0]):
+        pieces = [piece for _, own in found for piece in own]
         progress(sum(int(values.nnz) for _, _, values in pieces))
         start, end = end, end + sum(int(values.nnz) for _, _, values in pieces)
         if end > data.size:  # no view of either was handed out
@@ -334,15 +331,15 @@ Piece: TypeAlias = tuple[Positions, Positions, Any]
 """Rows and columns of a block, and their values as CSR."""
 
 
-def _csr_pieces(whole: Whole, block: Part, span: Span) -> tuple[Span, list[Piece]]:
+def _csr_pieces(whole: Whole, part: Part, span: Span) -> tuple[Span, list[Piece]]:
     """Read what a data set has of a block, and fill what it lacks, in the dtype of the result."""
     pieces: list[Piece] = []
-    if block.shape[0]:
-        rows, columns = (each.positions for each in block.places)
-        values = sp.csr_array(block.layouts.gather()).astype(whole.dtype, copy=False)
+    if part.shape[0]:
+        rows, columns = (each.positions for each in part.places)
+        values = sp.csr_array(part.layouts.gather()).astype(whole.dtype, copy=False)
         pieces.append((rows, columns, values))
-    if whole.fills and block.missing_count:
-        rows, columns = (each.positions for each in block.missing)
+    rows, columns = (each.positions for each in whole.missing(part))
+    if whole.fills and rows.size and columns.size:
         filled = np.full(rows.size * columns.size, whole.fill, whole.dtype)
         indices = np.tile(np.arange(columns.size), rows.size)
         indptr = np.arange(rows.size + 1) * columns.size

@@ -1,17 +1,25 @@
-"""Turn selectors, as ``rows=`` and ``columns=`` have them, into queries and entries."""
+"""Choose entries of the axes of a matrix: by selectors, as ``rows=`` and ``columns=`` have them."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, KeysView, Sequence, ValuesView
+from collections.abc import Iterator, KeysView, Mapping, Sequence, ValuesView
 from dataclasses import dataclass
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, TypeAlias, get_args
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from daf_query.matrix import AlignedAxis, ConcatenatedAxis, EntryAxis, Selection
+from daf_query.matrix import (
+    AlignedAxis,
+    ConcatenatedAxis,
+    EntryAxis,
+    Join,
+    Selection,
+    aligned_axis,
+    concatenated_of,
+)
 from daf_query.scan import INDEX, NAME
 from daf_query.sql import (
     AxisSchema,
@@ -20,6 +28,7 @@ from daf_query.sql import (
     computed_table,
     in_all,
     is_ordered,
+    missing_base,
     strip_prefixes,
 )
 from daf_query.syntax import (
@@ -56,16 +65,6 @@ _INDEX: Final = quoted_name(INDEX)
 
 
 @dataclass(frozen=True, slots=True)
-class RowKey:
-    """How a query says which rows of a table it chooses."""
-
-    columns: str = _INDEX
-    """What it selects."""
-    order: str = _INDEX
-    """What it orders by: the order of the table."""
-
-
-@dataclass(frozen=True, slots=True)
 class EmptySelection:
     """A predicate of ``rows=`` or ``columns=`` that selects none of some entries."""
 
@@ -87,6 +86,80 @@ class Chosen:
     """The selector as it was written; of a list, only how many it chose."""
     empty: EmptySelection | None
     """A predicate that selects nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class SliceRequest:
+    """What a slice is asked for."""
+
+    engine: Engine
+    schema: str
+    """What the session calls the data set."""
+    axes: tuple[str, str]
+    """That of the rows, and that of the columns."""
+    name: str
+    """The name of the matrix."""
+    rows: Selector = None
+    columns: Selector = None
+    join: Join = "inner"
+    """Of several data sets, which entries the aligned axis has."""
+    fill_value: Any = None
+    """What stands where one of them lacks an entry; None for 0 if sparse, else NaN."""
+    along: str | None = None
+    """The axis that is concatenated; None to find out."""
+
+
+@dataclass(frozen=True, slots=True)
+class MatrixAxes:
+    """The two axes of a matrix, of a data set or of several, and what is selected of them."""
+
+    tables: AxisSchema
+    having: Mapping[str, DafReader]
+    """The data sets that have the matrix, by name."""
+    rows: EntryAxis
+    columns: EntryAxis
+    chosen: tuple[Chosen, Chosen]
+    """The rows and the columns that are selected."""
+
+    @property
+    def selections(self) -> tuple[Selection, Selection]:
+        """The selected rows and columns."""
+        return self.chosen[0].selection, self.chosen[1].selection
+
+
+def matrix_axes(request: SliceRequest) -> MatrixAxes:
+    """Return both axes of a matrix, and which entries are selected.
+
+    Raises
+    ------
+    NotFoundError, QueryError
+        There is no such matrix, axis or entry; or a selector is wrong.
+    InvalidInputError
+        The join is none, or ``along`` none of the axes; or an inner join leaves nothing.
+    """
+    engine, axes = request.engine, request.axes
+    tables = engine.connections.schemas[request.schema]
+    try:
+        having = tables.matrix_readers(axes, request.name)
+    except errors.AxisNotFoundError as error:
+        hint = missing_base(tables.only.daf)
+        raise errors.with_message(error, f"{error}{hint}") from None
+    if request.join not in get_args(Join):
+        raise errors.InvalidInputError(f"join={request.join!r} is neither 'inner' nor 'outer'")
+    both: list[EntryAxis] = [tables.concatenated(axis) for axis in axes]
+    if tables.is_collection:
+        first = concatenated_of(having.values(), axes, request.along, location=tables.location)
+        second = axes[1] if first == axes[0] else axes[0]
+        aligned = aligned_axis(having, second, request.join, location=tables.location)
+        aligned.refuse_nothing_in_common()
+        both[axes.index(second)] = aligned
+    rows, columns = (
+        resolve(engine, tables, axis, selector, keyword=keyword, other=other)
+        for axis, selector, keyword, other in zip(
+            both, (request.rows, request.columns), ("rows", "columns"), axes[::-1], strict=True
+        )
+    )
+    return MatrixAxes(tables, having, both[0], both[1], (rows, columns))
 
 
 def resolve(
@@ -211,13 +284,13 @@ def _predicate_rows(
     if not predicate.strip():
         raise errors.QueryError(f"{keyword}= is an empty predicate; leave it out to take all")
     is_one = not tables.is_collection
-    key = RowKey() if is_one else _key(tables.concatenated(axis).names)
+    key = (_INDEX, _INDEX) if is_one else _key(tables.concatenated(axis).names)
     direct = engine.direct.of_rows(tables.name, axis, predicate) if is_one else None
     try:
         if direct is not None:
             return direct.to_table(), False
         edits = python_edits(predicate)
-        wrapped, has_order = predicate_query(tables.name, axis, predicate, edits, key)
+        wrapped, has_order = _predicate_query(tables.name, axis, predicate, edits, key)
         return engine.rows_of(wrapped, "predicate"), has_order
     except errors.DafError as explained:
         message = f"{keyword}= on axis {axis!r}: {explained}"
@@ -227,15 +300,15 @@ def _predicate_rows(
         raise errors.with_message(explained, message) from None
 
 
-def _key(names: Sequence[str]) -> RowKey:
-    """Return the key of the rows of a union table, whose data sets have an order."""
+def _key(names: Sequence[str]) -> tuple[str, str]:
+    """Return the key of the rows of a union table, and what has the order of its data sets."""
     dataset = quoted_name(DATASET)
     columns = f"{dataset}, {_INDEX}"
     if list(names) == sorted(names):
-        return RowKey(columns, columns)
+        return columns, columns
     numbered = enumerate(map(quoted_string, names))
     cases = " ".join(f"WHEN {name} THEN {number}" for number, name in numbered)
-    return RowKey(columns, f"CASE {dataset} {cases} END, {_INDEX}")
+    return columns, f"CASE {dataset} {cases} END, {_INDEX}"
 
 
 def _hint(
@@ -335,7 +408,11 @@ def _of_arrow(axis: EntryAxis, column: Any, keyword: str, labels: Any) -> Positi
     kind = column.type
     if pa.types.is_boolean(kind) and len(column):
         mask = pc.fill_null(column, fill_value=False).to_numpy(zero_copy_only=False)
-        return _of_mask(axis, mask, keyword, labels)
+        what = f"the mask passed as {keyword}="
+        if len(mask) != axis.length:
+            raise errors.wrong_length(axis.location, what, len(mask), axis.axis, axis.length)
+        axis.check_labels(labels, what)
+        return np.flatnonzero(mask)
     if column.null_count:
         raise errors.InvalidInputError(
             f"{keyword}= has {column.null_count:,} missing values; drop them, for example with "
@@ -353,14 +430,6 @@ def _of_arrow(axis: EntryAxis, column: Any, keyword: str, labels: Any) -> Positi
     )
 
 
-def _of_mask(axis: EntryAxis, mask: Any, keyword: str, labels: Any) -> Positions:
-    what = f"the mask passed as {keyword}="
-    if len(mask) != axis.length:
-        raise errors.wrong_length(axis.location, what, len(mask), axis.axis, axis.length)
-    axis.check_labels(labels, what)
-    return np.flatnonzero(mask)
-
-
 def strings(column: Any) -> Any:
     """Return a column with plain strings in place of categoricals and views."""
     if pa.types.is_dictionary(column.type):
@@ -374,10 +443,7 @@ def integers(column: Any, axis: EntryAxis, keyword: str) -> Positions:
         raise errors.QueryError(
             f"{keyword}=: the column {INDEX!r} holds {column.type}, not integers"
         )
-    return _checked(column.to_numpy(zero_copy_only=False), axis, keyword)
-
-
-def _checked(values: npt.NDArray[Any], axis: EntryAxis, keyword: str) -> Positions:
+    values = column.to_numpy(zero_copy_only=False)
     outside = values[(values < 0) | (values >= axis.length)]
     if outside.size:
         raise errors.EntryNotFoundError(
@@ -479,14 +545,10 @@ def _without_left_out(axis: AlignedAxis, names: pa.Array) -> Positions:
     return positions
 
 
-def predicate_query(
-    schema: str,
-    axis: str,
-    predicate: str,
-    edits: tuple[Edit, ...] = (),
-    key: RowKey = RowKey(),
+def _predicate_query(
+    schema: str, axis: str, predicate: str, edits: tuple[Edit, ...], key: tuple[str, str]
 ) -> tuple[WrappedSql, bool]:
-    """Return the query for the positions that a predicate chooses, and whether it has an order.
+    """Return the query for the rows that a predicate chooses, and whether it has an order.
 
     The predicate may end in ORDER BY, LIMIT and OFFSET, or have only these.  Entries that are equal
     in the order, and those of a LIMIT without one, come in the order of the axis.
@@ -496,17 +558,19 @@ def predicate_query(
     edits
         What is written differently in the condition.
     key
-        What says which rows are chosen.
+        What says which rows are chosen, and what the table is ordered by.
 
     Examples
     --------
-    >>> print(predicate_query("pbmc", "cell", "age > 60 ORDER BY age LIMIT 3")[0].query)
+    >>> key = ('"index"', '"index"')
+    >>> predicate = "age > 60 ORDER BY age LIMIT 3"
+    >>> print(_predicate_query("pbmc", "cell", predicate, (), key)[0].query)
     SELECT "index" FROM "pbmc"."cell" WHERE (
     age > 60 ) ORDER BY age , "index" LIMIT 3
     """
     table = f"{quoted_name(schema)}.{quoted_name(axis)}"
     # Not an injection: the query is read-only, one statement, and the predicate is SQL by design.
-    start = f"SELECT {key.columns} FROM {table} "  # noqa: S608
+    start = f"SELECT {key[0]} FROM {table} "  # noqa: S608
     clauses = clauses_of(predicate)
     order = next((clause.start for clause in clauses if clause.is_word("ORDER")), None)
     limit = next((clause.start for clause in clauses if not clause.is_word("ORDER")), None)
@@ -515,21 +579,12 @@ def predicate_query(
     before = Edit(0, 0, f"{start}WHERE (\n" if has_filter else f"{start}\n")
     after = [Edit(first, first, ") " if clauses else "\n)")] if has_filter else []
     if order is None and limit is not None:
-        after.append(Edit(limit, limit, f"ORDER BY {key.order} "))
+        after.append(Edit(limit, limit, f"ORDER BY {key[1]} "))
     elif order is not None:
         is_last = limit is None or limit < order
         end = len(predicate) if is_last or limit is None else limit
-        after.append(Edit(end, end, f"\n, {key.order}" if is_last else f", {key.order} "))
+        after.append(Edit(end, end, f"\n, {key[1]}" if is_last else f", {key[1]} "))
     return WrappedSql(predicate, (before, *edits, *after)), bool(clauses)
-
-
-def order_of(engine: Engine, schema: str, axis: str, by: str) -> Positions:
-    """Return the positions of an axis in an SQL order; equal entries keep theirs."""
-    if not by.strip():
-        raise errors.QueryError("the order is empty; write what comes after ORDER BY")
-    tables = engine.connections.schemas[schema]
-    selector = by if is_select(by) else f"ORDER BY {by}"
-    return chosen_positions(engine, tables, axis, selector, keyword="by", other=axis)
 
 
 VALUE: Final = "value"

@@ -20,7 +20,7 @@ import daf_query
 import daf_storage
 import daf_storage.spi
 from daf_query.cli import main
-from daf_query.profile import Statistic
+from daf_query.moments import Statistic
 from daf_storage import CodecName, DafWriter, MemoryDaf, ZarrDaf, copy_all
 
 ROOT = Path(__file__).parents[2]

@@ -15,12 +15,12 @@ import scipy.sparse as sp
 from hypothesis import given
 from hypothesis import strategies as st
 
-from daf_query.matrix import DamagedLayoutWarning, Selection
-from daf_query.moments import BlockOptions, GroupedRows, Moments, group_moments
+from daf_query import DamagedLayoutWarning, connect
+from daf_query.moments import LAYERS, Moments
 from daf_storage import DafReader, DafWriter, H5df, MemoryDaf, Packing, ZarrDaf, errors
+from tests.limits import lower
 from tests.support import create, recorded_reads, reopen
 
-STATISTICS = ("missing", "nonzero", "sum", "mean", "variance", "min", "max")
 DTYPES = (
     "bool",
     "int8",
@@ -34,43 +34,48 @@ DTYPES = (
     "float32",
     "float64",
 )
-SMALL = BlockOptions(elements=3, window_elements=7, threads=1)
+BLOCKS: dict[str, dict[str, float]] = {
+    "large": {"moment_threads": 1},
+    "small": {"moment_elements": 3, "moment_window": 7, "moment_threads": 1},
+    "threads": {"moment_elements": 4, "moment_window": 8, "moment_threads": 2},
+}
+"""How a matrix is cut into blocks."""
+
+
+def moments_of(daf: DafReader, name: str, positions: Any = None, columns: Any = None) -> Moments:
+    """Return the moments of the groups of some rows."""
+    chosen: dict[str, Any] = {"rows": positions, "columns": columns, "progress": "never"}
+    return connect(daf).profile("cell", "gene", name, by="group", **chosen).content.moments
 
 
 def expected(
-    dense: npt.NDArray[Any],
-    positions: list[int],
-    codes: list[int],
-    n_groups: int,
-    columns: list[int],
+    dense: npt.NDArray[Any], positions: list[int], codes: Any, columns: list[int]
 ) -> dict[str, npt.NDArray[Any]]:
     """Return the moments as pandas computes them on the whole matrix."""
     frame = pd.DataFrame(dense[positions][:, columns].astype(float))
-    grouped = frame.groupby(pd.Series(codes, dtype=int))
-    groups = pd.RangeIndex(n_groups)
-    n = grouped.count().reindex(groups, fill_value=0)
-    sizes = grouped.size().reindex(groups, fill_value=0)
-    is_nonzero = (frame != 0) & frame.notna()
-    return {
-        "count": sizes.to_numpy(),
-        "missing": n.rsub(sizes, axis=0).to_numpy(),
-        "nonzero": is_nonzero.groupby(pd.Series(codes, dtype=int))
-        .sum()
-        .reindex(groups, fill_value=0)
-        .to_numpy(),
-        "sum": grouped.sum(min_count=1).reindex(groups).to_numpy(),
-        "mean": grouped.mean().reindex(groups).to_numpy(),
-        "variance": grouped.var().reindex(groups).to_numpy(),
-        "min": grouped.min().reindex(groups).to_numpy(),
-        "max": grouped.max().reindex(groups).to_numpy(),
+    groups = pd.Series(np.asarray(codes, int)[positions], dtype=int)
+    grouped = frame.groupby(groups)
+    n, sizes = grouped.count(), grouped.size()
+    nonzero = ((frame != 0) & frame.notna()).groupby(groups).sum()
+    found = {
+        "count": sizes,
+        "missing": n.rsub(sizes, axis=0),
+        "nonzero": nonzero,
+        "sum": grouped.sum(min_count=1),
+        "mean": grouped.mean(),
+        "variance": grouped.var(),
+        "min": grouped.min(),
+        "max": grouped.max(),
+        "fraction": nonzero / n.where(n > 0),
     }
+    return {name: values.to_numpy() for name, values in found.items()}
 
 
 def check(moments: Moments, wanted: dict[str, npt.NDArray[Any]]) -> None:
     """Compare moments with what they have to be."""
     assert moments.count.tolist() == wanted["count"].tolist()
-    for name in STATISTICS:
-        got = getattr(moments, name)
+    for name in LAYERS:
+        got = moments.statistic(name)
         assert got.shape == wanted[name].shape, name
         if name in ("sum", "mean", "variance"):
             np.testing.assert_allclose(
@@ -81,12 +86,13 @@ def check(moments: Moments, wanted: dict[str, npt.NDArray[Any]]) -> None:
 
 
 def daf_of(
-    values: Any, *, relayout: bool = True, axes: tuple[str, str] = ("cell", "gene")
+    values: Any, codes: Any, *, relayout: bool = True, axes: tuple[str, str] = ("cell", "gene")
 ) -> DafReader:
-    """Return a data set in memory with this matrix."""
+    """Return a data set in memory with this matrix, and the group of each row."""
     daf = MemoryDaf()
     daf.add_axis("cell", [f"c{i}" for i in range(values.shape[0])])
     daf.add_axis("gene", [f"g{i}" for i in range(values.shape[1])])
+    daf.set_vector("cell", "group", np.asarray(codes, np.int32))
     stored = values if axes == ("cell", "gene") else values.T
     daf.set_matrix(*axes, "X", stored, relayout=relayout)
     return daf
@@ -116,37 +122,29 @@ def cases(draw: st.DrawFn) -> tuple[Any, ...]:
             st.lists(st.integers(0, n_cells - 1), max_size=12),
         )
     )
-    n_groups = draw(st.integers(1, 5))
-    group_of_row = rng.integers(0, n_groups, n_cells)
+    codes = rng.integers(0, draw(st.integers(1, 5)), n_cells)
     columns = draw(
         st.one_of(st.just(list(range(n_genes))), st.lists(st.integers(0, n_genes - 1), max_size=8))
     )
     is_stored = rng.random(dense.shape) < 0.3
-    return dense, is_stored, positions, group_of_row, n_groups, columns
+    return dense, is_stored, positions, codes, columns
 
 
 @pytest.mark.parametrize("axes", [("cell", "gene"), ("gene", "cell")])
 @pytest.mark.parametrize("is_sparse", [False, True])
-@pytest.mark.parametrize(
-    "options",
-    [BlockOptions(threads=1), SMALL, BlockOptions(4, 8, threads=2)],
-    ids=["large", "small", "threads"],
-)
+@pytest.mark.parametrize("blocks", list(BLOCKS))
 @given(case=cases())
 def test_equal_to_pandas(
-    case: tuple[Any, ...], axes: tuple[str, str], *, is_sparse: bool, options: BlockOptions
+    case: tuple[Any, ...], axes: tuple[str, str], blocks: str, *, is_sparse: bool
 ) -> None:
-    """Any types, NaN, stored zeros, repeats, empty groups, either layout, blocks of any size."""
-    dense, is_stored, positions, group_of_row, n_groups, columns = case
+    """Any types, NaN, stored zeros, repeats, either layout, blocks of any size."""
+    dense, is_stored, positions, codes, columns = case
     values = with_explicit_zeros(dense, is_stored) if is_sparse else dense
-    daf = daf_of(values, relayout=False, axes=axes)
-    selected = np.array(positions, np.int64)
-    codes = group_of_row[selected].astype(np.int32)
-    rows = GroupedRows(selected, codes, n_groups)
-    chosen = Selection.of(np.array(columns, np.int64), dense.shape[1])
-    moments = group_moments(daf, ("cell", "gene"), "X", rows, chosen, options=options)
-    kept = [p for p, code in zip(positions, codes, strict=True) if code >= 0]
-    check(moments, expected(dense, kept, [c for c in codes.tolist() if c >= 0], n_groups, columns))
+    daf = daf_of(values, codes, relayout=False, axes=axes)
+    with pytest.MonkeyPatch.context() as patch:
+        lower(patch, **BLOCKS[blocks])
+        moments = moments_of(daf, "X", positions, columns)
+    check(moments, expected(dense, positions, codes, columns))
 
 
 def exact(values: list[float]) -> tuple[Fraction, Fraction]:
@@ -160,18 +158,20 @@ def exact(values: list[float]) -> tuple[Fraction, Fraction]:
 @pytest.mark.parametrize("axes", [("cell", "gene"), ("gene", "cell")])
 @pytest.mark.parametrize("is_sparse", [False, True])
 @pytest.mark.parametrize("offset", [0.0, 1e9])
-def test_equal_to_exact_sums(axes: tuple[str, str], *, is_sparse: bool, offset: float) -> None:
+def test_equal_to_exact_sums(
+    axes: tuple[str, str], monkeypatch: pytest.MonkeyPatch, *, is_sparse: bool, offset: float
+) -> None:
     """Sums hold to 1e-12, however many blocks; a variance keeps its digits under an offset."""
     rng = np.random.default_rng(7)
     dense = (rng.lognormal(size=(3000, 3)) + offset) * (rng.random((3000, 3)) < 0.6)
     if offset:
         dense = np.where(dense == 0, offset, dense)  # else the variance is that of the zeros
     values = sp.csc_array(dense) if is_sparse else dense
-    daf = daf_of(values, relayout=False, axes=axes)
     codes = rng.integers(0, 2, 3000).astype(np.int32)
-    rows = GroupedRows(np.arange(3000), codes, 2)
-    for options in (BlockOptions(), BlockOptions(elements=10, window_elements=100, threads=1)):
-        moments = group_moments(daf, ("cell", "gene"), "X", rows, Selection.all(3), options=options)
+    daf = daf_of(values, codes, relayout=False, axes=axes)
+    for blocks in ({}, {"moment_elements": 10, "moment_window": 100, "moment_threads": 1}):
+        lower(monkeypatch, **blocks)
+        moments = moments_of(daf, "X")
         for group in range(2):
             for column in range(3):
                 total, variance = exact(dense[codes == group, column].tolist())
@@ -182,15 +182,13 @@ def test_equal_to_exact_sums(axes: tuple[str, str], *, is_sparse: bool, offset: 
 
 
 @pytest.mark.parametrize("is_sparse", [False, True])
-def test_infinities(*, is_sparse: bool) -> None:
+def test_infinities(monkeypatch: pytest.MonkeyPatch, *, is_sparse: bool) -> None:
     """They are values: sums are infinite, and what has no meaning is NaN, without a warning."""
     dense = np.array([[np.inf, np.inf, 1.0], [1.0, -np.inf, 2.0]])
     values = sp.csc_array(dense) if is_sparse else dense
-    rows = GroupedRows(np.arange(2), np.zeros(2, np.int32), 1)
-    for options in (BlockOptions(), BlockOptions(elements=1, threads=1)):
-        moments = group_moments(
-            daf_of(values), ("cell", "gene"), "X", rows, Selection.all(3), options=options
-        )
+    for blocks in ({}, {"moment_elements": 1, "moment_threads": 1}):
+        lower(monkeypatch, **blocks)
+        moments = moments_of(daf_of(values, [0, 0]), "X")
         np.testing.assert_array_equal(moments.sum, [[np.inf, np.nan, 3.0]])
         np.testing.assert_array_equal(moments.min, [[1.0, -np.inf, 1.0]])
         np.testing.assert_array_equal(moments.max, [[np.inf, np.inf, 2.0]])
@@ -218,6 +216,7 @@ def stored(request: pytest.FixtureRequest, tmp_path: Path) -> DafReader:
         daf = create(tmp_path / ("x.daf.zarr.zip" if request.param == "zip" else "x.daf.zarr"))
     daf.add_axis("cell", [f"c{i}" for i in range(200)])
     daf.add_axis("gene", [f"g{i}" for i in range(50)])
+    daf.set_vector("cell", "group", np.arange(200) % 3)
     daf.set_matrix("cell", "gene", "s", sparse_matrix(), packed=packed)
     daf.set_matrix("cell", "gene", "d", sparse_matrix().toarray(), packed=packed)
     return daf
@@ -225,19 +224,16 @@ def stored(request: pytest.FixtureRequest, tmp_path: Path) -> DafReader:
 
 @pytest.mark.parametrize("name", ["s", "d"])
 @pytest.mark.parametrize("few_rows", [False, True])
-def test_every_way_of_storage(stored: DafReader, name: str, *, few_rows: bool) -> None:
+def test_every_way_of_storage(
+    stored: DafReader, name: str, monkeypatch: pytest.MonkeyPatch, *, few_rows: bool
+) -> None:
     """Mapped and packed, in a directory, an archive and HDF5; all rows, and few of them."""
-    positions = np.array([3, 150, 77]) if few_rows else np.arange(200)
+    positions = [3, 150, 77, 4] if few_rows else list(range(200))
     columns = [49, 0, 7, 8, 9, 30]
-    codes = (positions % 3).astype(np.int32)
-    rows = GroupedRows(positions, codes, 3)
-    chosen = Selection.of(np.array(columns), 50)
-    for options in (BlockOptions(), BlockOptions(elements=300, window_elements=700, threads=2)):
-        moments = group_moments(stored, ("cell", "gene"), name, rows, chosen, options=options)
-        check(
-            moments,
-            expected(sparse_matrix().toarray(), positions.tolist(), codes.tolist(), 3, columns),
-        )
+    wanted = expected(sparse_matrix().toarray(), positions, np.arange(200) % 3, columns)
+    for blocks in ({}, {"moment_elements": 300, "moment_window": 700, "moment_threads": 2}):
+        lower(monkeypatch, **blocks)
+        check(moments_of(stored, name, positions, columns), wanted)
 
 
 def test_a_damaged_layout(tmp_path: Path) -> None:
@@ -247,48 +243,27 @@ def test_a_damaged_layout(tmp_path: Path) -> None:
         daf = create(path)
         daf.add_axis("cell", [f"c{i}" for i in range(200)])
         daf.add_axis("gene", [f"g{i}" for i in range(50)])
+        daf.set_vector("cell", "group", np.zeros(200))
         daf.set_matrix("cell", "gene", "X", sparse_matrix(), relayout=relayout)
         daf.close()
         rowval = path / "matrices" / "cell" / "gene" / "X" / "rowval" / "0"
         rowval.write_bytes(b"\xff" * rowval.stat().st_size)
-        rows = GroupedRows(np.arange(200), np.zeros(200, np.int32), 1)
-        arguments = (reopen(path), ("cell", "gene"), "X", rows, Selection.all(50))
         if not relayout:
             with pytest.raises(errors.CorruptDataError, match="rowval leaves the range 1 to 200"):
-                group_moments(*arguments)
+                moments_of(reopen(path), "X")
             continue
         with pytest.warns(DamagedLayoutWarning, match="relayout_matrix"):
-            moments = group_moments(*arguments)
-        check(
-            moments,
-            expected(sparse_matrix().toarray(), list(range(200)), [0] * 200, 1, list(range(50))),
-        )
+            moments = moments_of(reopen(path), "X")
+        every = list(range(200)), np.zeros(200), list(range(50))
+        check(moments, expected(sparse_matrix().toarray(), *every))
 
 
 def test_the_layout_that_fits_is_read(stored: DafReader, monkeypatch: pytest.MonkeyPatch) -> None:
-    """All cells: that by genes, and each element once; few cells: the other one."""
-    whole = GroupedRows(np.arange(200), (np.arange(200) % 3).astype(np.int32), 3)
-    few = GroupedRows(np.array([5, 7]), np.zeros(2, np.int32), 1)
-    element_bytes = (
-        4
-        + stored.open_matrix("cell", "gene", "s").entries("rowval").info.storage_type.dtype.itemsize
-    )
-    for rows, folder, n_elements in (
-        (whole, "cell/gene", sparse_matrix().nnz),
-        (few, "gene/cell", int(np.count_nonzero(sparse_matrix().toarray()[[5, 7]]))),
-    ):
-        read: list[int] = []
+    """All cells: that by genes; few cells: the other one."""
+    lower(monkeypatch, moment_elements=100)
+    for positions, folder in ((None, "cell/gene"), ([5, 7], "gene/cell")):
         with recorded_reads(monkeypatch) as reads:
-            group_moments(
-                stored,
-                ("cell", "gene"),
-                "s",
-                rows,
-                Selection.all(50),
-                options=BlockOptions(elements=100),
-                progress=read.append,
-            )
+            moments_of(stored, "s", positions)
         values = {chunk for chunk in reads.chunks() if "nzval" in chunk and "json" not in chunk}
+        assert values or not reads.chunks()  # of what is mapped as a whole there are none
         assert all(f"matrices/{folder}/s/nzval" in chunk for chunk in values)
-        assert sum(read) == n_elements * element_bytes
-        assert len(read) > 1 or rows is few

@@ -21,8 +21,6 @@ import pytest
 import scipy.sparse as sp
 
 from daf_query import DafSession, Profile, connect
-from daf_query.matrix import Selection
-from daf_query.moments import BlockOptions, GroupedRows, group_moments
 from daf_storage import DafWriter, MemoryDaf, ZarrDaf, errors
 
 mpl.use("Agg")
@@ -399,7 +397,7 @@ class TestMemory:
         """Four times as many cells take the same memory: some blocks and the result."""
         # What this allocates is freed unused; it takes no memory, but it would be counted.
         monkeypatch.setattr("daf_query.moments._group_moments.keep_freed_memory", lambda: None)
-        options = BlockOptions(elements=1 << 12, window_elements=1 << 15, threads=2)
+        lower(monkeypatch, moment_elements=1 << 12, moment_window=1 << 15, moment_threads=2)
         peaks = []
         for n_cells in (4_000, 16_000):
             daf = MemoryDaf()
@@ -408,11 +406,11 @@ class TestMemory:
             values: Any = np.random.default_rng(0).random((n_cells, 100))
             values = sp.csc_array(values) if is_sparse else values
             daf.set_matrix(*axes, "X", values if axes[0] == "cell" else values.T, relayout=False)
-            rows = GroupedRows(np.arange(n_cells), (np.arange(n_cells) % 30).astype(np.int32), 30)
-            arguments = (daf, ("cell", "gene"), "X", rows, Selection.all(100))
-            group_moments(*arguments, options=options)
+            daf.set_vector("cell", "group", np.arange(n_cells) % 30)
+            db = connect(daf)
+            db.profile("cell", "gene", "X", by="group", progress="never")
             tracemalloc.start()
-            group_moments(*arguments, options=options)
+            db.profile("cell", "gene", "X", by="group", progress="never")
             peaks.append(tracemalloc.get_traced_memory()[1] - 120 * n_cells)  # the rows themselves
             tracemalloc.stop()
         assert peaks[1] < max(peaks[0], 0) + 2_000_000
