@@ -100,8 +100,12 @@ def compressed(file: IO[bytes], path: Path) -> Iterator[IO[bytes]]:
 
 
 def write_rows(rows: Rows, file_format: Format, file: IO[bytes]) -> None:
-    """Write rows as they come."""
-    rows = rows.plain()
+    """Write rows as they come, without views and dictionaries."""
+    write_batches(rows.plain(), file_format, file)
+
+
+def write_batches(rows: Rows, file_format: Format, file: IO[bytes]) -> None:
+    """Write rows as they come, in the types that they have."""
     _check_types(rows.schema, file_format)
     if file_format in ("json", "ndjson"):
         names = rows.schema.names

@@ -10,16 +10,17 @@ import json
 import warnings
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
+from functools import partial
+from itertools import chain
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, Final
+from typing import IO, TYPE_CHECKING, Any, Final, cast
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
 
 from daf_query._formats import COMPRESSED, SLICE_FORMATS
 from daf_query._provenance import Record
-from daf_query._row_files import compressed
+from daf_query._row_files import Format, Rows, compressed, write_batches
 from daf_query._runs import checked
 from daf_query.slice import _anndata
 from daf_query.slice._anndata import Companion, companion_slice
@@ -34,14 +35,10 @@ from daf_storage.stores import find_output, open_output, output_directory, outpu
 from daf_storage.trees import hdf5_output
 
 if TYPE_CHECKING:
-    import pyarrow.csv as pacsv
-    import pyarrow.parquet as pq
     import scipy.io as scipy_io
     import scipy.sparse as sp
     import zarr
 else:
-    pq = lazy_module("pyarrow.parquet")
-    pacsv = lazy_module("pyarrow.csv")
     scipy_io = lazy_module("scipy.io")
     sp = lazy_module("scipy.sparse")
     zarr = lazy_module("zarr")
@@ -55,8 +52,8 @@ ZARR: Final = "zarr"
 ANNDATA: Final = (H5AD, ZARR)
 """The formats of AnnData."""
 
-_DELIMITERS: Final = {"csv": ",", "tsv": "\t"}
-"""Of the formats in which a sparse slice becomes a dense one."""
+WIDE: Final = ("csv", "tsv")
+"""The formats in which a sparse slice becomes a dense one."""
 _DATA_SETS: Final = (".daf.zarr", ".dafs.zarr")
 
 
@@ -139,7 +136,7 @@ class Reading:
     def needs_blocks(self, whole: Whole, file_format: str) -> bool:
         """Return whether a slice is to be read in blocks for a file of some format."""
         figures = figures_of(whole)
-        size = figures.dense_bytes if file_format in _DELIMITERS else figures.result_bytes
+        size = figures.dense_bytes if file_format in WIDE else figures.result_bytes
         can_be_cut = SLICE_FORMATS[file_format].in_blocks and figures.dtype != object
         return can_be_cut and figures.shape[0] > 0 and size > self.block_bytes
 
@@ -149,7 +146,7 @@ class Reading:
         spans: Iterable[Span] = [Span(0, whole.shape[0])]
         if values is None:
             figures, rows = figures_of(whole), None
-            if file_format in _DELIMITERS:  # no larger as dense ones
+            if file_format in WIDE:  # no larger as dense ones
                 rows = max(self.block_bytes // max(whole.shape[1] * figures.item_bytes, 1), 1)
             spans = row_spans(whole, figures, rows, None if rows else self.block_bytes)
         for span in spans:
@@ -178,38 +175,23 @@ def save_rows(
     values
         Those of the slice; None to read them in blocks.
     """
-    labels = labels_of(whole)  # so that all blocks have the same dictionaries
+    rows, columns = labels_of(whole)  # so that all blocks have the same dictionaries
     if file_format == "mtx":
-        _save_names(labels, path)
+        _save_names((rows, columns), path)
     with open_output(path) as file, compressed(file, path) as sink:
         blocks = reading.blocks(whole, values, file_format)
         if file_format in ("npz", "mtx"):
             matrix = sp.csr_array(next(blocks)[1])
             if file_format == "npz":
-                _write_npz(labels, matrix, sink)
+                _write_npz(rows, columns, matrix, sink)
             else:
                 scipy_io.mmwrite(sink, matrix)
             return
-        output = pa.PythonFile(sink, mode="w")
-        parts = ((block, (labels[0].part(span), labels[1])) for span, block in blocks)
-        if file_format in _DELIMITERS:
-            options = pacsv.WriteOptions(delimiter=_DELIMITERS[file_format])
-            _write(
-                (wide_table(*part) for part in parts),
-                lambda schema: pacsv.CSVWriter(output, schema, write_options=options),
-            )
-            return
-        new_file = pq.ParquetWriter if file_format == "parquet" else pa.ipc.new_file
-        _write((long_table(*part, record) for part in parts), lambda s: new_file(output, s))
-
-
-def _write(tables: Iterator[pa.Table], writer_of: Callable[[pa.Schema], Any]) -> None:
-    first = next(tables)
-    with writer_of(first.schema) as writer:
-        writer.write_table(first)
-        del first
-        for table in tables:
-            writer.write_table(table)
+        table_of = wide_table if file_format in WIDE else partial(long_table, record=record)
+        tables = (table_of(block, (rows.part(span), columns)) for span, block in blocks)
+        first = next(tables)
+        batches = (batch for each in chain([first], tables) for batch in each.to_batches())
+        write_batches(Rows(first.schema, batches), cast("Format", file_format), sink)
 
 
 def _save_names(both: tuple[Labels, Labels], path: Path) -> None:
@@ -228,9 +210,8 @@ def _save_names(both: tuple[Labels, Labels], path: Path) -> None:
             file.write("".join(f"{line}\n" for line in lines).encode())
 
 
-def _write_npz(both: tuple[Labels, Labels], matrix: Any, file: IO[bytes]) -> None:
+def _write_npz(rows: Labels, columns: Labels, matrix: Any, file: IO[bytes]) -> None:
     """Write what ``scipy.sparse.load_npz`` reads, and the names beside it."""
-    rows, columns = both
     datasets: dict[str, Any] = {
         name: _fixed_width(labels.datasets.to_pylist())
         for name, labels in (("row_datasets", rows), ("column_datasets", columns))
@@ -342,14 +323,13 @@ def _write_matrix(
     group: Any, key: str, whole: Whole, matrix: AlignedMatrix, reading: Reading
 ) -> None:
     """Write a matrix in the dtype that it had when it was imported, if all values fit that."""
-    for dtype in dict.fromkeys([np.dtype(matrix.note.get("dtype", whole.dtype)), whole.dtype]):
-        try:
-            _write_blocks(group, key, whole, dtype, reading)
-        except _NotNarrowError:
-            if key in group:
-                del group[key]
-        else:
-            return
+    try:
+        dtype = np.dtype(matrix.note.get("dtype", whole.dtype))
+        _write_blocks(group, key, whole, dtype, reading)
+    except _NotNarrowError:
+        if key in group:
+            del group[key]
+        _write_blocks(group, key, whole, whole.dtype, reading)
 
 
 def _write_blocks(
