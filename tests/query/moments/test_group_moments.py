@@ -57,7 +57,7 @@ def expected(
     grouped = frame.groupby(groups)
     n, sizes = grouped.count(), grouped.size()
     nonzero = ((frame != 0) & frame.notna()).groupby(groups).sum()
-    found = {
+    found: dict[str, Any] = {
         "count": sizes,
         "missing": n.rsub(sizes, axis=0),
         "nonzero": nonzero,
