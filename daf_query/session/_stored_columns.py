@@ -23,6 +23,7 @@ from daf_query.sql import Engine, Params, QueryResult, bind, computed_table, que
 from daf_query.syntax import is_select
 from daf_query.table import arrow_table, is_user_table, user_table
 from daf_storage import DafReader, DafWriter, IfExists, errors
+from daf_storage.anndata import note_categories
 
 _STORED_AS: Final = {pa.string_view(): pa.string(), pa.float16(): pa.float32()}
 _MOST_EXAMPLES: Final = 5
@@ -295,18 +296,24 @@ def annotate(  # noqa: PLR0913 - how a table is read
     found = Annotation(axis, {}, rows.size, matched, unmatched.size, examples)
     if is_strict and unmatched.size:
         raise errors.EntryNotFoundError(f"{daf.location}: {found.unmatched}; nothing was stored")
-    vectors = {}
+    vectors, categoricals = {}, {}
     for name, column in named.items():
+        values = table.column(column).unify_dictionaries()
+        if pa.types.is_dictionary(values.type) and is_any_string(values.type.value_type):
+            listed = values.chunk(0).dictionary.to_pylist() if values.num_chunks else []
+            categoricals[name] = listed, values.type.ordered
         refuse_existing(
             daf,
             f"vector {name!r} of axis {axis!r}",
             exists=daf.has_vector(axis, name),
             if_exists=if_exists,
         )
-        vectors[name] = _values(table.column(column), rows, name, axis, fill)
+        vectors[name] = _values(values, rows, name, axis, fill)
     with daf.batch():
         for name, values in vectors.items():
             set_vector(daf, axis, name, values, if_exists=if_exists)
+        if categoricals:
+            note_categories(daf, axis, categoricals)
     kinds = {name: daf.vector_info(axis, name).storage_type.value for name in vectors}
     return replace(found, vectors=kinds)
 

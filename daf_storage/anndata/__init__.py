@@ -28,6 +28,7 @@ from daf_storage.anndata._report import (
     Report,
     ReportItem,
     axis_notes,
+    note_categories,
     part_label,
     raw_axis_of,
     read_notes,

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import json
 import warnings
-from collections.abc import Container, Iterable
+from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
 import numpy as np
 
 from daf_storage.base import name_problem
-from daf_storage.data import DafReader
+from daf_storage.data import DafReader, DafWriter
 from daf_storage.errors import DafWarning, UnsupportedInputError
 
 NOTES: Final = "anndata_notes"
@@ -154,6 +154,31 @@ def axis_notes(notes: Notes, axis: str) -> dict[str, Any]:
     """Return the notes of one axis: its columns in order, their rules, and its index name."""
     of_axis: dict[str, Any] = notes.get("axes", {}).get(axis, {})
     return of_axis
+
+
+def note_categories(
+    daf: DafWriter, axis: str, categoricals: Mapping[str, tuple[list[str], bool]]
+) -> None:
+    """Note that vectors were categoricals, so that they are again in an AnnData.
+
+    An archive, in which nothing can be replaced, keeps the notes that it has.
+
+    Parameters
+    ----------
+    categoricals
+        By vector, the categories in their order, and whether that has a meaning.
+    """
+    if daf.is_append_only and daf.has_scalar(NOTES):
+        return
+    notes = read_notes(daf)
+    of_axis = notes.setdefault("axes", {}).setdefault(axis, {})
+    others = [r for r in of_axis.get("columns", []) if r.get("vector") not in categoricals]
+    own = [
+        {"column": name, "vector": name, "kind": "categorical", "categories": c, "ordered": o}
+        for name, (c, o) in categoricals.items()
+    ]
+    of_axis["columns"] = [*others, *own]
+    daf.set_scalar(NOTES, json.dumps(notes, separators=(",", ":")), if_exists="replace")
 
 
 def raw_axis_of(notes: Notes, var: str) -> str:

@@ -94,6 +94,31 @@ def test_types_of_what_is_complete(daf: DafWriter) -> None:
     assert daf.get_np_vector("cell", "n").tolist() == [9, 2, 3]
 
 
+def test_categoricals_come_back(tmp_path: Path, atlas: Path) -> None:
+    """With their categories and order, in slices, exports, groups and overlays; what is noted stays."""
+    column = pd.Categorical(["mid", "low", None], ["low", "unused", "mid"], ordered=True)
+    frame = pd.DataFrame({"name": CELLS, "level": column, "plain": ["x", "y", "z"]})
+    plain = MemoryDaf()
+    fill(plain)
+    for db in (connect(plain), connect(atlas, overlay=tmp_path / "mine.daf.zarr")):
+        db.annotate("cell", frame)
+        db.annotate("cell", frame[["name", "plain"]].astype("category"), if_exists="replace")
+        expected = frame["level"].array
+        slices = db.matrix("cell", "gene", "UMIs").to_anndata().obs
+        for obs in (slices, to_anndata(db.reader(), obs_is="cell", var_is="gene", X_is="UMIs").obs):
+            assert obs["level"].array.equals(expected)
+            assert list(obs["plain"].cat.categories) == ["x", "y", "z"]
+        profile = db.profile("cell", "gene", "UMIs", by="level", columns=[0])
+        assert profile.to_pydict()["level"] == ["low", "mid", None]
+    with ZarrDaf(tmp_path / "x.daf.zarr.zip", "w") as archive:
+        db = connect(fill(archive))
+        db.annotate("cell", frame)
+        db.annotate("cell", frame[["name", "plain"]].astype("category"), columns={"p": "plain"})
+        obs = db.matrix("cell", "gene", "UMIs").to_anndata().obs
+        assert obs["level"].array.equals(expected)
+        assert obs["p"].tolist() == ["x", "y", "z"]  # nothing in an archive is replaced
+
+
 @pytest.mark.parametrize(
     ("choice", "error", "message"),
     [
