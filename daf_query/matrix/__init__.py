@@ -14,22 +14,24 @@ Must not know tables, SQL, sessions or the command line.
 from daf_query.matrix._elements import ElementBlock, Elements
 from daf_query.matrix._gather import (
     STRING_BYTES,
-    ElementCount,
+    Selection,
+    SlicePlan,
     StoredElements,
     as_slice,
-    count_elements,
-    estimate_read,
     gather_dense,
     gather_sparse,
     keep_freed_memory,
-    major_counts,
-    minor_counts,
 )
 from daf_query.matrix._layouts import (
     DamagedLayoutWarning,
+    ElementCount,
     Layout,
     PlannedLayouts,
+    count_elements,
+    estimate_read,
     find_layouts,
+    major_counts,
+    minor_counts,
     open_layouts,
     other_layout_command,
 )
@@ -44,4 +46,3 @@ from daf_query.matrix._member_axes import (
     concatenated_axis,
     concatenated_of,
 )
-from daf_query.matrix._slice_plan import Selection, SlicePlan

@@ -15,8 +15,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from daf_query.matrix._gather import StoredElements, gather_dense
-from daf_query.matrix._slice_plan import Selection, SlicePlan
+from daf_query.matrix._gather import Selection, SlicePlan, StoredElements, gather_dense
 from daf_storage.base import ForkLock, Span
 
 Codes: TypeAlias = npt.NDArray[np.int32]

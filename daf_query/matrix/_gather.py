@@ -1,4 +1,4 @@
-"""Read a slice out of one stored layout of a matrix, without the rest of it; say what that reads.
+"""Selections, plans of a slice in one stored layout of a matrix, and reading it without the rest.
 
 Of a dense matrix it is indexed where it is mapped, else read chunk by chunk.  A sparse matrix is
 stored by columns; the *major* axis is the one whose entries are those columns, the *minor* axis the
@@ -17,20 +17,17 @@ Memory: at most two times the result, and a block.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
-from functools import cache, cached_property
+from collections.abc import Callable, Iterator
+from functools import cache, cached_property, partial
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
-from daf_query.matrix._slice_plan import Positions, Selection, SlicePlan
 from daf_storage import errors
 from daf_storage._lazy import lazy_module
 from daf_storage.base import Span
-from daf_storage.data import StoredMatrix, checked_indices
-from daf_storage.stores import ReadEstimate
+from daf_storage.data import StoredMatrix, checked_indices, ordered
 from daf_storage.trees import read_joined
 
 if TYPE_CHECKING:
@@ -47,6 +44,206 @@ _FETCHED_ELEMENTS: Final = 4 << 20
 _KEPT_BYTES: Final = 24 << 20
 
 Numbers: TypeAlias = npt.NDArray[Any]
+Positions: TypeAlias = npt.NDArray[np.int64]
+
+
+class Selection:
+    """Which entries of an axis, in which order; not to be changed.
+
+    Parameters
+    ----------
+    positions
+        0-based positions along the axis; any order, duplicates allowed.
+    is_all
+        Whether it is every entry in the order of the axis.
+    """
+
+    __slots__ = ("_positions", "is_all", "size")
+
+    def __init__(self, positions: Positions, *, is_all: bool) -> None:
+        self._positions: Positions | None = positions
+        self.is_all = is_all
+        """Whether it is every entry in the order of the axis."""
+        self.size = positions.size
+        """How many entries are chosen."""
+
+    def __repr__(self) -> str:
+        return f"Selection({self.positions!r}, is_all={self.is_all})"
+
+    @property
+    def positions(self) -> Positions:
+        """0-based positions along the axis; those of all are counted when first asked for."""
+        if self._positions is None:
+            self._positions = np.arange(self.size)
+        return self._positions
+
+    def __reduce__(self) -> Any:
+        """Pickle the first position and the steps to the next ones, in few bytes."""
+        if self.is_all:
+            return Selection.all, (self.size,)
+        steps = np.diff(self.positions)
+        largest = int(np.abs(steps).max(initial=0))
+        packed = steps.astype(np.min_scalar_type(-largest - 1))
+        if bool((steps == 1).all()):  # neighbours, as those of a block mostly are
+            packed = packed[:0]
+        start = int(self.positions[0]) if self.size else 0
+        return partial(_unpacked, start, self.size, packed.dtype.str, packed.tobytes()), ()
+
+    def part(self, start: int, stop: int) -> Selection:
+        """Return some of the chosen entries, by their offsets.
+
+        >>> Selection.all(3).part(1, 3).positions.tolist()
+        [1, 2]
+        """
+        if self.is_all and start == 0 and stop >= self.size:
+            return self
+        if self._positions is None:
+            return Selection(np.arange(start, min(stop, self.size)), is_all=False)
+        return Selection(self.positions[start:stop], is_all=False)
+
+    def take(self, offsets: Positions) -> Selection:
+        """Return some of the chosen entries, by their offsets, in the order of these.
+
+        >>> Selection.all(3).take(np.array([2, 0])).positions.tolist()
+        [2, 0]
+        """
+        if self.is_all and offsets.size == self.size:
+            return Selection.of(offsets, self.size)
+        return Selection(self.positions[offsets], is_all=False)
+
+    @classmethod
+    def of(cls, positions: Positions, axis_length: int) -> Selection:
+        """Return the selection of these positions of an axis.
+
+        >>> Selection.of(np.array([0, 1]), 2).is_all, Selection.of(np.array([1, 0]), 2).is_all
+        (True, False)
+        """
+        is_all = positions.size == axis_length and np.array_equal(positions, np.arange(axis_length))
+        return cls(positions, is_all=bool(is_all))
+
+    @classmethod
+    def all(cls, axis_length: int) -> Selection:
+        """Return the selection of every entry of an axis.
+
+        >>> Selection.all(3).positions.tolist()
+        [0, 1, 2]
+        """
+        whole = cls.__new__(cls)
+        whole._positions = None  # noqa: SLF001 - of this class
+        whole.is_all, whole.size = True, axis_length
+        return whole
+
+
+def _unpacked(start: int, size: int, dtype: str, packed: bytes) -> Selection:
+    if not packed:
+        return Selection(np.arange(start, start + size), is_all=False)
+    positions = np.empty(size, np.int64)
+    positions[0], positions[1:] = start, np.frombuffer(packed, dtype)
+    return Selection(np.cumsum(positions, out=positions), is_all=False)
+
+
+class SlicePlan:
+    """Which elements of one stored layout of a matrix a slice has.
+
+    Parameters
+    ----------
+    stored
+        The matrix in this orientation.
+    major, minor
+        The selected entries of its columns axis, and of its rows axis.
+    colptr
+        Where the columns of a sparse matrix begin, if that was read before.
+    """
+
+    def __init__(
+        self,
+        stored: StoredMatrix,
+        major: Selection,
+        minor: Selection,
+        colptr: Positions | None = None,
+    ) -> None:
+        self.stored = stored
+        self.major = major
+        self.minor = minor
+        self._colptr = colptr
+
+    @property
+    def colptr(self) -> Positions | None:
+        """Where the columns of a sparse matrix begin, from 0, read when asked for; None if dense.
+
+        Raises
+        ------
+        FormatError
+            It is damaged.
+        """
+        if self._colptr is None and self.stored.info.is_sparse:
+            self._colptr = self.stored.colptr()
+        return self._colptr
+
+    def at(self, major: Selection, minor: Selection) -> SlicePlan:
+        """Return a plan of other entries; nothing is read."""
+        return SlicePlan(self.stored, major, minor, self._colptr)
+
+    def in_order(self) -> SlicePlan:
+        """Return a plan of a matrix whose elements are in order, each stored once.
+
+        Of a file of others, all row numbers are read once to know it; if they are not, the plan is
+        of a matrix in memory.
+        """
+        if not self.stored.info.is_sparse:
+            return self
+        stored = ordered(self.stored)
+        return self if stored is self.stored else SlicePlan(stored, self.major, self.minor)
+
+    def ranges(self) -> tuple[Positions, Positions]:
+        """Return where the elements of each selected major begin, and how many they are."""
+        colptr = self.colptr
+        if colptr is None:
+            raise TypeError("the plan is for a dense matrix")
+        if self.major.is_all:
+            return colptr[:-1], np.diff(colptr)
+        starts = colptr[self.major.positions]
+        counts = colptr[self.major.positions + 1]
+        counts -= starts
+        return starts, counts
+
+    def groups(self, target: int) -> Iterator[tuple[Span, int]]:
+        """Cut the selected majors into groups of about ``target`` elements, but of one at least.
+
+        Yields the offsets of the majors of each group, and its number of elements; of a sparse
+        matrix also of minors that are not selected.  Those of a dense one end where chunks do.
+        """
+        step = 1
+        if self.stored.info.is_sparse:
+            ends = np.cumsum(self.ranges()[1])
+        else:
+            ends = np.arange(1, self.major.size + 1) * self.minor.size
+            array = self.stored.dense().info
+            is_whole = array.is_mappable or array.chunks == array.shape
+            step = 1 if is_whole else max(array.chunks[0], 1)
+        start = before = 0
+        while start < self.major.size:
+            stop = max(int(np.searchsorted(ends, before + target, side="right")), start + 1)
+            stop = min(-(-stop // step) * step, self.major.size)
+            yield Span(start, stop), int(ends[stop - 1]) - before
+            start, before = stop, int(ends[stop - 1])
+
+    @property
+    def cost_bytes(self) -> int:
+        """About how many bytes of the stored arrays it touches."""
+        colptr = self.colptr
+        if colptr is None:
+            return self._dense_bytes()
+        items = (array.info.storage_type.dtype.itemsize for array in self.stored.element_arrays())
+        return int(self.ranges()[1].sum()) * sum(items) + colptr.nbytes
+
+    def _dense_bytes(self) -> int:
+        info = self.stored.info
+        if info.storage_type.is_string:
+            return 16 * info.shape[0] * info.shape[1]
+        item_bytes = info.storage_type.dtype.itemsize
+        in_pages = self.minor.size * max(4096, item_bytes)
+        return int(self.major.size * min(info.shape[0] * item_bytes, in_pages))
 
 
 def gather_sparse(
@@ -293,20 +490,6 @@ def _single_run(starts: Positions, counts: Positions) -> slice | None:
     return slice(int(starts[0]), int(starts[-1] + counts[-1]))
 
 
-@dataclass(frozen=True, slots=True)
-class DenseRead:
-    """Some elements of a dense matrix that are read at a time."""
-
-    first: int
-    """The offset of the first major within the selected ones."""
-    runs: list[Span]
-    """The spans of majors."""
-    within: Span | None
-    """Of each, this span of minors; all if None."""
-    minors: Positions
-    """The offsets, within the selected minors, of those that it has."""
-
-
 def gather_dense(plan: SlicePlan) -> npt.NDArray[Any]:
     """Return the slice as (majors, minors); a view where both are plain ranges."""
     array = plan.stored.dense()
@@ -322,20 +505,25 @@ def gather_dense(plan: SlicePlan) -> npt.NDArray[Any]:
 def _read_dense(array: Any, majors: Positions, minor: Selection) -> npt.NDArray[Any]:
     """Read a dense matrix that is not mapped: block by block, each chunk as rarely as possible."""
     values = np.empty((majors.size, minor.size), array.info.storage_type.dtype)
-    for read in dense_reads(array, majors, minor):
-        start = read.first
-        for part in array.read_spans(read.runs, read.within):
-            if read.within is None:
-                values[start : start + len(part)] = part
+    for start, runs, within, offsets in dense_reads(array, majors, minor):
+        for part in array.read_spans(runs, within):
+            rows = slice(start, start + len(part))
+            if within is None:
+                values[rows] = part
             else:
-                picked = minor.positions[read.minors] - read.within.start
-                values[start : start + len(part), read.minors] = part[:, picked]
-            start += len(part)
+                values[rows, offsets] = part[:, minor.positions[offsets] - within.start]
+            start += len(part)  # noqa: PLW2901 - where the next part goes
     return values
 
 
-def dense_reads(array: Any, majors: Positions, minor: Selection) -> Iterator[DenseRead]:
-    """Yield the reads of a dense matrix that is not mapped."""
+def dense_reads(
+    array: Any, majors: Positions, minor: Selection
+) -> Iterator[tuple[int, list[Span], Span | None, Positions]]:
+    """Yield the reads of a dense matrix that is not mapped.
+
+    Each with the offset of its first major within the selected ones, the spans of majors, the span
+    of minors (None for all of them), and the offsets of those that are selected.
+    """
     item_bytes = array.info.storage_type.dtype.itemsize
     everything = [(Span(0, array.info.shape[1]), minor.positions)]
     spans = everything if minor.is_all else _spans_of_chunks(minor.positions, array.info.chunks[1])
@@ -343,7 +531,7 @@ def dense_reads(array: Any, majors: Positions, minor: Selection) -> Iterator[Den
         rows = max(_BLOCK_BYTES // max(span.size * item_bytes, 1), array.info.chunks[0], 1)
         for first in range(0, majors.size, rows):
             runs = list(_runs(majors[first : first + rows]))
-            yield DenseRead(first, runs, None if minor.is_all else span, offsets)
+            yield first, runs, None if minor.is_all else span, offsets
 
 
 def _spans_of_chunks(positions: Positions, chunk: int) -> Iterator[tuple[Span, Positions]]:
@@ -382,68 +570,3 @@ def _runs(positions: Positions) -> Iterator[Span]:
         return
     for run in np.split(positions, np.flatnonzero(np.diff(positions) != 1) + 1):
         yield Span(int(run[0]), int(run[-1]) + 1)
-
-
-@dataclass(frozen=True, slots=True)
-class ElementCount:
-    """How many elements a slice has, as far as that is known without reading them."""
-
-    count: int
-    """Of a sparse matrix those that are stored, of a dense one all."""
-    is_exact: bool
-    """Whether there are so many; if not, there are at most so many."""
-
-
-def count_elements(plans: Iterable[SlicePlan]) -> ElementCount:
-    """Return the number of elements of a slice: the least that any of its layouts allows."""
-    return min(map(_count, plans), key=lambda found: found.count)
-
-
-def _count(plan: SlicePlan) -> ElementCount:
-    if plan.colptr is None:
-        return ElementCount(plan.major.size * plan.minor.size, is_exact=True)
-    counts = major_counts(plan)
-    return ElementCount(int(counts.sum()), is_exact=plan.minor.is_all or not counts.any())
-
-
-def major_counts(plan: SlicePlan) -> Positions:
-    """Return how many elements each selected major of a sparse matrix has, at most."""
-    counts = plan.ranges()[1]
-    if plan.minor.is_all:
-        return counts
-    _, repeats = np.unique(plan.minor.positions, return_counts=True)
-    return np.minimum(counts * int(repeats.max(initial=1)), plan.minor.size)
-
-
-def minor_counts(plan: SlicePlan) -> Positions:
-    """Return how many elements each selected minor of a sparse matrix has; reads their numbers."""
-    base = plan.stored.index_base
-    elements = StoredElements(plan.stored)
-    totals = np.zeros(plan.stored.info.shape[0] + base, np.int64)
-    for _, starts, counts in blocks_of(plan):
-        totals += np.bincount(elements.rows(starts, counts), minlength=totals.size)
-    return totals[plan.minor.positions + base]
-
-
-def estimate_read(plan: SlicePlan) -> ReadEstimate:
-    """Return what gathering a slice costs beyond its plan; no values are read.
-
-    In the order, and the pieces, in which gathering reads.
-    """
-    estimate = ReadEstimate()
-    is_sparse = plan.stored.info.is_sparse
-    arrays = plan.stored.element_arrays() if is_sparse else [plan.stored.dense()]
-    if arrays[0].info.storage_type.is_string:
-        estimate.add_inexact(STRING_BYTES * arrays[0].info.size, requests=0)
-    elif all(array.info.is_mappable for array in arrays):
-        count = plan.ranges()[1].sum() if is_sparse else plan.major.size * plan.minor.size
-        for array in arrays:
-            estimate.add_bytes(int(count) * array.info.storage_type.dtype.itemsize)
-    elif is_sparse:
-        for _, starts, counts in blocks_of(plan):
-            for array in arrays:
-                array.estimate(spans_of(starts, counts), estimate)
-    else:
-        for read in dense_reads(arrays[0], plan.major.positions, plan.minor):
-            arrays[0].estimate(read.runs, estimate, read.within)
-    return estimate

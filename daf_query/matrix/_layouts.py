@@ -1,4 +1,4 @@
-"""The stored layouts of a matrix: choose the cheaper one, and the other if that one is damaged.
+"""The stored layouts of a matrix: what reading them costs, and the other where one is damaged.
 
 A matrix may be stored by its columns, by its rows, or both.  A *layout* is one of these with the
 plan of a slice in it.
@@ -18,12 +18,22 @@ from typing import Any, Final, TypeVar
 
 import numpy as np
 
-from daf_query.matrix._gather import STRING_BYTES, gather_dense, gather_sparse
-from daf_query.matrix._slice_plan import Positions, Selection, SlicePlan
+from daf_query.matrix._gather import (
+    STRING_BYTES,
+    Positions,
+    Selection,
+    SlicePlan,
+    StoredElements,
+    blocks_of,
+    dense_reads,
+    gather_dense,
+    gather_sparse,
+    spans_of,
+)
 from daf_storage import DafReader, errors
 from daf_storage.base import StorageType
 from daf_storage.data import StoredMatrix, is_in_place
-from daf_storage.stores import is_remote
+from daf_storage.stores import ReadEstimate, is_remote
 from daf_storage.trees import StoredArray
 from daf_storage.upkeep import can_have_sidecar
 
@@ -378,3 +388,68 @@ def _sections(starts: Positions, counts: Positions, size: int) -> int:
     new[1:] -= np.maximum(firsts[1:] - 1, before)
     new[0] -= firsts[0] - 1
     return int(np.maximum(new, 0).sum())
+
+
+@dataclass(frozen=True, slots=True)
+class ElementCount:
+    """How many elements a slice has, as far as that is known without reading them."""
+
+    count: int
+    """Of a sparse matrix those that are stored, of a dense one all."""
+    is_exact: bool
+    """Whether there are so many; if not, there are at most so many."""
+
+
+def count_elements(plans: Iterable[SlicePlan]) -> ElementCount:
+    """Return the number of elements of a slice: the least that any of its layouts allows."""
+    return min(map(_count, plans), key=lambda found: found.count)
+
+
+def _count(plan: SlicePlan) -> ElementCount:
+    if plan.colptr is None:
+        return ElementCount(plan.major.size * plan.minor.size, is_exact=True)
+    counts = major_counts(plan)
+    return ElementCount(int(counts.sum()), is_exact=plan.minor.is_all or not counts.any())
+
+
+def major_counts(plan: SlicePlan) -> Positions:
+    """Return how many elements each selected major of a sparse matrix has, at most."""
+    counts = plan.ranges()[1]
+    if plan.minor.is_all:
+        return counts
+    _, repeats = np.unique(plan.minor.positions, return_counts=True)
+    return np.minimum(counts * int(repeats.max(initial=1)), plan.minor.size)
+
+
+def minor_counts(plan: SlicePlan) -> Positions:
+    """Return how many elements each selected minor of a sparse matrix has; reads their numbers."""
+    base = plan.stored.index_base
+    elements = StoredElements(plan.stored)
+    totals = np.zeros(plan.stored.info.shape[0] + base, np.int64)
+    for _, starts, counts in blocks_of(plan):
+        totals += np.bincount(elements.rows(starts, counts), minlength=totals.size)
+    return totals[plan.minor.positions + base]
+
+
+def estimate_read(plan: SlicePlan) -> ReadEstimate:
+    """Return what gathering a slice costs beyond its plan; no values are read.
+
+    In the order, and the pieces, in which gathering reads.
+    """
+    estimate = ReadEstimate()
+    is_sparse = plan.stored.info.is_sparse
+    arrays = plan.stored.element_arrays() if is_sparse else [plan.stored.dense()]
+    if arrays[0].info.storage_type.is_string:
+        estimate.add_inexact(STRING_BYTES * arrays[0].info.size, requests=0)
+    elif all(array.info.is_mappable for array in arrays):
+        count = plan.ranges()[1].sum() if is_sparse else plan.major.size * plan.minor.size
+        for array in arrays:
+            estimate.add_bytes(int(count) * array.info.storage_type.dtype.itemsize)
+    elif is_sparse:
+        for _, starts, counts in blocks_of(plan):
+            for array in arrays:
+                array.estimate(spans_of(starts, counts), estimate)
+    else:
+        for _, runs, within, _ in dense_reads(arrays[0], plan.major.positions, plan.minor):
+            arrays[0].estimate(runs, estimate, within)
+    return estimate

@@ -171,9 +171,9 @@ class Writing(Queries):
         """Store columns of a table as vectors; its rows belong to the entries that a key names.
 
         Entries without a row have no value: an empty string that counts as missing, or NaN. So
-        whole numbers become floats where one is missing.  Dates are stored as strings.  Strings that
-        were categorical are so again in an AnnData, with their categories in order; an archive notes
-        that of the first table alone, since nothing in it is replaced.
+        whole numbers become floats where one is missing.  Dates are stored as strings.  Strings
+        that were categorical are so again in an AnnData, with their categories in order; an archive
+        notes that of the first table alone, since nothing in it is replaced.
 
         Parameters
         ----------
