@@ -21,9 +21,14 @@ from daf_query.plot import (
     legend_inches,
     write_labels,
 )
-from daf_query.session._matrices import MatrixQuestions
 from daf_query.session._stored_columns import is_any_string
-from daf_query.slice import Selector, chosen_positions, expression_table
+from daf_query.slice import (
+    Selector,
+    SliceRequest,
+    chosen_positions,
+    expression_table,
+    matrix_slice,
+)
 from daf_query.sql import AxisSchema, Engine, grouped_axis
 from daf_query.syntax import quoted_name
 from daf_storage import DafReader, errors
@@ -43,10 +48,8 @@ class SessionPlots:
     the axes.  A notebook shows them, ``.figure.savefig(path)`` writes them; pyplot is not needed.
     """
 
-    session: MatrixQuestions
-    """The session."""
     engine: Engine
-    """What plans its queries."""
+    """What plans the queries of the session."""
 
     def embedding(  # noqa: PLR0913 - what is drawn, and how
         self,
@@ -130,29 +133,36 @@ class SessionPlots:
         >>> [each.get_label() for each in axes.get_legend().legend_handles]
         ['B (1)', 'T (2)']
         """
-        _check_text(name=name, color=color, axis=axis)
-        found = self._coordinates(schema, name, axis, components, rows)
+        given: dict[str, Any] = {"name": name, "color": color, "axis": axis}
+        for keyword, text in given.items():
+            if text is not None and not isinstance(text, str):
+                several = "; for several, call it for each, with ax= of its own"
+                raise errors.InvalidInputError(
+                    f"{keyword}= is a string, such as a vector or SQL, not {text!r}"
+                    f"{several if isinstance(text, list | tuple) else ''}"
+                )
+        tables = self.engine.connections.schema(schema)
+        found = self._coordinates(tables, name, axis, components, rows)
         colouring = None
         if color is not None:
-            values, noted = self._values(schema, found, color, "color")
+            values, noted = self._values(tables, found, color, "color")
             colouring = _colouring(values, noted, palette)
         beside = legend_inches(colouring) if legend else 0.0
         ax = axes_for(ax, inches=(max(_INCHES[0], _SQUARE + beside), _INCHES[1]))
-        style = {"size": size, "cmap": cmap, "seed": seed, "legend": legend}
-        draw_points(ax, found.points, colouring, title=color or "", **style)  # type: ignore[arg-type]  # keywords of several types
+        style: dict[str, Any] = {"size": size, "cmap": cmap, "seed": seed, "legend": legend}
+        draw_points(ax, found.points, colouring, title=color or "", **style)
         ax.set(xticks=[], yticks=[])
         write_labels(ax, x=found.labels[0], y=found.labels[1])
         ax.spines[["top", "right"]].set_visible(False)
         return ax
 
     def _values(
-        self, schema: str | None, drawn: Coordinates, text: str, keyword: str
+        self, tables: AxisSchema, drawn: Coordinates, text: str, keyword: str
     ) -> tuple[pa.Array, NotedCategories]:
         """Return the values of a vector or an expression, and what is noted of them.
 
         If nothing is, categories have the order of those of the whole axis.
         """
-        tables = self.engine.connections.schema(schema)
         grouped = grouped_axis(tables, drawn.axis)
         expression = quoted_name(text) if text in grouped.vectors else text
         try:
@@ -168,7 +178,7 @@ class SessionPlots:
 
     def _coordinates(
         self,
-        schema: str | None,
+        tables: AxisSchema,
         name: str,
         axis: str | None,
         components: tuple[int, int],
@@ -185,49 +195,51 @@ class SessionPlots:
         InvalidInputError
             Several axes have one; or it has no such columns.
         """
-        tables = self.engine.connections.schema(schema)
-        members, axes = tables.readers(), tables.axes_set()
-        if axis is not None and axis not in axes:
-            raise errors.axis_not_found(tables.location, axis, axes)
-        found = {pair for daf in members.values() for pair in _matrices(daf, axis)}
-        found = {pair for pair in found if pair[2] == name}
+        members = list(tables.readers().values())
+        if axis is not None and axis not in tables.axes_set():
+            raise errors.axis_not_found(tables.location, axis, tables.axes_set())
+        known = {pair for daf in members for pair in _matrices(daf, axis)}
+        found = sorted({(points, columns) for points, columns, each in known if each == name})
         if len(found) > 1:
-            listed = ", ".join(sorted({each[0] for each in found}))
+            listed = ", ".join(dict.fromkeys(points for points, _ in found))
             raise errors.InvalidInputError(
                 f"matrices {name!r} are of several axes: {listed}; choose one with axis="
             )
-        for points_axis, columns_axis, _ in found:
-            having = [daf for daf in members.values() if daf.has_axis(columns_axis)]
-            length = max(daf.axis_length(columns_axis) for daf in having)
+        for points_axis, columns_axis in found:
+            length = max(
+                daf.axis_length(columns_axis) for daf in members if daf.has_axis(columns_axis)
+            )
             if not _is_pair(components, length):
                 raise errors.InvalidInputError(
                     f"components={components!r}: {name!r} has {length:,} columns, counted from 0"
                 )
-            part = self.session.matrix(
-                points_axis, columns_axis, name, rows=rows, columns=list(components), schema=schema
-            )
+            axes, columns = (points_axis, columns_axis), list(components)
+            request = SliceRequest(self.engine, tables.name, axes, name, rows, columns)
+            part = matrix_slice(request)
             if part.dtype == object:
                 raise errors.InvalidInputError(f"{name!r} is a matrix of strings; draw numbers")
             labels = [f"{name.removeprefix('X_')} {each + 1}" for each in components]
             return Coordinates(points_axis, part.row_positions, part.to_numpy(), labels)
-        for daf in members.values():
+        for daf in members:
             for each in [axis] if axis is not None and daf.has_axis(axis) else axes_in_order(daf):
                 for suffixes in _PAIRS:
                     names = [name + suffix for suffix in suffixes]
                     if all(daf.has_vector(each, vector) for vector in names):
-                        return self._of_vectors(schema, each, names, rows)
-        raise _not_found(members, name, axis)
+                        return self._of_vectors(tables, each, names, rows)
+        embeddings = {each for _, other, each in known if axis is not None or other == each}
+        raise errors.MatrixNotFoundError(
+            f"{', '.join(daf.location for daf in members[:3])}: there is no embedding {name!r}"
+            f"{'' if axis is None else f' of axis {axis!r}'}; there are "
+            f"{errors.known_names(embeddings, none='none')}{errors.nearest(name, embeddings)}"
+        )
 
     def _of_vectors(
-        self, schema: str | None, axis: str, names: list[str], rows: Selector
+        self, tables: AxisSchema, axis: str, names: list[str], rows: Selector
     ) -> Coordinates:
-        tables = self.engine.connections.schema(schema)
         positions = chosen_positions(self.engine, tables, axis, rows, keyword="rows", other="")
         empty = Coordinates(axis, positions, np.empty((positions.size, 2)), names)
-        columns = [
-            self._values(schema, empty, name, "name")[0].cast(pa.float64(), safe=False)
-            for name in names
-        ]
+        values = (self._values(tables, empty, name, "name")[0] for name in names)
+        columns = [column.cast(pa.float64(), safe=False) for column in values]
         points = [column.to_numpy(zero_copy_only=False) for column in columns]
         return replace(empty, points=np.column_stack(points))
 
@@ -243,20 +255,6 @@ class Coordinates:
     """Of shape ``(entries, 2)``."""
     labels: list[str]
     """What the two coordinates are called."""
-
-
-def _check_text(**given: Any) -> None:
-    """Refuse what is no string, such as several colours at a time."""
-    for keyword, text in given.items():
-        if text is not None and not isinstance(text, str):
-            several = (
-                "; for several, call it for each, with ax= of its own"
-                if isinstance(text, list | tuple)
-                else ""
-            )
-            raise errors.InvalidInputError(
-                f"{keyword}= is a string, such as a vector or SQL, not {text!r}{several}"
-            )
 
 
 def _colouring(values: pa.Array, noted: NotedCategories, palette: Palette | None) -> Colouring:
@@ -341,20 +339,3 @@ def _matrices(daf: DafReader, axis: str | None) -> Iterator[tuple[str, str, str]
                     points, other = other, points
                 if daf.axis_length(other) > 1:
                     yield points, other, name
-
-
-def _not_found(
-    members: dict[str, DafReader], name: str, axis: str | None
-) -> errors.MatrixNotFoundError:
-    known = {
-        each[2]
-        for daf in members.values()
-        for each in _matrices(daf, axis)
-        if axis is not None or each[1] == each[2]
-    }
-    location = ", ".join(daf.location for daf in list(members.values())[:3])
-    where = "" if axis is None else f" of axis {axis!r}"
-    return errors.MatrixNotFoundError(
-        f"{location}: there is no embedding {name!r}{where}; there are "
-        f"{errors.known_names(known, none='none')}{errors.nearest(name, known)}"
-    )

@@ -151,7 +151,7 @@ class DafSession(MatrixQuestions, Writing):
     @property
     def plot(self) -> SessionPlots:
         """Plots: embeddings; they need the extra ``plot``."""
-        return SessionPlots(self, self._engine)
+        return SessionPlots(self._engine)
 
     def register(self, source: Source | Frame, name: str | None = None) -> None:
         """Connect another data set, as a schema, or a table of your own.
