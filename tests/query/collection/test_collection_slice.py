@@ -94,16 +94,6 @@ def test_the_other_way_round(db: DafSession) -> None:
     assert along.shape == (5 + 5 + 5 + 4, 8)
 
 
-@pytest.mark.parametrize("is_sparse", [True, False])
-def test_a_dense_array_of_a_slice_that_nobody_holds(*, is_sparse: bool) -> None:
-    """It is that of a slice that is held."""
-    runs = {name: Run([name, f"{name}2"], ["g1"], is_sparse=is_sparse) for name in ("one", "two")}
-    db = session_of(runs)
-    held = db.matrix("cell", "gene", "X")
-    np.testing.assert_array_equal(db.matrix("cell", "gene", "X").to_numpy(), held.to_numpy())
-    assert held.shape == (4, 1)
-
-
 _SESSION = session_of()
 
 
@@ -321,19 +311,6 @@ def test_an_obs_axis_of_another_name_is_concatenated() -> None:
         assert list(part.columns) == ["sa", "sb"]
 
 
-def test_a_budget_holds_for_the_sum(db: DafSession) -> None:
-    """It is checked before anything is read, with the figures of the whole."""
-    part = db.matrix("cell", "gene", "X", join="outer", fill_value=1)
-    explanation = part.explain()
-    size = explanation.result_bytes
-    values = part.values()
-    stored = values.data.nbytes + values.indices.nbytes + values.indptr.nbytes
-    assert stored <= size < stored + 200
-    db.matrix("cell", "gene", "X", join="outer", fill_value=1, max_bytes=size)
-    with pytest.raises(errors.BudgetError, match=f"takes up to {size:,} bytes .*nothing was read"):
-        db.matrix("cell", "gene", "X", join="outer", fill_value=1, max_bytes=size - 1)
-
-
 def test_the_explanation_has_a_part_for_each(db: DafSession) -> None:
     """With figures that add up, as text, HTML and JSON."""
     explanation = db.matrix("cell", "gene", "X", join="outer", rows=[0, 4, 5]).explain()
@@ -346,17 +323,6 @@ def test_the_explanation_has_a_part_for_each(db: DafSession) -> None:
     assert "3 cell x 7 gene" in text
     assert "tuesday: 2 x 5, by cell" in text
     assert explanation._repr_html_().startswith("<pre>")
-
-
-def test_an_empty_selection(db: DafSession, tmp_path: Path) -> None:
-    """Has the columns all the same, and can be written."""
-    part = db.matrix("cell", "gene", "X", rows="age > 1000")
-    assert part.shape == (0, 3)
-    assert part.to_numpy().shape == (0, 3)
-    assert part.to_arrow().num_rows == 0
-    part.save(tmp_path / "none.h5ad")
-    assert anndata.read_h5ad(tmp_path / "none.h5ad").shape == (0, 3)
-    assert db.matrix("cell", "gene", "X", columns="is_odd AND rank > 90").shape == (9, 0)
 
 
 def test_companions_come_along(tmp_path: Path) -> None:

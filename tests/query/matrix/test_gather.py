@@ -17,8 +17,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from daf_query import DafSession, connect
-from daf_query.matrix import Selection, SlicePlan, gather_sparse
-from daf_storage import DafWriter, MemoryDaf, ZarrDaf, errors
+from daf_query.matrix import Selection, SlicePlan, gather_dense, gather_sparse
+from daf_storage import DafReader, DafWriter, MemoryDaf, ZarrDaf, errors
 from tests.limits import lower
 
 MIB = 1 << 20
@@ -66,39 +66,108 @@ def size_of(values: Any) -> int:
     return int(values.data.nbytes + values.indices.nbytes + values.indptr.nbytes)
 
 
+def filled(daf: DafWriter, values: Any, index_type: str | None = None) -> DafWriter:
+    """Return a data set with a matrix stored by columns; sparse, if its row numbers have a type."""
+    daf.add_axis("r", [f"r{i}" for i in range(values.shape[0])])
+    daf.add_axis("c", [f"c{i}" for i in range(values.shape[1])])
+    if index_type is None:
+        daf.set_matrix("r", "c", "m", values, relayout=False)
+        return daf
+    stored = sp.csc_array(values)
+    options: Any = {"index_dtype": index_type}
+    with daf.empty_sparse_matrix("r", "c", "m", stored.dtype, stored.nnz, **options) as parts:
+        parts.colptr[:], parts.rowval[:] = stored.indptr + 1, stored.indices + 1
+        parts.nzval[:] = stored.data
+    return daf
+
+
 @st.composite
 def selections(draw: st.DrawFn, length: int) -> Selection:
-    """Return all entries, or any positions in any order, duplicates too."""
-    if draw(st.booleans()):
-        return Selection.all(length)
-    positions = draw(st.lists(st.integers(0, length - 1), max_size=2 * length))
+    """Return all entries, neighbours, or any positions in any order, duplicates too."""
+    bounds = st.tuples(st.integers(0, length), st.integers(0, length))
+    positions = draw(
+        st.just(range(length))
+        | bounds.map(lambda pair: range(min(pair), max(pair)))
+        | st.lists(st.integers(0, length - 1), max_size=2 * length)
+    )
     return Selection.of(np.array(positions, np.int64), length)
 
 
 @given(data=st.data())
 def test_gathering_is_indexing(data: st.DataObject) -> None:
-    """Whatever is selected and however small the blocks, the values are those that numpy picks."""
-    shape = data.draw(st.tuples(st.integers(1, 6), st.integers(1, 5)))
-    dtype = data.draw(st.sampled_from([np.float32, np.int64, np.uint8, np.bool_]))
-    numbers = st.lists(st.sampled_from([0, 0, 1, 2]), min_size=shape[0] * shape[1])
-    values: Any = np.resize(np.array(data.draw(numbers), dtype), shape)
-    daf = MemoryDaf()
-    daf.add_axis("r", [f"r{i}" for i in range(shape[0])])
-    daf.add_axis("c", [f"c{i}" for i in range(shape[1])])
-    daf.set_matrix("r", "c", "m", sp.csc_array(values))
-    minor, major = data.draw(selections(shape[0])), data.draw(selections(shape[1]))
-    limits = pytest.MonkeyPatch()
-    with limits.context() as patch:
-        lower(patch, gathered_elements=data.draw(st.integers(1, 4)))
+    """Of any types, sparse or dense, whatever is selected and however small the blocks."""
+    shape = data.draw(st.tuples(st.integers(1, 9), st.integers(1, 24)))
+    kinds = [None, "u1", "i1", "u2", "i4", "u4", "i8", "u8"]
+    index_type = data.draw(st.sampled_from(kinds))
+    types: list[Any] = ["f4", "f8", "i8", "u1", "?", *([object] if index_type is None else [])]
+    dtype = data.draw(st.sampled_from(types))
+    random = np.random.default_rng(data.draw(st.integers(0, 99)))
+    values = random.integers(1, 50, shape) * (random.random(shape) < 0.3)
+    values = values.astype(str).astype(object) if dtype is object else values.astype(dtype)
+    stored = filled(MemoryDaf(), values, index_type).open_matrix("r", "c", "m")
+    plan = SlicePlan(stored, data.draw(selections(shape[1])), data.draw(selections(shape[0])))
+    expected = values.T[plan.major.positions][:, plan.minor.positions]
+    if index_type is None:
+        found = gather_dense(plan)
+    else:
         done: list[int] = []
-        plan = SlicePlan(daf.open_matrix("r", "c", "m"), major, minor)
-        gathered = gather_sparse(plan, progress=done.append)
-    expected = values.T[major.positions][:, minor.positions]
-    np.testing.assert_array_equal(gathered.toarray(), expected)
-    assert gathered.dtype == dtype
-    assert gathered.has_sorted_indices
-    gathered.check_format(full_check=True)
-    assert sum(done) == np.count_nonzero(values.T[major.positions])
+        with pytest.MonkeyPatch.context() as patch:
+            lower(patch, gathered_elements=data.draw(st.sampled_from([1, 3, 20, 1 << 18])))
+            gathered = gather_sparse(plan, progress=done.append)
+        assert gathered.has_sorted_indices
+        assert gathered.indices.dtype == np.int32
+        gathered.check_format(full_check=True)
+        assert sum(done) == np.count_nonzero(values.T[plan.major.positions])
+        found = gathered.toarray()
+    assert found.dtype == values.dtype
+    np.testing.assert_array_equal(found.reshape(expected.shape), expected)
+
+
+def taken(daf: DafReader, positions: Any, minors: Any, shape: tuple[int, int]) -> Any:
+    """Return some columns of a sparse matrix, as rows of a dense array."""
+    minor = Selection.all(shape[0]) if minors is None else Selection.of(np.array(minors), shape[0])
+    major = Selection.of(np.array(positions, np.int64), shape[1])
+    return gather_sparse(SlicePlan(daf.open_matrix("r", "c", "m"), major, minor)).toarray()
+
+
+@pytest.mark.parametrize("index_type", ["i4", "u4", "u1", "i8", "u8"])
+@pytest.mark.parametrize(
+    ("number", "positions"), [(0, [7]), (10, [6, 9, 7]), (-1, range(40)), (10, [7])]
+)
+def test_row_numbers_off_their_axis_are_refused(
+    tmp_path: Path, index_type: str, number: int, positions: Any
+) -> None:
+    """In a single range as in many, of all minors as of some; elsewhere they do no harm."""
+    daf = ZarrDaf(tmp_path / "x.daf.zarr", "w")
+    assert isinstance(daf, DafWriter)
+    random = np.random.default_rng(5)
+    values = random.integers(1, 50, (9, 40)) * (random.random((9, 40)) < 0.3)
+    filled(daf, values.astype(np.float32), index_type)
+    parts = daf.get_sparse_matrix("r", "c", "m")
+    rowval, place = np.array(parts.rowval), int(parts.colptr[7]) - 1
+    rowval[place : place + 1] = np.array([number]).astype(rowval.dtype)
+    rowval.tofile(tmp_path / "x.daf.zarr/matrices/r/c/m/rowval/0")
+    for minors in (None, [2, 5]):
+        with pytest.raises(errors.CorruptDataError, match="rowval leaves the range 1 to 9"):
+            taken(daf, positions, minors, values.shape)
+        others = values.T[[1, 30, 2]]
+        expected = others if minors is None else others[:, minors]
+        assert taken(daf, [1, 30, 2], minors, values.shape).tolist() == expected.tolist()
+
+
+@pytest.mark.parametrize("columns", [np.arange(0, 600, 2), np.arange(0, 600, 30)])
+def test_no_index_of_the_size_of_a_dense_slice(tmp_path: Path, columns: Any) -> None:
+    """Of few columns as of many, the result is all that is allocated, and a little."""
+    daf = ZarrDaf(tmp_path / "x.daf.zarr", "w")
+    assert isinstance(daf, DafWriter)
+    values = np.arange(600 * 9000, dtype=np.float32).reshape(600, 9000)
+    rows = np.arange(0, 9000, 3)[::-1]
+    major, minor = Selection.of(rows, 9000), Selection.of(columns, 600)
+    plan = SlicePlan(filled(daf, values).open_matrix("r", "c", "m"), major, minor)
+    gather_dense(plan)
+    found, peak = peak_bytes(lambda: gather_dense(plan))
+    np.testing.assert_array_equal(found, values.T[rows][:, columns])
+    assert peak < found.nbytes + MIB
 
 
 @pytest.mark.parametrize(

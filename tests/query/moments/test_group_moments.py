@@ -144,7 +144,18 @@ def test_equal_to_pandas(
     with pytest.MonkeyPatch.context() as patch:
         lower(patch, **BLOCKS[blocks])
         moments = moments_of(daf, "X", positions, columns)
+        chosen: dict[str, Any] = {"rows": positions, "columns": columns, "progress": "never"}
+        totals = connect(daf).totals("cell", "gene", "X", **chosen).to_pandas()
     check(moments, expected(dense, positions, codes, columns))
+    rows = dense[positions].astype(float)
+    own = rows[:, sorted(set(columns))]  # a column that is chosen twice is added up once
+    with np.errstate(all="ignore"):
+        shares = np.nansum(own, axis=1) / np.nansum(rows, axis=1)
+        means = np.nansum(own, axis=1) / np.sum(~np.isnan(own), axis=1)
+    assert totals["index"].tolist() == positions
+    assert totals["nonzero"].tolist() == np.count_nonzero(np.nan_to_num(own), axis=1).tolist()
+    for name, wanted in (("sum", np.nansum(own, axis=1)), ("mean", means), ("share", shares)):
+        np.testing.assert_allclose(totals[name].astype(float), wanted, rtol=1e-9, atol=1e-9)
 
 
 def exact(values: list[float]) -> tuple[Fraction, Fraction]:
@@ -193,6 +204,9 @@ def test_infinities(monkeypatch: pytest.MonkeyPatch, *, is_sparse: bool) -> None
         np.testing.assert_array_equal(moments.min, [[1.0, -np.inf, 1.0]])
         np.testing.assert_array_equal(moments.max, [[np.inf, np.inf, 2.0]])
         np.testing.assert_array_equal(moments.variance, [[np.nan, np.nan, 0.5]])
+        daf = daf_of(np.array([[np.inf, 1.0, 2.0]]), [0])
+        totals = connect(daf).totals("cell", "gene", "X", columns=[1, 2]).to_pylist()
+        assert [(row["sum"], row["share"]) for row in totals] == [(3.0, 0.0)]
 
 
 def sparse_matrix() -> Any:

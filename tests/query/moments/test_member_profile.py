@@ -72,9 +72,6 @@ def test_the_moments_of_all(db: DafSession, join: Any, fill: Any) -> None:
     check(by_run, judged(values, [name for name, _ in values.index]))
 
 
-_SESSION = session_of()
-
-
 def test_sql_has_the_same(db: DafSession) -> None:
     """profile(...) has all genes, and NULL where none was measured; so have gene columns."""
     expected = db.profile("cell", "gene", "X", by="donor", rows="age > 6").to_pandas()

@@ -96,10 +96,6 @@ def test_points_are_drawn_once_in_an_order_of_the_seed(ax: Any) -> None:
     assert np.asarray(other.collections[1].get_offsets()).tolist() != offsets
 
 
-NAMES = ["$\\frac$", "_hidden", "two\nlines", "\0", "$a$ and $b$", "n" * 400]
-SHOWN = ["$\\frac$", "_hidden", "two lines", "\ufffd", "$a$ and $b$", "n" * 39 + "…"]
-
-
 def test_wrong_styles(ax: Any) -> None:
     """A colour map or a size that there is not."""
     with pytest.raises(errors.InvalidInputError, match="cmap= is 'virids'.*did you mean 'viridis'"):

@@ -19,18 +19,6 @@ from tests.storage.anndata.example import N_OBS, N_VAR, example, write
 
 Sessions = tuple[DafSession, DafSession]
 
-QUERIES = (
-    "SELECT * FROM obs ORDER BY index",
-    "SELECT * FROM var_raw ORDER BY index",
-    "SELECT count(*) AS n, sum(nullable), sum(large) FROM obs WHERE category = 'B' AND maybe",
-    "SELECT with_gaps, count(*) AS n FROM obs GROUP BY 1 ORDER BY 1",
-    "SELECT name FROM obs WHERE with_gaps IS NULL OR missing LIKE 'N%' ORDER BY name",
-    "SELECT name FROM obs WHERE numbered IN ('10', '33') AND float32 > 0.5 ORDER BY name",
-    "SELECT name, \"var.counts\"['gene3'] AS g, \"var.dense\"['gene4'] AS d FROM obs ORDER BY g, name",
-    "SELECT half['gene1'] AS h, csc['gene2'] AS c FROM obs WHERE csc['gene2'] > 0 ORDER BY index",
-    "SELECT o.name, c.color FROM obs o JOIN category c ON o.category = c.name ORDER BY 1",
-)
-
 
 @pytest.fixture(scope="module")
 def sessions(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sessions]:

@@ -21,7 +21,6 @@ from daf_storage import (
     errors,
 )
 from tests import seams
-from tests.query.matrix.test_gather import regular, write
 from tests.query.slice.test_anndata import DAF, PARTS
 
 # Dates become strings in an h5ad file; test_anndata.py has what is said of that.
@@ -235,11 +234,3 @@ def test_bad_block_sizes(tmp_path: Path, size: Any) -> None:
     with pytest.raises(errors.InvalidInputError, match="block_bytes=.* is no size"):
         connect(TABLES).matrix("cell", "gene", "s").save(tmp_path / "x.csv", block_bytes=size)
     assert list(tmp_path.iterdir()) == []
-
-
-@pytest.fixture(scope="module")
-def large(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return a data set with a mapped matrix of 12 million elements, 96 MB in each layout."""
-    path = tmp_path_factory.mktemp("large") / "x.daf.zarr"
-    write(path, regular(20_000, 1200))
-    return path

@@ -211,14 +211,6 @@ def test_the_requests_are_made(
     assert 0 <= explanation.read_bytes - received <= 1 << 16
 
 
-class TestLayouts:
-    """Which layout is chosen, and what is said of the other one."""
-
-    def states(self, part: MatrixSlice) -> dict[str, str]:
-        """Return the state of each layout."""
-        return {layout.by: layout.state for layout in part.explain().layouts}
-
-
 def test_nothing_is_read(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Explaining a slice, and refusing it, reads column pointers and no elements."""
     with recorded_reads(monkeypatch) as reads:

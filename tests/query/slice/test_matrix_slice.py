@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -33,42 +32,6 @@ def part(request: pytest.FixtureRequest, tiny_session: DafSession) -> MatrixSlic
     return tiny_session.matrix(
         "cell", "gene", request.param, rows=["CATA", "TATA"], columns=[0, 1, 3]
     )
-
-
-EXPECTED = UMIS[[2, 0]][:, [0, 1, 3]]
-
-
-class TestShapes:
-    def test_pandas(self, part: MatrixSlice) -> None:
-        """A frame with both axes' entries; sparse columns for a sparse matrix."""
-        frame = part.to_pandas()
-        assert frame.index.tolist() == ["CATA", "TATA"]
-        assert frame.columns.tolist() == [GENES[i] for i in (0, 1, 3)]
-        assert frame.to_numpy().tolist() == EXPECTED.tolist()
-        assert isinstance(frame.dtypes.iloc[0], pd.SparseDtype) == part.is_sparse
-
-    def test_arrow(self, part: MatrixSlice) -> None:
-        """A row per non-zero element, row by row."""
-        table = part.to_arrow()
-        assert table.column_names == ["cell", "gene", "value"]
-        assert table.num_rows == part.nnz
-        assert [tuple(row.values()) for row in table.to_pylist()] == [
-            ("CATA", "RSPO3", 2),
-            ("CATA", "FOXA1", 3),
-            ("CATA", "TNNI1", 1),
-            ("TATA", "FOXA1", 1),
-            ("TATA", "TNNI1", 3),
-        ]
-
-    def test_anndata(self, part: MatrixSlice) -> None:
-        """X is the slice; obs and var hold the vectors of the selected entries."""
-        adata = part.to_anndata()
-        assert adata.obs_names.tolist() == ["CATA", "TATA"]
-        assert adata.obs["age"].tolist() == [90, 30]
-        assert adata.var["marker"].tolist() == [True, False, False]
-        assert adata.var["flag"].tolist() == [False, True, True]
-        matrix = adata.X.toarray() if sp.issparse(adata.X) else adata.X
-        assert np.asarray(matrix).tolist() == EXPECTED.tolist()
 
 
 class TestFiles:
@@ -169,24 +132,6 @@ def test_string_and_bool_matrices() -> None:
     mask = db.matrix("cell", "gene", "mask", rows=[1, 0])
     assert mask.to_numpy().tolist() == (UMIS == 3)[[1, 0]].tolist()
     assert mask.dtype == np.bool_
-
-
-@pytest.mark.parametrize("name", ["UMIs", "sparse"])
-def test_empty_slices_are_valid(tiny_session: DafSession, name: str, tmp_path: Path) -> None:
-    """A filter that matches nothing yields an empty result in every shape."""
-    part = tiny_session.matrix("cell", "gene", name, rows="age > 1000")
-    assert part.shape == (0, 4)
-    assert part.to_scipy().shape == (0, 4)
-    assert part.to_numpy().shape == (0, 4)
-    assert part.to_pandas().shape == (0, 4)
-    assert part.to_polars().shape == (0, 5)
-    assert part.to_arrow().num_rows == 0
-    assert part.to_anndata().shape == (0, 4)
-    assert part.nnz == 0
-    for suffix in ("h5ad", "npz", "mtx", "csv", "parquet", "arrow"):
-        part.save(tmp_path / f"x.{suffix}")
-    nothing = tiny_session.matrix("cell", "gene", name, rows=[], columns=[])
-    assert nothing.to_scipy().shape == (0, 0)
 
 
 class TestReads:

@@ -119,7 +119,11 @@ def test_values_in_every_form(case: Case, choice: str) -> None:
     np.testing.assert_array_equal(case.matrix(**options).to_numpy(), oracle)
     np.testing.assert_array_equal(dense(part.values()), oracle)
     np.testing.assert_array_equal(part.to_scipy().toarray(), oracle)
-    np.testing.assert_array_equal(part.to_pandas().to_numpy(), oracle)
+    frame = part.to_pandas()
+    np.testing.assert_array_equal(frame.to_numpy(), oracle)
+    assert frame.index.get_level_values(-1).tolist() == part.rows.tolist()
+    assert frame.columns.tolist() == part.columns.tolist()
+    assert part.shape[1] == 0 or isinstance(frame.dtypes.iloc[0], pd.SparseDtype) == part.is_sparse
     skipped = 1 if case.is_one else 2
     np.testing.assert_array_equal(part.to_polars().to_numpy()[:, skipped:], oracle)
     again = pickle.loads(pickle.dumps(part))
@@ -127,6 +131,9 @@ def test_values_in_every_form(case: Case, choice: str) -> None:
     long = part.to_arrow()
     assert long.num_rows == part.nnz == np.count_nonzero(oracle)
     assert long.column("value").to_pylist() == oracle[np.nonzero(oracle)].tolist()
+    rows, columns = np.nonzero(oracle)
+    assert long.column("obs").to_pylist() == part.rows[rows].tolist()
+    assert long.column("var").to_pylist() == part.columns[columns].tolist()
 
 
 @pytest.mark.parametrize(("case", "choice"), PAIRS, indirect=["case"])
@@ -184,6 +191,15 @@ def test_anndata(case: Case, choice: str, block_bytes: int, tmp_path: Path) -> N
         assert found.var["rank"].tolist() == [ord(gene[-1]) for gene in oracle.var_names]
         assert found.obs["age"].tolist() == oracle.obs["age"].tolist()
         assert ("dataset" in found.obs) != case.is_one
+
+
+def test_nothing_is_a_file_of_every_format(case: Case, tmp_path: Path) -> None:
+    """A selection that matches nothing has its columns all the same."""
+    part = case.matrix(**CHOICES["nothing"](0))
+    for suffix in ("h5ad", "npz", "mtx", "csv", "parquet", "arrow"):
+        part.save(tmp_path / f"x.{suffix}")
+    assert anndata.read_h5ad(tmp_path / "x.h5ad").shape == part.shape == (0, case.oracle.n_vars)
+    assert case.matrix(rows=[], columns=[]).to_scipy().shape == (0, 0)
 
 
 @pytest.mark.parametrize("choice", ["all", "positions", "order", "one entry"])
