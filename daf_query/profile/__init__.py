@@ -9,7 +9,6 @@ Must not know sessions or the command line.
 """
 
 from daf_query.profile._make import (
-    MarkerRequest,
     MarkerTest,
     make_markers,
     make_profile,

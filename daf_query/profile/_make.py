@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Final, Literal, TypeAlias, get_args
 
 import numpy as np
@@ -11,7 +11,6 @@ import numpy as np
 from daf_query._runs import check_cancelled
 from daf_query.matrix import ConcatenatedAxis
 from daf_query.moments import (
-    REST,
     PreparedProfile,
     PreparedTotals,
     comparisons_of,
@@ -125,64 +124,56 @@ def make_totals(request: SliceRequest, *, progress: ShowProgress) -> TableResult
     return TableResult(request.engine, table, f"the totals of {request.name!r}", asked)
 
 
-@dataclass(frozen=True, slots=True)
-class MarkerRequest:
-    """How the groups of a profile are compared."""
-
-    reference: Any = REST
-    """The group that all others are compared with; by default all other rows."""
-    method: MarkerTest = "t-test"
-    is_log1p: bool = True
-    """Whether the values are logarithms of counts and 1."""
-    tie_correct: bool = False
-    top: int | None = None
-    """How many columns of each group; None for all."""
-    memory_bytes: int = 1 << 30
-    """How much the values may take that are ranked at a time."""
-
-
-def make_markers(
+def make_markers(  # noqa: PLR0913 - the choices of a profile, and of a test
     request: SliceRequest,
     by: By,
-    how: MarkerRequest,
     *,
+    reference: Any,
+    method: MarkerTest,
+    is_log1p: bool,
+    tie_correct: bool,
+    top: int | None,
+    memory_bytes: int,
     max_bytes: int | None,
     progress: ShowProgress,
 ) -> TableResult:
     """Return a row for each group and column; see `DafSession.markers`."""
-    if how.method not in get_args(MarkerTest):
+    if method not in get_args(MarkerTest):
         raise errors.InvalidInputError(
-            f"method={how.method!r} is none of {', '.join(get_args(MarkerTest))}"
+            f"method={method!r} is none of {', '.join(get_args(MarkerTest))}"
         )
-    if how.top is not None and how.top < 1:
-        raise errors.InvalidInputError(f"top={how.top!r} is no number of columns; None is for all")
+    if top is not None and top < 1:
+        raise errors.InvalidInputError(f"top={top!r} is no number of columns; None is for all")
     prepared, asked = _prepared(request, by, max_bytes=max_bytes)
     content = prepared.compute(progress=progress)
-    if how.method == "t-test":
-        table = welch_markers(content, how.reference, is_log1p=how.is_log1p, top=how.top)
+    if method == "t-test":
+        table = welch_markers(content, reference, is_log1p=is_log1p, top=top)
     else:
-        comparisons = comparisons_of(content, how.reference)
+        comparisons = comparisons_of(content, reference)
         pairs = [(each.group, each.other_group) for each in comparisons]
+        rows = prepared.groups.rows.positions.size
+        width = max(memory_bytes // max(rows * _ELEMENT_BYTES, 1), 1)
         with progress_bar("markers", None, show=progress) as bar:
-            tests = _ranked(request, prepared, how, pairs, bar)
-        table = marker_table(content, comparisons, tests, is_log1p=how.is_log1p, top=how.top)
+            tests = _ranked(request, prepared, width, pairs, bar, tie_correct=tie_correct)
+        table = marker_table(content, comparisons, tests, is_log1p=is_log1p, top=top)
     title = f"the markers of {content.name!r} over {' x '.join(content.axis_names)}"
-    asked |= {"markers": {"reference": how.reference, "method": how.method}}
+    asked |= {"markers": {"reference": reference, "method": method}}
     return TableResult(request.engine, table, title, asked)
 
 
 def _ranked(
     request: SliceRequest,
     prepared: PreparedProfile,
-    how: MarkerRequest,
+    width: int,
     pairs: Sequence[tuple[int, int | None]],
     progress: Progress,
+    *,
+    tie_correct: bool,
 ) -> list[tuple[AnyArray, AnyArray]]:
-    """Return scores and p-values of each pair of groups, reading some columns at a time."""
+    """Return scores and p-values of each pair of groups, reading ``width`` columns at a time."""
     rows, columns = prepared.groups.rows, prepared.columns.positions
     positions, codes = rows.positions, rows.codes.astype(np.intp)
     fill = np.nan if request.fill_value is None else request.fill_value
-    width = max(how.memory_bytes // max(positions.size * _ELEMENT_BYTES, 1), 1)
     found: list[list[tuple[AnyArray, AnyArray]]] = [[] for _ in pairs]
     for start in range(0, columns.size, width):
         check_cancelled()
@@ -192,11 +183,11 @@ def _ranked(
         whole = rank_sums(values, codes, rows.n_groups) if pairs[0][1] is None else None
         for results, (group, other) in zip(found, pairs, strict=True):
             if whole is not None:
-                results.append(whole.scores(group, tie_correct=how.tie_correct))
+                results.append(whole.scores(group, tie_correct=tie_correct))
                 continue
             both = np.flatnonzero((codes == group) | (codes == other))
             ranks = rank_sums(values[both], (codes[both] != group).astype(np.intp), 2)
-            results.append(ranks.scores(0, tie_correct=how.tie_correct))
+            results.append(ranks.scores(0, tie_correct=tie_correct))
         progress.add(values.nnz * _ELEMENT_BYTES)
     return [
         (np.concatenate([score for score, _ in each]), np.concatenate([p for _, p in each]))

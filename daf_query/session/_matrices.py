@@ -9,7 +9,6 @@ from daf_query._runs import attended
 from daf_query.matrix import AlignedAxis, Join, Selection
 from daf_query.moments import PROFILE_MAX_BYTES, REST
 from daf_query.profile import (
-    MarkerRequest,
     MarkerTest,
     Profile,
     make_markers,
@@ -378,10 +377,18 @@ class MatrixQuestions(Queries):
         request = self._request(
             schema, (rows_axis, columns_axis), name, rows, columns, join, fill_value, along
         )
-        memory = byte_count(memory_bytes, keyword="memory_bytes")
-        how = MarkerRequest(reference, method, is_log1p, tie_correct, top, memory)
-        limit = None if max_bytes is None else byte_count(max_bytes, keyword="max_bytes")
-        return make_markers(request, by, how, max_bytes=limit, progress=progress)
+        return make_markers(
+            request,
+            by,
+            reference=reference,
+            method=method,
+            is_log1p=is_log1p,
+            tie_correct=tie_correct,
+            top=top,
+            memory_bytes=byte_count(memory_bytes, keyword="memory_bytes"),
+            max_bytes=None if max_bytes is None else byte_count(max_bytes, keyword="max_bytes"),
+            progress=progress,
+        )
 
     @attended
     def totals(  # noqa: PLR0913 - what is chosen, and how

@@ -7,7 +7,7 @@ import glob
 import os
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, Final, Literal, TypeAlias, TypedDict
@@ -57,13 +57,22 @@ _DAF: Final = re.compile(r"\.(dafs?\.zarr|h5dfs?)(\.zip)?(#/.*)?$")
 _GROUP_FILES: Final = ("zarr.json", ".zgroup")
 
 
-def opened(source: object, mode: Mode = "r", names: AxisNames = NO_NAMES) -> Connected:
+def opened(
+    source: object,
+    mode: Mode = "r",
+    names: AxisNames = NO_NAMES,
+    closing: ExitStack | None = None,
+) -> Connected:
     """Open what can be connected: a data set, several as one, or a table.
+
+    If one of several cannot be opened, those that were opened before it are closed.
 
     Parameters
     ----------
     names
         What the axes of AnnData that are opened by their paths are called.
+    closing
+        What is to close the readers that are opened by their paths, and not passed.
 
     Raises
     ------
@@ -80,12 +89,35 @@ def opened(source: object, mode: Mode = "r", names: AxisNames = NO_NAMES) -> Con
     if isinstance(source, str | Path):
         if _is_table(source):
             return tables.zarr_table(source)
-        if is_pattern(source):
-            return _matching(str(source), mode, names)
-        return open_daf(source, mode, **names)
-    if isinstance(source, Sequence) and source:
-        return _collection(source, f"{len(source):,} data sets", mode, names)
-    raise _not_connectable(source)
+        if not is_pattern(source):
+            daf = open_daf(source, mode, **names)
+            if closing is not None:
+                closing.callback(daf.close)
+            return daf
+        location, source = str(source), matching_paths(str(source))
+    elif isinstance(source, Sequence) and source:
+        location = f"{len(source):,} data sets"
+    else:
+        raise _not_connectable(source)
+    with paused_collection(len(source)), ExitStack() as stack:
+        readers = [_member(each, mode, names, stack) for each in source]
+        collection = Collection(location, _by_name(readers, location))
+        opened_here = stack.pop_all()
+    if closing is not None:
+        closing.enter_context(opened_here)
+    return collection
+
+
+def _member(source: object, mode: Mode, names: AxisNames, stack: ExitStack) -> DafReader:
+    """Open one of several; the names are of those that are AnnData."""
+    if isinstance(source, DafReader):
+        return _in_mode(source, mode)
+    daf = open_daf(str(source), mode)
+    if names and is_in_place(daf):
+        daf.close()
+        daf = open_daf(str(source), mode, **names)
+    stack.callback(daf.close)
+    return daf
 
 
 def _not_connectable(source: object) -> errors.InvalidInputError:
@@ -107,28 +139,11 @@ def _not_connectable(source: object) -> errors.InvalidInputError:
 def opened_by_name(
     sources: Mapping[str, object], mode: Mode, names: AxisNames
 ) -> dict[str, Connected]:
-    """Open several things, each to be connected by its name; see `opened`.
-
-    If one cannot be opened, those that were opened before it are closed.
-    """
+    """Open several things, each to be connected by its name; see `opened`."""
     with ExitStack() as stack:
-        named: dict[str, Connected] = {}
-        for name, source in sources.items():
-            named[name] = opened(source, mode, names)
-            for daf in _opened_readers(source, named[name]):
-                stack.callback(daf.close)
+        named = {name: opened(each, mode, names, stack) for name, each in sources.items()}
         stack.pop_all()
     return named
-
-
-def _opened_readers(source: object, connected: Connected) -> list[DafReader]:
-    """Return the readers that were opened by their paths, and not passed."""
-    if isinstance(connected, DafReader):
-        return [] if connected is source else [connected]
-    if not isinstance(connected, Collection) or connected is source:
-        return []
-    given = {id(each) for each in source} if isinstance(source, Sequence) else set()
-    return [daf for daf in connected.members.values() if id(daf) not in given]
 
 
 def axis_names(obs_is: str | None, var_is: str | None) -> AxisNames:
@@ -169,21 +184,20 @@ def opened_overlay(
     check_mode(mode or "r")
     if isinstance(source, Sequence) and not isinstance(source, str) and len(source) == 1:
         source = source[0]
-    base = opened(source, names=names)
-    if isinstance(base, Collection) and len(base.members) == 1:
-        base = next(iter(base.members.values()))
-    if not isinstance(base, DafReader):
-        what = f"{base.location} holds several" if isinstance(base, Collection) else "it is a table"
-        raise errors.InvalidInputError(
-            f"overlay={str(overlay)!r} is on top of one data set, and {what}; connect that alone"
-        )
-    name = schema_name(source, base)
-    try:
-        return name, open_overlay(base, overlay, mode or "w+")
-    except Exception:
-        if base is not source:
-            base.close()
-        raise
+    with ExitStack() as stack:
+        base = opened(source, names=names, closing=stack)
+        if isinstance(base, Collection) and len(base.members) == 1:
+            base = next(iter(base.members.values()))
+        if not isinstance(base, DafReader):
+            is_several = isinstance(base, Collection)
+            what = f"{base.location} holds several" if is_several else "it is a table"
+            raise errors.InvalidInputError(
+                f"overlay={str(overlay)!r} is on top of one data set, and {what}; connect that "
+                "alone"
+            )
+        found = schema_name(source, base), open_overlay(base, overlay, mode or "w+")
+        stack.pop_all()
+    return found
 
 
 def _in_mode(daf: DafReader, mode: Mode) -> DafReader:
@@ -219,11 +233,6 @@ def is_pattern(path: str | Path) -> bool:
     return glob.has_magic(str(path)) and not Path(path).exists()
 
 
-def _matching(pattern: str, mode: Mode, names: AxisNames) -> Collection:
-    """Open all data sets whose path matches a pattern."""
-    return _collection(matching_paths(pattern), pattern, mode, names)
-
-
 def matching_paths(pattern: str) -> list[str]:
     """Return the paths of the data sets that a pattern means.
 
@@ -255,27 +264,6 @@ def _is_index(folder: Path) -> bool:
     """Return whether a directory has the indexes of the file beside it, or is a sidecar."""
     is_beside = folder.name.endswith(INDEXES_SUFFIX) and folder.with_suffix("").is_file()
     return is_beside or is_sidecar(folder)
-
-
-def _collection(
-    sources: Iterable[object], location: str, mode: Mode, names: AxisNames
-) -> Collection:
-    """Open a collection; each member is called by its file name, or its path if two agree.
-
-    If one cannot be opened, those that were opened before it are closed.
-    """
-    sources = list(sources)
-    with paused_collection(len(sources)), ExitStack() as stack:
-        readers: list[DafReader] = []
-        for source in sources:
-            if isinstance(source, DafReader):
-                readers.append(_in_mode(source, mode))
-            else:
-                readers.append(_member(str(source), mode, names))
-                stack.callback(readers[-1].close)
-        collection = Collection(location, _by_name(readers, location))
-        stack.pop_all()
-    return collection
 
 
 def _by_name(readers: Sequence[DafReader], location: str) -> dict[str, DafReader]:
@@ -312,15 +300,6 @@ def _short_names(paths: Sequence[str]) -> list[str]:
     )
     names = ("/".join(row[first : len(row) - last]) for row in parts)
     return [name or path for name, path in zip(names, paths, strict=True)]
-
-
-def _member(path: str, mode: Mode, names: AxisNames) -> DafReader:
-    """Open one of several; the names are of those that are AnnData."""
-    daf = open_daf(path, mode)
-    if not names or not is_in_place(daf):
-        return daf
-    daf.close()
-    return open_daf(path, mode, **names)
 
 
 def schema_name(source: object, connected: Connected) -> str:

@@ -16,7 +16,6 @@ from daf_query.slice._anndata import AnnDataChoice, Choice
 from daf_query.slice._dask import slice_source
 from daf_query.slice._explanation import LayoutCost, SliceExplanation
 from daf_query.slice._files import check_format
-from daf_query.slice._frames import aligned_axis_frame
 from daf_query.slice._matrix_slice import MatrixSlice, matrix_slice
 from daf_query.slice._reading import ByteSize, byte_count
 from daf_query.slice._selector import (
@@ -29,4 +28,4 @@ from daf_query.slice._selector import (
     matrix_axes,
     positions_in,
 )
-from daf_query.slice._tables import DuplicateNamesWarning
+from daf_query.slice._tables import DuplicateNamesWarning, aligned_axis_frame

@@ -19,9 +19,9 @@ from daf_query._provenance import KEY, Record, as_json
 from daf_query.matrix import STRING_BYTES, Selection, aligned, open_layouts
 from daf_query.scan import NAME
 from daf_query.slice._dask import BlockSizes, dask_array
-from daf_query.slice._frames import axis_tables
 from daf_query.slice._parts import Part, Side, Whole
 from daf_query.slice._reading import read_whole
+from daf_query.slice._tables import axis_tables
 from daf_storage import AnnDataWarning, errors
 from daf_storage._lazy import lazy_module
 from daf_storage.anndata import ANNDATA_PARTS, AlignedMatrix, aligned_matrices

@@ -9,7 +9,7 @@ import anndata
 import numpy as np
 import pandas as pd
 
-from daf_query.slice._frames import OwnFrame, joined_colors, joined_frame
+from daf_query.slice._tables import OwnFrame, joined_colors, joined_frame
 
 
 def frames(*parts: tuple[dict[str, Any], list[int]]) -> list[OwnFrame]:
