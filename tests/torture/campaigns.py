@@ -14,13 +14,13 @@ from tests.torture.folding import fold
 from tests.torture.interrupting import interrupt
 from tests.torture.mutation import mutate, mutate_indexes
 from tests.torture.naming import name_things
-from tests.torture.samples import FORMS
+from tests.torture.samples import FOREIGN, FORMS
 from tests.torture.serving import lie
 from tests.torture.worker import Case
 from tests.torture.writing import WRITABLE, fault, full_disk, kill, race
 
 CAMPAIGNS: dict[str, Callable[[], Case]] = {
-    **{f"mutation {form}": mutate(form) for form in FORMS},
+    **{f"mutation {form}": mutate(form) for form in (*FORMS, *FOREIGN)},
     **{f"indexes {form}": mutate_indexes(form) for form in ("directory", "archive", "packed", "hdf5")},
     **{f"fault {form}": fault(form) for form in ("directory", "packed", "archive", "files")},
     **{f"full disk {form}": full_disk(form) for form in ("directory-v3", "archive-packed", "hdf5")},
@@ -28,7 +28,7 @@ CAMPAIGNS: dict[str, Callable[[], Case]] = {
     **{f"kill {form}": kill(form) for form in ("directory", "archive", "hdf5", "files")},
     **{f"interrupts {form}": interrupt(form) for form in ("directory", "packed", "archive", "hdf5")},
     **{f"race {form}": race(form) for form in WRITABLE if "packed" not in form},
-    **{f"server {form}": lie(form) for form in ("directory", "directory-v3", "archive-packed", "files")},
+    **{f"server {form}": lie(form) for form in ("directory", "directory-v3", "archive-packed", "files", "hdf5", *FOREIGN)},
     **{f"sql {form}": ask(form, with_indexes=False) for form in ("directory", "archive-packed", "hdf5")},
     "sql of several data sets": ask_many,
     "sql with indexes": ask("directory", with_indexes=True),

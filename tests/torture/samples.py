@@ -5,10 +5,14 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
+import anndata
+import h5py
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import scipy.sparse as sp
 
@@ -26,6 +30,9 @@ Form = Literal[
     "files",
     "files-packed",
     "archive-files",
+    "h5ad",
+    "h5mu",
+    "10x",
 ]
 
 _OPTIONS: dict[Form, tuple[str, dict[str, Any]]] = {
@@ -41,6 +48,8 @@ _OPTIONS: dict[Form, tuple[str, dict[str, Any]]] = {
     "archive-files": ("x.daf.zip", {}),
 }
 FORMS: tuple[Form, ...] = tuple(_OPTIONS)
+FOREIGN: tuple[Form, ...] = ("h5ad", "h5mu", "10x")
+"""Files that are read in place, and written by others."""
 
 STRINGS = ["", "a", "B cell", "é", "日本", "it's", "x" * 40]
 
@@ -54,8 +63,8 @@ def create(folder: Path, form: Form) -> DafWriter:
 
 
 def path_of(folder: Path, form: Form) -> Path:
-    """Return where `create` puts a data set."""
-    return folder / _OPTIONS[form][0]
+    """Return where a sample of a form is put."""
+    return folder / (f"x.{form}" if form in FOREIGN else _OPTIONS[form][0])
 
 
 def sample(n_cells: int, n_genes: int) -> DafWriter:
@@ -90,12 +99,71 @@ def sample(n_cells: int, n_genes: int) -> DafWriter:
 
 def stored_sample(folder: Path, form: Form, *, n_cells: int = 400, with_indexes: bool) -> Path:
     """Store the sample in a form; with indexes of its vectors on request."""
+    if form in FOREIGN:
+        with h5py.File(path_of(folder, form), "w") as file:
+            _write_foreign(file, form)
+        return path_of(folder, form)
     with create(folder, form) as daf:
         copy_all(sample(n_cells, 12), daf, progress="never")
         if with_indexes:
             build_index(daf, "cell", ["name", "id", "type", "sorted", "float64"], progress="never")
             build_index(daf, "cell", progress="never")
     return path_of(folder, form)
+
+
+def _anndata(n_cells: int, n_genes: int, seed: int) -> anndata.AnnData:
+    """Return an AnnData that has something of everything that is read in place."""
+    random = np.random.default_rng(seed)
+    counts = sp.random(n_cells, n_genes, 0.3, format="csr", dtype="f4", random_state=seed)
+    maybe = pd.array(random.integers(0, 9, n_cells), "Int32")
+    obs = pd.DataFrame(
+        {
+            "type": pd.Categorical(random.choice(STRINGS[1:], n_cells), STRINGS[1:], ordered=True),
+            "id": [f"id {i}" for i in range(n_cells)],
+            "x": random.random(n_cells),
+            "y": random.random(n_cells),
+            "maybe": maybe,
+        },
+        index=[f"c{i}" for i in range(n_cells)],
+    )
+    var = pd.DataFrame({"mark": random.random(n_genes) < 0.5})
+    adata = anndata.AnnData(counts, obs, var.set_index(f"g{seed} " + var.index.astype(str)))
+    adata.obs.loc["c0", "maybe"] = pd.NA
+    adata.layers["dense"] = counts.toarray()
+    adata.obsm["X_pca"] = random.random((n_cells, 3))
+    adata.obsp["near"] = sp.csr_matrix(np.eye(n_cells))
+    adata.uns = {"obs_is": "cell", "n": 7, "more": {"text": "x"}, "type_colors": list("rgbcmy")}
+    adata.raw = adata.copy()
+    return adata
+
+
+def _write_foreign(file: h5py.File, form: Form) -> None:
+    """Write a file in the form in which anndata, mudata or Cell Ranger does, compressed."""
+    write = partial(anndata.io.write_elem, dataset_kwargs={"compression": "gzip"})
+    rna, some = _anndata(120, 8, 1), _anndata(50, 5, 2)
+    if form == "h5ad":
+        write(file, "/", rna)
+    elif form == "h5mu":
+        del rna.uns["obs_is"], some.uns["obs_is"]
+        file.attrs.update({"encoding-type": "MuData", "axis": 0})
+        genes = pd.DataFrame(index=[*rna.var_names, *some.var_names])
+        for name, part in {"obs": rna.obs[["x", "y"]], "var": genes}.items():
+            write(file, name, part)
+        write(file, "uns", {"obs_is": "cell"})
+        write(file, "mod", {"rna": rna, "some": some})
+        places = np.arange(1, 121)
+        write(file, "obsmap", {"rna": places, "some": np.where(places <= 50, places, 0)})
+        write(file, "varmap", {"rna": np.r_[1:9, [0] * 5], "some": np.r_[[0] * 8, 1:6]})
+    else:
+        counts = (rna.X * 9).astype("i4")
+        ids = np.array(rna.var_names, "S")
+        lists = {"id": ids, "name": ids[::-1], "feature_type": np.full(8, b"Gene Expression")}
+        names = {"barcodes": np.array(rna.obs_names, "S"), "shape": np.array(counts.shape[::-1])}
+        matrix = file.create_group("matrix")
+        for name in ("data", "indices", "indptr"):
+            matrix.create_dataset(name, data=getattr(counts, name), chunks=True, compression="gzip")
+        for name, values in (*names.items(), *((f"features/{n}", v) for n, v in lists.items())):
+            matrix.create_dataset(name, data=values, chunks=True, compression="gzip")
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import sys
 import time
 from collections.abc import Callable
 from contextlib import suppress
@@ -32,6 +33,8 @@ class Reply:
     body: bytes
     whole: bytes
     """The whole file, of which the body may be a part."""
+    times: int = 1
+    """How often the body is sent, unless the client hangs up before."""
 
     def with_headers(self, **changes: str | None) -> Reply:
         """Return the reply with other headers; None drops one, an underscore is a hyphen."""
@@ -109,8 +112,10 @@ TRICKS: dict[str, Trick] = {
     "gzip claimed": lambda r, _: r.with_headers(Content_Encoding="gzip"),
     "multipart": lambda r, _: r.with_headers(Content_Type="multipart/byteranges; boundary=x"),
     "empty": lambda r, _: r.with_body(b""),
+    "endless": lambda r, _: replace(r.with_headers(Content_Length=None), times=sys.maxsize),
+    "other version": lambda r, _: r.with_body(r.body[::-1]).with_headers(ETag='"other"'),
 }
-_OTHER_BYTES = ("damaged json", "damaged bytes", "other part", "deep json")
+_OTHER_BYTES = ("damaged json", "damaged bytes", "other part", "deep json", "other version")
 """Tricks that give other numbers of the right length, which nothing can notice."""
 _ABSENT = ("not found", "redirect loop")
 """Tricks that end in a 404, which for a chunk of Zarr v3 means that it has the fill value only."""
@@ -183,7 +188,7 @@ class _LyingHandler(BaseHTTPRequestHandler):
             for name, value in reply.headers.items():
                 self.send_header(name, value)
             self.end_headers()
-            if has_body:
+            for _ in range(reply.times if has_body else 0):
                 self.wfile.write(reply.body)
 
 
