@@ -127,7 +127,13 @@ def sidecar_tree(daf: DafReader) -> SidecarTree:
     check_reader(daf, "a sidecar")
     if isinstance(daf.tree, SidecarTree):
         return daf.tree
-    if is_in_place(daf) and daf.origin is not None and not is_remote(daf.origin.path):
+    if is_in_place(daf) and daf.origin is not None and is_remote(daf.origin.path):
+        raise errors.InvalidInputError(
+            f"{daf.location}: a file on a server has no sidecar; copy it with convert() (on the "
+            f"command line: daf convert {daf.location} OUT.daf.zarr), or write what you make of it "
+            'into an overlay: connect(URL, overlay="mine.daf.zarr")'
+        )
+    if is_in_place(daf) and daf.origin is not None:
         raise errors.InvalidInputError(
             f"{daf.location}: it was opened without its sidecar, as one is whose axes have other "
             "names; open it with open_daf(path), or name a sidecar for these names: "

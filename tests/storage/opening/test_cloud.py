@@ -27,7 +27,15 @@ import zarr
 
 from daf_query import connect, zarr_table
 from daf_query.cli import main
-from daf_storage import DafServer, MemoryDaf, ZarrDaf, convert, errors, open_daf
+from daf_storage import (
+    DafServer,
+    MemoryDaf,
+    ZarrDaf,
+    convert,
+    errors,
+    open_daf,
+    write_sidecar,
+)
 from daf_storage.opening import open_remote_tree
 from daf_storage.stores import RemoteFiles, matching_urls, shown_url
 from tests import s3_server, seams
@@ -425,6 +433,24 @@ def test_an_anndata_is_read_in_place(s3: S3, tmp_path: Path) -> None:
     db = connect("s3://atlas/in_place.zarr")
     assert db.sql("SELECT name FROM obs WHERE age > 40").to_pydict() == {"name": ["B", "C"]}
     assert db.matrix("obs", "var", "X", rows=["B"]).to_numpy().tolist() == [[0, 1, 0]]
+
+
+@pytest.mark.usefixtures("credentials")
+def test_files_of_hdf5_are_read_in_place(s3: S3, tmp_path: Path) -> None:
+    """h5ad files of a bucket, one by one and by a pattern, as one collection."""
+    s3.put("cells")
+    for name in ("one", "two"):
+        obs = pd.DataFrame({"age": [30, 60, 90]}, index=[f"{name} {n}" for n in range(3)])
+        data = anndata.AnnData(sp.csr_matrix(np.eye(3, dtype="f4")), obs)
+        data.write_h5ad(tmp_path / f"{name}.h5ad", compression="gzip")
+        s3.upload(tmp_path / f"{name}.h5ad", f"cells/runs/{name}.h5ad")
+    with open_daf("s3://cells/runs/one.h5ad") as daf, open_daf(tmp_path / "one.h5ad") as local:
+        assert contents(daf) == contents(local)
+        with pytest.raises(errors.InvalidInputError, match=r"no sidecar.*overlay"):
+            write_sidecar(daf)
+    with connect("s3://cells/runs/*.h5ad") as db:
+        found = db.sql("SELECT dataset, name FROM obs WHERE X['1'] > 0 ORDER BY name").to_pydict()
+        assert found == {"dataset": ["one", "two"], "name": ["one 1", "two 1"]}
 
 
 @pytest.mark.usefixtures("credentials", "bucket")
