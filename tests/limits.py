@@ -45,7 +45,6 @@ LIMITS: Final = {
     "transposed_elements": "daf_storage.data._transpose._BLOCK_ELEMENTS",
     "unsettled_seconds": "daf_query.table._columns._UNSETTLED_SECONDS",
     "whole_file_bytes": "daf_storage.stores._remote._MAX_WHOLE_BYTES",
-    "whole_members": "daf_query.table._union.MIN_WHOLE_MEMBERS",
     "written_strings": "daf_storage.trees._hdf5_tree.STRING_BLOCK",
 }
 

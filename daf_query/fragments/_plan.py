@@ -329,8 +329,7 @@ def _pieces(
         table = cut.member(first.number, fields, dataset.options)
         source = _source_of(table, what, needed)
         for member in (first, *others):
-            count = sum(span.size for span in member.spans)
-            yield Piece(source, name, member.spans, count, member.table_rows)
+            yield Piece(source, name, (member.span,), member.span.size, member.table_rows)
 
 
 def _blocks(

@@ -56,7 +56,6 @@ from daf_query.table._dataset import TableDataset, TableView
 from daf_query.table._matrix_columns import MatrixColumn, MatrixEntry
 from daf_storage import errors
 from daf_storage.base import DecodedCache, Span, paused_collection
-from daf_storage.upkeep import IndexStorage
 
 _T = TypeVar("_T")
 
@@ -65,8 +64,6 @@ JoinedRun: TypeAlias = tuple[Span, TableColumns]
 
 _SCRATCH_BYTES: Final = 1 << 16
 """What members decode is joined at once, and not remembered beside it."""
-MIN_WHOLE_MEMBERS: Final = 64
-"""Of fewer members the scan of each is planned."""
 
 
 def unified(
@@ -254,8 +251,6 @@ class Members:
         union: TableColumns | None = None,
     ) -> None:
         self.sources = sources
-        self.are_made_late = isinstance(sources, MemberTables)
-        """Whether the table of each is made when it is asked for."""
         self.columns: Mapping[str, TableColumns] = (
             sources.columns
             if isinstance(sources, MemberTables)
@@ -306,8 +301,8 @@ def may_match_by_name(predicate: Predicate, names: Sequence[str]) -> Mask:
 
 
 @dataclass(frozen=True, slots=True)
-class MemberSpans:
-    """Spans of rows of a member that belong together: those of one partition."""
+class MemberSpan:
+    """Rows of a member: those of one partition, at least one."""
 
     number: int
     """Which member it is."""
@@ -315,8 +310,8 @@ class MemberSpans:
     """What the column ``dataset`` calls it."""
     table_rows: int
     """How many rows it has."""
-    spans: tuple[Span, ...]
-    """Which of them are left; none of these is empty."""
+    span: Span
+    """Which of them are left."""
 
 
 def joined_runs(
@@ -565,27 +560,15 @@ class UnionDataset(TableDataset):
         add_single(Span(position, may.size))
         return tables
 
-    def member_spans(self, filter: pc.Expression | None = None) -> Iterator[MemberSpans]:  # noqa: A002 - pyarrow's name
-        """Yield the rows of each data set that a filter may leave, by partitions; none is joined.
-
-        To plan a scan opens the columns of its filter.  Of a data set that is small, and has no
-        index, that leaves out hardly more than its name does; so it is not planned.
-        """
-        of, options, predicate = self._of, self.options, self.predicate_of(filter)
-        is_worth_it = of.are_made_late and len(of.names) >= MIN_WHOLE_MEMBERS
-        most = min(options.joined_member_rows, options.partition_rows) if is_worth_it else -1
+    def member_spans(self, filter: pc.Expression | None = None) -> Iterator[MemberSpan]:  # noqa: A002 - pyarrow's name
+        """Yield the rows of each data set that a filter may leave, by partitions."""
+        of, predicate = self._of, self.predicate_of(filter)
         for number in np.flatnonzero(may_match_by_name(predicate, of.names)).tolist():
             name = of.names[number]
-            columns = of.columns[name]
-            if not columns.length:
-                continue
-            if columns.length <= most and not _has_index(columns):
-                partitions: Sequence[Span] = [Span(0, columns.length)]
-            else:
-                partitions = self._part(number).scan(predicate).plan.partitions
-            for span in partitions:
+            length = of.columns[name].length
+            for span in self._part(number).scan(predicate).plan.partitions if length else ():
                 if span.size:
-                    yield MemberSpans(number, name, columns.length, (span,))
+                    yield MemberSpan(number, name, length, span)
 
     def member(self, number: int, fields: Sequence[pa.Field], options: ScanOptions) -> TableDataset:
         """Return the rows of one data set, with some of the columns."""
@@ -643,13 +626,6 @@ class UnionDataset(TableDataset):
         versions = [source.data_version(named) for source in self._of.sources.values()]
         known = [version for version in versions if version is not None]
         return token_of(known) if len(known) == len(versions) else None
-
-
-def _has_index(columns: TableColumns) -> bool:
-    """Return whether a column of a data set has an index, fit or not."""
-    vectors = (vector_of(column) for column in columns.columns.values())
-    vector = next((each for each in vectors if each is not None), None)
-    return vector is not None and IndexStorage(vector.daf).has_any(vector.info.axis)
 
 
 def _with_entry(
