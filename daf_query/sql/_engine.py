@@ -39,10 +39,10 @@ from daf_query.sql._rules import (
     known_categories,
     limit_barriers,
     list_barriers,
-    refused_sizes,
     register_category_order,
     signed_ranks,
 )
+from daf_query.sql._sizes import register_size_checks, with_bounded_sizes
 from daf_query.sql._table_functions import register_table_functions
 from daf_query.syntax import (
     Edit,
@@ -171,6 +171,7 @@ class Engine:
         schemas = self.connections.schemas
         catalog = DafCatalog(schemas, self.connections.public)
         context.register_catalog_provider(CATALOG, catalog)
+        register_size_checks(context)
         register_category_order(context, schemas)
         register_table_functions(context, schemas, self._default, self.plan)
         return context
@@ -330,8 +331,7 @@ class Engine:
             Whether conditions of other queries may meet those of this one: a view is among them.
         """
         rules: tuple[Rule, ...] = (
-            refused_sizes,
-            limit_barriers,
+                    limit_barriers,
             signed_ranks,
             corrections,
             partial(list_barriers, is_part=is_part),
@@ -346,7 +346,13 @@ class Engine:
         """Plan a query whose views are known."""
         ENGINE.enter()
         context, options = self.context, _READING if allow == "read" else _WRITING
-        return without_panics(lambda: context.sql_with_options(query, options))
+        bounded = with_bounded_sizes(query) if allow == "read" else query
+        try:
+            return without_panics(lambda: context.sql_with_options(bounded, options))
+        except Exception:
+            if bounded != query:  # the engine names functions and types as they were written
+                without_panics(lambda: context.sql_with_options(query, options))
+            raise
 
     def _category_keys(
         self, statement: Statement, views: Mapping[TableName, str]

@@ -25,8 +25,6 @@ What is listed in ``docs/reference/limits.md`` stays as it is.
 from __future__ import annotations
 
 import itertools
-import math
-import re
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
@@ -43,12 +41,10 @@ from daf_query.sql._planning import node_type
 from daf_query.syntax import (
     Edit,
     Node,
-    Number,
     Query,
     Scope,
     Statement,
     arguments_of,
-    constant_of,
     function_name,
     identifiers_of,
     is_query,
@@ -169,62 +165,6 @@ def _named(statement: Statement, query: Node, name: str) -> Iterator[Edit]:
         pair = statement.brackets_of(query)
         yield Edit(pair.opening + 1, pair.opening + 1, "SELECT * FROM (")
         yield Edit(pair.closing, pair.closing, f"\n) AS quantified({name})")
-
-
-_MOST_BYTES: Final = 1 << 26
-_OF_BYTES: Final = ("repeat", "lpad", "rpad")
-_OF_ITEMS: Final = ("array_repeat", "list_repeat", "array_resize", "list_resize")
-_SERIES: Final = ("generate_series", "range")
-_SHORT: Final = re.compile("nano|micro|milli", re.IGNORECASE)
-"""In a step of time of which there may be very many."""
-
-
-def refused_sizes(statement: Statement) -> Iterator[Edit]:
-    """Refuse constants that make large values; there is nothing to edit.
-
-    The engine makes ``repeat('x', 2000000000)`` while it plans, with Python's lock held and without
-    regard to memory.  One value may be within another, so that sizes are multiplied.
-
-    Raises
-    ------
-    QueryError
-        Values would be too large.
-    """
-    size, most = 1.0, _MOST_BYTES
-    for _, node in statement.nodes:
-        name = function_name(node["Function"]) if kind_of(node) == "Function" else ""
-        if name in (*_OF_BYTES, *_OF_ITEMS, *_SERIES):
-            given = arguments_of(node["Function"])
-            size *= max(_length(given) if name in _SERIES else _product(given[1:2]), 1)
-            most = most if name in _OF_BYTES else _MOST_BYTES // 8
-            is_of_time = name in _SERIES and any("Interval" in each for each in walk(given[2:]))
-            if is_of_time and _SHORT.search(statement.written(given[2])):
-                size = math.inf
-    if size > most:
-        raise errors.QueryError(
-            f"the query makes a value of {size:,.0f} items, where {most:,} are the most: by "
-            "repeat(), lpad(), array_repeat(), generate_series() or the like; write smaller ones, "
-            "and for many numbers in rows FROM generate_series(1, n)"
-        )
-    yield from ()
-
-
-def _length(given: Sequence[Node]) -> float:
-    """Return how many items a series of constants has; of others, what stands in its end."""
-    constants = [each.value for each in map(constant_of, given) if isinstance(each, Number)]
-    if len(constants) < len(given):
-        return _product(given[:2][-1:])
-    first, last, step = [*[0][: len(given) < 2], *constants, 1][:3]
-    return abs(last - first) / max(abs(step), 1)
-
-
-def _product(nodes: Sequence[Node]) -> float:
-    """Return the product of the numbers in some nodes, also of those within strings."""
-    written = [
-        each["Number"][0] if "Number" in each else str(each.get("SingleQuotedString", ""))
-        for each in walk(nodes)
-    ]
-    return math.prod(float(each) for each in written if each.replace(".", "", 1).isdecimal())
 
 
 _MOST_ROWS = 2**62

@@ -145,6 +145,15 @@ class Statement:
         place = self.place(identifier["span"]["end"])
         return self.brackets[bisect(self.brackets, (place,))]
 
+    def parts(self, pair: Brackets) -> list[tuple[int, int]]:
+        """Return where each of what commas part between brackets begins and ends."""
+        spans, first = list[tuple[int, int]](), self._token_at(pair.opening) + 1
+        while self.tokens[first].start < pair.closing:
+            stop = self._end(first)
+            spans.append((self.tokens[first].start, self.tokens[max(first, stop - 1)].stop))
+            first = stop + self.tokens[stop].is_operator(",")
+        return spans
+
     def item(self, node: Any) -> tuple[int, int]:
         """Return where an item of SELECT or GROUP BY begins, and ends, without its name."""
         named = node.get("ExprWithAlias")

@@ -28,7 +28,7 @@ import json, os, signal, socket, sys, time
 import anndata, datafusion, h5py, pandas, pyarrow.dataset, scipy.sparse, zarr
 from daf_query import cli
 from daf_query import _row_files
-from daf_storage.data import _reorder
+from daf_storage.data import _assembled
 from daf_storage.h5ad import _export, _import
 from daf_storage.upkeep import _copy
 
@@ -43,9 +43,9 @@ def pausing(function):
 for owner, name in (
     (_copy, "_compare"),
     (_import._Import, "_copy_matrix"),
-    (_export._Exporter, "write_matrices"),
+    (_export._Exporter, "_write"),
     (_row_files, "write_rows"),
-    (_reorder, "_write_matrix"),
+    (_assembled, "_write_matrix"),
 ):
     setattr(owner, name, pausing(getattr(owner, name)))
 requests = socket.socket(fileno=int(sys.argv[1]))

@@ -7,6 +7,7 @@ import threading
 import time
 from typing import Any
 
+import datafusion
 import pytest
 
 from daf_query import DafSession, connect
@@ -46,6 +47,9 @@ SMALL = [
     ("length(repeat(repeat('x', 6000), 6000))", [36_000_000] * 3),
     ("lpad(name, 3, '0')", ["00a", "00b", "00c"]),
     ("lpad(name, n + 1, '0')", ["0a", "00b", "000c"]),
+    ("lpad(name, -n)", [""] * 3),
+    ("rpad('xyz', -5, 'ab')", [""] * 3),
+    ("lpad(NULL, -5) IS NULL", [True] * 3),
     ("array_repeat(n, 2)", [[1, 1], [2, 2], [3, 3]]),
     ("array_length(array_repeat(array_repeat(n, 100), 100))", [100] * 3),
     ("array_length(array_repeat('x', 8000000))", [8_000_000] * 3),
@@ -70,9 +74,11 @@ def session() -> DafSession:
 
 @pytest.mark.parametrize("large", LARGE)
 def test_large_values_are_refused(session: DafSession, large: str) -> None:
-    """Before they are planned, also within each other, and beside a column."""
-    with pytest.raises(errors.QueryError, match=r"the query makes a value of ([\d,]+|inf) items"):
-        session.sql(f"SELECT {large} FROM cell")
+    """Whether their size is a constant, nested, or of a column; and at once."""
+    started = time.monotonic()
+    with pytest.raises(errors.QueryError, match=r"the query makes a value of [\d,]+ items"):
+        session.sql(f"SELECT {large} FROM cell").to_arrow_table()
+    assert time.monotonic() - started < 5
 
 
 @pytest.mark.parametrize(("small", "expected"), SMALL)
@@ -81,10 +87,42 @@ def test_other_values_are_as_they_were(
 ) -> None:
     """In SELECT, under the engine's own name, and in WHERE."""
     found = session.sql(f"SELECT {small} FROM cell ORDER BY n")
+    assert "daf_checked" not in "".join(found.column_names)
     [values] = found.to_pydict().values()
     assert values == expected
     kept = session.sql(f"SELECT name FROM cell WHERE ({small}) IS NOT NULL")
     assert len(kept.to_pylist()) == len(expected)
+
+
+def test_groups_orders_and_conditions(session: DafSession) -> None:
+    """A size that is checked is the same in all places of a query."""
+    asked = "SELECT repeat(name, n + 0) AS k, count(*) AS c FROM cell"
+    grouped = session.sql(f"{asked} GROUP BY repeat(name, n + 0) ORDER BY repeat(name, n + 0) DESC")
+    assert grouped.to_pydict() == {"k": ["ccc", "bb", "a"], "c": [1, 1, 1]}
+    assert session.sql("SELECT n FROM cell WHERE repeat(name, n + 1) = 'bbb'").to_pydict() == {
+        "n": [2]
+    }
+
+
+@pytest.mark.parametrize(
+    ("item", "name"),
+    [
+        ("repeat(s, 5)", "repeat(cell.s,Int64(5))"),
+        ("lpad(s, 3, '0') || rpad(s, 4)", None),
+        ("repeat(s, n + 0)", "repeat(s, n + 0)"),
+        ("(repeat(s, n)) -- not twice", "(repeat(s, n))"),
+        ("- length(repeat(s, 5000)) IS DISTINCT FROM 3", "- length(repeat(s, 5000)) IS DISTINCT FROM 3"),
+    ],
+)  # fmt: skip
+def test_names_of_columns(session: DafSession, item: str, name: str | None) -> None:
+    """Small constants change nothing; others are called as they are written, also in a subquery."""
+    for query in (
+        f"SELECT {item}\nFROM cell",
+        f"SELECT * FROM (SELECT DISTINCT n, {item}\nFROM cell)",
+    ):
+        found = session.sql(query).column_names[-1]
+        assert "daf_checked" not in found
+        assert name in (None, found)
 
 
 def test_series_that_are_tables_are_not_bounded(session: DafSession) -> None:
@@ -98,14 +136,41 @@ def test_series_that_are_tables_are_not_bounded(session: DafSession) -> None:
         assert session.sql(f"SELECT count(*) AS n FROM {tables}").to_pydict() == {"n": [count]}
 
 
-def test_a_panic_of_the_engine_is_an_error(session: DafSession) -> None:
+def test_sizes_that_grow(session: DafSession) -> None:
+    """By the arrays of a subquery, and at random within bounds."""
+    nested = "SELECT array_repeat(a, 8000000) FROM (SELECT array_repeat(1, 8000000) AS a)"
+    with pytest.raises(errors.QueryError, match="the query makes a value of"):
+        session.sql(nested).to_arrow_table()
+    drawn = "SELECT length(repeat(name, CAST(random() * 5 AS BIGINT))) AS n FROM cell"
+    assert max(session.sql(drawn).to_pydict()["n"]) < 5
+
+
+def test_an_error_is_where_it_is_written(session: DafSession) -> None:
+    """Not in the query that the engine was given."""
+    with pytest.raises(errors.QueryError) as raised:
+        session.sql("SELECT repeat('x', 5000), n FROM cell WHERE")
+    assert "daf_checked" not in str(raised.value)
+    with pytest.raises(errors.VectorNotFoundError, match="no vector 'nn'"):
+        session.sql("SELECT repeat('x', nn) FROM cell")
+
+
+def test_a_panic_of_the_engine_is_an_error(
+    session: DafSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """With the source and the query; the session goes on."""
-    query = "SELECT lpad(name, -n) FROM cell"
-    with pytest.raises(errors.QueryError, match="the engine failed by a fault of") as raised:
-        session.sql(query).to_arrow_table()
+    query = "SELECT n + 1 FROM cell"
+    panic = type("PanicException", (BaseException,), {})("index out of bounds")
+
+    def panics(*_: object) -> None:
+        raise panic
+
+    with monkeypatch.context() as patch:
+        patch.setattr(datafusion.SessionContext, "sql_with_options", panics)
+        with pytest.raises(errors.QueryError, match="a fault of its own: index out") as raised:
+            session.sql(query).to_arrow_table()
     assert str(raised.value).startswith(session.reader().location)
     assert str(raised.value).endswith(query)
-    assert session.sql("SELECT n FROM cell").count() == 3
+    assert session.sql(query).count() == 3
 
 
 def test_planning_leaves_other_threads_running(session: DafSession) -> None:
