@@ -331,7 +331,7 @@ class Engine:
             Whether conditions of other queries may meet those of this one: a view is among them.
         """
         rules: tuple[Rule, ...] = (
-                    limit_barriers,
+            limit_barriers,
             signed_ranks,
             corrections,
             partial(list_barriers, is_part=is_part),
