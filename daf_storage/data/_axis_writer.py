@@ -74,6 +74,13 @@ class NewAxis:
     matrices: Mapping[MatrixKey, tuple[MatrixInput, MatrixInput]]
     """By the other axis and the name: a row for each new entry, and the transpose of that."""
 
+    @property
+    def paths(self) -> list[str]:
+        """Where the axis and its properties are, one orientation of each matrix."""
+        vectors = [layout.vector_path(self.name, name) for name in self.vectors]
+        matrices = [layout.matrix_path(self.name, other, name) for other, name in self.matrices]
+        return [layout.axis_path(self.name), *vectors, *matrices]
+
     def properties(self) -> Iterator[tuple[str, _Write]]:
         """Yield the paths of its vectors and matrices, and what writes them there."""
         for name, vector in self.vectors.items():
@@ -340,6 +347,8 @@ class AxisWriter(DafReader):
             with self.batch(), self._writable.lock():
                 self._check_free(self.has_axis(axis), if_exists, f"axis {axis!r}", path=path)
                 self._publish_axis(self._writable, new, nodes)
+        for path in new.paths:
+            self._count_version(path)
 
     def _publish_axis(
         self, tree: WritableTree, new: NewAxis, nodes: Mapping[str, Node | None]
@@ -379,6 +388,7 @@ class AxisWriter(DafReader):
         with self._writable.transaction() as changes, self._writable.lock():
             for path in (layout.axis_path(axis), *self._paths_of_axis(axis)):
                 changes.remove(path)
+            self._count_version(layout.axis_path(axis))
 
     def reorder_axis(self, axis: str, order: Any, *, progress: ShowProgress = "auto") -> None:
         """Put the entries of an axis into another order; its vectors and matrices follow.
@@ -435,6 +445,8 @@ class AxisWriter(DafReader):
             size, what = reordering.size_of(self, checked), f"reorder {', '.join(checked)}"
             with progress_bar(what, size, show=progress) as bar:
                 reordering.write_reordered(self, tree, checked, bar.add)
+        for axis in checked:
+            self._count_version(layout.axis_path(axis))
 
     def check_orders(self, orders: Mapping[str, Any]) -> dict[str, AnyArray]:
         """Return which old position comes to each new one, by axis; see `reorder_axes`."""
@@ -479,6 +491,7 @@ class AxisWriter(DafReader):
                     changes.publish(path, replace=if_exists == "replace")
                 except FileExistsError:
                     raise errors.property_exists(self.location, path) from None
+                self._count_version(path)
 
     def _packing_tree(self, packed: bool | Packing | None) -> WritableTree:  # noqa: FBT001 - as it was given
         """Return the tree that packs what is written as asked for; None leaves it as it is."""
@@ -499,6 +512,15 @@ class AxisWriter(DafReader):
         self._check_removable(path)
         with self._writable.transaction() as changes, self._writable.lock():
             changes.remove(path)
+            self._count_version(path)
+
+    def _count_version(self, path: str) -> None:
+        """Count a change; both orientations of a matrix are one."""
+        group, *names = path.split("/")
+        if group == layout.MATRICES:
+            first, second = sorted(names[:2])
+            path = layout.matrix_path(first, second, names[2])
+        self._counters[path] += 1
 
     def _check_free(self, exists: bool, if_exists: IfExists, what: str, *, path: str) -> None:  # noqa: FBT001 - a fact, not a mode
         """Raise if a property is there and is not to be replaced, or cannot be."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import enum
 import weakref
+from collections import Counter
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
@@ -87,6 +88,7 @@ class PropertyReader:
         self._name = name
         self._is_closed = False
         self._decoded = DecodedCache()
+        self._counters: Counter[str] = Counter()
         self._unique: dict[str, Hashable] = {}
         self._release = None if on_close is None else weakref.finalize(self, on_close)
 
@@ -225,6 +227,10 @@ class PropertyReader:
         """
         return {entry: i for i, entry in enumerate(self._entries(axis).to_pylist())}
 
+    def axis_version_counter(self, axis: str) -> int:
+        """Return how often an axis was set, reordered or deleted through this object."""
+        return self._counters[layout.axis_path(axis)]
+
     def axis_indices(
         self,
         axis: str,
@@ -338,6 +344,10 @@ class PropertyReader:
         check_labels(self.location, axis, lambda: self._entries(axis), labels, what)
 
     # Vectors
+
+    def vector_version_counter(self, axis: str, name: str) -> int:
+        """Return how often a vector, or its axis, was changed through this object; as for axes."""
+        return self._counters[layout.vector_path(axis, name)] + self.axis_version_counter(axis)
 
     def vectors_set(self, axis: str) -> set[str]:
         """Return the names of an axis's vectors, without the reserved ``name`` and ``index``."""
@@ -545,6 +555,12 @@ class PropertyReader:
         return numpy_vector(given_vector(self.location, given, name, default, called=called))
 
     # Matrices
+
+    def matrix_version_counter(self, rows_axis: str, columns_axis: str, name: str) -> int:
+        """Return how often a matrix, in either orientation, or one of its axes was changed."""
+        first, second = sorted((rows_axis, columns_axis))
+        count = self._counters[layout.matrix_path(first, second, name)]
+        return count + sum(self.axis_version_counter(axis) for axis in {first, second})
 
     def matrices_set(self, rows_axis: str, columns_axis: str, *, relayout: bool = True) -> set[str]:
         """Return the names of the matrices of two axes; of this orientation only on request."""

@@ -7,6 +7,7 @@ name, axis, length and labels, conflict.  A refused or crashed change leaves wha
 from __future__ import annotations
 
 import dataclasses
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, Literal
@@ -65,7 +66,7 @@ class DafWriter(AxisWriter):
         it.
         """
         reader = ReadOnlyDaf(self._tree, name=unique_name(f"{self.name}.read_only"))
-        reader.keep(self)
+        reader.keep(self, self._counters)
         if self.origin is not None:
             reader.origin = dataclasses.replace(self.origin, name=reader.name)
         return reader
@@ -537,9 +538,10 @@ def new_property(daf: DafWriter, path: str) -> Iterator[TreeTransaction]:
 class ReadOnlyDaf(DafReader):
     """What `DafWriter.read_only` returns."""
 
-    def keep(self, writer: DafWriter) -> None:
-        """Keep the writer open as long as this is used."""
+    def keep(self, writer: DafWriter, counters: Counter[str]) -> None:
+        """Keep the writer open as long as this is used, and count its changes."""
         self._writer = writer
+        self._counters = counters
 
     def _check_open(self) -> None:
         super()._check_open()

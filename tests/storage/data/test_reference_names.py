@@ -56,6 +56,51 @@ def test_entries_by_position() -> None:
     assert daf.axis_dict("gene") == {name: i for i, name in enumerate(GENES)}
 
 
+def test_counters_of_versions() -> None:
+    """They begin at 0, and count what is set or deleted; a matrix and its transpose are one."""
+    daf = fill(MemoryDaf())
+    assert (daf.axis_version_counter("cell"), daf.axis_version_counter("nope")) == (1, 0)
+    before = daf.vector_version_counter("cell", "age")
+    daf.set_vector("cell", "age", [1, 2, 3], if_exists="replace")
+    with daf.empty_dense_vector("cell", "age", "i4", if_exists="replace"):
+        pass
+    assert daf.vector_version_counter("cell", "age") == before + 2
+    with pytest.raises(errors.ExistsError):
+        daf.set_vector("cell", "age", [1, 2, 3])
+    assert daf.vector_version_counter("cell", "age") == before + 2
+    daf.delete_vector("cell", "age")
+    assert daf.vector_version_counter("cell", "age") == before + 3
+    before = daf.matrix_version_counter("cell", "gene", "UMIs")
+    daf.set_matrix("gene", "cell", "UMIs", UMIS.T, if_exists="replace", relayout=False)
+    assert daf.matrix_version_counter("cell", "gene", "UMIs") == before + 1
+    assert daf.matrix_version_counter("gene", "cell", "UMIs") == before + 1
+
+
+@pytest.mark.parametrize("name", ["", "x.daf.zarr", "x.daf", "x.h5df"])
+def test_counters_rise_with_those_of_axes(tmp_path: Path, name: str) -> None:
+    """Reordering, replacing and deleting an axis changes its vectors and matrices, too."""
+    daf = fill(open_daf(tmp_path / name, "w") if name else MemoryDaf())  # type: ignore[arg-type]
+
+    def counts() -> tuple[int, ...]:
+        return (
+            daf.axis_version_counter("cell"),
+            daf.vector_version_counter("cell", "age"),
+            daf.matrix_version_counter("gene", "cell", "UMIs"),
+            daf.axis_version_counter("gene"),
+        )
+
+    for change in (
+        lambda: daf.reorder_axis("cell", [2, 0, 1], progress="never"),
+        lambda: daf.add_axis("cell", ["A"], if_exists="replace"),
+        lambda: daf.add_axis("cell", ["A"], if_exists="replace", vectors={"age": [1]}),
+        lambda: daf.delete_axis("cell"),
+    ):
+        before = counts()
+        change()
+        assert all(now > then for now, then in zip(counts()[:3], before[:3], strict=True))
+        assert counts()[3] == before[3]
+
+
 def test_a_read_only_view(tmp_path: Path) -> None:
     """It sees what the writer does, has no way to change anything, and is closed with it."""
     daf = ZarrDaf(tmp_path / "x.daf.zarr", "w", name="view!")
@@ -66,6 +111,7 @@ def test_a_read_only_view(tmp_path: Path) -> None:
     assert contents(view) == contents(daf)
     daf.set_scalar("late", 5)
     assert view.get_scalar("late") == 5
+    assert view.vector_version_counter("cell", "age") == daf.vector_version_counter("cell", "age")
     assert view.read_only() is view
     daf.close()
     with pytest.raises(errors.DafError, match="closed"):
