@@ -201,7 +201,7 @@ def column_rules(daf: DafReader, axis: str, names: Iterable[str] | None = None) 
     rules = None if rules_of is None else rules_of(axis, names)
     if rules is None:
         notes = read_notes(daf)
-        rules = axis_notes(notes, axis).get("columns", [])
-        of_modalities = notes.get("mudata", {}).get("columns", {})
-        rules = [*rules, *of_modalities.get(axis, [])]
+        of_modalities = axis_notes({"axes": notes.get("mudata", {})}, "columns")
+        lists = [axis_notes(notes, axis).get("columns"), of_modalities.get(axis)]
+        rules = [rule for each in lists if isinstance(each, list) for rule in each]
     return rules if isinstance(rules, list) else []

@@ -180,6 +180,8 @@ def test_a_vector_of_another_type_has_that_type(daf: DafWriter) -> None:
         '{"axes": []}',
         '{"axes": {"obs": []}}',
         '{"axes": {"obs": {"columns": 5}}}',
+        '{"mudata": 5}',
+        '{"mudata": {"columns": {"obs": 5}}}',
         '{"axes": {"obs": {"columns": [5, {"vector": 3}, {"vector": "flag"}]}}}',
         '{"axes": {"obs": {"columns": [{"vector": "flag", "kind": "nullable", "dtype": 7}]}}}',
         '{"axes": {"obs": {"columns": [{"vector": "flag", "kind": "date", "dtype": "datetime64[x]"}]}}}',

@@ -126,7 +126,8 @@ def slice_in(path: Any, suffix: str, tmp_path: Path) -> Any:
         case "parquet":
             table = pq.read_table(file)
         case _:
-            table = pyarrow.ipc.open_file(data).read_all()
+            is_file = data.startswith(b"ARROW1")  # into a pipe, it is a stream
+            table = (pyarrow.ipc.open_file if is_file else pyarrow.ipc.open_stream)(data).read_all()
     return table.num_rows
 
 
