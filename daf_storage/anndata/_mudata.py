@@ -330,7 +330,7 @@ class MuDataParts:
                 if name.endswith(".X")
             }
         names = [*known, *sorted(found - known.keys() - {""})]
-        self.modalities = [self._modality(daf, name, known.get(name, {})) for name in names]
+        self.modalities = [self._modality(daf, name, names, known.get(name, {})) for name in names]
         columns = notes.get("axes", {})
         hidden = {
             axis: {rule.get("vector") for rule in columns.get(axis, {}).get("columns", [])}
@@ -344,8 +344,11 @@ class MuDataParts:
         self.axis = int(noted.get("axis", 1 if owned == {"obs"} else 0))
         """Which axis the modalities share: 0 for obs, 1 for var, -1 for both."""
 
-    def _modality(self, daf: DafReader, name: str, notes: dict[str, Any]) -> ModalityOf:
+    def _modality(
+        self, daf: DafReader, name: str, names: list[str], notes: dict[str, Any]
+    ) -> ModalityOf:
         start, every = f"{name}.", daf.axes_set()
+        within = tuple(f"{other}." for other in names if other.startswith(start))
         axes = {part: start + part for part in self.axes if start + part in every}
         shared = {part: at for part, at in self.axes.items() if part not in axes}
         noted = {
@@ -353,8 +356,9 @@ class MuDataParts:
             for part in axes
         }
         links = {(part, self.axes[part]) for part in axes if self.axes[part] not in noted[part]}
-        shown = {axis.removeprefix(start): axis for axis in every if axis.startswith(start)}
-        rules = _Modal(_Prefixes(name, frozenset(shared)), frozenset(links))
+        own = (a for a in every if a.startswith(start) and not a.startswith(within))
+        shown = {axis.removeprefix(start): axis for axis in own}
+        rules = _Modal(_Prefixes(name, frozenset(shared)), frozenset(links), within)
         tree = PartTree(daf.tree, {**shown, **shared}, rules, notes, kept_within(name))
         return ModalityOf(name, {**axes, **shared}, tree)
 
@@ -393,11 +397,15 @@ class _Modal:
     of_whole: _Prefixes
     links: frozenset[tuple[str, str]]
     """Vectors that the whole needs to lead from one axis to the other."""
+    within: tuple[str, ...]
+    """What the names of modalities begin with whose own names begin with that of this one."""
 
     def base_name(self, axes: tuple[str, ...], name: str) -> str | None:
         """Return what a property is called in the data set; None if it is not shown."""
+        base = self.of_whole.prefix(axes) + name
         is_hidden = (*axes, name) in self.links or (not axes and name in _HIDDEN)
-        return None if is_hidden else self.of_whole.prefix(axes) + name
+        is_other = len(axes) != 1 and base.startswith(self.within)
+        return None if is_hidden or is_other else base
 
     def names(self, axes: tuple[str, ...], in_base: Iterable[str]) -> dict[str, str]:
         """Return the properties that are shown of some axes, with their names in the data set."""

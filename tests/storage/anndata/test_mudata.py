@@ -26,6 +26,7 @@ from daf_storage import (
     verify,
 )
 from daf_storage.anndata import recorded_types
+from tests.support import contents
 
 CELLS = ["c0", "c1", "c2", "c3"]
 
@@ -228,6 +229,16 @@ def test_export_of_what_was_no_mudata(tmp_path: Path) -> None:
     assert main(["export", str(path), str(tmp_path / "no.h5mu"), "--obs-is", "cell"]) == 1
     with pytest.raises(errors.UnsupportedInputError, match="it has no modality"):
         export_h5mu(MemoryDaf(), path, if_exists="replace")
+
+
+def test_a_modality_whose_name_begins_with_another(tmp_path: Path) -> None:
+    """What belongs to the longer one is none of the shorter one's, and nothing is lost."""
+    parts = {"a": modality(CELLS, ["g"]), "a.b": modality(CELLS, ["h"])}
+    source, path = write(tmp_path / "x.h5mu", parts, pd.DataFrame(index=CELLS)), tmp_path / "y.h5mu"
+    assert export_h5mu(open_daf(source), path, strict=True).items == []
+    for name in parts:
+        found, wanted = (open_daf(f"{each}#/mod/{name}") for each in (path, source))
+        assert contents(found) == contents(wanted)
 
 
 @pytest.mark.parametrize(("names", "is_shared"), [(CELLS, True), (["c0", "c1", "c3", "c2"], False)])
