@@ -13,14 +13,14 @@ from daf_storage._lazy import lazy_names
 
 if TYPE_CHECKING:  # these need pyspark
     from daf_query.spark._data_source import DafDataSource, register
-    from daf_query.spark._query import profile, sql
+    from daf_query.spark._query import sql
 
-__all__ = ["DafDataSource", "profile", "register", "sql"]
+__all__ = ["DafDataSource", "register", "sql"]
 
 __getattr__, __dir__, _ = lazy_names(
     __name__,
     {
         "daf_query.spark._data_source": ("DafDataSource", "register"),
-        "daf_query.spark._query": ("profile", "sql"),
+        "daf_query.spark._query": ("sql",),
     },
 )

@@ -9,8 +9,7 @@ from typing import Any
 import pyarrow as pa
 
 from daf_query.fragments import Fragment
-from daf_query.spark._options import PROFILE, ReadOptions
-from daf_query.spark._profile_read import ProfilePart, ProfileRead
+from daf_query.spark._options import ReadOptions
 from daf_query.spark._read import TableRead, as_spark, ddl_of
 from daf_storage.base import optional_import
 
@@ -39,20 +38,15 @@ class DafDataSource(_DataSource):
 
     def reader(self, schema: Any) -> DafDataSourceReader:
         """Return what reads the columns of a schema, by their names."""
-        read = self._read
-        return DafDataSourceReader(
-            read.selecting(list(schema.names)) if isinstance(read, TableRead) else read
-        )
+        return DafDataSourceReader(self._read.selecting(list(schema.names)))
 
     @cached_property
-    def _read(self) -> TableRead | ProfileRead:
-        options = ReadOptions.of(self.options)
-        is_profile = options.of_matrix and options.table == PROFILE
-        return ProfileRead.of(options) if is_profile else TableRead.of(options)
+    def _read(self) -> TableRead:
+        return TableRead.of(ReadOptions.of(self.options))
 
 
 class DafDataSourceReader(_DataSourceReader):
-    """Reads a table or a profile: planned in one process, and read by others in parts.
+    """Reads a table: planned in one process, and read by others in parts.
 
     Parameters
     ----------
@@ -60,7 +54,7 @@ class DafDataSourceReader(_DataSourceReader):
         What is read.
     """
 
-    def __init__(self, read: TableRead | ProfileRead) -> None:
+    def __init__(self, read: TableRead) -> None:
         self._read = read
         self._schema = read.schema
 
@@ -71,7 +65,7 @@ class DafDataSourceReader(_DataSourceReader):
 
     def read(self, partition: Any) -> Iterator[pa.RecordBatch]:
         """Yield the rows of a part."""
-        part: Fragment | ProfilePart | None = partition.value
+        part: Fragment | None = partition.value
         return iter(()) if part is None else as_spark(part.read(), self._schema)
 
 

@@ -22,11 +22,9 @@ from daf_query.scan import COMPARISONS, And, Compare, Constant, In, IsNull, IsTr
 from daf_storage import errors
 
 MATRIX: Final = "matrix"
-PROFILE: Final = "profile"
-_OF_ALL: Final = ("path", "table", "select", "rows_per_partition")
-_OF_AXIS: Final = (*_OF_ALL, "matrix_columns", "predicate")
+_OF_ALL: Final = ("path", "table", "select", "rows_per_partition", "predicate")
+_OF_AXIS: Final = (*_OF_ALL, "matrix_columns")
 _OF_MATRIX: Final = (*_OF_ALL, "matrix", "axes", "rows", "columns")
-_OPTIONS: Final = {MATRIX: (*_OF_MATRIX, "predicate"), PROFILE: (*_OF_MATRIX, "by")}
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +34,7 @@ class ReadOptions:
     paths: Paths
     """A path, a pattern, or several paths."""
     table: str
-    """The axis; or ``matrix`` or ``profile``, where `matrix` says which."""
+    """The axis; or ``matrix``, where `matrix` says which."""
     select: tuple[str, ...] | None = None
     """The columns; None for all that Spark can have."""
     matrix_columns: str = ""
@@ -51,8 +49,6 @@ class ReadOptions:
     rows: str | None = None
     """A predicate on its rows; None for all."""
     columns: str | None = None
-    by: str | None = None
-    """What the rows of a profile are grouped by."""
 
     @property
     def of_matrix(self) -> bool:
@@ -104,19 +100,19 @@ class ReadOptions:
         if not table:
             raise errors.InvalidInputError(
                 f"{_shown(paths)}: which table is to be read? Say it with the option 'table': the "
-                "name of an axis, 'matrix' or 'profile'"
+                "name of an axis, or 'matrix'"
             )
-        is_matrix = "matrix" in given and table in _OPTIONS
-        known = _OPTIONS[table] if is_matrix else _OF_AXIS
+        is_matrix = "matrix" in given and table == MATRIX
+        known = _OF_MATRIX if is_matrix else _OF_AXIS
         values: dict[str, Any] = {}
         for name, value in given.items():
             if name in known[2:]:  # path and table are read already
                 values[name] = _READ.get(name, str)(value)
             elif name not in known and not name.startswith(("_", "spark.")):  # as engines add
                 raise errors.InvalidInputError(
-                    f"the table {table!r} of format 'daf' has no option {name!r}; matrices are "
-                    "table='matrix' and table='profile', with the options 'matrix' and 'axes'; it "
-                    f"has {errors.known_names(known, none='none')}{errors.nearest(name, known)}"
+                    f"the table {table!r} of format 'daf' has no option {name!r}; a matrix is "
+                    "table='matrix', with the options 'matrix' and 'axes'; it has "
+                    f"{errors.known_names(known, none='none')}{errors.nearest(name, known)}"
                 )
         if is_matrix and "axes" not in given:
             raise errors.InvalidInputError(

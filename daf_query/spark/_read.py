@@ -21,7 +21,7 @@ from daf_query.fragments import (
     session_of,
     table_schema,
 )
-from daf_query.spark._options import MATRIX, PROFILE, ReadOptions, filter_of
+from daf_query.spark._options import MATRIX, ReadOptions, filter_of
 from daf_query.syntax import backticked
 from daf_storage import errors
 
@@ -98,9 +98,9 @@ def _schema_of(options: ReadOptions, table: NamedTable) -> pa.Schema:
     try:
         return table_schema(options.paths, table)
     except errors.AxisNotFoundError as error:
-        if options.of_matrix or options.table not in (MATRIX, PROFILE):
+        if options.of_matrix or options.table != MATRIX:
             raise
-        text = f"{error}; of a {options.table}, say the options 'matrix' and 'axes' as well"
+        text = f"{error}; of a matrix, say the options 'matrix' and 'axes' as well"
         raise errors.with_message(error, text) from None
 
 

@@ -239,8 +239,6 @@ class MatrixBlock:
     columns: Selection
     elements: int
     """How many elements it has at most."""
-    is_first_of_rows: bool
-    """Whether no block before it has the same rows."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -426,11 +424,10 @@ class MatrixDataset(TableDataset):
             return []
         layout, blocks = chosen.layout, []
         major, minor = layout.plan.major, layout.plan.minor
-        for number, (span, count) in enumerate(layout.plan.groups(target_elements)):
+        for span, count in layout.plan.groups(target_elements):
             part = major.part(span.start, span.stop)
             rows, columns = (part, minor) if layout.rows_are_major else (minor, part)
-            is_first = number == 0 or layout.rows_are_major
-            blocks.append(MatrixBlock(rows, columns, count, is_first_of_rows=is_first))
+            blocks.append(MatrixBlock(rows, columns, count))
         return blocks
 
     def _chosen(self, predicate: Predicate | None) -> _Chosen:

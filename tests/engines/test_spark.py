@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from daf_query import connect
-from daf_query.spark import DafDataSource, profile, register, sql
+from daf_query.spark import DafDataSource, register, sql
 from tests.engines.conftest import FORMS
 
 pytest.importorskip("pyspark", reason="pyspark is not installed")
@@ -186,26 +186,6 @@ def test_an_error_is_a_sentence(spark: Any, forms: dict[str, str]) -> None:
         load(spark, forms["plain"], select="agee").collect()
     with pytest.raises(Exception, match="no option 'tabel'"):
         load(spark, forms["plain"], tabel="obs").collect()
-
-
-PROFILES: list[dict[str, Any]] = [
-    {"by": "donor, age > 45 AS old"},
-    {"rows": "age > 20", "columns": "name <> 'gene_4'"},
-    {"by": "cell_type", "rows": "donor = 'd1'"},
-]
-
-
-@pytest.mark.parametrize("form", FORMS)
-def test_a_profile_is_merged_of_its_parts(spark: Any, forms: dict[str, str], form: str) -> None:
-    """The moments of the session: numbers exactly, variances to the last digits."""
-    for choice in PROFILES:
-        frame = profile(spark, forms[form], "obs", "var", "X", rows_per_partition=500, **choice)
-        with connect(forms[form]) as session:
-            expected = session.profile("obs", "var", "X", progress="never", **choice)
-        assert frame.columns == expected.to_arrow_table().column_names
-        rows = plain(rounded(frame.collect()))
-        assert rows == plain(rounded(row.values() for row in expected.to_pylist()))
-        assert len(rows) > 25
 
 
 def test_a_worker_that_is_lost_costs_no_rows(

@@ -104,7 +104,6 @@ WRONG = [
         {"table": "matrix", "matrix": "X", "axes": "cell, gene", "matrix_columns": "X['CD8A']"},
         "the table 'matrix' of format 'daf' has no option 'matrix_columns'",
     ),
-    ({"table": "profile", "predicate": "[]"}, "no axis 'profile'"),
     ({"table": "matrix"}, "no axis 'matrix'.* of a matrix, say the options 'matrix' and 'axes'"),
     ({"path": '["PATH"]', "select": "nam"}, "^1 data sets: the table 'cell' has no column 'nam'"),
     ({"table": "cel"}, "'cel'"),
