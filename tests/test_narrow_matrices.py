@@ -76,7 +76,8 @@ def opened(how: str, narrow: Path, folder: Path) -> Iterator[DafReader]:
             yield daf
     else:
         path = folder / how
-        convert(narrow, path, packed=Packing("gzip", chunk_kb=1), progress="never")
+        packed = how != "x.daf" and Packing("gzip", chunk_kb=1)
+        convert(narrow, path, packed=packed, progress="never")
         with open_daf(path) as daf:
             yield daf
 

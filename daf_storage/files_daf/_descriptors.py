@@ -40,12 +40,7 @@ FormKind: TypeAlias = Literal["dense", "sparse"]
 
 _MAX_DOCUMENT_BYTES: Final = 1 << 20
 _MAX_LENGTH: Final = 2**62
-_COMPRESSIONS: Final[Mapping[str, str]] = {
-    "blosc-zstd": "blosc_zstd_bitshuffle",
-    "blosc-lz4": "blosc_lz4_bitshuffle",
-    "zstd": "zstd",
-    "gzip": "gzip",
-}
+_COMPRESSIONS: Final = ("blosc_zstd_bitshuffle", "blosc_lz4_bitshuffle", "zstd", "gzip")
 _FORMAT_KEYS: Final = {
     "format",
     "eltype",
@@ -65,23 +60,12 @@ _WORDS: Final = {"nan": math.nan, "inf": math.inf, "infinity": math.inf}
 
 @dataclass(frozen=True, slots=True)
 class PackedForm:
-    """How a part is cut into chunks and compressed."""
+    """How another program has cut a part into chunks and compressed them."""
 
     chunks: tuple[int, ...]
     """Lengths of a chunk, slowest dimension first."""
-    compression: str
-    """Its name in documents."""
-    level: int
-    """Of the compression."""
-    is_indexed: bool = True
-    """Whether the file begins with an index of its chunks."""
-    index_at_start: bool = True
-    """Whether that index comes before the chunks."""
-
-    @property
-    def codec(self) -> str:
-        """The codec of a chunk: ``blosc``, ``zstd`` or ``gzip``."""
-        return self.compression.partition("_")[0]
+    codec: str
+    """The codec of a chunk: ``blosc``, ``zstd`` or ``gzip``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,22 +203,11 @@ def scalar_document(form: ScalarForm) -> bytes:
 
 
 def check_packing(packing: Packing | None, location: str) -> None:
-    """Refuse a codec that plain files have no name for."""
-    if packing is not None and packing.codec not in _COMPRESSIONS:
+    """Refuse to pack what is written."""
+    if packing is not None:
         raise InvalidInputError(
-            f"{location}: plain files (FilesDaf) are not packed with {packing.codec!r}; choose one "
-            f"of {', '.join(_COMPRESSIONS)}, or write a .daf.zarr"
+            f"{location}: plain files (FilesDaf) are not packed; write a .daf.zarr or a .h5df"
         )
-
-
-def packed_form(
-    packing: Packing, shape: tuple[int, ...], storage_type: StorageType
-) -> PackedForm | None:
-    """Return how an array is packed that is written; None if it is too small."""
-    chunks = packing.chunks(shape, storage_type)
-    if chunks is None:
-        return None
-    return PackedForm(chunks, _COMPRESSIONS[packing.codec], packing.level)
 
 
 def parse_object(data: bytes, *, what: str) -> dict[str, Any]:
@@ -281,21 +254,15 @@ def _packed(document: Mapping[str, Any], what: str) -> PackedForm | None:
     if form is None:
         return None
     chunks, name = document.get("chunk_shape"), document.get("compression")
-    level = document.get("compression_level")
     if not _are_lengths(chunks) or not chunks or 0 in chunks or len(chunks) > 2:
         raise CorruptDataError(f"{what}: its chunk_shape is {shown(chunks)}")
-    if form not in ("indexed+zipped", "zipped") or name not in _COMPRESSIONS.values():
+    is_indexed = form == "indexed+zipped" and document.get("index_location", "start") == "start"
+    if not is_indexed or name not in _COMPRESSIONS:
         raise UnsupportedDataError(
-            f"{what}: it is packed as {shown(form)} with {shown(name)}, which is not read; known "
-            f"are 'indexed+zipped' and 'zipped' with {', '.join(_COMPRESSIONS.values())}"
+            f"{what}: it is packed as {shown(form)} with {shown(name)}, which is not read; "
+            f"'indexed+zipped' is, with the index at the start and {', '.join(_COMPRESSIONS)}"
         )
-    return PackedForm(
-        tuple(reversed(chunks)),
-        str(name),
-        level if type(level) is int else 0,
-        form == "indexed+zipped",
-        document.get("index_location", "start") == "start",
-    )
+    return PackedForm(tuple(reversed(chunks)), name.partition("_")[0])
 
 
 def _part_document(form: PartForm) -> dict[str, Any]:
@@ -304,12 +271,6 @@ def _part_document(form: PartForm) -> dict[str, Any]:
         document["n_elements"] = form.length
     if form.shape is not None:
         document["shape"] = list(form.shape)
-    if form.packed is not None:
-        document["packed_format"] = "indexed+zipped"
-        document["chunk_shape"] = list(reversed(form.packed.chunks))
-        document["compression"] = form.packed.compression
-        document["compression_level"] = form.packed.level
-        document["index_location"] = "start"
     return document
 
 

@@ -13,7 +13,7 @@ import pyarrow as pa
 from daf_storage.base import Packing, StorageType
 from daf_storage.data import Damage, damage_of, kept, layout, one_each, remove_lost
 from daf_storage.errors import DafError, FormatError, ReadOnlyError
-from daf_storage.files_daf._arrays import ZipShardWriter, encode_lines, lines_bytes
+from daf_storage.files_daf._arrays import encode_lines, lines_bytes
 from daf_storage.files_daf._descriptors import (
     ATTRIBUTES_FILE,
     DAF_FILE,
@@ -27,7 +27,6 @@ from daf_storage.files_daf._descriptors import (
     ScalarForm,
     axis_document,
     check_packing,
-    packed_form,
     parse_consolidated,
     parse_object,
     parse_property,
@@ -54,21 +53,16 @@ class WritableFilesTree(FilesTree, FileTree[dict[str, Any]]):
         Where the files are.
     root
         The directory of the data set within the store; empty for the whole store.
-    packing
-        How to pack arrays that are written; by default they are not.
     """
 
     def __init__(
         self,
         store: DirectoryStore | MmapZipStore,
         root: str = "",
-        *,
-        packing: Packing | None = None,
     ) -> None:
         super().__init__(store, root)
-        check_packing(packing, self.location)
         self._writable = store
-        self.packing = packing
+        self.packing = None
         self._consolidated = None if store.is_append_only else Consolidated()
 
     @property
@@ -85,7 +79,7 @@ class WritableFilesTree(FilesTree, FileTree[dict[str, Any]]):
             yield FilesTransaction(self, changes)
 
     def check_packing(self, packing: Packing | None) -> None:
-        """Refuse a codec that plain files have no name for."""
+        """Refuse to pack what is written."""
         check_packing(packing, self.location)
 
     @property
@@ -105,7 +99,7 @@ class WritableFilesTree(FilesTree, FileTree[dict[str, Any]]):
             names = [place.document, *place.candidates]
             left_out += [self.key(path), *(posixpath.join(folder, name) for name in names)]
         with self._writable.rebuilt(left_out) as store:
-            tree = WritableFilesTree(store, self._root, packing=self.packing)
+            tree = WritableFilesTree(store, self._root)
             yield tree
             tree.refresh()
 
@@ -157,7 +151,6 @@ class FilesTransaction(FileChanges):
     """Changes to the files of a data set; see `TreeTransaction`."""
 
     stores_sparse_strings = True
-    writer = ZipShardWriter
     has_empty_files = True
     _tree: WritableFilesTree
 
@@ -206,7 +199,7 @@ class FilesTransaction(FileChanges):
             place.check_name(self._tree.location)
             self._documents.add(path)
             self._write_lines(self._document_key(place), strings, path)
-        elif not self._write_packed(path, shape, kind, lambda writer: writer.add_strings(strings)):
+        else:
             self._write_lines(self._prepared(path, shape, kind), strings, path)
 
     def publish(self, path: str, *, replace: bool) -> None:
@@ -247,35 +240,22 @@ class FilesTransaction(FileChanges):
             return place_of(parent), "nzval" if name == STRINGS_PART else name
         return place_of(path), ""
 
-    def _file(
-        self, path: str, shape: tuple[int, ...], kind: StorageType, packing: Packing | None
-    ) -> str:
+    def _file(self, path: str, shape: tuple[int, ...], kind: StorageType, _: Packing | None) -> str:
         place, part = self._place(path)
-        name = place.file(part, self._form(place, part, shape, kind, packing))
+        name = place.file(part, self._form(place, part, shape, kind))
         return posixpath.join(self._tree.key(place.folder), name)
 
     def _note(
-        self, path: str, shape: tuple[int, ...], kind: StorageType, packing: Packing | None
+        self, path: str, shape: tuple[int, ...], kind: StorageType, _: Packing | None
     ) -> None:
         place, part = self._place(path)
         place.check_name(self._tree.location)
-        form = self._form(place, part, shape, kind, packing)
+        form = self._form(place, part, shape, kind)
         self._parts.setdefault(place.path, {})[part] = form
 
-    def _form(
-        self,
-        place: Place,
-        part: str,
-        shape: tuple[int, ...],
-        kind: StorageType,
-        packing: Packing | None,
-    ) -> PartForm:
-        return PartForm(
-            kind,
-            shape[0] if part else None,
-            None if part or place.axes else shape,
-            None if packing is None else packed_form(packing, shape, kind),
-        )
+    def _form(self, place: Place, part: str, shape: tuple[int, ...], kind: StorageType) -> PartForm:
+        is_of_axes = part or place.axes
+        return PartForm(kind, shape[0] if part else None, None if is_of_axes else shape)
 
     def _new_files(self, place: Place) -> list[str]:
         return [place.file(part, form) for part, form in self._parts.get(place.path, {}).items()]

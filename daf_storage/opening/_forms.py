@@ -132,11 +132,11 @@ def _writable_zarr(
 def _writable_files(
     store: DirectoryStore | MmapZipStore,
     root: str,
-    style: Style,
+    style: Style,  # noqa: ARG001 - it is not packed
     *,
     consolidated: bool,  # noqa: ARG001 - its own tree knows
 ) -> WritableFilesTree:
-    return WritableFilesTree(store, root, packing=style.packing)
+    return WritableFilesTree(store, root)
 
 
 def check_group(tree: Tree) -> None:

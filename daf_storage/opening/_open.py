@@ -436,15 +436,16 @@ def ZarrDaf(  # noqa: N802 - the constructor's name in all implementations
 
 
 @overload
-def FilesDaf(path: str | Path, mode: Literal["r"] = "r", **how: Unpack[_How]) -> DafReader: ...
+def FilesDaf(
+    path: str | Path, mode: Literal["r"] = "r", *, name: str | None = None
+) -> DafReader: ...
 @overload
-def FilesDaf(path: str | Path, mode: _WriteMode, **how: Unpack[_How]) -> DafWriter: ...
+def FilesDaf(path: str | Path, mode: _WriteMode, *, name: str | None = None) -> DafWriter: ...
 def FilesDaf(  # noqa: N802 - the constructor's name in all implementations
     path: str | Path,
     mode: OpenMode = "r",
     *,
     name: str | None = None,
-    packed: bool | Packing = False,
 ) -> DafReader:
     r"""Open a Daf data set of plain files, the family's own default format; see `open_daf`.
 
@@ -457,7 +458,7 @@ def FilesDaf(  # noqa: N802 - the constructor's name in all implementations
         A directory, usually called ``something.daf``; ``something.daf.zip``, the same in a ZIP
         archive, which can only be added to; ``something.dafs.zip#/group``, one of several in an
         archive; or, for reading, the URL of any of them.
-    mode, name, packed
+    mode, name
         As for `open_daf`.
 
     Raises
@@ -489,7 +490,7 @@ def FilesDaf(  # noqa: N802 - the constructor's name in all implementations
             f"can't parse as FilesDaf path: {source.given}; it is another format: open it with "
             "open_daf"
         )
-    return _opened(source, mode, name, style_at(source, mode, None, packed), FilesDaf)
+    return _opened(source, mode, name, style_at(source, mode, None, packed=False), FilesDaf)
 
 
 @overload

@@ -261,8 +261,6 @@ class FileTree(ABC, Generic[T]):
 class FileChanges(ABC):
     """Arrays that are prepared as files; see `TreeTransaction`."""
 
-    writer: ClassVar[type[ShardWriter]] = ShardWriter
-    """Makes the file of a packed array."""
     has_empty_files: ClassVar[bool] = False
     """Whether an array without elements has a file."""
 
@@ -387,7 +385,7 @@ class FileChanges(ABC):
         packing = self._packing(shape, kind)
         if packing is None:
             return False
-        writer = self.writer(shape, kind, packing)
+        writer = ShardWriter(shape, kind, packing)
         add(writer)
         key = self._prepared(path, shape, kind, packing)
         for part in writer.parts():

@@ -82,10 +82,6 @@ class ShardLayout:
     """Whether the index comes before the chunks; if not, it comes after them."""
     has_checksum: bool
     """Whether a CRC-32C of the index follows it."""
-    make_index: Callable[[Callable[[list[tuple[int, int]]], list[memoryview]], int], Any] | None = (
-        None
-    )
-    """Makes the index of a file that has none, from its ranges and its length."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,6 @@ import math
 import posixpath
 import struct
 from collections.abc import Callable, Hashable, Iterable, Iterator
-from dataclasses import dataclass
 from tempfile import TemporaryFile, gettempdir
 from typing import IO, TYPE_CHECKING, Any, Final
 
@@ -244,9 +243,6 @@ class _ShardFile:
 
     def _read_index(self, size: int) -> AnyArray:
         layout = self._layout
-        if layout.make_index is not None:
-            made: AnyArray = layout.make_index(self.read_ranges, size)
-            return made
         index_bytes, needed = self.index_bytes(size)
         start = 0 if layout.index_at_start else size - needed
         data = self.read_ranges([(start, start + needed)])[0]
@@ -275,7 +271,7 @@ class _ShardFile:
 
     def index_bytes(self, size: int) -> tuple[int, int]:
         """Return the length of the index without and with its checksum; a file may be too short."""
-        count = 0 if self._layout.make_index else math.prod(self._layout.grid)
+        count = math.prod(self._layout.grid)
         index_bytes = count * _ENTRY_BYTES
         needed = index_bytes + self._layout.has_checksum * _CHECKSUM_BYTES
         if size < needed:
@@ -418,18 +414,6 @@ _TASK_BYTES: Final = 1 << 18
 _SHUFFLES: Final = {"shuffle": 1, "bitshuffle": 2}
 
 
-@dataclass(frozen=True, slots=True)
-class PackedChunk:
-    """A chunk that was compressed."""
-
-    data: bytes
-    """What it became."""
-    size_bytes: int = 0
-    """How many bytes an archive would say that it has."""
-    crc: int = 0
-    """The checksum that an archive would give it."""
-
-
 class ShardWriter:
     """Compresses an array chunk by chunk; memory does not grow with it.
 
@@ -447,14 +431,11 @@ class ShardWriter:
         self._is_flat = chunks[1:] == shape[1:]  # the elements of a chunk follow each other
         self._dtype = None if storage_type.is_string else storage_type.dtype
         self._task_chunks = max(_TASK_BYTES // (packing.chunk_kb << 10), 1)
-        self.compress = _compressor(packing)
-        """The function that compresses a chunk."""
+        self._compress: Callable[[Any], bytes] = _compressor(packing)
         self._rest = np.empty(0, self._dtype or np.uint8)
         self._places: list[tuple[int, int]] = []
-        self.grid = [math.ceil(n / c) for n, c in zip(shape, chunks, strict=True)]
-        """How many chunks there are along each dimension."""
-        self.end = math.prod(self.grid) * _ENTRY_BYTES + _CHECKSUM_BYTES
-        """How many bytes the file has so far."""
+        count = math.prod(math.ceil(n / c) for n, c in zip(shape, chunks, strict=True))
+        self._end = count * _ENTRY_BYTES + _CHECKSUM_BYTES
         self._waiting = _Waiting()
 
     def add_numbers(self, block: AnyArray) -> None:
@@ -487,19 +468,6 @@ class ShardWriter:
         index = np.array(self._places, "<u8").tobytes()
         yield index + struct.pack("<I", google_crc32c.value(index))
         yield from self._waiting.parts()
-        yield self.tail()
-
-    def pack(self, data: Any) -> PackedChunk:
-        """Compress a chunk, in whatever thread."""
-        return PackedChunk(self.compress(data))
-
-    def framed(self, chunk: PackedChunk) -> tuple[bytes, bytes]:
-        """Return what comes before the next chunk, and what the index points at."""
-        return b"", chunk.data
-
-    def tail(self) -> bytes:
-        """Return what follows the chunks: nothing."""
-        return b""
 
     def _pieces(self, values: AnyArray) -> Iterator[AnyArray]:
         """Yield chunks; the last one is filled up."""
@@ -509,27 +477,25 @@ class ShardWriter:
             missing = width - part.size
             yield np.concatenate([part, np.zeros(missing, part.dtype)]) if missing else part
 
-    def _encoded(self, strings: pa.Array) -> PackedChunk:
+    def _encoded(self, strings: pa.Array) -> bytes:
         missing = self._width - len(strings)
         if missing:
             strings = pa.concat_arrays([strings, pa.repeat(pa.scalar("", strings.type), missing)])
-        return self.pack(b"".join(bytes(block) for block in vlen.encode_vlen_utf8(strings)))
+        return self._compress(b"".join(bytes(block) for block in vlen.encode_vlen_utf8(strings)))
 
-    def _numbers(self, values: AnyArray) -> PackedChunk:
-        return self.pack(np.ascontiguousarray(values, self._dtype))
+    def _numbers(self, values: AnyArray) -> bytes:
+        return self._compress(np.ascontiguousarray(values, self._dtype))
 
     def _add(self, pieces: Iterable[AnyArray]) -> None:
         self._run(functools.partial(self._numbers, piece) for piece in pieces)
 
-    def _run(self, packing: Iterator[Callable[[], PackedChunk]]) -> None:
+    def _run(self, packing: Iterator[Callable[[], bytes]]) -> None:
         """Compress chunks side by side, and note them in their order."""
         for chunks in computed(_grouped(packing, self._task_chunks)):
             for chunk in chunks:
-                header, stored = self.framed(chunk)
-                self._waiting.add(header + stored)
-                self.end += len(header)
-                self._places.append((self.end, len(stored)))
-                self.end += len(stored)
+                self._waiting.add(chunk)
+                self._places.append((self._end, len(chunk)))
+                self._end += len(chunk)
 
 
 class _Waiting:
@@ -561,10 +527,10 @@ class _Waiting:
 
 
 def _grouped(
-    packing: Iterable[Callable[[], PackedChunk]], count: int
-) -> Iterator[Callable[[], list[PackedChunk]]]:
+    packing: Iterable[Callable[[], bytes]], count: int
+) -> Iterator[Callable[[], list[bytes]]]:
     """Yield tasks that pack so many chunks each."""
-    group: list[Callable[[], PackedChunk]] = []
+    group: list[Callable[[], bytes]] = []
     for pack in packing:
         group.append(pack)
         if len(group) == count:
@@ -574,7 +540,7 @@ def _grouped(
         yield functools.partial(_packed, group)
 
 
-def _packed(group: list[Callable[[], PackedChunk]]) -> list[PackedChunk]:
+def _packed(group: list[Callable[[], bytes]]) -> list[bytes]:
     return [pack() for pack in group]
 
 

@@ -28,7 +28,6 @@ Form = Literal[
     "hdf5",
     "hdf5-packed",
     "files",
-    "files-packed",
     "archive-files",
     "h5ad",
     "h5mu",
@@ -44,7 +43,6 @@ _OPTIONS: dict[Form, tuple[str, dict[str, Any]]] = {
     "hdf5": ("x.h5df", {}),
     "hdf5-packed": ("x.h5df", {"packed": True}),
     "files": ("x.daf", {}),
-    "files-packed": ("x.daf", {"packed": Packing("zstd", chunk_kb=1)}),
     "archive-files": ("x.daf.zip", {}),
 }
 FORMS: tuple[Form, ...] = tuple(_OPTIONS)

@@ -20,18 +20,4 @@ from daf_storage.stores.mmap_zip._reader import (
     check_entries,
     unused_bytes,
 )
-from daf_storage.stores.mmap_zip._records import (
-    CENTRAL_BYTES,
-    CENTRAL_EXTRA_BYTES,
-    CENTRAL_SIGNATURE,
-    DAF_DATA_OFFSET_ALIGNMENT,
-    END64_SIGNATURE,
-    LOCAL_BYTES,
-    LOCAL_EXTRA_BYTES,
-    STORED,
-    TAIL_BYTES,
-    pack_central,
-    pack_short_local,
-    pack_tail,
-    pack_unaligned,
-)
+from daf_storage.stores.mmap_zip._records import DAF_DATA_OFFSET_ALIGNMENT

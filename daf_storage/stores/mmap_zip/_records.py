@@ -39,7 +39,6 @@ MASKED_FLAG: Final = 0x2000
 UTF8_FLAG: Final = 0x800
 
 _ZIP64_VERSION = 45
-_SHORT_VERSION = 20
 _MADE_BY = 0x031E
 _DATE = 0x0021  # 1980-01-01
 _MODE = 0x81A40000  # a regular file, 0o644
@@ -64,7 +63,6 @@ _CENTRAL_EXTRA = struct.Struct("<2H3Q")
 _HEAD = struct.Struct("<2H")
 
 LOCAL_BYTES: Final = _LOCAL.size
-LOCAL_EXTRA_BYTES: Final = _LOCAL_EXTRA.size
 CENTRAL_BYTES: Final = _CENTRAL.size
 CENTRAL_EXTRA_BYTES: Final = _CENTRAL_EXTRA.size
 END_BYTES: Final = _END.size
@@ -169,41 +167,20 @@ def pack_local(raw_name: bytes, size_bytes: int, crc: int, offset: int) -> bytes
     pad = b""
     if padding:
         pad = _HEAD.pack(_PADDING_EXTRA, padding - _HEAD.size).ljust(padding, b"\0")
-    return pack_unaligned(raw_name, (size_bytes, size_bytes), crc, STORED, pad)
-
-
-def pack_unaligned(
-    raw_name: bytes, sizes: tuple[int, int], crc: int, method: int, pad: bytes = b""
-) -> bytes:
-    """Return the local header of an entry, given its lengths, not compressed and as stored."""
-    extra = _LOCAL_EXTRA.pack(_ZIP64_EXTRA, _LOCAL_EXTRA.size - _HEAD.size, *sizes) + pad
-    made = (LOCAL_SIGNATURE, _ZIP64_VERSION, UTF8_FLAG, method, 0, _DATE)
+    extra_bytes = _LOCAL_EXTRA.size - _HEAD.size
+    extra = _LOCAL_EXTRA.pack(_ZIP64_EXTRA, extra_bytes, size_bytes, size_bytes) + pad
+    made = (LOCAL_SIGNATURE, _ZIP64_VERSION, UTF8_FLAG, STORED, 0, _DATE)
     fixed = _LOCAL.pack(*made, crc, _NONE32, _NONE32, len(raw_name), len(extra))
     return b"".join((fixed, raw_name, extra))
 
 
-def pack_short_local(raw_name: bytes, sizes: tuple[int, int], crc: int, method: int) -> bytes:
-    """Return a local header without an extra field, so that the data follow the name at once."""
-    made = (LOCAL_SIGNATURE, _SHORT_VERSION, UTF8_FLAG, method, 0, _DATE)
-    return _LOCAL.pack(*made, crc, *sizes[::-1], len(raw_name), 0) + raw_name
-
-
-def pack_central(
-    raw_name: bytes,
-    size_bytes: int,
-    crc: int,
-    offset: int,
-    *,
-    method: int = STORED,
-    stored_bytes: int | None = None,
-) -> bytes:
-    """Return the central record of an entry; one that is stored has as many bytes there."""
-    stored = size_bytes if stored_bytes is None else stored_bytes
+def pack_central(raw_name: bytes, size_bytes: int, crc: int, offset: int) -> bytes:
+    """Return the central record of an entry that is stored."""
     lengths = (len(raw_name), _CENTRAL_EXTRA.size, 0, 0, 0)
-    made = (_MADE_BY, _ZIP64_VERSION, UTF8_FLAG, method, 0, _DATE)
+    made = (_MADE_BY, _ZIP64_VERSION, UTF8_FLAG, STORED, 0, _DATE)
     fixed = _CENTRAL.pack(CENTRAL_SIGNATURE, *made, crc, _NONE32, _NONE32, *lengths, _MODE, _NONE32)
     extra_bytes = _CENTRAL_EXTRA.size - _HEAD.size
-    extra = _CENTRAL_EXTRA.pack(_ZIP64_EXTRA, extra_bytes, size_bytes, stored, offset)
+    extra = _CENTRAL_EXTRA.pack(_ZIP64_EXTRA, extra_bytes, size_bytes, size_bytes, offset)
     return b"".join((fixed, raw_name, extra))
 
 

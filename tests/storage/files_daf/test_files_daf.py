@@ -42,24 +42,22 @@ class TestDirectory(ChangingDafSuite):
         return writer(tmp_path / "x.daf")
 
 
-class TestPackedSharedArchive(AppendOnlyDafSuite):
+class TestSharedArchive(AppendOnlyDafSuite):
     @pytest.fixture
-    def daf(self, tmp_path: Path, tiny_chunks: None) -> Iterator[DafWriter]:
+    def daf(self, tmp_path: Path) -> Iterator[DafWriter]:
         """Return an empty data set beside another one."""
         writer(f"{tmp_path}/x.dafs.zip#/old").add_axis("cell", ["not", "this"])
-        with writer(f"{tmp_path}/x.dafs.zip#/new", packed=True) as daf:
+        with writer(f"{tmp_path}/x.dafs.zip#/new") as daf:
             yield daf
 
 
 class TestReading(ReadOnlyDafSuite):
-    @pytest.fixture(params=["packed", "served", "served archive"])
-    def daf(
-        self, request: pytest.FixtureRequest, tmp_path: Path, tiny_chunks: None
-    ) -> Iterator[DafReader]:
+    @pytest.fixture(params=["local", "served", "served archive"])
+    def daf(self, request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[DafReader]:
         """Return a data set that is read."""
         name = "x.daf.zip" if "archive" in request.param else "x.daf"
         path = tmp_path / name
-        fill_served(writer(path, packed=True)).close()
+        fill_served(writer(path)).close()
         if "served" not in request.param:
             with FilesDaf(path) as daf:
                 yield daf

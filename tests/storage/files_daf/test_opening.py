@@ -20,7 +20,6 @@ from daf_query.index import build_index
 from daf_storage import (
     DafReader,
     FilesDaf,
-    Packing,
     ZarrDaf,
     errors,
     open_daf,
@@ -49,8 +48,6 @@ def test_modes(tmp_path: Path) -> None:
     assert FilesDaf(path, "w").scalars_set() == set()
     with pytest.raises(errors.InvalidModeError, match="a"):
         FilesDaf(path, "a")  # type: ignore[call-overload] # wrong on purpose
-    with pytest.raises(errors.InvalidInputError, match="packed= says how to write"):
-        FilesDaf(path, packed=True)
 
 
 def test_any_directory(tmp_path: Path) -> None:
@@ -271,11 +268,10 @@ def test_metadata_file_after_something_is_deleted_or_replaced(tmp_path: Path) ->
         assert verify(path) == []
 
 
-@pytest.mark.parametrize("packed", [False, True])
-def test_archives_that_another_program_has_compressed(tmp_path: Path, *, packed: bool) -> None:
+def test_archives_that_another_program_has_compressed(tmp_path: Path) -> None:
     """They read as before."""
     path, compressed = tmp_path / "x.daf.zip", tmp_path / "y.daf.zip"
-    with FilesDaf(path, "w", packed=Packing("zstd", chunk_kb=1) if packed else False) as daf:
+    with FilesDaf(path, "w") as daf:
         fill(daf).add_axis("more", map(str, range(2000)), vectors={"age": np.arange(2000.0)})
         before = contents(daf)
     with (
@@ -286,18 +282,3 @@ def test_archives_that_another_program_has_compressed(tmp_path: Path, *, packed:
             new.writestr(name, old.read(name))
     assert contents(open_daf(compressed)) == before
     assert verify(compressed) == []
-
-
-@pytest.mark.parametrize("axis", ["cell", "gene"])
-def test_the_entries_of_an_axis_that_were_lost(tmp_path: Path, axis: str) -> None:
-    """A packed property of an emptied axis is damaged: verify, repair and reading say so."""
-    path = tmp_path / "x.daf"
-    with FilesDaf(path, "w", packed=True) as daf:
-        for name in ("cell", "gene"):
-            values = np.arange(20_000.0)
-            daf.add_axis(name, map(str, range(20_000)), vectors={"age": values})
-    (path / f"axes/{axis}.txt").write_bytes(b"")
-    assert f"vectors/{axis}/age" in [finding.path for finding in verify(path)]
-    assert f"vectors/{axis}/age" in [damage.path for damage in repair(path).damaged]
-    with open_daf(path) as daf, pytest.raises(errors.CorruptDataError, match="has no entries"):
-        daf.get_np_vector(axis, "age")

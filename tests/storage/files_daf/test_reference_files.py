@@ -7,9 +7,8 @@ implementation and its port to R have among their own tests.
 from __future__ import annotations
 
 import json
+import shutil
 import struct
-import zipfile
-import zlib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -18,7 +17,7 @@ import numcodecs
 import numpy as np
 import pytest
 
-from daf_storage import DafWriter, FilesDaf, MemoryDaf, Packing, copy_all, errors, open_daf, verify
+from daf_storage import DafWriter, FilesDaf, Packing, copy_all, errors, open_daf, repair, verify
 from tests.suites.examples import contents
 from tests.support import served
 
@@ -142,74 +141,45 @@ def test_version_1_1_is_read_and_written_alike(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("codec", ["blosc-zstd", "blosc-lz4", "zstd", "gzip"])
-def test_packed_files_are_archives(tmp_path: Path, codec: Any) -> None:
-    """The ZIP directory leads to the same chunks as the index at the start, in the same order."""
-    values = np.arange(1200.0)
-    with FilesDaf(tmp_path / "x.daf", "w", packed=Packing(codec, chunk_kb=8)) as daf:
-        daf.add_axis("cell", [f"c{n}" for n in range(1200)])
-        daf.set_vector("cell", "score", values)
-    data = (tmp_path / "x.daf/vectors/cell/score.zip").read_bytes()
-    chunks = chunks_of(data, 2)
-    index = struct.unpack("<4Q", data[:32])
-    for number, (name, method, crc, raw_bytes, start, stored) in enumerate(chunks):
-        if codec == "gzip":
-            stream = data[index[2 * number] :][: index[2 * number + 1]]
-            assert (method, name) == (8, stream[:10])
-            raw = zlib.decompress(stored, -15)
-            assert zlib.decompress(stream, 31) == raw
-        else:
-            assert (start, len(stored)) == (index[2 * number], index[2 * number + 1])
-            assert (name, method) == (b"c/%d" % number, 93 if codec == "zstd" else 0)
-            raw = (numcodecs.Zstd() if codec == "zstd" else numcodecs.Blosc()).decode(stored)
-        assert np.frombuffer(raw)[:176].tolist() == values[number * 1024 :][:176].tolist()
-        checked = stored if method == 0 else raw
-        assert (crc, raw_bytes) == (zlib.crc32(checked), len(checked))
-    if codec.startswith("blosc"):
-        with zipfile.ZipFile(tmp_path / "x.daf/vectors/cell/score.zip") as archive:
-            assert archive.namelist() == ["c/0", "c/1", "codec.json"]
-            assert archive.testzip() is None
-            assert json.loads(archive.read("codec.json"))[1]["name"] == "blosc"
-
-
-def chunks_of(data: bytes, count: int) -> list[tuple[bytes, int, int, int, int, bytes]]:
-    """Return name, method, CRC, length, place and data of entries, as the reference finds them."""
-    size, offset = struct.unpack_from("<2Q", data[-98:], 40)
-    name_bytes = struct.unpack_from("<H", data, offset + 28)[0]
-    record_bytes = 46 + name_bytes + 28
-    assert offset + size == len(data) - 98
-    found = []
-    for place in range(offset, offset + count * record_bytes, record_bytes):
-        method, crc = struct.unpack_from("<H", data, place + 10)[0], data[place + 16 : place + 20]
-        assert struct.unpack_from("<3H", data, place + 32) == (0, 0, 0)  # no comment, on one disk
-        name = data[place + 46 : place + 46 + name_bytes]
-        raw_bytes, stored_bytes, local = struct.unpack_from("<3Q", data, place + 50 + name_bytes)
-        start = local + 30 + name_bytes + (0 if method == 8 else 20)
-        if method != 8:  # the sizes of 64 bits, and how long that is
-            extra = struct.unpack_from("<2H2Q", data, local + 30 + name_bytes)
-            assert extra == (1, 16, raw_bytes, stored_bytes)
-        stored = data[start : start + stored_bytes]
-        found.append((name, method, int.from_bytes(crc, "little"), raw_bytes, start, stored))
-    return found
-
-
-@pytest.mark.parametrize("codec", ["blosc-zstd", "gzip"])
-def test_packed_files_without_an_index(tmp_path: Path, codec: Any) -> None:
-    """Those of other programs, which have the ZIP directory alone."""
-    with FilesDaf(tmp_path / "x.daf", "w", packed=Packing(codec, chunk_kb=8)) as daf:
-        daf.add_axis("cell", [f"c{n}" for n in range(3000)])
-        daf.set_vector("cell", "score", np.arange(3000.0))
+def test_packed_files_of_others(tmp_path: Path, codec: Any) -> None:
+    """They are shards with an index, as in Zarr; those that are ZIP archives alone are not read."""
+    entries, score = [f"c{n}" for n in range(3000)], np.arange(3000.0)
+    with open_daf(tmp_path / "x.daf.zarr", "w", packed=Packing(codec, chunk_kb=8)) as zarr:
+        zarr.add_axis("cell", entries, vectors={"score": score})
     folder = tmp_path / "x.daf/vectors/cell"
-    data = (folder / "score.zip").read_bytes()
-    (folder / "score.zip").write_bytes(b"\1" * 52 + data[52:])
-    document = (folder / "score.json").read_text()
-    with open_daf(tmp_path / "x.daf") as daf, pytest.raises(errors.CorruptDataError):
-        daf.get_np_vector("cell", "score")
-    (folder / "score.json").write_text(document.replace("indexed+zipped", "zipped"))
+    with FilesDaf(tmp_path / "x.daf", "w") as daf:
+        daf.add_axis("cell", entries)
+    shutil.copy(tmp_path / "x.daf.zarr/vectors/cell/score/c/0", folder / "score.zip")
+    name = {"blosc-zstd": "blosc_zstd_bitshuffle", "blosc-lz4": "blosc_lz4_bitshuffle"}
+    document = packed_document("Float64", [1024], name.get(codec, codec))
+    (folder / "score.json").write_text(document)
     with open_daf(tmp_path / "x.daf") as daf:
-        assert daf.get_np_vector("cell", "score").tolist() == list(range(3000))
-        (folder / "score.zip").write_bytes(data[:-100])
-    with open_daf(tmp_path / "x.daf") as daf, pytest.raises(errors.CorruptDataError, match="ZIP"):
+        assert daf.get_np_vector("cell", "score").tolist() == score.tolist()
+    for old, new in {"indexed+zipped": "zipped", '"start"': '"end"'}.items():
+        (folder / "score.json").write_text(document.replace(old, new))
+        with (
+            open_daf(tmp_path / "x.daf") as daf,
+            pytest.raises(errors.UnsupportedDataError, match="index at the start"),
+        ):
+            daf.get_np_vector("cell", "score")
+    (folder / "score.json").write_text(document)
+    (tmp_path / "x.daf/axes/cell.txt").write_bytes(b"")
+    assert "vectors/cell/score" in [finding.path for finding in verify(tmp_path / "x.daf")]
+    assert "vectors/cell/score" in [one.path for one in repair(tmp_path / "x.daf").damaged]
+    with (
+        open_daf(tmp_path / "x.daf") as daf,
+        pytest.raises(errors.CorruptDataError, match="has no entries"),
+    ):
         daf.get_np_vector("cell", "score")
+
+
+def packed_document(kind: str, chunks: list[int], compression: str) -> str:
+    """Return the document of a packed dense array, as the reference writes it."""
+    return (
+        f'{{"format":"dense","eltype":"{kind}","packed_format":"indexed+zipped","chunk_shape":'
+        f'{json.dumps(chunks)},"compression":"{compression}","compression_level":3,'
+        '"index_location":"start"}\n'
+    )
 
 
 def test_a_packed_matrix_of_strings(tmp_path: Path) -> None:
@@ -217,13 +187,10 @@ def test_a_packed_matrix_of_strings(tmp_path: Path) -> None:
     with FilesDaf(tmp_path / "x.daf", "w") as daf:
         daf.add_axis("cell", ["a", "b", "c"])
         daf.add_axis("gene", ["g", "h"])
-    with MemoryDaf(packed=Packing("zstd")) as memory:
-        memory.add_axis("all", [str(n) for n in range(600)])
     chunks = [["a0", "a1"], ["a2", ""], ["b0", "b1"], ["b2", ""]]
     (tmp_path / "x.daf/matrices/cell/gene/word.zip").write_bytes(shard(chunks))
     (tmp_path / "x.daf/matrices/cell/gene/word.json").write_text(
-        '{"format":"dense","eltype":"String","packed_format":"indexed+zipped",'
-        '"chunk_shape":[2,1],"compression":"zstd","compression_level":3,"index_location":"start"}\n'
+        packed_document("String", [2, 1], "zstd")
     )
     with open_daf(tmp_path / "x.daf") as daf:
         found = daf.get_np_matrix("cell", "gene", "word").tolist()

@@ -14,7 +14,6 @@ from daf_storage import (
     DafWriter,
     FilesDaf,
     MemoryDaf,
-    Packing,
     convert,
     copy_all,
     errors,
@@ -97,7 +96,7 @@ def test_an_existing_target(tmp_path: Path) -> None:
     FilesDaf(tmp_path / "y.daf", "w").set_scalar("old", 1)
     with pytest.raises(errors.ExistsError):
         convert(tmp_path / "x.daf", tmp_path / "y.daf")
-    convert(tmp_path / "x.daf", tmp_path / "y.daf", if_exists="replace", packed=Packing("zstd"))
+    convert(tmp_path / "x.daf", tmp_path / "y.daf", if_exists="replace")
     assert open_daf(tmp_path / "y.daf").scalars_set() == {"n"}
 
 
@@ -120,7 +119,7 @@ def test_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
         daf.set_vector("cell", "age", [30, 60])
     path = str(tmp_path / "x.daf")
     assert main(["convert", path, f"{path}.zip", "--quiet"]) == 0
-    assert main(["convert", f"{path}.zip", str(tmp_path / "y.daf"), "--packed", "--quiet"]) == 0
+    assert main(["convert", f"{path}.zip", str(tmp_path / "y.daf"), "--quiet"]) == 0
     for one in (path, f"{path}.zip", str(tmp_path / "y.daf")):
         assert main(["sql", one, "SELECT name FROM cell WHERE age > 40", "--format", "csv"]) == 0
         assert capsys.readouterr().out.split() == ['"name"', '"b"']
