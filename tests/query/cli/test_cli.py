@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import json
 import shutil
 import subprocess
@@ -57,30 +56,6 @@ class TestImport:
         assert "the export would lose vector 'age' of axis 'donor'" in error
         assert not (tmp_path / "no.h5ad").exists()
 
-    def test_options(self, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-        """Names, one layout, categorical axes, and silence."""
-        out = tmp_path / "x.daf.zarr"
-        options = ["--X-is", "UMIs", "--one-layout", "--axis-of", "phase", "--quiet"]
-        code, text, _ = run(capsys, "import", str(PBMC), str(out), *options)
-        daf = ZarrDaf(out)
-        assert (code, text) == (0, "")
-        assert daf.has_axis("phase")
-        assert daf.has_matrix("var", "obs", "UMIs", relayout=False)
-        assert not daf.has_matrix("obs", "var", "UMIs", relayout=False)
-
-    def test_memory(self, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-        """A size that is none is a wrong usage, one that is too small fails; nothing is written."""
-        out = tmp_path / "x.daf.zarr"
-        with pytest.raises(SystemExit, match="2"):
-            main(["import", "none.h5ad", str(out), "--memory", "plenty"])
-        problem = "argument --memory: size='plenty' is no size; pass a number of bytes"
-        assert problem in capsys.readouterr().err
-        assert run(capsys, "import", str(PBMC), str(out), "--memory", "16777215")[0] == 1
-        assert not list(tmp_path.iterdir())
-        code, _, _ = run(capsys, "import", str(PBMC), str(out), "--memory", "16MiB", "--quiet")
-        assert code == 0
-        assert ZarrDaf(out).has_matrix("obs", "var", "X", relayout=False)
-
     def test_what_has_no_place_is_listed_at_the_end(
         self, capsys: pytest.CaptureFixture[str], tmp_path: Path
     ) -> None:
@@ -93,46 +68,8 @@ class TestImport:
         assert code == 0
         assert text.splitlines()[-1] == "  kept: X: Daf has no matrices of dtype complex64"
 
-    def test_it_does_not_overwrite_unasked(
-        self, capsys: pytest.CaptureFixture[str], tmp_path: Path
-    ) -> None:
-        """Exit code 1 and one line; with --overwrite it does."""
-        out = str(tmp_path / "x.daf.zarr")
-        assert run(capsys, "import", str(PBMC), out)[0] == 0
-        code, text, error = run(capsys, "import", str(PBMC), out)
-        assert (code, text) == (1, "")
-        assert error == (
-            f"daf: error: {out} exists already; pass --overwrite to replace it, "
-            "or name another path\n"
-        )
-        assert run(capsys, "import", str(PBMC), out, "--overwrite")[0] == 0
-
 
 class TestInfo:
-    def test_json(self, capsys: pytest.CaptureFixture[str], pbmc: str) -> None:
-        """For machines."""
-        code, text, _ = run(capsys, "info", pbmc, "--format", "json")
-        found = json.loads(text)
-        assert code == 0
-        assert found["axes"]["cell"]["length"] == 700
-        assert found["axes"]["cell"]["vectors"]["n_genes"] == {"type": "Int64", "sparse": False}
-        assert found["relations"][1] == {
-            "axis": "cell",
-            "vector": "louvain",
-            "to_axis": "louvain",
-            "source": "import",
-        }
-
-    def test_relations(self, capsys: pytest.CaptureFixture[str], pbmc: str) -> None:
-        """Each vector that refers to an axis, and that axis."""
-        _, text, _ = run(capsys, "info", pbmc)
-        lines = text.splitlines()
-        start = lines.index("relations")
-        assert lines[start + 1 : start + 3] == [
-            "  cell  bulk_labels  ->  bulk_labels",
-            "  cell  louvain      ->  louvain",
-        ]
-
     def test_diagram(self, capsys: pytest.CaptureFixture[str], pbmc: str) -> None:
         """The picture and nothing else; it is no format."""
         code, text, _ = run(capsys, "info", pbmc, "--diagram")
@@ -176,29 +113,6 @@ class TestSql:
                 return
         assert dict(zip(found["phase"], found["n"], strict=True)) == COUNTS
 
-    def test_missing_values_and_other_types(
-        self, capsys: pytest.CaptureFixture[str], pbmc: str
-    ) -> None:
-        """NULL in tables, null in JSON; booleans, dates and text with line breaks."""
-        query = "SELECT NULL AS a, true AS b, DATE '2020-01-02' AS c, 'x' || chr(10) || 'y' AS d, 0.1 AS e, 'NaN'::double AS f"
-        _, text, _ = run(capsys, "sql", pbmc, query)
-        shown = ["NULL", "true", "2020-01-02", "x", "y", "0.1", "nan"]
-        assert text.splitlines()[2].split() == shown
-        _, text, _ = run(capsys, "sql", pbmc, query, "--format", "ndjson")
-        expected = [None, True, "2020-01-02", "x\ny", 0.1, None]
-        assert json.loads(text) == dict(zip("abcdef", expected, strict=True))
-
-    @pytest.mark.parametrize(
-        ("value", "text"),
-        [("0.1", "0.1"), ("1234567.25", "1234567.2"), ("1e20", "1e+20"), ("1228.43219", "1228.43")],
-    )
-    def test_numbers_for_people(
-        self, capsys: pytest.CaptureFixture[str], pbmc: str, value: str, text: str
-    ) -> None:
-        """Large numbers keep their digits; small ones six of them."""
-        _, printed, _ = run(capsys, "sql", pbmc, f"SELECT {value}::double AS v")
-        assert printed.splitlines()[2].strip() == text
-
     def test_long_tables_are_cut_on_a_terminal_only(
         self, capsys: pytest.CaptureFixture[str], pbmc: str, monkeypatch: pytest.MonkeyPatch
     ) -> None:
@@ -237,29 +151,6 @@ class TestExtract:
         assert text.startswith(f"wrote {COUNTS['S']} cell x 309 gene (")
         assert path.exists()
 
-    def test_what_comes_along_with_x(
-        self, capsys: pytest.CaptureFixture[str], pbmc: str, tmp_path: Path
-    ) -> None:
-        """Comma lists, all and none choose the other matrices of an h5ad file; else what fits."""
-        path = tmp_path / "x.h5ad"
-        arguments = ["extract", pbmc, "--matrix", "X", "--rows", "phase = 'S'", "--quiet", "-o"]
-        assert run(capsys, *arguments, str(path))[0] == 0
-        adata = anndata.read_h5ad(path)
-        assert [list(adata.obsm), list(adata.obsp)] == [
-            ["X_pca", "X_umap"],
-            ["connectivities", "distances"],
-        ]
-        chosen = ["--obsm", "X_umap,", "--obsp", "none", "--varm", "all", "--layers", "none"]
-        assert run(capsys, *arguments, str(path), *chosen)[0] == 0
-        adata = anndata.read_h5ad(path)
-        assert [list(adata.obsm), list(adata.obsp), list(adata.varm)] == [["X_umap"], [], ["PCs"]]
-        code, _, error = run(capsys, *arguments, str(path), "--obsm", "X_tsne")
-        assert code == 1
-        assert "has no obsm['X_tsne']; obsm that it can have: 'X_pca', 'X_umap'" in error
-        code, _, error = run(capsys, *arguments, str(tmp_path / "x.csv"), "--obsm", "X_umap")
-        assert code == 1
-        assert "cannot write obsm to" in error
-
     def test_the_slice_is_right(
         self, capsys: pytest.CaptureFixture[str], pbmc: str, tmp_path: Path
     ) -> None:
@@ -272,146 +163,6 @@ class TestExtract:
         found = sp.load_npz(tmp_path / "x.npz")
         raw = daf.get_np_matrix("cell", "gene_raw", "X").tocsr()
         assert abs(found - raw[order]).sum() == 0
-
-    def test_axes_are_found_or_asked_for(
-        self, capsys: pytest.CaptureFixture[str], tmp_path: Path
-    ) -> None:
-        """By the name of the matrix, by what was obs and var, or by the axes given."""
-        path = tmp_path / "x.daf.zarr"
-        daf = fill(create(path))
-        daf.add_axis("batch", ["x"])
-
-        def axes(*options: str) -> str:
-            arguments = ("extract", str(path), "--matrix", "UMIs", "-o", str(tmp_path / "x.npz"))
-            code, text, error = run(capsys, *arguments, *options)
-            return " x ".join(text.split()[2:6:3]) if code == 0 else error
-
-        assert axes("--columns-axis", "cell") == "gene x cell"
-        assert axes() == axes("--rows-axis", "cell") == "cell x gene"
-        daf.set_matrix("cell", "batch", "UMIs", [[1], [2], [3]])
-        assert "exists for the axes" in axes()
-        assert "say which with --rows-axis" in axes()
-        assert axes("--columns-axis", "batch") == "cell x batch"
-        assert axes("--rows-axis", "cell", "--columns-axis", "gene") == "cell x gene"
-        daf.set_scalar("obs_is", "cell")
-        daf.set_scalar("var_is", "gene")
-        assert axes() == "cell x gene"
-        assert "no axis 'cel'" in axes("--rows-axis", "cel")
-
-
-def test_export(capsys: pytest.CaptureFixture[str], pbmc: str, tmp_path: Path) -> None:
-    """The whole data set as an h5ad file again."""
-    code, text, _ = run(capsys, "export", pbmc, str(tmp_path / "x.h5ad"))
-    assert code == 0
-    assert text.startswith(f"exported {pbmc} to ")
-    assert anndata.read_h5ad(tmp_path / "x.h5ad").shape == (700, 765)
-    assert run(capsys, "export", pbmc, str(tmp_path / "x.h5ad"))[0] == 1
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["info", "nowhere.daf.zarr"], "no such directory"),
-        (["info", "nowhere.foo"], "can't parse as path of a data set"),
-        (["sql", "{pbmc}", "SELECT agee FROM cell"], "axis 'cell' has no vector 'agee'"),
-        (["sql", "{pbmc}", "SELEC"], "SQL syntax error at line 1, column 1: Expected: an SQL statement"),
-        (["sql", "{pbmc}", "SELECT CAST(phase AS INT) FROM cell"], "Cannot cast string"),
-        (["sql", "{pbmc}", "DROP TABLE cell"], "the query was refused"),
-        (["sql", "{pbmc}", "SELECT 1", "-o", "x.docx"], "cannot tell the format of 'x.docx'"),
-        (["sql", "{pbmc}", "SELECT 1", "-o", "/nope/x.csv"], "no such directory"),
-        (["extract", "{pbmc}", "--matrix", "Y", "-o", "x.npz"], "there is no matrix 'Y'"),
-        (["extract", "{pbmc}", "--matrix", "X", "--rows", "highly_variable", "-o", "x.npz"], "pass this predicate as --columns"),
-        (["extract", "{pbmc}", "--matrix", "X", "-o", "x.xyz"], "suffix '.xyz' is not one of"),
-        (["import", "nowhere.h5ad", "x.daf.zarr"], "nowhere.h5ad"),
-        (["import", str(PBMC), "x.zarr"], "can't parse as path of a data set: x.zarr; expected"),
-        (["info", "nowhere.daf.zarr.zip"], "no such file: "),
-        (["info", "x.dafs.zarr.zip"], "missing '#/<group>' in plural path"),
-        (["verify", "nowhere.daf.zarr"], "no such directory"),
-        (["repair", "nowhere.daf.zarr.zip"], "no such file: "),
-        (["export", "{pbmc}", "nope/x.h5ad"], "cannot write 'nope/x.h5ad': no such directory"),
-    ],
-)  # fmt: skip
-def test_failures_are_one_line_and_exit_code_1(
-    capsys: pytest.CaptureFixture[str],
-    pbmc: str,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    arguments: list[str],
-    message: str,
-) -> None:
-    """On stderr, without a traceback; nothing is written."""
-    monkeypatch.chdir(tmp_path)
-    code, text, error = run(capsys, *(a.format(pbmc=pbmc) for a in arguments))
-    assert (code, text) == (1, "")
-    assert message in error
-    assert error.startswith("daf: error: ")
-    assert error.count("\n") == 1
-    assert list(tmp_path.iterdir()) == []
-
-
-@pytest.mark.parametrize(
-    "arguments",
-    [[], ["nope"], ["descirbe", "x"], ["info"], ["sql", "x.daf.zarr"], ["extract", "x.daf.zarr", "-o", "x.npz"], ["sql", "x", "q", "--format", "xml"], ["sql", "x", "q", "--max-rows", "many"]],
-)  # fmt: skip
-def test_wrong_usage_is_exit_code_2(
-    capsys: pytest.CaptureFixture[str], arguments: list[str]
-) -> None:
-    """As every command line has it."""
-    with pytest.raises(SystemExit) as caught:
-        main(arguments)
-    assert caught.value.code == 2
-    error = capsys.readouterr().err
-    assert "usage: daf" in error
-    assert ("do you mean describe?" in error) == ("descirbe" in arguments)
-
-
-@pytest.mark.parametrize(
-    "command",
-    [
-        "",
-        "import",
-        "info",
-        "sql",
-        "extract",
-        "export",
-        "convert",
-        "verify",
-        "repair",
-        "serve",
-        "demo",
-    ],
-)
-def test_help_has_examples(capsys: pytest.CaptureFixture[str], command: str) -> None:
-    """The help of each command shows what to type."""
-    with pytest.raises(SystemExit) as caught:
-        main([*([command] if command else []), "--help"])
-    assert caught.value.code == 0
-    assert f"examples:\n  daf {command}" in capsys.readouterr().out
-
-
-def test_the_version(capsys: pytest.CaptureFixture[str]) -> None:
-    """``daf --version`` says it."""
-    with pytest.raises(SystemExit):
-        main(["--version"])
-    assert capsys.readouterr().out.startswith("daf 0.")
-
-
-def test_tracebacks_on_request(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """DAF_DEBUG shows where an error comes from."""
-    monkeypatch.setenv("DAF_DEBUG", "1")
-    _, _, error = run(capsys, "info", "nowhere.daf.zarr")
-    assert "Traceback" in error
-
-
-def test_unreadable_arrays_are_listed(capsys: pytest.CaptureFixture[str], tiny_path: Path) -> None:
-    """``info`` shows what is wrong instead of failing."""
-    reopen(tiny_path)
-    (tiny_path / "vectors/cell/age/.zarray").write_text("{")
-    code, text, _ = run(capsys, "info", str(tiny_path))
-    assert code == 0
-    assert "vector 'age' of axis 'cell'" in text.split("problems\n")[1]
 
 
 def test_a_progress_bar_is_shown_on_request(
@@ -457,26 +208,6 @@ class TestArchives:
             assert (code, text) == (0, f"{out}: everything is as it should be\n")
             code, text, _ = run(capsys, "repair", out)
             assert (code, text) == (0, f"{out}: there is nothing to repair\n")
-
-    def test_convert(self, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-        """From one format to the next, with a line about it."""
-        names = ["x.daf.zarr", "x.daf.zarr.zip", "x.h5df", "x.dafs.zarr.zip#/a"]
-        fill(create(tmp_path / names[0]))
-        for one, other in itertools.pairwise(names):
-            code, text, _ = run(capsys, "convert", f"{tmp_path}/{one}", f"{tmp_path}/{other}")
-            assert code == 0
-            assert text.startswith(f"converted {tmp_path}/{one} to {tmp_path}/{other} in ")
-        code, _, error = run(capsys, "convert", f"{tmp_path}/{names[0]}", f"{tmp_path}/{names[1]}")
-        assert (code, "exists already" in error) == (1, True)
-        code, text, _ = run(
-            capsys,
-            "convert",
-            f"{tmp_path}/{names[0]}",
-            f"{tmp_path}/{names[1]}",
-            "--overwrite",
-            "--quiet",
-        )
-        assert (code, text) == (0, "")
 
     def test_a_failed_import_leaves_what_was_there(
         self, capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -541,116 +272,3 @@ class TestArchives:
         assert "dropped vectors/cell/new/.zarray, which was not complete" in text
         assert "lost: vector 'new' of axis 'cell'" in text
         assert run(capsys, "info", str(path))[0] == 0
-
-
-def test_what_a_query_costs(tiny_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """``daf sql --analyze``, for people and for machines; other formats are refused."""
-    query = "SELECT name FROM cell WHERE age > 40"
-    assert main(["sql", str(tiny_path), query, "--analyze"]) == 0
-    printed = capsys.readouterr().out
-    assert printed.startswith("2 rows in ")
-    assert "filter   age > 40" in printed
-    assert main(["sql", str(tiny_path), query, "--analyze", "--format", "json"]) == 0
-    assert json.loads(capsys.readouterr().out)["scans"][0]["rows_out"] == 2
-    assert main(["sql", str(tiny_path), query, "--analyze", "--format", "csv"]) == 1
-    assert "a table or json, not csv" in capsys.readouterr().err
-
-
-def test_the_plan_of_a_query(tiny_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """``daf sql --explain`` prints it, also of a query that would fail, for nothing is executed."""
-    query = "SELECT 1 / (age - age) AS x FROM cell WHERE age > 40"
-    assert main(["sql", str(tiny_path), query, "--explain"]) == 0
-    assert "(age > 40)" in capsys.readouterr().out
-    assert main(["sql", str(tiny_path), query, "--explain", "--format", "json"]) == 0
-    assert set(json.loads(capsys.readouterr().out)) == {"logical", "physical", "notes", "direct"}
-    assert main(["sql", str(tiny_path), query, "--analyze"]) == 1
-    assert "Divide by zero" in capsys.readouterr().err
-
-
-def test_a_pattern_without_quotes(
-    tiny_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The shell hands on several files: the message says to put the pattern into quotes."""
-    monkeypatch.chdir(tiny_path.parent)
-    others = [f"run{number}.daf.zarr" for number in range(3)]
-    for other in others:
-        shutil.copytree(tiny_path, other)
-    for words in (["sql", *others, "SELECT 1"], ["extract", *others, "--matrix", "UMIs"]):
-        with pytest.raises(SystemExit) as ended:
-            main(words)
-        assert ended.value.code == 2
-        error = capsys.readouterr().err
-        assert "unrecognized arguments" in error
-        assert "several data sets are one pattern, in quotes: '*.zarr'" in error
-    with pytest.raises(SystemExit):
-        main(["verify", *others])
-    assert "pattern" not in capsys.readouterr().err
-
-
-@pytest.mark.parametrize(
-    "words",
-    [
-        ["sql", "PATTERN", "SELECT count(*) FROM cell"],
-        ["info", "PATTERN", "--format", "json"],
-        ["head", "PATTERN", "cell"],
-        ["totals", "PATTERN", "--matrix", "UMIs", "--quiet"],
-        ["concat", "PATTERN", "-o", "all.daf.zarr", "--axis", "cell", "--prefix"],
-    ],
-    ids=lambda words: words[0],
-)
-def test_what_is_broken_is_left_out(
-    words: list[str],
-    tiny_path: Path,
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """Of a pattern, if it is asked for: it is named, and the exit code is another."""
-    monkeypatch.chdir(tiny_path.parent)
-    shutil.copytree(tiny_path, "other.daf.zarr")
-    Path("broken.h5ad").write_bytes(b"no HDF5")
-    words = [word.replace("PATTERN", "*[rny].*") for word in words]
-    assert run(capsys, *words)[0] == 1
-    code, _, error = run(capsys, *words, "--skip-broken")
-    assert code == 4
-    assert error.startswith("daf: warning: left out: broken.h5ad: ")
-
-
-def test_one_path_is_not_left_out(tiny_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Nor is there an answer if nothing can be opened."""
-    command = ["sql", str(tiny_path), "SELECT 1", "--skip-broken"]
-    code, _, error = run(capsys, *command)
-    assert (code, "--skip-broken is for a pattern" in error) == (1, True)
-    (tiny_path.parent / "broken.h5ad").write_bytes(b"no HDF5")
-    command[1] = str(tiny_path.parent / "b*.h5ad")
-    code, _, error = run(capsys, *command)
-    assert (code, "none of 1 data sets can be opened" in error) == (1, True)
-
-
-@pytest.mark.parametrize(
-    ("words", "key"),
-    [
-        (["save-vector", "PATH", "cell", "is_first", "index = 0"], "vector"),
-        (["save-axis", "PATH", "kind", "SELECT DISTINCT 'a' AS name FROM cell"], "entries"),
-        (["reorder", "PATH", "cell", "--by", "name DESC"], "by"),
-        (["index", "PATH", "cell", "name"], "indexed"),
-        (["convert", "PATH", "x.h5df"], "seconds"),
-        (["split", "PATH", "cell", "--share", "all=1", "-o", "s.csv"], "splits"),
-        (["extract", "PATH", "--matrix", "UMIs", "-o", "s.npz"], "nonzero"),
-        (["verify", "PATH"], "findings"),
-    ],
-    ids=lambda value: value[0] if isinstance(value, list) else "",
-)
-def test_what_was_done_as_json(
-    words: list[str],
-    key: str,
-    tiny_path: Path,
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """A record with the path, and nothing else on standard output."""
-    monkeypatch.chdir(tiny_path.parent)
-    code, out, _ = run(
-        capsys, *(word.replace("PATH", str(tiny_path)) for word in words), "--format", "json"
-    )
-    assert code == 0
-    assert {"path", key} <= json.loads(out).keys()

@@ -71,15 +71,6 @@ def test_describe_for_people(capsys: pytest.CaptureFixture[str], path: str) -> N
     assert out.splitlines()[1].startswith('"age","int64",7,0,5,"1","9",4')
 
 
-def test_what_is_not_there(capsys: pytest.CaptureFixture[str], path: str) -> None:
-    """An axis, and a vector."""
-    assert main(["head", path, "cel"]) == 1
-    assert "did you mean 'cell'" in capsys.readouterr().err
-    for command in ("head", "describe"):
-        assert main([command, path, "cell", "--columns", "agee"]) == 1
-        assert "has no vector 'agee'; it has age" in capsys.readouterr().err
-
-
 @pytest.mark.parametrize("seed", range(3))
 def test_quartiles_are_those_of_numpy(
     seed: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
@@ -101,15 +92,6 @@ def test_quartiles_are_those_of_numpy(
     none = by_name["none"]
     assert (none["count"], none["missing"], none["distinct"]) == (0, numbers.size, 0)
     assert none["mean"] is none["min"] is none["top"] is None
-
-
-def test_infinite_numbers_are_json(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    """As words, since it has no such numbers."""
-    daf = create(tmp_path / "y.daf.zarr")
-    daf.add_axis("cell", ["A", "B"])
-    daf.set_vector("cell", "score", np.array([np.inf, 1.0]))
-    out = run(capsys, "describe", str(tmp_path / "y.daf.zarr"), "cell", "--format", "ndjson")
-    assert json.loads(out)["max"] == "inf"
 
 
 def test_values_of_a_data_set(capsys: pytest.CaptureFixture[str], path: str) -> None:

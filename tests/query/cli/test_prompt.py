@@ -214,17 +214,6 @@ class TestAnswers:
         assert "nope" in err
 
 
-def test_without_a_terminal(path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Neither a query nor a terminal is wrong usage."""
-    with pytest.raises(SystemExit) as ended:
-        main(["sql", str(path)])
-    assert ended.value.code == 2
-    assert (
-        "give one of QUERY and --file; without one this is a prompt, which needs a terminal"
-        in capsys.readouterr().err
-    )
-
-
 def test_what_to_install(
     path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

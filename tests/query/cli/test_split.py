@@ -38,26 +38,3 @@ def test_a_split_is_written(path: str, capsys: pytest.CaptureFixture[str]) -> No
     assert written["split"].tolist() == loaded["split"].tolist()
     assert written["weight"].tolist() == [n / 2 for n in range(8, 40)]
     assert len(written[["split"]].assign(donor=written["index"] % 8).drop_duplicates()) == 8
-
-
-@pytest.mark.parametrize(
-    ("options", "code", "message"),
-    [
-        (["--share", "train"], 2, "'train' is no split and its share; write for example train=0.8"),
-        (["--share", "=0.8"], 2, "'=0.8' is no split and its share"),
-        (["--share", "train=1", "--share", "train=1"], 1, "--share names a split twice"),
-        (["--share", "train=0.8"], 1, "add up to 0.8, not to 1"),
-        (["--where", "age > 99"], 1, "chooses none of the 40 entries"),
-    ],
-)
-def test_what_is_refused(
-    path: str, capsys: pytest.CaptureFixture[str], options: list[str], code: int, message: str
-) -> None:
-    """It says what to write instead."""
-    command = ["split", path, "cell", "-o", f"{path}.csv", *options]
-    if code == 2:
-        with pytest.raises(SystemExit, match="2"):
-            main(command)
-    else:
-        assert main(command) == code
-    assert message in capsys.readouterr().err

@@ -1,4 +1,4 @@
-"""Tests of commands whose standard streams are closed or full."""
+"""Tests of commands whose standard streams are closed or full, or have a query."""
 
 from __future__ import annotations
 
@@ -42,3 +42,12 @@ def test_full_output_is_named(path: Path, arguments: str) -> None:
     assert code == 1
     assert error.startswith("daf: error: standard output: No space left on device")
     assert error.count("\n") == 1
+
+
+@pytest.mark.parametrize("arguments", ["-", "-f -"])
+def test_a_query_is_read_from_standard_input(path: Path, arguments: str) -> None:
+    """A lone dash says so."""
+    query = "-- how many\nSELECT count(*) AS n FROM cell; -- the end\n"
+    line = f"{COMMAND} sql {path} {arguments} --format csv"
+    done = subprocess.run(line.split(), input=query, capture_output=True, text=True, check=True)
+    assert (done.stdout, done.stderr) == ('"n"\n2\n', "")

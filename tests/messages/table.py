@@ -1,0 +1,153 @@
+"""The rows of the table of messages, and what is wrong with one."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import warnings
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from daf_query.cli import main
+from tests.support import contents
+
+TABLES = Path(__file__).parent / "tables"
+
+
+@dataclass(frozen=True)
+class Row:
+    """A call, and what is expected of it."""
+
+    place: str
+    call: str
+    expected: tuple[str, ...]
+
+    @property
+    def is_command(self) -> bool:
+        """Whether it is one of the command line."""
+        return self.call.startswith("$ ")
+
+    @property
+    def left(self) -> tuple[str, ...]:
+        """What may be there after a failure."""
+        return tuple(line[7:] for line in self.expected if line.startswith("leaves "))
+
+
+@dataclass(frozen=True)
+class Scene:
+    """The rows that are tried one after the other, and what they are tried with."""
+
+    name: str
+    rows: tuple[Row, ...]
+
+
+def scenes_of(table: str) -> Iterator[Scene]:
+    """Yield the scenes of a table."""
+    name, rows = "", list[Row]()
+    for number, block in _blocks((TABLES / f"{table}.txt").read_text()):
+        if block[0].startswith("scene "):
+            if rows:
+                yield Scene(name, tuple(rows))
+            name, rows = block[0].removeprefix("scene "), []
+        else:
+            rows.append(_row(f"{table}.txt, line {number}", block))
+    yield Scene(name, tuple(rows))
+
+
+def _blocks(text: str) -> Iterator[tuple[int, list[str]]]:
+    """Yield each call with what is expected of it, and the number of its first line."""
+    start, block = 0, list[str]()
+    for number, line in enumerate(text.splitlines(), 1):
+        if line.startswith((">>> ", "$ ", "scene ")):
+            if block:
+                yield start, block
+            start, block = number, [line]
+        elif line and not line.startswith("#"):
+            block.append(line)
+    yield start, block
+
+
+def _row(place: str, block: list[str]) -> Row:
+    call, rest = [block[0]], block[1:]
+    while rest and (rest[0].startswith("... ") or call[-1].endswith("\\")):
+        call.append(rest.pop(0))
+    if call[0].startswith("$ "):
+        return Row(place, " ".join(part.removesuffix("\\").strip() for part in call), tuple(rest))
+    return Row(place, "\n".join(part[4:] for part in call), tuple(rest))
+
+
+def problems(
+    scene: Scene, names: dict[str, Any], capfd: pytest.CaptureFixture[str]
+) -> Iterator[str]:
+    """Try the rows of a scene in the working directory; yield what is not as expected."""
+    for row in scene.rows:
+        before = _state(names)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            found = _command(row, capfd) if row.is_command else _call(row, names)
+        for problem in found.problems:
+            yield f"{row.place}\n  {row.call}\n  {problem}"
+        changed = {name for name, _ in before.items() ^ _state(names).items()}
+        if found.has_failed and not all(name.startswith(row.left) for name in changed):
+            yield f"{row.place}\n  {row.call}\n  it fails, and changes {sorted(changed)}"
+
+
+def _state(names: dict[str, Any]) -> dict[str, str]:
+    """Return the files of the working directory, and what the data set has."""
+    files = {str(path): path.stat() for path in Path().rglob("*") if path.is_file()}
+    stored = {"daf": repr(contents(names["daf"]))} if "daf" in names else {}
+    return {name: str((stat.st_size, stat.st_mtime_ns)) for name, stat in files.items()} | stored
+
+
+@dataclass(frozen=True)
+class _Found:
+    problems: list[str]
+    has_failed: bool
+
+
+def _call(row: Row, names: dict[str, Any]) -> _Found:
+    kind, _, pattern = " ".join(row.expected).partition(": ")
+    try:
+        exec(row.call, names)  # noqa: S102 - of our own
+    except Exception as error:  # noqa: BLE001 - it is compared with what is expected
+        is_right = type(error).__name__ in kind.split("|") and re.search(pattern, str(error))
+        said = f"{type(error).__name__}: {error}"
+        return _Found([] if is_right else [f"says {said}"], has_failed=True)
+    return _Found(["says nothing"] if row.expected else [], has_failed=False)
+
+
+def _command(row: Row, capfd: pytest.CaptureFixture[str]) -> _Found:
+    words = shlex.split(row.call.removeprefix("$ "))
+    start = words.index("daf")
+    with pytest.MonkeyPatch.context() as patch:
+        for setting in words[:start]:
+            patch.setenv(*setting.split("=", 1))
+        try:
+            code: Any = main(words[start + 1 :])
+        except SystemExit as ended:
+            code = ended.code
+    out, err = capfd.readouterr()
+    lines = [line.partition(" ")[::2] for line in row.expected]
+    wanted = [int(rest) for sign, rest in lines if sign == "exit"]
+    wanted = wanted or [int(any(sign == "!" for sign, _ in lines))]
+    found = [] if [code] == wanted else [f"exit code {code}: {err}"]
+    for sign, text in (("!", err), (">", out)):
+        patterns = [rest for each, rest in lines if each == sign]
+        found += [f"{sign} {each!r} is not in {text!r}" for each in patterns if not re.search(each, text)]  # fmt: skip
+    printed = [rest for sign, rest in lines if sign == "|"]
+    if printed and printed != out.splitlines():
+        found.append(f"prints {out!r}")
+    if ("Traceback" in err) != ("traceback" in row.expected) or (
+        code == 1 and "daf: error: " not in err and not out
+    ):
+        found.append(f"is no sentence: {err}")
+    return _Found(found, has_failed=code in (1, 2))
+
+
+def subjects() -> list[str]:
+    """Return the names of the tables."""
+    return sorted(path.stem for path in TABLES.glob("*.txt"))
