@@ -8,7 +8,7 @@ what was changed since.  A *block* is what a task of a Dask array returns: CSR o
 Must not know slices, tables or sessions: they make sources.
 """
 
-from daf_query.distributed._dask import BlockKind, FrameForm, block_array, frame_of_pieces
+from daf_query.distributed._dask import BlockKind, FrameForm, block_array
 from daf_query.distributed._source import (
     Pool,
     Source,
@@ -26,7 +26,6 @@ __all__ = [
     "Source",
     "block_array",
     "file_state",
-    "frame_of_pieces",
     "let_go",
     "opened",
     "reading",

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import numpy as np
 import pyarrow as pa
 
-from daf_query.distributed._source import Source, reading, token_of
+from daf_query.distributed._source import token_of
 from daf_storage._lazy import lazy_module
 from daf_storage.base import Span, optional_import
 
@@ -99,9 +99,6 @@ def block_array(
     )
 
 
-_LABEL: Final = "daf-table"
-
-
 @dataclass(frozen=True, slots=True)
 class FrameForm:
     """What the rows of a piece become."""
@@ -150,51 +147,3 @@ def _series(pandas: Any, column: pa.ChunkedArray, field: pa.Field) -> Any:
     if column.type == pa.string_view():  # pandas takes no views
         column = column.cast(pa.large_string())
     return column.to_pandas(types_mapper=types.get)
-
-
-@dataclass(frozen=True, slots=True)
-class ReadPiece:
-    """Reads a partition; what a task of a graph does."""
-
-    source: Source
-    form: FrameForm
-
-    def __dask_tokenize__(self) -> Any:
-        """Return what the keys of the graph follow from."""
-        return token_of(self.source.key, self.form.schema.to_string(), self.form.index)
-
-    def __call__(self, piece: Any, columns: Sequence[str] | None = None) -> Any:
-        """Return the rows of a piece, with some columns; Dask passes those that it needs."""
-        names = list(self.form.schema.names if columns is None else columns)
-        index = self.form.index
-        needed = names if index is None or index in names else [*names, index]
-        with reading(self.source) as table:
-            rows = table.read_spans(piece, needed)
-        return self.form.frame(rows, names)
-
-
-def frame_of_pieces(
-    source: Source, pieces: Sequence[Any], form: FrameForm, divisions: Sequence[int] | None
-) -> Any:
-    """Return a ``dask.dataframe.DataFrame`` with a partition for each piece.
-
-    Parameters
-    ----------
-    source
-        A table that reads pieces.
-    divisions
-        The first index of each partition, and the last of all; None if they are not known.
-
-    Raises
-    ------
-    MissingDependencyError
-        Dask is not installed.
-    """
-    frames = optional_import("dask.dataframe", extra="dask")
-    return frames.from_map(
-        ReadPiece(source, form),
-        pieces,
-        meta=form.meta(),
-        divisions=None if divisions is None else tuple(divisions),
-        label=_LABEL,
-    )

@@ -32,6 +32,7 @@ from daf_query.table._columns import (
     with_categories,
 )
 from daf_query.table._dataset import TableDataset, TableFragment, TableView
+from daf_query.table._fragments import ROWS_PER_FRAGMENT, Fragment, Piece
 from daf_query.table._matrix_columns import MatrixEntry, entry_not_found, find_entry
 from daf_query.table._matrix_dataset import MatrixDataset, MatrixUnionDataset
 from daf_query.table._union import MemberTables, UnionDataset

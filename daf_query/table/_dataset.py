@@ -21,6 +21,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
+from daf_query.distributed import Source
 from daf_query.index import RTree
 from daf_query.scan import (
     DEFAULT_OPTIONS,
@@ -30,7 +31,6 @@ from daf_query.scan import (
     Predicate,
     Scan,
     ScanOptions,
-    ScanPlan,
     ScanReport,
     balanced,
     columns_of,
@@ -49,7 +49,7 @@ from daf_query.table._arrow_face import (
     until_interpreter_ends,
 )
 from daf_query.table._columns import TableColumns, is_of_few_bits, wide_columns
-from daf_query.table._dask_frames import DaskFrames, PartSpan
+from daf_query.table._fragments import Fragmented, Piece
 from daf_query.table._matrix_columns import MatrixEntry
 from daf_storage import DafError, errors
 from daf_storage.base import DecodedCache, Span
@@ -90,7 +90,7 @@ class TableView:
         return {name: getattr(self, name) for name in names}
 
 
-class TableDataset(ArrowOperations, EngineTable, DaskFrames):
+class TableDataset(ArrowOperations, EngineTable, Fragmented):
     """A table of columns that are read when they are asked for; immutable.
 
     Parameters
@@ -222,18 +222,6 @@ class TableDataset(ArrowOperations, EngineTable, DaskFrames):
         )
         return (TableFragment(self, group, filter) for group in groups or [[]])
 
-    def fragment(
-        self,
-        partitions: Sequence[Span],
-        filter: pc.Expression | None = None,  # noqa: A002 - pyarrow's name
-    ) -> TableFragment:
-        """Return a fragment of some partitions, of those that a filter has in `get_fragments`.
-
-        Another process may have planned them: the same filter leaves the same partitions.
-        """
-        scan = self.scan(self.predicate_of(filter))
-        return TableFragment(self, [_Piece(self, scan, span) for span in partitions], filter)
-
     def scan(self, predicate: Predicate | None) -> Scan:
         """Return the scan for a predicate, planned; no values were read."""
         table = self.open_table()
@@ -283,31 +271,36 @@ class TableDataset(ArrowOperations, EngineTable, DaskFrames):
         """Whether the column ``index`` counts the rows of the whole table."""
         return False
 
-    def part_spans(self) -> list[PartSpan]:
-        """Return the spans of rows of each part in which the filter of the table may be true."""
-        predicate = self.predicate_of(None)
-        return [
-            PartSpan(number, span.start, span.stop)
-            for number, table in enumerate(self._members())
-            for span in table.scan(predicate).plan.partitions
-        ]
+    def pieces(
+        self,
+        filter: pc.Expression | None,  # noqa: A002 - pyarrow's name
+        needed: Sequence[str],
+        rows: int,
+    ) -> Iterator[Piece]:
+        """Yield the rows that a filter may leave, in pieces of about so many that end with chunks.
 
-    def read_spans(self, spans: Sequence[PartSpan], columns: Sequence[str]) -> pa.Table:
-        """Return the rows of spans for which the filter is true."""
-        members, predicate = self._members(), self.predicate_of(None)
+        Parameters
+        ----------
+        needed
+            The columns whose version counts, those of filters among them.
+        """
+        options = replace(self.options, partition_rows=rows, min_partition_rows=rows)
+        predicate, length = self.predicate_of(filter), self._columns.length
+        left = self.with_options(options).scan(predicate).plan.partitions if length else ()
+        source = None
+        for span in left:
+            if span.size:
+                source = source or Source.of(self, f"the table {self._columns.table!r}", needed)
+                yield Piece(source, span.size, length, (span,))
 
-        def read(schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-            for part in spans:
-                table = members[part.part].open_table()
-                partitions = [Span(part.start, part.stop)] if part.start < part.stop else []
-                plan = ScanPlan.unpruned(partitions, predicate, table.rows)
-                yield from Scan(table, plan).batches(schema)
-
-        return self.scanner_of(read, predicate, list(columns), BATCH_ROWS).to_table()
-
-    def filter_columns(self) -> list[str]:
-        """Return the columns of the filter of the table."""
-        return sorted(columns_of(self.predicate_of(None)))
+    def rows_of(
+        self,
+        piece: Piece,
+        filter: pc.Expression | None,  # noqa: A002 - pyarrow's name
+    ) -> TableDataset | TableFragment:
+        """Return the rows of a piece, which another process may have planned; nothing is read."""
+        scan = self.scan(self.predicate_of(filter))
+        return TableFragment(self, [_Piece(self, scan, span) for span in piece.spans], filter)
 
     def data_version(self, columns: Iterable[str]) -> str | None:  # noqa: ARG002 - of an axis
         """Return what changes with the values of columns, in any process; None if unknown."""

@@ -11,16 +11,17 @@ aligned and nothing is filled: what a data set lacks is no row.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, Final, Literal, NoReturn, Self, cast
+from typing import Any, Final, Literal, Self, cast
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from daf_query.distributed import Source
 from daf_query.matrix import (
     ElementBlock,
     Elements,
@@ -52,6 +53,7 @@ from daf_query.scan import (
 )
 from daf_query.table._columns import DATASET, ConstantColumn, TableColumns, value_type
 from daf_query.table._dataset import TableDataset, TableView
+from daf_query.table._fragments import Piece
 from daf_query.table._matrix_columns import entry_names
 from daf_query.table._union import Members, UnionDataset, value_type_of_all
 from daf_storage import DafReader, MatrixInfo, Origin, errors
@@ -232,16 +234,6 @@ class MatrixPlace:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class MatrixBlock:
-    """Some rows and some columns of a matrix."""
-
-    rows: Selection
-    columns: Selection
-    elements: int
-    """How many elements it has at most."""
-
-
-@dataclass(frozen=True, slots=True, eq=False)
 class _Chosen:
     """What a predicate leaves of a matrix."""
 
@@ -409,26 +401,34 @@ class MatrixDataset(TableDataset):
         columns[value] = ElementColumn(schema.field(value), "values", blocks)
         return columns
 
-    def blocks(
+    def pieces(
         self,
         filter: pc.Expression | None,  # noqa: A002 - pyarrow's name
-        target_elements: int,
-    ) -> list[MatrixBlock]:
-        """Cut what a filter leaves into blocks of the matrix; reads metadata and entries alone.
+        needed: Sequence[str],  # noqa: ARG002 - the version is that of the matrix
+        rows: int,
+    ) -> Iterator[Piece]:
+        """Yield blocks of the matrix of about so many elements; reads metadata and entries alone.
 
-        Each has all of the selected minors for some of the selected majors, of about so many
-        elements, and at least one major.
+        Each has all of the selected minors for some of the selected majors, at least one.
         """
         chosen = self._chosen(self.predicate_of(filter))
         if chosen.is_never:
-            return []
-        layout, blocks = chosen.layout, []
-        major, minor = layout.plan.major, layout.plan.minor
-        for span, count in layout.plan.groups(target_elements):
-            part = major.part(span.start, span.stop)
-            rows, columns = (part, minor) if layout.rows_are_major else (minor, part)
-            blocks.append(MatrixBlock(rows, columns, count))
-        return blocks
+            return
+        layout = chosen.layout
+        source = Source.of(self.of(None, None), f"the table {self._columns.table}")
+        for span, count in layout.plan.groups(rows):
+            part, minor = layout.plan.major.part(span.start, span.stop), layout.plan.minor
+            block = (part, minor) if layout.rows_are_major else (minor, part)
+            if count:
+                yield Piece(source, count, self._columns.length, block=block)
+
+    def rows_of(
+        self,
+        piece: Piece,
+        filter: pc.Expression | None,  # noqa: A002, ARG002 - pyarrow's name; whoever reads has it
+    ) -> Self:
+        """Return the elements of a block."""
+        return self if piece.block is None else self.of(*piece.block)
 
     def _chosen(self, predicate: Predicate | None) -> _Chosen:
         """Return what a predicate leaves of both axes, and the layout that it is read from."""
@@ -443,13 +443,6 @@ class MatrixDataset(TableDataset):
             else:
                 residual.append(condition)
         return _Chosen(self._layout(entries.values()), entries, residual, is_never=is_never)
-
-    def part_spans(self) -> NoReturn:
-        """Refuse: the rows of the long form have no numbers."""
-        raise errors.UnsupportedInputError(
-            f"{self._location}: the long form of a matrix cannot be a Dask data frame; take the "
-            "matrix as a Dask array, MatrixSlice.to_dask()"
-        )
 
     def restricted(self, rows: Positions | None, inferred: Predicate | None = None) -> Self:
         """Return the same table, of which only some rows are wanted; see `TableView`."""
@@ -621,15 +614,16 @@ class MatrixUnionDataset(UnionDataset):
         length = sum(each.table_columns.length for each in members.values())
         return Members(table, members, replace(own, length=length))
 
-    @property
-    def matrices(self) -> Sequence[MatrixDataset]:
-        """The long form of each data set."""
-        return [self._part(number) for number in range(len(self._of.names))]
+    def pieces(
+        self,
+        filter: pc.Expression | None,  # noqa: A002 - pyarrow's name
+        needed: Sequence[str],
+        rows: int,
+    ) -> Iterator[Piece]:
+        """Yield blocks of the matrix of each data set."""
+        for matrix in self._members():
+            yield from matrix.pieces(filter, needed, rows)
 
     def _part(self, number: int) -> MatrixDataset:
         matrix = cast("MatrixDataset", self._of.sources[self._of.names[number]])
         return matrix.seen(replace(self._view, cache=matrix.cache))
-
-    def part_spans(self) -> NoReturn:
-        """Refuse, as the long form of a single one."""
-        self.matrices[0].part_spans()

@@ -53,6 +53,7 @@ from daf_query.table._columns import (
     vector_of,
 )
 from daf_query.table._dataset import TableDataset, TableView
+from daf_query.table._fragments import Piece
 from daf_query.table._matrix_columns import MatrixColumn, MatrixEntry
 from daf_storage import errors
 from daf_storage.base import DecodedCache, Span, paused_collection
@@ -298,20 +299,6 @@ def may_match_by_name(predicate: Predicate, names: Sequence[str]) -> Mask:
         table=lambda part: evaluate(part, lambda _: strings, len(names)),
     )
     return may_match(predicate, {DATASET: zones}.get, len(names))
-
-
-@dataclass(frozen=True, slots=True)
-class MemberSpan:
-    """Rows of a member: those of one partition, at least one."""
-
-    number: int
-    """Which member it is."""
-    name: str
-    """What the column ``dataset`` calls it."""
-    table_rows: int
-    """How many rows it has."""
-    span: Span
-    """Which of them are left."""
 
 
 def joined_runs(
@@ -560,22 +547,20 @@ class UnionDataset(TableDataset):
         add_single(Span(position, may.size))
         return tables
 
-    def member_spans(self, filter: pc.Expression | None = None) -> Iterator[MemberSpan]:  # noqa: A002 - pyarrow's name
-        """Yield the rows of each data set that a filter may leave, by partitions."""
+    def pieces(
+        self,
+        filter: pc.Expression | None,  # noqa: A002 - pyarrow's name
+        needed: Sequence[str],
+        rows: int,
+    ) -> Iterator[Piece]:
+        """Yield the pieces of each data set that a filter may leave; see `TableDataset`."""
         of, predicate = self._of, self.predicate_of(filter)
+        fields = [self.schema.field(name) for name in needed]
         for number in np.flatnonzero(may_match_by_name(predicate, of.names)).tolist():
-            name = of.names[number]
-            length = of.columns[name].length
-            for span in self._part(number).scan(predicate).plan.partitions if length else ():
-                if span.size:
-                    yield MemberSpan(number, name, length, span)
-
-    def member(self, number: int, fields: Sequence[pa.Field], options: ScanOptions) -> TableDataset:
-        """Return the rows of one data set, with some of the columns."""
-        name = self._of.names[number]
-        source = self._of.sources[name]
-        columns = columns_as(name, self._of.columns[name], fields)
-        return MemberDataset(name, source, columns, TableView(options=options))
+            name, source = of.names[number], of.sources[of.names[number]]
+            columns = columns_as(name, of.columns[name], fields)
+            view = replace(self._view, cache=source.cache, rows=source.view.rows)
+            yield from MemberDataset(name, source, columns, view).pieces(filter, needed, rows)
 
     def restricted(self, rows: Positions | None, inferred: Predicate | None = None) -> Self:
         """Return the same table, of which only some rows are wanted; see `TableDataset`."""

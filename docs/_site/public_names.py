@@ -33,9 +33,8 @@ INNER_MEMBERS: Final = {
     "QueryResult": "is_described rows",
     "Report": "changed kept lost refuse_losses renamed warn",
     "TableDataset": """
-        column_not_found data_version filter_columns first_rows for_engine fragment needed
-        open_table
-        part_spans predicate_of read_spans readable replace_schema restricted rtree scan scanner_of
+        column_not_found data_version first_rows for_engine fragments needed open_table pieces
+        predicate_of readable replace_schema restricted rows_of rtree scan scanner_of
         with_matrix_columns with_view
     """,
     "ZarrTable": "rtree spatial_index",

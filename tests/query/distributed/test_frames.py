@@ -133,6 +133,27 @@ def test_small_tables_share_a_partition(sessions: dict[str, DafSession]) -> None
     assert len(pickle.dumps(frame)) < 40_000
 
 
+@pytest.mark.parametrize("form", ["packed", "several", "memory"])
+def test_the_long_form_of_a_matrix(sessions: dict[str, DafSession], form: str) -> None:
+    """A partition has the elements of some rows, or of some columns."""
+    table = sessions[form].matrix_table("cell", "gene", "X", rows="age < 300")
+    chosen = pc.field("value") > 0.5
+    frame = table.to_dask_dataframe(filter=chosen, rows_per_partition=100)
+    assert frame.npartitions > 1
+    names = table.schema.names
+    pd.testing.assert_frame_equal(
+        frame.compute().sort_values(names, ignore_index=True),
+        expected_long(table, chosen).sort_values(names, ignore_index=True),
+    )
+
+
+def expected_long(table: Any, chosen: Any) -> pd.DataFrame:
+    """Return the elements by Arrow and pandas, with strings in place of dictionaries."""
+    frame: pd.DataFrame = table.to_table(filter=chosen).to_pandas()
+    strings = [name for name in frame if name != "value"]
+    return frame.astype(dict.fromkeys(strings, pd.StringDtype("pyarrow")))
+
+
 def test_a_changed_vector(tmp_path: Path, paths: dict[str, Any]) -> None:
     """One that is read is an error, one that is not makes no difference."""
     convert(paths["plain"], tmp_path / "x.daf.zarr")
@@ -147,14 +168,12 @@ def test_a_changed_vector(tmp_path: Path, paths: dict[str, Any]) -> None:
 
 
 def test_what_is_refused(sessions: dict[str, DafSession], paths: dict[str, Any]) -> None:
-    """Unknown columns, sizes that are none, the long form of a matrix, a closed data set."""
+    """Unknown columns, sizes that are none, a closed data set."""
     table = sessions["plain"].table("cell")
     with pytest.raises(errors.VectorNotFoundError, match="no vector 'agee'"):
         table.to_dask_dataframe(columns=["agee"])
     with pytest.raises(errors.InvalidInputError, match="rows_per_partition=0"):
         table.to_dask_dataframe(rows_per_partition=0)
-    with pytest.raises(errors.UnsupportedInputError, match=r"long form.*to_dask\(\)"):
-        sessions["plain"].matrix_table("cell", "gene", "X").to_dask_dataframe()
     with connect(paths["plain"]) as db:
         closed = db.table("cell")
     with pytest.raises(errors.InvalidInputError, match="was closed"):

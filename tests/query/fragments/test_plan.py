@@ -134,11 +134,11 @@ def test_small_data_sets_share_a_fragment(runs: str) -> None:
 def test_a_filter_leaves_out_whole_data_sets(runs: str) -> None:
     """By their name, and by what they lack; the types are those of all."""
     named = plan_fragments(runs, "cell", filter=pc.field("dataset") == "friday")
-    assert [p.dataset for f in named.fragments for p in f.pieces] == ["friday"]
+    assert [len(fragment.pieces) for fragment in named.fragments] == [1]
     assert rows_of(named)[0]["dataset"] == "friday"
     lacking = plan_fragments(runs, "cell", columns=["age"], filter=pc.field("note") == "n1")
     assert lacking.schema.field("age").type == pa.int32()
-    assert [p.dataset for f in lacking.fragments for p in f.pieces] == ["friday", "monday"]
+    assert [len(fragment.pieces) for fragment in lacking.fragments] == [2]
     assert len(rows_of(lacking)) == 150
 
 

@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from daf_query import ScanOptions, connect
-from daf_query.distributed import let_go
+from daf_query.distributed import let_go, opened
 from daf_query.fragments import plan_fragments
 from daf_query.session import DafSession
 from daf_query.table import UnionDataset
@@ -56,10 +56,12 @@ def union_of(session: DafSession) -> UnionDataset:
 def rows_left(table: UnionDataset, chosen: pc.Expression | None) -> dict[str, set[int]]:
     """Return the rows of each data set that are left."""
     left: dict[str, set[int]] = {}
-    for member in table.member_spans(chosen):
-        assert member.table_rows == ROWS[int(member.name[3:])]
-        assert member.span.size
-        left.setdefault(member.name, set()).update(range(member.span.start, member.span.stop))
+    for piece in table.pieces(chosen, table.schema.names, 1 << 20):
+        [span] = piece.spans
+        name = opened(piece.source).member_name
+        assert piece.table_rows == ROWS[int(name[3:])]
+        assert piece.row_count == span.size > 0
+        left.setdefault(name, set()).update(range(span.start, span.stop))
     return left
 
 
