@@ -152,13 +152,12 @@ def own_crashes(folder: Path) -> Iterator[tuple[str, Path, Contents, Contents]]:
     With it: a description, what was there before, and what may be there besides.
     """
     for change in CHANGES:
-        for kind, start in (("empty", {}), ("own", FIRST), ("foreign", FIRST)):
-            write = _write_foreign if kind == "foreign" else _write
+        for kind, start in (("empty", {}), ("own", FIRST)):
             new = _changed(folder / "whole.zip", start, change)
             for part in (0.0, 0.01, 0.5, 0.99, 1.0):
                 for last in itertools.count(1):
                     path = folder / f"{change.__name__}-{kind}-{part}-{last}.zip"
-                    write(path, start)
+                    _write(path, start)
                     store = MmapZipStore(path, "r+")
                     died = crash_at(last, part, lambda store=store, change=change: change(store))  # type: ignore[misc]
                     assert store._file is not None
@@ -181,13 +180,6 @@ def _write(path: Path, contents: Contents) -> None:
     with MmapZipStore(path, "w") as store, store.batch():
         for key, data in contents.items():
             store.append(key, data)
-
-
-def _write_foreign(path: Path, contents: Contents) -> None:
-    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
-        for key, data in contents.items():
-            archive.writestr(key, data)
-        archive.comment = b"of another program"
 
 
 # The protocol of the reference implementation

@@ -146,38 +146,28 @@ _NO_CHUNKS = _NODE_DOCUMENTS | {".zattrs", ".zmetadata"}
 _CHUNK = re.compile(r"/(c(/\d+)*|\d+([./]\d+)*)$")
 
 
-def recover_zarr_archive(
-    store: MmapZipStore, tree: ZarrTree, root: str
-) -> tuple[list[Damage], bool]:
-    """Take what cannot be read out of an archive, and consolidated metadata.
+def recover_zarr_archive(store: MmapZipStore, tree: ZarrTree, root: str) -> list[Damage]:
+    """Take what cannot be read out of an archive; return the properties that are lost.
 
     Recovery of the archive may have dropped single entries, of this data set or another one in it:
     the other parts of their properties go too, since a missing chunk can read as zeros and missing
-    attributes change what the bytes mean.  A directory that was packed with a ZIP program has
-    brought consolidated metadata in, to which nothing could be added.
+    attributes change what the bytes mean.
 
     Parameters
     ----------
     root
         The group of a data set, whose incomplete properties go as well.
-
-    Returns
-    -------
-    tuple of list and bool
-        The properties that are lost, and whether there was consolidated metadata.
     """
-    recovery = store.recovery
+    lost = lost_entries(store.recovery)
     store.recover()
-    lost = lost_entries(recovery)
-    if store.is_own:
-        lost += [
-            damage_of(posixpath.join(root, path), "part of its data is missing")
-            for path in incomplete_properties(tree, _names_below(store, root))
-        ]
+    lost += [
+        damage_of(posixpath.join(root, path), "part of its data is missing")
+        for path in incomplete_properties(tree, _names_below(store, root))
+    ]
     found = one_each(lost)
     prefixes = tuple(f"{damage.path}/" for damage in found if damage.path)
     remove_lost(store, found, [key for key in store if key.startswith(prefixes)])
-    return list(found), _take_out_consolidated(store, tree, root)
+    return list(found)
 
 
 def remove_lost(store: MmapZipStore, lost: Sequence[Damage], keys: Sequence[str]) -> None:
@@ -192,20 +182,6 @@ def remove_lost(store: MmapZipStore, lost: Sequence[Damage], keys: Sequence[str]
             RecoveryWarning,
             stacklevel=4,
         )
-
-
-def _take_out_consolidated(store: MmapZipStore, tree: ZarrTree, root: str) -> bool:
-    """Take consolidated metadata out of an archive, and say whether there was any."""
-    key = posixpath.join(root, tree.format.consolidated_file)
-    data = store.get(key)
-    without = None if data is None else tree.format.unconsolidated(bytes(data))
-    if data is not None and without is None:
-        store.remove_entries([key])
-        return True
-    is_changed = data is not None and without != bytes(data)
-    if without is not None and is_changed:
-        store.replace_entry(key, without)
-    return is_changed
 
 
 def lost_entries(recovery: Recovery) -> list[Damage]:

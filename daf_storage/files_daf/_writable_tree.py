@@ -290,17 +290,11 @@ class FilesTransaction(FileChanges):
 
 def recover_files_archive(
     store: MmapZipStore, tree: WritableFilesTree, _: str = ""
-) -> tuple[list[Damage], bool]:
-    """Take what cannot be read out of an archive, and ``metadata.json``.
+) -> list[Damage]:
+    """Take what cannot be read out of an archive; return the properties that are lost.
 
     Other programs add the files of a property one by one: one that is stopped in between leaves a
-    document without its data.  A directory that was packed with a ZIP program has brought
-    ``metadata.json`` in, to which nothing could be added.
-
-    Returns
-    -------
-    tuple of list and bool
-        The properties that are lost, and whether there was a ``metadata.json``.
+    document without its data.
     """
     dropped = store.recovery.dropped
     store.recover()
@@ -313,10 +307,7 @@ def recover_files_archive(
     damages = one_each(lost)
     keys = [key for path in sorted(paths) for key in _keys(tree, path) if key in store]
     remove_lost(store, damages, keys)
-    has_metadata = tree.consolidated_key in store
-    if has_metadata:
-        store.remove_entries([tree.consolidated_key])
-    return list(damages), has_metadata
+    return list(damages)
 
 
 def incomplete_properties(tree: FilesTree) -> list[str]:

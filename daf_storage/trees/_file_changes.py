@@ -24,6 +24,7 @@ from daf_storage.base import AnyArray, Packing, StorageType
 from daf_storage.errors import CorruptDataError, DafError, FormatError, ReadOnlyError
 from daf_storage.stores import Snapshot, Transaction
 from daf_storage.trees._decompress import fill_blocks
+from daf_storage.trees._metadata import NODE_FILE, parse_json
 from daf_storage.trees._zarr_chunks import ShardWriter
 from daf_storage.trees._zarr_formats import ZarrFormat
 
@@ -132,7 +133,9 @@ def consolidated_paths(documents: ZarrFormat, snapshot: Snapshot) -> set[str]:
 def has_consolidated(documents: ZarrFormat, snapshot: Snapshot) -> bool:
     """Return whether there is consolidated metadata, of whatever quality."""
     data = snapshot.read(documents.consolidated_file)
-    return data is not None and documents.unconsolidated(data) != data
+    if data is None or documents.version == 2:
+        return data is not None
+    return parse_json(data, what=NODE_FILE).get("consolidated_metadata") is not None
 
 
 def differences(

@@ -182,10 +182,6 @@ class ZarrV2(_Format):
             f'{{\n    "metadata": {{\n{lines}\n    }},\n    "zarr_consolidated_format": 1\n}}'
         ).encode()
 
-    def unconsolidated(self, consolidated: bytes) -> None:  # noqa: ARG002 - as above
-        """Return nothing: it is a file of its own."""
-        return
-
     def _listed(self, consolidated: bytes) -> dict[str, bytes]:
         found = json.loads(consolidated)["metadata"].items()
         return {path: to_json(document) for path, document in found}
@@ -315,19 +311,6 @@ class ZarrV3(_Format):
             f'{start},"consolidated_metadata":{{"kind":"inline","must_understand":false,'
             f'"metadata":{{\n{inline}\n}}}}}}'
         ).encode()
-
-    def unconsolidated(self, consolidated: bytes) -> bytes:
-        """Return the document of the root without the others in it.
-
-        One that cannot be parsed is returned as it is.
-        """
-        try:
-            document = parse_json(consolidated, what=NODE_FILE)
-        except CorruptDataError:
-            return consolidated
-        if document.pop("consolidated_metadata", None) is None:
-            return consolidated
-        return to_json(document)
 
     def _listed(self, consolidated: bytes) -> dict[str, bytes]:
         inline = json.loads(consolidated)["consolidated_metadata"]

@@ -51,7 +51,6 @@ from daf_storage.files_daf import (
     FilesTree,
     WritableFilesTree,
     parse_consolidated,
-    property_path,
     recover_files_archive,
 )
 from daf_storage.files_daf import incomplete_properties as incomplete_files
@@ -71,7 +70,6 @@ from daf_storage.sidecars import SidecarTree
 from daf_storage.stores import (
     DirectoryStore,
     MmapZipStore,
-    Snapshot,
     abandoned,
     follow_links,
     is_remote,
@@ -79,7 +77,7 @@ from daf_storage.stores import (
     shown_url,
     unfinished_rebuilds,
 )
-from daf_storage.stores.mmap_zip import check_entries, ends_with_directory, rebuild, unused_bytes
+from daf_storage.stores.mmap_zip import check_entries, ends_with_directory, unused_bytes
 from daf_storage.trees import (
     Remarked,
     StoredArray,
@@ -188,18 +186,6 @@ def _check_metadata_file(found: _Findings, store: DirectoryStore, remedy: str) -
         if listed.get(path) != stored.get(path):
             problem = "is not in" if path not in listed else "is no longer as in"
             found.warning(path, f"it {problem} {METADATA_FILE}; {remedy}")
-
-
-def _check_no_metadata_file(found: _Findings, tree: FilesTree, remedy: str) -> None:
-    """Check that an archive has no ``metadata.json``, which nothing could be added to."""
-    snapshot = tree.folder("")
-    try:
-        is_there = snapshot is not None and snapshot.size(METADATA_FILE) is not None
-    except DafError:
-        is_there = True
-    if is_there:
-        problem = f"an archive should have none, since nothing could be added to it; {remedy}"
-        found.warning(METADATA_FILE, problem)
 
 
 def _check_zarr_directory(found: _Findings, store: DirectoryStore) -> None:
@@ -382,12 +368,6 @@ def _verify_group(where: DafPath, store: MmapZipStore, group: str, add: Add) -> 
         found.error(layout.DAF, str(error))
         return found
     found += _verify_data(DafReader(tree, name=where.given), add, prefix)
-    snapshot = store.snapshot(group)
-    remedy = f"'daf repair {where.given}' takes it out, since nothing is changed in archives"
-    if isinstance(tree, FilesTree):
-        _check_no_metadata_file(found, tree, remedy)
-    elif snapshot is not None and has_consolidated(tree.format, snapshot):
-        _check_consolidated(found, tree, snapshot, remedy)
     return found
 
 
@@ -417,20 +397,15 @@ def _verify_directory(found: _Findings, where: DafPath) -> None:
     except DafError as error:
         found.error(consolidated, str(error))
         return
-    if is_there:
-        _check_consolidated(found, tree, snapshot, remedy)
-    else:
+    if not is_there:
         problem = "there is no consolidated metadata, which readers over HTTP need"
         found.warning(consolidated, f"{problem}; {remedy}")
-
-
-def _check_consolidated(found: _Findings, tree: ZarrTree, snapshot: Snapshot, remedy: str) -> None:
-    """Check that the metadata at the root repeats what is there."""
+        return
     try:
         for key, problem in differences(tree.format, snapshot, layout.SKELETON):
             found.warning(key, f"{problem} the consolidated metadata; {remedy}")
     except CorruptDataError as error:
-        found.error(tree.format.consolidated_file, str(error))
+        found.error(consolidated, str(error))
 
 
 # The rules of the layout
@@ -626,11 +601,10 @@ class RepairReport:
 def repair(path: str | Path, *, progress: ShowProgress = "auto") -> RepairReport:
     """Mend the container of a data set, and report what was done, and what is lost or damaged.
 
-    Archive: what cannot be read is taken out of it and named, bytes behind the end are cut off,
-    and a directory that was lost is rebuilt from the entries that are whole.  Directory: leftovers
-    of crashed writers are cleared away, missing groups are added and the consolidated metadata is
-    written again.  Then everything is read, as `verify` does.  Data that is damaged and can be
-    read is left as it is.  Indexes are no data: `daf_query.rebuild_indexes`
+    Archive: what cannot be read is taken out of it and named, and bytes behind the end are cut off.
+    Directory: leftovers of crashed writers are cleared away, missing groups are added and the
+    consolidated metadata is written again.  Then everything is read, as `verify` does.  Data that
+    is damaged and can be read is left as it is.  Indexes are no data: `daf_query.rebuild_indexes`
     builds them again, as ``daf repair`` does.
 
     Parameters
@@ -643,7 +617,9 @@ def repair(path: str | Path, *, progress: ShowProgress = "auto") -> RepairReport
     SourceNotFoundError
         There is nothing at this path.
     CorruptDataError
-        It is not an archive, and has no entries to rebuild one from.
+        It is not an archive, or not a complete one.
+    UnsupportedDataError
+        Another program packed the archive.
     InUseError
         A writer has it open.
     ReadOnlyError
@@ -726,22 +702,16 @@ def data_set_paths(path: str | Path) -> list[str]:
 
 
 def _repair_archive(where: DafPath) -> tuple[list[str], tuple[Damage, ...]]:
-    rebuilt = rebuild(where.container, where.given_container)
-    paths = [property_path(n) if where.is_files else n for n in rebuilt.dropped]
-    done, lost = list(rebuilt.done), [damage_of(path, "its data is not whole") for path in paths]
-    if rebuilt.cut_at is not None:
-        what = f"whatever was stored after the first {rebuilt.cut_at:,} bytes"
-        lost.append(Damage(what, "", "the archive is cut off or destroyed there"))
     with ExitStack() as held:
         store = open_archive(where, "r+", held)
         found = store.recovery
-        lost += [] if where.is_files else lost_entries(found)
-        done += [f"dropped {name}, which was not complete" for name in found.dropped]
+        lost = [] if where.is_files else lost_entries(found)
+        done = [f"dropped {name}, which was not complete" for name in found.dropped]
         done += [f"completed {name}, whose data was there" for name in found.completed]
         if found.cut_bytes:
             done.append(f"gave back {found.cut_bytes:,} bytes that belonged to no entry")
         for group in groups_of(store):
-            tree, recovered, is_taken_out = _recover_group(store, group)
+            tree, recovered = _recover_group(store, group)
             lost += recovered
             done += [
                 f"took away {damage.path}, of which a part was missing"
@@ -749,21 +719,16 @@ def _repair_archive(where: DafPath) -> tuple[list[str], tuple[Damage, ...]]:
                 if damage.path
             ]
             done += _add_groups(tree, f"{group}/" if group else "")
-            if is_taken_out:
-                done.append(
-                    f"took out the consolidated metadata of {group or 'the data set'}, which an "
-                    "archive cannot keep up to date"
-                )
     return done, one_each(lost)
 
 
-def _recover_group(store: MmapZipStore, group: str) -> tuple[WritableTree, list[Damage], bool]:
-    """Take what cannot be read out of a data set of an archive, and its consolidated metadata."""
+def _recover_group(store: MmapZipStore, group: str) -> tuple[WritableTree, list[Damage]]:
+    """Take what cannot be read out of a data set of an archive."""
     if isinstance(tree_of(store, group), FilesTree):
         files = WritableFilesTree(store, group)
-        return files, *recover_files_archive(store, files)
+        return files, recover_files_archive(store, files)
     tree = WritableZarrTree(store, group, consolidated=False)
-    return tree, *recover_zarr_archive(store, tree, group)
+    return tree, recover_zarr_archive(store, tree, group)
 
 
 def _add_groups(tree: WritableTree, prefix: str = "") -> list[str]:

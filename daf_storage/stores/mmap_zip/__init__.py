@@ -7,11 +7,9 @@ of the writes (`_file`) are apart from one another.
 
 from daf_storage.stores.mmap_zip._archive import MAX_FILE_SIZE, MmapZipStore
 from daf_storage.stores.mmap_zip._opening import (
-    Rebuilt,
     Recovery,
     RecoveryWarning,
     ends_with_directory,
-    rebuild,
     replace_archive,
 )
 from daf_storage.stores.mmap_zip._reader import (

@@ -164,13 +164,7 @@ class MmapZipStore(ArchiveReader):
         self._file = file = _opening.open_for_writing(self.path, self.mode, self.location)
         try:
             self._check_size(file.size(), max_file_size)
-            directory, cut_bytes = _opening.directory_for_writing(file, self.path, self.location)
-            if directory.shift:
-                raise errors.UnsupportedDataError(
-                    f"{self.location}: there are {directory.shift:,} bytes in front of this "
-                    "archive, so nothing is added to it; open it with mode 'r', or unpack it and "
-                    "pack it again"
-                )
+            directory, cut_bytes = _opening.directory_for_writing(file, self.location)
             self._recover(file, directory, cut_bytes, max_file_size, sync=sync)
             self.file_identity = file.identity()
             if sync:
@@ -204,23 +198,19 @@ class MmapZipStore(ArchiveReader):
         *,
         sync: bool,
     ) -> None:
-        """Make the file what it was after the last whole entry; of foreign archives, nothing."""
-        kept, end = list(directory.entries), directory.offset
-        completed: list[Entry] = []
-        self.is_own = directory.is_own()
-        if self.is_own:
-            data = self._bytes(0, directory.offset)
-            kept, completed = judge(directory.entries, data)
-            for one in completed:
-                header = records.pack_local(one.raw_name, one.size_bytes, one.crc, one.offset)
-                file.write_at(one.offset, header)
-            end = span_of(kept[-1], data)[1] if kept else 0
+        """Make the file what it was after the last whole entry."""
+        self.is_own = True
+        data = self._bytes(0, directory.offset)
+        kept, completed = judge(directory.entries, data)
+        for one in completed:
+            header = records.pack_local(one.raw_name, one.size_bytes, one.crc, one.offset)
+            file.write_at(one.offset, header)
+        end = span_of(kept[-1], data)[1] if kept else 0
         self._index = EntryIndex(kept)
         self._appender = Appender(
             file,
             directory=directory.raw,
             count=len(directory.entries),
-            comment=directory.comment,
             directory_at=directory.offset,
             end=end,
             max_file_size=max_file_size,
@@ -228,7 +218,7 @@ class MmapZipStore(ArchiveReader):
             location=self.location,
         )
         names = {entry.name for entry in kept}
-        dropped = [entry for entry in directory.entries if self.is_own and entry.name not in names]
+        dropped = [entry for entry in directory.entries if entry.name not in names]
         self._directory = bytearray(b"".join(entry.record for entry in kept))
         if dropped or end != directory.offset:
             self._appender.switch(bytes(self._directory), len(kept))
@@ -450,24 +440,6 @@ class MmapZipStore(ArchiveReader):
             self._keep([e for e in self._index.entries if e.name not in unwanted])
             self._commit()
 
-    def replace_entry(self, key: str, data: bytes) -> None:
-        """Put an entry in the place of another one, in one step; its bytes stay where they are.
-
-        For mending only: an archive is append-only.
-        """
-        with self._writer_lock, self._append_lock:
-            self._check_no_batch()
-            appender, before = self._writing(), self._index.entries
-            entry = appender.write_entry(
-                key, [memoryview(data)], directory_bytes=self._room_for(key)
-            )
-            self._keep([*(e for e in before if e.name != key), entry])
-            try:
-                self._commit()
-            except BaseException:
-                self._keep(before)
-                raise
-
     @contextmanager
     def batch(self) -> Iterator[None]:
         """Write the directory once for everything that is added within the block.
@@ -547,14 +519,14 @@ class MmapZipStore(ArchiveReader):
                 self._index.add(entry)
         self._directory += b"".join(entry.record for entry in entries)
         offsets = [entry.offset for entry in self._index.entries[max(first - 1, 0) :]]
-        if self.is_own and offsets != sorted(offsets):
+        if offsets != sorted(offsets):
             self._directory = self._records(self._index.entries)
         if not self._batches:
             self._commit_or_forget(first)
 
     def _records(self, entries: Sequence[Entry]) -> bytearray:
-        """Return the directory of some entries: in an archive of ours, in their order."""
-        in_order = sorted(entries, key=lambda e: e.offset) if self.is_own else entries
+        """Return the directory of some entries, in the order of their data."""
+        in_order = sorted(entries, key=lambda entry: entry.offset)
         return bytearray(b"".join(entry.record for entry in in_order))
 
     def _commit_or_forget(self, first: int) -> None:

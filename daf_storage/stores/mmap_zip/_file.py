@@ -165,8 +165,8 @@ class Appender:
     ----------
     file
         The file, opened for writing, which ends with the directory.
-    directory, count, comment
-        The central directory, the number of its entries, and the archive's comment.
+    directory, count
+        The central directory, and the number of its entries.
     directory_at
         Where the directory is.
     end
@@ -185,7 +185,6 @@ class Appender:
         *,
         directory: bytes,
         count: int,
-        comment: bytes,
         directory_at: int,
         end: int,
         max_file_size: int,
@@ -194,18 +193,14 @@ class Appender:
     ) -> None:
         self.end = end
         self._file = file
-        self._directory, self._count, self._comment = directory, count, comment
+        self._directory, self._count = directory, count
         self._directory_at = directory_at
-        self._file_stop = directory_at + len(directory) + self._tail_bytes
+        self._file_stop = directory_at + len(directory) + records.TAIL_BYTES
         self._stale_stop = 0
         self._committed_end = end
         self._max_file_size = max_file_size
         self._sync = sync
         self._location = location
-
-    @property
-    def _tail_bytes(self) -> int:
-        return records.TAIL_BYTES + len(self._comment)
 
     def write_entry(
         self, name: str, parts: Sequence[memoryview], *, directory_bytes: int
@@ -267,7 +262,7 @@ class Appender:
 
     def commit(self, directory: bytes, count: int) -> None:
         """Put a new directory behind the last entry; it counts when this returns."""
-        tail = records.pack_tail(count, len(directory), self.end, self._comment)
+        tail = records.pack_tail(count, len(directory), self.end)
         stop = self.end + len(directory) + len(tail)
         if stop > self._directory_at:
             self._copy_directory(max(stop, self._file_stop))
@@ -298,7 +293,7 @@ class Appender:
         offset = self.end
         data_at = offset + records.local_header_bytes(raw_name, offset)
         stop = data_at + size_bytes
-        needed = stop + directory_bytes + self._tail_bytes
+        needed = stop + directory_bytes + records.TAIL_BYTES
         if needed > self._max_file_size:
             raise errors.SizeLimitError(
                 f"{self._location}: adding {name!r} needs a file of {needed:,} bytes, beyond the "
@@ -307,14 +302,14 @@ class Appender:
             )
         if stop > self._directory_at:
             growth = min((stop - self._committed_end) // 2, _MAX_GROWTH_BYTES)
-            slack = directory_bytes + self._tail_bytes + _SLACK_BYTES + growth
+            slack = directory_bytes + records.TAIL_BYTES + _SLACK_BYTES + growth
             self._copy_directory(max(stop + slack, self._file_stop))
         self.end = stop
         return offset, data_at
 
     def _copy_directory(self, at: int) -> None:
         """Write the directory that counts once more, at the end of the file."""
-        tail = records.pack_tail(self._count, len(self._directory), at, self._comment)
+        tail = records.pack_tail(self._count, len(self._directory), at)
         try:
             self._file.write_at(at, self._directory + tail)
         except BaseException:

@@ -1,4 +1,4 @@
-"""Open the file of an archive, whatever its last writer did, and rebuild one that has no directory.
+"""Open the file of an archive, whatever its last writer did.
 
 Readers never change the file.  A writer holds an advisory lock on it as long as it lives, so that
 there is one at a time on a machine, and a crash releases it.
@@ -13,11 +13,9 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from zlib import crc32
 
 from daf_storage import errors
 from daf_storage.base import OpenMode
-from daf_storage.errors import CorruptDataError
 from daf_storage.stores._directories import follow_links, is_at, remove_leftovers, scratch
 from daf_storage.stores.mmap_zip import _records as records
 from daf_storage.stores.mmap_zip._file import ArchiveFile
@@ -75,13 +73,13 @@ def open_for_reading(path: Path, location: str) -> tuple[ArchiveFile, Directory]
     """
     file = _open(path, os.O_RDONLY, location)
     try:
-        return file, _directory_for_reading(file, path, location)
+        return file, _directory_for_reading(file, location)
     except BaseException:
         file.close()
         raise
 
 
-def _directory_for_reading(file: ArchiveFile, path: Path, location: str) -> Directory:
+def _directory_for_reading(file: ArchiveFile, location: str) -> Directory:
     """Read the directory; if a writer appends at this moment, read again.
 
     Whoever appends lets the file grow before he writes where the directory was, so what was read
@@ -103,7 +101,7 @@ def _directory_for_reading(file: ArchiveFile, path: Path, location: str) -> Dire
         time.sleep(min(attempt, 50) * _PAUSE_SECONDS)
     earlier = earlier_directory(file)
     if earlier is None:
-        raise unreadable(location, path, file.size(), reason)
+        raise unreadable(location, file.size(), reason)
     return earlier
 
 
@@ -120,7 +118,7 @@ def earlier_directory(file: ArchiveFile) -> Directory | None:
     entries, stop = walk(file)
     if file.read_at(stop, 4) not in (records.CENTRAL_SIGNATURE, records.END64_SIGNATURE):
         return None
-    return Directory(entries, stop, stop, 0, b"", b"".join(entry.record for entry in entries))
+    return Directory(entries, stop, stop, 0, b"".join(entry.record for entry in entries))
 
 
 def check_last_entry(directory: Directory, data: memoryview, location: str, path: Path) -> None:
@@ -250,71 +248,47 @@ def replace_archive(source: Path, target: Path, location: str) -> None:
     os.replace(source, target)
 
 
-def directory_for_writing(file: ArchiveFile, path: Path, location: str) -> tuple[Directory, int]:
-    """Return the last committed directory, and how many bytes behind it were cut off."""
-    size = file.size()
-    try:
-        return read_directory(file.read_at, size), 0
-    except MalformedError as error:
-        reason = str(error)
-    earlier = earlier_directory(file)
-    if earlier is None:
-        raise unreadable(location, path, size, reason) from None
-    if earlier.stop == earlier.offset:  # its entries were found, and no directory
-        file.truncate(earlier.offset)
-        found = put_directory(file, earlier.entries)
-        return found, size - found.stop
-    if not earlier.is_own() and not _is_copy_of_directory(file, earlier):
-        raise errors.CorruptDataError(
-            f"{location}: there are {size - earlier.stop:,} bytes behind the end of this archive, "
-            "which another program made; look at them, and cut them off, or pack it again"
-        )
-    file.truncate(earlier.stop)
-    return earlier, size - earlier.stop
+def directory_for_writing(file: ArchiveFile, location: str) -> tuple[Directory, int]:
+    """Return the last committed directory, and how many bytes behind it were cut off.
 
-
-def _is_copy_of_directory(file: ArchiveFile, directory: Directory) -> bool:
-    """Return whether what is behind a directory is how our writer begins to move it.
-
-    Zeros, and then the directory once more or the beginning of it.
+    Raises
+    ------
+    UnsupportedDataError
+        Another program packed the archive: its records cannot be brought into our order.
     """
-    size, at = file.size(), directory.stop
-    while at < size:
-        block = file.read_at(at, _BLOCK_BYTES)
-        zeros = len(block) - len(block.lstrip(b"\0"))
-        at += zeros
-        if zeros < len(block):
-            break
-    raw = directory.raw
-    copy = raw + records.pack_tail(len(directory.entries), len(raw), at, directory.comment)
-    return file.read_at(at, len(copy) + 1) == copy[: size - at]
+    size, reason = file.size(), ""
+    try:
+        found: Directory | None = read_directory(file.read_at, size)
+    except MalformedError as error:
+        found, reason = earlier_directory(file), str(error)
+    if found is None:
+        raise unreadable(location, size, reason)
+    if not found.is_own():
+        raise errors.UnsupportedDataError(
+            f"{location}: another program packed this archive, so nothing is added to it; copy it "
+            "into one that can be added to, with 'daf convert'"
+        )
+    if reason:
+        file.truncate(found.stop)
+    if found.stop == found.offset:  # its entries were found, and no directory
+        found = put_directory(file, found.entries)
+    return found, size - found.stop
 
 
 def put_directory(file: ArchiveFile, entries: Sequence[Entry]) -> Directory:
     """Write a directory of these entries at the end of a file that has none."""
     at, raw = file.size(), b"".join(entry.record for entry in entries)
     file.write_at(at, raw + records.pack_tail(len(entries), len(raw), at))
-    return Directory(entries, at, file.size(), 0, b"", raw)
+    return Directory(entries, at, file.size(), 0, raw)
 
 
-def lock_for_writing(path: Path, location: str) -> ArchiveFile:
-    """Open and lock the file of an archive, and change nothing."""
-    file = _open(path, os.O_RDWR, location)
-    try:
-        _lock(file, location)
-    except BaseException:
-        file.close()
-        raise
-    return file
-
-
-def unreadable(location: str, path: Path, size_bytes: int, reason: str) -> errors.CorruptDataError:
+def unreadable(location: str, size_bytes: int, reason: str) -> errors.CorruptDataError:
     """Say why a file is not an archive, and what may be done."""
     if size_bytes < records.END_BYTES:
         return errors.CorruptDataError(f"{location}: file too small to be a zip archive")
     return errors.CorruptDataError(
-        f"{location}: this is not a complete ZIP archive: {reason}; if it was cut short, "
-        f"rebuild it from the entries that are whole with: daf repair {path}"
+        f"{location}: this is not a complete ZIP archive: {reason}; copy or download it again, or "
+        "see what 'zip -FF' can save of it"
     )
 
 
@@ -357,81 +331,3 @@ def ends_with_directory(path: Path) -> bool:
     finally:
         file.close()
     return True
-
-
-@dataclass(frozen=True, slots=True)
-class Rebuilt:
-    """What was done to a file that was no archive any more."""
-
-    done: tuple[str, ...] = ()
-    """What was done, a sentence each; empty if there was nothing to do."""
-    dropped: tuple[str, ...] = ()
-    """Names of entries that are not whole, and are not in the new directory."""
-    cut_at: int | None = None
-    """Where the file was cut though entries that nobody knows may have followed; None if not."""
-
-
-def rebuild(path: Path, location: str) -> Rebuilt:
-    """Give a file that is no archive any more a directory again; say what was done.
-
-    Nothing is done to a file that ends with a directory, or whose last directory a writable open
-    finds again by itself.
-
-    Raises
-    ------
-    CorruptDataError
-        There is nothing to rebuild it from.
-    """
-    file = lock_for_writing(path, location)
-    try:
-        size = file.size()
-        try:
-            read_directory(file.read_at, size)
-        except MalformedError as error:
-            reason = str(error)
-        else:
-            return Rebuilt()
-        if earlier_directory(file) is not None:
-            return Rebuilt()
-        return _rebuild_from_entries(file, location, reason)
-    finally:
-        file.close()
-
-
-def _rebuild_from_entries(file: ArchiveFile, location: str, reason: str) -> Rebuilt:
-    entries, stop = walk(file)
-    whole = [entry for entry in entries if _is_whole(file, entry)]
-    if not whole:
-        raise CorruptDataError(
-            f"{location}: this is not a ZIP archive of Daf data ({reason}), and there is nothing "
-            "at its beginning to rebuild one from; take it from a backup"
-        )
-    lost, cut_name = file.size() - stop, _name_at(file, stop)
-    file.truncate(stop)
-    put_directory(file, whole)
-    done = [f"rebuilt the directory from {len(whole):,} entries that are whole"]
-    if lost:
-        named = cut_name or "an entry"
-        done.append(f"cut off {lost:,} bytes of {named}, which is not; what came later is lost")
-    dropped = [entry.name for entry in entries if entry not in whole]
-    done += [f"dropped {name}, which is damaged" for name in dropped]
-    if lost and cut_name:
-        dropped.append(cut_name)
-    return Rebuilt(tuple(done), tuple(dropped), stop if lost else None)
-
-
-def _name_at(file: ArchiveFile, offset: int) -> str | None:
-    """Return the name of the entry that begins at ``offset``; None if it cannot be read."""
-    try:
-        head = file.read_at(offset, records.LOCAL_BYTES + records.MAX_NAME_BYTES)
-        return records.parse_local(head).raw_name.decode("utf-8", errors="replace")
-    except MalformedError:
-        return None
-
-
-def _is_whole(file: ArchiveFile, entry: Entry) -> bool:
-    start = entry.offset + records.local_header_bytes(entry.raw_name, entry.offset)
-    crc = 0
-    for at in range(start, start + entry.stored_bytes, _BLOCK_BYTES):
-        crc = crc32(file.read_at(at, min(_BLOCK_BYTES, start + entry.stored_bytes - at)), crc)
-    return crc == entry.crc

@@ -29,7 +29,7 @@ STORED: Final = 0
 """The method of an entry whose bytes lie in the archive as they are."""
 
 TAIL_BYTES: Final = 98
-"""Length of the three records that end an archive of ours without a comment."""
+"""Length of the three records that end an archive of ours."""
 
 MAX_NAME_BYTES: Final = 0xFFFF
 """Longest name that a record can hold."""
@@ -119,8 +119,8 @@ class End:
     """Length of the central directory."""
     offset: int
     """Where the central directory begins, as recorded."""
-    comment: bytes
-    """The comment of the archive."""
+    comment_bytes: int
+    """Length of the comment that follows the records."""
 
 
 class MalformedError(ValueError):
@@ -191,13 +191,13 @@ def pack_entry(name: str, size_bytes: int, crc: int, offset: int) -> Entry:
     return Entry(name, raw_name, UTF8_FLAG, STORED, crc, size_bytes, size_bytes, offset, record)
 
 
-def pack_tail(count: int, size_bytes: int, offset: int, comment: bytes = b"") -> bytes:
+def pack_tail(count: int, size_bytes: int, offset: int) -> bytes:
     """Return the three records that end an archive with this central directory."""
     made = (_END64.size - 12, _MADE_BY, _ZIP64_VERSION, 0, 0)
     end64 = _END64.pack(END64_SIGNATURE, *made, count, count, size_bytes, offset)
     locator = _LOCATOR.pack(LOCATOR_SIGNATURE, 0, offset + size_bytes, 1)
-    end = _END.pack(END_SIGNATURE, 0, 0, _NONE16, _NONE16, _NONE32, _NONE32, len(comment))
-    return b"".join((end64, locator, end, comment))
+    end = _END.pack(END_SIGNATURE, 0, 0, _NONE16, _NONE16, _NONE32, _NONE32, 0)
+    return b"".join((end64, locator, end))
 
 
 def parse_local(data: bytes | memoryview) -> LocalHeader:
@@ -300,8 +300,7 @@ def parse_end(data: bytes) -> tuple[End, bool]:
     is_zip64 = _NONE16 in (disk, start, here, count) or _NONE32 in (size, offset)
     if not is_zip64 and (disk, start) != (0, 0):
         raise MalformedError("it is one part of an archive on several disks")
-    comment = data[_END.size : _END.size + comment_bytes]
-    return End(count, size, offset, comment), is_zip64
+    return End(count, size, offset, comment_bytes), is_zip64
 
 
 def parse_locator(data: bytes) -> int | None:
@@ -314,12 +313,12 @@ def parse_locator(data: bytes) -> int | None:
     return int(offset)
 
 
-def parse_end64(data: bytes, comment: bytes) -> End | None:
+def parse_end64(data: bytes, comment_bytes: int) -> End | None:
     """Parse the ZIP64 end record; None if this is none."""
     if len(data) < _END64.size:
         return None
     signature, _, _, _, _, _, _, count, size, offset = _END64.unpack_from(data)
-    return End(count, size, offset, comment) if signature == END64_SIGNATURE else None
+    return End(count, size, offset, comment_bytes) if signature == END64_SIGNATURE else None
 
 
 def _zip64_numbers(extra: bytes) -> Iterator[int]:
@@ -368,21 +367,14 @@ class Directory:
     """Where the archive ends: behind the records that follow the directory."""
     shift: int
     """Number of bytes in front of the archive, which recorded offsets do not count."""
-    comment: bytes
-    """The comment of the archive."""
     raw: bytes
     """Its bytes."""
 
     def is_own(self) -> bool:
-        """Return whether all of it is what this format's writers write: safe to repair."""
-        if self.shift or self.comment:
-            return False
-        last = -1
-        for entry in self.entries:
-            if entry.offset <= last or not is_own_entry(entry):
-                return False
-            last = entry.offset
-        return True
+        """Return whether all of it is what this format's writers write: safe to add to."""
+        offsets = [entry.offset for entry in self.entries]
+        is_in_order = all(one < next_one for one, next_one in itertools.pairwise(offsets))
+        return not self.shift and is_in_order and all(map(is_own_entry, self.entries))
 
 
 def read_directory(read_at: ReadAt, size_bytes: int) -> Directory:
@@ -405,7 +397,7 @@ def read_directory(read_at: ReadAt, size_bytes: int) -> Directory:
         if len(data) >= END_BYTES:
             try:
                 end, _ = parse_end(data)
-                if position + END_BYTES + len(end.comment) == len(block):
+                if position + END_BYTES + end.comment_bytes == len(block):
                     return _directory_before(read_at, start + position, data)
             except MalformedError as error:
                 reason = str(error)  # with the error itself, its frames would stay for a while
@@ -522,7 +514,7 @@ def _directory_before(read_at: ReadAt, position: int, data: bytes) -> Directory:
     if len(data) < END_BYTES:
         raise MalformedError("the end record is cut off")
     end, is_zip64 = parse_end(data)
-    stop = position + END_BYTES + len(end.comment)
+    stop = position + END_BYTES + end.comment_bytes
     directory_stop = position
     if is_zip64:
         end, directory_stop = _end64_before(read_at, position, end)
@@ -539,7 +531,7 @@ def _directory_before(read_at: ReadAt, position: int, data: bytes) -> Directory:
     raw = _exactly(read_at, offset, end.size_bytes)
     entries = list(parse_central(raw, end.count, shift))
     _check(entries, offset)
-    return Directory(entries, offset, stop, shift, end.comment, raw)
+    return Directory(entries, offset, stop, shift, raw)
 
 
 def _end64_before(read_at: ReadAt, position: int, end: End) -> tuple[End, int]:
@@ -552,7 +544,7 @@ def _end64_before(read_at: ReadAt, position: int, end: End) -> tuple[End, int]:
         return end, position  # small numbers that happen to look like "see ZIP64"
     for offset in (recorded, locator_at - END64_BYTES):
         if 0 <= offset <= locator_at - END64_BYTES:
-            found = parse_end64(read_at(offset, END64_BYTES), end.comment)
+            found = parse_end64(read_at(offset, END64_BYTES), end.comment_bytes)
             if found is not None:
                 return found, offset
     raise MalformedError("its ZIP64 end record is missing")

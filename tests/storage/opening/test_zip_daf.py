@@ -17,10 +17,20 @@ import scipy.sparse as sp
 import zarr
 
 from daf_query import connect
-from daf_storage import DafReader, DafWriter, MemoryDaf, ZarrDaf, errors, open_daf, settings, verify
+from daf_storage import (
+    DafReader,
+    DafWriter,
+    MemoryDaf,
+    ZarrDaf,
+    convert,
+    errors,
+    open_daf,
+    settings,
+    verify,
+)
 from daf_storage.stores import MmapZipStore
 from tests.suites import AppendOnlyDafSuite
-from tests.support import UMIS, contents, create, dense, fill, is_mapped, reopen
+from tests.support import UMIS, contents, create, fill, is_mapped, reopen
 
 
 class TestZipDaf(AppendOnlyDafSuite):
@@ -356,7 +366,7 @@ def test_an_unpacked_archive_is_a_data_set(path: Path, tmp_path: Path) -> None:
 
 
 def test_a_packed_directory_is_a_data_set(tmp_path: Path) -> None:
-    """Zipped by another program, compressed or not, it can be read and added to."""
+    """Zipped by another program, compressed or not, it can be read, and copied to be added to."""
     folder = tmp_path / "in.daf.zarr"
     fill(create(folder))
     for method in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
@@ -369,14 +379,12 @@ def test_a_packed_directory_is_a_data_set(tmp_path: Path) -> None:
         expected = contents(ZarrDaf(folder))
         with ZarrDaf(path) as found:
             assert contents(found) == expected
-        with reopen(path) as daf:
+        with pytest.raises(errors.UnsupportedDataError, match="with 'daf convert'"):
+            reopen(path)
+        convert(path, tmp_path / f"own-{method}.daf.zarr.zip")
+        with reopen(tmp_path / f"own-{method}.daf.zarr.zip") as daf:
             daf.set_vector("cell", "new", [1, 2, 3])
-        assert zipfile.ZipFile(path).testzip() is None
-        with ZarrDaf(path) as found:
-            assert found.get_np_vector("cell", "new").tolist() == [1, 2, 3]
-            assert found.get_np_vector("cell", "age").tolist() == [30, 60, 90]
-            assert dense(found.get_np_matrix("gene", "cell", "sparse")).tolist() == UMIS.T.tolist()
-        assert ".zmetadata" not in zipfile.ZipFile(path).namelist()  # it would hide what is added
+            assert ".zmetadata" not in daf.writable_tree._store  # type: ignore[attr-defined] # of this implementation
 
 
 def test_a_batch_is_one_commit(path: Path) -> None:

@@ -13,7 +13,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-import zarr
 
 from daf_storage import DafWriter, RecoveryWarning, ZarrDaf, open_daf, repair, verify
 from daf_storage.stores import DirectoryStore
@@ -143,40 +142,6 @@ def test_a_full_disk_keeps_nobody_from_opening(
             reopen(folder)
     reopen(folder).close()
     assert verify(folder) == []
-
-
-def pack(folder: Path, archive: Path) -> None:
-    """Pack a directory with a ZIP program."""
-    with zipfile.ZipFile(archive, "w") as packed:
-        for file in sorted(folder.rglob("*")):
-            if file.is_file():
-                packed.write(file, file.relative_to(folder))
-
-
-def test_an_archive_that_brought_one_in(tmp_path: Path, folder: Path) -> None:
-    """``zip -r`` packs it too: it would hide what is added, so an open for writing takes it out."""
-    archive = tmp_path / "x.daf.zarr.zip"
-    (folder / "vectors/cell/age").rename(folder / "vectors/cell/old")
-    pack(folder, archive)
-    problems = [str(finding) for finding in verify(archive)]
-    for key in ("vectors/cell/old", "vectors/cell/age"):
-        assert any(key in p and "the consolidated metadata; 'daf repair" in p for p in problems)
-    with reopen(archive) as daf:
-        daf.set_vector("cell", "new", [1, 2, 3])
-        expected = contents(daf)
-    assert verify(archive) == []
-    with zipfile.ZipFile(archive) as packed:
-        assert packed.testzip() is None
-        assert ".zmetadata" not in packed.namelist()
-        assert len(packed.namelist()) == len(set(packed.namelist()))
-        if "zarr.json" in packed.namelist():
-            assert "consolidated_metadata" not in json.loads(packed.read("zarr.json"))
-    with zarr.storage.ZipStore(archive, mode="r") as store:
-        group = zarr.open_group(store, mode="r")
-        assert np.asarray(group["vectors/cell/new"]).tolist() == [1, 2, 3]
-    assert contents(ZarrDaf(archive)) == expected
-    with served(archive) as server:
-        assert contents(open_daf(server.url)) == expected
 
 
 @pytest.mark.parametrize("form", ["x.daf.zarr", "v3.daf.zarr", "x.daf"])
