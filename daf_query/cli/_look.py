@@ -98,8 +98,10 @@ def _value_lines(daf: DafReader) -> Iterator[str]:
     budget = display.PreviewBudget(_VALUES_BYTES)
     for axis in daf.summary().axes:
         rows = [
-            [vector.name, *display.preview_text(preview)]
-            for vector, preview in storage_data.vector_previews(axis.vectors, daf, budget)
+            [vector.name, "", seen, ""]
+            if isinstance(seen, str)
+            else [vector.name, seen.chart, seen.figures, seen.note]
+            for vector, seen in storage_data.vector_previews(axis.vectors, daf, budget)
         ]
         if rows:
             _, _, *lines = aligned([""] * 4, rows, [False] * 4)

@@ -466,7 +466,7 @@ class VectorColumn:
             cache.peek(codes_key, identity),
             strings,
             find_index=lambda: self.indexes.strings(info.name, cache) if options.indexes else None,
-            decode_first=lambda: _first_strings(array if stored is None else stored.string_array()),
+            decode_first=lambda: _first_strings(array if stored is None else stored.dense()),
             empty_is_missing=is_missing,
         )
 

@@ -17,7 +17,6 @@ from daf_storage.display import (
     html_page,
     html_table,
     joined_html,
-    preview_chart,
     preview_of,
     shortened,
     shown_values,
@@ -148,8 +147,9 @@ def rows_page(rows: pa.Table, total: int | None = None, *, title: str = "") -> M
 def _header(field: pa.Field, preview: Preview) -> Markup:
     name = html_element("div", shortened(field.name))
     kind = html_element("div", shortened(_type_name(field.type), 24), class_="note")
-    side = "number" if preview.least is not None else "text"
-    return html_element("th", name, kind, preview_chart(preview), class_=side)
+    side = "text" if preview.bins is None else "number"
+    chart = html_element("span", preview.chart, title=preview.figures)
+    return html_element("th", name, kind, chart, class_=side)
 
 
 def _type_name(kind: pa.DataType) -> str:

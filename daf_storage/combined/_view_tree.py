@@ -342,7 +342,7 @@ class ViewTree:
                 return {}
             if vector.info.is_sparse:
                 return subset_vector(vector, first)
-            return {"": SubsetArray(vector.string_array(), first)}
+            return {"": SubsetArray(vector.dense(), first)}
         shape = lengths[0], lengths[1]
         matrix = layout.open_matrix(self._base, axes[0].base, axes[1].base, name, shape)
         if matrix is None:

@@ -8,12 +8,12 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
-from typing import Any, Final, TypeVar
+from typing import Final, TypeVar
 
 import numpy as np
 import pyarrow as pa
 
-from daf_storage.base import NAME_VECTOR, MatrixInfo, Span, VectorInfo, strings
+from daf_storage.base import NAME_VECTOR, Span, VectorInfo
 from daf_storage.data._conversions import arrow_of
 from daf_storage.data._property_reader import PropertyReader
 from daf_storage.data._stored import StoredMatrix, StoredVector
@@ -27,7 +27,6 @@ from daf_storage.data._summary import (
 )
 from daf_storage.display import (
     PREVIEW_ROWS,
-    Extent,
     Markup,
     Preview,
     PreviewBudget,
@@ -45,138 +44,77 @@ from daf_storage.errors import DafError
 from daf_storage.stores import ReadEstimate
 from daf_storage.trees import StoredArray
 
-_PIECES: Final = 16
-_CHUNKS: Final = 4
-_PREFIX_STRINGS: Final = 1024
-_PAGE_BYTES: Final = 4096
+_PIECES: Final = 4
+_LINE_ELEMENTS: Final = 512
 _STRING_BYTES: Final = 16
-_LENGTH_BYTES: Final = 4
-_LINE_ROWS: Final = 512
-_LINES: Final = 8
+_PAGE_BYTES: Final = 4096
+"""What it costs to open a property, or a piece of it, in bytes of the budget."""
 
 REMOTE: Final = "on a server: values are not looked at"
 TOO_MUCH: Final = "too much to look at quickly"
 
-Sample = tuple[pa.Array, Extent]
-
-
-def preview_vector(stored: StoredVector, budget: PreviewBudget) -> Preview | str:
-    """Return what some values of a vector look like, or why they were not looked at."""
-    info = stored.info
-    if info.is_sparse:
-        sample = _sparse_vector(stored, budget)
-    elif info.storage_type.is_string:
-        sample = sample_strings(stored.string_array(), PREVIEW_ROWS, budget)
-    else:
-        sample = _numbers(stored.string_array(), budget)
-    return _preview(sample, info.length, empty_is_missing=info.empty_is_missing)
-
 
 def preview_matrix(stored: StoredMatrix, budget: PreviewBudget) -> Preview | str:
     """Return what some values of a matrix look like; of a sparse one, some of the stored ones."""
-    if stored.info.storage_type.is_string:
+    array = stored.arrays().get("nzval" if stored.info.is_sparse else "")
+    if array is None or array.info.storage_type.is_string:
         return ""
-    if not stored.info.is_sparse:
-        array = stored.dense()
-        return _preview(_numbers(array, budget), array.info.size)
-    values = stored.arrays().get("nzval")
-    return "" if values is None else _preview(_numbers(values, budget), values.info.size)
+    return _preview(_some(array, budget), array.info.size)
 
 
-def _preview(sample: Sample | str, total: int, *, empty_is_missing: bool = False) -> Preview | str:
+def _preview(
+    sample: pa.Array | str, total: int, *, empty_is_missing: bool = False
+) -> Preview | str:
     if isinstance(sample, str):
         return sample
-    values, extent = sample
-    return preview_of(values, total=total, extent=extent, empty_is_missing=empty_is_missing)
+    return preview_of(sample, total=total, empty_is_missing=empty_is_missing)
 
 
-def sample_strings(array: StoredArray, most: int, budget: PreviewBudget) -> Sample | str:
-    """Return some strings, at most so many; or why none."""
-    length = array.info.shape[0]
+def _some(array: StoredArray, budget: PreviewBudget, most: int = PREVIEW_ROWS) -> pa.Array | str:
+    """Return some elements, of parts of the array that are apart; or why none."""
     if _is_remote(array, budget):
         return REMOTE
-    data = array.plain_strings() if length else None
-    if data is not None and length > most:
-        return _first_strings(data, min(most, _PREFIX_STRINGS), budget)
-    for spans, extent in _choices(array, most):
-        if budget.spend(_cost(array, spans)):
-            parts = [array.string_rows(span).cast(pa.string()) for span in spans]
-            return pa.concat_arrays(parts) if parts else pa.array([], pa.string()), extent
-    return TOO_MUCH
-
-
-def _first_strings(data: memoryview, count: int, budget: PreviewBudget) -> Sample | str:
-    """Return the first strings of a chunk; the rest of it is not touched."""
-    place = _LENGTH_BYTES
-    whole = 0
-    while whole < count and place + _LENGTH_BYTES <= len(data):
-        size = int.from_bytes(data[place : place + _LENGTH_BYTES], "little")
-        if place + _LENGTH_BYTES + size > len(data) or not budget.spend(_LENGTH_BYTES + size):
-            break
-        place += _LENGTH_BYTES + size
-        whole += 1
-    if not whole:
-        return TOO_MUCH
-    part = whole.to_bytes(_LENGTH_BYTES, "little") + bytes(data[_LENGTH_BYTES:place])
-    return strings.decode_vlen_utf8(memoryview(part), what="the first strings"), "first"
-
-
-def _numbers(array: StoredArray, budget: PreviewBudget) -> Sample | str:
-    """Return some numbers of an array; of a dense matrix, parts of a few of its lines."""
-    if _is_remote(array, budget):
-        return REMOTE
-    width = math.prod(array.info.shape[1:])
-    is_whole = array.info.size <= PREVIEW_ROWS
+    height, width = array.info.shape[0], math.prod(array.info.shape[1:])
+    is_string = array.info.storage_type.is_string
+    if is_string and height > most and array.mapped_strings() is not None:  # found one by one
+        if not budget.spend(most * _STRING_BYTES):
+            return TOO_MUCH
+        return next(array.string_pieces()).slice(0, most).cast(pa.string())
     within = None
     if len(array.info.shape) > 1:
-        within = Span(0, width if is_whole else min(width, _LINE_ROWS))
-    most = PREVIEW_ROWS if within is None or is_whole else _LINES
-    for spans, extent in _choices(array, most):
+        within = Span(0, min(width, max(most // max(height, 1), _LINE_ELEMENTS)))
+        most //= max(within.size, 1)
+    chunk = 1 if array.info.is_mappable else max(array.info.chunks[0], 1)
+    for pieces in (_PIECES, 1):
+        spans = _spread(height, most, pieces, chunk)
         if budget.spend(_cost(array, spans, within)):
-            is_part = within is not None and within.size < width and extent == "all"
-            return _joined(array.read_spans(spans, within), array), "first" if is_part else extent
+            if is_string:
+                parts = [array.string_rows(span).cast(pa.string()) for span in spans]
+            else:
+                parts = [arrow_of(part.reshape(-1)) for part in array.read_spans(spans, within)]
+            return pa.concat_arrays(parts) if parts else arrow_of(np.empty(0))
     return TOO_MUCH
 
 
-def _sparse_vector(stored: StoredVector, budget: PreviewBudget) -> Sample | str:
+def _sparse(stored: StoredVector, budget: PreviewBudget) -> pa.Array | str:
     """Return some values of a sparse vector, whose stored ones are all read."""
-    arrays = stored.all_arrays()
-    if stored.info.storage_type.is_string or any(_is_remote(array, budget) for array in arrays):
-        return TOO_MUCH if stored.info.storage_type.is_string else REMOTE
-    cost = sum(_cost(array, [Span(0, array.info.shape[0])]) for array in arrays)
-    if not budget.spend(cost):
+    arrays = list(stored.arrays().values())
+    if any(_is_remote(array, budget) for array in arrays):
+        return REMOTE
+    if not budget.spend(sum(_cost(array, [Span(0, array.info.size)]) for array in arrays)):
         return TOO_MUCH
-    parts = stored.sparse_parts()
-    spans, extent = _spread(stored.info.length, PREVIEW_ROWS, _PIECES, 1)
-    values = [parts.to_dense(span) for span in spans]
-    return arrow_of(np.concatenate(values) if values else np.empty(0)), extent
+    spans, parts = _spread(stored.info.length, PREVIEW_ROWS), stored.sparse_parts()
+    return arrow_of(np.concatenate([parts.to_dense(span) for span in spans or [Span(0, 0)]]))
 
 
-def _joined(parts: list[Any], array: StoredArray) -> pa.Array:
-    empty = np.empty(0, array.info.storage_type.dtype)
-    return arrow_of(np.concatenate([part.reshape(-1) for part in parts] or [empty]))
-
-
-def _choices(array: StoredArray, most: int) -> Iterator[tuple[list[Span], Extent]]:
-    """Yield which rows to read, the better ones first, and then those that cost less."""
-    length = array.info.shape[0]
-    chunk = 1 if array.info.is_mappable else max(array.info.chunks[0], 1)
-    is_cut = 1 < chunk < length
-    pieces = min(_CHUNKS, -(-length // chunk)) if is_cut else min(_PIECES, most)
-    yield _spread(length, most, pieces, chunk if is_cut else 1)
-    yield [Span(0, min(length, most))], "first"
-
-
-def _spread(length: int, most: int, pieces: int, chunk: int) -> tuple[list[Span], Extent]:
-    """Return ranges that are spread evenly, each at the beginning of a chunk."""
+def _spread(length: int, most: int, pieces: int = _PIECES, chunk: int = 1) -> list[Span]:
+    """Return ranges that are apart, each at the beginning of a chunk."""
     if length <= most:
-        return [Span(0, length)] if length else [], "all"
-    if pieces <= 1:
-        return [Span(0, most)], "first"
-    size = most // pieces
+        return [Span(0, length)] if length else []
+    size = max(most // pieces, 1)
     last = (length - size) // chunk
     starts = np.unique(np.linspace(0, last, pieces).astype(np.int64)) * chunk
-    return [Span(start, min(start + size, length)) for start in starts.tolist()], "spread"
+    return [Span(start, min(start + size, length)) for start in starts.tolist()]
 
 
 def _is_remote(array: StoredArray, budget: PreviewBudget) -> bool:
@@ -192,15 +130,13 @@ def _cost(array: StoredArray, spans: list[Span], within: Span | None = None) -> 
     """Return how many bytes reading rows touches or decodes, about."""
     estimate = ReadEstimate()
     array.estimate(spans, estimate, within)
-    pages = _PAGE_BYTES * len(spans) if array.info.is_mappable else 0
-    return max(estimate.size_bytes, estimate.decoded_bytes) + pages
+    return max(estimate.size_bytes, estimate.decoded_bytes) + _PAGE_BYTES * max(len(spans), 1)
 
 
 _FIRST_ENTRIES: Final = 3
 _MOST_VECTORS: Final = 100
 _OPEN_AXES: Final = 2
 _HEAD: Final = ("vector", "type", "", "values", "")
-_SPENT: Final = "not looked at: there is too much before it"
 _LISTS: Final = slice(3, None)
 """The sections of a summary that are shown as they are, after axes, vectors and matrices."""
 _MATRIX_HEAD: Final = ("axes", "matrix", "type", "stored", "", "values", "")
@@ -278,24 +214,19 @@ def _axis(
 
 
 def _first_entries(axis: AxisSummary, daf: PropertyReader, budget: PreviewBudget) -> str:
-    sample = sample_strings(daf.string_array(axis.name, NAME_VECTOR), _FIRST_ENTRIES, budget)
+    entries = daf.string_array(axis.name, NAME_VECTOR)
+    sample = _some(entries, budget, _PIECES * _FIRST_ENTRIES)
     if isinstance(sample, str):
         return ""
-    names = sample[0].slice(0, _FIRST_ENTRIES).to_pylist()
+    names = sample.slice(0, _FIRST_ENTRIES).to_pylist()
     more = ", …" if axis.length > len(names) else ""
     return ", ".join(shortened(name, 24) for name in names) + more
 
 
 def _vector(vector: VectorInfo, daf: PropertyReader, budget: PreviewBudget) -> Preview | str:
-    if not budget.look():
-        return _SPENT
-    return preview_vector(daf.open_vector(vector.axis, vector.name), budget)
-
-
-def _matrix(info: MatrixInfo, daf: PropertyReader, budget: PreviewBudget) -> Preview | str:
-    if not budget.look():
-        return _SPENT
-    return preview_matrix(daf.open_matrix(info.rows_axis, info.columns_axis, info.name), budget)
+    stored = daf.open_vector(vector.axis, vector.name)
+    sample = _sparse(stored, budget) if vector.is_sparse else _some(stored.dense(), budget)
+    return _preview(sample, vector.length, empty_is_missing=vector.empty_is_missing)
 
 
 def _seen(look: Callable[[], _T]) -> _T | str:
@@ -315,12 +246,13 @@ def _matrix_row(
     matrix: MatrixSummary, daf: PropertyReader, budget: PreviewBudget
 ) -> Sequence[object]:
     info = matrix.info
+    axes = info.rows_axis, info.columns_axis
     return (
         f"{info.rows_axis} x {info.columns_axis}",
         shortened(info.name),
         info.storage_type.value,
         f"{stored_form(info)}, {stored_layouts(matrix)}",
-        *preview_cells(_seen(partial(_matrix, info, daf, budget))),
+        *preview_cells(_seen(lambda: preview_matrix(daf.open_matrix(*axes, info.name), budget))),
     )
 
 

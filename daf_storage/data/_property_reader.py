@@ -527,7 +527,7 @@ class PropertyReader:
         """Return the stored array of a vector of strings, or of the entries (``name``), pinned."""
         if name == NAME_VECTOR:
             return self._axis_array(axis, self._axis_node(axis))
-        return self.open_vector(axis, name).string_array()
+        return self.open_vector(axis, name).dense()
 
     def vector_identity(self, axis: str, name: str) -> Hashable:
         """Return a value that changes whenever a vector does, or the entries (``name``)."""

@@ -382,9 +382,13 @@ class _StoredProperty(Generic[_Info]):
     def arrays(self) -> dict[str, StoredArray]:
         """Return the stored arrays by their name below the property's; a dense one has none."""
         if not self.info.is_sparse:
-            return {"": required_array(self._node, "", self._what)}
+            return {"": self.dense()}
         found = ((part, self._node.array(part)) for part in self._part_names)
         return {part: array for part, array in found if array is not None}
+
+    def dense(self) -> StoredArray:
+        """Return the one array of what is dense; a matrix has (columns, rows), or is by rows."""
+        return required_array(self._node, "", self._what)
 
     def check_stored(self) -> None:
         """Raise if what is stored cannot be the property, by the sizes of files alone."""
@@ -422,7 +426,7 @@ class StoredVector(_StoredProperty[VectorInfo]):
         """Return a range of a numeric vector; a read-only view of the file if it is dense."""
         if self.info.is_sparse:
             return self.sparse_parts().to_dense(span)
-        return required_array(self._node, "", self._what).read_rows(span)
+        return self.dense().read_rows(span)
 
     def reader(self) -> Callable[[Span], AnyArray]:
         """Return a function that reads ranges of a numeric vector.
@@ -432,7 +436,7 @@ class StoredVector(_StoredProperty[VectorInfo]):
         """
         if self.info.is_sparse:
             return self.sparse_parts().to_dense
-        array = required_array(self._node, "", self._what)
+        array = self.dense()
         if not array.info.is_mappable and array.info.chunks != array.info.shape:
             return array.read_rows
         mapped = array.read()  # a single chunk is fetched and decoded once, not once per range
@@ -441,29 +445,19 @@ class StoredVector(_StoredProperty[VectorInfo]):
     @property
     def is_mapped(self) -> bool:
         """Whether reading a dense vector costs no memory: it is a view of a file."""
-        return (
-            not self.info.is_sparse and required_array(self._node, "", self._what).info.is_mappable
-        )
-
-    def all_arrays(self) -> list[StoredArray]:
-        """Return the stored arrays that it consists of: one, if it is dense."""
-        return list(self.arrays().values()) if self.info.is_sparse else [self.string_array()]
+        return not self.info.is_sparse and self.dense().info.is_mappable
 
     def read_strings(self) -> pa.StringArray | pa.LargeStringArray:
         """Return all elements of a vector of strings."""
-        return required_array(self._node, "", self._what).read_strings()
+        return self.dense().read_strings()
 
     def string_batches(self) -> Iterator[pa.Array]:
         """Yield the elements of a vector of strings piece by piece, as codes where that is cheap.
 
         Where they are stored plainly, no more than a piece is in memory.
         """
-        array = self.string_array()
+        array = self.dense()
         return array.string_pieces() if array.info.size else iter([array.read_strings()])
-
-    def string_array(self) -> StoredArray:
-        """Return the stored array of a vector of strings, or of a dense one."""
-        return required_array(self._node, "", self._what)
 
     def sparse_parts(self) -> SparseVectorParts:
         """Return the stored parts of a sparse vector; checked when first asked for."""
@@ -518,10 +512,6 @@ class StoredMatrix(_StoredProperty[MatrixInfo]):
     def is_same(self, other: StoredMatrix) -> bool:
         """Return whether another one is the very same stored matrix, not replaced meanwhile."""
         return self._node.is_same(other._node)
-
-    def dense(self) -> StoredArray:
-        """Return the array of a dense matrix; stored as (columns, rows), or by rows."""
-        return required_array(self._node, "", self._what)
 
     def colptr(self) -> AnyArray:
         """Return where each stored column of a sparse matrix begins, from 0, as int64.

@@ -20,13 +20,9 @@ from daf_storage.display._markup import (
 )
 from daf_storage.display._preview import (
     PREVIEW_ROWS,
-    Extent,
     Preview,
     PreviewBudget,
-    extent_text,
     preview_cells,
-    preview_chart,
     preview_of,
-    preview_text,
     shown_values,
 )

@@ -383,7 +383,7 @@ class IndexStorage:
             if name == NAME_VECTOR:
                 found.append(self._daf.string_array(place.axis, name))
             else:
-                found += self._daf.open_vector(place.axis, name).all_arrays()
+                found += self._daf.open_vector(place.axis, name).arrays().values()
         return found
 
 

@@ -172,7 +172,7 @@ def test_some_entries_equal_those_of_numpy(forms: dict[str, DafReader], form: st
                     pieces = [read(span) for span in ranges]
                     assert np.concatenate(pieces).tolist() == some.tolist()
                     if not info.is_sparse:
-                        stored = part.open_vector(axis, name).string_array()
+                        stored = part.open_vector(axis, name).dense()
                         parts = stored.read_spans([*ranges[::-1], Span(0, 0)])
                         assert [p.tolist() for p in parts] == [
                             pieces[1].tolist(),

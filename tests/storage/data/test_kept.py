@@ -478,7 +478,7 @@ class TestDamage:
         daf.add_axis("a", list("xyz"))
         if values.ndim == 1:
             daf.set_vector("a", "v", values)
-            (array,) = daf.open_vector("a", "v").all_arrays()
+            (array,) = daf.open_vector("a", "v").arrays().values()
         else:
             daf.set_matrix("a", "a", "v", values)
             array = daf.open_matrix("a", "a", "v").dense()

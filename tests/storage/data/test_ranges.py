@@ -81,7 +81,7 @@ def test_ranges_of_vectors(daf: Any) -> None:
         stored = daf.open_vector("gene", name)
         for span in (*SPANS, Span(0, COLUMNS)):
             assert np.array_equal(stored.read(span), values[span.slice])
-        (array,) = stored.all_arrays()
+        (array,) = stored.arrays().values()
         for part, span in zip(array.read_spans(SPANS), SPANS, strict=True):
             assert np.array_equal(part.astype(values.dtype), values[span.slice])
     assert daf.open_vector("cell", "s").read_strings().to_pylist() == STRINGS

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from daf_storage.display import PreviewBudget, extent_text, preview_cells, preview_of
+from daf_storage.display import PreviewBudget, preview_cells, preview_of
 
 
 @pytest.mark.parametrize(
@@ -24,7 +24,7 @@ def test_bins_count_every_finite_number(dtype: str) -> None:
         rng.normal(50, 9, 1000).astype(dtype),
         np.array([7], dtype),
     ):
-        preview = preview_of(pa.array(values), total=values.size)
+        preview: Any = preview_of(pa.array(values), total=values.size)
         assert sum(preview.bins) == values.size
         if values.size == 1000 and values.dtype.kind == "f":
             expected, _ = np.histogram(values.astype("f8"), bins=24)
@@ -44,10 +44,10 @@ def test_the_most_frequent_strings() -> None:
             pa.array(values, pa.string()).cast(kind) if kind != pa.string() else pa.array(values)
         )
         preview = preview_of(array, total=len(values))
-        assert preview.top[:2] == (("a", 5), ("b", 3))
-        assert (preview.distinct, preview.missing) == (6, 1)
-    empty = preview_of(pa.array(values), total=len(values), empty_is_missing=True)
-    assert (empty.distinct, empty.missing) == (5, 2)
+        assert (preview.figures, preview.note) == ("a 5, b 3, c 1, d 1, 2 more", "1 missing")
+    some = preview_of(pa.array(values), total=90, empty_is_missing=True)
+    assert some.figures.endswith("d 1, at least 1 more")
+    assert some.note == "2 missing, a sample of 13 of 90"
 
 
 def test_a_budget_ends() -> None:
@@ -60,8 +60,8 @@ def test_a_budget_ends() -> None:
 
 def test_missing_numbers_are_counted_and_infinities_are_left_out_of_the_bins() -> None:
     """NaN and null are missing; an infinity is the end of the range."""
-    preview = preview_of(pa.array([1.0, np.nan, None, np.inf, 2.0]), total=5)
-    assert (preview.missing, preview.least, preview.greatest) == (2, "1", "inf")
+    preview: Any = preview_of(pa.array([1.0, np.nan, None, np.inf, 2.0]), total=5)
+    assert (preview.missing, preview.figures) == (2, "1 to inf")
     assert sum(preview.bins) == 2
     assert preview_of(pa.array([None, None], pa.float64()), total=2).missing == 2
     assert preview_of(pa.array([], pa.int64()), total=0).bins == ()
@@ -69,19 +69,18 @@ def test_missing_numbers_are_counted_and_infinities_are_left_out_of_the_bins() -
 
 
 @pytest.mark.parametrize(
-    ("values", "least", "greatest"),
+    ("values", "figures"),
     [
-        (pa.array([7, 1_234_567]), "7", "1,234,567"),
-        (pa.array([0.123456, 12_345.6]), "0.1235", "12,346"),
-        (pa.array([dt.date(2020, 1, 1), dt.date(2021, 5, 1)]), "2020-01-01", "2021-05-01"),
-        (pa.array([0, None], pa.timestamp("s")), "1970-01-01 00:00:00", "1970-01-01 00:00:00"),
-        (pa.array([1, 2]).cast(pa.decimal128(22, 2)), "1", "2"),
+        (pa.array([7, 1_234_567]), "7 to 1,234,567"),
+        (pa.array([0.123456, 12_345.6]), "0.1235 to 12,346"),
+        (pa.array([dt.date(2020, 1, 1), dt.date(2021, 5, 1)]), "2020-01-01 to 2021-05-01"),
+        (pa.array([0, None], pa.timestamp("s")), "1970-01-01 00:00:00"),
+        (pa.array([1, 2]).cast(pa.decimal128(22, 2)), "1 to 2"),
     ],
 )
-def test_ends_of_a_range_are_short(values: pa.Array, least: str, greatest: str) -> None:
+def test_ends_of_a_range_are_short(values: pa.Array, figures: str) -> None:
     """Whole numbers have all digits, decimals four, moments are written as such."""
-    preview = preview_of(values, total=2)
-    assert (preview.least, preview.greatest) == (least, greatest)
+    assert preview_of(values, total=2).figures == figures
 
 
 def test_lists_are_only_counted() -> None:
@@ -94,17 +93,6 @@ def test_numbers_that_are_nearly_equal_are_one_bin() -> None:
     assert preview_of(pa.array([0.5, 0.5 + 2**-53]), total=2).bins == (2,)
 
 
-def test_what_was_looked_at_is_said() -> None:
-    """All, the first, or a sample; and why nothing was."""
-    values = pa.array(["x", "x", "y"])
-    assert extent_text(preview_of(values, total=3)) == ""
-    cells = "".join(preview_cells(preview_of(values, total=90, extent="spread")))
-    assert "a sample of 3 of 90" in cells
-    assert "x 2, y 1" in cells
+def test_why_there_is_no_preview() -> None:
+    """That stands in its cells."""
     assert "too large" in "".join(preview_cells("too large"))
-
-
-def test_a_budget_counts_what_is_opened() -> None:
-    """Of many small properties, the last are not looked at."""
-    budget = PreviewBudget(16 * 4096)
-    assert [budget.look() for _ in range(17)] == [True] * 16 + [False]

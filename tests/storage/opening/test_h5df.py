@@ -725,7 +725,7 @@ def test_chunks_of_which_filters_were_left_out(
 def test_elements_up_to_the_end_of_the_file(path: Path) -> None:
     """No more than the file has may be said to be there."""
     daf = H5df(path)
-    array: Any = daf.open_vector("cell", "age").all_arrays()[0]
+    array: Any = daf.open_vector("cell", "age").dense()
     end = path.stat().st_size
     array.check_stored()
     for offset in (0, 100, end):
@@ -737,7 +737,7 @@ def test_elements_up_to_the_end_of_the_file(path: Path) -> None:
 def test_a_read_that_failed_is_tried_again_if_the_file_was_opened_again(path: Path) -> None:
     """Another thread may do that meanwhile; any other failure is an error at once."""
     daf = H5df(path)
-    array: Any = daf.open_vector("cell", "age").all_arrays()[0]
+    array: Any = daf.open_vector("cell", "age").dense()
     calls = []
 
     def interrupted() -> int:

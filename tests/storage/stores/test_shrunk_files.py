@@ -256,7 +256,7 @@ def test_an_hdf5_file_that_grew_and_was_cut_again(tmp_path: Path) -> None:
     with path.open("r+b") as file:  # in place, as rsync --inplace does
         file.write(copy.read_bytes())
     assert reader.get_np_vector("cell", "more").tolist() == [0, 1, 2]
-    (array,) = reader.open_vector("cell", "type").all_arrays()
+    (array,) = reader.open_vector("cell", "type").arrays().values()
     os.truncate(path, length)
     with pytest.raises(errors.CorruptDataError, match="bytes"):
         array.read_strings()
