@@ -23,7 +23,6 @@ from daf_storage.upkeep import (
     IndexPlace,
     IndexSource,
     IndexStorage,
-    PagedArray,
     StoredIndex,
 )
 
@@ -42,7 +41,6 @@ __all__ = [
     "MappingStore",
     "MemoryStore",
     "MmapZipStore",
-    "PagedArray",
     "ReadEstimate",
     "Recovery",
     "Span",

@@ -8,6 +8,7 @@ from __future__ import annotations
 import pkgutil
 from typing import Any, Final
 
+ARRAYS_OF_STRINGS: Final = "daf_query.index._build.arrays_of_strings"
 ADOPT: Final = "daf_storage.data._encoding._adopt"
 AXIS_COLUMNS: Final = "daf_query.sql._axis_schema.axis_columns"
 BLOCK_SPANS: Final = "daf_storage.data._encoding.block_spans"
@@ -30,7 +31,6 @@ IMPORT_RUN: Final = "daf_storage.h5ad._import._Import.run"
 IS_STORED_SPARSE: Final = "daf_storage.concat._properties.is_worth_sparse"
 LZF_MODULE: Final = "daf_storage.trees._decompress._lzf_module"
 MAP_FILE: Final = "daf_storage.stores._directory_snapshot.map_file"
-OF_NUMBERS: Final = "daf_query.index._build._of_numbers"
 OPENED: Final = "daf_storage.data._kept.opened"
 OPEN_BELOW: Final = (
     "daf_storage.trees._hdf5_tree.open_below",

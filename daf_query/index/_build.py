@@ -9,18 +9,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
-import numpy as np
 import numpy.typing as npt
 
 from daf_query.index._rtree import rtree_of
-from daf_query.index._sorted_index import (
-    COUNT_BYTES,
-    EVERY,
-    LENGTH_BYTES,
-    hashes_of,
-    posting_lists,
-)
-from daf_query.scan import INDEX, NAME, ZoneMap, offsets_of
+from daf_query.index._sorted_index import arrays_of_strings
+from daf_query.scan import INDEX, NAME, ZoneMap
 from daf_storage import (
     DafError,
     DafReader,
@@ -43,7 +36,6 @@ _DISTINCT_DIVISOR: Final = 4
 _BYTES_PER_ROW: Final = 16
 _BLOCK_ROWS: Final = 1 << 20
 
-Arrays: TypeAlias = Mapping[str, npt.NDArray[Any]]
 IndexNames: TypeAlias = Mapping[str, Sequence[str] | None]
 """Which vectors are to be found by value, by their axis; None for those with many strings."""
 
@@ -60,16 +52,17 @@ def build_index(
     Parameters
     ----------
     names
-        Vectors (a string is one), or ``name`` for the entries: their rows can be found by value
-        afterwards.  By default the entries and all vectors with many distinct strings; of the
-        numeric ones, only zone maps are stored, which take next to no space.
+        Vectors (a string is one), or ``name`` for the entries: rows with some strings are found
+        without a look at the others afterwards.  Of a numeric one its zone map is stored, which
+        takes next to no space, and lets the first query leave out ranges of rows.  By default the
+        entries, all vectors with many distinct strings, and the zone maps of the numeric ones.
     progress
         Whether to show a bar on stderr.
 
     Returns
     -------
     list of str
-        The names, in the order given.
+        The names, in the order given; by default, of those whose rows can be found by value.
 
     Raises
     ------
@@ -84,8 +77,8 @@ def build_index(
 
     Notes
     -----
-    An index takes 12 to 16 bytes per row, 5 where few values are distinct.  It is no longer used
-    once its vector was changed, by any program: build it again.
+    An index takes 12 to 13 bytes per row.  It is no longer used once its vector was changed, by any
+    program: build it again.
 
     Examples
     --------
@@ -201,7 +194,7 @@ def _numbers(daf: DafReader, axis: str, name: str) -> npt.NDArray[Any]:
 
 
 def _build(daf: DafWriter, axis: str, name: str, bar: Progress, *, is_requested: bool) -> bool:
-    """Build the index of one vector; return whether its rows can be found by it."""
+    """Build the index of one vector; return whether it counts as one that was asked for."""
     info = None if name == INDEX else daf.vector_info(axis, name)
     if is_requested and (info is None or info.storage_type is StorageType.BOOL):
         raise errors.InvalidInputError(
@@ -210,58 +203,27 @@ def _build(daf: DafWriter, axis: str, name: str, bar: Progress, *, is_requested:
         )
     if info is None or info.length == 0:
         return False
-    is_string = info.storage_type.is_string
-    if not is_string:
+    size_bytes = info.length * _BYTES_PER_ROW
+    if not info.storage_type.is_string:
         _build_zone_map(daf, axis, name)
-    if not is_requested and not is_string:
-        return False
+        bar.add(size_bytes)
+        return is_requested
     storage, place = IndexStorage(daf), IndexPlace(axis, "lookup", (name,))
     if _is_fit(storage, place):
         return True  # an archive could not replace it, and need not
-    step = info.length * _BYTES_PER_ROW // 4
     source = storage.source(place)
-    if is_string:
-        strings = _strings(daf, axis, name)
-        bar.add(step)
-        if (
-            not is_requested
-            and name != NAME
-            and len(strings.unique()) * _DISTINCT_DIVISOR < len(strings)
-        ):
-            return False
-        arrays = _of_strings(strings)
-        bar.add(2 * step)
-    else:
-        arrays = _of_numbers(_numbers(daf, axis, name))
-        bar.add(3 * step)
-    storage.store(source, arrays)
-    bar.add(step)
+    strings = daf.string_array(axis, name).read_strings()
+    is_default = not is_requested and name != NAME
+    if is_default and len(strings.unique()) * _DISTINCT_DIVISOR < len(strings):
+        return False
+    storage.store(source, arrays_of_strings(strings))
+    bar.add(size_bytes)
     return True
 
 
 def _is_fit(storage: IndexStorage, place: IndexPlace) -> bool:
     stored = storage.load(place)
     return stored is not None and stored.state == "fit"
-
-
-def _strings(daf: DafReader, axis: str, name: str) -> Any:
-    return daf.string_array(axis, name).read_strings()
-
-
-def _of_strings(strings: Any) -> Arrays:
-    hashes = hashes_of(strings)
-    postings = posting_lists(hashes, np.argsort(hashes, kind="stable"), len(strings))
-    offsets = offsets_of(strings)
-    every = np.arange(0, len(strings), EVERY)
-    starts = COUNT_BYTES + offsets[every] - offsets[0] + LENGTH_BYTES * every
-    return {**postings, "start": starts.astype(np.uint64)}
-
-
-def _of_numbers(values: npt.NDArray[Any]) -> Arrays:
-    order = np.argsort(values, kind="stable")
-    if values.dtype.kind == "f":  # NaN comes last
-        order = order[: len(values) - int(np.count_nonzero(np.isnan(values)))]
-    return posting_lists(values, order, len(values))
 
 
 def _build_zone_map(daf: DafWriter, axis: str, name: str) -> None:

@@ -3,18 +3,10 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping
-from typing import Any, TypeVar
 from weakref import WeakKeyDictionary
-
-import numpy as np
-import numpy.typing as npt
 
 from daf_storage import errors
 from daf_storage.base import ForkLock
-from daf_storage.upkeep import PagedArray
-
-_ArrayT = TypeVar("_ArrayT", npt.NDArray[Any], PagedArray)
 
 
 class UnusedIndexWarning(errors.DafWarning):
@@ -38,22 +30,3 @@ def warn_once(owner: object, location: str, what: str, problem: str, remedy: str
         warned.add(text)
     if not is_known:
         warnings.warn(text, UnusedIndexWarning, stacklevel=3)
-
-
-def list_of(arrays: Mapping[str, _ArrayT], name: str, *dtypes: npt.DTypeLike) -> _ArrayT:
-    """Return one array of an index: of one dimension, and one of some types.
-
-    Raises
-    ------
-    UnfitIndexError
-        It is missing, of another type, or has several dimensions.
-    """
-    array = arrays.get(name)
-    if array is None:
-        raise UnfitIndexError(f"it has no array {name!r}")
-    if array.dtype not in [np.dtype(dtype) for dtype in dtypes] or array.ndim != 1:
-        raise UnfitIndexError(
-            f"its array {name!r} holds {array.dtype} in {array.ndim} dimensions; it should be a "
-            f"list of {' or '.join(str(np.dtype(dtype)) for dtype in dtypes)}"
-        )
-    return array

@@ -23,7 +23,6 @@ from daf_query.scan._arrow_arrays import (
 from daf_query.scan._arrow_filter import field_names, parse
 from daf_query.scan._columns import (
     INDEX,
-    MAX_SINGLE_STRINGS,
     NAME,
     Column,
     DictionaryCodes,

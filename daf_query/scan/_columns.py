@@ -39,7 +39,7 @@ _FIRST_OF_ROWS: Final = 1 << 16
 ReadSpan: TypeAlias = Callable[[Span], npt.NDArray[Any]]
 _T = TypeVar("_T")
 
-MAX_SINGLE_STRINGS: Final = 1 << 11
+_MAX_SINGLE_STRINGS: Final = 1 << 11
 """The strings of more rows are not read one by one."""
 
 _BATCH_ROWS: Final = 1 << 17
@@ -300,7 +300,7 @@ class StringColumn:
         if rows.offsets is None or self._decode is None:
             return None
         strings, positions = None, rows.positions
-        if positions.size <= MAX_SINGLE_STRINGS:
+        if positions.size <= _MAX_SINGLE_STRINGS:
             index = self.row_index()
             strings = None if index is None else index.strings(positions)
         if strings is None:
@@ -417,7 +417,6 @@ class VectorColumn:
             cache.get(
                 (*key, "zones", zone_rows), identity, lambda: self._zone_map(cache, zone_rows)
             ),
-            lambda: self.indexes.numbers(self.info.name, cache),
             chunk_rows=stored.info.chunk_rows,
             cache=None if is_view else CachedSpans(cache, (*key, "span"), identity),
         )
@@ -560,8 +559,6 @@ class NumberColumn:
         Opens the vector, and returns a function that reads a span and holds memory, but no file.
     zones
         The zone map.
-    row_index
-        Returns the index, if there is one.
     chunk_rows
         Rows per chunk, where there are several.
     cache
@@ -572,16 +569,18 @@ class NumberColumn:
         self,
         open_reader: Callable[[], ReadSpan],
         zones: ZoneMap,
-        row_index: Callable[[], RowIndex | None] = lambda: None,
         *,
         chunk_rows: int = 0,
         cache: CachedSpans | None = None,
     ) -> None:
         self.zones: ZoneMap | None = zones
-        self.row_index = row_index
         self._chunk_rows = chunk_rows
         self._cache = cache
         self._read = Once(open_reader)  # opened also where all spans are cached
+
+    def row_index(self) -> None:
+        """Return nothing: the zone map does as well."""
+        return
 
     def values(self, rows: Rows) -> npt.NDArray[Any]:
         """Return numbers; of several chunks, only those with one of the rows are decoded."""

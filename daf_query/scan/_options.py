@@ -45,10 +45,8 @@ class ScanOptions:
     """How many fragments are scanned side by side."""
     sparse_divisor: int = 16
     """A column is read by offsets once at most one row in so many is left."""
-    number_index_divisor: int = 128
-    """The index of a numeric column is used if it names at most one row in so many."""
     string_index_divisor: int = 16
-    """Likewise that of a column of strings."""
+    """The index of a column of strings is used if it names at most one row in so many."""
     point_index_divisor: int = 16
     """Likewise an R-tree over two columns."""
     min_joined_members: int = 32

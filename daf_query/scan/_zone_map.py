@@ -243,10 +243,6 @@ class StringRowIndex(RowIndex, Protocol):
 class Indexes(Protocol):
     """The indexes of the columns of a table."""
 
-    def numbers(self, column: str, cache: DecodedCache) -> RowIndex | None:
-        """Return the sorted index of a column of numbers, if there is one."""
-        ...
-
     def strings(self, column: str, cache: DecodedCache) -> StringRowIndex | None:
         """Return the sorted index of a column of strings, if there is one."""
         ...

@@ -34,7 +34,6 @@ from daf_storage.upkeep._index_storage import (
     IndexPlace,
     IndexSource,
     IndexStorage,
-    PagedArray,
     StoredIndex,
 )
 from daf_storage.upkeep._sidecar import (

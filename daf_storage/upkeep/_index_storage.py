@@ -2,7 +2,7 @@
 
 An index is a group of plain arrays that other readers ignore, in the group ``indexes``:
 
-- ``indexes/AXIS/VECTOR/lookup``: the rows in the order of a vector's values, or of their hashes.
+- ``indexes/AXIS/VECTOR/lookup``: the rows in the order of the hashes of a vector of strings.
 - ``indexes/AXIS/VECTOR/ranges``: the zone map of a vector.
 - ``indexes/AXIS/X/points/Y``: an R-tree over two vectors of coordinates.
 
@@ -11,14 +11,11 @@ Those of an HDF5 file are in a Zarr directory beside it, so that the file is not
 What the arrays mean is the business of whoever builds them.  Each index has an array
 ``fingerprint``: the version of the format, the checksum of its own arrays, and what it was made of:
 size and checksum of the contents, then inode, size and times of the files, where there are any.
-The array ``page`` has a checksum for each page of the others, and the one in the fingerprint is of
-these, so that a page can be verified when it is needed.
 Source: docs/reference/format.md, "indexes".
 """
 
 from __future__ import annotations
 
-import itertools
 import posixpath
 from collections.abc import Hashable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -26,7 +23,6 @@ from typing import Final, Literal, TypeAlias
 from zlib import crc32
 
 import numpy as np
-import numpy.typing as npt
 
 from daf_storage import errors
 from daf_storage.base import NAME_VECTOR, AnyArray, StorageType
@@ -40,138 +36,18 @@ IndexKind: TypeAlias = Literal["lookup", "ranges", "points"]
 """What an index finds rows by."""
 
 _FINGERPRINT: Final = "fingerprint"
-_PAGES: Final = "page"
-_PARTS_OF: Final[dict[IndexKind, frozenset[str]]] = {
-    "lookup": frozenset({"exact", "fence", "first", "key", "row", "start"}),
-    "ranges": frozenset({"high", "low", "null", "zone"}),
-    "points": frozenset({"rtree"}),
+_PARTS_OF: Final[dict[IndexKind, tuple[str, ...]]] = {
+    "lookup": ("key", "row", "start"),
+    "ranges": ("high", "low", "null", "zone"),
+    "points": ("rtree",),
 }
-"""The arrays that an index of each kind may have: its checksum does not say of which it is."""
+"""The arrays of an index of each kind."""
 
-_VERSION: Final = 4
+_VERSION: Final = 5
 _HEAD: Final = 4
 _MAX_NUMBERS: Final = 1 << 10
 _BYTES_PER_ROW: Final = 128
 _LEAST_BYTES: Final = 1 << 12
-
-
-PAGE_BYTES: Final = 1 << 16
-"""How many bytes each checksum is of; the last page of an array may be shorter."""
-
-Sums: TypeAlias = npt.NDArray[np.uint32]
-"""The CRC-32 of each page of an array, or of several arrays in a row."""
-
-
-def page_sums(values: AnyArray) -> Sums:
-    """Return the CRC-32 of each page of an array that is contiguous.
-
-    >>> page_sums(np.zeros(3 * PAGE_BYTES // 2, np.uint8)).shape
-    (2,)
-    """
-    data = values.reshape(-1).view(np.uint8)
-    pages = (data[start : start + PAGE_BYTES] for start in range(0, len(data), PAGE_BYTES))
-    return np.array([crc32(page.data) for page in pages], np.uint32)
-
-
-def n_pages(values: AnyArray) -> int:
-    """Return of how many pages an array consists."""
-    return -(-values.nbytes // PAGE_BYTES)
-
-
-class PagedArray:
-    """An array with a checksum for each of its pages.
-
-    Parameters
-    ----------
-    values
-        The elements, contiguous; usually mapped.
-    sums
-        As `page_sums` returns them for what was stored.
-
-    Examples
-    --------
-    >>> array = PagedArray.of(np.arange(100_000))
-    >>> array.read(70_000, 70_003).tolist()
-    [70000, 70001, 70002]
-    """
-
-    def __init__(self, values: AnyArray, sums: Sums) -> None:
-        self._values = values
-        self._sums = sums
-        self._is_verified = np.zeros(len(sums), np.bool_)
-
-    @classmethod
-    def of(cls, values: AnyArray) -> PagedArray:
-        """Return values with their own checksums."""
-        contiguous = np.ascontiguousarray(values)
-        return cls(contiguous, page_sums(contiguous))
-
-    def __len__(self) -> int:
-        return len(self._values)
-
-    @property
-    def dtype(self) -> np.dtype[np.generic]:
-        """The type of the elements."""
-        return self._values.dtype
-
-    @property
-    def ndim(self) -> int:
-        """How many dimensions it has."""
-        return self._values.ndim
-
-    @property
-    def nbytes(self) -> int:
-        """The size of all elements."""
-        return self._values.nbytes
-
-    @property
-    def verified_bytes(self) -> int:
-        """How many bytes were verified so far, in whole pages."""
-        return int(np.count_nonzero(self._is_verified)) * PAGE_BYTES
-
-    def whole(self) -> AnyArray:
-        """Return all elements, in the shape that they have.
-
-        Raises
-        ------
-        CorruptDataError
-            They are not what was stored.
-        """
-        self._verify(range(len(self._sums)))
-        return self._values
-
-    def read(self, start: int, stop: int) -> AnyArray:
-        """Return some elements of a list: a view.
-
-        Raises
-        ------
-        CorruptDataError
-            They, or others in their pages, are not what was stored.
-        """
-        if start < stop:
-            item = self._values.itemsize
-            self._verify(range(start * item // PAGE_BYTES, -(-stop * item // PAGE_BYTES)))
-        return self._values[start:stop]
-
-    def take(self, positions: npt.NDArray[np.int64]) -> AnyArray:
-        """Return single elements of a list: a copy.
-
-        Raises
-        ------
-        CorruptDataError
-            They, or others in their pages, are not what was stored.
-        """
-        self._verify(np.unique(positions * self._values.itemsize // PAGE_BYTES).tolist())
-        return self._values[positions]
-
-    def _verify(self, pages: range | list[int]) -> None:
-        data = self._values.reshape(-1).view(np.uint8)
-        for page in pages:
-            if self._is_verified[page]:
-                continue
-            if crc32(data[page * PAGE_BYTES :][:PAGE_BYTES].data) != self._sums[page]:
-                raise errors.CorruptDataError("its checksum is wrong")
-            self._is_verified[page] = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,7 +75,7 @@ class IndexSource:
     place: IndexPlace
     """The index."""
     contents: tuple[int, int]
-    """Size and checksum of the contents of its vectors."""
+    """Size and checksum of the contents of its vectors, with their types."""
     files: tuple[int, ...]
     """Inode, size and times of their files; empty where they are unknown."""
 
@@ -212,7 +88,7 @@ class StoredIndex:
     """Whether it can be used; stale if it is of other values than the vector has now."""
     problem: str = ""
     """Why it cannot be used, in words."""
-    arrays: Mapping[str, PagedArray] = field(default_factory=dict)
+    arrays: Mapping[str, AnyArray] = field(default_factory=dict)
     """Its arrays, if it is fit; mapped where the format can."""
 
 
@@ -226,8 +102,8 @@ class IndexStorage:
     >>> daf.add_axis("cell", ["A", "B"])
     >>> daf.set_vector("cell", "age", [2, 1])
     >>> indexes = IndexStorage(daf)
-    >>> place = IndexPlace("cell", "lookup", ("age",))
-    >>> indexes.store(indexes.source(place), {"row": np.array([1, 0], np.uint32)})
+    >>> place = IndexPlace("cell", "points", ("age", "age"))
+    >>> indexes.store(indexes.source(place), {"rtree": np.zeros(9, np.uint8)})
     >>> indexes.places() == [place]
     True
     >>> indexes.load(place).state
@@ -264,21 +140,7 @@ class IndexStorage:
     def load(self, place: IndexPlace) -> StoredIndex | None:
         """Return an index after verifying all of it, and comparing what it was made of.
 
-        None if there is none.  That the numbers make sense together is for the caller to check.
-        """
-        stored = self.open(place)
-        try:
-            for array in () if stored is None else stored.arrays.values():
-                array.whole()
-        except errors.CorruptDataError as error:
-            return StoredIndex("damaged", str(error))
-        return stored
-
-    def open(self, place: IndexPlace) -> StoredIndex | None:
-        """Return an index after comparing what it was made of; pages are verified as they are read.
-
-        None if there is none.  Takes as long for an index of any size, unless its vectors have to
-        be read for the comparison, as in an archive.
+        None if there is none.
         """
         try:
             node = self._tree.node(place.path)
@@ -289,28 +151,25 @@ class IndexStorage:
             numbers = _fingerprint(node)
             if numbers[0] != _VERSION:
                 return StoredIndex("stale", f"it has the format {numbers[0]}, not {_VERSION}")
-            arrays = _arrays(node, limit)
-            sums = _sums(node, arrays, limit)
+            arrays = {name: _read(node, name, limit) for name in _PARTS_OF[place.kind]}
         except errors.AxisNotFoundError:
             return StoredIndex("stale", "its axis is gone")
         except Exception as error:  # noqa: BLE001 - no damaged file may keep a query from a scan
             return StoredIndex("damaged", str(error).removeprefix(f"{self._daf.location}: "))
-        if _checksum(arrays, sums, numbers) != numbers[1]:
+        if _checksum(place, arrays, numbers) != numbers[1]:
             return StoredIndex("damaged", "its checksum is wrong")
-        if not arrays.keys() <= _PARTS_OF[place.kind]:
-            return StoredIndex("damaged", "its arrays are those of an index of another kind")
         try:
             is_of_now = self._is_of_now(place, tuple(numbers[2:_HEAD]), tuple(numbers[_HEAD:]))
         except errors.DafError:
             is_of_now = False
         if not is_of_now:
             return StoredIndex("stale", "its vector was changed since it was built")
-        return StoredIndex("fit", arrays=_paged(arrays, sums))
+        return StoredIndex("fit", arrays=arrays)
 
     def source(self, place: IndexPlace) -> IndexSource:
         """Return what an index is to be made of, before that is read."""
         arrays = self._sources(place)
-        return IndexSource(place, contents_of(arrays), _files(arrays))
+        return IndexSource(place, _contents(arrays), _files(arrays))
 
     def store(self, source: IndexSource, arrays: Mapping[str, AnyArray]) -> None:
         """Put an index in place of the one that is there, if any, in one step.
@@ -328,11 +187,10 @@ class IndexStorage:
                 f"{self._daf.location}: {' and '.join(place.columns)} of axis {place.axis!r} "
                 "changed while the index was being built; build it again"
             )
-        stored = {name: _normal(arrays[name]) for name in sorted(arrays)}
-        sums = np.concatenate([np.empty(0, np.uint32), *map(page_sums, stored.values())])
+        stored = {name: _normal(arrays[name]) for name in _PARTS_OF[place.kind]}
         numbers = [_VERSION, 0, *source.contents, *source.files]
-        numbers[1] = _checksum(stored, sums, numbers)
-        written = {_FINGERPRINT: np.array(numbers, np.int64), _PAGES: sums, **stored}
+        numbers[1] = _checksum(place, stored, numbers)
+        written = {_FINGERPRINT: np.array(numbers, np.int64), **stored}
         tree = self._writer.writable_tree.index_tree
         with errors.os_errors(tree.location), tree.transaction() as changes, tree.lock():
             kept.make_groups(tree, changes, place.path)
@@ -374,7 +232,7 @@ class IndexStorage:
     ) -> bool:
         """Return whether something was made of what is stored now."""
         sources = self._sources(place)
-        return bool(files and files == _files(sources)) or contents == contents_of(sources)
+        return bool(files and files == _files(sources)) or contents == _contents(sources)
 
     def _sources(self, place: IndexPlace) -> list[StoredArray]:
         """Return the arrays that the vectors of an index consist of."""
@@ -398,17 +256,11 @@ def _fingerprint(node: Node) -> list[int]:
     return [int(number) for number in array.read()]
 
 
-def _arrays(node: Node, max_bytes: int) -> dict[str, AnyArray]:
-    """Return the arrays of an index by name, in order; none can be larger than some bytes."""
-    names = sorted(frozenset().union(*_PARTS_OF.values()))
-    arrays = {name: _read(node, name, max_bytes) for name in names}
-    return {name: array for name, array in arrays.items() if array is not None}
-
-
-def _read(node: Node, name: str, max_bytes: int) -> AnyArray | None:
+def _read(node: Node, name: str, max_bytes: int) -> AnyArray:
+    """Return an array of an index, which can be no larger than some bytes."""
     array = node.array(name)
     if array is None:
-        return None
+        raise errors.CorruptDataError(f"it has no array {name!r}")
     kind = array.info.storage_type
     if kind.is_string:
         raise errors.CorruptDataError(f"the array {name!r} holds strings")
@@ -419,34 +271,24 @@ def _read(node: Node, name: str, max_bytes: int) -> AnyArray | None:
     return np.ascontiguousarray(array.read())
 
 
-def _sums(node: Node, arrays: Mapping[str, AnyArray], max_bytes: int) -> Sums:
-    """Return the checksums of the pages of all arrays, which follow each other."""
-    sums = _read(node, _PAGES, max_bytes)
-    count = sum(map(n_pages, arrays.values()))
-    if sums is None or sums.dtype != np.uint32 or sums.shape != (count,):
-        raise errors.CorruptDataError(
-            "its checksum is wrong: an array is missing, or of other size"
-        )
-    return sums
-
-
-def _paged(arrays: Mapping[str, AnyArray], sums: Sums) -> dict[str, PagedArray]:
-    ends = itertools.accumulate(map(n_pages, arrays.values()))
-    return {
-        name: PagedArray(values, sums[end - n_pages(values) : end])
-        for (name, values), end in zip(arrays.items(), ends, strict=True)
-    }
-
-
 def _normal(values: AnyArray) -> AnyArray:
     """Return values as they will be read."""
     return np.ascontiguousarray(values, StorageType.of(values.dtype).dtype)
 
 
-def _checksum(arrays: Mapping[str, AnyArray], sums: Sums, numbers: list[int]) -> int:
-    """Return the checksum of the pages of an index, with types and shapes, and of its source."""
+def _checksum(place: IndexPlace, arrays: Mapping[str, AnyArray], numbers: list[int]) -> int:
+    """Return the checksum of an index: of its arrays, its source, and which one it is."""
     shapes = [f"{name} {array.dtype.name} {array.shape}" for name, array in arrays.items()]
-    return crc32(sums.data, crc32(repr([numbers[0], *numbers[2:], *shapes]).encode()))
+    total = crc32(repr([place.path, numbers[0], *numbers[2:], *shapes]).encode())
+    for array in arrays.values():
+        total = crc32(array.reshape(-1).view(np.uint8).data, total)
+    return total
+
+
+def _contents(sources: list[StoredArray]) -> tuple[int, int]:
+    """Return size and checksum of the contents of some arrays, with their types."""
+    size, total = contents_of(sources)
+    return size, crc32(repr([each.info.storage_type.value for each in sources]).encode(), total)
 
 
 def _files(sources: list[StoredArray]) -> tuple[int, ...]:

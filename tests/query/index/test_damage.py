@@ -30,9 +30,7 @@ N = 600
 
 connect = partial(
     daf_query.connect,
-    scan_options=ScanOptions(
-        number_index_divisor=4, string_index_divisor=4, point_index_divisor=4, sparse_divisor=4
-    ),
+    scan_options=ScanOptions(string_index_divisor=4, point_index_divisor=4, sparse_divisor=4),
 )
 """Connects so that indexes are used for a large part of so small a table."""
 
@@ -46,8 +44,6 @@ FILTERS: list[Any] = [
     (pc.field("age") >= 590) & (pc.field("age") < 595),
     pc.field("age").isin([0, 599]),
     pc.field("donor") == "d4",
-    pc.field("group") == 3,
-    pc.field("score") > 0.99,
     (pc.field("x") >= 3) & (pc.field("x") <= 5) & (pc.field("y") >= 0) & (pc.field("y") <= 9),
     pc.field("far") > 10**6,
 ]
@@ -56,22 +52,18 @@ FILTERS_OF = {
     "barcode": FILTERS[2:3],
     "age": FILTERS[3:6],
     "donor": FILTERS[6:7],
-    "group": FILTERS[7:8],
-    "score": FILTERS[8:9],
-    "x": FILTERS[9:10],
-    "far": FILTERS[10:],
+    "x": FILTERS[7:8],
+    "far": FILTERS[8:],
 }
 PLACES = [
     IndexPlace("cell", "lookup", ("name",)),
     IndexPlace("cell", "lookup", ("barcode",)),
-    IndexPlace("cell", "lookup", ("age",)),
     IndexPlace("cell", "lookup", ("donor",)),
-    IndexPlace("cell", "lookup", ("group",)),
-    IndexPlace("cell", "lookup", ("score",)),
     IndexPlace("cell", "ranges", ("age",)),
     IndexPlace("cell", "ranges", ("far",)),
     IndexPlace("cell", "points", ("x", "y")),
 ]
+NAME, BARCODE, DONOR, AGE, FAR, POINTS = PLACES
 
 
 def fill(daf: DafWriter) -> None:
@@ -81,10 +73,6 @@ def fill(daf: DafWriter) -> None:
     daf.set_vector("cell", "age", rng.permutation(N))
     daf.set_vector("cell", "barcode", [f"é{i % 300}" for i in range(N)])
     daf.set_vector("cell", "donor", [f"d{i % 40}" for i in range(N)])
-    daf.set_vector("cell", "group", np.arange(N, dtype="i4") % 150)
-    score = rng.random(N)
-    score[rng.integers(0, N, 100)] = np.nan
-    daf.set_vector("cell", "score", score)
     daf.set_vector("cell", "far", np.arange(N) * 10**4)
     daf.set_vector("cell", "x", rng.integers(0, 60, N))
     daf.set_vector("cell", "y", rng.integers(0, 60, N) / 2)
@@ -92,8 +80,7 @@ def fill(daf: DafWriter) -> None:
 
 def index(daf: DafWriter) -> None:
     """Build all indexes."""
-    build_index(daf, "cell", ["name", "barcode", "age", "donor", "group", "score"])
-    build_index(daf, "cell")
+    build_index(daf, "cell", ["name", "barcode", "donor", "age", "far"])
     build_point_index(daf, "cell", "x", "y")
 
 
@@ -142,18 +129,15 @@ def test_each_index_is_used(path: Path) -> None:
     for query in (
         "name = 'c007'",
         "barcode = 'é3'",
-        "age = 7",
         "donor = 'd4'",
-        '"group" = 3',
-        "score > 0.99",
         "x BETWEEN 3 AND 5 AND y BETWEEN 0 AND 9",
     ):
         explanation = connect(path).explain_analyze(f"SELECT index FROM cell WHERE {query}")
         used.update(explanation.scans[0].indexes)
-    assert used == {"name", "barcode", "age", "donor", "group", "score", "x, y"}
+    assert used == {"name", "barcode", "donor", "x, y"}
     with open_daf(path) as daf:
         found = IndexStorage(daf).places()
-    assert set(PLACES) <= set(found)
+    assert set(PLACES) == set(found)
 
 
 def damages(data: bytes, rng: random.Random) -> list[bytes]:
@@ -217,64 +201,19 @@ def stored(
         storage = IndexStorage(daf)
         found = storage.load(place)
         assert found is not None
-        arrays = {name: np.array(array.whole()) for name, array in found.arrays.items()}
+        arrays = {name: np.array(array) for name, array in found.arrays.items()}
         storage.store(storage.source(place), change(arrays))
 
 
-def without(arrays: dict[str, Any], name: str) -> dict[str, Any]:
-    """Return all arrays but one."""
-    return {key: values for key, values in arrays.items() if key != name}
-
-
-NAME, BARCODE, AGE, DONOR, SCORE = PLACES[0], PLACES[1], PLACES[2], PLACES[3], PLACES[5]
-FAR, POINTS = PLACES[7], PLACES[8]
 UNFIT: list[tuple[IndexPlace, str, Callable[[dict[str, Any]], Mapping[str, Any]], str]] = [
-    (AGE, "float rows", lambda a: {**a, "row": a["row"].astype("f8")}, "'row' holds float64"),
-    (AGE, "signed rows", lambda a: {**a, "row": a["row"].astype("i4")}, "'row' holds int32"),
-    (AGE, "2-D rows", lambda a: {**a, "row": a["row"].reshape(2, -1)}, "in 2 dimensions"),
-    (AGE, "no rows", lambda a: without(a, "row"), "no array 'row'"),
-    (AGE, "no keys", lambda a: without(a, "key"), "no array 'key'"),
-    (AGE, "huge", lambda a: {**a, "row": a["row"].astype("u8") + 2**63}, "beyond the 600"),
-    (AGE, "fewer", lambda a: {**a, "row": a["row"][1:]}, "600 keys for 599 rows"),
-    (AGE, "turned", lambda a: {**a, "key": a["key"][::-1]}, "keys are not sorted"),
-    (AGE, "other keys", lambda a: {**a, "key": a["key"].astype("f8")}, "'key' holds float64"),
-    (AGE, "narrow keys", lambda a: {**a, "key": a["key"].astype("i2")}, "'key' holds int16"),
-    (SCORE, "NaN", lambda a: {**a, "key": np.append(a["key"][:-1], np.nan)}, "not sorted"),
-    (SCORE, "only NaN", lambda a: {**a, "key": np.array([np.nan]), "row": a["row"][:1]}, "NaN is"),
-    (DONOR, "signed lists", lambda a: {**a, "first": a["first"].astype("i8")}, "'first' holds"),
-    (DONOR, "turned lists", lambda a: {**a, "first": a["first"][::-1]}, "follow each other"),
-    (DONOR, "empty list", lambda a: {**a, "first": a["first"] // 30 * 30}, "follow each other"),
-    (DONOR, "short lists", lambda a: {**a, "first": a["first"][1:]}, "follow each other"),
-    (DONOR, "no list", lambda a: {**a, "first": a["first"][:0]}, "follow each other"),
-    (
-        DONOR,
-        "rows twice",
-        lambda a: {**a, "row": np.repeat(a["row"][::2], 2)[: len(a["row"])]},
-        "rows twice",
-    ),
-    (AGE, "no fence", lambda a: {**a, "fence": a["fence"][:0]}, "0 fences for 600 keys"),
-    (SCORE, "other fence", lambda a: {**a, "fence": a["fence"] - 1}, "fences are not among"),
-    (DONOR, "equal keys", lambda a: {**a, "key": a["key"] // 2**62}, "keys are not sorted"),
-    (BARCODE, "no offsets", lambda a: without(a, "start"), "no array 'start'"),
-    (BARCODE, "few offsets", lambda a: {**a, "start": a["start"][1:]}, "37 offsets"),
-    (BARCODE, "shifted", lambda a: {**a, "start": a["start"] + 1}, "its offsets"),
-    (BARCODE, "far offsets", lambda a: {**a, "start": a["start"] * 99}, "its offsets"),
-    (BARCODE, "close", lambda a: {**a, "start": np.arange(4, 42).astype("u8")}, "its offsets"),
-    (NAME, "missing", lambda a: {**a, "key": a["key"][:-1], "row": a["row"][:-1]}, "599 rows"),
-    (FAR, "other type", lambda a: {**a, "low": a["low"].astype("f4")}, "'low' holds float32"),
+    (NAME, "fewer", lambda a: {**a, "key": a["key"][:-1]}, "row for each of 600"),
+    (NAME, "no rows", lambda a: {**a, "row": a["row"][:0]}, "row for each of 600"),
     (FAR, "many", lambda a: {**a, "low": np.tile(a["low"], 2)}, "no 1 ranges"),
     (FAR, "turned", lambda a: {**a, "low": a["high"], "high": a["low"]}, "largest values"),
     (FAR, "nulls", lambda a: {**a, "null": a["null"] + N + 1}, "more nulls than rows"),
-    (FAR, "less than none", lambda a: {**a, "null": a["null"] - 1}, "more nulls than rows"),
     (FAR, "other ranges", lambda a: {**a, "zone": a["zone"] * 2}, "no 1 ranges"),
-    (POINTS, "no tree", lambda _: {"row": np.arange(3)}, "an index of another kind"),
-    (
-        POINTS,
-        "numbers",
-        lambda a: {"rtree": a["rtree"][:500].astype("i8")},
-        "should be a list of uint8",
-    ),
-    (POINTS, "2-D", lambda a: {"rtree": a["rtree"].reshape(2, -1)}, "should be a list of uint8"),
+    (POINTS, "numbers", lambda a: {"rtree": a["rtree"][:500].astype("i8")}, "not a list of bytes"),
+    (POINTS, "2-D", lambda a: {"rtree": a["rtree"].reshape(2, -1)}, "not a list of bytes"),
     (POINTS, "short", lambda a: {"rtree": a["rtree"][:7]}, "it is no R-tree"),
     (POINTS, "cut", lambda a: {"rtree": a["rtree"][:-2]}, "its items need"),
     (POINTS, "zeros", lambda a: {"rtree": a["rtree"] * 0}, "it is no R-tree"),
@@ -306,7 +245,7 @@ def test_arrays_that_make_no_sense(
 
 def test_arrays_of_strings(path: Path) -> None:
     """Are no rows."""
-    group = zarr.open_group(path / "indexes/cell/age/lookup", mode="r+")
+    group = zarr.open_group(path / "indexes/cell/barcode/lookup", mode="r+")
     del group["row"]
     group.create_array("row", data=np.array(["a", "b"], dtype="<U3"))
     with pytest.warns(UnusedIndexWarning, match="'row' holds strings"):
@@ -315,7 +254,7 @@ def test_arrays_of_strings(path: Path) -> None:
 
 def test_an_array_that_claims_an_absurd_size(path: Path) -> None:
     """It is not even looked at."""
-    document = path / "indexes/cell/age/lookup/row/.zarray"
+    document = path / "indexes/cell/barcode/lookup/row/.zarray"
     text = (
         document.read_text()
         .replace("600", "600000000000")
@@ -329,11 +268,11 @@ def test_an_array_that_claims_an_absurd_size(path: Path) -> None:
 
 def test_each_session_warns_once(path: Path) -> None:
     """However many queries; another session says it again."""
-    (path / "indexes/cell/age/lookup/row/0").write_bytes(b"\0" * 4 * N)
+    (path / "indexes/cell/name/lookup/row/0").write_bytes(b"\0" * 4 * N)
     for _ in range(2):
         session = connect(path)
-        queries = [f"SELECT count(*) AS n FROM cell WHERE age = {number}" for number in range(5)]
-        with pytest.warns(UnusedIndexWarning, match="indexes/cell/age/lookup") as caught:
+        queries = [f"SELECT count(*) AS n FROM cell WHERE name = 'c00{n}'" for n in range(5)]
+        with pytest.warns(UnusedIndexWarning, match="indexes/cell/name/lookup") as caught:
             found = [session.sql(query).to_pydict() for query in queries]
         assert found == [{"n": [1]}] * 5
         assert len(caught) == 1
@@ -358,15 +297,15 @@ def test_verify_finds_it_and_repair_builds_it_again(
     assert {one.path for one in found if one.level == "error"} >= {p.path for p in PLACES}
     assert all("daf repair" in one.problem for one in found if "checksum" in one.problem)
     assert main(["verify", str(path)]) == 1
-    assert "indexes/cell/age/lookup: its checksum is wrong" in capsys.readouterr().out
+    assert "indexes/cell/barcode/lookup: its checksum is wrong" in capsys.readouterr().out
     assert main(["repair", str(path)]) == 0
     done = capsys.readouterr().out
     for place in PLACES:
         assert f"built the index {place.path} again, which was damaged" in done
     assert [one for one in verify(path) if one.level == "error"] == []
     assert rebuild_indexes(path) == []
-    explanation = connect(path).explain_analyze("SELECT index FROM cell WHERE age = 7")
-    assert explanation.scans[0].indexes == ["age"]
+    explanation = connect(path).explain_analyze("SELECT index FROM cell WHERE barcode = 'é3'")
+    assert explanation.scans[0].indexes == ["barcode"]
     assert rows_of(path) == plain_rows()
 
 
@@ -391,14 +330,15 @@ def damage(path: Path, place: IndexPlace) -> None:
         opened.write(bytes([byte ^ 16]))
 
 
-def test_indexes_of_one_vector_in_the_place_of_each_other(path: Path) -> None:
-    """Their checksums are right; verify finds them by their arrays, and repair builds both."""
-    age = path / "indexes" / "cell" / "age"
-    (age / "lookup").rename(age / "aside")
-    (age / "ranges").rename(age / "lookup")
-    (age / "aside").rename(age / "ranges")
-    found = [one.path for one in verify(path) if "another kind" in one.problem]
-    assert sorted(found) == ["indexes/cell/age/lookup", "indexes/cell/age/ranges"]
+def test_indexes_in_the_place_of_each_other(path: Path) -> None:
+    """Each knows which one it is; verify finds them, and repair builds both."""
+    group = path / "indexes" / "cell"
+    for source, target in (("name", "aside"), ("barcode", "name"), ("aside", "barcode")):
+        (group / source).rename(group / target)
+    found = [one.path for one in verify(path) if "checksum is wrong" in one.problem]
+    assert sorted(found) == ["indexes/cell/barcode/lookup", "indexes/cell/name/lookup"]
+    with pytest.warns(UnusedIndexWarning, match="checksum"):
+        assert rows_of(path) == plain_rows()
     assert len(rebuild_indexes(path)) == 2
     assert [one for one in verify(path) if one.level == "error"] == []
 
@@ -407,17 +347,33 @@ def test_a_stale_index_is_a_warning_of_verify(path: Path) -> None:
     """Queries pass it over in silence; `repair` builds it again, or takes it away."""
     with open_daf(path, "r+") as daf:
         assert isinstance(daf, DafWriter)
-        daf.set_vector("cell", "age", np.arange(N), if_exists="replace")
-        daf.delete_vector("cell", "score")
+        codes = [f"é{i}" for i in range(N)]
+        daf.set_vector("cell", "barcode", codes, if_exists="replace")
+        daf.delete_vector("cell", "donor")
+        daf.set_vector("cell", "far", np.arange(N, dtype="u8"), if_exists="replace")
     found = {one.path: one for one in verify(path)}
-    assert found["indexes/cell/age/lookup"].level == "warning"
-    assert "was changed since it was built" in found["indexes/cell/age/lookup"].problem
+    assert "was changed since it was built" in found["indexes/cell/barcode/lookup"].problem
     assert {one.level for one in found.values()} == {"warning"}
-    assert connect(path).sql("SELECT index FROM cell WHERE age = 7").to_pydict() == {"index": [7]}
+    for condition in ("barcode = 'é7'", "far = 7"):
+        query = f"SELECT index FROM cell WHERE {condition}"
+        assert connect(path).sql(query).to_pydict() == {"index": [7]}
     done = rebuild_indexes(path)
-    assert "built the index indexes/cell/age/lookup again, which was stale" in done
-    assert any(one.startswith("took away the index indexes/cell/score/lookup") for one in done)
+    assert "built the index indexes/cell/barcode/lookup again, which was stale" in done
+    assert "built the index indexes/cell/far/ranges again, which was stale" in done
+    assert any(one.startswith("took away the index indexes/cell/donor/lookup") for one in done)
     assert verify(path) == []
+
+
+def test_the_same_bytes_of_another_type(tmp_path: Path) -> None:
+    """The zone map of numbers without a sign is none of those with one."""
+    path = tmp_path / "x.daf.zarr"
+    with open_daf(path, "w") as daf:
+        assert isinstance(daf, DafWriter)
+        daf.add_axis("cell", ["a", "b"])
+        daf.set_vector("cell", "n", np.array([1, 2**64 - 1], "u8"))
+        build_index(daf, "cell", ["n"])
+        daf.set_vector("cell", "n", np.array([1, -1]), if_exists="replace")
+    assert connect(path).sql("SELECT n FROM cell WHERE n < 0").to_pydict() == {"n": [-1]}
 
 
 def test_an_axis_that_is_gone(path: Path) -> None:
@@ -437,17 +393,17 @@ def test_data_sets_in_one_archive(tmp_path: Path) -> None:
         with open_daf(f"{path}#/{group}", "w+") as daf:
             assert isinstance(daf, DafWriter)
             fill(daf)
-            build_index(daf, "cell", ["age"])
+            build_index(daf, "cell", ["name"])
     assert rebuild_indexes(path) == []
     data = path.read_bytes()
     with zipfile.ZipFile(path) as archive:
-        row = archive.read("b/c/indexes/cell/age/lookup/row/0")
+        row = archive.read("b/c/indexes/cell/name/lookup/row/0")
     at = data.rindex(row)
     with path.open("r+b") as file:
         file.seek(at)
         file.write(bytes(len(row)))
     assert rebuild_indexes(path) == [
-        "built the index indexes/cell/age/lookup again, which was damaged"
+        "built the index indexes/cell/name/lookup again, which was damaged"
     ]
     assert rebuild_indexes(path) == []
 
@@ -456,20 +412,20 @@ def test_a_vector_that_changes_while_it_is_indexed(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The index would be of neither; it is not stored."""
-    real = seams.real(seams.OF_NUMBERS)
+    real = seams.real(seams.ARRAYS_OF_STRINGS)
 
-    def late(values: Any) -> Any:
-        found = real(np.array(values))
-        chunk = path / "vectors/cell/far/0"
-        chunk.write_bytes(chunk.read_bytes()[::-1])
-        return found
+    def late(strings: Any) -> Any:
+        chunk = path / "vectors/cell/barcode/0"
+        chunk.write_bytes(chunk.read_bytes().replace(b"7", b"8"))
+        return real(strings)
 
     with open_daf(path, "r+") as daf:
         assert isinstance(daf, DafWriter)
-        monkeypatch.setattr(seams.OF_NUMBERS, late)
-        with pytest.raises(errors.InUseError, match="far of axis 'cell' changed while"):
-            build_index(daf, "cell", ["far"])
-        assert IndexStorage(daf).load(IndexPlace("cell", "lookup", ("far",))) is None
+        IndexStorage(daf).discard(BARCODE)
+        monkeypatch.setattr(seams.ARRAYS_OF_STRINGS, late)
+        with pytest.raises(errors.InUseError, match="barcode of axis 'cell' changed while"):
+            build_index(daf, "cell", ["barcode"])
+        assert IndexStorage(daf).load(BARCODE) is None
 
 
 def test_an_archive_keeps_an_index_that_does_not_fit(made: Path, tmp_path: Path) -> None:
@@ -478,14 +434,14 @@ def test_an_archive_keeps_an_index_that_does_not_fit(made: Path, tmp_path: Path)
     convert(made, path)
     with open_daf(path, "r+") as daf:
         assert isinstance(daf, DafWriter)
-        build_index(daf, "cell", ["age"])
-    damage(path, AGE)
+        build_index(daf, "cell", ["barcode"])
+    damage(path, BARCODE)
     with open_daf(path, "r+") as daf:
         assert isinstance(daf, DafWriter)
         with pytest.raises(errors.AppendOnlyError):
-            build_index(daf, "cell", ["age"])
+            build_index(daf, "cell", ["barcode"])
     with open_daf(path) as reader, pytest.raises(errors.ReadOnlyError, match="mode 'r\\+'"):
-        IndexStorage(reader).discard(AGE)
+        IndexStorage(reader).discard(BARCODE)
 
 
 # R-trees
@@ -572,61 +528,18 @@ def test_what_panics_in_the_library_is_an_error() -> None:
         tree.search((-1.0, -1.0, 2.0, 2.0))
 
 
-# Many NaN, long lists, duplicates
-
-
-@pytest.mark.parametrize("share", [0.0, 0.5, 0.99, 1.0])
-def test_many_nan(tmp_path: Path, share: float) -> None:
-    """With an index, without one, and as numpy has it."""
-    rng = np.random.default_rng(7)
-    values = np.round(rng.random(3_000) * 50)
-    values[rng.random(3_000) < share] = np.nan
-    values[:2] = np.nan if share == 1 else [np.inf, -0.0]
-    conditions: dict[str, Any] = {
-        "v = 7": values == 7,
-        "v IN (1, 2, 3, 4, 5, 6)": np.isin(values, range(1, 7)),
-        "v NOT IN (1, 2, 3, 4, 5, 6)": ~np.isin(values, range(1, 7)) & ~np.isnan(values),
-        "v IS NULL": np.isnan(values),
-        "v IS NOT NULL AND v < 2": values < 2,
-        "v > 49.5": values > 49.5,
-        "NOT (v > 1)": values <= 1,
-        "v = 0": values == 0,
-        "v = 3 OR v IS NULL": (values == 3) | np.isnan(values),
-    }
-    for kind in ("f8", "f4"):
-        path = tmp_path / f"{kind}.daf.zarr"
-        with open_daf(path, "w") as daf:
-            assert isinstance(daf, DafWriter)
-            daf.add_axis("cell", [str(i) for i in range(3_000)])
-            daf.set_vector("cell", "v", values.astype(kind))
-            plain = {c: answer(daf, c) for c in conditions}
-            build_index(daf, "cell", ["v"])
-            build_index(daf, "cell")
-        for condition, mask in conditions.items():
-            assert answer(path, condition) == plain[condition] == np.flatnonzero(mask).tolist()
-
-
-def answer(source: Any, condition: str) -> Any:
-    """Return the rows for which a condition is true."""
-    query = f"SELECT index FROM cell WHERE {condition} ORDER BY index"
-    return connect(source).sql(query).to_pydict()["index"]
-
-
 def test_long_lists_and_duplicates(path: Path) -> None:
     """``NOT IN`` of five and more, lists with a value twice, and values that many rows have."""
-    daf = MemoryDaf()
-    fill(daf)
+    daf = filled()
     names = ", ".join(f"'c{i:03}'" for i in range(0, 100, 7))
     for condition in (
-        "age NOT IN (1, 2, 3, 4, 5)",
-        "age NOT IN (1, 2, 3, 4, 5, 6, 7, 8) AND age < 12",
-        "score NOT IN (0.5, 0.25, 0.125, 1, 2, 3)",
         f"name NOT IN ({names}) AND age < 50",
         f"name IN ({names})",
         "barcode NOT IN ('é1', 'é2', 'é3', 'é4', 'é5', 'é6') AND age IN (3, 3, 4, 4)",
         "barcode IN ('é7', 'é7', 'é8', 'no', 'no')",
         "donor IN ('d1', 'd1', 'd2')",
-        "\"group\" IN (5, 5, 6) AND donor NOT IN ('d1', 'd2', 'd3', 'd4', 'd5')",
+        "x IN (5, 5, 6) AND donor NOT IN ('d1', 'd2', 'd3', 'd4', 'd5')",
     ):
-        assert answer(path, condition) == answer(daf, condition), condition
-        assert answer(path, condition)
+        query = f"SELECT index FROM cell WHERE {condition} ORDER BY index"
+        found, expected = (connect(each).sql(query).to_pydict() for each in (path, daf))
+        assert found == expected != {"index": []}, condition

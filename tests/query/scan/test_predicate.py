@@ -415,9 +415,7 @@ def random_query(rng: random.Random) -> str:
 @pytest.mark.parametrize("how", ["plain", "packed", "indexed"])
 def test_random_queries_equal_duckdb(how: str) -> None:
     """The same rows as DuckDB over the same table in memory; more with ``DAF_RANDOM_QUERIES``."""
-    options = ScanOptions(
-        min_partition_rows=700, zone_rows=512, number_index_divisor=3, string_index_divisor=2
-    )
+    options = ScanOptions(min_partition_rows=700, zone_rows=512, string_index_divisor=2)
     daf = MemoryDaf(packed=Packing("blosc-lz4", chunk_kb=1) if how == "packed" else False)
     big_table(daf)
     if how == "indexed":

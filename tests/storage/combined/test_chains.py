@@ -287,7 +287,7 @@ def test_indexes_are_of_the_vector_that_is_seen(tmp_path: Path) -> None:
         build_index(base, "cell", "age", progress="never")
         mine = ZarrDaf(tmp_path / f"{type(base.tree).__name__}.daf.zarr", "w")
         chain = chain_writer([base, mine])
-        place = IndexPlace("cell", "lookup", ("age",))
+        place = IndexPlace("cell", "ranges", ("age",))
         stored = IndexStorage(chain).load(place)
         assert stored is not None
         assert stored.state == "fit"

@@ -439,7 +439,7 @@ def test_indexes_are_used_where_nothing_differs() -> None:
     """Of an axis with all its entries, under its name; else there is none."""
     daf = fill(MemoryDaf())
     build_index(daf, "cell", "age", progress="never")
-    place = IndexPlace("cell", "lookup", ("age",))
+    place = IndexPlace("cell", "ranges", ("age",))
     stored = IndexStorage(view(daf, {"gene": [1]})).load(place)
     assert stored is not None
     assert stored.state == "fit"

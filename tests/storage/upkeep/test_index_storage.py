@@ -18,7 +18,7 @@ from daf_storage.upkeep import IndexPlace, IndexStorage
         (np.zeros(3, bool), bytes(3)),
     ],
 )
-def test_the_contents_have_the_size_and_checksum_of_their_bytes(
+def test_the_contents_have_the_size_and_checksum_of_their_bytes_and_type(
     values: np.ndarray, stored: bytes
 ) -> None:
     """As the format says; with others, the indexes of all data sets would be stale."""
@@ -26,10 +26,12 @@ def test_the_contents_have_the_size_and_checksum_of_their_bytes(
     daf.add_axis("cell", ["a", "b", "c"])
     daf.set_vector("cell", "x", values)
     indexes = IndexStorage(daf)
-    place = IndexPlace("cell", "lookup", ("x",))
-    assert indexes.source(place).contents == (len(stored), crc32(stored))
-    indexes.store(indexes.source(place), {"row": np.arange(3, dtype=np.uint32)})
+    place = IndexPlace("cell", "points", ("x", "x"))
+    kinds = 2 * [daf.vector_info("cell", "x").storage_type.value]
+    contents = (2 * len(stored), crc32(repr(kinds).encode(), crc32(2 * stored)))
+    assert indexes.source(place).contents == contents
+    indexes.store(indexes.source(place), {"rtree": np.zeros(3, np.uint8)})
     node = daf.tree.index_tree.node(place.path)
     fingerprint = None if node is None else node.array("fingerprint")
     assert fingerprint is not None
-    assert fingerprint.read()[2:4].tolist() == [len(stored), crc32(stored)]
+    assert fingerprint.read()[2:4].tolist() == list(contents)
