@@ -19,9 +19,10 @@ from daf_query.moments import (
     rank_sums,
     welch_markers,
 )
+from daf_query.profile._groups import GroupedAxis, group_values
 from daf_query.profile._profile import Profile
-from daf_query.slice import MatrixAxes, SliceRequest, expression_table, matrix_axes, matrix_slice
-from daf_query.sql import By, TableResult, group_values, grouped_axis, written_items
+from daf_query.slice import MatrixAxes, SliceRequest, matrix_axes, matrix_slice
+from daf_query.sql import By, TableResult, written_items
 from daf_storage import ShowProgress, errors
 from daf_storage.base import AnyArray, Progress, progress_bar
 
@@ -44,11 +45,11 @@ def _concatenated_rows(found: MatrixAxes, what: str) -> ConcatenatedAxis:
         return found.rows
     raise errors.InvalidInputError(
         f"{found.tables.location}: {what} the entries of all data sets, which are those of axis "
-        f"{found.columns.axis!r}; swap the axes, or pass along={found.rows.axis!r}"
+        f"{found.columns.axis!r}; swap the axes, or in Python pass along={found.rows.axis!r}"
     )
 
 
-def _prepared(
+def prepared_profile(
     request: SliceRequest, by: By, *, max_bytes: int | None
 ) -> tuple[PreparedProfile, dict[str, Any]]:
     """Choose the rows and columns of a profile, and group the rows; return what was asked as well.
@@ -71,19 +72,15 @@ def _prepared(
     BudgetError
         The result would be larger than ``max_bytes``.
     """
-    found, engine = matrix_axes(request), request.engine
+    found = matrix_axes(request)
     rows_axis, columns_axis = request.axes
     along = _concatenated_rows(found, "a profile groups")
     fill: object = np.nan if request.fill_value is None else request.fill_value
     if not isinstance(fill, bool | int | float | np.number):
         raise errors.InvalidInputError(f"fill_value={fill!r} is no number")
     rows, columns = found.chosen
-    values = group_values(
-        grouped_axis(found.tables, rows_axis),
-        columns_axis,
-        by,
-        lambda text: expression_table(engine, request.schema, rows_axis, text),
-    )
+    grouped = GroupedAxis(found.tables, rows_axis)
+    values = group_values(request.engine, grouped, columns_axis, by)
     groups = group_rows(values, rows.selection.positions)
     axes = along, found.columns
     prepared = PreparedProfile(axes, request.name, groups, columns.selection, float(fill))
@@ -103,24 +100,30 @@ def make_profile(
     request: SliceRequest, by: By, *, max_bytes: int | None, progress: ShowProgress
 ) -> Profile:
     """Return a profile; see `DafSession.profile`."""
-    prepared, asked = _prepared(request, by, max_bytes=max_bytes)
+    prepared, asked = prepared_profile(request, by, max_bytes=max_bytes)
     return Profile(request.engine, prepared.compute(progress=progress), asked)
 
 
-def make_totals(request: SliceRequest, *, progress: ShowProgress) -> TableResult:
-    """Return a row for each entry of the rows' axis; see `DafSession.totals`."""
+def prepared_totals(request: SliceRequest) -> tuple[PreparedTotals, dict[str, Any]]:
+    """Choose the rows and columns of totals; return what was asked as well."""
     found = matrix_axes(request)
     rows, columns = found.chosen
     axes = _concatenated_rows(found, "totals are of"), found.columns
     prepared = PreparedTotals(axes, request.name, rows.selection, columns.selection)
-    with progress_bar("totals", None, show=progress) as bar:
-        table = prepared.compute(bar.add)
     names = dict(zip(("rows_axis", "columns_axis"), request.axes, strict=True))
     asked = {
         "totals": {"name": request.name, **names},
         "rows": rows.written,
         "columns": columns.written,
     }
+    return prepared, asked
+
+
+def make_totals(request: SliceRequest, *, progress: ShowProgress) -> TableResult:
+    """Return a row for each entry of the rows' axis; see `DafSession.totals`."""
+    prepared, asked = prepared_totals(request)
+    with progress_bar("totals", None, show=progress) as bar:
+        table = prepared.compute(bar.add)
     return TableResult(request.engine, table, f"the totals of {request.name!r}", asked)
 
 
@@ -144,7 +147,7 @@ def make_markers(  # noqa: PLR0913 - the choices of a profile, and of a test
         )
     if top is not None and top < 1:
         raise errors.InvalidInputError(f"top={top!r} is no number of columns; None is for all")
-    prepared, asked = _prepared(request, by, max_bytes=max_bytes)
+    prepared, asked = prepared_profile(request, by, max_bytes=max_bytes)
     content = prepared.compute(progress=progress)
     if method == "t-test":
         table = welch_markers(content, reference, is_log1p=is_log1p, top=top)

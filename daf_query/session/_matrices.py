@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from daf_query._runs import attended
-from daf_query.matrix import AlignedAxis, Join, Selection
+from daf_query.matrix import Join
 from daf_query.moments import PROFILE_MAX_BYTES, REST
 from daf_query.profile import (
     MarkerTest,
@@ -16,13 +16,13 @@ from daf_query.profile import (
     make_totals,
 )
 from daf_query.session._queries import Queries
+from daf_query.session._table_functions import matrix_table
 from daf_query.slice import (
     ByteSize,
     MatrixSlice,
     Selector,
     SliceRequest,
     byte_count,
-    matrix_axes,
     matrix_slice,
 )
 from daf_query.sql import By, Params, TableResult, bind_all
@@ -184,21 +184,9 @@ class MatrixQuestions(Queries):
         >>> db.matrix_table("cell", "gene", "UMIs", rows=["GATA"]).to_table().to_pydict()
         {'cell': ['GATA', 'GATA'], 'gene': ['FOXA1', 'WNT6'], 'value': [2, 3]}
         """
-        tables = self._connections.schema(schema)
-        axes = (rows_axis, columns_axis)
-        table = tables.matrix_table(*axes, name)  # before selectors: it knows the axes
-        if rows is None and columns is None:
-            return table
         rows, columns = _bound(params, rows, columns)
-        found = matrix_axes(self._request(schema, axes, name, rows, columns, "outer"))
-        of_tables = []
-        for axis, selection in zip((found.rows, found.columns), found.selections, strict=True):
-            chosen = selection
-            if isinstance(axis, AlignedAxis):
-                union = tables.concatenated(axis.axis)
-                chosen = Selection(axis.in_each(union, selection.positions), is_all=False)
-            of_tables.append(chosen)
-        return tables.matrix_table(*axes, name, rows=of_tables[0], columns=of_tables[1])
+        axes = (rows_axis, columns_axis)
+        return matrix_table(self._request(schema, axes, name, rows, columns, "outer"))
 
     @attended
     def profile(  # noqa: PLR0913 - the choices of a profile

@@ -21,6 +21,7 @@ from daf_query.plot import (
     legend_inches,
     write_labels,
 )
+from daf_query.profile import GroupedAxis
 from daf_query.session._stored_columns import is_any_string
 from daf_query.slice import (
     Selector,
@@ -29,7 +30,7 @@ from daf_query.slice import (
     expression_table,
     matrix_slice,
 )
-from daf_query.sql import AxisSchema, Engine, grouped_axis
+from daf_query.sql import AxisSchema, Engine
 from daf_query.syntax import quoted_name
 from daf_storage import DafReader, errors
 from daf_storage.data import axes_in_order
@@ -163,7 +164,7 @@ class SessionPlots:
 
         If nothing is, categories have the order of those of the whole axis.
         """
-        grouped = grouped_axis(tables, drawn.axis)
+        grouped = GroupedAxis(tables, drawn.axis)
         expression = quoted_name(text) if text in grouped.vectors else text
         try:
             table = expression_table(self.engine, tables.name, drawn.axis, expression)
@@ -289,7 +290,7 @@ def noted_categories(tables: AxisSchema, axis: str, vector: str) -> NotedCategor
     Of several data sets the order is that of all, one after the other, and the first that has a
     colour for a category counts.
     """
-    grouped = grouped_axis(tables, axis)
+    grouped = GroupedAxis(tables, axis)
     if vector not in grouped.vectors:
         return NotedCategories()
     return NotedCategories(grouped.categories(vector), _noted_colours(tables.readers(), vector))

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, Self, TypeAlias
 
 from daf_query.dataframes import scan_polars
 from daf_query.scan import DEFAULT_OPTIONS, ScanOptions
+from daf_query.session._table_functions import TABLE_FUNCTIONS
 from daf_query.slice import Selector, chosen_positions
 from daf_query.sql import (
     Allow,
@@ -72,7 +73,8 @@ class Queries:
                 scan_options=scan_options,
                 categoricals=categoricals,
                 provenance=provenance,
-            )
+            ),
+            TABLE_FUNCTIONS,
         )
 
     def reader(self, schema: str | None = None) -> DafReader:

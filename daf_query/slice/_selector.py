@@ -26,7 +26,6 @@ from daf_query.sql import (
     Engine,
     QueryResult,
     computed_table,
-    in_all,
     is_ordered,
     missing_base,
     strip_prefixes,
@@ -627,4 +626,9 @@ def expression_table(
         f"\n) AS {VALUE} FROM {table} {join}",
     )
     found = engine.rows_of(WrappedSql.between(start, text, end, edits), "expression")
-    return in_all(tables.concatenated(axis), found) if tables.is_collection else found
+    if not tables.is_collection:
+        return found
+    datasets, index = (found.column(name).combine_chunks() for name in columns)
+    within = index.to_numpy(zero_copy_only=False).astype(np.int64)
+    positions = tables.concatenated(axis).joined(datasets, within)
+    return pa.table([pa.array(positions), found.column(VALUE)], names=[INDEX, VALUE])

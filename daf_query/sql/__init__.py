@@ -27,6 +27,7 @@ from daf_query.sql._engine import Allow as Allow
 from daf_query.sql._engine import DuplicateColumnsWarning as DuplicateColumnsWarning
 from daf_query.sql._engine import Engine as Engine
 from daf_query.sql._engine import NeverNullWarning as NeverNullWarning
+from daf_query.sql._engine import TableFunction as TableFunction
 from daf_query.sql._matrix_entries import entry_columns as entry_columns
 from daf_query.sql._messages import ErrorPlace as ErrorPlace
 from daf_query.sql._messages import error_place as error_place
@@ -52,7 +53,5 @@ from daf_query.sql._shown import Explanation as Explanation
 from daf_query.sql._shown import QueryPlan as QueryPlan
 from daf_query.sql._shown import rows_page as rows_page
 from daf_query.sql._table_functions import By as By
-from daf_query.sql._table_functions import group_values as group_values
-from daf_query.sql._table_functions import grouped_axis as grouped_axis
-from daf_query.sql._table_functions import in_all as in_all
+from daf_query.sql._table_functions import TableCall as TableCall
 from daf_query.sql._table_functions import written_items as written_items

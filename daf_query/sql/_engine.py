@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any, Final, Literal, TypeAlias
+from weakref import ref
 
 import datafusion
 import pyarrow as pa
@@ -43,7 +44,7 @@ from daf_query.sql._rules import (
     signed_ranks,
 )
 from daf_query.sql._sizes import register_size_checks, with_bounded_sizes
-from daf_query.sql._table_functions import register_table_functions
+from daf_query.sql._table_functions import MakeTable, TableCall, register_table_functions
 from daf_query.syntax import (
     Edit,
     Statement,
@@ -55,12 +56,14 @@ from daf_query.syntax import (
     parsed,
     quoted_name,
 )
-from daf_query.table import table_format, user_table
+from daf_query.table import ComputedDataset, TableDataset, table_format, user_table
 from daf_storage import errors
 from daf_storage.base import ForkLock
 
 Allow: TypeAlias = Literal["read", "write"]
 """What queries may do."""
+TableFunction: TypeAlias = Callable[["Engine", TableCall], TableDataset | ComputedDataset]
+"""Returns the table of a call, over what an engine has."""
 
 _READING: Final = (
     datafusion.SQLOptions()
@@ -119,6 +122,8 @@ class Engine:
 
     Parameters
     ----------
+    functions
+        The table functions that queries can call, by name.
     default
         The schema of tables that are named without one; by default the only one.
     memory_bytes
@@ -130,6 +135,7 @@ class Engine:
     def __init__(
         self,
         connections: Connections,
+        functions: Mapping[str, TableFunction],
         *,
         default: str | None = None,
         memory_bytes: int | None = None,
@@ -137,10 +143,13 @@ class Engine:
     ) -> None:
         self.connections = connections
         """What queries can name."""
+        self.functions = functions
+        """The table functions that queries can call."""
         if default is None:
             schemas = connections.schemas
             default = next(iter(schemas)) if len(schemas) == 1 else PUBLIC
-        self._default = default
+        self.default = default
+        """The schema of tables that are named without one."""
         self.direct = DirectScans(connections.schemas, default)
         """Finds the queries that need no planning."""
         self._views: dict[TableName, str] = {}
@@ -167,14 +176,32 @@ class Engine:
             copy_functions(self._context, context)
 
     def _new_context(self) -> datafusion.SessionContext:
-        context = new_context(self._default, memory_bytes=self._memory_bytes)
+        context = new_context(self.default, memory_bytes=self._memory_bytes)
         schemas = self.connections.schemas
         catalog = DafCatalog(schemas, self.connections.public)
         context.register_catalog_provider(CATALOG, catalog)
         register_size_checks(context)
         register_category_order(context, schemas)
-        register_table_functions(context, schemas, self._default, self.plan)
+        functions = {name: self._without_cycle(each) for name, each in self.functions.items()}
+        register_table_functions(context, schemas, self.default, functions)
         return context
+
+    def _without_cycle(self, function: TableFunction) -> MakeTable:
+        """Return a function that does not keep the engine alive.
+
+        The engine has the context, and Python cannot see a cycle that goes through DataFusion.
+        """
+        reference = ref(self)
+
+        def make(call: TableCall) -> TableDataset | ComputedDataset:
+            engine = reference()
+            if engine is None:
+                raise errors.QueryError(
+                    "the session of this context is gone; keep it to plan queries"
+                )
+            return function(engine, call)
+
+        return make
 
     def served(self, memory_bytes: int | None) -> Engine:
         """Return an engine over the same tables and views for a service: it reads no other files.
@@ -186,7 +213,11 @@ class Engine:
         """
         origin = self._origin or self
         engine = Engine(
-            self.connections, default=self._default, memory_bytes=memory_bytes, origin=origin
+            self.connections,
+            self.functions,
+            default=self.default,
+            memory_bytes=memory_bytes,
+            origin=origin,
         )
         engine.direct, engine._views = self.direct, self._views
         engine._hinted = self._hinted
@@ -201,7 +232,8 @@ class Engine:
                 f"a session with tables that queries created ({', '.join(created)}) cannot be "
                 "pickled, since they are in memory; save their rows to files, or drop them"
             )
-        return partial(Engine, default=self._default), (connections,), dict(self._views)
+        again = partial(Engine, functions=self.functions, default=self.default)
+        return again, (connections,), dict(self._views)
 
     def __setstate__(self, views: Mapping[TableName, str]) -> None:
         """Create the views of another one."""
@@ -277,7 +309,7 @@ class Engine:
             The queries are those of a service.
         """
         files: dict[TableName, datafusion.DataFrame] = {}
-        schema = self.connections.schemas.get(self._default, self.connections.public)
+        schema = self.connections.schemas.get(self.default, self.connections.public)
         for source in (each for statement in statements for each in statement.sources):
             path = "".join(source.parts) if len(source.parts) == 1 else ""
             if table_format(path) is None or schema.table_exist(path):
@@ -287,12 +319,12 @@ class Engine:
                     f"FROM names the file {path!r}, and a service reads no files but its data "
                     "sets; start it over a session in which the file is a table"
                 )
-            files[self._default, path] = engine_table(user_table(path))
+            files[self.default, path] = engine_table(user_table(path))
         return files
 
     def _tables(self) -> Tables:
         views = {name: sql for (_, name), sql in self._views.items()}
-        return Tables(self.connections.schemas, self._default, views)
+        return Tables(self.connections.schemas, self.default, views)
 
     def _naming(self, query: str) -> frozenset[str] | None:
         """Return names among which are the columns of a query, if it is of a collection."""
@@ -309,7 +341,7 @@ class Engine:
         context = current_context()
         if allow == "read":
             rewritings = [*written.values(), own]
-            placed = placed_tables(rewritings, self.connections, self._default)
+            placed = placed_tables(rewritings, self.connections, self.default)
             context = replace(context, restrictions=restrictions_of(placed))
             context = context.replacing(small_tables(placed, self.connections))
         for name, rewriting in written.items():
@@ -370,7 +402,7 @@ class Engine:
         for name in [n for n in self._views if not self.connections.has_created(n)]:
             del self._views[name]
         parts, text, may_replace = _created_view(query) or ((), "", False)
-        schema, title = ("", self._default, *parts)[-2:]
+        schema, title = ("", self.default, *parts)[-2:]
         name = (schema, title)
         is_new = may_replace or name not in self._views
         if parts and is_new and self.connections.has_created(name):

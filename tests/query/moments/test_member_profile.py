@@ -106,9 +106,11 @@ def test_an_anndata_of_a_profile_has_var_of_all(db: DafSession) -> None:
 
 def test_profiles_that_are_refused(db: DafSession) -> None:
     """Groups of the aligned axis, no numbers, and rows without the matrix."""
-    with pytest.raises(errors.InvalidInputError, match="swap the axes, or pass along='gene'"):
+    with pytest.raises(
+        errors.InvalidInputError, match="swap the axes, or in Python pass along='gene'"
+    ):
         db.profile("gene", "cell", "X")
-    with pytest.raises(errors.InvalidInputError, match=r"write profile\('cell', 'gene', 'X'"):
+    with pytest.raises(errors.InvalidInputError, match=r"profile\(\): .*; swap the axes"):
         db.sql("SELECT * FROM profile('gene', 'cell', 'X', NULL)")
     with pytest.raises(errors.InvalidInputError, match="fill_value='x' is no number"):
         db.profile("cell", "gene", "X", fill_value="x")  # type: ignore[arg-type] # that is tested
