@@ -114,7 +114,8 @@ def _call(row: Row, names: dict[str, Any]) -> _Found:
     try:
         exec(row.call, names)  # noqa: S102 - of our own
     except Exception as error:  # noqa: BLE001 - it is compared with what is expected
-        is_right = type(error).__name__ in kind.split("|") and re.search(pattern, str(error))
+        kinds = [each.__name__ for each in type(error).__mro__]
+        is_right = kind in kinds and re.search(pattern, str(error))
         said = f"{type(error).__name__}: {error}"
         return _Found([] if is_right else [f"says {said}"], has_failed=True)
     return _Found(["says nothing"] if row.expected else [], has_failed=False)

@@ -82,10 +82,6 @@ def test_types_of_what_is_complete(daf: DafWriter) -> None:
     }
     assert daf.get_np_vector("cell", "day").tolist() == ["1970-01-01", "1970-01-02", "1970-01-03"]
     part = table.slice(1)
-    with pytest.raises(
-        errors.InvalidInputError, match="Bool cannot be missing; say with fill= which"
-    ):
-        db.annotate("cell", part, if_exists="replace")
     db.annotate(
         "cell", part, columns=["flag", "n"], fill={"flag": True, "n": 9}, if_exists="replace"
     )
@@ -117,49 +113,6 @@ def test_categoricals_come_back(tmp_path: Path, atlas: Path) -> None:
         obs = db.matrix("cell", "gene", "UMIs").to_anndata().obs
         assert obs["level"].array.equals(expected)
         assert obs["p"].tolist() == ["x", "y", "z"]  # nothing in an archive is replaced
-
-
-@pytest.mark.parametrize(
-    ("choice", "error", "message"),
-    [
-        ({"key": "nope"}, errors.InvalidInputError, "no column 'nope'; it has id, v"),
-        ({}, errors.InvalidInputError, "say which column has the entries with key=; there are id"),
-        ({"key": "id", "columns": "w"}, errors.InvalidInputError, "no column 'w'"),
-        ({"key": "id", "columns": {"index": "v"}}, errors.InvalidNameError, "'index', since every"),
-        ({"key": "id", "fill": {"w": 1}}, errors.InvalidInputError, "fill= has a value for 'w'"),
-        ({"key": "id", "fill": {"v": "x"}}, errors.InvalidInputError, "fill= has 'x' for it"),
-        ({"key": "v"}, errors.InvalidInputError, "the key 'v' holds double"),
-        ({"key": "id", "strict": True}, errors.EntryNotFoundError, "1 key is no entry of cell: 'N"),
-        ({"key": "id", "columns": ["v", "age"]}, errors.ExistsError, "vector 'age' of axis 'cell'"),
-    ],
-)
-def test_what_is_refused(
-    daf: DafWriter, choice: dict[str, Any], error: type[Exception], message: str
-) -> None:
-    """Nothing is stored of a table of which one column is refused."""
-    table = pa.table({"id": ["TATA", "NADA"], "v": [1.5, 2.5], "age": [1.5, 2.5]})
-    before = contents(daf)
-    if "columns" not in choice:
-        table = table.drop_columns(["age"])
-    with pytest.raises(error, match=message):
-        connect(daf).annotate("cell", table, **choice)
-    assert contents(daf) == before
-
-
-def test_ambiguous_and_hopeless_tables(daf: DafWriter) -> None:
-    """Two rows for an entry; no row for any; integers that no float holds; params of a file."""
-    db = connect(daf)
-    with pytest.raises(errors.DuplicateEntriesError, match="1 entries .* the first is 'GATA'"):
-        db.annotate("cell", pa.table({"name": ["GATA", "TATA", "GATA"], "v": [1, 2, 3]}))
-    with pytest.raises(errors.EntryNotFoundError, match="the table has 'TATA-1', the axis 'TATA'"):
-        db.annotate("cell", pa.table({"name": ["TATA-1"], "v": [1]}))
-    with pytest.raises(errors.InvalidInputError, match="cannot hold 9,007,199,254,740,993"):
-        db.annotate("cell", pa.table({"name": ["TATA"], "v": [2**53 + 1]}))
-    with pytest.raises(errors.InvalidInputError, match="no column beside the key"):
-        db.annotate("cell", pa.table({"name": ["TATA"]}))
-    with pytest.raises(errors.InvalidInputError, match="params= are of a query"):
-        db.annotate("cell", "x.csv", params=[1])
-    assert daf.vectors_set("cell") == {"age", "type"}
 
 
 @pytest.fixture
@@ -204,20 +157,8 @@ def test_a_session_writes_into_its_overlay(tmp_path: Path, atlas: Path) -> None:
         db.save_vector("cell", "more", "age")
 
 
-def test_what_an_overlay_cannot_be_on_top_of(tmp_path: Path, atlas: Path) -> None:
-    """Several data sets, a table, nothing; or a mode that there is not."""
-    cases: list[tuple[Any, dict[str, Any], type[Exception], str]] = [
-        ([MemoryDaf(name="a"), MemoryDaf(name="b")], {}, errors.InvalidInputError, "2 data sets"),
-        (pa.table({"x": [1]}), {}, errors.InvalidInputError, "it is a table"),
-        (tmp_path / "none.daf.zarr", {}, errors.SourceNotFoundError, "no such directory"),
-        (atlas, {"mode": "r"}, errors.SourceNotFoundError, "no such directory"),
-        (atlas, {"mode": "r+"}, errors.SourceNotFoundError, "no such directory"),
-        (atlas, {"mode": "w"}, errors.InvalidModeError, "modes 'r' and 'r\\+', not 'w'"),
-    ]
-    for source, options, error, message in cases:
-        with pytest.raises(error, match=message):
-            connect(source, overlay=tmp_path / "new.daf.zarr", **options)
-    assert not (tmp_path / "new.daf.zarr").exists()
+def test_an_overlay_on_top_of_a_pattern(atlas: Path) -> None:
+    """If it matches one data set."""
     pattern = str(atlas.with_name("atlas*"))
     with connect(pattern, overlay=MemoryDaf()) as db:
         assert isinstance(db, DafSession)
@@ -268,15 +209,3 @@ def test_an_h5ad_file_is_annotated_in_place(tmp_path: Path) -> None:
             db.reader().get_np_vector("obs", "rich")
         first = db.reader().get_np_vector("obs", "n_genes")[0]
         assert first == whole.obs["n_genes"].iloc[-1]
-
-
-def test_a_file_of_another_kind_is_no_query(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A spreadsheet is refused with the files that can be read, not as bad SQL."""
-    monkeypatch.chdir(tmp_path)
-    Path("labels.xlsx").write_bytes(b"PK")
-    daf = MemoryDaf()
-    fill(daf)
-    with pytest.raises(errors.InvalidInputError, match=r"labels.xlsx.*\.csv"):
-        connect(daf).annotate("cell", "labels.xlsx", key="barcode")
