@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from daf_storage import errors
 from tests.query.collection.cases import (
     Run,
     daf_of,
@@ -84,22 +83,6 @@ def test_booleans_are_numbers_beside_numbers(dtype: str, is_sparse: bool) -> Non
     )
 
 
-def test_integers_that_floats_would_round_are_refused() -> None:
-    """Int64 beside UInt64, in slices as in SQL."""
-    runs = {
-        name: Run(["a"], ["g1", "g2"], dtype, is_sparse=False)
-        for name, dtype in (("one", "int64"), ("two", "uint64"))
-    }
-    db = session_of(runs)
-    for ask in (
-        lambda: db.matrix("cell", "gene", "X").to_numpy(),
-        lambda: db.sql("SELECT X['g1'] FROM cell").to_pydict(),
-        lambda: db.sql("SELECT value FROM matrix('cell', 'gene', 'X')").to_pydict(),
-    ):
-        with pytest.raises(errors.UnsupportedDataError, match="connect the data sets one by one"):
-            ask()
-
-
 def test_sparse_and_dense_members_make_a_sparse_slice() -> None:
     """As anndata.concat does; 0 is filled in, and the zeros of the dense one are not stored."""
     runs = {
@@ -115,18 +98,10 @@ def test_sparse_and_dense_members_make_a_sparse_slice() -> None:
 
 
 def test_strings_are_filled_with_the_empty_one() -> None:
-    """And do not mix with numbers."""
+    """Which is what a data set lacks."""
     dafs = {name: daf_of(name, Run([name], [gene])) for name, gene in (("a", "g1"), ("b", "g2"))}
     dafs["a"].set_matrix("cell", "gene", "call", [["hi"]])
     dafs["b"].set_matrix("cell", "gene", "call", [["lo"]])
-    dafs["a"].set_matrix("cell", "gene", "mixed", [["hi"]])
-    dafs["b"].set_matrix("cell", "gene", "mixed", [[1]])
     db = session_with(dafs)
     part = db.matrix("cell", "gene", "call", join="outer")
     assert part.to_numpy().tolist() == [["hi", ""], ["", "lo"]]
-    with pytest.raises(errors.InvalidInputError, match="fill_value=1 is no string"):
-        db.matrix("cell", "gene", "call", join="outer", fill_value=1)
-    with pytest.raises(errors.UnsupportedDataError, match=r"a: String, b: Int64"):
-        db.matrix("cell", "gene", "mixed", join="outer")
-    with pytest.raises(errors.InvalidInputError, match="fill_value='x' is no number"):
-        db.matrix("cell", "gene", "X", join="outer", fill_value="x")

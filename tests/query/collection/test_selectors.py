@@ -11,7 +11,6 @@ import pyarrow as pa
 import pytest
 
 from daf_query import DafSession, MatrixSlice
-from daf_storage import errors
 from tests.query.collection.cases import (
     RUNS,
     daf_of,
@@ -90,47 +89,6 @@ def test_the_result_of_a_query_chooses_rows(db: DafSession) -> None:
 
 
 @pytest.mark.parametrize(
-    ("rows", "error", "match"),
-    [
-        (
-            ["a"],
-            errors.InvalidInputError,
-            "'a' of axis 'cell' occurs in 2 data sets .monday, tuesday",
-        ),
-        (["zz"], errors.EntryNotFoundError, "no data set has an entry 'zz' on axis 'cell'"),
-        ([9], errors.EntryNotFoundError, "from 0 to 8"),
-        (np.ones(4, bool), errors.InvalidInputError, "9"),
-        ("SELECT index FROM cell", errors.QueryError, "'index' counts within each of runs"),
-        (
-            "SELECT age FROM cell",
-            errors.QueryError,
-            "has to yield 'dataset' and 'index', or 'name'",
-        ),
-        ("SELECT NULL AS name FROM cell", errors.QueryError, "NULL as 'name' 9 times"),
-        ("is_odd", errors.VectorNotFoundError, "pass this predicate as columns="),
-        ("agee > 3", errors.VectorNotFoundError, "'age'"),
-        ("h", errors.VectorNotFoundError, r"pass a list: rows=\['h'\]"),
-        (" ", errors.QueryError, "empty predicate"),
-        ("age >", errors.QueryError, "rows= on axis 'cell'"),
-        ([("sunday", "a")], errors.NotFoundError, "no data set 'sunday' has the axis 'cell'"),
-        ([("friday", "a")], errors.EntryNotFoundError, "'a'"),
-        (
-            pd.DataFrame({"dataset": ["friday"], "index": [2]}),
-            errors.EntryNotFoundError,
-            "from 0 to 1",
-        ),
-        (pd.DataFrame({"dataset": ["friday"], "index": ["x"]}), errors.QueryError, "not integers"),
-    ],
-)
-def test_rows_that_are_refused(
-    db: DafSession, rows: Any, error: type[Exception], match: str
-) -> None:
-    """By an error that names what there is instead."""
-    with pytest.raises(error, match=match):
-        chosen(db, rows)
-
-
-@pytest.mark.parametrize(
     ("columns", "join", "expected"),
     [
         (None, "inner", ["g1", "g2", "g4"]),
@@ -152,32 +110,6 @@ def test_rows_that_are_refused(
 def test_columns(db: DafSession, columns: Any, join: Any, expected: list[str]) -> None:
     """A name is chosen if it is in any data set, and dropped if the join leaves it out."""
     assert list(db.matrix("cell", "gene", "X", columns=columns, join=join).columns) == expected
-
-
-@pytest.mark.parametrize(
-    ("columns", "error", "match"),
-    [
-        (["g0"], errors.EntryNotFoundError, "friday, tuesday has no entry 'g0' .*join='outer'"),
-        (["g77"], errors.EntryNotFoundError, "no data set has an entry 'g77' on axis 'gene'"),
-        ("SELECT 'g77' AS name FROM gene", errors.EntryNotFoundError, "'g77'"),
-        ("SELECT index FROM gene", errors.QueryError, "counts within each"),
-        (pd.Series([True] * 3, index=list("abc")), errors.LabelsError, "not the entries"),
-        ("age > 3", errors.VectorNotFoundError, "pass this predicate as rows="),
-    ],
-)
-def test_columns_that_are_refused(
-    db: DafSession, columns: Any, error: type[Exception], match: str
-) -> None:
-    """Also names that are listed, and that the join leaves out."""
-    with pytest.raises(error, match=match):
-        db.matrix("cell", "gene", "X", columns=columns)
-
-
-def test_labels_of_a_mask_are_those_of_all(db: DafSession) -> None:
-    """In the order of the union table."""
-    mask = pd.Series([True] * 9, index=[name for _, name in ALL][::-1])
-    with pytest.raises(errors.LabelsError, match="not the entries of axis 'cell'"):
-        chosen(db, mask)
 
 
 def test_parameters_are_bound(db: DafSession) -> None:

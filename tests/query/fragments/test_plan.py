@@ -22,7 +22,7 @@ from daf_query.fragments import (
     plan_fragments,
     table_schema,
 )
-from daf_storage import MemoryDaf, convert, errors, open_daf
+from daf_storage import convert, errors, open_daf
 from tests.support import create, recorded_reads
 
 ROWS = 200_000
@@ -165,26 +165,6 @@ def test_zipped_data_sets_and_sessions_are_sources(runs: str, tmp_path: Path) ->
     with connect({"a": monday, "b": runs.replace("*", "friday")}) as session:
         assert rows_of(plan_fragments(session, "cell", schema="a")) == expected
     assert table_schema([monday], "cell").names[0] == "dataset"
-
-
-def test_what_is_not_there_is_said(path: str, tmp_path: Path) -> None:
-    """Paths, axes, columns and sizes; data in memory have no path."""
-    with pytest.raises(errors.SourceNotFoundError):
-        plan_fragments(tmp_path / "none.daf.zarr", "cell")
-    with pytest.raises(errors.AxisNotFoundError, match="there are|it has"):
-        plan_fragments(path, "cel")
-    with pytest.raises(errors.NotFoundError, match="scor"):
-        plan_fragments(path, "cell", columns=["scor"])
-    with pytest.raises(errors.NotFoundError, match="scor"):
-        plan_fragments(path, "cell", filter=pc.field("scor") > 1)
-    with pytest.raises(errors.InvalidInputError, match="rows_per_fragment is 0"):
-        plan_fragments(path, "cell", rows_per_fragment=0)
-    with pytest.raises(errors.InvalidInputError, match="no path"):
-        plan_fragments([], "cell")
-    daf = MemoryDaf()
-    daf.add_axis("cell", ["A"])
-    with pytest.raises(errors.InvalidInputError, match="memory"):
-        plan_fragments(connect(daf), "cell")
 
 
 def test_a_table_that_changed_is_not_read(tmp_path: Path) -> None:

@@ -148,26 +148,6 @@ def test_too_few_values_have_no_score() -> None:
     assert [row["mean"] for row in rows] == [3.0, 1.0]
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"by": ()}, "fewer than two"),
-        ({"by": "lab"}, "fewer than two"),
-        ({"by": "type", "reference": "NKT"}, "reference='NKT' is no group; there are B, NK, T"),
-        ({"by": "age > 3 AS old", "reference": "old"}, "'old' is no group; there are false, true"),
-        ({"by": "age", "reference": True}, "reference=True is no group; there are 1, 5"),
-        ({"by": "type", "method": "logreg"}, "'logreg' is none of t-test, wilcoxon"),
-        ({"by": "tpye"}, "tpye"),
-    ],
-)
-def test_what_cannot_be_compared_is_an_error(options: dict[str, Any], message: str) -> None:
-    """It names what there is instead."""
-    adata = _cells()
-    adata.obs["lab"], adata.obs["age"] = "X", np.arange(240) % 2 * 4 + 1
-    with pytest.raises(errors.DafError, match=message):
-        daf_query.connect(daf_storage.from_anndata(adata)).markers("obs", "var", "X", **options)
-
-
 def _grouped(**vectors: Any) -> daf_query.DafSession:
     """Return a session over four cells with vectors to group them by, and a gene."""
     daf = daf_storage.MemoryDaf()
@@ -262,7 +242,3 @@ def test_sql_has_markers_and_totals_as_tables(tmp_path: Path, form: str) -> None
             "SELECT * FROM totals('obs', 'var', 'X', NULL, 'name LIKE ''MT-%''')"
         ).to_pandas()
         pd.testing.assert_frame_equal(asked, totals)
-        with pytest.raises(
-            errors.QueryError, match=r"markers\(\): it takes 4 to 6 arguments, not 3"
-        ):
-            db.sql("SELECT * FROM markers('obs', 'var', 'X')").count()

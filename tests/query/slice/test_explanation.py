@@ -240,13 +240,6 @@ def test_budgets(db: DafSession, name: str) -> None:
     assert message.endswith("choose fewer rows or columns, or pass a larger max_bytes=")
 
 
-@pytest.mark.parametrize("size", [-1, "lots", "2 parsecs"])
-def test_bad_budgets(db: DafSession, size: Any) -> None:
-    """They are refused before anything else."""
-    with pytest.raises(errors.InvalidInputError, match="max_bytes=.* is no size"):
-        db.matrix("cell", "nonsense", "s", max_bytes=size)
-
-
 def test_what_it_prints(db: DafSession) -> None:
     """The text, the HTML and the JSON say the same."""
     explanation = db.matrix("cell", "gene", "s", rows="age < 100").explain()
@@ -287,32 +280,3 @@ class TestCommandLine:
         assert json.loads(capsys.readouterr().out) == expected.to_dict()
         assert main([*call, "-o", str(tmp_path / "x.h5ad")]) == 0
         assert list(tmp_path.iterdir()) == []
-
-    def test_max_bytes(
-        self, path: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path
-    ) -> None:
-        """A slice that is too large is refused with exit code 1, one that fits is written."""
-        out = tmp_path / "x.npz"
-        call = ["extract", str(path), "--matrix", "s", "-o", str(out), "--max-bytes"]
-        assert main([*call, "1kB"]) == 1
-        text = capsys.readouterr().err
-        assert text.endswith("choose fewer rows or columns, or pass a larger --max-bytes\n")
-        assert "1000 cell" not in text
-        assert not out.exists()
-        assert main([*call, "2GiB"]) == 0
-        assert out.exists()
-        assert main([*call[:4], "--dry-run", "--max-bytes", "1kB"]) == 1
-
-    @pytest.mark.parametrize(
-        "arguments",
-        [["--max-bytes", "lots", "-o", "x.npz"], ["--max-bytes", "-1", "-o", "x.npz"], []],
-    )
-    def test_wrong_usage(
-        self, path: Path, capsys: pytest.CaptureFixture[str], arguments: list[str]
-    ) -> None:
-        """A nonsense size, and neither a file nor a dry run: exit code 2."""
-        with pytest.raises(SystemExit) as ended:
-            main(["extract", str(path), "--matrix", "s", *arguments])
-        assert ended.value.code == 2
-        expected = "argument --max-bytes: size=" if arguments else "give --output or --dry-run"
-        assert expected in capsys.readouterr().err

@@ -13,7 +13,7 @@ import pytest
 
 from daf_query import DafSession, connect
 from daf_query.index import build_index
-from daf_storage import errors, open_daf
+from daf_storage import open_daf
 from tests.support import CELLS, GENES
 
 
@@ -103,85 +103,12 @@ def test_selectors(tiny_session: DafSession, selector: Any, expected: list[int])
     assert rows(tiny_session, selector) == expected
 
 
-@pytest.mark.parametrize(
-    ("selector", "kind", "message"),
-    [
-        ("marker", errors.VectorNotFoundError, "rows= on axis 'cell': .*axis 'gene' has a vector of that name: pass this predicate as columns="),
-        ("agee > 5", errors.VectorNotFoundError, "no vector 'agee'.*did you mean 'age'"),
-        ("TATA", errors.VectorNotFoundError, r"to take an entry by its name pass a list: rows=\['TATA'\]"),
-        ("age >", errors.QueryError, "rows= on axis 'cell': SQL syntax error in the predicate: Expected: an expression.*\n  age >\n       \\^"),
-        ("age > 5 5", errors.QueryError, "\n  age > 5 5\n          \\^"),
-        ("age >\n> 5", errors.QueryError, "\n  > 5\n  \\^"),
-        ("age > 5; DROP TABLE cell", errors.QueryError, "syntax error"),
-        ("1 = 1) --", errors.QueryError, "syntax error"),
-        ("age + 1", errors.QueryError, "non-boolean"),
-        ("age = 'abc'", errors.QueryError, "'abc' is no number"),
-        ("", errors.QueryError, "empty predicate"),
-        ("SELECT type FROM cell", errors.QueryError, "yields type; it has to yield the column 'name' or 'index'"),
-        ("SELECT type AS name FROM cell", errors.EntryNotFoundError, "no entry 'Bcell'"),
-        ("SELECT NULL AS name", errors.QueryError, "yields NULL as 'name' 1 times"),
-        ("SELECT 5 AS index", errors.EntryNotFoundError, "position 5 of axis 'cell'; positions count from 0 to 2"),
-        ("SELECT 1.5 AS index", errors.QueryError, "not integers"),
-        ("SELECT * FROM gene LIMIT 2", errors.QueryError, "yields 'name' 'RSPO3' and 'index' 0, which is 'TATA' on axis 'cell'"),
-        (pd.DataFrame({"name": ["TATA"], "index": [2]}), errors.QueryError, "'TATA' and 'index' 2, which is 'CATA'"),
-        ("SELECT agee FROM cell", errors.VectorNotFoundError, "no vector 'agee'"),
-        ("SELECT CAST(type AS INT) AS index FROM cell", errors.QueryError, "Cannot cast string"),
-        (["TAT"], errors.EntryNotFoundError, "no entry 'TAT'; did you mean"),
-        ([3], errors.EntryNotFoundError, "position 3"),
-        ([-1], errors.EntryNotFoundError, "position -1"),
-        ([True], errors.LengthError, "the mask passed as rows= has length 1"),
-        (pd.Series([True] * 3, index=CELLS[::-1]), errors.LabelsError, "the mask passed as rows="),
-        ([1.5], errors.InvalidInputError, "pass names"),
-        (["a", 1], errors.InvalidInputError, "rows= mixes types"),
-        (5, errors.InvalidInputError, "neither SQL nor a list"),
-        ([[1]], errors.InvalidInputError, "neither SQL nor a list"),
-        ("age > 5 ORDER BY agee", errors.VectorNotFoundError, "no vector 'agee'"),
-        ("age > 5 5 ORDER BY age", errors.QueryError, "\n  age > 5 5 ORDER BY age\n          \\^"),
-        ("age > 5 ORDER BY age 5", errors.QueryError, "\n  age > 5 ORDER BY age 5\n                       \\^"),
-        ("age > 5\nORDER BY age LIMIT 2 2", errors.QueryError, "\n  ORDER BY age LIMIT 2 2\n                       \\^"),
-        ("ORDER BY", errors.QueryError, "syntax error"),
-        (pd.Series(["TATA", None]), errors.InvalidInputError, "rows= has 1 missing values"),
-        (pl.Series([1.5]), errors.InvalidInputError, "rows= holds double values; pass names"),
-        (pl.Series([True]), errors.LengthError, "the mask passed as rows= has length 1"),
-        (pd.Series([True] * 3, index=CELLS[::-1], dtype="boolean"), errors.LabelsError, "the mask"),
-        (pd.Series(["TATA", 1]), errors.InvalidInputError, "rows= mixes types"),
-        (pd.DataFrame({"age": [1]}), errors.QueryError, "rows= yields age; it has to yield"),
-        (pa.table({"name": ["TATA", None]}), errors.QueryError, "NULL as 'name' 1 times"),
-        ({"TAT"}, errors.EntryNotFoundError, "no entry 'TAT'"),
-        (pa.array([1 << 63], pa.uint64()), errors.EntryNotFoundError, "position"),
-    ],
-)  # fmt: skip
-def test_wrong_selectors_say_what_is_wrong(
-    tiny_session: DafSession, selector: Any, kind: type[Exception], message: str
-) -> None:
-    """The keyword, the axis, what was asked, and where it is instead."""
-    with pytest.raises(kind, match=message):
-        rows(tiny_session, selector)
-
-
 def test_both_axes_at_once(tiny_session: DafSession) -> None:
     """Rows and columns are chosen independently of each other."""
     part = tiny_session.matrix("gene", "cell", "UMIs", rows="marker", columns=["CATA"])
     assert part.rows.tolist() == [GENES[0], GENES[2]]
     assert part.columns.tolist() == ["CATA"]
     assert part.shape == (2, 1)
-
-
-@pytest.mark.parametrize(
-    ("axes", "name", "kind", "message"),
-    [
-        (("cel", "gene"), "UMIs", errors.AxisNotFoundError, "no axis 'cel'; it has cell, gene; did you mean"),
-        (("cell", "gen"), "UMIs", errors.AxisNotFoundError, "no axis 'gen'"),
-        (("cell", "gene"), "UMI", errors.MatrixNotFoundError, "no matrix 'UMI'; they have UMIs, sparse; did you mean 'UMIs'"),
-        (("cell", "cell"), "UMIs", errors.MatrixNotFoundError, "they have no matrices"),
-    ],
-)  # fmt: skip
-def test_unknown_axes_and_matrices(
-    tiny_session: DafSession, axes: tuple[str, str], name: str, kind: type[Exception], message: str
-) -> None:
-    """Say which exist, with the nearest names."""
-    with pytest.raises(kind, match=message):
-        tiny_session.matrix(*axes, name)
 
 
 ALIKE = ["a", "a\0", "a\0\0", "\0", "A", "a ", " a", "a\0b", "\u00e9", "e\u0301", "\u0430"]

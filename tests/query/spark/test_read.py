@@ -83,45 +83,6 @@ def test_a_schema_that_is_given_chooses_columns(path: str) -> None:
     batch = next(iter(reader.read(reader.partitions()[1])))
     assert batch.schema.names == ["score", "name"]
     assert batch.column(1)[0].as_py() == "c100000"
-    with pytest.raises(errors.InvalidInputError, match="'scor'; the table 'cell' has index, name"):
-        source(path).reader(pa.schema([("scor", pa.float32())]))
-
-
-WRONG = [
-    ({"table": ""}, "which table is to be read"),
-    ({"path": ""}, "the option 'path' is missing"),
-    ({"rows_per_partitions": "3"}, "no option 'rows_per_partitions'; .*rows_per_partition"),
-    ({"rows_per_partition": "many"}, "no positive number"),
-    ({"rows_per_partition": "0"}, "no positive number"),
-    ({"select": "name,,age"}, "no list of names"),
-    ({"select": "nam"}, "has no column 'nam'; it has .*name"),
-    ({"axes": "cell, gene"}, "has no option 'axes'"),
-    ({"table": "matrix", "matrix": "X"}, "needs the option 'axes'"),
-    ({"table": "matrix", "matrix": "X", "axes": "cell"}, "does not name two axes"),
-    ({"table": "matrix", "matrix": "X", "axes": "cell, gene", "by": "donor"}, "no option 'by'"),
-    ({"table": "matrix", "matrix": "Y", "axes": "cell, gene"}, "'Y'"),
-    (
-        {"table": "matrix", "matrix": "X", "axes": "cell, gene", "matrix_columns": "X['CD8A']"},
-        "the table 'matrix' of format 'daf' has no option 'matrix_columns'",
-    ),
-    ({"table": "matrix"}, "no axis 'matrix'.* of a matrix, say the options 'matrix' and 'axes'"),
-    ({"path": '["PATH"]', "select": "nam"}, "^1 data sets: the table 'cell' has no column 'nam'"),
-    ({"table": "cel"}, "'cel'"),
-    ({"matrix_columns": "X['NONE']"}, "'NONE'"),
-    ({"matrix_columns": "Y['CD8A']"}, "names no entry of a matrix over axis 'cell'"),
-    ({"matrix_columns": "score"}, "is no entry of a matrix"),
-    ({"matrix_columns": "X['CD8A'] is cd8a"}, "is no entry of a matrix"),
-    ({"matrix_columns": "X['CD8A'] AS a, X['CST3'] AS a"}, "would be called 'a'"),
-    ({"path": "/nowhere.daf.zarr"}, "/nowhere.daf.zarr"),
-]
-
-
-@pytest.mark.parametrize(("options", "message"), WRONG, ids=str)
-def test_wrong_options_are_errors(path: str, options: dict[str, str], message: str) -> None:
-    """Each says what is there instead, or what to write."""
-    given = {name: value.replace("PATH", path) for name, value in options.items()}
-    with pytest.raises(errors.DafError, match=message):
-        source(**{"path": path, **given}).schema()
 
 
 def test_options_have_names_in_any_case() -> None:

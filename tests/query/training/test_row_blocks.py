@@ -115,8 +115,6 @@ def test_of_several_data_sets() -> None:
     every = db.sampler("cell")
     with pytest.raises(errors.InvalidInputError, match="lacks 2 of the 92 entries .* 'bare_1'"):
         every.blocks(part)
-    with pytest.raises(errors.VectorNotFoundError, match="no vector 'nope'"):
-        sampler.blocks(part, labels="nope")
 
 
 def test_missing_strings_have_the_label_minus_1() -> None:
@@ -151,47 +149,6 @@ def test_workers_share_an_epoch(db: DafSession) -> None:
     }
     assert sorted(found) == list(range(COUNT))
     assert np.array_equal(np.stack([found[n] for n in range(COUNT)]), matrix(0).toarray())
-
-
-@pytest.mark.parametrize(
-    ("choice", "message"),
-    [
-        ({"form": "csc"}, "form='csc' is neither 'dense' nor 'sparse'"),
-        ({"draw": "twice"}, "draw='twice' is neither"),
-        ({"draw": "weighted"}, "needs weights; make the sampler with weights="),
-        ({"rows_per_epoch": 5}, "rows_per_epoch= is for entries that are drawn by weight"),
-        ({"labels": "index"}, "a label cannot be called 'index'"),
-        ({"seed": "x"}, "seed='x' is no integer"),
-        ({"batch_rows": 0}, "batch_rows=0 is no positive number"),
-        ({"batchrows": 9}, "there is no batchrows= of batches; .*did you mean 'batch_rows'"),
-    ],
-)
-def test_wrong_choices(db: DafSession, choice: dict[str, Any], message: str) -> None:
-    """Each is named before anything is read."""
-    with pytest.raises(errors.InvalidInputError, match=message):
-        db.sampler("cell").blocks(db.matrix("cell", "gene", "X"), **choice)
-
-
-def test_wrong_slices(db: DafSession) -> None:
-    """Of another axis or data set, in another order, or no slice at all."""
-    sampler = db.sampler("cell")
-    with pytest.raises(
-        errors.InvalidInputError, match="are of axis 'gene', the sampler is of 'cell'"
-    ):
-        sampler.blocks(db.matrix("gene", "cell", "X"))
-    with pytest.raises(errors.InvalidInputError, match="not str; pass db.matrix"):
-        sampler.blocks("X")  # type: ignore[arg-type] # that is what is tested
-    with pytest.raises(errors.InvalidInputError, match="not in the order of axis 'cell'"):
-        sampler.blocks(db.matrix("cell", "gene", "X", rows=[3, 1]))
-    with pytest.raises(errors.InvalidInputError, match="lacks 88 of the 90 entries"):
-        sampler.blocks(db.matrix("cell", "gene", "X", rows=[1, 3]))
-    other = connect(filled(MemoryDaf(name="rows_other"), 0, matrix(0, 50), GENE_NAMES))
-    with pytest.raises(errors.InvalidInputError, match="the sampler is not of these data sets"):
-        sampler.blocks(other.matrix("cell", "gene", "X"))
-    blocks = sampler.blocks(db.matrix("cell", "gene", "X"))
-    assert repr(blocks) == "RowBlocks(90 rows x 12, in batches of 256)"
-    with pytest.raises(errors.InvalidInputError, match="epoch -1 is none"):
-        blocks.set_epoch(-1)
 
 
 def test_missing_packages_are_named(db: DafSession, monkeypatch: pytest.MonkeyPatch) -> None:
