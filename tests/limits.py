@@ -18,6 +18,7 @@ LIMITS: Final = {
     "dense_block_bytes": "daf_query.matrix._gather._BLOCK_BYTES",
     "digest_bytes": "daf_storage.sidecars._sidecar_tree._MAX_DIGEST_BYTES",
     "dots": "daf_query.profile._plot._MAX_DOTS",
+    "download_seconds": "daf_storage.base._optional._DOWNLOAD_SECONDS",
     "free_bytes": "daf_storage.trees._hdf5_array._FREE_BYTES",
     "gathered_elements": "daf_query.matrix._gather._BLOCK_ELEMENTS",
     "hashed_bytes": "daf_query.index._sorted_index._BLOCK_BYTES",

@@ -20,7 +20,7 @@ from daf_query.scan import ZoneMap
 from daf_storage import DafReader, errors, sidecar_status
 from daf_storage.base import DecodedCache
 from daf_storage.stores import is_remote
-from daf_storage.upkeep import IndexPlace, IndexStorage
+from daf_storage.upkeep import IndexPlace, IndexStorage, can_have_sidecar
 
 _ENTRY_BYTES: Final = 1024
 
@@ -75,8 +75,8 @@ class StoredIndexes:
 
     def _load(self, place: IndexPlace, cache: DecodedCache) -> Any:
         """Return an index; ``None`` if none fits, with a warning if one is damaged."""
-        if is_remote(self._daf.location):  # reading it would be a download
-            return None
+        if is_remote(self._daf.location) and not can_have_sidecar(self._daf):
+            return None  # reading it would be a download
         stored = self._storage.load(place)
         if stored is None or stored.state == "stale":
             return None

@@ -235,8 +235,8 @@ def other_layout_command(daf: DafReader, name: str) -> str:
     """
     if not is_in_place(daf):
         return ""
-    if is_remote(daf.location):
-        return "'daf index' of a copy on this machine"
+    if not can_have_sidecar(daf) and is_remote(daf.location):
+        return f"'daf index {daf.location} --matrix {name} --into mine.daf.zarr'"
     if not can_have_sidecar(daf):
         place = f"open_daf({daf.location!r}, obs_is=..., sidecar='other.daf.zarr')"
         return f"accelerate({name!r}) of a session over {place}"

@@ -84,7 +84,8 @@ class MatrixQuestions(Queries):
         max_bytes
             How much memory the result may take: a number of bytes, or ``"500MB"``, ``"2GiB"``.
             The result is what `MatrixSlice.values` returns: CSR if the matrix is stored sparse,
-            else dense.  By default there is no limit.
+            else dense.  Of a server, no more than that is downloaded either.  By default there is
+            no limit.
         schema
             Which data set, where several are connected.
         join

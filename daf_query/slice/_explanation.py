@@ -266,20 +266,24 @@ def _entry_bytes(daf: DafReader, axis: str) -> int:
 
 
 def check_budget(explanation: SliceExplanation, max_bytes: int) -> None:
-    """Refuse a slice whose result may take more memory than a budget.
+    """Refuse a slice whose result may take more memory than a budget, or whose download is larger.
 
     Raises
     ------
     BudgetError
         It may; the message has the figures.
     """
-    if explanation.result_bytes <= max_bytes:
+    download = 0 if explanation.requests is None else explanation.read_bytes
+    if max(explanation.result_bytes, download) <= max_bytes:
         return
     least = "" if explanation.is_exact else "up to "
+    what = f"takes {least}{explanation.result_bytes:,} bytes of memory"
+    if explanation.result_bytes <= max_bytes:
+        what = f"downloads about {download:,} bytes"
     raise errors.over_budget(
         f"{explanation.location}: matrix {explanation.matrix!r}, {explanation.rows:,} "
-        f"{explanation.rows_axis} x {explanation.columns:,} {explanation.columns_axis}, takes "
-        f"{least}{explanation.result_bytes:,} bytes of memory, more than the budget of "
+        f"{explanation.rows_axis} x {explanation.columns:,} {explanation.columns_axis}, "
+        f"{what}, more than the budget of "
         f"{max_bytes:,} ({least}{explanation.stored_elements:,} elements; "
         f"{shown_bytes(explanation.read_bytes)} to read{_in_requests(explanation)}; "
         f"{_forms(explanation)}); nothing was read"

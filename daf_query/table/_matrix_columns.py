@@ -38,11 +38,12 @@ from daf_query.scan import (
     plain_array,
 )
 from daf_query.table._columns import OpenTableColumn, TableColumn, value_type
-from daf_storage import DafReader, MatrixInfo, errors
+from daf_storage import DafReader, errors
 from daf_storage.anndata import was_float
 from daf_storage.base import DecodedCache, Span, StorageType
 from daf_storage.data import StoredMatrix
 from daf_storage.errors import FormatError
+from daf_storage.stores import ReadEstimate
 
 SYMBOLS: Final = ("gene_symbols", "feature_name")
 """Vectors of symbols, as Cell Ranger and CELLxGENE have them beside ids."""
@@ -174,7 +175,7 @@ def column_layout(
             info.storage_type,
             info.shape[0 if info.rows_axis == axes[0] else 1],
             stored is not None,
-            _note(info, other_layout_command(daf, name)) if stored is None else "",
+            _note(layouts[0], other_layout_command(daf, name)) if stored is None else "",
             was_float(daf, *axes, name),
         )
 
@@ -183,7 +184,7 @@ def column_layout(
     return layout
 
 
-def _note(info: MatrixInfo, command: str) -> str:
+def _note(stored: StoredMatrix, command: str) -> str:
     """Return what a column costs of a matrix that is stored by the other axis only.
 
     Parameters
@@ -191,15 +192,19 @@ def _note(info: MatrixInfo, command: str) -> str:
     command
         What stores it by both, if the data set itself cannot be changed.
     """
+    info, read = stored.info, ReadEstimate()
     elements = info.shape[0] * info.shape[1] if info.nnz is None else info.nnz
+    for array in stored.element_arrays() if info.is_sparse else [stored.dense()]:
+        array.estimate([Span(0, array.info.shape[0])], read)
+    size = f", about {read.size_bytes:,} bytes in {read.requests:,} requests"
     note = (
-        f"gathered from up to {elements:,} stored elements, since the matrix {info.name!r} is "
-        f"stored by {info.columns_axis!r} only"
+        f"gathered from up to {elements:,} stored elements{size if read.is_remote else ''}, since "
+        f"the matrix {info.name!r} is stored by {info.columns_axis!r} only"
     )
     if info.is_row_major:
         return note
     if command:
-        return f"{note}; {command} stores it both ways, beside the file"
+        return f"{note}; {command} stores it both ways"
     return (
         f"{note}; open the data set with 'r+' and call relayout_matrix({info.rows_axis!r}, "
         f"{info.columns_axis!r}, {info.name!r}) to store it both ways"

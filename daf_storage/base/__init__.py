@@ -32,6 +32,7 @@ from daf_storage.base._model import (
     unique_name,
 )
 from daf_storage.base._optional import (
+    DOWNLOADS,
     Progress,
     ShowProgress,
     install_command,

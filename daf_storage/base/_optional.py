@@ -11,12 +11,14 @@ import importlib.metadata
 import importlib.util
 import json
 import sys
+import time
 import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import Any, Literal, TypeAlias
+from contextlib import contextmanager, nullcontext
+from typing import Any, Final, Literal, TypeAlias
 from urllib.parse import unquote, urlsplit
 
+from daf_storage.base._threads import ForkLock
 from daf_storage.errors import MissingDependencyError
 
 
@@ -73,6 +75,7 @@ ShowProgress: TypeAlias = Literal["auto", "always", "never"]
 """``auto`` shows a bar in a notebook, and if stderr is a terminal."""
 
 _DELAY_SECONDS = 0.5
+_DOWNLOAD_SECONDS = 1.0
 
 
 class Progress:
@@ -97,20 +100,74 @@ def progress_bar(
 
     Without the package tqdm (part of the extra ``anndata``) nothing is shown.
     """
-    in_notebook = is_notebook()
-    wanted = show == "always" or (show == "auto" and (in_notebook or sys.stderr.isatty()))
-    if not wanted or importlib.util.find_spec("tqdm") is None:
-        yield Progress()
-        return
-    with _bar_class(in_notebook=in_notebook)(
-        total=total_bytes,
-        desc=what,
-        unit="B",
-        unit_scale=True,
-        file=sys.stderr,
-        delay=0 if show == "always" else _DELAY_SECONDS,
-    ) as bar:
+    delay = 0 if show == "always" else _DELAY_SECONDS
+    bar = None if show == "never" else _bar(show, total=total_bytes, desc=what, delay=delay)
+    with DOWNLOADS.hidden(), nullcontext() if bar is None else bar:
         yield Progress(bar)
+
+
+def _bar(show: ShowProgress, **how: Any) -> Any:
+    """Return a bar of tqdm; None where nobody would see it."""
+    in_notebook = is_notebook()
+    is_seen = show == "always" or in_notebook or sys.stderr.isatty()
+    if not is_seen or importlib.util.find_spec("tqdm") is None:
+        return None
+    bar_class = _bar_class(in_notebook=in_notebook)
+    return bar_class(unit="B", unit_scale=True, file=sys.stderr, **how)
+
+
+class Downloads:
+    """Counts what is downloaded; a bar shows it once that takes more than a second.
+
+    Requests that follow each other within a second are one download.  The bar is taken away
+    whenever no request runs; there is none beside that of other work.
+    """
+
+    def __init__(self) -> None:
+        self._lock = ForkLock()
+        self._running = self._hidden = self._bytes = 0
+        self._began = self._ended = 0.0
+        self._bar: Any = None
+
+    @contextmanager
+    def request(self) -> Iterator[None]:
+        """Note that a request runs as long as the block."""
+        with self._lock:
+            now = time.monotonic()
+            if not self._running and now - self._ended > _DOWNLOAD_SECONDS:
+                self._began, self._bytes = now, 0
+            self._running += 1
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._running, self._ended = self._running - 1, time.monotonic()
+                if not self._running and self._bar is not None:
+                    self._bar.close()
+                    self._bar = None
+
+    @contextmanager
+    def hidden(self) -> Iterator[None]:
+        """Show no bar during the block."""
+        self._hidden += 1
+        try:
+            yield
+        finally:
+            self._hidden -= 1
+
+    def add(self, n_bytes: int) -> None:
+        """Count bytes that have come."""
+        with self._lock:
+            self._bytes += n_bytes
+            is_long = time.monotonic() - self._began > _DOWNLOAD_SECONDS
+            if self._bar is not None:
+                self._bar.update(n_bytes)
+            elif is_long and not self._hidden:
+                self._bar = _bar("auto", desc="download", initial=self._bytes, leave=False)
+
+
+DOWNLOADS: Final = Downloads()
+"""Those of this process."""
 
 
 def is_notebook() -> bool:

@@ -54,7 +54,8 @@ def not_read(tree: Tree) -> errors.NotADafError:
             return kind.error(tree.location)
     no_form = ", and ".join(f"no {form.what}" for form in FORMS)
     return errors.NotADafError(
-        f"{tree.location}: not a daf data set: it has no array named 'daf'; and {no_form}"
+        f"{tree.location}: not a daf data set: it has no array named 'daf'; and {no_form}; it has "
+        f"{errors.known_names(names, none='nothing')}"
     )
 
 

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypedDict, Unpack, ca
 from daf_storage import errors, stores
 from daf_storage._lazy import lazy_module
 from daf_storage.base import OpenMode, Packing, check_mode, optional_import, unique_name
-from daf_storage.data import DafReader, DafWriter, Origin, layout
+from daf_storage.data import DafReader, DafWriter, Origin
 from daf_storage.opening._containers import (
     Container,
     Hdf5Handle,
@@ -40,7 +40,7 @@ from daf_storage.opening._forms import (
 )
 from daf_storage.opening._paths import SHARED_ARCHIVES, DafPath, Form, parse_path, path_input
 from daf_storage.opening._remote import open_remote_tree
-from daf_storage.sidecars import SIDECAR_SUFFIX, SidecarTree
+from daf_storage.sidecars import SIDECAR_SUFFIX, RemoteSource, SidecarTree, sidecar_beside
 from daf_storage.stores import (
     MappingStore,
     MemoryStore,
@@ -55,7 +55,6 @@ from daf_storage.trees import (
     WritableZarrTree,
     ZarrVersion,
     check_contained,
-    h5py,
 )
 
 if TYPE_CHECKING:
@@ -164,15 +163,14 @@ def open_daf(  # noqa: PLR0913 - how each format is opened
     """
     source = _source(path, mode, _parsed_to_open)
     names = {"obs_is": obs_is, "var_is": var_is}
-    is_foreign = isinstance(source, DafPath) and source.is_foreign
-    if sidecar and not is_foreign:
-        raise errors.InvalidInputError(
-            f"{path}: only an AnnData that is read in place has a sidecar; leave sidecar= out"
-        )
     again: Callable[[str], DafReader] = open_daf
-    if is_foreign or any(value is not None for value in names.values()):
+    if sidecar is not None or any(value is not None for value in names.values()):
         again = partial(open_daf, sidecar=sidecar, **names)
     style = style_at(source, mode, zarr_format, packed)
+    if sidecar and mode != "r":
+        raise errors.InvalidInputError(
+            f"{path}: a sidecar belongs to an AnnData that is read in place; leave sidecar= out"
+        )
     return _opened(source, mode, name, style, again, names=names, sidecar=sidecar)
 
 
@@ -280,41 +278,61 @@ def _tree_to_read(
     source: Container | str,
     style: Style,
     held: ExitStack,
-    names: Mapping[str, str | None],
+    names: Mapping[str, Any],
     sidecar: _Sidecar,
 ) -> Tree:
     """Return the tree of a data set, or of an AnnData in place, with its sidecar if it has one."""
-    tree: Tree
-    if isinstance(source, str):
-
-        def connect(url: str) -> RemoteFiles:
-            files = RemoteFiles(url)
-            held.callback(files.close)
-            return files
-
-        tree = open_remote_tree(source, connect)
-        if isinstance(tree, Hdf5Tree):
-            held.callback(tree.close)
-    else:
-        if isinstance(source, DafPath) and source.is_foreign:
-            _check_foreign(source, sidecar)
-        tree = read_tree(source, held)
-        style.check_found(tree)
+    tree = _tree_at(source, held)
+    style.check_found(tree)
     shown = readable_tree(tree, names)
     is_named = any(name is not None for name in names.values())
-    is_whole = isinstance(source, DafPath) and not source.group
-    has_sidecar = sidecar or (sidecar is None and is_whole and not is_named)
-    if has_sidecar and shown is not tree and isinstance(source, DafPath):
-        place = Path(os.path.abspath(sidecar)) if sidecar else None
-        return SidecarTree(shown, source.container, place)
-    return shown
-
-
-def _check_foreign(where: DafPath, sidecar: _Sidecar) -> None:
+    if sidecar is False or (sidecar is None and (is_named or shown is tree)):
+        return shown
     if sidecar and not os.fspath(sidecar).endswith(SIDECAR_SUFFIX):
         raise errors.InvalidInputError(
             f"{sidecar}: the path of a sidecar ends in {SIDECAR_SUFFIX}: it is a directory of Daf"
         )
+    made_of, group = _sidecar_source(source, tree)
+    if sidecar and (made_of is None or shown is tree):
+        raise errors.InvalidInputError(
+            f"{tree.location}: only an AnnData that is read in place has a sidecar, on a server "
+            "one in an HDF5 file; leave sidecar= out"
+        )
+    if made_of is None or (group and not sidecar):
+        return shown
+    place = Path(os.path.abspath(sidecar)) if sidecar else sidecar_beside(made_of)
+    return shown if place is None else SidecarTree(shown, made_of, place)
+
+
+def _tree_at(source: Container | str, held: ExitStack) -> Tree:
+    """Return the tree of what is there, which may be another form's."""
+    if isinstance(source, DafPath) and source.is_foreign:
+        _check_there(source)
+    if not isinstance(source, str):
+        return read_tree(source, held)
+
+    def connect(url: str) -> RemoteFiles:
+        files = RemoteFiles(url)
+        held.callback(files.close)
+        return files
+
+    tree = open_remote_tree(source, connect)
+    if isinstance(tree, Hdf5Tree):
+        held.callback(tree.close)
+    return tree
+
+
+def _sidecar_source(source: Container | str, tree: Tree) -> tuple[Path | RemoteSource | None, str]:
+    """Return of what a sidecar of a tree would be made, if it can have one, and the group in it."""
+    if isinstance(source, DafPath):
+        return source.container, source.group
+    version = tree.server_version if isinstance(tree, Hdf5Tree) else None
+    if not isinstance(source, str) or version is None:
+        return None, ""
+    return RemoteSource(tree.location, version), source.partition("#")[2]
+
+
+def _check_there(where: DafPath) -> None:
     if where.container.exists():
         if where.kind == "hdf5":  # what is in the file may need anndata as well
             optional_import("h5py", extra="anndata")
@@ -360,47 +378,23 @@ def anndata_at(path: str | Path, **options: Any) -> Iterator[AnnDataTree]:
     UnsupportedDataError
         Something in it is in another file, which is not read.
     """
-    given = path_input(path)
+    source = _source(path_input(path), "r", _parsed_to_open)
     optional_import("anndata", extra="anndata")
-    if not Path(given.partition("#/")[0]).exists():
-        raise errors.SourceNotFoundError(f"no such file: {path}")
-    try:
-        where = parse_path(given, is_read=True)
-    except errors.InvalidInputError:
-        where = DafPath(given, Path(given), "hdf5", "", "hdf5")
-    is_file = where.kind == "hdf5"
-    if is_file and not h5py().is_hdf5(where.container):
-        raise errors.FormatError(
-            f"{path}: not an h5ad file: it is not HDF5; an h5ad is written by AnnData.write_h5ad()"
-        )
+    given = {key: option for key, option in options.items() if option}
     with ExitStack() as held:
-        tree = read_tree(where, held)
-        if layout.is_daf(tree):
-            raise errors.FormatError(
-                f"{path}: this is a data set of Daf, not an AnnData; copy it with convert() (on "
-                f"the command line: daf convert {path} OUT)"
-            )
-        if isinstance(tree, Hdf5Tree):
-            with tree.element("") as root:
-                check_contained(root.file, what=where.given)
-        form = form_of(tree)
-        missing = [part for part in ("obs", "var") if tree.kind(part) is None]
-        if missing and form is None:
-            kind = "an h5ad file" if is_file else "an AnnData"
-            raise errors.FormatError(
-                f"{path}: not {kind}: it has no {' and no '.join(missing)}; "
-                f"it has {', '.join(sorted(tree.children(''))) or 'nothing'}"
-            )
-        present = anndata.AnnDataTree if form is None else form.present
+        base = _tree_at(source, held)
+        if isinstance(base, Hdf5Tree):
+            with base.element("") as root:
+                check_contained(root.file, what=base.location)
         with warnings.catch_warnings():  # whoever copies it names what is lost
             warnings.simplefilter("ignore", anndata.AnnDataWarning)
-            found = present(tree, **options)
-        if not isinstance(found, anndata.AnnDataTree):
+            tree = readable_tree(base, given)
+        if not isinstance(tree, anndata.AnnDataTree):
             raise errors.FormatError(
                 f"{path}: this is no AnnData; copy it with convert() (on the command line: daf "
                 f"convert {path} OUT)"
             )
-        yield found
+        yield tree
 
 
 @overload

@@ -10,6 +10,8 @@ Must not know what the source is, nor how a sidecar is written.
 from daf_storage.sidecars._document import (
     SIDECAR_SCALAR,
     SIDECAR_SUFFIX,
+    SIDECARS_VARIABLE,
+    RemoteSource,
     SidecarDocument,
     SourceState,
     array_checksums,
@@ -18,6 +20,7 @@ from daf_storage.sidecars._document import (
     property_problem,
     read_document,
     settled_state,
+    sidecar_beside,
     source_digest,
     source_state,
 )

@@ -43,7 +43,24 @@ class SourceState:
     """Whether the next write is bound to change the fingerprint."""
 
 
-def source_state(path: Path) -> SourceState | None:
+@dataclass(frozen=True, slots=True)
+class RemoteSource:
+    """A file on a server: one version of it, as long as it is open."""
+
+    name: str
+    """Its URL."""
+    version: tuple[Any, ...]
+    """Its length, and the server's ETag and date."""
+
+    def __str__(self) -> str:
+        return self.name
+
+
+Source: TypeAlias = Path | RemoteSource
+"""What a sidecar is made of."""
+
+
+def source_state(path: Source) -> SourceState | None:
     """Return the state of a file, or of all files below a directory; None if it is absent.
 
     Raises
@@ -51,6 +68,8 @@ def source_state(path: Path) -> SourceState | None:
     DafError
         A directory cannot be read, so that a change below it would not show.
     """
+    if isinstance(path, RemoteSource):
+        return SourceState(_digest(path.version), int(path.version[0]), is_settled=True)
     try:
         with errors.os_errors(""):
             files = list(_files(path))
@@ -58,13 +77,17 @@ def source_state(path: Path) -> SourceState | None:
         return None
     listed = [(name, *fingerprint(status)) for name, status in files]
     return SourceState(
-        hashlib.blake2b(repr(listed).encode(), digest_size=_DIGEST_BYTES).hexdigest(),
+        _digest(listed),
         sum(status.st_size for _, status in files),
         all(is_settled(status) for _, status in files),
     )
 
 
-def settled_state(path: Path) -> SourceState | None:
+def _digest(value: object) -> str:
+    return hashlib.blake2b(repr(value).encode(), digest_size=_DIGEST_BYTES).hexdigest()
+
+
+def settled_state(path: Source) -> SourceState | None:
     """Return the state of a source once its next write is bound to show; waits for a moment."""
     end = time.monotonic() + _MAX_WAIT_SECONDS
     state = source_state(path)
@@ -75,17 +98,20 @@ def settled_state(path: Path) -> SourceState | None:
 
 
 def source_digest(
-    path: Path, state: SourceState, progress: Callable[[int], None] = lambda _: None
+    path: Source, state: SourceState, progress: Callable[[int], None] = lambda _: None
 ) -> str | None:
     """Return a digest of all bytes of a source and the names of its files.
 
-    None if it changed meanwhile.  It is computed once for each state.
+    None if it changed meanwhile.  It is computed once for each state.  What is on a server is not
+    read for it: its state stands for its bytes.
 
     Raises
     ------
     DafError
         A file cannot be read.
     """
+    if isinstance(path, RemoteSource):
+        return state.fingerprint
     key = str(path), state.fingerprint
     if (known := _DIGESTS.get(key)) is not None:
         return known
@@ -309,19 +335,24 @@ def _size_bytes(array: StoredArray) -> int:
     return array.info.size * (_STRING_BYTES if kind.is_string else kind.dtype.itemsize)
 
 
-def sidecar_beside(path: Path) -> Path:
+def sidecar_beside(path: Source) -> Path | None:
     """Return where the sidecar of a file or a directory is by default.
 
     That is beside it.  If there is none, and the environment names a directory for sidecars
-    (``DAF_SIDECARS``), it is there, by a name that has the whole path in it.
+    (``DAF_SIDECARS``), it is there, by a name that has the whole path in it.  None for a file on a
+    server, if no directory is named.
     """
-    real = path.resolve()
-    beside = real.with_name(f"{real.name}{SIDECAR_SUFFIX}")
-    folder = os.environ.get(SIDECARS_VARIABLE)
-    if not folder or is_sidecar(beside):
+    folder, beside = os.environ.get(SIDECARS_VARIABLE), None
+    if isinstance(path, RemoteSource):
+        parent, _, name = path.name.rpartition("/")
+    else:
+        real = path.resolve()
+        parent, name = os.fspath(real.parent), real.name
+        beside = real.with_name(f"{name}{SIDECAR_SUFFIX}")
+    if not folder or (beside is not None and is_sidecar(beside)):
         return beside
-    place = hashlib.blake2b(os.fsencode(real.parent), digest_size=_PLACE_BYTES).hexdigest()
-    return Path(os.path.abspath(folder), f"{real.name}-{place}{SIDECAR_SUFFIX}")
+    place = hashlib.blake2b(os.fsencode(parent), digest_size=_PLACE_BYTES).hexdigest()
+    return Path(os.path.abspath(folder), f"{name}-{place}{SIDECAR_SUFFIX}")
 
 
 def is_sidecar(path: str | Path) -> bool:

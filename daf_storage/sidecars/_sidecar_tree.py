@@ -20,6 +20,7 @@ from daf_storage.sidecars._document import (
     PROPERTY_PARTS,
     SIDECAR_SCALAR,
     SidecarDocument,
+    Source,
     property_problem,
     read_document,
     settled_state,
@@ -70,15 +71,15 @@ class SidecarTree:
     source
         The file or directory that it is in.
     sidecar
-        Where the sidecar is; by default beside the source.
+        Where the sidecar is.
     """
 
-    def __init__(self, base: Tree, source: Path, sidecar: Path | None = None) -> None:
+    def __init__(self, base: Tree, source: Source, sidecar: Path) -> None:
         self.base = base
         self.source = source
-        self._place(sidecar_beside(source) if sidecar is None else sidecar)
-        self._is_directory = source.is_dir()
-        self._opened = None if self._is_directory else _inode(source)
+        self._place(sidecar)
+        self._file = source if isinstance(source, Path) and not source.is_dir() else None
+        self._opened = None if self._file is None else _inode(self._file)
         self._lock = ForkLock()
         self._seen: Hashable = None
         self._loaded: _Loaded | None = None
@@ -104,9 +105,8 @@ class SidecarTree:
 
     def _place(self, sidecar: Path) -> None:
         self._sidecar = sidecar
-        # As strings: they are looked at for each node that is opened.
+        # As a string: it is looked at for each node that is opened.
         self._marker_path = os.fspath(sidecar / layout.scalar_path(SIDECAR_SCALAR))
-        self._source_path = os.fspath(self.source)
 
     def document(self) -> SidecarDocument | None:
         """Return what the sidecar in use says of itself; None if none is used."""
@@ -295,17 +295,17 @@ class SidecarTree:
             return None  # asked for each node: an exception takes three times as long
         try:
             state = fingerprint(os.stat(self._marker_path))
-            if self._is_directory:
+            if self._file is None:
                 return state
-            status = os.stat(self._source_path)
+            status = os.stat(self._file)
         except OSError:
             return None
         return state, fingerprint(status), status.st_dev
 
     def _load(self, seen: Hashable) -> _Loaded | None:
         self.problem = ""
-        if self._opened is not None and _inode(self.source) != self._opened:
-            self.problem = f"{self.source.name} was replaced since it was opened; open it again"
+        if self._file is not None and _inode(self._file) != self._opened:
+            self.problem = f"{self._file.name} was replaced since it was opened; open it again"
             return None
         tree = ZarrTree(DirectoryStore(self._sidecar))
         try:
@@ -315,7 +315,7 @@ class SidecarTree:
             self._warn(f"it is damaged: {error}")
             return None
         loaded = _Loaded(tree, document, seen, {})
-        if self._is_directory:  # what changes between here and the comparison is noticed
+        if self._file is None:  # what changes between here and the comparison is noticed
             for place in document.properties:
                 loaded.identities[place] = self._base_identity(place)
         try:
@@ -353,10 +353,11 @@ class SidecarTree:
 
     def _warn(self, problem: str) -> None:
         self.problem = problem
+        is_default = self._sidecar == sidecar_beside(self.source)
+        command = f"daf index {self.source}{'' if is_default else f' --into {self._sidecar}'}"
         warnings.warn(
             f"{self._sidecar}: this sidecar is ignored: {problem}; make it again with "
-            f"'daf index {self.source} --refresh', or take it away with "
-            f"'daf index {self.source} --remove'",
+            f"'{command} --refresh', or take it away with '{command} --remove'",
             SidecarWarning,
             stacklevel=2,
         )

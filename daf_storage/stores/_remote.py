@@ -20,6 +20,7 @@ from typing import Any
 
 from daf_storage import errors
 from daf_storage.base import (
+    DOWNLOADS,
     METADATA_NAMES,
     SERVER_CLIENT,
     DecodedCache,
@@ -120,12 +121,13 @@ class RemoteFiles:
         """
         SERVER_CLIENT.check()
         try:
-            if options.pop("is_head", False):
-                meta: Any = self._obs.head(self._client(), path)
-                data: bytes | None = b""
-            else:
-                answer = self._obs.get(self._client(), path, options=options or None)
-                meta, data = answer.meta, _received(answer, most_bytes)
+            with DOWNLOADS.request():
+                if options.pop("is_head", False):
+                    meta: Any = self._obs.head(self._client(), path)
+                    data: bytes | None = b""
+                else:
+                    answer = self._obs.get(self._client(), path, options=options or None)
+                    meta, data = answer.meta, _received(answer, most_bytes)
         except Exception as error:  # noqa: BLE001 - its classes have no common root
             if isinstance(error, FileNotFoundError) and not is_missing_bucket(error):
                 return None
@@ -176,6 +178,10 @@ class RemoteFiles:
             if found is not None and found[1]:
                 self._blocks.keep((path, 0), None, memoryview(found[1]))
         return int(self._versions[path][0])
+
+    def version(self, path: str) -> tuple[Any, ...]:
+        """Return length, ETag and date of a file that was asked for: no other version is read."""
+        return self._versions[path]
 
     def read_ranges(self, path: str, ranges: list[tuple[int, int]]) -> list[memoryview]:
         """Return ranges of a file, given as start and stop.
@@ -302,6 +308,7 @@ def _received(answer: Any, most_bytes: int) -> bytes | None:
     parts, total = [], 0
     for part in answer.stream(min_chunk_size=_STREAM_BYTES):
         total += len(part)
+        DOWNLOADS.add(len(part))
         if total > most_bytes:
             return None
         parts.append(part)

@@ -87,7 +87,7 @@ _FETCHED: Final = 256
 _LAST_HEAP_BYTES: Final = 1 << 17
 """So long the last heap of a dataset on a server may be."""
 _HEAP_BYTES: Final = 1 << 26
-"""Strings on a server whose heaps lie farther apart are read by HDF5."""
+"""Strings on a server whose heaps are longer are read by HDF5."""
 _CODECS: Final[Mapping[int, Mapping[str, Any]]] = {
     1: {"id": "zlib"},
     32000: {"id": "lzf"},
@@ -382,17 +382,32 @@ class Hdf5Array(StoredArray):
             blocks = list(_references_of(self._held.id, shared.span, what=self.what))
         addresses = np.concatenate([block["address"] for _, block in blocks] or [np.zeros(0)])
         addresses = np.unique(addresses[addresses > 0]).astype(np.int64) + base
-        if not addresses.size or int(addresses[-1]) + HEADER_BYTES > shared.size_bytes():
+        most = shared.size_bytes() - HEADER_BYTES
+        if not addresses.size or int(addresses.min()) < 0 or int(addresses.max()) > most:
             return None
-        first = int(addresses[0])
-        stop = min(int(addresses[-1]) + _LAST_HEAP_BYTES, shared.size_bytes())
-        if stop - first > _HEAP_BYTES:
+        is_next = np.diff(addresses, prepend=-2 * _LAST_HEAP_BYTES) > _LAST_HEAP_BYTES
+        firsts, lasts = addresses[is_next], addresses[np.append(is_next[1:], True)]
+        stops = np.minimum(lasts + _LAST_HEAP_BYTES, shared.size_bytes())
+        if int((stops - firsts).sum()) > _HEAP_BYTES:
             return None
-        heaps = np.frombuffer(shared.stored([(first, stop)])[0], np.uint8)
-        places = (addresses - first).tolist()
-        if any(at + collection_bytes(heaps, at) > heaps.size for at in places):
-            return None
-        return read_many(heaps, lambda: blocks, self.info.size, base=base - first, what=self.what)
+        ranges = list(zip(firsts.tolist(), stops.tolist(), strict=True))
+        heaps = np.frombuffer(b"".join(shared.stored(ranges)), np.uint8)
+        ends = np.cumsum(stops - firsts)
+        shifts, run = ends - stops, np.cumsum(is_next) - 1
+        places = addresses + shifts[run]
+        for at, end in zip(places.tolist(), ends[run].tolist(), strict=True):
+            if at + collection_bytes(heaps, at) > end:
+                return None
+
+        def moved() -> Iterator[tuple[int | None, npt.NDArray[Any]]]:
+            for start, block in blocks:
+                there = block.copy()
+                at = block["address"].astype(np.int64) + base
+                runs = np.searchsorted(firsts, at, "right") - 1
+                there["address"] = np.where(block["address"] > 0, at + shifts[runs] + 1, 0)
+                yield start, there
+
+        return read_many(heaps, moved, self.info.size, base=-1, what=self.what)
 
     # What HDF5 reads.
 
@@ -700,12 +715,14 @@ class Hdf5Chunks(ChunkedArray):
 
     def add_stored(self, positions: list[Position], estimate: ReadEstimate) -> None:
         """Add the stored bytes of chunks."""
-        ranges = [self._range(position) for position in positions]
-        self._shared.estimate([each for each in ranges if each is not None], estimate)
-        unknown = sum(self._listing.offsets[self._number(each)] == _UNKNOWN for each in positions)
-        if unknown:
-            most_bytes = math.prod(self.info.chunks) * self.dtype.itemsize
-            estimate.add_inexact(unknown * most_bytes, requests=unknown)
+        known = [self._range(position) for position in positions]
+        self._shared.estimate([each for each in known if each is not None], estimate)
+        numbers = [self._number(each) for each in positions]
+        unknown = [n for n in numbers if self._listing.offsets[n] == _UNKNOWN]
+        if unknown:  # as if all of them lay side by side, in order
+            most_bytes = self._shared.size_bytes() // self._listing.offsets.size
+            size = min(math.prod(self.info.chunks) * self.dtype.itemsize, most_bytes)
+            self._shared.estimate([(n * size, (n + 1) * size) for n in unknown], estimate)
 
     def check_stored(self, *, is_complete: bool = False) -> None:
         """Do nothing: the listing was checked."""

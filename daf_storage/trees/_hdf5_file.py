@@ -98,6 +98,8 @@ class Hdf5File:
 
     is_remote = False
     """Whether its bytes are downloaded."""
+    server_version: tuple[Any, ...] | None = None
+    """Length, ETag and date, where a server says them."""
 
     def close(self) -> None:
         """Close the file; arrays that were mapped stay valid."""
@@ -479,6 +481,7 @@ class RemoteHdf5File(Hdf5File):
                 f"{location}: the HDF5 file cannot be opened ({reason}); is it complete?"
             ) from error
         super().__init__(file, location=location)
+        self.server_version = files.version(path)
         _open.add(self)
 
     def close(self) -> None:

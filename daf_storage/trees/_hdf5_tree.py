@@ -483,6 +483,11 @@ class Hdf5Tree:
             held = HeldObject(self._shared, found, self.path_in_file(path))
             return Hdf5Node(self._shared, held, kind, identity, what=f"{self.location}: {path}")
 
+    @property
+    def server_version(self) -> tuple[Any, ...] | None:
+        """Length, ETag and date of a file on a server; None for any other."""
+        return self._shared.server_version
+
     def close(self) -> None:
         """Close the file, which others may share."""
         self._shared.close()

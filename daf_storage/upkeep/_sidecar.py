@@ -32,6 +32,7 @@ from daf_storage.opening import new_data_set, open_daf
 from daf_storage.sidecars import (
     SIDECAR_SCALAR,
     SIDECAR_SUFFIX,
+    SIDECARS_VARIABLE,
     SidecarDocument,
     SidecarTree,
     array_checksums,
@@ -129,9 +130,10 @@ def sidecar_tree(daf: DafReader) -> SidecarTree:
         return daf.tree
     if is_in_place(daf) and daf.origin is not None and is_remote(daf.origin.path):
         raise errors.InvalidInputError(
-            f"{daf.location}: a file on a server has no sidecar; copy it with convert() (on the "
-            f"command line: daf convert {daf.location} OUT.daf.zarr), or write what you make of it "
-            'into an overlay: connect(URL, overlay="mine.daf.zarr")'
+            f"{daf.location}: the sidecar of a file on a server lies on this machine, where you "
+            f"say: open_daf(URL, sidecar='mine.daf.zarr') (on the command line: daf index "
+            f"{daf.location} --into mine.daf.zarr), or in the directory that the variable "
+            f"{SIDECARS_VARIABLE} names"
         )
     if is_in_place(daf) and daf.origin is not None:
         raise errors.InvalidInputError(
@@ -270,9 +272,8 @@ def _made(
                 )
             arrays = {path: array_types(made.tree, path) for path in _properties_of(made)}
             checksums = {path: array_checksums(made.tree, path) for path in arrays}
-            document = SidecarDocument(
-                tree.source.name, state.fingerprint, digest, state.size_bytes, arrays, checksums
-            )
+            name, size = Path(str(tree.source)).name, state.size_bytes
+            document = SidecarDocument(name, state.fingerprint, digest, size, arrays, checksums)
             made.set_scalar(SIDECAR_SCALAR, document.text(), if_exists="replace")
             if max_bytes is not None:
                 _check_budget(daf, size_of(Path(made.location)), max_bytes)

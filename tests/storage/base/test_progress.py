@@ -9,7 +9,8 @@ from typing import Self
 import pytest
 import tqdm
 
-from daf_storage.base import progress_bar
+from daf_storage.base import DOWNLOADS, progress_bar
+from tests.limits import lower
 
 
 class _Bar:
@@ -28,6 +29,8 @@ class _Bar:
 
     def update(self, n_bytes: int) -> None:
         self.done += n_bytes
+
+    def close(self) -> None: ...
 
 
 @pytest.fixture
@@ -76,3 +79,21 @@ def test_a_notebook_shows_one_of_widgets(bars: list[str], monkeypatch: pytest.Mo
         with progress_bar("copy", 10, show=show):  # type: ignore[arg-type]  # a loop over the literals
             pass
     assert bars == ["notebook"]
+
+
+def test_a_download_of_more_than_a_second_is_shown(
+    bars: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """While it lasts, on a terminal; not beside the bar of other work."""
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    with DOWNLOADS.request():
+        DOWNLOADS.add(5)
+    assert bars == []
+    lower(monkeypatch, download_seconds=-1)
+    with progress_bar("copy", 10), DOWNLOADS.request():
+        DOWNLOADS.add(5)
+    assert bars == ["terminal"]
+    with DOWNLOADS.request():
+        DOWNLOADS.add(5)
+        DOWNLOADS.add(5)
+    assert bars == ["terminal", "terminal"]

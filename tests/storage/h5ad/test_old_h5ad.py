@@ -209,35 +209,25 @@ def test_frames_in_the_place_of_matrices_and_parts_that_are_nothing(tmp_path: Pa
 
 @pytest.mark.parametrize("content", ["text", "gzip", "folder"])
 def test_what_is_not_an_h5ad_file(tmp_path: Path, content: str) -> None:
-    """The error says so, and what writes one."""
+    """The error says so."""
     path = tmp_path / "x.h5ad"
     if content == "folder":
         path.mkdir()
     else:
         path.write_bytes(b"barcode,count\n" if content == "text" else b"\x1f\x8b\x08\0")
-    with pytest.raises(
-        errors.FormatError,
-        match=r"x\.h5ad: not an h5ad file: it is not HDF5; an h5ad is written by AnnData\.write_h5ad",
-    ):
+    message = "there is a directory" if content == "folder" else "this is not an HDF5 file"
+    with pytest.raises(errors.FormatError, match=rf"x\.h5ad: {message}"):
         import_h5ad(path, MemoryDaf())
 
 
-@pytest.mark.parametrize(
-    ("groups", "message"),
-    [
-        (["matrix"], "it has no obs and no var; it has matrix"),
-        (["obs"], "it has no var; it has obs"),
-        ([], "it has no obs and no var; it has nothing"),
-    ],
-)
-def test_an_hdf5_file_that_is_not_an_h5ad_file(
-    tmp_path: Path, groups: list[str], message: str
-) -> None:
-    """The error says what is missing, and what is there instead."""
+@pytest.mark.parametrize("groups", [["matrix"], ["obs"], []])
+def test_an_hdf5_file_that_is_not_an_h5ad_file(tmp_path: Path, groups: list[str]) -> None:
+    """The error says what an AnnData has, and what is there instead."""
     with h5py.File(tmp_path / "x.h5ad", "w") as file:
         for group in groups:
             file.create_group(group)
-    with pytest.raises(errors.FormatError, match=f"x.h5ad: not an h5ad file: {message}"):
+    message = f"with obs and var, .*; it has {''.join(groups) or 'nothing'}"
+    with pytest.raises(errors.FormatError, match=message):
         import_h5ad(tmp_path / "x.h5ad", MemoryDaf())
 
 

@@ -446,7 +446,9 @@ def test_files_of_hdf5_are_read_in_place(s3: S3, tmp_path: Path) -> None:
         s3.upload(tmp_path / f"{name}.h5ad", f"cells/runs/{name}.h5ad")
     with open_daf("s3://cells/runs/one.h5ad") as daf, open_daf(tmp_path / "one.h5ad") as local:
         assert contents(daf) == contents(local)
-        with pytest.raises(errors.InvalidInputError, match=r"no sidecar.*overlay"):
+        with pytest.raises(
+            errors.InvalidInputError, match=r"sidecar of a file on a server.*--into"
+        ):
             write_sidecar(daf)
     with connect("s3://cells/runs/*.h5ad") as db:
         found = db.sql("SELECT dataset, name FROM obs WHERE X['1'] > 0 ORDER BY name").to_pydict()

@@ -21,6 +21,7 @@ import scipy.sparse as sp
 
 import daf_query
 import daf_storage
+from daf_query.cli import main
 from daf_storage import errors
 from tests.limits import lower
 from tests.storage.cell_ranger.test_matrix_file import _write as write_cell_ranger
@@ -188,9 +189,75 @@ def test_only_what_is_asked_for_is_downloaded(tmp_path: Path, compression: Any) 
         assert server.sent_bytes == before
     with served(tmp_path) as server, daf_query.connect(server.url("atlas.h5ad")) as db:
         before = server.sent_bytes
-        with pytest.raises(errors.BudgetError):
+        with pytest.raises(errors.BudgetError, match="bytes of memory"):
             db.matrix("obs", "var", "X", max_bytes="10kB")
+        with pytest.raises(errors.BudgetError, match="downloads about .* requests"):
+            db.matrix("obs", "var", "X", columns=["g7"], max_bytes="1MB")
+        [note] = db.explain("SELECT count(*) FROM obs WHERE X['g7'] > 0").notes.values()
+        assert re.search("about [0-9,]+ bytes in [0-9]+ requests.* --into mine.daf.zarr", note)
         assert server.sent_bytes - before < size_bytes / 5
+
+
+def test_an_import_is_that_of_the_file(tmp_path: Path) -> None:
+    """Also what Daf has no place for."""
+    adata = _cells()
+    adata.uns["nested"] = {"numbers": np.arange(3)}
+    adata.write_h5ad(tmp_path / "atlas.h5ad", compression="gzip")
+    with served(tmp_path) as server:
+        daf_storage.import_h5ad(server.url("atlas.h5ad"), tmp_path / "x.daf.zarr")
+    daf_storage.import_h5ad(tmp_path / "atlas.h5ad", tmp_path / "y.daf.zarr")
+    found, expected = (daf_storage.open_daf(tmp_path / f"{name}.daf.zarr") for name in "xy")
+    assert contents(found) == contents(expected)
+    assert found.summary().remarks == expected.summary().remarks
+
+
+def test_a_sidecar_lies_on_this_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """At a place that is named, or in a directory for all; until the file is another one."""
+    (tmp_path / "sidecars").mkdir()
+    adata = _cells(3_000)
+    adata.write_h5ad(tmp_path / "atlas.h5ad")
+    place = str(tmp_path / "mine.daf.zarr")
+    with served(tmp_path) as server:
+        url = server.url("atlas.h5ad")
+        with pytest.raises(errors.InvalidInputError, match="--into mine.daf.zarr"):
+            daf_query.connect(url).accelerate("X")
+        assert main(["index", url, "obs", "note", "--matrix", "X", "--into", place]) == 0
+        monkeypatch.setenv("DAF_SIDECARS", str(tmp_path / "sidecars"))
+        assert main(["index", url, "obs", "note", "--matrix", "X"]) == 0
+        for named in (place, None):
+            with daf_query.connect(daf_storage.open_daf(url, sidecar=named)) as db:
+                gene = db.matrix("obs", "var", "X", columns=["g7"])
+                before = server.sent_bytes
+                assert np.array_equal(gene.to_numpy().ravel(), adata.X[:, [7]].toarray().ravel())
+                query = "SELECT count(*) AS n FROM obs WHERE note = '9'"
+                assert db.sql(query).to_pylist() == [{"n": 1}]
+                assert server.sent_bytes == before
+        server.tag = '"2"'
+        with pytest.warns(daf_storage.SidecarWarning, match=f"{url} --into {place} --refresh"):
+            daf = daf_storage.open_daf(url, sidecar=place)
+        assert not daf.matrices_set("obs", "var", relayout=False)
+        assert main(["index", url, "--into", place, "--refresh"]) == 0
+        assert daf_storage.open_daf(url, sidecar=place).has_matrix(
+            "obs", "var", "X", relayout=False
+        )
+
+
+def test_names_that_lie_apart_are_downloaded_together(tmp_path: Path) -> None:
+    """Strings of which the first lie before the matrix and the others behind it."""
+    path = tmp_path / "atlas.h5ad"
+    with h5py.File(path, "w") as file:
+        file.create_dataset("first", data=["an early heap"], dtype=h5py.string_dtype())
+        file["large"] = np.zeros(1 << 22, np.uint8)
+        _cells(20_000).write_h5ad(tmp_path / "cells.h5ad")
+        with h5py.File(tmp_path / "cells.h5ad") as cells:
+            for name in cells:
+                cells.copy(name, file)
+            file.attrs.update(cells.attrs)
+    with served(tmp_path) as server, daf_storage.open_daf(server.url("atlas.h5ad")) as daf:
+        before = server.requests
+        assert daf.axis_entries("obs")[-1] == "cell-19999"
+        assert daf.get_np_vector("obs", "note")[7] == "long " * 7 + "7"
+        assert server.requests - before < 10
 
 
 def test_a_file_that_changes_on_the_server_is_an_error(tmp_path: Path) -> None:

@@ -525,8 +525,10 @@ def test_refusals(h5ad: Path, tmp_path: Path) -> None:
     for ask in (write_sidecar, remove_sidecar, refresh_sidecar):
         with pytest.raises(errors.InvalidInputError, match="relayout_matrix"):
             ask(MemoryDaf())
-    with pytest.raises(errors.InvalidInputError, match="leave sidecar= out"):
-        open_daf(tmp_path / "x.daf.zarr", sidecar=tmp_path / "y.daf.zarr")
+    open_daf(tmp_path / "x.daf.zarr", "w").close()
+    for mode in ("r", "r+"):
+        with pytest.raises(errors.InvalidInputError, match="leave sidecar= out"):
+            open_daf(tmp_path / "x.daf.zarr", mode, sidecar=tmp_path / "y.daf.zarr")
     with pytest.raises(errors.MatrixNotFoundError, match="no two axes have a matrix 'near'"):
         write_sidecar(open_daf(h5ad), "near")
     with pytest.raises(errors.SourceNotFoundError, match="there is no sidecar"):
