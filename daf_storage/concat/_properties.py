@@ -84,7 +84,7 @@ class MergedMatrix:
     @property
     def size_bytes(self) -> int:
         """About how many bytes will be written, in all orientations."""
-        once = sum(size_bytes(array) for one in self._known for array in one.arrays().values())
+        once = size_bytes(array for one in self._known for array in one.arrays().values())
         return once * (2 if self._run.options.relayout and not self._is_square else 1)
 
     def _n_columns(self, number: int) -> int:

@@ -59,7 +59,6 @@ from daf_storage.data._digest import (
 )
 from daf_storage.data._encoding import (
     EmptySparse,
-    Stored,
     copy_stored,
     size_bytes,
     write_vector,
@@ -72,6 +71,7 @@ from daf_storage.data._stored import (
     ENTRIES_OF,
     Convention,
     ConventionWarning,
+    PartsNode,
     Relation,
     RelationSource,
     SparseMatrixParts,

@@ -9,8 +9,7 @@ with it.
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
@@ -613,13 +612,13 @@ def permutation(daf: DafReader, axis: str, order: Any) -> AnyArray:
 def affected_paths(daf: DafReader, axes: Collection[str]) -> list[str]:
     """Return the paths of everything that follows the order of some axes, each once."""
     paths = [layout.axis_path(axis) for axis in axes]
-    paths += [path for path, _ in _properties(daf, axes)]
+    paths += [path for path, _ in daf.stored_properties(axes)]
     return paths + kept.aligned_paths(daf.tree, axes)
 
 
-def size_of(daf: DafReader, axes: Iterable[str]) -> int:
+def size_of(daf: DafReader, axes: Collection[str]) -> int:
     """Return how many elements will be reported as done."""
-    arrays = [a for _, stored in _properties(daf, axes) for a in stored.arrays().values()]
+    arrays = [a for _, stored in daf.stored_properties(axes) for a in stored.arrays().values()]
     return sum(array.info.size for array in arrays)
 
 
@@ -630,7 +629,7 @@ def write_reordered(daf: DafReader, tree: WritableTree, orders: Orders, report: 
         entries = daf.get_pa_vector(axis, "name").take(pa.array(positions))
         with _new(tree, path) as changes:
             changes.write_strings(path, entries, (len(entries),))
-    for path, stored in _properties(daf, orders):
+    for path, stored in daf.stored_properties(orders):
         with _new(tree, path) as changes:
             if isinstance(stored, StoredVector):
                 moved = Alignment.reordered(orders[stored.info.axis], stored.info.length)
@@ -649,21 +648,6 @@ def _new(tree: WritableTree, path: str) -> Iterator[TreeTransaction]:
     with tree.transaction() as changes:
         yield changes
         changes.publish(path, replace=False)
-
-
-def _properties(
-    daf: DafReader, axes: Iterable[str]
-) -> Iterator[tuple[str, StoredVector | StoredMatrix]]:
-    """Yield every vector of some axes, and every matrix over at least one of them."""
-    chosen = list(axes)
-    for axis in chosen:
-        for name in sorted(daf.vectors_set(axis)):
-            yield layout.vector_path(axis, name), daf.open_vector(axis, name)
-    every = sorted(daf.axes_set())
-    for rows, columns in itertools.product(every, every):
-        if rows in chosen or columns in chosen:
-            for name in sorted(daf.matrices_set(rows, columns, relayout=False)):
-                yield layout.matrix_path(rows, columns, name), daf.open_matrix(rows, columns, name)
 
 
 def _write_matrix(

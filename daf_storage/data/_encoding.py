@@ -7,17 +7,17 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from tempfile import TemporaryFile, gettempdir
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 
 from daf_storage import errors
 from daf_storage._lazy import lazy_module
-from daf_storage.base import AnyArray, StorageType
+from daf_storage.base import AnyArray, Span, StorageType
 from daf_storage.data import _layout as layout
 from daf_storage.data._coercion import (
     MatrixInput,
@@ -28,7 +28,7 @@ from daf_storage.data._coercion import (
 )
 from daf_storage.data._stored import StoredMatrix, is_colptr
 from daf_storage.data._transpose import block_spans, transpose_dense, transpose_sparse
-from daf_storage.trees import StoredArray, TreeTransaction, passing_over
+from daf_storage.trees import StoredArray, TreeTransaction, elements_bytes, passing_over
 
 if TYPE_CHECKING:
     import pyarrow.compute as pc
@@ -38,20 +38,6 @@ else:
 _BLOCK_BYTES = 1 << 24
 _SCRATCH_BYTES = 1 << 24
 _HELD_PART = 4
-_STRING_BYTES = 16
-
-
-class Stored(Protocol):
-    """A stored property that is copied array by array."""
-
-    @property
-    def attributes(self) -> dict[str, str]:
-        """What is stored beside the arrays."""
-        ...
-
-    def arrays(self) -> dict[str, StoredArray]:
-        """Return the arrays by their name below the property."""
-        ...
 
 
 class EmptySparse:
@@ -165,7 +151,7 @@ def copy_array(
     """
     if array.info.storage_type.is_string:
         write_text(changes, path, array.read_strings(), array.info.shape)
-        add(size_bytes(array))
+        add(size_bytes([array]))
         return
 
     def blocks() -> Iterator[AnyArray]:
@@ -180,7 +166,8 @@ def copy_array(
 def copy_stored(
     changes: TreeTransaction,
     path: str,
-    stored: Stored,
+    arrays: Mapping[str, StoredArray],
+    attributes: Mapping[str, str] = {},
     *,
     link: bool = False,
     memory_bytes: int,
@@ -190,17 +177,18 @@ def copy_stored(
 
     Parameters
     ----------
+    arrays, attributes
+        The arrays by their name below the property, and what is stored beside them.
     link
         Whether a file whose bytes are the same in both formats is shared, rather than copied.
     """
-    changes.annotate(path, stored.attributes)
-    parts = stored.arrays()
-    if "" not in parts:
+    changes.annotate(path, attributes)
+    if "" not in arrays:
         changes.create_group(path)
-    for part, array in parts.items():
+    for part, array in arrays.items():
         place = f"{path}/{part}" if part else path
         if _adopt(changes, place, array, link=link):
-            add(size_bytes(array))
+            add(size_bytes([array]))
         else:
             copy_array(changes, place, array, memory_bytes, add)
 
@@ -217,10 +205,10 @@ def _adopt(changes: TreeTransaction, path: str, array: StoredArray, *, link: boo
         os.close(descriptor)
 
 
-def size_bytes(array: StoredArray) -> int:
-    """Return the bytes of the elements of an array; of strings about."""
-    kind = array.info.storage_type
-    return array.info.size * (_STRING_BYTES if kind.is_string else kind.dtype.itemsize)
+def size_bytes(arrays: Iterable[StoredArray]) -> int:
+    """Return the bytes of the elements of arrays; of strings about."""
+    infos = [array.info for array in arrays]
+    return sum(elements_bytes(info, [Span(0, info.shape[0])], None) for info in infos)
 
 
 def write_dense_matrix(changes: TreeTransaction, path: str, values: AnyArray) -> None:

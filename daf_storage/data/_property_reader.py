@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+import itertools
 import weakref
 from collections import Counter
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator
@@ -680,6 +681,25 @@ class PropertyReader:
             if found or before == [self._tree.identity(path) for path in paths]:
                 return found
         return look()
+
+    def stored_properties(
+        self, axes: Collection[str] | None = None
+    ) -> Iterator[tuple[str, StoredVector | StoredMatrix]]:
+        """Yield vectors, and matrices in each stored orientation, by their paths, pinned.
+
+        Parameters
+        ----------
+        axes
+            Only what has one of these axes; by default all.
+        """
+        every = sorted(self.axes_set())
+        for axis in every if axes is None else axes:
+            for name in sorted(self.vectors_set(axis)):
+                yield layout.vector_path(axis, name), self.open_vector(axis, name)
+        for pair in itertools.product(every, every):
+            if axes is None or not set(axes).isdisjoint(pair):
+                for name in sorted(self.matrices_set(*pair, relayout=False)):
+                    yield layout.matrix_path(*pair, name), self.open_matrix(*pair, name)
 
     def get_np_matrix(
         self,

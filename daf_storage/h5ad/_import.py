@@ -53,7 +53,7 @@ from daf_storage.data import (
 )
 from daf_storage.opening import MemoryDaf, anndata_at, new_data_set
 from daf_storage.trees import ZarrVersion, passing_over
-from daf_storage.upkeep import CountedMatrix, copy_property, copy_scalars
+from daf_storage.upkeep import copy_property, copy_scalars, counted_matrix
 
 Duplicates: TypeAlias = Literal["error", "make_unique"]
 """What to do with names that occur more than once: refuse, or append ``-1``, ``-2`` and so on."""
@@ -382,7 +382,7 @@ class _Import:
             kinds |= dict.fromkeys(("colptr", "rowval"), _narrow(max(info.nnz + 1, info.shape[0])))
         axes = (info.rows_axis, info.columns_axis)
         is_flipped = axes[0] != axes[1] and header.layout != "csc"
-        copied = CountedMatrix(self._source, whole, kinds, what=label, is_flipped=is_flipped)
+        copied = counted_matrix(self._source, whole, kinds, what=label, is_flipped=is_flipped)
         copy_property(self._daf, path, copied, memory_bytes=memory_bytes, add=progress.add)
         if self._is_relaid(stored):
             size = info.nnz or info.shape[0] * info.shape[1]
@@ -398,7 +398,7 @@ class _Import:
 
 def _bytes_of(stored: StoredMatrix) -> int:
     """Return how many bytes there are to be copied of a matrix."""
-    return sum(map(size_bytes, stored.arrays().values()))
+    return size_bytes(stored.arrays().values())
 
 
 def _narrow(largest: int) -> StorageType:

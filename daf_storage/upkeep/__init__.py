@@ -17,11 +17,11 @@ from daf_storage.upkeep._copy import (
 )
 from daf_storage.upkeep._copy_properties import (
     CopyIfExists,
-    CountedMatrix,
     copy_axis,
     copy_matrix,
     copy_scalar,
     copy_vector,
+    counted_matrix,
 )
 from daf_storage.upkeep._groups import (
     collect_group_members,

@@ -6,12 +6,10 @@ array: what is stored sparse stays sparse, and each orientation of a matrix is c
 
 from __future__ import annotations
 
-import itertools
 import warnings
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import pyarrow as pa
 
@@ -28,7 +26,8 @@ from daf_storage.data import (
     CountsAs,
     DafReader,
     DafWriter,
-    Stored,
+    StoredMatrix,
+    StoredVector,
     block_spans,
     check_memory,
     copy_stored,
@@ -44,23 +43,6 @@ from daf_storage.trees import StoredArray, ZarrVersion, has_equal_bytes, passing
 from daf_storage.upkeep._copy_properties import Copier, CopyIfExists, CountedCopy
 
 _KEY_LENGTHS = (2, 3)
-
-
-@dataclass(frozen=True, slots=True)
-class _KeptImage:
-    """A part of an AnnData, which is copied like a vector."""
-
-    image: StoredArray
-    """Its bytes."""
-
-    @property
-    def attributes(self) -> dict[str, str]:
-        """Nothing is stored beside them."""
-        return {}
-
-    def arrays(self) -> dict[str, StoredArray]:
-        """Return the one stored array."""
-        return {"": self.image}
 
 
 def copy_all(  # noqa: PLR0913 - the choices of the reference
@@ -142,8 +124,9 @@ def _copy_everything(
     copier: Copier, empty: Mapping[Any, Any], dtypes: Mapping[Any, Any], progress: ShowProgress
 ) -> None:
     """Copy all properties; nothing is written if one cannot be copied; a whole copy is compared."""
-    properties = _properties(copier.source)
-    total = sum(size_bytes(a) for _, one in properties for a in one.arrays().values())
+    total = size_bytes(
+        array for _, arrays in _stored(copier.source).values() for array in arrays.values()
+    )
     with progress_bar("copy", (1 + copier.is_whole) * total, show=progress) as bar, passing_over():
         copier.add = bar.add
         copier.is_trial = True
@@ -164,13 +147,15 @@ def _copy_properties(copier: Copier, empty: Mapping[Any, Any], dtypes: Mapping[A
     if not copier.is_trial:
         for axis in sorted(source.axes_set() - copier.destination.axes_set()):
             copier.axis(axis, axis)
-    for vector in _vectors(source):
-        copier.property(vector, vector, empty=empty.get(vector), dtype=dtypes.get(vector))
-    for matrix in _matrices(source):
-        rows, columns, name = matrix
-        both = source.has_matrix(columns, rows, name, relayout=False)
-        values: Any = {"empty": _either(empty, matrix), "dtype": _either(dtypes, matrix)}
-        copier.property(matrix, matrix, relayout=both, **values)
+    keys = dict.fromkeys(tuple(path.split("/")[1:]) for path, _ in source.stored_properties())
+    for key in keys:
+        *axes, name = key
+        flipped = (*reversed(axes), name)
+        if flipped != key and flipped in keys and axes[0] > axes[1]:
+            continue  # it is the transpose of one before
+        values: Any = {"empty": empty.get(key, empty.get(flipped))}
+        values["dtype"] = dtypes.get(key, dtypes.get(flipped))
+        copier.property(key, key, relayout=flipped in keys, **values)
 
 
 def convert(  # noqa: PLR0913 - how a copy is written
@@ -280,16 +265,15 @@ def copy_scalars(
 def copy_property(
     destination: DafWriter,
     path: str,
-    stored: Stored,
+    stored: StoredVector | StoredMatrix,
     *,
     memory_bytes: int = DEFAULT_MEMORY_BYTES,
     add: Callable[[int], None] = lambda _: None,
 ) -> None:
-    """Copy a vector, a matrix in one layout, or a part of an AnnData, array by array."""
+    """Copy a vector, or a matrix in one layout, array by array."""
+    how: Any = {"memory_bytes": memory_bytes, "add": add}
     with new_property(destination, path) as changes:
-        if path.startswith(f"{kept.GROUP}/"):
-            kept.make_groups(destination.tree, changes, path)
-        copy_stored(changes, path, stored, memory_bytes=memory_bytes, add=add)
+        copy_stored(changes, path, stored.arrays(), stored.attributes, **how)
 
 
 def _copy_kept(copier: Copier) -> None:
@@ -301,7 +285,10 @@ def _copy_kept(copier: Copier) -> None:
         if destination.tree.kind(path) is not None or not is_same:
             left.append(path)
             continue
-        copy_property(destination, path, _KeptImage(array), memory_bytes=copier.memory_bytes)
+        with new_property(destination, path) as changes:
+            kept.make_groups(destination.tree, changes, path)
+            how: Any = {"memory_bytes": copier.memory_bytes, "add": copier.add}
+            copy_stored(changes, path, {"": array}, **how)
     if left:
         warnings.warn(
             f"{destination.location}: {', '.join(left)} of {copier.source.location} were not "
@@ -314,8 +301,7 @@ def _copy_kept(copier: Copier) -> None:
 def _compare(copier: Copier) -> None:
     """Read both and raise at the first difference."""
     source, copy, counted = copier.source, copier.destination, copier.counted
-    ours: dict[str, Stored] = dict(_properties(source, counted))
-    theirs: dict[str, Stored] = dict(_properties(copy))
+    ours, theirs = _stored(source, counted), _stored(copy)
     if not _are_scalars_and_axes_same(source, copy, counted):
         different: str | None = "its scalars or axes are not those of"
     else:
@@ -325,7 +311,7 @@ def _compare(copier: Copier) -> None:
                 for path in sorted(ours.keys() | theirs.keys())
                 if path not in ours
                 or path not in theirs
-                or not is_same_property(ours[path], theirs[path], copier.memory_bytes, copier.add)
+                or not _is_same_property(ours[path], theirs[path], copier)
             ),
             None,
         )
@@ -349,49 +335,46 @@ def _are_scalars_and_axes_same(
     return all(one.equals(other) for one, other in pairs)
 
 
-def is_same_property(
-    one: Stored, other: Stored, memory_bytes: int, add: Callable[[int], None]
-) -> bool:
-    """Return whether two vectors or matrices have the same arrays, to be read in the same way."""
-    ours, theirs = one.arrays(), other.arrays()
-    if one.attributes != other.attributes or ours.keys() != theirs.keys():
+def _is_same_property(one: _Stored, other: _Stored, copier: Copier) -> bool:
+    """Return whether two properties have the same arrays, to be read in the same way."""
+    (attributes, ours), (others, theirs) = one, other
+    if attributes != others or ours.keys() != theirs.keys():
         return False
-    return all(_are_equal(ours[part], theirs[part], memory_bytes, add) for part in ours)
+    return all(_are_equal(ours[part], theirs[part], copier) for part in ours)
 
 
 def _is_same(one: object, other: object) -> bool:
     return type(one) is type(other) and (one == other or (one != one and other != other))  # noqa: PLR0124 - NaN
 
 
-def _are_equal(
-    one: StoredArray, other: StoredArray, memory_bytes: int, add: Callable[[int], None]
-) -> bool:
+def _are_equal(one: StoredArray, other: StoredArray, copier: Copier) -> bool:
     expected = (one.info.shape, one.info.storage_type)
     if expected != (other.info.shape, other.info.storage_type):
         return False
     if one.info.storage_type.is_string:
-        add(size_bytes(one))
+        copier.add(size_bytes([one]))
         return bool(one.read_strings().equals(other.read_strings()))
-    for span in block_spans(one, memory_bytes):
+    for span in block_spans(one, copier.memory_bytes):
         block = one.read_rows(span)
         if not has_equal_bytes(block, other.read_rows(span)):
             return False
-        add(block.nbytes)
+        copier.add(block.nbytes)
     return True
 
 
-def _properties(daf: DafReader, counted: CountedCopy | None = None) -> Iterator[tuple[str, Stored]]:
-    """Yield the path of each vector, matrix and part of an AnnData, and the property itself."""
-    axes = sorted(daf.axes_set())
-    for axis, name in _vectors(daf):
-        yield layout.vector_path(axis, name), daf.open_vector(axis, name)
-    for rows, columns in itertools.product(axes, axes):
-        for name in sorted(daf.matrices_set(rows, columns, relayout=False)):
-            stored = ordered(daf.open_matrix(rows, columns, name))
-            path = layout.matrix_path(rows, columns, name)
-            yield path, stored if counted is None else counted.matrix(stored)
-    for path, array in kept.arrays(daf.tree).items():
-        yield path, _KeptImage(array)
+_Stored: TypeAlias = tuple[Mapping[str, str], dict[str, StoredArray]]
+"""The attributes of a property, and its arrays by their names below it."""
+
+
+def _stored(daf: DafReader, counted: CountedCopy | None = None) -> dict[str, _Stored]:
+    """Return each vector, matrix and part of an AnnData by its path."""
+    found: dict[str, _Stored] = {}
+    for path, each in daf.stored_properties():
+        stored = ordered(each) if isinstance(each, StoredMatrix) else each
+        if counted is not None and isinstance(stored, StoredMatrix):
+            stored = counted.matrix(stored)
+        found[path] = stored.attributes, stored.arrays()
+    return found | {path: ({}, {"": array}) for path, array in kept.arrays(daf.tree).items()}
 
 
 def _checked(given: Mapping[Any, Any], argument: str) -> Mapping[Any, Any]:
@@ -405,24 +388,3 @@ def _checked(given: Mapping[Any, Any], argument: str) -> Mapping[Any, Any]:
                 "(rows, columns, matrix)"
             )
     return given
-
-
-def _either(values: Mapping[Any, Any], key: tuple[str, str, str]) -> Any:
-    """Return the value of a matrix, whose axes may be in either order."""
-    rows, columns, name = key
-    return values.get(key, values.get((columns, rows, name)))
-
-
-def _vectors(daf: DafReader) -> Iterator[tuple[str, str]]:
-    for axis in sorted(daf.axes_set()):
-        for name in sorted(daf.vectors_set(axis)):
-            yield axis, name
-
-
-def _matrices(daf: DafReader) -> Iterator[tuple[str, str, str]]:
-    """Yield each matrix once, by an orientation that is stored."""
-    axes = sorted(daf.axes_set())
-    for rows, columns in itertools.product(axes, axes):
-        for name in sorted(daf.matrices_set(rows, columns, relayout=False)):
-            if rows <= columns or not daf.has_matrix(columns, rows, name, relayout=False):
-                yield rows, columns, name

@@ -20,7 +20,7 @@ from daf_storage.data import (
     DafReader,
     DafWriter,
     Part,
-    Stored,
+    PartsNode,
     StoredMatrix,
     StoredVector,
     aligned_vector,
@@ -41,11 +41,43 @@ from daf_storage.data import (
     write_vector,
 )
 from daf_storage.opening import MemoryDaf
-from daf_storage.trees import ArrayInfo, StoredArray, TreeTransaction
+from daf_storage.trees import StoredArray, TreeTransaction
 
 
-class CountedMatrix:
-    """A matrix as it is stored, but for the types of its arrays.
+class _CountedArray(StoredArray):
+    """An array of values that are converted as they are read."""
+
+    def __init__(
+        self,
+        stored: StoredArray,
+        kind: StorageType,
+        refused: Callable[[tuple[int, ...], Any, object], Exception],
+    ) -> None:
+        self._stored = stored
+        self._refused = refused
+        self.info = replace(stored.info, storage_type=kind, is_mappable=False)
+
+    def read_rows(self, span: Span) -> AnyArray:
+        """Return a range of the first dimension."""
+        values = self._stored.read_rows(span)
+        dtype = self.info.storage_type.dtype
+        cast, place = changed_by(values, dtype)
+        if place is not None:
+            first, *rest = (int(n) for n in np.unravel_index(place, values.shape))
+            value = values[(first, *rest)]
+            raise self._refused((span.start + first, *rest), value, dtype)
+        return cast
+
+
+def counted_matrix(
+    daf: DafReader,
+    stored: StoredMatrix,
+    kinds: Mapping[str, StorageType],
+    *,
+    what: str = "",
+    is_flipped: bool = False,
+) -> StoredMatrix:
+    """Return a matrix as it is stored, but for the types of its arrays.
 
     Parameters
     ----------
@@ -58,76 +90,28 @@ class CountedMatrix:
         Whether messages call its rows columns, as those do that know the transpose.
     """
 
-    def __init__(
-        self,
-        daf: DafReader,
-        stored: StoredMatrix,
-        kinds: Mapping[str, StorageType],
-        *,
-        what: str = "",
-        is_flipped: bool = False,
-    ) -> None:
-        self._daf = daf
-        self._stored = stored
-        self._kinds = kinds
-        self._what = what or stored.what
-        self._is_flipped = is_flipped
-
-    @property
-    def attributes(self) -> dict[str, str]:
-        """What is stored beside it."""
-        return self._stored.attributes
-
-    def arrays(self) -> dict[str, Any]:
-        """Return the stored arrays; those of other types convert."""
-        arrays: dict[str, Any] = dict(self._stored.arrays())
-        for name, kind in self._kinds.items():
-            if name in arrays and arrays[name].info.storage_type not in (kind, StorageType.STRING):
-                arrays[name] = _CountedArray(self, arrays[name], kind)
-        return arrays
-
-    def refuse(
-        self, place: tuple[int, ...], value: Any, dtype: object
-    ) -> errors.UnsupportedInputError:
+    def refused(place: tuple[int, ...], value: Any, dtype: object) -> Exception:
         """Say where a value is that cannot be stored."""
-        info = self._stored.info
+        info = stored.info
         if info.is_sparse:
             number = place[0]
-            major = int(np.searchsorted(self._stored.colptr(), number, side="right")) - 1
-            rowval = self._stored.arrays()["rowval"]
+            major = int(np.searchsorted(stored.colptr(), number, side="right")) - 1
+            rowval = stored.arrays()["rowval"]
             minor = int(rowval.read_rows(Span(number, number + 1))[0]) - 1
         else:
             major, minor = place
         row, column = (major, minor) if info.is_row_major else (minor, major)
-        row_name = str(self._daf.axis_entries(info.rows_axis)[row])
-        column_name = str(self._daf.axis_entries(info.columns_axis)[column])
-        if self._is_flipped:
+        row_name = str(daf.axis_entries(info.rows_axis)[row])
+        column_name = str(daf.axis_entries(info.columns_axis)[column])
+        if is_flipped:
             row_name, column_name = column_name, row_name
-        return refused_value(self._what, value, row_name, column_name, dtype)
+        return refused_value(what or stored.what, value, row_name, column_name, dtype)
 
-
-class _CountedArray:
-    """An array of values that are converted as they are read."""
-
-    def __init__(self, matrix: CountedMatrix, stored: StoredArray, kind: StorageType) -> None:
-        self._matrix = matrix
-        self._stored = stored
-        self.info: ArrayInfo = replace(stored.info, storage_type=kind, is_mappable=False)
-
-    def open_file(self) -> int | None:
-        """Return None: no file has these bytes."""
-        return None
-
-    def read_rows(self, span: Span) -> AnyArray:
-        """Return a range of the first dimension."""
-        values = self._stored.read_rows(span)
-        dtype = self.info.storage_type.dtype
-        cast, place = changed_by(values, dtype)
-        if place is not None:
-            first, *rest = (int(n) for n in np.unravel_index(place, values.shape))
-            value = values[(first, *rest)]
-            raise self._matrix.refuse((span.start + first, *rest), value, dtype)
-        return cast
+    arrays = stored.arrays()
+    for name, kind in kinds.items():
+        if name in arrays and arrays[name].info.storage_type not in (kind, StorageType.STRING):
+            arrays[name] = _CountedArray(arrays[name], kind, refused)
+    return StoredMatrix(stored.info, PartsNode(stored.node, arrays), what=stored.what)
 
 
 class CountedCopy:
@@ -154,13 +138,11 @@ class CountedCopy:
                 f"{errors.known_names(known, none='none')}{errors.nearest(asked, known)}"
             )
 
-    def matrix(self, stored: StoredMatrix) -> StoredMatrix | CountedMatrix:
+    def matrix(self, stored: StoredMatrix) -> StoredMatrix:
         """Return a matrix as it is copied."""
         kind = self._types.get(stored.info.name)
-        if kind is None:
-            return stored
         values = "nzval" if stored.info.is_sparse else ""
-        return CountedMatrix(self._daf, stored, {values: kind})
+        return stored if kind is None else counted_matrix(self._daf, stored, {values: kind})
 
     def scalar(self, name: str, value: Any) -> Any:
         """Return a scalar as it is copied: the notes of an import say what the types were."""
@@ -308,9 +290,11 @@ class Copier:
         )
         raise errors.ExistsError(f"{found}; or pass if_exists='skip' to keep what is there")
 
-    def _copy(self, changes: TreeTransaction, path: str, stored: Stored) -> None:
+    def _copy(
+        self, changes: TreeTransaction, path: str, stored: StoredVector | StoredMatrix
+    ) -> None:
         how: Any = {"link": self.link, "memory_bytes": self.memory_bytes, "add": self.add}
-        copy_stored(changes, path, stored, **how)
+        copy_stored(changes, path, stored.arrays(), stored.attributes, **how)
 
     def scalar(self, name: str, target: str, *, dtype: Any = None, default: Any = REQUIRED) -> None:
         """Copy a scalar; see `copy_scalar`."""
@@ -405,7 +389,7 @@ class Copier:
             fill = fill_value(kind, along, empty, what=what)
             found = aligned_vector(stored.values(), along, fill, dtype, what=what)
             write_vector(changes, path, found, attributes)
-        self.add(sum(size_bytes(array) for array in stored.arrays().values()))
+        self.add(size_bytes(stored.arrays().values()))
 
     def _attributes(self, stored: StoredVector, along: EntryAlignment) -> dict[str, str]:
         """Return what is stored beside the copy: not an axis that has not all of its values."""
@@ -466,7 +450,7 @@ class Copier:
             with destination.new_matrix(*pair, **self._writing, flipped="stays") as (path, changes):
                 self._copy(changes, path, self._shown(ordered(flipped)))
 
-    def _shown(self, stored: StoredMatrix) -> Any:
+    def _shown(self, stored: StoredMatrix) -> StoredMatrix:
         return stored if self.counted is None else self.counted.matrix(stored)
 
     def _part(

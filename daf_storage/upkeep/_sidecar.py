@@ -18,8 +18,8 @@ from daf_storage.data import (
     DEFAULT_MEMORY_BYTES,
     DafReader,
     DafWriter,
-    Stored,
     StoredMatrix,
+    StoredVector,
     check_reader,
     is_in_place,
     layout,
@@ -242,9 +242,9 @@ def _made(
             for matrix in matrices
             if not (known is not None and _has_flipped(known, *matrix))
         ]
-        new: list[Stored] = [*new_vectors.values(), *new_matrices]
+        new: list[StoredVector | StoredMatrix] = [*new_vectors.values(), *new_matrices]
         size = sum(_STRING_BYTES * daf.axis_length(axis) for axis in new_axes)
-        size += sum(size_bytes(array) for one in new for array in one.arrays().values())
+        size += size_bytes(array for one in new for array in one.arrays().values())
         old_bytes = 0 if known is None else size_of(target)
         _check_budget(daf, old_bytes + size, max_bytes)
         state = settled_state(tree.source)
@@ -428,13 +428,8 @@ def _check_target(target: Path) -> None:
 
 
 def _properties_of(daf: DafReader) -> tuple[str, ...]:
-    axes = sorted(daf.axes_set())
-    paths = [layout.axis_path(axis) for axis in axes]
-    paths += [layout.vector_path(axis, name) for axis in axes for name in daf.vectors_set(axis)]
-    for rows, cols in itertools.permutations(axes, 2):
-        names = daf.matrices_set(rows, cols, relayout=False)
-        paths += [layout.matrix_path(rows, cols, name) for name in names]
-    return tuple(sorted(paths))
+    axes = [layout.axis_path(axis) for axis in daf.axes_set()]
+    return tuple(sorted([*axes, *(path for path, _ in daf.stored_properties())]))
 
 
 def _write_flipped(stored: StoredMatrix, new: DafWriter, add: Callable[[int], None]) -> None:

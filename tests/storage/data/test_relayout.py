@@ -41,7 +41,7 @@ def test_dense_transposes_are_those_of_numpy(shape: tuple[int, int]) -> None:
 
 
 @pytest.mark.usefixtures("tiny_chunks")
-@pytest.mark.parametrize("name", ["x.daf.zarr", "x.daf.zarr.zip", "x.h5df", "x.daf"])
+@pytest.mark.parametrize("name", ["x.daf.zarr", "x.daf.zarr.zip", "x.h5df"])
 @pytest.mark.parametrize("packed", [True, None, False])
 def test_both_layouts_are_packed_alike(tmp_path: Path, name: str, packed: bool | None) -> None:  # noqa: FBT001 - a parameter of the test
     """As the data set was opened, or as was asked for; also where the second one comes later."""
@@ -65,7 +65,7 @@ def test_both_layouts_are_packed_alike(tmp_path: Path, name: str, packed: bool |
                 assert np.array_equal(dense, values if rows == "cell" else values.T)
 
 
-@pytest.mark.parametrize("name", ["x.daf.zarr", "x.h5df", "x.daf"])
+@pytest.mark.parametrize("name", ["x.daf.zarr", "x.h5df"])
 def test_a_narrow_matrix_is_packed_in_both_layouts_and_when_it_is_filled(
     tmp_path: Path, name: str
 ) -> None:

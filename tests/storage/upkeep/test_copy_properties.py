@@ -147,7 +147,7 @@ def test_types(tmp_path: Path) -> None:
         copy_vector(source, other, "cell", "word", empty=1)
     with pytest.raises(errors.InvalidInputError, match="has strings, and empty=1 is none"):
         copy_matrix(source, other, "cell", "gene", "text", empty=1)
-    with open_daf(tmp_path / "x.daf", "w") as daf:
+    with open_daf(tmp_path / "x.h5df", "w") as daf:
         copy_all(source, daf, packed=True, dtypes={("cell", "age"): "f4"})
         assert daf.vector_info("cell", "age").storage_type is StorageType.FLOAT32
 
