@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
+from zlib import crc32
 
 import numpy as np
 import pyarrow as pa
@@ -19,9 +20,7 @@ from daf_query.table import (
     INDEXES,
     META,
     PENDING,
-    attributes_of,
     register_raw_bits,
-    source_of,
     zarr_table,
 )
 from daf_storage import errors
@@ -116,15 +115,14 @@ def build_spatial_index(path: str | Path, column: str = GEOMETRY, group: str = M
         raise table.column_not_found(column)
     if not table.row_count:  # the library has no trees without boxes
         return 0
-    array = zarr.open_group(str(path), mode="r", use_consolidated=False)[f"{group}/{column}"]
-    source = source_of(array)
+    source = table.source_of(column)
     parts = [geometry_boxes(batch) for batch in table.scanner(columns=[column]).to_batches()]
     data = rtree_of(list(np.concatenate([np.empty((len(BOX_SIDES), 0)), *parts], axis=1)))
-    attributes = attributes_of(data, array)
-    if source.get("source") != attributes[ATTRIBUTE].get("source"):
+    if source.get("source") != table.source_of(column).get("source"):
         raise errors.InUseError(
             f"{path}: the column {column!r} changed while its index was being built; build it again"
         )
+    attributes = {ATTRIBUTE: {"checksum": crc32(data.data), **source}}
     _replace_array(Path(path), column, data, attributes)
     return table.row_count
 

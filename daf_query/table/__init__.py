@@ -54,8 +54,6 @@ if TYPE_CHECKING:  # these need zarr-python
         INDEXES,
         PENDING,
         ZarrTable,
-        attributes_of,
-        source_of,
         zarr_table,
     )
 
@@ -68,8 +66,6 @@ __getattr__, __dir__, _ = lazy_names(
             "INDEXES",
             "PENDING",
             "ZarrTable",
-            "attributes_of",
-            "source_of",
             "zarr_table",
         ),
     },

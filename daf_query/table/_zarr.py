@@ -13,18 +13,14 @@ were made of.
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Hashable, Mapping
-from functools import partial
+import hashlib
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Final, Self
 from zlib import crc32
 
 import numpy as np
-import numpy.typing as npt
 import zarr
-from zarr.abc.store import ByteRequest
-from zarr.core.buffer import Buffer, BufferPrototype
 
 from daf_query.index import RTree, UnfitIndexError, warn_once
 from daf_query.table._columns import (
@@ -36,114 +32,29 @@ from daf_query.table._columns import (
 )
 from daf_query.table._dataset import TableDataset, TableView
 from daf_query.table._raw_bits import register_raw_bits
-from daf_query.table._zarr_columns import ChunkFiles, ZarrColumn, column_field, reason_of
+from daf_query.table._zarr_columns import ZarrColumn, column_field, reason_of, snapshot_of
 from daf_storage import errors
-from daf_storage.stores import ZarrArchiveStore, is_remote, open_access, open_regular, shown_url
+from daf_storage.opening import remote_directory
+from daf_storage.stores import (
+    DirectoryStore,
+    MmapZipStore,
+    ReadableStore,
+    SnapshotZarrStore,
+    is_remote,
+    shown_url,
+)
 
 ATTRIBUTE: Final = "daf_index"
 """The attribute of an index that says what it was made of."""
-
-
-def attributes_of(data: npt.NDArray[np.uint8], column: Any) -> dict[str, Any]:
-    """Return what is noted beside an index: its checksum, and what it was made of."""
-    checksum = crc32(np.ascontiguousarray(data).data)
-    return {ATTRIBUTE: {"checksum": checksum, **source_of(column)}}
-
-
-def source_of(column: Any) -> dict[str, Any]:
-    """Return checksum and state of the chunk files of a column; nothing of other stores."""
-    files = ChunkFiles.of(column)
-    if files is None:
-        return {}
-    state = files.state()
-    return {"source": files.checksum(), **({} if state is None else {"files": state})}
-
-
-def identity_of(index: Any, column: Any) -> Hashable:
-    """Return a value that changes with an index or its column; None if undetectable."""
-    if not isinstance(index, zarr.Array):
-        return None
-    if isinstance(index.store, ZarrArchiveStore):
-        return (index.path, index.store.archive.file_state())
-    files = [ChunkFiles.of(array) for array in (index, column)]
-    states = [None if one is None else one.state() for one in files]
-    return None if None in states else tuple(states)
-
-
-def _checked(index: Any, column: Any, n_rows: int) -> RTree:
-    """Return an index after checking all of it."""
-    if not isinstance(index, zarr.Array) or index.dtype != np.uint8 or index.ndim != 1:
-        raise UnfitIndexError("it is no R-tree: it is not a list of bytes")
-    try:
-        data = np.ascontiguousarray(np.asarray(index[:]))
-    except Exception as error:  # zarr raises many kinds for data that it cannot read
-        raise UnfitIndexError(f"it cannot be read ({reason_of(error)})") from error
-    noted = index.attrs.get(ATTRIBUTE, {})
-    if not isinstance(noted, Mapping):
-        raise UnfitIndexError(f"its attribute {ATTRIBUTE!r} is malformed")
-    if noted.get("checksum", crc32(data.data)) != crc32(data.data):
-        raise UnfitIndexError("its checksum is wrong")
-    tree = RTree.open(data, n_rows)
-    if "source" in noted and not _is_of_now(noted, column):
-        raise UnfitIndexError("the geometries were changed since it was built")
-    return tree
-
-
-def _is_of_now(noted: Mapping[str, Any], column: Any) -> bool:
-    """Return whether an index was made of what is stored now; on a server, that is not asked."""
-    files = ChunkFiles.of(column)
-    if files is None:
-        return True
-    state = files.state()
-    is_same = state is not None and noted.get("files") == state
-    return is_same or bool(noted["source"] == files.checksum())
-
-
 INDEXES: Final = "indexes"
-_MAX_ROWS: Final = 1 << 40
-_MAX_CHUNK_BYTES: Final = 1 << 28
 PENDING: Final = "daf_append"
 """Attribute of a group, while rows are being added: the lengths before and after."""
+_MAX_ROWS: Final = 1 << 40
+_MAX_CHUNK_BYTES: Final = 1 << 28
 
 
-_MAX_DOCUMENT_BYTES: Final = 1 << 24
-_DOCUMENTS: Final = ("zarr.json", ".zarray", ".zgroup", ".zattrs")
-
-
-class RegularFilesStore(zarr.storage.LocalStore):
-    """A directory as a store of zarr-python, of which only regular files are opened."""
-
-    async def get(
-        self,
-        key: str,
-        prototype: BufferPrototype | None = None,
-        byte_range: ByteRequest | None = None,
-    ) -> Buffer | None:
-        """Return the bytes of a key.
-
-        Raises
-        ------
-        CorruptDataError
-            It is a named pipe or a device, or metadata that are larger than any are.
-        """
-        path = self.root / key
-        descriptor = open_regular(path, what=str(path))
-        if descriptor is None:
-            return None
-        try:
-            size_bytes = os.fstat(descriptor).st_size
-        finally:
-            os.close(descriptor)
-        if path.name in _DOCUMENTS and size_bytes > _MAX_DOCUMENT_BYTES:
-            raise errors.CorruptDataError(
-                f"{path}: it has {size_bytes:,} bytes, and metadata have no more than "
-                f"{_MAX_DOCUMENT_BYTES:,}"
-            )
-        return await super().get(key, prototype, byte_range)
-
-
-def open_group(path: str | Path, location: str) -> Any:
-    """Return the root group of a directory, an archive, or what is on a server.
+def _store_of(path: str | Path, location: str) -> ReadableStore:
+    """Return where the files of a directory, an archive, or what is on a server are.
 
     Parameters
     ----------
@@ -154,60 +65,22 @@ def open_group(path: str | Path, location: str) -> Any:
     ------
     SourceNotFoundError
         There is nothing.
-    FormatError
-        There is something else.
     """
-    register_raw_bits()
     if is_remote(path):
-        return _open_remote(str(path), location)
+        return remote_directory(str(path))
     if not Path(location).exists():
         raise errors.SourceNotFoundError(f"no such file or directory: {location}")
+    return MmapZipStore(location) if location.endswith(".zip") else DirectoryStore(location)
+
+
+def _root_of(store: ReadableStore, location: str) -> Any:
+    """Return the root group; `FormatError` if there is something else."""
+    register_raw_bits()
     try:
-        store: Any
-        if location.endswith(".zip"):
-            store = ZarrArchiveStore(location, read_only=True)
-        else:
-            store = RegularFilesStore(location, read_only=True)
-        return zarr.open_group(store, mode="r", use_consolidated=False)
+        files = SnapshotZarrStore(snapshot_of(store, "", location))
+        return zarr.open_group(files, mode="r", use_consolidated=False)
     except Exception as error:  # zarr raises many kinds for what is no group
         raise errors.FormatError(f"{location}: not a zarr group ({reason_of(error)})") from error
-
-
-def _open_remote(url: str, location: str) -> Any:
-    """Open a group on a server; its own errors have the whole URL in them, secrets too."""
-    try:
-        store = zarr.storage.ObjectStore(open_access(url), read_only=True)
-        return zarr.open_group(store, mode="r")
-    except errors.DafError:
-        raise
-    except Exception as error:  # noqa: BLE001 - zarr and obstore raise many kinds
-        raise errors.FormatError(
-            f"{location}: no zarr group can be opened there ({type(error).__name__})"
-        ) from None
-
-
-def arrays_of(group: Any, what: str) -> tuple[dict[str, Any], dict[str, str]]:
-    """Return the arrays directly below a group, and why others cannot be opened.
-
-    Parameters
-    ----------
-    what
-        The group as messages name it.
-    """
-    arrays: dict[str, Any] = {}
-    problems: dict[str, str] = {}
-    for name in _names_below(group):
-        try:
-            found = group.get(name)
-        except Exception as error:  # noqa: BLE001 - zarr raises many kinds for malformed metadata
-            problems[name] = (
-                f"{what}/{name}: its metadata cannot be read ({reason_of(error)}); "
-                "the other columns can be used"
-            )
-            continue
-        if isinstance(found, zarr.Array):
-            arrays[name] = found
-    return arrays, problems
 
 
 def groups_of(group: Any) -> list[str]:
@@ -216,17 +89,6 @@ def groups_of(group: Any) -> list[str]:
         return sorted(group.group_keys())
     except Exception:  # noqa: BLE001 - zarr raises many kinds for malformed metadata
         return []
-
-
-def _names_below(group: Any) -> list[str]:
-    """Return the names of what may be arrays below a group."""
-    store = group.store
-    if isinstance(store, ZarrArchiveStore):
-        return store.archive.subdirs(group.path)
-    if isinstance(store, RegularFilesStore):
-        with os.scandir(store.root / group.path) as entries:
-            return sorted(entry.name for entry in entries if entry.is_dir())
-    return sorted(name for name, _ in group.arrays())  # of a server, that is consolidated
 
 
 def zarr_table(path: str | Path, group: str = META) -> ZarrTable:
@@ -265,9 +127,10 @@ def zarr_table(path: str | Path, group: str = META) -> ZarrTable:
     {'cloud': [0.9, 0.5]}
     """
     location = shown_url(str(path)) if is_remote(path) else str(path)
-    root = open_group(path, location)
+    store = _store_of(path, location)
+    root = _root_of(store, location)
     arrays_group = _arrays_group(root, group, location)
-    columns, problems = _columns_of(arrays_group, group, location)
+    columns, problems = _columns_of(store, root, group, location)
     length = _common_length(columns, group, location)
     if PENDING in arrays_group.attrs:
         raise errors.FormatError(
@@ -280,8 +143,7 @@ def zarr_table(path: str | Path, group: str = META) -> ZarrTable:
     table = TableColumns(group, length, guarded, problems, broken=broken)
     warn_of_problems(table, broken.warned)
     absolute = str(path) if is_remote(path) else str(Path(path).absolute())
-    arrays = {name: column.array for name, column in columns.items()}
-    return ZarrTable(table, location, _indexes_of(root), arrays, path_and_group=(absolute, group))
+    return ZarrTable(table, location, columns, store=store, path_and_group=(absolute, group))
 
 
 def _arrays_group(root: Any, group: str, location: str) -> Any:
@@ -299,12 +161,24 @@ def _arrays_group(root: Any, group: str, location: str) -> Any:
 
 
 def _columns_of(
-    arrays_group: Any, group: str, location: str
+    store: ReadableStore, root: Any, group: str, location: str
 ) -> tuple[dict[str, ZarrColumn], dict[str, str]]:
     """Return the arrays that can be columns, of which there is one, and why others cannot."""
     columns: dict[str, ZarrColumn] = {}
-    arrays, problems = arrays_of(arrays_group, f"{location}: {group}")
-    for name, array in arrays.items():
+    problems: dict[str, str] = {}
+    files = snapshot_of(store, group.strip("/"), location)
+    for name in files.names():
+        what = f"{location}: {group}/{name}"
+        try:
+            array = root.get(f"{group}/{name}".strip("/")) if files.names(name) else None
+        except Exception as error:  # noqa: BLE001 - zarr raises many kinds for malformed metadata
+            problems[name] = (
+                f"{what}: its metadata cannot be read ({reason_of(error)}); "
+                "the other columns can be used"
+            )
+            continue
+        if not isinstance(array, zarr.Array):
+            continue
         field = column_field(name, array)
         if field is None or array.ndim != 1:
             shape_or_type = array.dtype if array.ndim == 1 else f"{array.ndim} dimensions"
@@ -315,7 +189,7 @@ def _columns_of(
         elif (claim := _absurd_claim(array)) is not None:
             problems[name] = f"{location}: the array {group}/{name} {claim}"
         else:
-            columns[name] = ZarrColumn(array, field, f"{location}: {group}/{name}")
+            columns[name] = ZarrColumn(store, array, field, what)
     if not columns:
         raise errors.FormatError(
             f"{location}: the group {group!r} has no array that can be a column; "
@@ -336,14 +210,6 @@ def _common_length(columns: Mapping[str, ZarrColumn], group: str, location: str)
     return next(iter(lengths.values()))
 
 
-def _indexes_of(root: Any) -> Any:
-    """Return the group of the indexes; None without one, or if its metadata are malformed."""
-    try:
-        return root.get(INDEXES)
-    except Exception:  # noqa: BLE001 - zarr raises many kinds
-        return None
-
-
 def _absurd_claim(array: Any) -> str | None:
     """Return what is absurd about the shape of an array; ``None`` if nothing is."""
     length, chunk_rows = int(array.shape[0]), int(array.chunks[0])
@@ -362,71 +228,91 @@ class ZarrTable(TableDataset):
         self,
         columns: TableColumns,
         location: str,
-        indexes: Any,
-        arrays: Mapping[str, Any],
+        arrays: Mapping[str, ZarrColumn],
         *,
-        path_and_group: tuple[str, str] | None = None,
+        store: ReadableStore,
+        path_and_group: tuple[str, str],
         view: TableView | None = None,
     ) -> None:
         super().__init__(columns, location=location, view=view)
-        self._indexes = indexes
         self._arrays = arrays
+        self._store = store
         self._path_and_group = path_and_group
 
     def _with(self, columns: TableColumns, view: TableView) -> Self:
         return type(self)(
             columns,
             self._location,
-            self._indexes,
             self._arrays,
+            store=self._store,
             path_and_group=self._path_and_group,
             view=view,
         )
 
     def _place(self) -> tuple[Callable[..., TableDataset], tuple[Any, ...]]:
-        return (
-            super()._place() if self._path_and_group is None else (zarr_table, self._path_and_group)
-        )
-
-    def spatial_index(self, column: str) -> npt.NDArray[np.uint8] | None:
-        """Return the R-tree of a column, as the library geo-index stores it; None without one."""
-        try:
-            index = None if self._indexes is None else self._indexes.get(column)
-        except Exception:  # noqa: BLE001 - as below
-            return None
-        if not isinstance(index, zarr.Array) or index.dtype != np.uint8 or index.ndim != 1:
-            return None
-        try:
-            return np.asarray(index[:])
-        except Exception:  # noqa: BLE001 - zarr raises many kinds; without an index, all is read
-            return None
-
-    def rtree(self, column: str) -> RTree | None:
-        """Return the R-tree of a column, checked; None without one that fits, with a warning."""
-        array = self._arrays.get(column)
-        if self._indexes is None or array is None or not self.options.indexes:
-            return None
-        try:
-            return self._tree(column, array)
-        except UnfitIndexError as error:
-            what = f"of {column!r}"
-            warn_once(self.cache, self._location, what, str(error), "build it again")
-            return None
-
-    def _tree(self, column: str, array: Any) -> RTree | None:
-        try:
-            index = self._indexes.get(column)
-        except Exception as error:  # zarr raises many kinds for broken metadata
-            raise UnfitIndexError(f"it cannot be opened ({reason_of(error)})") from error
-        if index is None:
-            return None
-        load = partial(_checked, index, array, self.row_count)
-        identity = identity_of(index, array)
-        key = (self._location, "rtree", column)
-        tree: RTree = load() if identity is None else self.cache.get(key, identity, load)
-        return tree
+        return zarr_table, self._path_and_group
 
     @property
     def row_count(self) -> int:
         """Number of rows."""
         return self._columns.length
+
+    def source_of(self, column: str) -> dict[str, Any]:
+        """Return what is noted of a column beside its index: checksum and state of its files."""
+        array = self._arrays[column]
+        files = array.snapshot()
+        state = _state_of(files.version())
+        noted = {"source": array.checksum(files)} if files.is_local else {}
+        return noted if state is None else {**noted, "files": state}
+
+    def rtree(self, column: str) -> RTree | None:
+        """Return the R-tree of a column, checked; None without one that fits, with a warning."""
+        if column not in self._arrays or not self.options.indexes:
+            return None
+        index = self._store.snapshot(f"{INDEXES}/{column}")
+        if index is None:
+            return None
+        identity = (index.identity(), self._arrays[column].snapshot().identity())
+        try:
+            key = (self._location, "rtree", column)
+            tree: RTree = self.cache.get(key, identity, lambda: self._tree(column))
+        except UnfitIndexError as error:
+            what = f"of {column!r}"
+            warn_once(self.cache, self._location, what, str(error), "build it again")
+            return None
+        return tree
+
+    def _tree(self, column: str) -> RTree:
+        """Return the R-tree of a column after checking all of it."""
+        try:
+            index = _root_of(self._store, self._location)[f"{INDEXES}/{column}"]
+        except Exception as error:  # zarr raises many kinds for broken metadata
+            raise UnfitIndexError(f"it cannot be opened ({reason_of(error)})") from error
+        if not isinstance(index, zarr.Array) or index.dtype != np.uint8 or index.ndim != 1:
+            raise UnfitIndexError("it is no R-tree: it is not a list of bytes")
+        try:
+            data = np.ascontiguousarray(np.asarray(index[:]))
+        except Exception as error:  # zarr raises many kinds for data that it cannot read
+            raise UnfitIndexError(f"it cannot be read ({reason_of(error)})") from error
+        noted = index.attrs.get(ATTRIBUTE, {})
+        if not isinstance(noted, Mapping):
+            raise UnfitIndexError(f"its attribute {ATTRIBUTE!r} is malformed")
+        if noted.get("checksum", crc32(data.data)) != crc32(data.data):
+            raise UnfitIndexError("its checksum is wrong")
+        tree = RTree.open(data, self.row_count)
+        if "source" in noted and not self._is_of_now(column, noted):
+            raise UnfitIndexError("the geometries were changed since it was built")
+        return tree
+
+    def _is_of_now(self, column: str, noted: Mapping[str, Any]) -> bool:
+        """Return whether an index was made of what is stored now; a server is not asked."""
+        array = self._arrays[column]
+        files = array.snapshot()
+        state = _state_of(files.version())
+        is_same = not files.is_local or (state is not None and noted.get("files") == state)
+        return is_same or bool(noted["source"] == array.checksum(files))
+
+
+def _state_of(version: Any) -> str | None:
+    """Return what tells files from later ones, as JSON has it; None if nothing does."""
+    return None if version is None else hashlib.sha256(repr(version).encode()).hexdigest()

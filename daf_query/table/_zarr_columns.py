@@ -7,14 +7,10 @@ left to it.
 
 from __future__ import annotations
 
-import hashlib
-import os
-import posixpath
 import threading
-import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, TypeAlias
+from typing import Any, Final
 from zlib import crc32
 
 import numpy as np
@@ -33,14 +29,10 @@ from daf_query.scan import (
 )
 from daf_query.table._columns import GEOMETRY
 from daf_storage import errors
-from daf_storage.base import SERVER_CLIENT, DecodedCache, Span, decode_vlen_bytes, decode_vlen_utf8
-from daf_storage.stores import ZarrArchiveStore, is_remote, open_regular
+from daf_storage.base import DecodedCache, Span, decode_vlen_bytes, decode_vlen_utf8
+from daf_storage.stores import ReadableStore, Snapshot, SnapshotZarrStore
 from daf_storage.trees import decompress_chunk
 
-Fingerprint: TypeAlias = tuple[int, int, int, int]
-"""Inode, size, time of the data and time of the inode of a file: others after a change."""
-
-_TIME_STEP_NS = 100_000_000
 _FIXED_SIZE = "biufMV"
 _STRING_DECODERS: dict[str, Callable[..., Any]] = {
     "vlen-utf8": decode_vlen_utf8,
@@ -49,141 +41,6 @@ _STRING_DECODERS: dict[str, Callable[..., Any]] = {
 _COMPRESSIONS = frozenset({"blosc", "zstd", "gzip", "zlib", "lz4", "bz2", "lzma", "crc32c"})
 _FILTERED_RATIO = 16
 """How much larger a chunk may be before its filters are undone."""
-
-
-class ChunkFiles:
-    """The chunks of an array of one dimension; `of` returns none for servers and memory.
-
-    Parameters
-    ----------
-    array
-        The ``zarr.Array``.
-    what
-        The array as messages name it.
-    """
-
-    def __init__(self, array: Any, what: str) -> None:
-        self._array = array
-        self._what = what
-        self._store = array.store
-        self._chunk_rows = int(array.chunks[0])
-        self._codec, self._compressions = _codecs(array)
-
-    @classmethod
-    def of(cls, array: Any, what: str = "the array") -> ChunkFiles | None:
-        """Return those of an array; None if its chunks are not at hand by themselves."""
-        is_at_hand = isinstance(array.store, zarr.storage.LocalStore | ZarrArchiveStore)
-        is_plain = is_at_hand and array.shards is None
-        return cls(array, what) if is_plain and array.chunks[0] else None
-
-    def _key(self, number: int) -> str:
-        key: str = self._array.metadata.encode_chunk_key((number,))
-        return posixpath.join(self._array.path, key)
-
-    def _path(self, number: int) -> str | None:
-        """Return the path of the file of a chunk; None in an archive."""
-        if isinstance(self._store, ZarrArchiveStore):
-            return None
-        return str(os.path.join(self._store.root, self._key(number)))
-
-    def _stored(self, number: int) -> memoryview | None:
-        """Return a chunk as it is stored; None if it is missing."""
-        path = self._path(number)
-        if path is None:
-            stored: memoryview | None = self._store.archive.get(self._key(number))
-            return stored
-        descriptor = open_regular(path, what=path)
-        if descriptor is None:
-            return None
-        with os.fdopen(descriptor, "rb") as file:
-            return memoryview(file.read())
-
-    def fingerprint(self, number: int) -> Fingerprint | None:
-        """Return what tells a chunk from a later one; None if it is missing or very new."""
-        path = self._path(number)
-        if path is None:
-            return None
-        try:
-            status = os.stat(path)
-        except OSError:
-            return None
-        return _fingerprint(status) if _is_settled(status) else None
-
-    def state(self) -> str | None:
-        """Return what tells all files from later ones; None in an archive, or if one is new."""
-        found = hashlib.sha256()
-        for number in self._numbers():
-            path = self._path(number)
-            if path is None:
-                return None
-            try:
-                status = os.stat(path)
-            except OSError:  # a missing chunk stands for fill values
-                found.update(b"missing")
-                continue
-            if not _is_settled(status):
-                return None
-            found.update(repr(_fingerprint(status)).encode())
-        return found.hexdigest()
-
-    def checksum(self) -> int:
-        """Return the checksum of all chunks as they are stored."""
-        total = 0
-        for number in self._numbers():
-            data = self._stored(number)
-            total = crc32(repr(None if data is None else len(data)).encode(), total)
-            total = crc32(b"" if data is None else data, total)
-        return total
-
-    def _numbers(self) -> range:
-        """Return the numbers of all chunks."""
-        return range(-(-int(self._array.shape[0]) // max(self._chunk_rows, 1)))
-
-    def decode(self, number: int, rows: int) -> Values | None:
-        """Return the values of a chunk; None if zarr-python has to decode it, or to complain.
-
-        Parameters
-        ----------
-        rows
-            How many rows it has: the last chunk is padded.
-
-        Raises
-        ------
-        CorruptDataError
-            It is damaged, or would expand to more than such a chunk has.
-        """
-        if self._compressions is None:
-            return None
-        data = self._stored(number)
-        if data is None:
-            return None
-        has_filters = self._codec is None
-        item_bytes = 0 if self._array.dtype.kind in "OT" else int(self._array.dtype.itemsize)
-        try:
-            data = decompress_chunk(
-                self._compressions,
-                data,
-                count=self._chunk_rows * (_FILTERED_RATIO if has_filters else 1),
-                item_bytes=item_bytes,
-            )
-            if self._codec is None:  # zarr-python may decode it: it is not too large
-                return None
-            values = self._codec(data)
-        except (errors.CorruptDataError, ValueError) as error:
-            raise errors.CorruptDataError(
-                f"{self._what}: the stored chunks cannot be decoded: chunk {number} is damaged "
-                f"({error})"
-            ) from error
-        return values[:rows] if len(values) == self._chunk_rows else None
-
-
-def _fingerprint(status: os.stat_result) -> Fingerprint:
-    return status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
-
-
-def _is_settled(status: os.stat_result) -> bool:
-    """Return whether the next change of a file is bound to show in its times."""
-    return time.time_ns() - max(status.st_mtime_ns, status.st_ctime_ns) >= _TIME_STEP_NS
 
 
 def _codecs(
@@ -236,6 +93,8 @@ _COMPARABLE_TYPES: Final = {pa.large_string(): pa.string(), pa.large_binary(): p
 class ZarrColumn:
     """One array as a column."""
 
+    store: ReadableStore
+    """Where its files are."""
     array: Any
     """The ``zarr.Array``."""
     field: pa.Field
@@ -258,32 +117,42 @@ class ZarrColumn:
         """Whether its values are strings or bytes."""
         return self.field.type in PLAIN_TYPES
 
+    def snapshot(self) -> Snapshot:
+        """Return its files as they are now."""
+        return snapshot_of(self.store, self.array.path, self.what)
+
+    def file_of(self, row: int) -> str:
+        """Return the key of the file that has a row."""
+        file_rows = int((self.array.shards or self.array.chunks)[0])
+        key: str = self.array.metadata.encode_chunk_key((row // max(file_rows, 1),))
+        return key
+
+    def checksum(self, files: Snapshot) -> int:
+        """Return the checksum of all chunks as they are stored."""
+        total = 0
+        for key in dict.fromkeys(map(self.file_of, range(0, self.length, self.chunk_rows))):
+            data = files.map(key)
+            total = crc32(repr(None if data is None else len(data)).encode(), total)
+            total = crc32(b"" if data is None else data, total)
+        return total
+
     def open(self, cache: DecodedCache, options: ScanOptions) -> OpenColumn:  # noqa: ARG002 - neither codes nor zone maps
-        """Open it for reading.
+        """Open it for reading; chunks are cached while their files stay the same."""
+        return OpenZarrColumn(self, cache)
 
-        Chunks of a directory are cached while their files stay the same.  Others are not: their
-        arrays may change without a sign of it.
-        """
-        return OpenZarrColumn(self, ChunkFiles.of(self.array, self.what), cache)
 
-    def read(self, span: Span, files: ChunkFiles | None = None) -> Values:
-        """Return a range: numbers, or Arrow strings; only its chunks are decoded."""
-        if files is not None:
-            decoded = files.decode(span.start // self.chunk_rows, span.size)
-            if decoded is not None:
-                return _comparable(decoded)
-        if is_remote(self.what):
-            SERVER_CLIENT.check()
-        try:
-            return _comparable(np.asarray(self.array[span.start : span.stop]))
-        except Exception as error:  # zarr raises many kinds for data that it cannot read
-            if is_remote(self.what):  # a server's error has the whole URL in it, secrets too
-                raise errors.RemoteError(
-                    f"{self.what}: the chunks cannot be read ({type(error).__name__})"
-                ) from None
-            raise errors.CorruptDataError(
-                f"{self.what}: the stored chunks cannot be decoded ({reason_of(error)})"
-            ) from error
+def snapshot_of(store: ReadableStore, path: str, what: str) -> Snapshot:
+    """Return the files of an array as they are now.
+
+    Raises
+    ------
+    CorruptDataError
+        They are gone.
+    """
+    found = store.snapshot(path)
+    if found is None:
+        raise errors.CorruptDataError(f"{what}: the stored chunks are gone")
+    return found
 
 
 class OpenZarrColumn:
@@ -291,18 +160,17 @@ class OpenZarrColumn:
 
     Parameters
     ----------
-    files
-        The files of its chunks, which are decoded one by one; None if zarr-python reads them.
     cache
         Of chunks that were decoded.
     """
 
     zones = None
 
-    def __init__(self, column: ZarrColumn, files: ChunkFiles | None, cache: DecodedCache) -> None:
+    def __init__(self, column: ZarrColumn, cache: DecodedCache) -> None:
         self._column = column
-        self._files = files
         self._cache = cache
+        self._files = column.snapshot()
+        self._codec, self._compressions = _codecs(column.array)
         self._last: LastOfThreads = {}
 
     def row_index(self) -> None:
@@ -317,9 +185,7 @@ class OpenZarrColumn:
         if last is None or last[0] != span:
             if offsets is not None:
                 runs = runs_of_chunks(span, offsets, self._column.chunk_rows)
-                return _concatenated(
-                    [_at(self._read(part), rest) for part, rest in runs], self._read
-                )
+                return self._concatenated([_at(self._read(part), rest) for part, rest in runs])
             last = self._last[thread] = (span, self._read(span))
         return last[1] if offsets is None else _at(last[1], offsets)
 
@@ -330,33 +196,70 @@ class OpenZarrColumn:
         return pa.array(values, kind, from_pandas=True) if is_numpy else values
 
     def _read(self, span: Span) -> Any:
-        files, chunk_rows = self._files, self._column.chunk_rows
-        if files is None:
-            return self._column.read(span)
+        chunk_rows = self._column.chunk_rows
         numbers = range(span.start // chunk_rows, -(-span.stop // chunk_rows))
-        whole = _concatenated([self._chunk(files, number) for number in numbers], self._column.read)
+        whole = self._concatenated([self._chunk(number) for number in numbers])
         start = numbers.start * chunk_rows
         return whole[span.start - start : span.stop - start]
 
-    def _chunk(self, files: ChunkFiles, number: int) -> Any:
+    def _concatenated(self, parts: Sequence[Any]) -> Any:
+        if len(parts) < 2:
+            return parts[0] if parts else _comparable(np.empty(0, self._column.array.dtype))
+        is_numpy = isinstance(parts[0], np.ndarray)
+        return np.concatenate(parts) if is_numpy else pa.concat_arrays(parts)
+
+    def _chunk(self, number: int) -> Any:
         """Return a chunk, decoded unless it is cached."""
-        chunk_rows = self._column.chunk_rows
-        span = Span(number * chunk_rows, min((number + 1) * chunk_rows, self._column.length))
-        fingerprint = files.fingerprint(number)
-        if fingerprint is None:
-            return self._column.read(span, files)
-        key = (self._column.what, number, span.size)
-        return self._cache.get(key, fingerprint, lambda: self._column.read(span, files))
+        start = number * self._column.chunk_rows
+        span = Span(start, min(start + self._column.chunk_rows, self._column.length))
+        key = self._column.file_of(start)
+        version = self._files.bytes_version(key)
+        if version is None:
+            return self._decoded(key, span)
+        place = (self._column.what, number, span.size)
+        return self._cache.get(place, version, lambda: self._decoded(key, span))
+
+    def _decoded(self, key: str, span: Span) -> Values:
+        """Return the values of a chunk: numbers, or Arrow strings.
+
+        Raises
+        ------
+        CorruptDataError
+            It is damaged, or would expand to more than such a chunk has.
+        """
+        what, array = self._column.what, self._column.array
+        data = None if self._compressions is None or array.shards else self._files.map(key)
+        try:
+            values: Any = None if data is None else self._decompressed(data)
+            if values is None or len(values) != self._column.chunk_rows:
+                pinned = zarr.open_array(SnapshotZarrStore(self._files), mode="r")
+                values = np.asarray(pinned[span.start : span.stop])
+            return _comparable(values[: span.size])
+        except (errors.RemoteError, errors.AccessDeniedError):
+            raise
+        except Exception as error:  # zarr raises many kinds for data that it cannot read
+            raise errors.CorruptDataError(
+                f"{what}: the stored chunks cannot be decoded: {key} is damaged "
+                f"({reason_of(error)})"
+            ) from error
+
+    def _decompressed(self, data: memoryview) -> Values | None:
+        """Return the values of a chunk, the last of which is padded; None of unusual codecs.
+
+        These are decoded by zarr-python, which has to be kept from making too much of them.
+        """
+        array, has_filters = self._column.array, self._codec is None
+        decompressed = decompress_chunk(
+            self._compressions or (),
+            data,
+            count=self._column.chunk_rows * (_FILTERED_RATIO if has_filters else 1),
+            item_bytes=0 if array.dtype.kind in "OT" else int(array.dtype.itemsize),
+        )
+        return None if self._codec is None else self._codec(decompressed)
 
 
 def _at(values: Any, offsets: Positions) -> Any:
     return values[offsets] if isinstance(values, np.ndarray) else values.take(pa.array(offsets))
-
-
-def _concatenated(parts: Sequence[Any], read: Callable[[Span], Any]) -> Any:
-    if len(parts) < 2:
-        return parts[0] if parts else read(Span(0, 0))
-    return np.concatenate(parts) if isinstance(parts[0], np.ndarray) else pa.concat_arrays(parts)
 
 
 def column_field(name: str, array: Any) -> pa.Field | None:

@@ -24,4 +24,4 @@ from daf_storage.opening._paths import (
     foreign_path,
     parse_path,
 )
-from daf_storage.opening._remote import open_remote_tree
+from daf_storage.opening._remote import open_remote_tree, remote_directory

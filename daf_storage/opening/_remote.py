@@ -106,6 +106,17 @@ def _whatever_is_there(base: str, connect: Connect) -> ZarrTree | FilesTree:
         raise errors.NotADafError(f"{directory}; nor is there an archive of this name") from None
 
 
+def remote_directory(url: str) -> RemoteStore:
+    """Return the files of a Zarr directory on a server, as its consolidated metadata has them.
+
+    Raises
+    ------
+    NotADafError
+        There is nothing, or no consolidated metadata.
+    """
+    return _directory(RemoteFiles(url))
+
+
 def _directory(files: RemoteFiles) -> RemoteStore:
     denied: errors.AccessDeniedError | None = None
     for documents in zarr_formats():

@@ -18,9 +18,11 @@ from zarr.core.buffer import Buffer, BufferPrototype, default_buffer_prototype
 from zarr.core.sync import sync
 
 from daf_storage import errors
-from daf_storage.base import OpenMode
+from daf_storage.base import METADATA_NAMES, OpenMode
 from daf_storage.stores._protocol import Snapshot
 from daf_storage.stores.mmap_zip import MAX_FILE_SIZE, MmapZipStore
+
+_MAX_DOCUMENT_BYTES = 1 << 24
 
 
 class _SnapshotValues(MutableMapping[str, Buffer]):
@@ -33,6 +35,12 @@ class _SnapshotValues(MutableMapping[str, Buffer]):
         data = self.snapshot.map(key)
         if data is None:
             raise KeyError(key)
+        is_document = "/" in key and key.rpartition("/")[2] in METADATA_NAMES
+        if is_document and len(data) > _MAX_DOCUMENT_BYTES:
+            raise errors.CorruptDataError(
+                f"{key} has {len(data):,} bytes, and metadata have no more than "
+                f"{_MAX_DOCUMENT_BYTES:,}"
+            )
         return _as_buffer(data)
 
     def __contains__(self, key: object) -> bool:

@@ -37,7 +37,7 @@ INNER_MEMBERS: Final = {
         predicate_of readable replace_schema restricted rows_of rtree scan scanner_of
         with_matrix_columns with_view
     """,
-    "ZarrTable": "rtree spatial_index",
+    "ZarrTable": "rtree source_of",
 }
 """Members without an underscore that other packages of this project call, and users do not."""
 

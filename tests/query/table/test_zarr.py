@@ -102,16 +102,14 @@ def store(tmp_path: Path) -> Path:
 def recorded_chunks(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[tuple[str, int]]]:
     """Record which chunks of which arrays are decoded."""
     found: list[tuple[str, int]] = []
-    real = seams.real(seams.ZARR_COLUMN_READ)
+    real = seams.real(seams.ZARR_CHUNK_DECODED)
 
-    def read(self: Any, span: Any, files: Any = None) -> Any:
-        if span.size:
-            first, last = span.start // self.chunk_rows, (span.stop - 1) // self.chunk_rows
-            found.extend((self.field.name, chunk) for chunk in range(first, last + 1))
-        return real(self, span, files)
+    def decoded(self: Any, key: str, span: Any) -> Any:
+        found.append((self._column.field.name, span.start // self._column.chunk_rows))
+        return real(self, key, span)
 
     with monkeypatch.context() as patch:
-        patch.setattr(seams.ZARR_COLUMN_READ, read)
+        patch.setattr(seams.ZARR_CHUNK_DECODED, decoded)
         yield found
 
 
@@ -264,9 +262,8 @@ def test_building_the_index(store: Path) -> None:
     query = "SELECT id FROM meta WHERE ST_Intersects(bbox, ST_GeomFromText('POINT(5.1 5.1)'))"
     assert build_spatial_index(store) == N
     table = zarr_table(store)
-    index = table.spatial_index("bbox")
-    assert index is not None
-    assert rtree.RTreeMetadata.from_index(index).num_items == N
+    index: Any = zarr.open_array(store / "indexes/bbox", mode="r")
+    assert rtree.RTreeMetadata.from_index(index[:]).num_items == N
     assert with_geometry(table).sql(query).to_pydict() == {"id": ["scene 5 é"]}
     meta: Any = zarr.open_group(store, mode="r")["meta"]
     rows = {name: array[:1] for name, array in meta.arrays()} | {
@@ -425,9 +422,9 @@ def test_an_index_of_many_parts_is_in_the_order_of_the_rows(
     geometries = objects([square(i, i) for i in range(count)])
     meta.create_array("bbox", shape=(count,), dtype=BYTES, chunks=(50,))[:] = geometries
     assert build_spatial_index(tmp_path) == count
-    index = zarr_table(tmp_path).spatial_index("bbox")
+    index: Any = zarr.open_array(tmp_path / "indexes/bbox", mode="r")
     for row in range(0, count, 37):
-        found = np.asarray(rtree.search(index, row + 0.1, row + 0.1, row + 0.2, row + 0.2))
+        found = np.asarray(rtree.search(index[:], row + 0.1, row + 0.1, row + 0.2, row + 0.2))
         assert found.tolist() == [row]
 
 
@@ -451,7 +448,9 @@ def test_secrets_of_a_url_are_in_no_message() -> None:
     """Not in the message and not in what it was raised from."""
     pytest.importorskip("obstore")
     word = "hid" + "den"  # a traceback shows this line too
-    with pytest.raises(errors.FormatError, match="127.0.0.1:1/x.zarr: no zarr group") as caught:
+    with pytest.raises(
+        errors.RemoteError, match="127.0.0.1:1/x.zarr/.zmetadata: the server"
+    ) as caught:
         zarr_table(f"http://me:{word}@127.0.0.1:1/x.zarr?token={word}")
     assert word not in "".join(traceback.format_exception(caught.value))
 
@@ -460,7 +459,7 @@ def test_the_index_on_the_command_line(store: Path, capsys: pytest.CaptureFixtur
     """``daf index STORE GROUP`` builds the R-tree; anything but a group is an error."""
     assert main(["index", str(store), "meta"]) == 0
     assert f"indexed bbox of 100 rows of meta of {store}" in capsys.readouterr().out
-    assert zarr_table(store).spatial_index("bbox") is not None
+    assert zarr_table(store).rtree("bbox") is not None
     assert main(["index", str(store), "meta", "nope"]) == 1
     assert "'nope'" in capsys.readouterr().err
     assert main(["index", str(store), "beta"]) == 1

@@ -16,9 +16,9 @@ from zarr.core.dtype import VariableLengthBytes, VariableLengthUTF8
 
 from daf_query import DafSession, connect, zarr_table
 from daf_query.scan import cast_to
-from daf_query.table._zarr_columns import ChunkFiles
 from daf_storage import errors
 from daf_storage.base import decode_vlen_bytes
+from tests import seams
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::zarr.errors.UnstableSpecificationWarning"),
@@ -39,30 +39,20 @@ def objects(values: list[Any]) -> Any:
     return np.array([*values, None], dtype=object)[:-1]
 
 
-def check(array: Any, *, is_known: bool = True) -> None:
-    """Compare each chunk with what zarr-python reads."""
-    files = ChunkFiles.of(array)
-    assert files is not None
-    rows = array.chunks[0]
-    for start in range(0, array.shape[0], rows):
-        expected = array[start : start + rows].tolist()
-        found = files.decode(start // rows, len(expected))
-        if not is_known:
-            assert found is None
-        else:
-            values = (
-                found.to_pylist() if isinstance(found, pa.Array) else np.asarray(found).tolist()
-            )
-            assert values == expected
+def check(path: Path) -> None:
+    """Compare each column of a group with what zarr-python reads."""
+    arrays: Any = dict(zarr.open_group(path, mode="r").arrays())
+    expected = {name: array[:].tolist() for name, array in arrays.items()}
+    assert zarr_table(path, "").to_table().to_pydict() == expected
 
 
 @pytest.mark.parametrize("compressor", COMPRESSORS, ids=lambda one: type(one).__name__)
-def test_v3(tmp_path: Path, compressor: Any) -> None:
+def test_v3(tmp_path: Path, compressor: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """Numbers, times, strings and bytes, the last chunk shorter, with each compressor."""
     group = zarr.open_group(tmp_path, mode="w", zarr_format=3)
     for kind in ("bool", "i1", "u8", "f2", "f8", "M8[us]"):
         numbers = np.arange(7).astype("i8").astype(kind)
-        check(group.create_array(kind, data=numbers, chunks=(3,), compressors=compressor))
+        group.create_array(kind, data=numbers, chunks=(3,), compressors=compressor)
     kinds: list[tuple[str, Any, list[Any]]] = [
         ("text", TEXT, STRINGS),
         ("bytes", VariableLengthBytes(), [text.encode() + b"\xff" for text in STRINGS]),
@@ -72,45 +62,38 @@ def test_v3(tmp_path: Path, compressor: Any) -> None:
             name, shape=(7,), dtype=kind, chunks=(3,), compressors=compressor
         )
         array[:] = objects(values)
-        check(array)
+    monkeypatch.setattr(zarr, "open_array", None)  # zarr-python is not asked
+    check(tmp_path)
 
 
 @pytest.mark.parametrize("compressor", V2, ids=lambda one: type(one).__name__)
-def test_v2(tmp_path: Path, compressor: Any) -> None:
+def test_v2(tmp_path: Path, compressor: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """The same of Zarr v2, also of the other byte order."""
     group = zarr.open_group(tmp_path, mode="w", zarr_format=2)
     for number, kind in enumerate(("?", "<i4", ">i4", "<f8", ">u2")):
         values = np.arange(7).astype(kind)
-        check(group.create_array(f"n{number}", data=values, chunks=(3,), compressors=compressor))
+        group.create_array(f"n{number}", data=values, chunks=(3,), compressors=compressor)
     text = group.create_array("text", shape=(7,), dtype=TEXT, chunks=(3,), compressors=compressor)
     text[:] = objects(STRINGS)
-    check(text)
+    monkeypatch.setattr(zarr, "open_array", None)  # zarr-python is not asked
+    check(tmp_path)
 
 
 def test_what_is_left_to_zarr_python(tmp_path: Path) -> None:
-    """Other codecs and types, chunks that are missing, too short, or no strings."""
+    """Other codecs and types, shards, and chunks that are missing; too short ones are damaged."""
     group = zarr.open_group(tmp_path, mode="w", zarr_format=3)
     data = np.arange(6)
-    big = BytesCodec(endian="big")
-    check(group.create_array("big", data=data, chunks=(3,), serializer=big), is_known=False)
-    check(
-        group.create_array(
-            "delta", data=data, chunks=(3,), filters=[zarr.codecs.numcodecs.Delta(dtype="i8")]
-        ),
-        is_known=False,
-    )
-    check(group.create_array("wide", data=np.array(["ab", "c"]), chunks=(2,)), is_known=False)
-    sharded = group.create_array("sharded", data=data, chunks=(3,), shards=(6,))
-    assert ChunkFiles.of(sharded) is None
-    assert ChunkFiles.of(zarr.create_array({}, data=data)) is None
-    check(group.create_array("empty", shape=(6,), dtype="i8", chunks=(3,)), is_known=False)
-    broken = group.create_array("broken", data=data, chunks=(3,), compressors=None)
+    delta = zarr.codecs.numcodecs.Delta(dtype="i8")
+    group.create_array("big", data=data, chunks=(3,), serializer=BytesCodec(endian="big"))
+    group.create_array("delta", data=data, chunks=(3,), filters=[delta])
+    group.create_array("wide", data=np.array([*"abcde", "fg"]), chunks=(2,))
+    group.create_array("sharded", data=data, chunks=(2,), shards=(4,))
+    group.create_array("empty", shape=(6,), dtype="i8", chunks=(3,))
+    check(tmp_path)
+    group.create_array("broken", data=data, chunks=(3,), compressors=None)
     (tmp_path / "broken/c/1").write_bytes(b"short")
-    files = ChunkFiles.of(broken)
-    assert files is not None
-    with pytest.raises(errors.CorruptDataError, match="chunk 1 is damaged"):
-        files.decode(1, 3)
-    assert files.fingerprint(5) is None
+    with pytest.raises(errors.CorruptDataError, match="broken: .* c/1 is damaged"):
+        zarr_table(tmp_path, "").to_table(columns=["broken"])
 
 
 def test_chunks_that_filters_made_larger_are_read(tmp_path: Path) -> None:
@@ -119,16 +102,12 @@ def test_chunks_that_filters_made_larger_are_read(tmp_path: Path) -> None:
     wide = [numcodecs.AsType(encode_dtype="<f8", decode_dtype="<i1")]
     data = np.arange(6, dtype="i1")
     zlib = numcodecs.Zlib()
-    check(
-        group.create_array("wide", data=data, chunks=(3,), filters=wide, compressors=zlib),
-        is_known=False,
-    )
-    large = group.create_array("large", data=data, chunks=(3,), compressors=zlib)
+    group.create_array("wide", data=data, chunks=(3,), filters=wide, compressors=zlib)
+    check(tmp_path)
+    group.create_array("large", data=data, chunks=(3,), compressors=zlib)
     (tmp_path / "large/0").write_bytes(zlib.encode(bytes(6)))
-    files = ChunkFiles.of(large)
-    assert files is not None
     with pytest.raises(errors.CorruptDataError, match="expands to more than the 3 bytes"):
-        files.decode(0, 3)
+        zarr_table(tmp_path, "").to_table(columns=["large"])
 
 
 def test_bytes_that_are_broken() -> None:
@@ -164,13 +143,13 @@ def test_chunks_are_remembered_while_their_files_are_the_same(
 ) -> None:
     """Only one that was replaced is decoded again, whoever did so."""
     decoded: list[int] = []
-    real = ChunkFiles.decode
+    real = seams.real(seams.ZARR_CHUNK_DECODED)
 
-    def decode(self: ChunkFiles, number: int, rows: int) -> Any:
-        decoded.append(number)
-        return real(self, number, rows)
+    def decode(self: Any, key: str, span: Any) -> Any:
+        decoded.append(span.start // 10)
+        return real(self, key, span)
 
-    monkeypatch.setattr(ChunkFiles, "decode", decode)
+    monkeypatch.setattr(seams.ZARR_CHUNK_DECODED, decode)
     session = connect(zarr_table(path))
     first = answer(session)
     assert first["x"] == [float(i) for i in range(21, 100) if i % 7 == 3]
