@@ -41,9 +41,10 @@ from daf_query.sql._rules import (
     limit_barriers,
     list_barriers,
     register_category_order,
+    register_size_checks,
     signed_ranks,
+    with_bounded_sizes,
 )
-from daf_query.sql._sizes import register_size_checks, with_bounded_sizes
 from daf_query.sql._table_functions import MakeTable, TableCall, register_table_functions
 from daf_query.syntax import (
     Edit,
@@ -379,12 +380,7 @@ class Engine:
         ENGINE.enter()
         context, options = self.context, _READING if allow == "read" else _WRITING
         bounded = with_bounded_sizes(query) if allow == "read" else query
-        try:
-            return without_panics(lambda: context.sql_with_options(bounded, options))
-        except Exception:
-            if bounded != query:  # the engine names functions and types as they were written
-                without_panics(lambda: context.sql_with_options(query, options))
-            raise
+        return without_panics(lambda: context.sql_with_options(bounded, options))
 
     def _category_keys(
         self, statement: Statement, views: Mapping[TableName, str]

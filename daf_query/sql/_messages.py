@@ -304,6 +304,10 @@ _TILDE: Final = (
 _VARIABLE: Final = (
     "@{name} is a variable of Python: write ${name}, and pass params={{'{name}': ...}}"
 )
+_NO_SIZE: Final = (
+    "a size, as in repeat('x', n), lpad(name, n) or generate_series(1, n), is a whole number, not "
+    "{type}; write CAST(n AS BIGINT)"
+)
 _NO_FIELD_OF: Final = (
     """; ['name'] is for a matrix over the axis of the table, as in "gene.X"['name']"""
 )
@@ -428,6 +432,7 @@ MESSAGES: Final = (
     Message(r"Ambiguous reference to unqualified field (?P<name>.+?)\s*$", _ambiguous),
     Message("not implemented: TOP$", "TOP is no SQL here; write LIMIT at the end of the query"),
     Message("Divide by zero", _division),
+    Message(r"'daf_checked_size\((?P<type>.+), Int64, Int64, Int64\)'", _NO_SIZE),
     Message(_BOOLEAN, _chain),
     Message(_TYPES, _wrong_type),
     Message("common type for bitwise operation", _BITS, ("BitwiseAnd", "BitwiseOr")),

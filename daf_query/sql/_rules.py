@@ -1,4 +1,4 @@
-"""Rules over what the engine answers wrongly for ordinary queries; and names of columns.
+"""Rules over what the engine answers wrongly for ordinary queries, or ends at; names of columns.
 
 *Limits.*  The engine hands the order of a query to what is below, past LIMIT and OFFSET of a
 subquery: rows are lost, or others are the first ones.  It does not pass a condition that is true
@@ -18,6 +18,11 @@ the place of each value among the categories of a column, which may be given by 
 that the query gives to it, or by its position.  Where such a name is that of an expression, too, or
 DISTINCT forbids another key, the values are sorted as strings, with a warning.
 
+*Sizes.*  The engine makes values such as ``repeat('x', 2000000000)`` without looking at limits of
+time and memory, constants even while it plans, for some of them with Python's lock held: a whole
+server waits, panics, or ends.  So sizes go through a function that checks them, and that is
+volatile, so that nothing is computed early.
+
 Columns go by names here: of several with one name, what is true of one is taken to be true of all.
 What is listed in ``docs/reference/limits.md`` stays as it is.
 """
@@ -25,6 +30,7 @@ What is listed in ``docs/reference/limits.md`` stays as it is.
 from __future__ import annotations
 
 import itertools
+import math
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
@@ -45,6 +51,7 @@ from daf_query.syntax import (
     Scope,
     Statement,
     arguments_of,
+    edited,
     function_name,
     identifiers_of,
     is_query,
@@ -490,3 +497,101 @@ def known_categories(axes: Iterable[tuple[AxisSchema, str]]) -> dict[str, str | 
         for column, names in owners.items()
         if any(names)
     }
+
+
+_MOST_ITEMS: Final = 1 << 26
+_MOST_TOGETHER: Final = 1 << 27
+_CHECK: Final = "daf_checked_size"
+_STRINGS: Final = ("repeat", "lpad", "rpad")
+_ARRAYS: Final = ("array_repeat", "list_repeat", "array_resize", "list_resize")
+_SERIES: Final = ("generate_series", "range")
+_SMALL: Final = 1000
+_MOST_SHOWN: Final = 200
+
+
+def register_size_checks(context: datafusion.SessionContext) -> None:
+    """Make the function that checks sizes known to a context."""
+    integer = pa.int64()
+    context.register_udf(datafusion.udf(_checked, [integer] * 4, integer, "volatile", _CHECK))
+
+
+def with_bounded_sizes(query: str) -> str:
+    """Return a query in which arguments that say how large a result is are checked.
+
+    A column that a query does not name is called as it is written.
+
+    >>> with_bounded_sizes("SELECT length(repeat('x', 2000000000)) AS n")
+    "SELECT length(repeat('x', daf_checked_size(2000000000, 0, 0, 67108864))) AS n"
+    """
+    lowered = query.lower()
+    if not any(name in lowered for name in (*_STRINGS, *_ARRAYS, *_SERIES)):
+        return query
+    statement = parsed(query)
+    return query if statement is None else edited(query, _size_edits(statement))
+
+
+def _size_edits(statement: Statement) -> list[Edit]:
+    """Return the edits; none where all sizes are small constants.
+
+    Each of several sizes is bounded so that their product is, too: a value may be within another,
+    which the SQL does not always show, or replace each character of another.
+    """
+    calls = list(_sized_calls(statement))
+    sizes = [size for _, _, sizes in calls for size in sizes]
+    if None not in sizes and math.prod(max(size or 1, 1) for size in sizes) <= _SMALL:
+        return []
+    edits: list[Edit] = []
+    for name, spans, _ in calls:
+        most = int((_MOST_ITEMS // (1 if name in _STRINGS else 8)) ** (1 / len(calls)))
+        written = [statement.text[slice(*span)] for span in spans]
+        start, stop = spans[min(1, len(spans) - 1)]
+        opening, closing = f"{_CHECK}(", f", 0, 0, {most})"
+        if name in _SERIES and len(spans) > 2 and "INTERVAL" in written[2].upper():
+            seconds = f"(to_unixtime({written[1]}) - to_unixtime({written[0]}))"
+            count = f"CAST(abs({seconds} / date_part('epoch', {written[2]})) AS BIGINT)"
+            opening, closing = f"CASE WHEN {opening}{count}{closing} >= 0 THEN ", " END"
+        elif name in _SERIES:
+            first, step = written[0] if len(spans) > 1 else "0", [*written[2:], "1"][0]
+            closing = f", {first}, {step}, {most})"
+        edits += [Edit(start, start, opening), Edit(stop, stop, closing)]
+    for item in (item for scope in statement.scopes for item in scope.select["projection"]):
+        start, stop = statement.item(item) if edits and "UnnamedExpr" in item else (0, 0)
+        if any(start <= edit.start < stop for edit in edits):
+            name = quoted_name(statement.text[start:stop][:_MOST_SHOWN])
+            edits.append(Edit(stop, stop, f" AS {name}"))
+    return edits
+
+
+def _sized_calls(
+    statement: Statement,
+) -> Iterator[tuple[str, list[tuple[int, int]], list[int | None]]]:
+    """Yield the name of each call, where its arguments stand, and the constants of its size.
+
+    A series that is a table, after FROM, is no call.
+    """
+    for _, node in statement.nodes:
+        name = function_name(node["Function"]) if kind_of(node) == "Function" else ""
+        if name in (*_STRINGS, *_ARRAYS, *_SERIES):
+            function = node["Function"]
+            numbers = [whole_number_of(each) for each in arguments_of(function)]
+            spans = statement.parts(statement.brackets_after(function["name"][-1]["Identifier"]))
+            if len(spans) > (name not in _SERIES):
+                yield name, spans, numbers if name in _SERIES else numbers[1:2]
+
+
+def _checked(stops: pa.Array, starts: pa.Array, steps: pa.Array, most: pa.Array) -> pa.Array:
+    """Return the ends of series, or sizes, whose step is 0; raise if they are too large.
+
+    A negative size is 0, which is the same; lpad() of a column panics otherwise.
+    """
+    stop, start, step = (pc.cast(each, pa.float64(), safe=False) for each in (stops, starts, steps))
+    counts = pc.divide(pc.abs(pc.subtract(stop, start)), pc.max_element_wise(pc.abs(step), 1.0))
+    largest, bound = pc.max(counts).as_py() or 0, most[0].as_py() if len(most) else _MOST_ITEMS
+    if largest > bound or (pc.sum(counts).as_py() or 0) > _MOST_TOGETHER:
+        raise errors.QueryError(
+            f"the query makes a value of {largest:,.0f} items, or several in one batch, where one "
+            f"may have {bound:,}, and all together {_MOST_TOGETHER:,}: by repeat(), lpad(), "
+            "array_repeat(), generate_series() or the like; write smaller ones, and for many "
+            "numbers in rows FROM generate_series(1, n)"
+        )
+    return pc.if_else(pc.and_(pc.equal(steps, 0), pc.less(stops, 0)), 0, stops)

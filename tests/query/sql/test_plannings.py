@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from daf_query import DafSession, connect
-from daf_storage import DafWriter, MemoryDaf
+from daf_storage import DafWriter, MemoryDaf, errors
 
 PLAN = datafusion.SessionContext.sql_with_options
 
@@ -83,6 +83,20 @@ def test_a_query_is_planned_once(session: DafSession, plannings: list[str], quer
     result = session.sql(query)
     assert result.to_arrow_table().num_rows == len(result)
     assert len(plannings) == 1
+
+
+@pytest.mark.parametrize(
+    "query",
+    ["SELECT repeat(name, age + 0), nothing FROM cell", "SELECT repeat(name, donor) FROM cell"],
+)
+def test_a_query_that_fails_is_planned_once(
+    session: DafSession, plannings: list[str], query: str
+) -> None:
+    """The message is of its own text, also where a size in it is checked."""
+    with pytest.raises(errors.DafError) as raised:
+        session.sql(query)
+    assert len(plannings) == 1
+    assert "daf_checked" not in str(raised.value)
 
 
 @pytest.mark.parametrize(
