@@ -43,7 +43,6 @@ from daf_query.scan._options import (
 )
 from daf_query.scan._predicate import (
     COMPARISONS,
-    EXACT_FLOAT,
     NEGATED,
     And,
     Codes,
@@ -51,21 +50,23 @@ from daf_query.scan._predicate import (
     Constant,
     In,
     IsNull,
-    IsTrue,
     Mask,
     Opaque,
     Or,
     Predicate,
+    RowIndex,
     Values,
+    ZoneMap,
     columns_of,
-    compared,
+    comparison,
     conjunction,
     conjuncts,
     describe,
     evaluate,
-    flat,
     joined,
     leaves_of,
+    may_match,
+    membership,
 )
 from daf_query.scan._scan import (
     FindPointIndexes,
@@ -76,4 +77,3 @@ from daf_query.scan._scan import (
     balanced,
     plan_scan,
 )
-from daf_query.scan._zone_map import RowIndex, ZoneMap, may_match

@@ -16,15 +16,12 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 import nanoarrow
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from daf_query.scan._arrow_arrays import numpy_type
 from daf_query.scan._predicate import (
     ARROW_OPERATORS,
     COMPARISONS,
-    EXACT_FLOAT,
     FLIPPED,
     NEGATED,
     And,
@@ -32,13 +29,13 @@ from daf_query.scan._predicate import (
     Constant,
     In,
     IsNull,
-    IsTrue,
     Opaque,
     Or,
     Predicate,
-    compared,
+    comparison,
     flat,
     joined,
+    membership,
 )
 
 _OPERATORS: Final[dict[str, Any]] = {
@@ -161,7 +158,7 @@ class _Parser:
         if isinstance(node, str):
             if self._schema.field(node).type != pa.bool_():
                 raise UnknownPartError
-            return IsTrue(node, negated)
+            return Compare(node, "==", not negated)
         if isinstance(node, pa.Scalar):
             if not pa.types.is_boolean(node.type):
                 raise UnknownPartError
@@ -233,9 +230,8 @@ class _Parser:
             raise UnknownPartError
         symbol = NEGATED[symbol] if negated else symbol
         field = self._schema.field(left)
-        if _is_nan(right) and _is_number(field.type):
-            return _compared_to_nan(field, symbol)
-        if field.type != right.type and _is_number(field.type) and _is_number(right.type):
+        is_number = _is_number(field.type) and _is_number(right.type)
+        if is_number and (field.type != right.type or math.isnan(right.as_py())):
             return _compared_numbers(field, symbol, right)
         self._check_type(left, _plain(right.type))
         value = right.value if pa.types.is_timestamp(right.type) else right.as_py()
@@ -246,21 +242,16 @@ class _Parser:
 
         Engines pass integers as Int64 and floats as Float64, whatever the column is.
         """
-        column_type = self._schema.field(field).type
-        if None in values:
+        column = self._schema.field(field)
+        if None in values or pa.types.is_timestamp(column.type):
             raise UnknownPartError
-        if pa.types.is_timestamp(column_type):
-            raise UnknownPartError
-        if _is_comparable(column_type, constant_type):
+        if _is_comparable(column.type, constant_type):
             self._check_type(field, constant_type)
             return tuple(values)
-        if pa.types.is_integer(column_type) and pa.types.is_integer(constant_type):
-            limits = np.iinfo(numpy_type(column_type))
-            return tuple(value for value in values if limits.min <= value <= limits.max)
-        if column_type in (pa.float16(), pa.float32()) and constant_type == pa.float64():
-            exact = numpy_type(column_type).type
-            return tuple(value for value in values if float(exact(value)) == value)
-        raise UnknownPartError
+        found = membership(column, values)
+        if found is None:
+            raise UnknownPartError
+        return found.values
 
     def _check_type(self, field: str, constant_type: pa.DataType) -> None:
         column_type = self._schema.field(field).type
@@ -281,42 +272,14 @@ def _is_number(arrow_type: pa.DataType) -> bool:
     return bool(pa.types.is_integer(arrow_type)) or arrow_type in (pa.float32(), pa.float64())
 
 
-def _is_nan(scalar: pa.Scalar) -> bool:
-    return bool(pa.types.is_floating(scalar.type)) and math.isnan(scalar.as_py())
-
-
-def _compared_to_nan(field: pa.Field, operator: str) -> Predicate:
-    """Compare with NaN, which is larger than any number in SQL; a stored one is null."""
-    if operator not in ("<", "<=", "!="):
-        return Constant(value=False)
-    return IsNull(field.name, is_negated=True) if field.nullable else Constant(value=True)
-
-
 def _compared_numbers(field: pa.Field, operator: str, scalar: pa.Scalar) -> Predicate:
-    """Compare numbers of different types as Arrow does: as the type that both have in common."""
-    value: Any = scalar.as_py()
-    column_type, constant_type = field.type, scalar.type
-    if pa.types.is_integer(column_type) and pa.types.is_integer(constant_type):
-        if pa.uint64() in (column_type, constant_type):
-            raise UnknownPartError
-        limits = np.iinfo(numpy_type(column_type))
-        if limits.min <= value <= limits.max:
-            return Compare(field.name, operator, value)
-        always = ("!=", "<", "<=") if value > limits.max else ("!=", ">", ">=")
-        if operator in always and field.nullable:
-            return IsNull(field.name, is_negated=True)  # a missing value is less than no number
-        return Constant(value=operator in always)
-    if constant_type == pa.float64():
-        predicate = compared(field, operator, value)
-        if predicate is None:
-            raise UnknownPartError
-        return predicate
-    if column_type not in (pa.float32(), pa.float64()) or abs(value) >= EXACT_FLOAT:
+    """Compare numbers of different types as Arrow does, where it rounds neither of them."""
+    is_rounded = pa.types.is_integer(field.type) and scalar.type == pa.float32()
+    is_rounded |= pa.uint64() in (field.type, scalar.type) and not math.isnan(scalar.as_py())
+    found = None if is_rounded else comparison(field, operator, scalar.as_py())
+    if found is None:
         raise UnknownPartError
-    converted = float(numpy_type(column_type).type(value))
-    if converted != value:
-        raise UnknownPartError
-    return Compare(field.name, operator, converted)
+    return found
 
 
 def _names(node: Any) -> Iterator[str]:

@@ -20,8 +20,17 @@ import pyarrow.compute as pc
 from daf_query._runs import check_cancelled
 from daf_query.scan._arrow_arrays import arrow_type, nulls_for_empty, number_array
 from daf_query.scan._options import DEFAULT_OPTIONS, ZONE_ROWS, Positions, Rows, ScanOptions
-from daf_query.scan._predicate import Codes, Mask, Predicate, Values, evaluate_strings
-from daf_query.scan._zone_map import Indexes, RowIndex, StringRowIndex, ZoneMap
+from daf_query.scan._predicate import (
+    Codes,
+    Indexes,
+    Mask,
+    Predicate,
+    RowIndex,
+    StringRowIndex,
+    Values,
+    ZoneMap,
+    evaluate_strings,
+)
 from daf_storage import DafReader, VectorInfo, errors
 from daf_storage.base import DecodedCache, ForkLock, Span, StorageType, first_strings
 from daf_storage.data import StoredVector

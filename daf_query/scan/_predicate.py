@@ -1,7 +1,8 @@
-"""Predicates: an expression tree over the columns of a table, as frozen values; evaluated on rows.
+"""Predicates: a tree over the columns of a table, as frozen values; and what answers them.
 
-The same functions serve whole spans and single rows: they are given the values of each column,
-whichever rows these are of.
+On rows they are evaluated: the same functions serve whole spans and single rows, given the values
+of each column, whichever rows these are of.  Zone maps (minimum, maximum and null count of 65,536
+rows) and indexes leave out rows before these are read.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import operator
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from operator import and_, or_
-from typing import Any, Final, Literal, TypeAlias
+from typing import Any, Final, Literal, Protocol, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -20,6 +21,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from daf_query.scan._arrow_arrays import number_array, numpy_type, plain_array
+from daf_query.scan._options import ZONE_ROWS, Positions, ScanOptions
+from daf_storage.base import DecodedCache, Span
 
 ARROW_OPERATORS: Final = {
     "equal": "==",
@@ -57,7 +60,7 @@ class Compare:
 
     column: str
     operator: str
-    """One of ``== != < <= > >=``."""
+    """One of ``== != < <= > >=``; ``==`` of a column of Bool."""
     value: Any
     """Of the column's own type; never null."""
 
@@ -74,14 +77,6 @@ class In:
 @dataclass(frozen=True, slots=True)
 class IsNull:
     """Whether a column is null."""
-
-    column: str
-    is_negated: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class IsTrue:
-    """A column of Bool itself."""
 
     column: str
     is_negated: bool = False
@@ -116,7 +111,7 @@ class Or:
     parts: tuple[Predicate, ...]
 
 
-Predicate: TypeAlias = Compare | In | IsNull | IsTrue | Constant | Opaque | And | Or
+Predicate: TypeAlias = Compare | In | IsNull | Constant | Opaque | And | Or
 
 
 def leaves_of(predicate: Predicate) -> Iterator[Predicate]:
@@ -134,7 +129,7 @@ def columns_of(predicate: Predicate) -> list[str]:
     for leaf in leaves_of(predicate):
         if isinstance(leaf, Opaque):
             names |= dict.fromkeys(leaf.columns)
-        elif isinstance(leaf, Compare | In | IsNull | IsTrue):
+        elif isinstance(leaf, Compare | In | IsNull):
             names[leaf.column] = None
     return list(names)
 
@@ -157,8 +152,6 @@ def describe(predicate: Predicate) -> str:
     if isinstance(predicate, Opaque):
         return str(predicate.expression)
     negation = "NOT " if getattr(predicate, "is_negated", False) else ""
-    if isinstance(predicate, IsTrue):
-        return f"{negation}{predicate.column}"
     if isinstance(predicate, IsNull):
         return f"{predicate.column} IS {negation}NULL"
     if isinstance(predicate, In):
@@ -166,6 +159,8 @@ def describe(predicate: Predicate) -> str:
         more = len(predicate.values) - _MAX_SHOWN
         rest = f" and {more:,} more" if more > 0 else ""
         return f"{predicate.column} {negation}IN ({shown}{rest})"
+    if isinstance(predicate.value, bool):
+        return f"{'' if predicate.value else 'NOT '}{predicate.column}"
     return f"{predicate.column} {predicate.operator} {predicate.value!r}"
 
 
@@ -221,40 +216,65 @@ def joined(kind: type[And | Or], parts: Iterable[Predicate]) -> Predicate:
     return needed[0] if needed else Constant(value=kind is And)
 
 
-def compared(field: pa.Field, operator: str, value: float) -> Predicate | None:
-    """Return the predicate on a column that equals a comparison of it, converted to Float64.
+def comparison(field: pa.Field, operator: str, value: Any) -> Predicate | None:
+    """Return the comparison of a column with a constant, numbers as numbers, whatever their types.
 
-    ``None`` if there is no such predicate.
+    With a number that the column cannot hold, it is compared by the neighbours of that.  NaN is
+    larger than any number, as in SQL; a stored one is null.  None where engines do not agree,
+    because one rounds the column or the constant.
 
-    >>> compared(pa.field("n", pa.int32()), ">", 2.5)
+    >>> comparison(pa.field("n", pa.int32()), ">", 2.5)
     Compare(column='n', operator='>', value=2)
-    >>> compared(pa.field("x", pa.float32()), "==", 0.1)
+    >>> comparison(pa.field("x", pa.float32()), "==", 0.1)
     Constant(value=False)
     """
-    if operator == "!=" or math.isnan(value):
-        return None
-    if field.type == pa.float32():
-        with np.errstate(over="ignore"):
-            near = float(np.float32(value))
-        return _against(field.name, operator, value, near, near)
-    if not pa.types.is_integer(field.type) or abs(value) >= EXACT_FLOAT:
-        return None
-    below, above = math.floor(value), math.ceil(value)
-    limits = np.iinfo(numpy_type(field.type))
-    if not limits.min <= below <= above <= limits.max:
-        return None
-    return _against(field.name, operator, value, below, above)
-
-
-def _against(name: str, operator: str, value: float, below: Any, above: Any) -> Predicate:
-    """Compare with a value that the column may be unable to have, by its neighbours."""
-    if below == value == above:
-        return Compare(name, operator, below)
-    if operator == "==":
-        return Constant(value=False)
+    kind, name = field.type, field.name
+    if isinstance(value, bool) or pa.types.is_boolean(kind):
+        is_known = isinstance(value, bool) and pa.types.is_boolean(kind)
+        is_equality = is_known and operator in ("==", "!=")
+        return Compare(name, "==", value == (operator == "==")) if is_equality else None
+    if isinstance(value, str) or kind == pa.string():
+        is_known = isinstance(value, str) and kind == pa.string()
+        return Compare(name, operator, value) if is_known else None
+    near = value if math.isnan(value) else _near(kind, value)
+    if near is None or near == value:
+        return None if near is None else Compare(name, operator, near)
+    if math.isnan(value) or operator in ("==", "!="):
+        if operator not in (("<", "<=", "!=") if math.isnan(value) else "!="):
+            return Constant(value=False)
+        return IsNull(name, is_negated=True) if field.nullable else Constant(value=True)
+    is_below = near < value
     if operator in (">", ">="):
-        return Compare(name, ">", below) if below < value else Compare(name, ">=", below)
-    return Compare(name, "<", above) if above > value else Compare(name, "<=", above)
+        return Compare(name, ">" if is_below else ">=", near)
+    return Compare(name, "<=" if is_below else "<", near)
+
+
+def _near(kind: pa.DataType, value: float) -> float | None:
+    """Return the number of a type that is next to another; None where engines may round."""
+    is_whole = isinstance(value, int)
+    if pa.types.is_integer(kind):
+        limits = np.iinfo(numpy_type(kind))
+        is_known = is_whole or abs(value) < EXACT_FLOAT
+        return min(max(math.floor(value), limits.min), limits.max) if is_known else None
+    if kind not in (pa.float32(), pa.float64()):
+        return None
+    with np.errstate(over="ignore"):
+        near = float(numpy_type(kind).type(value))
+    is_known = not is_whole or (near == value and abs(value) < EXACT_FLOAT)
+    return near if is_known else None
+
+
+def membership(field: pa.Field, values: Iterable[Any], *, is_negated: bool = False) -> In | None:
+    """Return whether a column has one of some values; None where engines do not agree on one.
+
+    >>> membership(pa.field("n", pa.uint8()), [3, 300])
+    In(column='n', values=(3,), is_negated=False)
+    """
+    found = [comparison(field, "==", value) for value in values]
+    if None in found:
+        return None
+    held = tuple(each.value for each in found if isinstance(each, Compare))
+    return In(field.name, held, is_negated)
 
 
 Mask: TypeAlias = npt.NDArray[np.bool_]
@@ -334,9 +354,7 @@ def evaluate_strings(predicate: Predicate, strings: pa.Array) -> Mask:
 
     The same goes for integers and booleans of Arrow, which may be null.
     """
-    if isinstance(predicate, IsTrue):
-        is_true = pc.invert(strings) if predicate.is_negated else strings
-    elif isinstance(predicate, IsNull):
+    if isinstance(predicate, IsNull):
         is_true = pc.is_valid(strings) if predicate.is_negated else pc.is_null(strings)
     elif isinstance(predicate, In):
         is_true = pc.is_in(strings, value_set=pa.array(predicate.values, strings.type))
@@ -359,9 +377,6 @@ def _of_numbers(predicate: Predicate, values: npt.NDArray[Any]) -> Mask:
             return ~null if predicate.is_negated else null
         return _of_numbers(predicate, values.view(np.int64)) & ~null
     is_float = values.dtype.kind == "f"
-    if isinstance(predicate, IsTrue):
-        mask: Mask = values.view(np.bool_)
-        return ~mask if predicate.is_negated else mask
     if isinstance(predicate, IsNull):
         null = np.isnan(values) if is_float else np.zeros(len(values), np.bool_)
         return ~null if predicate.is_negated else null
@@ -374,7 +389,7 @@ def _of_numbers(predicate: Predicate, values: npt.NDArray[Any]) -> Mask:
             return is_member
         return ~is_member & ~np.isnan(values) if is_float else ~is_member
     if isinstance(predicate, Compare):
-        mask = COMPARISONS[predicate.operator](values, predicate.value)
+        mask: Mask = COMPARISONS[predicate.operator](values, predicate.value)
         return mask & ~np.isnan(values) if is_float and predicate.operator == "!=" else mask
     raise TypeError(f"{predicate} is not about numbers")
 
@@ -406,3 +421,222 @@ def _of_codes(predicate: Predicate, column: Codes) -> Mask:
         return mask
     mask = table[column.codes]
     return mask
+
+
+class ZoneMap:
+    """The minimum, maximum and null count of each zone, as far as its values were read.
+
+    Parameters
+    ----------
+    low, high
+        By zone; of strings, dictionary codes.
+    length
+        Number of rows of the column.
+    zone_rows
+        Rows per zone; the last one may have fewer.
+    is_known
+        Whether the bounds are those of the column already.
+    table
+        Returns for which of the distinct strings a predicate is true.
+    """
+
+    def __init__(
+        self,
+        low: npt.NDArray[Any],
+        high: npt.NDArray[Any],
+        length: int,
+        *,
+        zone_rows: int,
+        is_known: bool,
+        table: Callable[[Predicate], Mask] | None = None,
+    ) -> None:
+        self.low, self.high = low, high
+        self._length = length
+        self.zone_rows = zone_rows
+        self.is_known = np.full(len(low), is_known)
+        self.nulls = np.zeros(len(low), np.int64)
+        self.sizes = np.minimum(length - zone_rows * np.arange(len(low)), zone_rows)
+        self.table = table
+
+    @property
+    def arrays(self) -> dict[str, npt.NDArray[Any]]:
+        """The arrays that are stored."""
+        rows = np.array([self.zone_rows], np.int64)
+        return {"low": self.low, "high": self.high, "null": self.nulls, "zone": rows}
+
+    @classmethod
+    def from_bounds(
+        cls,
+        low: npt.NDArray[Any],
+        high: npt.NDArray[Any],
+        null_counts: npt.NDArray[np.int64],
+        length: int,
+        *,
+        zone_rows: int,
+    ) -> ZoneMap:
+        """Return a stored zone map of a column of some length; shares the arrays.
+
+        Raises
+        ------
+        ValueError
+            The bounds or counts cannot be those of a column of this length.
+        """
+        count = -(-length // ZONE_ROWS)
+        if {len(low), len(high), len(null_counts)} != {count} or zone_rows != ZONE_ROWS:
+            raise ValueError(f"it has no {count:,} ranges of {ZONE_ROWS:,} rows")
+        zone_map = cls(low, high, length, zone_rows=zone_rows, is_known=True)
+        zone_map.nulls = null_counts
+        if np.any(null_counts < 0) or np.any(null_counts > zone_map.sizes):
+            raise ValueError("it counts more nulls than rows")
+        if not np.all((low <= high) | (null_counts == zone_map.sizes)):
+            raise ValueError("its largest values are smaller than the smallest")
+        return zone_map
+
+    @property
+    def nbytes(self) -> int:
+        """How much memory it takes."""
+        return int(self.low.nbytes + self.high.nbytes) + 17 * len(self.low) + 256
+
+    @classmethod
+    def unknown(cls, length: int, dtype: np.dtype[Any], zone_rows: int = ZONE_ROWS) -> ZoneMap:
+        """Return the zone map of a column of which nothing was read yet."""
+        count = -(-length // zone_rows)
+        bounds = np.zeros((2, count), dtype.newbyteorder("="))
+        return cls(bounds[0], bounds[1], length, zone_rows=zone_rows, is_known=False)
+
+    @classmethod
+    def of_positions(cls, length: int, zone_rows: int) -> ZoneMap:
+        """Return the zone map of the positions along an axis."""
+        low = np.arange(0, length, zone_rows)
+        high = np.minimum(low + zone_rows, length) - 1
+        return cls(low, high, length, zone_rows=zone_rows, is_known=True)
+
+    @classmethod
+    def of_codes(
+        cls, codes: npt.NDArray[Any], table: Callable[[Predicate], Mask], zone_rows: int
+    ) -> ZoneMap:
+        """Return the zone map of strings, whose bounds are dictionary codes."""
+        starts = np.arange(0, len(codes), zone_rows)
+        low = np.minimum.reduceat(codes, starts)
+        high = np.maximum.reduceat(codes, starts)
+        return cls(low, high, len(codes), zone_rows=zone_rows, is_known=True, table=table)
+
+    def record(self, span: Span, values: npt.NDArray[Any]) -> None:
+        """Update the zones that lie in a range that was read; idempotent, so needs no lock."""
+        zone_rows = self.zone_rows
+        for zone in range(-(-span.start // zone_rows), len(self.low)):
+            start, stop = zone * zone_rows, min((zone + 1) * zone_rows, self._length)
+            if stop > span.stop:
+                return
+            if not self.is_known[zone]:
+                self._note(zone, values[start - span.start : stop - span.start])
+
+    def _note(self, zone: int, part: npt.NDArray[Any]) -> None:
+        low, high = part.min(), part.max()
+        if low != low:  # noqa: PLR0124 - NaN, which is null here
+            valid = part[~np.isnan(part)]
+            self.nulls[zone] = part.size - valid.size
+            low, high = (valid.min(), valid.max()) if valid.size else (0, 0)
+        self.low[zone], self.high[zone] = low, high
+        self.is_known[zone] = True  # last: others may be reading
+
+
+def may_match(predicate: Predicate, zones: Callable[[str], ZoneMap | None], count: int) -> Mask:
+    """Return which zones may have a row for which a predicate is true.
+
+    Parameters
+    ----------
+    zones
+        Returns the zone map of a column; ``None`` without one.
+    count
+        Number of zones.
+    """
+    if isinstance(predicate, Constant):
+        return np.full(count, predicate.value)
+    if isinstance(predicate, And | Or):
+        parts = (may_match(part, zones, count) for part in predicate.parts)
+        return functools.reduce(and_ if isinstance(predicate, And) else or_, parts)
+    bounds = None if isinstance(predicate, Opaque) else zones(predicate.column)
+    if bounds is None:
+        return np.ones(count, np.bool_)
+    possible: Mask = ~bounds.is_known | _possible(predicate, bounds)
+    return possible
+
+
+def _possible(predicate: Predicate, zones: ZoneMap) -> Mask:
+    low, high, has_value = zones.low, zones.high, zones.nulls < zones.sizes
+    if zones.table is not None:
+        counts = np.concatenate([[0], np.cumsum(zones.table(predicate))])
+        some: Mask = counts[high.astype(np.int64) + 1] > counts[low.astype(np.int64)]
+        return some & has_value
+    if isinstance(predicate, IsNull):
+        return has_value if predicate.is_negated else zones.nulls > 0
+    if isinstance(predicate, In):
+        if predicate.is_negated:
+            return has_value
+        wanted = np.sort(values_of_type(predicate.values, low.dtype))
+        first = np.searchsorted(wanted, low, side="left")
+        inside: Mask = first < np.searchsorted(wanted, high, side="right")
+        return has_value & inside
+    if not isinstance(predicate, Compare):
+        raise TypeError(f"{predicate} is not about a column")
+    value, operator = predicate.value, predicate.operator
+    possible: Mask
+    if operator == "==":
+        possible = (low <= value) & (high >= value)
+    elif operator == "!=":
+        possible = (low != value) | (high != value)
+    else:
+        possible = COMPARISONS[operator](high if operator in (">", ">=") else low, value)
+    return has_value & possible
+
+
+class RowIndex(Protocol):
+    """Finds rows by the values of a column, or of two; of numbers, strings or points.
+
+    May return false positives, never false negatives: the caller applies the filter again.
+    """
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns that it is of."""
+        ...
+
+    def divisor(self, options: ScanOptions) -> int:
+        """Return how selective it has to be: it is used if it names one row in so many at most."""
+        ...
+
+    def find(self, conditions: Sequence[Predicate], max_rows: int) -> Positions | None:
+        """Return the rows for which all conditions may be true, ascending.
+
+        Parameters
+        ----------
+        conditions
+            Of the columns of the index.
+
+        Returns
+        -------
+        numpy.ndarray or None
+            ``None`` if there are more than ``max_rows``, or no condition restricts the rows.
+        """
+        ...
+
+
+class StringRowIndex(RowIndex, Protocol):
+    """An index of strings, which knows where each of them is stored."""
+
+    def strings(self, positions: Positions) -> pa.Array | None:
+        """Return the strings of a few rows; ``None`` for many."""
+        ...
+
+
+class Indexes(Protocol):
+    """The indexes of the columns of a table."""
+
+    def strings(self, column: str, cache: DecodedCache) -> StringRowIndex | None:
+        """Return the sorted index of a column of strings, if there is one."""
+        ...
+
+    def zone_map(self, column: str, cache: DecodedCache) -> ZoneMap | None:
+        """Return the stored zone map of a column of numbers, if there is one."""
+        ...

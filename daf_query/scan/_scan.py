@@ -31,16 +31,16 @@ from daf_query.scan._predicate import (
     Compare,
     Constant,
     In,
-    IsTrue,
     Mask,
     Predicate,
+    RowIndex,
     Values,
     columns_of,
     conjuncts,
     describe,
     evaluate,
+    may_match,
 )
-from daf_query.scan._zone_map import RowIndex, may_match
 from daf_storage.base import DecodedCache, ForkLock, Span
 
 _T = TypeVar("_T")
@@ -277,7 +277,7 @@ def _candidates(table: OpenTable, predicate: Predicate) -> tuple[Positions | Non
         return table.rows, ()
     by_column: dict[str, list[Predicate]] = {}
     for condition in conjuncts(predicate):
-        if isinstance(condition, Compare | In | IsTrue):
+        if isinstance(condition, Compare | In):
             by_column.setdefault(condition.column, []).append(condition)
     usable: list[RowIndex] = []
     numbers = []

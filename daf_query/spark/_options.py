@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from daf_query.fragments import ROWS_PER_FRAGMENT, Paths
-from daf_query.scan import COMPARISONS, And, Compare, Constant, In, IsNull, IsTrue, Or, Predicate
+from daf_query.scan import COMPARISONS, And, Compare, Constant, In, IsNull, Or, Predicate
 from daf_storage import errors
 
 MATRIX: Final = "matrix"
@@ -237,7 +237,7 @@ def _expression(predicate: Predicate, schema: pa.Schema) -> pc.Expression:
         return reduce(and_ if isinstance(predicate, And) else or_, parts)
     if isinstance(predicate, Constant):
         return pc.scalar(predicate.value)
-    if not isinstance(predicate, Compare | In | IsNull | IsTrue):
+    if not isinstance(predicate, Compare | In | IsNull):
         raise TypeError(f"{predicate!r} is evaluated by nobody else")
     field, kind = pc.field(predicate.column), schema.field(predicate.column).type
     kind = kind.value_type if pa.types.is_dictionary(kind) else kind

@@ -29,21 +29,17 @@ import pyarrow as pa
 
 from daf_query.index import UnfitIndexError
 from daf_query.scan import (
-    EXACT_FLOAT,
     NEGATED,
     And,
     Compare,
-    In,
     IsNull,
-    IsTrue,
     Or,
     Positions,
     Predicate,
-    compared,
+    comparison,
     conjunction,
-    flat,
     joined,
-    numpy_type,
+    membership,
 )
 from daf_query.sql._axis_schema import AxisSchema
 from daf_query.sql._connections import Connections
@@ -60,7 +56,6 @@ from daf_query.sql._rules import names_in
 from daf_query.syntax import (
     Constant,
     Node,
-    Number,
     Scope,
     Source,
     Statement,
@@ -84,7 +79,6 @@ _INNER: Final = ("Join", "Inner", "CrossJoin")
 _WILD: Final = re.compile(r"[%_\\]")
 _INTEGER: Final = re.compile(r"-?(?:0|[1-9]\d{0,18})")
 _FLOAT: Final = re.compile(r"-?(?:0|[1-9]\d*)(?:\.\d+(?:[eE]\d{1,3})?|[eE]\d{1,3})")
-_EXACT_FLOAT32: Final = 2**24
 _MAX_INT64: Final = 2**63 - 1
 _LAST_CHARACTER: Final = 0x10FFFF
 
@@ -147,10 +141,9 @@ class Conditions:
                 self._predicate(each, is_exact=is_exact, is_negated=is_negated)
                 for each in _operands(node, body["op"])
             ]
-            known = [each for each in parts if each is not None]
-            if len(known) < len(parts) and (is_exact or not is_and):
-                return None
-            return flat(And if is_and else Or, known) if len(known) > 1 else next(iter(known), None)
+            if is_and and not is_exact:
+                parts = [each for each in parts if each is not None]
+            return _joined(And if is_and else Or, parts)
         found = self._of_term(term_of(self.statement, node, is_negated=is_negated))
         return found if found is not None or is_exact or is_negated else self._weaker(node)
 
@@ -164,25 +157,16 @@ class Conditions:
             is_known = field.type in (pa.float32(), pa.float64(), pa.string(), pa.bool_())
             is_known = field.nullable and (is_known or pa.types.is_integer(field.type))
             return IsNull(name, is_negated) if is_known else None
-        if term.form == "boolean" or isinstance(term.constants[0], bool):
-            is_true = not term.constants or (term.operator == "=" and term.constants[0] is True)
-            is_known = pa.types.is_boolean(field.type) and term.operator in ("", "=")
-            return IsTrue(name, is_negated == is_true) if is_known else None
-        values = [_value(each) for each in term.constants]
+        values = [_value(each) for each in term.constants or (True,)]
         if None in values:
             return None
         if term.operator == "IN":
-            stored = tuple(_stored(field, value) for value in values)
-            return None if None in stored else In(name, stored, is_negated)
-        operators = [term.operator.replace("=", "==") if term.operator == "=" else term.operator]
-        operators = [">=", "<="] if term.operator == "BETWEEN" else operators
-        if is_negated:
-            operators = [NEGATED[each] for each in operators]
-        parts = [_compared(field, *each) for each in zip(operators, values, strict=True)]
-        known = [each for each in parts if each is not None]
-        if len(known) < len(parts):
-            return None
-        return known[0] if len(known) == 1 else flat(Or if is_negated else And, known)
+            return membership(field, values, is_negated=is_negated)
+        several = {"": ["=="], "=": ["=="], "BETWEEN": [">=", "<="]}
+        operators = several.get(term.operator, [term.operator])
+        operators = [NEGATED[each] for each in operators] if is_negated else operators
+        parts = map(partial(comparison, field), operators, values)
+        return _joined(Or if is_negated else And, list(parts))
 
     def _weaker(self, node: Node) -> Predicate | None:
         """Return what a condition implies that is no predicate itself."""
@@ -245,10 +229,8 @@ class Conditions:
         def sides() -> Iterator[Predicate | None]:
             for field, low, high in zip(fields, bounds[:2], bounds[2:], strict=True):
                 for operator, value in ((">=", low), ("<=", high)):
-                    if field is not None and field.type == pa.float64():
-                        yield Compare(field.name, operator, value)
-                    elif field is not None:
-                        yield compared(field, operator, value)
+                    if field is not None:
+                        yield comparison(field, operator, value)
 
         return conjunction(sides())
 
@@ -279,49 +261,20 @@ def _operands(node: Node, op: str) -> list[Node]:
     return [node, *operands[::-1]]
 
 
-def _value(constant: Constant) -> int | float | str | None:
+def _joined(kind: type[And | Or], parts: Sequence[Predicate | None]) -> Predicate | None:
+    """Join predicates; None if one is not known, or there is none."""
+    known = [each for each in parts if each is not None]
+    return joined(kind, known) if known and len(known) == len(parts) else None
+
+
+def _value(constant: Constant) -> float | str | None:
     """Return a constant, if engines agree on what it is."""
-    if isinstance(constant, str):
+    if isinstance(constant, bool | str):
         return constant
-    text = constant.text if isinstance(constant, Number) else ""
+    text = constant.text
     if _INTEGER.fullmatch(text) and abs(int(text)) <= _MAX_INT64:
         return int(text)
     return float(text) if _FLOAT.fullmatch(text) and math.isfinite(float(text)) else None
-
-
-def _is_integer(field: pa.Field) -> bool:
-    """Return whether the engine compares a column with an Int64 as they are."""
-    return bool(pa.types.is_integer(field.type)) and field.type != pa.uint64()
-
-
-def _stored(field: pa.Field, constant: Any) -> Any:
-    """Return a constant as a value of a column's type; None if it is none without rounding."""
-    if isinstance(constant, str):
-        return constant if field.type == pa.string() else None
-    if _is_integer(field):
-        limits = np.iinfo(numpy_type(field.type))
-        is_one = isinstance(constant, int) and limits.min <= constant <= limits.max
-        return constant if is_one else None
-    is_exact = field.type == pa.float64() and (
-        type(constant) is float or abs(constant) < EXACT_FLOAT
-    )
-    is_exact |= (
-        field.type == pa.float32()
-        and abs(constant) <= _EXACT_FLOAT32
-        and float(np.float32(constant)) == constant
-    )
-    return float(constant) if is_exact else None
-
-
-def _compared(field: pa.Field, operator: str, constant: Any) -> Predicate | None:
-    """Return a comparison with a constant; None if it is that of no value of the column's type."""
-    value = _stored(field, constant)
-    if value is not None:
-        return Compare(field.name, operator, value)
-    if not isinstance(constant, float) or not (_is_integer(field) or field.type == pa.float32()):
-        return None
-    found = compared(field, operator, constant)
-    return found if isinstance(found, Compare) else None  # a constant would be true of NULL
 
 
 Box: TypeAlias = tuple[float, float, float, float]
@@ -495,8 +448,7 @@ def _required(
             if source.parts and source.parts[-1].lower() == axis.lower():
                 reader = Conditions(statement, scope, source, schema_of)
                 parts.append(conjunction(map(reader.exact, reader.parts())))
-    known = [part for part in parts if part is not None]
-    return joined(Or, known) if known and len(known) == len(parts) else None
+    return _joined(Or, parts)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,6 @@
-"""A SQL text that was parsed: its tree, the places of its nodes, its queries and scopes.
+"""A SQL text that was parsed: its tree, the places of its nodes, its queries and scopes; terms.
+
+A term is an expression of a condition, and the constants that it is compared with.
 
 The parser is that of DataFusion, sqlparser-rs.  Its nodes carry the places of identifiers,
 literals and ``*`` alone; where an expression ends is seen from the brackets around it.
@@ -9,9 +11,10 @@ from __future__ import annotations
 import re
 from bisect import bisect, bisect_left
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from itertools import pairwise
-from typing import Any, Final
+from typing import Any, Final, Literal, TypeAlias
 from weakref import WeakValueDictionary
 
 import sqloxide
@@ -25,6 +28,8 @@ from daf_query.syntax._tree import (
     ScopeBuilder,
     Source,
     constant_of,
+    identifiers_of,
+    kind_of,
     name_of,
     walk,
 )
@@ -366,3 +371,114 @@ def _check_nesting(tokens: Sequence[Token]) -> None:
             f"the query has too many operators in one chain: more than {_MAX_COST // 3:,}, or "
             f"{_MAX_COST:,} of AND and OR; write IN (...) for many values, or give them as a table"
         )
+
+
+TermForm: TypeAlias = Literal["equal", "order", "pattern", "missing", "boolean"]
+"""How an expression is compared: by = or IN, by < and its kin, by LIKE, by IS NULL, or not."""
+Constant: TypeAlias = Number | str | bool
+"""What stands in a query, and means the same wherever it does."""
+
+_OPERATORS: Final = {"Eq": "=", "NotEq": "<>", "Lt": "<", "LtEq": "<=", "Gt": ">", "GtEq": ">="}
+_FLIPPED: Final = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
+_PLACED: Final = ("Identifier", "CompoundIdentifier", "CompoundFieldAccess", "Function")
+"""What begins and ends with a leaf or a bracket, so that its text is known."""
+
+
+@dataclass(frozen=True, slots=True)
+class Term:
+    """An expression and the constants that it is compared with."""
+
+    statement: Statement
+    node: Node
+    """The expression."""
+    form: TermForm
+    operator: str
+    """As SQL, with the expression on the left; ``<>`` is a negated ``=``."""
+    constants: tuple[Constant, ...] = ()
+    is_negated: bool = False
+    """Whether rows that satisfy it are left out."""
+
+    @property
+    def expression(self) -> str:
+        """The expression, as SQL."""
+        return self.statement.written(self.node)
+
+    @property
+    def values(self) -> list[str | float]:
+        """The constants as Python has them."""
+        return [each.value if isinstance(each, Number) else each for each in self.constants]
+
+
+def terms_of(statement: Statement, condition: Node) -> Iterator[Term]:
+    """Yield the terms of a condition, at any depth; those of subqueries are not among them."""
+    pending = [(condition, False)]
+    while pending:
+        node, negated = pending.pop()
+        kind = kind_of(node)
+        body = node[kind] if kind else {}
+        if kind == "Nested":
+            pending.append((body, negated))
+        elif kind == "UnaryOp" and body["op"] == "Not":
+            pending.append((body["expr"], not negated))
+        elif kind == "BinaryOp" and body["op"] in ("And", "Or"):
+            pending += [(body["right"], negated), (body["left"], negated)]
+        elif (term := term_of(statement, node, is_negated=negated)) is not None:
+            yield term
+
+
+def term_of(statement: Statement, node: Node, *, is_negated: bool = False) -> Term | None:
+    """Return a condition that nothing joins as a term; None if it is something else."""
+    form: TermForm = "equal"
+    kind, operator = kind_of(node), "="
+    body, side, given = node[kind] if kind else {}, node, list[Any]()
+    if kind == "BinaryOp" and body["op"] in _OPERATORS:
+        side, given, operator = body["left"], [body["right"]], _OPERATORS[body["op"]]
+        if _constants(given) is None:
+            side, given, operator = given[0], [side], _FLIPPED.get(operator, operator)
+        form = "equal" if operator in ("=", "<>") else "order"
+        is_negated, operator = is_negated != (operator == "<>"), operator.replace("<>", "=")
+    elif kind == "InList":
+        side, operator = body["expr"], "IN"
+        given = statement.constants_in(body["list"]) or body["list"]
+    elif kind == "Between":
+        form, side, given, operator = "order", body["expr"], [body["low"], body["high"]], "BETWEEN"
+    elif kind == "Like":
+        form, side, given, operator = "pattern", body["expr"], [body["pattern"]], "LIKE"
+    elif kind in ("IsNull", "IsNotNull"):
+        form, side, operator = "missing", body, "IS NULL"
+        is_negated = is_negated != (kind == "IsNotNull")
+    elif kind in ("Identifier", "CompoundIdentifier"):
+        form, operator = "boolean", ""
+    else:
+        return None
+    if kind in ("InList", "Between", "Like"):
+        is_negated = is_negated != body["negated"]
+    constants = _constants(given)
+    if constants is None or not (identifiers_of(side) or _is_placed(side)):
+        return None
+    return Term(statement, side, form, operator, constants, is_negated)
+
+
+def _constants(listed: Sequence[Node | Number | str]) -> tuple[Constant, ...] | None:
+    """Return what is constant; None if one of it is something else."""
+    found: list[Constant] = []
+    for each in listed:
+        constant = constant_of(each) if isinstance(each, dict) else each
+        if constant is None and isinstance(each, dict) and kind_of(each) == "Value":
+            value = each["Value"]["value"]
+            constant = value["Boolean"] if kind_of(value) == "Boolean" else None
+        if constant is None:
+            return None
+        found.append(constant)
+    return tuple(found)
+
+
+def _is_placed(node: Node) -> bool:
+    """Return whether the text of an expression is known, and it is no constant."""
+    kind = kind_of(node)
+    if kind == "BinaryOp":
+        sides = (node[kind]["left"], node[kind]["right"])
+        return any(map(_is_placed, sides)) and all(
+            _is_placed(side) or kind_of(side) == "Value" for side in sides
+        )
+    return kind in _PLACED and not any("over" in each and each["over"] for each in walk(node))

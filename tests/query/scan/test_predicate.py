@@ -29,7 +29,6 @@ from daf_query.scan import (
     DictionaryCodes,
     In,
     IsNull,
-    IsTrue,
     Opaque,
     Or,
     ScanOptions,
@@ -80,20 +79,20 @@ def u8(value: int) -> pa.Scalar:
         (pc.field("f").is_null(), IsNull("f")),
         (pc.field("f").is_valid(), IsNull("f", is_negated=True)),
         (~pc.field("f").is_null(), IsNull("f", is_negated=True)),
-        (pc.field("b"), IsTrue("b")),
-        (~pc.field("b"), IsTrue("b", is_negated=True)),
+        (pc.field("b"), Compare("b", "==", True)),
+        (~pc.field("b"), Compare("b", "==", False)),
         (pc.scalar(value=True), Constant(value=True)),
         (
             ~((pc.field("i") > 5) | pc.field("b")),
-            And((Compare("i", "<=", 5), IsTrue("b", is_negated=True))),
+            And((Compare("i", "<=", 5), Compare("b", "==", False))),
         ),
         (
             (pc.field("i") > 5) & ((pc.field("i") < 9) & pc.field("b")),
-            And((Compare("i", ">", 5), Compare("i", "<", 9), IsTrue("b"))),
+            And((Compare("i", ">", 5), Compare("i", "<", 9), Compare("b", "==", True))),
         ),
         (
             ~((pc.field("i") > 5) & pc.field("b")),
-            Or((Compare("i", "<=", 5), IsTrue("b", is_negated=True))),
+            Or((Compare("i", "<=", 5), Compare("b", "==", False))),
         ),
         (None, Constant(value=True)),
         (pc.scalar(pa.scalar(None, pa.bool_())), Constant(value=False)),
@@ -189,7 +188,7 @@ LEAVES = st.one_of(
         st.booleans(),
     ),
     st.builds(IsNull, st.sampled_from(["f", "i", "s"]), st.booleans()),
-    st.builds(IsTrue, st.just("b"), st.booleans()),
+    st.builds(Compare, st.just("b"), st.just("=="), st.booleans()),
     st.builds(Constant, st.booleans()),
 )
 PREDICATES = st.recursive(
@@ -214,8 +213,6 @@ def holds(predicate: Any, row: dict[str, Any]) -> bool:
         return is_null != predicate.is_negated
     if is_null:
         return False
-    if isinstance(predicate, IsTrue):
-        return bool(value) != predicate.is_negated
     if isinstance(predicate, In):
         return (value in predicate.values) != predicate.is_negated
     ours = value.encode() if isinstance(value, str) else value

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from daf_query import connect
-from daf_query.scan import And, Compare, Constant, In, IsNull, IsTrue, Or, Predicate, parse
+from daf_query.scan import And, Compare, Constant, In, IsNull, Or, Predicate, parse
 from daf_query.spark import sql
 from daf_query.spark._options import filter_of, filter_text
 from daf_query.syntax import to_local, to_spark
@@ -133,8 +133,8 @@ P: list[Predicate] = [
     In("donor", ("a", "b"), is_negated=True),
     IsNull("half"),
     IsNull("half", is_negated=True),
-    IsTrue("good"),
-    IsTrue("good", is_negated=True),
+    Compare("good", "==", True),
+    Compare("good", "==", False),
     Constant(value=False),
     And((Compare("age", "==", 1), Or((IsNull("half"), Compare("age", "<", -5))))),
 ]

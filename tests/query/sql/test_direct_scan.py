@@ -164,6 +164,8 @@ def test_any_first_rows_are_those_of_the_engine(
 
 QUOTED = "'it''s', 'x, y', "
 DIRECT = [
+    "SELECT name FROM cell WHERE huge > 3",
+    "SELECT name FROM cell WHERE single = 0.1",
     "SELECT name FROM cell WHERE wide > 60 AND donor = 'a'",
     "select index, name from x.cell where is_old",
     'SELECT "batch id", type FROM "x"."cell";',
@@ -213,8 +215,6 @@ def test_what_is_answered_without_the_engine(session: DafSession, query: str) ->
         "SELECT name FROM cell WHERE donor LIKE 'a%'",
         "SELECT name FROM cell WHERE donor IS NULL",
         "SELECT name FROM cell WHERE donor = 3",
-        "SELECT name FROM cell WHERE single = 0.1",
-        "SELECT name FROM cell WHERE huge > 3",
         "SELECT name FROM cell WHERE day > '2020-01-05'",
         "SELECT name FROM matrices",
         "SELECT name FROM cell WHERE true",
