@@ -18,6 +18,7 @@ from daf_query.matrix._gather import (
     SlicePlan,
     StoredElements,
     as_slice,
+    csr_of,
     gather_dense,
     gather_sparse,
     keep_freed_memory,

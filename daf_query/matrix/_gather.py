@@ -289,7 +289,7 @@ def _gather_whole_majors(plan: SlicePlan, progress: Callable[[int], None]) -> sp
         data[start:stop] = values
         progress(rows.size)
         start = stop
-    return _csr((data, indices, indptr), width, is_ordered=plan.stored.is_ordered)
+    return csr_of((data, indices, indptr), width, is_ordered=plan.stored.is_ordered)
 
 
 def _gather_minors(
@@ -318,7 +318,7 @@ def _gather_minors(
     data.resize(stop, refcheck=False)
     indptr = _indptr(sizes, minors.size)
     parts = data, indices.astype(indptr.dtype, copy=False), indptr
-    return _csr(parts, minors.size, is_ordered=plan.stored.is_ordered)
+    return csr_of(parts, minors.size, is_ordered=plan.stored.is_ordered)
 
 
 def _dtype(plan: SlicePlan) -> np.dtype[Any]:
@@ -348,11 +348,11 @@ def _indptr(counts: Positions, width: int) -> npt.NDArray[Any]:
     return indptr
 
 
-def _csr(
+def csr_of(
     parts: tuple[npt.NDArray[Any], npt.NDArray[Any], npt.NDArray[Any]],
     width: int,
     *,
-    is_ordered: bool,
+    is_ordered: bool = True,
 ) -> sp.csr_array[Any]:
     """Return a CSR array of data, indices and indptr, none of which is copied.
 

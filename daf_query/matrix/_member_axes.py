@@ -259,6 +259,10 @@ class AlignedAxis:
         """Return the data sets that have no entry of some name."""
         return [n for n, daf in self.members.items() if _found(daf, self.axis, [entry])[0] < 0]
 
+    def entries_at(self, positions: Positions) -> pa.Array:
+        """Return the names at some positions."""
+        return self.entries.take(pa.array(positions))
+
     def again(self) -> AlignedAxis:
         """Return the same axis as it is now."""
         return aligned_axis(self.members, self.axis, self.join, location=self.location)

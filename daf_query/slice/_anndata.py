@@ -12,14 +12,17 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypedDict
 
-import numpy as np
-import pyarrow as pa
-
 from daf_query._provenance import KEY, Record, as_json
-from daf_query.matrix import STRING_BYTES, Selection, aligned, open_layouts
-from daf_query.scan import NAME
+from daf_query.matrix import (
+    STRING_BYTES,
+    AlignedAxis,
+    EntryAxis,
+    Selection,
+    aligned_axis,
+    open_layouts,
+)
 from daf_query.slice._dask import BlockSizes, dask_array
-from daf_query.slice._parts import Part, Side, Whole
+from daf_query.slice._parts import Part, Whole, info_of, slice_of
 from daf_query.slice._reading import read_whole
 from daf_query.slice._tables import axis_tables
 from daf_storage import AnnDataWarning, errors
@@ -91,11 +94,10 @@ def find_companions(whole: Whole) -> Companions:
     axes of their own.
     """
     of_members = [_companions_of(member) for member in whole.members]
-    if whole.joined is None:
+    if not whole.is_collection:
         return of_members[0]
     if not of_members:
-        axes = whole.rows.axis, whole.columns.axis
-        return Companions(AlignedMatrix("X", "", *axes, whole.name), (), {})
+        return Companions(AlignedMatrix("X", "", *whole.axis_names, whole.name), (), {})
     parts = ("layers", _annotated(whole))
     by_key = [
         {(c.matrix.part, c.matrix.key): c for c in each.available if c.matrix.part in parts}
@@ -122,7 +124,7 @@ def find_companions(whole: Whole) -> Companions:
 
 def _annotated(whole: Whole) -> str:
     """Return the part that has the matrices of the concatenated axis with axes of their own."""
-    return "obsm" if whole.rows_are_concatenated else "varm"
+    return ("obsm", "varm")[whole.along]
 
 
 def _with_common_note(matrices: Sequence[AlignedMatrix]) -> AlignedMatrix:
@@ -252,46 +254,27 @@ def companion_slice(whole: Whole, companion: Companion) -> tuple[Whole, Any]:
 
     Of several data sets, that own axis is aligned in turn.
     """
-    parts = []
-    for member, matrix in zip(whole.members, companion.of_members, strict=True):
-        axes = (matrix.rows_axis, matrix.columns_axis)
-        selections = _companion_selections(member, matrix)
-        part = Part.of(member.daf, axes, matrix.name, selections, name=member.name)
-        parts.append(part)
-    is_annotation, name = companion.matrix.is_annotation, companion.matrix.name
-    if whole.joined is None:
-        [part] = parts
-        return Whole.of(part), part.daf.axis_entries(part.axes[1]) if is_annotation else None
-    if not is_annotation:
-        members = [
-            replace(part, places=member.places)
-            for member, part in zip(whole.members, parts, strict=True)
-        ]
-        return _typed(replace(whole, name=name), members), None
-    entries = {
-        part.name: part.daf.get_pa_vector(part.axes[1], NAME).cast(pa.string()) for part in parts
-    }
-    names, positions = aligned(entries, whole.joined.axis.join)
-    number = 0 if whole.rows_are_concatenated else 1
-    members = []
-    for member, part in zip(whole.members, parts, strict=True):
-        own = positions[member.name]
-        has = np.flatnonzero(own >= 0)
-        places = member.places[number], Selection.of(own[has], len(names))
-        members.append(part.at(part.selections[0], Selection.of(has, own.size), places))
-    columns = Side(companion.matrix.columns_axis, Selection.all(len(names)), names)
-    base = replace(whole, name=name, rows=whole.sides[number], columns=columns, aligned=1)
-    return _typed(base, members), names.to_numpy(zero_copy_only=False)
-
-
-def _typed(whole: Whole, members: Sequence[Part]) -> Whole:
-    """Return the slice of another matrix, whose dtype follows from its own parts."""
-    kinds = [(member.dtype, member.is_sparse) for member in members]
-    of_strings = all(dtype.hasobject for dtype, _ in kinds)
-    given = None if whole.joined is None else whole.joined.given_fill
-    given = given if isinstance(given, str) == of_strings else None
-    of_members = replace(whole, members=tuple(members))
-    return of_members.typed(kinds, given, lacks_some=of_members.missing_count > 0)
+    name, is_annotation = companion.matrix.name, companion.matrix.is_annotation
+    own_axis = companion.matrix.columns_axis
+    across = whole.axes[1 - whole.along]
+    if not isinstance(across, AlignedAxis):
+        [part], [matrix] = whole.members, companion.of_members
+        both = matrix.rows_axis, matrix.columns_axis
+        found = Part.of(part.daf, both, name, _companion_selections(part, matrix))
+        return Whole.of(found), part.daf.axis_entries(own_axis) if is_annotation else None
+    having = {member.name: member.daf for member in whole.members}
+    axes: tuple[EntryAxis, EntryAxis] = whole.axes
+    selections, columns = whole.selections, None
+    if is_annotation:
+        own = aligned_axis(having, own_axis, across.join, location=whole.location)
+        axes = whole.axes[whole.along], own
+        selections = whole.selections[whole.along], Selection.all(own.length)
+        columns = own.entries.to_numpy(zero_copy_only=False)
+    first = companion.of_members[0]
+    info = info_of(whole.members[0].daf, (first.rows_axis, first.columns_axis), name)
+    is_text = info.storage_type.is_string
+    fill = whole.given_fill if is_text == isinstance(whole.given_fill, str) else None
+    return slice_of(name, axes, selections, having, fill), columns
 
 
 def to_anndata(
@@ -379,7 +362,7 @@ class Contents:
 def contents_of(whole: Whole, choice: AnnDataChoice, record: Record | None) -> Contents:
     """Return what comes along with a slice; reads ``obs`` and ``var``, and no matrix."""
     optional_import("anndata", extra="anndata")
-    if whole.joined is not None:
+    if whole.is_collection:
         _refuse_own(whole, choice)
     companions = find_companions(whole)
     chosen, left_out = select_companions(whole.location, companions, choice)

@@ -11,8 +11,8 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 
 from daf_query.distributed import BlockKind, Source, block_array, reading
-from daf_query.matrix import Selection, other_layout_command
-from daf_query.slice._parts import Part, Side, Whole
+from daf_query.matrix import ConcatenatedAxis, Selection, other_layout_command
+from daf_query.slice._parts import Part, Whole
 from daf_query.slice._reading import figures_of, read_whole, spans_of_rows
 from daf_storage import errors
 from daf_storage.base import Span
@@ -77,7 +77,7 @@ def block_spans(whole: Whole, kind: BlockKind, sizes: BlockSizes) -> Spans:
         everything.
     """
     given = [_checked("rows_per_block", sizes.rows), _checked("columns_per_block", sizes.columns)]
-    is_one, orders = whole.joined is None, [StoredOrder.of(m) for m in whole.members]
+    is_one, orders = not whole.is_collection, [StoredOrder.of(m) for m in whole.members]
     if not is_one and given[1] is not None:
         raise errors.InvalidInputError(
             f"{whole.location}: blocks of a collection have all columns; leave out "
@@ -133,7 +133,7 @@ def _costly(
     whole: Whole, part: Part, number: int, count: int, *, can_turn: bool
 ) -> errors.InvalidInputError:
     """Return the error of blocks each of which would read everything."""
-    cut, other = whole.sides[number].axis, whole.sides[1 - number].axis
+    cut, other = whole.axis_names[number], whole.axis_names[1 - number]
     keyword, instead = ("rows", "columns") if number == 0 else ("columns", "rows")
     turned = f", or pass {instead}_per_block= instead of {keyword}_per_block=" if can_turn else ""
     remedy = other_layout_command(part.daf, whole.name) or "relayout_matrix()"
@@ -153,10 +153,13 @@ def slice_source(whole: Whole) -> Source:
         A data set was closed; or a matrix or an axis was replaced since the slice was made.
     """
     # Names and positions of the whole stay here; one path may be opened by several names.
-    rows, columns = (Side(e.axis, Selection.all(e.selection.size)) for e in whole.sides)
+    rows, columns = (ConcatenatedAxis(each.axis, each.location, {}) for each in whole.axes)
+    selections = Selection.all(whole.shape[0]), Selection.all(whole.shape[1])
     members = (replace(each, name=str(n)) for n, each in enumerate(whole.members))
     with whole.unchanged_axes():
-        distant = replace(whole, rows=rows, columns=columns, members=tuple(members), joined=None)
+        distant = replace(
+            whole, axes=(rows, columns), selections=selections, members=tuple(members)
+        )
         return Source.of(distant, f"the matrix {whole.name!r} or one of its axes")
 
 

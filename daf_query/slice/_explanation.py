@@ -213,14 +213,14 @@ def explain(whole: Whole, result: Any = None) -> SliceExplanation:
     requests = [read.requests for read in reads if read.is_remote]
     memory_bytes = figures.memory_bytes()
     memory_bytes["anndata"] = figures.result_bytes + _beside_x_bytes(whole)
-    is_one = whole.joined is None
+    is_one = not whole.is_collection
     if not is_one:
         memory_bytes["arrow"] += 4 * figures.elements.count  # the codes of the data sets
     return SliceExplanation(
         location=whole.location,
         matrix=whole.name,
-        rows_axis=whole.rows.axis,
-        columns_axis=whole.columns.axis,
+        rows_axis=whole.axis_names[0],
+        columns_axis=whole.axis_names[1],
         rows=figures.shape[0],
         columns=figures.shape[1],
         dtype=str(figures.dtype),
@@ -302,7 +302,7 @@ def slice_page(whole: Whole, result: Any, notes: Sequence[str]) -> Markup:
         ("stored", f"{'sparse' if whole.is_sparse else 'dense'} {whole.dtype}"),
         ("of", whole.location),
     ]
-    if whole.joined is not None:
+    if whole.is_collection:
         shown = [f"{name} {count:,}" for name, count in whole.counts.items()]
         more = f" and {len(shown) - _SHOWN:,} more" if len(shown) > _SHOWN else ""
         rows.append((f"{len(shown):,} data sets", ", ".join(shown[:_SHOWN]) + more))
@@ -310,8 +310,8 @@ def slice_page(whole: Whole, result: Any, notes: Sequence[str]) -> Markup:
         plan = whole.members[0].plan
         by = f"read from the layout by {plan.stored.info.columns_axis}"
         rows.append(("reading", f"{by} (about {plan.cost_bytes:,} bytes)"))
-    (n_rows, n_columns), (first, second) = whole.shape, whole.sides
-    size = f"{n_rows:,} {first.axis} x {n_columns:,} {second.axis}"
+    (n_rows, n_columns), (first, second) = whole.shape, whole.axis_names
+    size = f"{n_rows:,} {first} x {n_columns:,} {second}"
     seen = _values(whole, result, PreviewBudget())
     what = "non-zero values" if whole.is_sparse else "values"
     heading = html_element("div", html_element("strong", shortened(whole.name)), f": {size}")

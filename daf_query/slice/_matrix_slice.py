@@ -17,13 +17,13 @@ from daf_query._formats import SLICE_FORMATS
 from daf_query._provenance import Record, record_of, refuse_own_files
 from daf_query._runs import attended, checked
 from daf_query.distributed import BlockKind
-from daf_query.matrix import Selection, SlicePlan
+from daf_query.matrix import AlignedAxis, Selection, SlicePlan
 from daf_query.slice import _anndata
 from daf_query.slice._anndata import ANNDATA_MAX_BYTES, AnnDataChoice, Choice
 from daf_query.slice._dask import BlockSizes, dask_array
 from daf_query.slice._explanation import SliceExplanation, check_budget, explain, slice_page
 from daf_query.slice._files import ANNDATA, Reading, check_format, save_anndata, save_rows
-from daf_query.slice._parts import Part, Whole, planned
+from daf_query.slice._parts import Part, Whole, slice_of
 from daf_query.slice._reading import (
     BLOCK_BYTES,
     ByteSize,
@@ -120,7 +120,7 @@ class MatrixSlice:
     """
 
     def __init__(self, whole: Whole, asked: Asked | None = None) -> None:
-        self.rows_axis, self.columns_axis = whole.rows.axis, whole.columns.axis
+        self.rows_axis, self.columns_axis = whole.axis_names
         self.name = whole.name
         """The name of the matrix."""
         self.whole = whole
@@ -137,7 +137,7 @@ class MatrixSlice:
     @property
     def of_several(self) -> bool:
         """Whether it is of a collection, though perhaps of one entry of one of them."""
-        return self.whole.joined is not None
+        return self.whole.is_collection
 
     @property
     def daf(self) -> DafReader:
@@ -181,7 +181,7 @@ class MatrixSlice:
     @property
     def selections(self) -> tuple[Selection, Selection]:
         """The selected rows, and the selected columns."""
-        return self.whole.rows.selection, self.whole.columns.selection
+        return self.whole.selections
 
     @property
     def empty_selections(self) -> tuple[EmptySelection, ...]:
@@ -301,7 +301,7 @@ class MatrixSlice:
         Predicates have the values of their parameters in them.  Of a block, ``block`` says which
         of the rows it has, from 0, the last excluded.  Several data sets have a fingerprint each.
         """
-        whole, joined = self.whole, self.whole.joined
+        whole = self.whole
         data_sets = self.data_sets()
         asked = self._asked or Asked(next(iter(data_sets)), None, None, is_described=True)
         axes = {"rows_axis": self.rows_axis, "columns_axis": self.columns_axis}
@@ -313,9 +313,8 @@ class MatrixSlice:
             "columns": asked.columns,
             "shape": list(self.shape),
         }
-        if joined is not None:
-            along = whole.sides[0 if whole.rows_are_concatenated else 1].axis
-            described |= {"along": along, "join": joined.axis.join}
+        if isinstance(across := whole.axes[1 - whole.along], AlignedAxis):
+            described |= {"along": whole.axis_names[whole.along], "join": across.join}
             if whole.missing_count:
                 described["fill_value"] = _plain(whole.fill)
         return record_of({asked.schema: next(iter(data_sets.values()))}, described)
@@ -328,8 +327,8 @@ class MatrixSlice:
 
     def data_sets(self) -> Mapping[str, DafReader | Mapping[str, DafReader]]:
         """Return what the slice is read from, by name."""
-        joined = self.whole.joined
-        return {self.daf.name: self.daf} if joined is None else {self.name: joined.readers}
+        along = self.whole.axes[self.whole.along]
+        return {self.name: along.members} if self.of_several else along.members
 
     def __repr__(self) -> str:
         storage = "sparse" if self.is_sparse else "dense"
@@ -648,7 +647,13 @@ class MatrixSlice:
 def matrix_slice(request: SliceRequest, *, max_bytes: int | None = None) -> MatrixSlice:
     """Return a slice; see `DafSession.matrix`."""
     found = matrix_axes(request)
-    whole = planned(found, request)
+    whole = slice_of(
+        request.name,
+        (found.rows, found.columns),
+        found.selections,
+        found.having,
+        request.fill_value,
+    )
     if max_bytes is not None:
         check_budget(explain(whole), max_bytes)
     rows, columns = found.chosen

@@ -5,21 +5,20 @@ A slice of one data set has one part, which is all of it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from typing import Any, Self, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
 
 from daf_query.matrix import (
     AlignedAxis,
     ConcatenatedAxis,
     ElementCount,
+    EntryAxis,
     PlannedLayouts,
-    Readers,
     Selection,
     SlicePlan,
     count_elements,
@@ -28,8 +27,6 @@ from daf_query.matrix import (
     minor_counts,
     open_layouts,
 )
-from daf_query.scan import NAME
-from daf_query.slice._selector import MatrixAxes, SliceRequest
 from daf_storage import DafReader, MatrixInfo, Origin, errors
 from daf_storage.base import Span
 from daf_storage.data import matrix_version
@@ -149,18 +146,6 @@ class Part:
             return minor_counts(self.plan)
         return np.full(n_rows, self.element_count().count / max(n_rows, 1))
 
-    def names(self, number: int) -> pa.Array:
-        """Return the entries of the rows (0) or of the columns (1).
-
-        Raises
-        ------
-        InvalidInputError
-            An axis was replaced or reordered.
-        """
-        with self.unchanged_axes():
-            names = self.daf.get_pa_vector(self.axes[number], NAME)
-            return names.take(pa.array(self.selections[number].positions))
-
     @contextmanager
     def unchanged_axes(self) -> Iterator[None]:
         """Refuse what is read meanwhile by positions, if they may mean other entries by now.
@@ -224,75 +209,56 @@ def _among(rows: Positions, offsets: Positions) -> tuple[Positions, Positions]:
 
 
 @dataclass(frozen=True, slots=True)
-class Side:
-    """An axis of a slice: which of its entries are selected."""
-
-    axis: str
-    selection: Selection
-    """Along the axis of one data set, or the concatenated or the aligned axis of several."""
-    names: pa.Array | None = None
-    """Of an aligned axis, the name of each; those of others are not read yet."""
-
-    def take(self, offsets: Positions) -> Side:
-        """Return some of the entries, by their offsets."""
-        names = None if self.names is None else self.names.take(pa.array(offsets))
-        return Side(self.axis, self.selection.take(offsets), names)
-
-
-@dataclass(frozen=True, slots=True)
-class Joined:
-    """How several data sets are one."""
-
-    location: str
-    """Where they are, for messages."""
-    readers: Readers
-    """All of them, by name."""
-    axis: AlignedAxis
-    given_fill: Any
-    """What the caller puts where an element is missing; None for what fits the matrix."""
-
-
-@dataclass(frozen=True, slots=True)
 class Whole:
     """A slice: of what it consists."""
 
     name: str
     """The name of the matrix."""
-    rows: Side
-    columns: Side
+    axes: tuple[EntryAxis, EntryAxis]
+    """That of the rows, and that of the columns."""
+    selections: Selections
+    """The selected entries of each."""
     members: tuple[Part, ...]
     """Those of which something is selected."""
     dtype: np.dtype[Any]
     is_sparse: bool
     fill: Any = 0
     """What is put where an element is missing."""
+    given_fill: Any = None
+    """What the caller puts there; None for what fits the matrix."""
     aligned: int | None = None
     """Whether the rows (0) or the columns (1) are aligned by name; None of a single data set."""
-    joined: Joined | None = None
-    """How several data sets are one; None of a slice of one."""
 
     @classmethod
     def of(cls, part: Part) -> Self:
         """Return a slice of one data set."""
-        rows, columns = map(Side, part.axes, part.selections)
-        return cls(part.matrix, rows, columns, (part.alone(),), part.dtype, part.is_sparse)
+        daf = part.daf
+        rows, columns = (
+            ConcatenatedAxis(axis, daf.location, {daf.name: daf}, is_alone=True)
+            for axis in part.axes
+        )
+        members, kind = (part.alone(),), (part.dtype, part.is_sparse)
+        return cls(part.matrix, (rows, columns), part.selections, members, *kind)
 
     @property
-    def sides(self) -> tuple[Side, Side]:
-        """The rows and the columns."""
-        return self.rows, self.columns
+    def is_collection(self) -> bool:
+        """Whether it is of a collection, though perhaps of one entry of one data set."""
+        return self.aligned is not None
+
+    @property
+    def axis_names(self) -> Axes:
+        """The names of both axes."""
+        return self.axes[0].axis, self.axes[1].axis
 
     @property
     def shape(self) -> tuple[int, int]:
         """Numbers of rows and of columns."""
-        return self.rows.selection.size, self.columns.selection.size
+        return self.selections[0].size, self.selections[1].size
 
     @property
     def location(self) -> str:
         """Where the data sets are, for messages."""
-        if self.joined is not None:
-            return self.joined.location
-        return ", ".join(dict.fromkeys(member.daf.location for member in self.members[:3]))
+        return self.axes[0].location
 
     def data_version(self, columns: Sequence[str]) -> str | None:  # noqa: ARG002 - of a table
         """Return what differs once a matrix or an axis was changed; see `Source`."""
@@ -300,15 +266,14 @@ class Whole:
         return None if None in versions else "\n".join(map(str, versions))
 
     @property
-    def rows_are_concatenated(self) -> bool:
-        """Whether the rows are those of one data set after the other; else the columns are."""
-        return self.aligned != 0
+    def along(self) -> int:
+        """Whether the rows (0) or the columns (1) are those of one data set after the other."""
+        return 1 if self.aligned == 0 else 0
 
     @property
     def counts(self) -> dict[str, int]:
         """How many entries of the concatenated axis are of each data set."""
-        number = 0 if self.rows_are_concatenated else 1
-        return {member.name: member.shape[number] for member in self.members}
+        return {member.name: member.shape[self.along] for member in self.members}
 
     def missing(self, part: Part) -> Selections:
         """Return the elements that a data set lacks: rows of the whole, ascending, and columns."""
@@ -354,43 +319,27 @@ class Whole:
 
     def take_rows(self, offsets: Positions) -> Self:
         """Return some rows, by their offsets, which ascend; no values are read."""
-        are_aligned = self.aligned == 0
+        are_aligned, columns = self.aligned == 0, self.selections[1]
         members = (each.take_rows(offsets, are_aligned=are_aligned) for each in self.members)
         found = tuple(member for member in members if member is not None)
-        return replace(self, rows=self.rows.take(offsets), members=found)
-
-    def typed(
-        self, kinds: Sequence[tuple[np.dtype[Any], bool]], given_fill: Any, *, lacks_some: bool
-    ) -> Self:
-        """Return the same slice in the type that holds the values of all data sets.
-
-        Parameters
-        ----------
-        kinds
-            The dtype of each matrix, and whether it is sparse.
-        given_fill
-            What the caller puts where an element is missing.
-        lacks_some
-            Whether any may be.
-
-        Raises
-        ------
-        UnsupportedDataError
-            The types have none in common.
-        InvalidInputError
-            The fill value is none of them.
-        """
-        dtypes = [dtype for dtype, _ in kinds]
-        is_sparse = any(is_sparse for _, is_sparse in kinds)
-        of_strings = all(dtype.hasobject for dtype in dtypes)
-        fill = fill_of(given_fill, is_sparse=is_sparse, of_strings=of_strings)
-        is_filled = lacks_some and not (is_sparse and fill == 0)
-        dtype = result_dtype(dtypes, fill, is_filled=is_filled).newbyteorder("=")
-        return replace(self, dtype=dtype, is_sparse=is_sparse, fill=fill)
+        return replace(self, selections=(self.selections[0].take(offsets), columns), members=found)
 
 
-def planned(found: MatrixAxes, request: SliceRequest) -> Whole:
+def slice_of(
+    name: str,
+    axes: tuple[EntryAxis, EntryAxis],
+    selections: Selections,
+    having: Mapping[str, DafReader],
+    given_fill: Any = None,
+) -> Whole:
     """Plan the part of each data set; column pointers are read, but no values.
+
+    Parameters
+    ----------
+    having
+        The data sets that have the matrix, by name.
+    given_fill
+        What the caller puts where an element is missing.
 
     Raises
     ------
@@ -398,63 +347,58 @@ def planned(found: MatrixAxes, request: SliceRequest) -> Whole:
         Entries are selected of a data set that lacks the matrix.
     UnsupportedDataError
         The types have none in common.
+    InvalidInputError
+        The fill value is none of the matrix.
     """
-    axes, name, both = request.axes, request.name, (found.rows, found.columns)
-    number = 0 if isinstance(found.rows, ConcatenatedAxis) else 1
-    concatenated, aligned = both[number], both[1 - number]
-    if not isinstance(concatenated, ConcatenatedAxis) or not isinstance(aligned, AlignedAxis):
-        [daf] = found.having.values()
-        return Whole.of(Part.of(daf, axes, name, found.selections))
-    along, across = (found.selections[each].positions for each in (number, 1 - number))
-    sources = {member: aligned.sources(member, across) for member in found.having}
+    both = axes[0].axis, axes[1].axis
+    number = 0 if isinstance(axes[0], ConcatenatedAxis) else 1
+    along, across = axes[number], axes[1 - number]
+    if not isinstance(along, ConcatenatedAxis) or not isinstance(across, AlignedAxis):
+        [daf] = having.values()
+        part = Part.of(daf, both, name, selections)
+        return Whole(name, axes, selections, (part,), part.dtype, part.is_sparse)
 
     def placed(of_along: Selection, of_across: Selection) -> Selections:
         return (of_across, of_along) if number else (of_along, of_across)
 
-    what = f"matrix {name!r} for the axes {axes[0]!r} and {axes[1]!r}"
+    what = f"matrix {name!r} for the axes {both[0]!r} and {both[1]!r}"
+    chosen, across_size = selections[number].positions, selections[1 - number].size
+    sources = {each: across.sources(each, selections[1 - number].positions) for each in having}
     members = []
-    for member, daf, mine, own in concatenated.parts(
-        along, found.having, what, keyword=("rows", "columns")[number]
+    for member, daf, mine, own in along.parts(
+        chosen, having, what, keyword=("rows", "columns")[number]
     ):
         has = np.flatnonzero(sources[member] >= 0)
         selected = placed(
-            Selection.of(own, daf.axis_length(concatenated.axis)),
-            Selection.of(sources[member][has], daf.axis_length(aligned.axis)),
+            Selection.of(own, daf.axis_length(along.axis)),
+            Selection.of(sources[member][has], daf.axis_length(across.axis)),
         )
-        places = placed(Selection.of(mine, along.size), Selection.of(has, across.size))
-        members.append(Part.of(daf, axes, name, selected, member, places))
-    names = aligned.entries.take(pa.array(across))
-    rows, columns = (
-        Side(axis.axis, chosen, names if axis is aligned else None)
-        for axis, chosen in zip(both, found.selections, strict=True)
-    )
-    readers = Readers(found.tables.readers())
-    joined = Joined(found.tables.location, readers, aligned, request.fill_value)
-    whole = Whole(
-        name,
-        rows,
-        columns,
-        tuple(members),
-        dtype=np.dtype(object),
-        is_sparse=False,
-        aligned=1 - number,
-        joined=joined,
-    )
-    infos = {member: _info(daf, request) for member, daf in found.having.items()}
-    kinds = [(_dtype_of(info), info.is_sparse) for info in infos.values()]
+        places = placed(Selection.of(mine, chosen.size), Selection.of(has, across_size))
+        members.append(Part.of(daf, both, name, selected, member, places))
+    infos = {member: info_of(daf, both, name) for member, daf in having.items()}
+    dtypes = [_dtype_of(info) for info in infos.values()]
+    is_sparse = any(info.is_sparse for info in infos.values())
+    of_strings = all(dtype.hasobject for dtype in dtypes)
+    fill = fill_of(given_fill, is_sparse=is_sparse, of_strings=of_strings)
     lacks_some = any(bool((each < 0).any()) for each in sources.values())
+    is_filled = lacks_some and not (is_sparse and fill == 0)
     try:
-        return whole.typed(kinds, request.fill_value, lacks_some=lacks_some)
+        dtype = result_dtype(dtypes, fill, is_filled=is_filled).newbyteorder("=")
     except errors.UnsupportedDataError as error:
         listed = ", ".join(f"{each}: {info.storage_type.value}" for each, info in infos.items())
         raise errors.UnsupportedDataError(
-            f"{joined.location}: the matrix {name!r} holds {error} ({listed}); connect the data "
+            f"{along.location}: the matrix {name!r} holds {error} ({listed}); connect the data "
             "sets one by one"
         ) from None
+    parts = tuple(members)
+    return Whole(
+        name, axes, selections, parts, dtype, is_sparse, fill, given_fill, aligned=1 - number
+    )
 
 
-def _info(daf: DafReader, request: SliceRequest) -> MatrixInfo:
-    stored, faults = open_layouts(daf, request.axes, request.name)
+def info_of(daf: DafReader, axes: Axes, name: str) -> MatrixInfo:
+    """Return the metadata of a matrix in one of its layouts."""
+    stored, faults = open_layouts(daf, axes, name)
     if not stored:
         raise faults[0]
     return stored[0].info

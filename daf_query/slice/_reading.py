@@ -10,18 +10,17 @@ from __future__ import annotations
 import math
 import os
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
-from itertools import groupby
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
-from daf_query.matrix import STRING_BYTES, ElementCount, Selection, as_slice
+from daf_query.matrix import STRING_BYTES, ElementCount, Selection, as_slice, csr_of
 from daf_query.moments import in_order
-from daf_query.slice._parts import Part, Positions, Whole
+from daf_query.slice._parts import Positions, Whole
 from daf_storage import errors
 from daf_storage._lazy import lazy_module
 from daf_storage.base import Span
@@ -248,34 +247,64 @@ def spans_of_rows(n_rows: int, height: int) -> Iterator[Span]:
 
 def read_whole(whole: Whole, progress: Progress = lambda _: None) -> Any:
     """Return the values: ``csr_array`` if sparse, else ``ndarray``."""
-    part = whole.only
-    if part is not None:
-        return part.layouts.gather(progress)
+    if whole.only is not None:
+        return whole.only.layouts.gather(progress)
     figures = figures_of(whole)
     spans = list(spans_of(row_sizes(whole, figures, are_exact=False), READ_BYTES))
+    tasks = (partial(_read_block, whole.of_rows(span)) for span in spans)
+    blocks = zip(spans, in_order(tasks, threads=THREADS), strict=True)
     if whole.is_sparse:
-        return _read_sparse(whole, figures, spans, progress)
+        return _stacked(whole, figures, blocks, progress)
     result = np.empty(whole.shape, whole.dtype)
-    for rows, columns in map(whole.missing, whole.members):
-        if rows.size and columns.size:
-            result[_index(rows, columns)] = whole.fill
-    tasks = (
-        partial(_read_into, result, part, span)
-        for span in spans
-        for part in whole.of_rows(span).members
-    )
-    for count in in_order(tasks, threads=THREADS):
-        progress(count)
+    for span, values in blocks:
+        result[span.slice] = values
+        progress(int(values.size))
     return result
 
 
-def _read_into(result: npt.NDArray[Any], block: Part, span: Span) -> int:
-    """Read some rows of a dense result, each into its place."""
-    if not block.shape[0]:
-        return 0
-    values = block.layouts.gather()
-    result[span.slice][_index(*block.places)] = values
-    return int(values.size)
+def _read_block(block: Whole) -> Any:
+    """Return the values of some rows, in the dtype of the whole."""
+    if not block.is_sparse:
+        result = np.empty(block.shape, block.dtype)
+        if block.missing_count:
+            result[:] = block.fill
+        for part in block.members:
+            if part.shape[0]:
+                result[_index(*part.places)] = part.layouts.gather()
+        return result
+    pieces = list(_pieces(block))
+    indptr = np.zeros(block.shape[0] + 1, np.int32)  # a block has few elements
+    for rows, values in pieces:
+        indptr[rows + 1] += np.diff(values.indptr)
+    np.cumsum(indptr, out=indptr)
+    if len(pieces) == 1:  # its rows ascend, so its elements are in order
+        [(_, values)] = pieces
+        return csr_of((values.data, values.indices, indptr), block.shape[1])
+    data, indices = np.empty(indptr[-1], block.dtype), np.empty(indptr[-1], np.int32)
+    free = indptr[:-1].copy()
+    for rows, values in pieces:
+        shifts, counts = free[rows] - values.indptr[:-1], np.diff(values.indptr)
+        free[rows] += counts
+        places: Any = slice(int(shifts[0]), int(shifts[0]) + int(values.nnz))
+        if bool(np.any(shifts != shifts[0])):  # other rows, or elements of these, come between
+            places = np.repeat(shifts, counts) + np.arange(int(values.nnz))
+        data[places], indices[places] = values.data, values.indices
+    return csr_of((data, indices, indptr), block.shape[1])
+
+
+def _pieces(block: Whole) -> Iterator[tuple[Positions, Any]]:
+    """Yield rows of a sparse block with their values as CSR, and what is filled in."""
+    for part in block.members:
+        of_member = sp.csr_array(part.layouts.gather()) if part.shape[0] else None
+        rows, columns = block.missing(part)
+        filled = None
+        if block.fills and rows.size and columns.size:
+            filled = sp.csr_array(np.full((rows.size, columns.size), block.fill, block.dtype))
+        for values, places in ((of_member, part.places), (filled, (rows, columns))):
+            if values is not None:
+                if not places[1].is_all:
+                    values.indices = places[1].positions.astype(np.int32)[values.indices]
+                yield places[0].positions, values.astype(block.dtype, copy=False)
 
 
 def _index(rows: Selection, columns: Selection) -> Any:
@@ -286,63 +315,25 @@ def _index(rows: Selection, columns: Selection) -> Any:
     return np.ix_(rows.positions, columns.positions)
 
 
-def _read_sparse(whole: Whole, figures: Figures, spans: list[Span], progress: Progress) -> Any:
-    """Return a CSR array, to which each block is appended: its arrays grow in place."""
+def _stacked(
+    whole: Whole, figures: Figures, blocks: Iterable[tuple[Span, Any]], progress: Progress
+) -> Any:
+    """Return a CSR array of the blocks, to which each is appended: its arrays grow in place."""
     count = figures.elements.count if figures.elements.is_exact else 0
     index_dtype = np.dtype(np.int32 if figures.index_bytes == 4 else np.int64)
     data, indices = np.empty(count, whole.dtype), np.empty(count, index_dtype)
     indptr = np.zeros(whole.shape[0] + 1, index_dtype)
-    blocks = ((span, whole.of_rows(span)) for span in spans)
-    tasks = (partial(_csr_pieces, own, part, span) for span, own in blocks for part in own.members)
-    read = in_order(tasks, threads=THREADS)
     end = 0
-    for span, found in groupby(read, key=lambda block: block[0]):
-        pieces = [piece for _, own in found for piece in own]
-        progress(sum(int(values.nnz) for _, _, values in pieces))
-        start, end = end, end + sum(int(values.nnz) for _, _, values in pieces)
+    for span, values in blocks:
+        start, end = end, end + int(values.nnz)
         if end > data.size:  # no view of either was handed out
             data.resize(end, refcheck=False)
             indices.resize(end, refcheck=False)
-        free = np.zeros(span.size, np.int64)
-        for rows, _, values in pieces:
-            free[rows] += np.diff(values.indptr)
-        indptr[span.start + 1 : span.stop + 1] = free
-        free = start + np.cumsum(free) - free
-        for rows, columns, values in pieces:
-            shifts = free[rows] - values.indptr[:-1]
-            counts = np.diff(values.indptr)
-            free[rows] += counts
-            places: Any = slice(0, 0)
-            if shifts.size and bool(np.all(shifts == shifts[0])):  # one after the other
-                places = slice(int(shifts[0]), int(shifts[0]) + int(values.nnz))
-            elif shifts.size:
-                places = np.repeat(shifts, counts) + np.arange(int(values.nnz))
-            data[places], indices[places] = values.data, columns[values.indices]
-    np.cumsum(indptr, out=indptr)
+        data[start:end], indices[start:end] = values.data, values.indices
+        indptr[span.start + 1 : span.stop + 1] = values.indptr[1:] + start
+        progress(int(values.nnz))
     data.resize(end, refcheck=False)
     indices.resize(end, refcheck=False)
     result: Any = sp.csr_array(whole.shape, dtype=data.dtype)
     result.data, result.indices, result.indptr = data, indices, indptr
-    result.sort_indices()
     return sp.csr_array(result)
-
-
-Piece: TypeAlias = tuple[Positions, Positions, Any]
-"""Rows and columns of a block, and their values as CSR."""
-
-
-def _csr_pieces(whole: Whole, part: Part, span: Span) -> tuple[Span, list[Piece]]:
-    """Read what a data set has of a block, and fill what it lacks, in the dtype of the result."""
-    pieces: list[Piece] = []
-    if part.shape[0]:
-        rows, columns = (each.positions for each in part.places)
-        values = sp.csr_array(part.layouts.gather()).astype(whole.dtype, copy=False)
-        pieces.append((rows, columns, values))
-    rows, columns = (each.positions for each in whole.missing(part))
-    if whole.fills and rows.size and columns.size:
-        filled = np.full(rows.size * columns.size, whole.fill, whole.dtype)
-        indices = np.tile(np.arange(columns.size), rows.size)
-        indptr = np.arange(rows.size + 1) * columns.size
-        filled_csr = sp.csr_array((filled, indices, indptr), (rows.size, columns.size))
-        pieces.append((rows, columns, filled_csr))
-    return span, pieces

@@ -112,26 +112,25 @@ def _unused(name: str, taken: Collection[str]) -> str:
 
 
 def names_of(whole: Whole, number: int) -> pa.Array:
-    """Return the names of the rows (0) or of the columns (1)."""
-    side = whole.sides[number]
-    if side.names is not None:
-        return side.names
-    if whole.joined is None:
-        return whole.members[0].names(number)
-    parts = [member.names(number).cast(pa.string()) for member in whole.members]
-    places = [member.places[number].positions for member in whole.members]
-    order = np.empty(side.selection.size, np.int64)
-    if places:
-        order[np.concatenate(places)] = np.arange(order.size)
-    return pa.concat_arrays([pa.array([], pa.string()), *parts]).take(pa.array(order))
+    """Return the names of the rows (0) or of the columns (1).
+
+    Raises
+    ------
+    InvalidInputError
+        An axis was replaced or reordered since the slice was made.
+    """
+    axis, positions = whole.axes[number], whole.selections[number].positions
+    if number == whole.aligned:
+        return axis.entries_at(positions)
+    with whole.unchanged_axes():
+        return axis.entries_at(positions)
 
 
 def datasets_of(whole: Whole) -> pa.DictionaryArray:
     """Return the data set of each entry of the concatenated axis."""
-    number = 0 if whole.rows_are_concatenated else 1
-    codes = np.zeros(whole.shape[number], np.int32)
+    codes = np.zeros(whole.shape[whole.along], np.int32)
     for code, member in enumerate(whole.members):
-        codes[member.places[number].positions] = code
+        codes[member.places[whole.along].positions] = code
     names = pa.array([member.name for member in whole.members], pa.string())
     return pa.DictionaryArray.from_arrays(pa.array(codes), names)
 
@@ -144,10 +143,10 @@ def labels_of(whole: Whole) -> tuple[Labels, Labels]:
 
 def labels_along(whole: Whole, number: int) -> Labels:
     """Return the labels of the rows (0) or of the columns (1)."""
-    side = whole.sides[number]
-    names = names_of(whole, number).cast(pa.string()).dictionary_encode()
-    has_datasets = whole.joined is not None and side.names is None
-    return Labels(side.axis, names, datasets_of(whole) if has_datasets else None)
+    names = names_of(whole, number).dictionary_encode()
+    has_datasets = whole.is_collection and number == whole.along
+    datasets = datasets_of(whole) if has_datasets else None
+    return Labels(whole.axis_names[number], names, datasets)
 
 
 def objects_of(strings: pa.Array) -> npt.NDArray[np.object_]:
@@ -255,23 +254,22 @@ def axis_tables(whole: Whole) -> tuple[Frame, Frame, dict[str, Any]]:
     """
     var, uns = _axis_table(whole, 1)
     obs, of_obs = _axis_table(whole, 0)
-    rest = unstructured(whole.members[0].daf) if whole.joined is None else {}
+    rest = unstructured(whole.members[0].daf) if not whole.is_collection else {}
     return obs, var, {**rest, **uns, **of_obs}
 
 
 def _axis_table(whole: Whole, number: int) -> tuple[Frame, dict[str, Any]]:
     """Return the table of the rows (0) or the columns (1), and the colours of its categoricals."""
-    side = whole.sides[number]
-    if whole.joined is None:
-        daf = whole.members[0].daf
-        return axis_frame(daf, side.axis, side.selection.positions, unreadable="warn")
-    if side.names is not None:
-        return aligned_axis_frame(whole.joined.axis, side.selection.positions)
+    axis, positions = whole.axes[number], whole.selections[number].positions
+    if isinstance(axis, AlignedAxis):
+        return aligned_axis_frame(axis, positions)
+    if not whole.is_collection:
+        return axis_frame(whole.members[0].daf, axis.axis, positions, unreadable="warn")
     own = []
     for member in whole.members:
         positions = member.selections[number].positions
         with member.unchanged_axes():
-            frame, colors = axis_frame(member.daf, side.axis, positions, unreadable="warn")
+            frame, colors = axis_frame(member.daf, axis.axis, positions, unreadable="warn")
         own.append(OwnFrame(frame, member.places[number].positions, colors))
     labels = labels_along(whole, number)
     labels.warn_of_repeated(whole.location)
@@ -280,7 +278,7 @@ def _axis_table(whole: Whole, number: int) -> tuple[Frame, dict[str, Any]]:
     codes = labels.datasets.indices.to_numpy(zero_copy_only=False)
     categories = pandas.Index(known, dtype=object)
     datasets = pandas.Categorical.from_codes(codes, categories=categories)
-    what = ("obs", "var")[number], side.axis
+    what = ("obs", "var")[number], axis.axis
     return _of_all(own, labels.unique, {DATASET: datasets}, what)
 
 

@@ -331,7 +331,7 @@ def _check_axis(part: MatrixSlice, sampler: Sampled) -> None:
             f"is of {sampler.axis!r}; swap the axes: db.matrix({part.columns_axis!r}, "
             f"{part.rows_axis!r}, {part.name!r})"
         )
-    if not part.whole.rows_are_concatenated:
+    if part.whole.along:
         raise errors.InvalidInputError(
             f"the rows of this slice of {part.name!r} are aligned by name over several data sets; "
             f"make it with along={sampler.axis!r}"

@@ -65,7 +65,7 @@ def test_blocks_are_read_in_threads(db: DafSession, monkeypatch: pytest.MonkeyPa
     threads: set[int] = set()
     lock = threading.Lock()
     barrier = threading.Barrier(2, timeout=30)
-    read = seams.real(seams.CSR_PIECES)
+    read = seams.real(seams.READ_BLOCK)
 
     def spy(*arguments: Any) -> Any:
         with lock:
@@ -76,7 +76,7 @@ def test_blocks_are_read_in_threads(db: DafSession, monkeypatch: pytest.MonkeyPa
             barrier.wait()  # two are under way at a time
         return read(*arguments)
 
-    monkeypatch.setattr(seams.CSR_PIECES, spy)
+    monkeypatch.setattr(seams.READ_BLOCK, spy)
     done: list[int] = []
     values = db.matrix("cell", "gene", "X").values(progress=done.append)
     assert 2 <= len(threads) <= 3
