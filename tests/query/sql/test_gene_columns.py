@@ -11,7 +11,7 @@ import pytest
 import scipy.sparse as sp
 
 from daf_query import DafSession, connect
-from daf_storage import DafWriter, MemoryDaf, errors
+from daf_storage import DafWriter, MemoryDaf
 from tests.support import create
 
 VALUES = np.array([[0, 1, 5], [2, 0, 0], [0, 3, 0], [4, 0, 0]], np.float32)
@@ -78,35 +78,6 @@ class TestWildcards:
         assert pq.read_schema(tmp_path / "y.parquet").names == columns
 
 
-class TestErrors:
-    @pytest.mark.parametrize(
-        ("query", "error", "said"),
-        [
-            (
-                "SELECT both['FOXP3'] FROM cell",
-                errors.QueryError,
-                r"""write "gene.both"\['FOXP3'\] or "raw.both"\['FOXP3'\]""",
-            ),
-            (
-                "SELECT x.cell.X['FOXP3'] FROM m.cell",
-                errors.VectorNotFoundError,
-                r"it is a matrix over 'gene', so name an entry",
-            ),
-            (
-                "SELECT V['FOXP3'] FROM cell",
-                errors.QueryError,
-                r"""V is a vector of axis 'cell'.* "gene.V"\['FOXP3'\]""",
-            ),
-        ],
-    )
-    def test_an_error_says_what_to_write(
-        self, session: DafSession, query: str, error: type[errors.DafError], said: str
-    ) -> None:
-        """Out of ``sql()`` itself."""
-        with pytest.raises(error, match=said):
-            session.sql(query)
-
-
 class TestElsewhere:
     def test_selectors_and_orders_of_slices(self, session: DafSession) -> None:
         """``rows=`` and ``columns=`` may name entries, also with parameters."""
@@ -121,8 +92,6 @@ class TestElsewhere:
         assert chosen.to_numpy().tolist() == [[0, 0], [0, 0]]
         assert chosen.rows.tolist() == ["c4", "c2"]
         assert chosen.columns.tolist() == GENES[1:]
-        with pytest.raises(errors.EntryNotFoundError, match="rows= on axis 'cell'.*FOXP3"):
-            session.matrix("cell", "gene", "X", rows="X['FOXP4'] > 1")
 
     def test_a_replaced_matrix_is_read_again(self, tmp_path: Path) -> None:
         """What the session remembers goes by what is stored, of this writer or another."""
@@ -169,8 +138,6 @@ class TestElsewhere:
             (f"SELECT a.cell.X['B'] {joined} WHERE b.cell.X['C'] > 2", [(4,)]),
         ):
             assert rows(session, query) == expected
-        with pytest.raises(errors.EntryNotFoundError, match="'B'"):
-            session.sql(f"SELECT b.cell.X['B'] {joined}")
 
     def test_a_union_is_null_where_an_entry_is_lacking(self, tmp_path: Path) -> None:
         """A gene of one data set is NULL in the other, and one of none is an error."""
@@ -192,35 +159,3 @@ class TestElsewhere:
         assert session.sql("SELECT * FROM cell WHERE X['CD8A'] > 0").column_names == (
             session.table("cell").schema.names
         )
-        with pytest.raises(errors.EntryNotFoundError, match="FOXP4"):
-            session.sql("SELECT X['FOXP4'] FROM cell")
-
-
-@pytest.mark.parametrize(
-    ("query", "message"),
-    [
-        ("""SELECT 1 FROM cell WHERE "rw.both"['FOXP3'] > 1""", "did you mean 'raw.both'"),
-        ("""SELECT 1 FROM cell WHERE "raw.X"['FOXP3'] > 1""", "are cell.distances, gene.V, gene.X"),
-        ("""SELECT 1 FROM raw WHERE "gene.X"['FOXP3'] > 1""", "over this axis are cell.both$"),
-        ("SELECT Y['FOXP3'] FROM cell", "over this axis are V, X, both, dense, distances, turned"),
-        ("""SELECT raw.both["FOXP3"] FROM cell""", r"""so write "raw.both"\['FOXP3'\]$"""),
-        ("""SELECT raw.both['FOXP3'] FROM cell""", r"""; write "raw.both"\['FOXP3'\]$"""),
-    ],
-)
-def test_an_unknown_matrix_names_those_that_are_there(
-    session: DafSession, query: str, message: str
-) -> None:
-    """In the form in which it was written: with the axis and a dot, or without."""
-    with pytest.raises((errors.VectorNotFoundError, errors.QueryError), match=message):
-        session.sql(query)
-
-
-def test_a_column_that_cannot_be_had_says_why() -> None:
-    """It is not that there is no table: types differ between data sets, or a matrix is damaged."""
-    ints, uints = MemoryDaf(name="ints"), MemoryDaf(name="uints")
-    for daf, dtype in ((ints, np.int64), (uints, np.uint64)):
-        daf.add_axis("cell", ["a", "b"])
-        daf.add_axis("gene", ["G"])
-        daf.set_matrix("cell", "gene", "X", np.array([[0], [1]], dtype))
-    with pytest.raises(errors.UnsupportedDataError, match="none in common .*ints: int64"):
-        connect([ints, uints]).sql("SELECT X['G'] FROM cell")

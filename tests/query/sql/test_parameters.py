@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import datetime as dt
 import math
-from decimal import Decimal
 from typing import Any
 
 import numpy as np
@@ -17,7 +16,7 @@ from hypothesis import strategies as st
 
 from daf_query import DafSession, connect
 from daf_query.sql import bind, unbound_schemas
-from daf_storage import MemoryDaf, errors
+from daf_storage import MemoryDaf
 
 ENGINE = connect(MemoryDaf())
 NAMES = ["plain", "it's", '"', "--", "/*", "$x", "?", "N\0L", "é\U0001f600", "\\n", "';--", ""]
@@ -142,49 +141,6 @@ def test_what_is_no_parameter() -> None:
     assert bind("SELECT 1", None) == bind("SELECT 1", []) == bind("SELECT 1", {}) == "SELECT 1"
 
 
-@pytest.mark.parametrize(
-    ("query", "params", "message"),
-    [
-        ("SELECT $x", {"y": 1}, r"the query has the parameter \$x, and params= has values for y"),
-        ("SELECT $x, $y", {"x": 1}, r"the parameters \$x, \$y, and params= has values for x"),
-        ("SELECT $x", {"x": 1, "z": 2}, r"the parameter \$x, and params= has values for x, z"),
-        ("SELECT ?, ?", [1], r"the query has 2 parameters \(\?\), and params= has 1 value"),
-        ("SELECT ?", [1, 2], "and params= has 2 values"),
-        ("SELECT $1, $3", [1, 2], r"the parameters \$1, \$3, and params= has 2 values"),
-        ("SELECT $x", [1], r"the parameter \$x, and params= has 1 value"),
-        ("SELECT ?", {"1": 1}, r"1 parameter \(\?\), and params= has values for 1"),
-        ("SELECT 1", [1], "the query has no parameters, and params= has 1 value"),
-        ("SELECT $x", None, r"the parameter \$x, and params= has 0 values"),
-        ("SELECT ?, $x", [1], r"the query has parameters \? and \$x; use one or the other"),
-        ("SELECT $x", {"x": [1]}, r"the parameter \$x is a list, which can only stand after IN"),
-        ("SELECT 1 IN $x", {"x": 1}, r"IN \$x needs a list of values, not int"),
-    ],
-)
-def test_parameters_without_values(query: str, params: Any, message: str) -> None:
-    """The error has both sides."""
-    with pytest.raises(errors.QueryError, match=message):
-        ENGINE.sql(query, params=params)
-
-
-@pytest.mark.parametrize(
-    ("value", "message"),
-    [
-        (2**64, "does not fit into 64 bits"),
-        (-(2**63) - 1, "does not fit into 64 bits"),
-        ("\ud800", "half of a surrogate pair"),
-        (Decimal("1.5"), "cannot be Decimal; it can be None, booleans"),
-        (object(), "cannot be object"),
-        ({"a": 1}, "cannot be dict"),
-    ],
-)
-def test_values_without_a_literal(value: Any, message: str) -> None:
-    """Are refused; nothing is rounded."""
-    with pytest.raises(errors.InvalidInputError, match=message):
-        ENGINE.sql("SELECT ?", params=[value])
-    with pytest.raises(errors.InvalidInputError, match="params= is a list"):
-        ENGINE.sql("SELECT ?", params="x")
-
-
 @pytest.mark.parametrize("name", NAMES)
 def test_slices_by_values(session: DafSession, name: str) -> None:
     """Both predicates of a matrix share the values; each is used by one of them at least."""
@@ -198,10 +154,6 @@ def test_slices_by_values(session: DafSession, name: str) -> None:
     assert part.columns.tolist() == ["a", "c"]
     by_position = session.matrix("cell", "gene", "UMIs", rows="name = ?", params=[name])
     assert by_position.rows.tolist() == [name]
-    with pytest.raises(errors.QueryError, match=r"rows= and columns= both have parameters"):
-        session.matrix("cell", "gene", "UMIs", rows="name = ?", columns="name = ?", params=[1, 2])
-    with pytest.raises(errors.QueryError, match=r"no parameters, and params= has values for x"):
-        session.matrix("cell", "gene", "UMIs", rows=[0], params={"x": 1})
 
 
 def test_types_of_parameters_without_values(session: DafSession) -> None:

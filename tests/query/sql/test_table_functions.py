@@ -10,7 +10,7 @@ import pytest
 import scipy.sparse as sp
 
 from daf_query import DafSession, connect
-from daf_storage import MemoryDaf, errors
+from daf_storage import MemoryDaf
 from tests.support import fill
 
 
@@ -94,22 +94,6 @@ class TestMatrix:
         """
         assert db.sql(query).to_pydict() == {"s": [dense(db)[:5].sum()]}
 
-    @pytest.mark.parametrize(
-        ("predicate", "shown"),
-        [
-            ("age >", "  age >\n       ^"),
-            ("age > 1\n AND = 2", "   AND = 2\n       ^"),
-            ("(age > 1", "  (age > 1\n          ^"),
-        ],
-    )
-    def test_a_syntax_error_of_a_predicate(
-        self, db: DafSession, predicate: str, shown: str
-    ) -> None:
-        """The place is that in the predicate."""
-        with pytest.raises(errors.QueryError, match="in the predicate: Expected") as raised:
-            db.sql(f"SELECT * FROM matrix('cell', 'gene', 'X', '{predicate}')")
-        assert str(raised.value).endswith(f"\n{shown}")
-
 
 class TestSeveralDataSets:
     @pytest.fixture
@@ -124,43 +108,6 @@ class TestSeveralDataSets:
         one = connect(fill(MemoryDaf())).matrix_table("cell", "gene", "UMIs").to_table()
         assert rows.drop("dataset").to_arrow_table().num_rows == one.num_rows
         assert runs.matrix_table("cell", "gene", "UMIs").count_rows() == 2 * one.num_rows
-
-
-class TestErrors:
-    @pytest.mark.parametrize(
-        ("call", "error", "message"),
-        [
-            ("matrix('cells', 'gene', 'X')", errors.AxisNotFoundError, "did you mean 'cell'"),
-            ("matrix('cell', 'genes', 'X')", errors.AxisNotFoundError, "it has cell, gene"),
-            (
-                "matrix('cell', 'gene', 'X', 'age > 1) OR (age < 0')",
-                errors.QueryError,
-                r"matrix\(\): rows= on axis 'cell': .* no bracket is open",
-            ),
-            ("matrix('cell', 'gene', 'Y')", errors.MatrixNotFoundError, "they have D, X"),
-            ("matrix('cell', 'gene')", errors.QueryError, "3 to 5 arguments, not 2; write"),
-            ("matrix()", errors.QueryError, "3 to 5 arguments, not 0"),
-            ("matrix(cell, 'gene', 'X')", errors.QueryError, "in single quotes, not cell"),
-            ("matrix('cell', 'gene', 3)", errors.QueryError, "are strings, not 3"),
-            ("matrix('cell', NULL, 'X')", errors.QueryError, "names, not NULL"),
-            ("profile('cell', NULL, 'X', 'age')", errors.QueryError, "are names, not NULL"),
-            ("matrix('cell', 'gene', 'X', '')", errors.QueryError, "rows= is an empty predicate"),
-            ("matrix('cell', 'gene', 'X', 'ag > 3')", errors.VectorNotFoundError, "'age'"),
-            (
-                "matrix('cell', 'gene', 'X', NULL, 'a >')",
-                errors.QueryError,
-                "columns= on axis 'gene'",
-            ),
-            ("MATRIX('cell', 'gene', 'X')", errors.QueryError, "did you mean 'matrix'"),
-            ("metrics('cell')", errors.QueryError, "no table function 'metrics'; there is matrix"),
-        ],
-    )
-    def test_wrong_uses(
-        self, db: DafSession, call: str, error: type[Exception], message: str
-    ) -> None:
-        """Each is an error when the query is planned, which says what is wrong."""
-        with pytest.raises(error, match=message):
-            db.sql(f"SELECT * FROM {call}")
 
 
 class TestSession:

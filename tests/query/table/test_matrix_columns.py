@@ -256,21 +256,6 @@ def test_other_engines_have_the_columns(tmp_path: Path) -> None:
         ]
         frame = pl.scan_pyarrow_dataset(each).filter(pl.col("first") > 0).collect()
         assert frame["name"].to_list() == kept
-    with pytest.raises(errors.ExistsError, match="has a column 'name'"):
-        session.table("cell", matrix_columns={"name": ("gene", "sparse", GENES[0])})
-    with pytest.raises(errors.MatrixNotFoundError, match="'spars'"):
-        session.table("cell", matrix_columns={"x": ("gene", "spars", GENES[0])})
-    with pytest.raises(errors.EntryNotFoundError, match="'none'"):
-        session.table("cell", matrix_columns={"x": ("gene", "sparse", "none")})
-    wrong: Any = {"x": "sparse"}
-    with pytest.raises(errors.InvalidInputError, match="such as"):
-        session.table("cell", matrix_columns=wrong)
-    with pytest.raises(errors.InvalidInputError, match="matrix_columns= is a dict, not list"):
-        session.table("cell", matrix_columns=["g"])  # type: ignore[arg-type]
-    with pytest.raises(errors.InvalidInputError, match="not the table of an axis"):
-        TableDataset(table.table_columns, location="t").with_matrix_columns(
-            {"x": MatrixEntry("gene", "sparse", GENES[0])}
-        )
 
 
 def test_a_union_has_the_columns_of_its_parts(tmp_path: Path) -> None:
