@@ -212,23 +212,6 @@ def test_types_in_files(tmp_path: Path) -> None:
     assert pq.read_schema(tmp_path / "empty.parquet").names == ["name", "x"]
 
 
-def test_what_cannot_be_saved(session: DafSession, tmp_path: Path) -> None:
-    """Suffix, folder, format; and a failure half-way leaves what was there."""
-    result = session.sql(QUERY)
-    with pytest.raises(errors.InvalidInputError, match=r"cannot tell the format of .*rows\.xlsx"):
-        result.save(tmp_path / "rows.xlsx")
-    with pytest.raises(errors.SourceNotFoundError, match="no such directory"):
-        result.save(tmp_path / "nope" / "rows.csv")
-    with pytest.raises(errors.InvalidInputError, match="there is no format 'xlsx'; there are"):
-        result.save(tmp_path / "rows.csv", format="xlsx")  # type: ignore[arg-type] # wrong on purpose
-    target = tmp_path / "rows.csv"
-    target.write_text("before")
-    with pytest.raises(errors.QueryError, match="Divide by zero"):
-        session.sql("SELECT 1 / (age - age) AS x FROM cell").save(target)
-    assert target.read_text() == "before"
-    assert [p.name for p in tmp_path.iterdir()] == ["rows.csv"]
-
-
 def test_errors_while_computing_are_ours(tmp_path: Path) -> None:
     """In one sentence, of our classes, without a traceback of the depths."""
     daf = create(tmp_path / "x.daf.zarr")

@@ -246,27 +246,6 @@ def test_names_of_data_sets(folder: Path, tmp_path: Path) -> None:
     assert recursive.sql("SELECT count(*) AS n FROM all.cell").to_pydict() == {"n": [600]}
 
 
-def test_what_is_refused(folder: Path, session: DafSession) -> None:
-    """A pattern that matches nothing or something else; a matrix of none; the same twice."""
-    with pytest.raises(errors.SourceNotFoundError, match="no file or directory matches"):
-        connect(f"{folder}/*.h5df")
-    with pytest.raises(errors.DafError):
-        connect(f"{folder}/mon*/*")
-    with pytest.raises(errors.MatrixNotFoundError, match="runs/.*'X'"):
-        session.matrix("cell", "donor", "X")
-    with pytest.raises(errors.InvalidInputError, match="'runs' is a collection"):
-        session.reader()
-    with pytest.raises(errors.InvalidInputError, match="an empty list; name a data set"):
-        connect([])
-    one = MemoryDaf(name="one")
-    with pytest.raises(errors.ExistsError, match="two of 2 data sets are called"):
-        connect([one, one])
-    with pytest.raises(errors.AxisNotFoundError, match="runs"):
-        session.table("nope")
-    with pytest.raises(errors.VectorNotFoundError, match="n_gene"):
-        session.sql("SELECT n_gene FROM cell")
-
-
 def test_a_file_whose_name_looks_like_a_pattern(tmp_path: Path) -> None:
     """Is that file."""
     path = tmp_path / "a[1].daf.zarr"
@@ -291,8 +270,6 @@ def test_on_the_command_line(folder: Path, capsys: pytest.CaptureFixture[str]) -
     assert main(["sql", f"{folder}/*.daf.zarr", query, "--format", "json"]) == 0
     rows: list[dict[str, Any]] = json.loads(capsys.readouterr().out)
     assert rows == [{"dataset": day, "n": N[day]} for day in sorted(N)]
-    assert main(["extract", f"{folder}/*.daf.zarr", "--matrix", "X", "-o", "x.csv"]) == 1
-    assert "there is no matrix 'X'" in capsys.readouterr().err
 
 
 def test_many_data_sets() -> None:
