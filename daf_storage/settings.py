@@ -10,8 +10,7 @@ from __future__ import annotations
 DAF_ZARR_ZIP_MAX_FILE_SIZE: int = 1 << 37
 """How far an archive can grow while it is open for writing, in bytes; 128 GiB by default.
 
-As much address space is set aside when it is opened, and neither memory nor disk.  Looked at when
-an archive is opened.
+Looked at when an archive is opened.
 """
 
 DAF_ZARR_ZIP_SYNC: bool = False

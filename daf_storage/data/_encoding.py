@@ -187,20 +187,21 @@ def copy_stored(
         changes.create_group(path)
     for part, array in arrays.items():
         place = f"{path}/{part}" if part else path
-        if _adopt(changes, place, array, link=link):
+        if link and _linked(changes, place, array):
             add(size_bytes([array]))
         else:
             copy_array(changes, place, array, memory_bytes, add)
 
 
-def _adopt(changes: TreeTransaction, path: str, array: StoredArray, *, link: bool) -> bool:
-    """Copy an array whose file has the same bytes in both formats, without reading it."""
-    descriptor = array.open_file()
-    if descriptor is None:
+def _linked(changes: TreeTransaction, path: str, array: StoredArray) -> bool:
+    """Share the file of an array whose bytes are the same in both formats, if that is possible."""
+    link_array = getattr(changes, "link_array", None)  # only where arrays have files of their own
+    descriptor = None if link_array is None else array.open_file()
+    if link_array is None or descriptor is None:
         return False
     try:
-        shape, kind = array.info.shape, array.info.storage_type
-        return changes.adopt_array(path, shape, kind, descriptor, link=link)
+        linked: bool = link_array(path, array.info.shape, array.info.storage_type, descriptor)
+        return linked
     finally:
         os.close(descriptor)
 

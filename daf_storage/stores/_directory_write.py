@@ -25,7 +25,6 @@ from daf_storage.stores._directories import (
 from daf_storage.stores._directory_snapshot import RECORD_FOLDER, Record, records_in
 from daf_storage.stores._files import allocate, map_file
 
-_COPY_BYTES = 1 << 24
 TARGET_FILE = "target"
 TRASH = "trash-"
 OLD = "old-"
@@ -103,16 +102,13 @@ class DirectoryTransaction:
             file.write(data)
 
     @_translated
-    def adopt(self, key: str, descriptor: int, *, link: bool) -> bool:
-        """Link or copy the file within the kernel."""
-        path = self._prepared(key)
-        if link:
-            with suppress(OSError):  # another file system, or none with hard links
-                # An absolute path needs no directory, but only with one are links followed.
-                os.link(f"/proc/self/fd/{descriptor}", path, src_dir_fd=descriptor)
-                return True
-        with open(path, "wb") as file:
-            _copy_within_kernel(descriptor, file.fileno())
+    def link(self, key: str, descriptor: int) -> bool:
+        """Prepare another name of an open file for ``key``; say if the file system can do that."""
+        try:
+            # An absolute path needs no directory, but only with one are links followed.
+            os.link(f"/proc/self/fd/{descriptor}", self._prepared(key), src_dir_fd=descriptor)
+        except OSError:  # another file system, or none with hard links
+            return False
         return True
 
     @_translated
@@ -221,20 +217,6 @@ class DirectoryTransaction:
         if not path.parent.is_dir():
             path.parent.mkdir(parents=True, exist_ok=True)
         return path
-
-
-def _copy_within_kernel(source: int, target: int) -> None:
-    """Copy a file; where the file system can, the two share their blocks."""
-    size_bytes = os.fstat(source).st_size
-    done = 0
-    with suppress(AttributeError, OSError):  # not Linux, or between two kinds of file systems
-        while done < size_bytes:
-            count = os.copy_file_range(source, target, size_bytes - done, done, done)
-            if count == 0:
-                break
-            done += count
-    while part := os.pread(source, _COPY_BYTES, done):
-        done += os.pwrite(target, part, done)
 
 
 def restore_replaced(root: Path, token: Path) -> None:

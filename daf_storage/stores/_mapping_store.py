@@ -198,10 +198,6 @@ class MappingTransaction:
         """Append a copy of ``data``."""
         self._parts.setdefault(key, []).append(bytes(data))
 
-    def adopt(self, key: str, descriptor: int, *, link: bool) -> bool:  # noqa: ARG002 - see below
-        """Do nothing: there are no files here."""
-        return False
-
     def reserve(self, key: str, size_bytes: int) -> AnyArray:
         """Return zeros to be filled."""
         self._reserved[key] = np.zeros(size_bytes, dtype=np.uint8)

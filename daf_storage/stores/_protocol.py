@@ -138,13 +138,6 @@ class Transaction(Protocol):
         They must not change before they are published.
         """
 
-    def adopt(self, key: str, descriptor: int, *, link: bool) -> bool:
-        """Prepare the bytes of an open file for ``key`` without reading them; say if that worked.
-
-        As a second name of the file, or as a copy whose blocks are shared where the file system
-        can.  A store that keeps bytes otherwise does nothing.
-        """
-
     def reserve(self, key: str, size_bytes: int) -> AnyArray:
         """Prepare ``size_bytes`` zeros for ``key`` and return them to be filled in place.
 

@@ -8,7 +8,6 @@ codecs; knows no arrays of a tree.
 
 from __future__ import annotations
 
-import bz2
 import functools
 import lzma
 import os
@@ -148,9 +147,6 @@ _GZIP: Final = 31
 _WINDOW_BYTES: Final = 1 << 9
 _PADDING_END: Final = re.compile(rb"[^\0]")
 _LZMA_MEMORY_BYTES: Final = 1 << 28
-_ZSTD_MAGIC: Final = b"\x28\xb5\x2f\xfd"
-_ZSTD_RLE: Final = 1
-_MAX_BLOCKS: Final = 1 << 14
 
 _STORED_BYTES: Final = 1 << 20
 _CHUNK_OVERHEAD_BYTES: Final = 1 << 8
@@ -316,64 +312,26 @@ def _lzf(codec: Codec, data: memoryview, limit: int) -> bytes:  # noqa: ARG001 -
     return bytes(_lzf_module().lzf_decode(data, out=limit))
 
 
-def _bz2(codec: Codec, data: memoryview, limit: int) -> bytes:  # noqa: ARG001 - no options matter
-    decoder = bz2.BZ2Decompressor()
-    found = decoder.decompress(data, limit + 1)
-    return _ended(found, limit, is_at_end=decoder.eof)
-
-
 def _lzma(codec: Codec, data: memoryview, limit: int) -> bytes:
     form = codec.get("format", lzma.FORMAT_XZ)
     memory = None if form == lzma.FORMAT_RAW else _LZMA_MEMORY_BYTES
     filters = codec.get("filters") if form == lzma.FORMAT_RAW else None
     decoder = lzma.LZMADecompressor(form, memory, filters)
     found = decoder.decompress(bytes(data), limit + 1)
-    return _ended(found, limit, is_at_end=decoder.eof)
-
-
-def _ended(found: bytes, limit: int, *, is_at_end: bool) -> bytes:
-    if not is_at_end and len(found) <= limit:
+    if not decoder.eof and len(found) <= limit:
         raise ValueError("the compressed data is cut off")
     return found
 
 
-def _zstd(codec: Codec, data: memoryview, limit: int) -> bytes:  # noqa: ARG001 - as above
-    stated = _zstd_frame_bytes(data)
-    if stated is not None:
-        return b"\0" * (limit + 1) if stated > limit else bytes(numcodecs.zstd.decompress(data))
-    with pa.CompressedInputStream(pa.BufferReader(pa.py_buffer(data)), "zstd") as stream:
+def _streamed(codec: Codec, data: memoryview, limit: int) -> bytes:
+    """Decompress what Arrow has a stream for, frame by frame."""
+    with pa.CompressedInputStream(pa.BufferReader(pa.py_buffer(data)), codec["id"]) as stream:
         parts: list[bytes] = []
         size_bytes = 0
         while size_bytes <= limit and (part := stream.read(min(limit + 1 - size_bytes, 1 << 24))):
             parts.append(part)
             size_bytes += len(part)
     return b"".join(parts)
-
-
-def _zstd_frame_bytes(data: memoryview) -> int | None:
-    """Return what the only frame of some data says that it expands to; None if it does not say.
-
-    Source: RFC 8878, section 3.1.1.
-    """
-    if bytes(data[:4]) != _ZSTD_MAGIC or len(data) < 6:
-        return None
-    descriptor = data[4]
-    is_single_segment = bool(descriptor & 0x20)
-    size_flag, dictionary_flag = descriptor >> 6, descriptor & 3
-    at = 5 + (not is_single_segment) + (0, 1, 2, 4)[dictionary_flag]
-    width = (int(is_single_segment), 2, 4, 8)[size_flag]
-    if not width:
-        return None
-    stated = int.from_bytes(data[at : at + width], "little") + 256 * (width == 2)
-    at += width
-    for _ in range(_MAX_BLOCKS):
-        header = int.from_bytes(data[at : at + 3], "little")
-        is_last, kind, size_bytes = header & 1, header >> 1 & 3, header >> 3
-        at += 3 + (1 if kind == _ZSTD_RLE else size_bytes)
-        if is_last or at >= len(data):
-            break
-    at += _CHECKSUM_BYTES * bool(descriptor & 4)
-    return stated if at == len(data) else None
 
 
 def _blosc(codec: Codec, data: memoryview, limit: int) -> bytes:  # noqa: ARG001 - as above
@@ -417,9 +375,9 @@ def _shuffle(codec: Codec, data: memoryview, limit: int) -> memoryview:  # noqa:
 _DECODERS: Final[Mapping[str, Callable[[Codec, memoryview, int], bytes | memoryview]]] = {
     "gzip": _zlib,
     "zlib": _zlib,
-    "bz2": _bz2,
+    "bz2": _streamed,
     "lzma": _lzma,
-    "zstd": _zstd,
+    "zstd": _streamed,
     "blosc": _blosc,
     "lz4": _lz4,
     "lzf": _lzf,

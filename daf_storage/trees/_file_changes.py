@@ -321,20 +321,17 @@ class FileChanges(ABC):
 
         self._write_packed(path, shape, storage_type, add)
 
-    def adopt_array(
-        self,
-        path: str,
-        shape: tuple[int, ...],
-        storage_type: StorageType,
-        descriptor: int,
-        *,
-        link: bool,
+    def link_array(
+        self, path: str, shape: tuple[int, ...], storage_type: StorageType, descriptor: int
     ) -> bool:
-        """Prepare a numeric array whose file is there already."""
-        if storage_type.is_string or self.packs(shape, storage_type):
+        """Prepare a numeric array whose elements are those of a file, which is shared; or do not.
+
+        A store that has no directories of files has no ``link``.
+        """
+        link = getattr(self._changes, "link", None)
+        if link is None or storage_type.is_string or self.packs(shape, storage_type):
             return False
-        key = self._file(path, shape, storage_type, None)
-        if not self._changes.adopt(key, descriptor, link=link):
+        if not link(self._file(path, shape, storage_type, None), descriptor):
             return False
         self._note(path, shape, storage_type, None)
         return True

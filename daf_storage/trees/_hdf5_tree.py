@@ -145,18 +145,6 @@ class Hdf5Transaction:
         with self._shared.lock:
             dataset.flush()
 
-    def adopt_array(
-        self,
-        path: str,  # noqa: ARG002 - see below
-        shape: tuple[int, ...],  # noqa: ARG002
-        storage_type: StorageType,  # noqa: ARG002
-        descriptor: int,  # noqa: ARG002
-        *,
-        link: bool,  # noqa: ARG002
-    ) -> bool:
-        """Do nothing: all datasets are in one file."""
-        return False
-
     def write_strings(self, path: str, strings: pa.Array, shape: tuple[int, ...]) -> None:
         """Prepare an array of strings, given flattened in C order."""
         width = int(np.prod(shape[1:], dtype=object))

@@ -146,20 +146,6 @@ class TreeTransaction(Protocol):
     ) -> None:
         """Prepare a numeric array of consecutive ranges of its first dimension."""
 
-    def adopt_array(
-        self,
-        path: str,
-        shape: tuple[int, ...],
-        storage_type: StorageType,
-        descriptor: int,
-        *,
-        link: bool,
-    ) -> bool:
-        """Prepare an array whose elements are those of a file; say if that worked.
-
-        Nothing is read: the file is linked or copied as a whole, where the format has such files.
-        """
-
     def reserve_array(
         self, path: str, shape: tuple[int, ...], storage_type: StorageType
     ) -> AnyArray:

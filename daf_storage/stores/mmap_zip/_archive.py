@@ -564,10 +564,6 @@ class ArchiveTransaction:
         """Remember ``data``, which must not change before it is published."""
         self._parts.setdefault(key, []).append(data)
 
-    def adopt(self, key: str, descriptor: int, *, link: bool) -> bool:  # noqa: ARG002 - see below
-        """Do nothing: all entries are in one file."""
-        return False
-
     def reserve(self, key: str, size_bytes: int) -> AnyArray:
         """Return zeros to be filled: those of the file itself if there are many."""
         if size_bytes >= _RESERVED_IN_FILE_BYTES:

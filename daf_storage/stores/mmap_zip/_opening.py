@@ -171,12 +171,10 @@ def sync_folder(path: Path) -> None:
 
 
 def _open(path: Path, flags: int, location: str) -> ArchiveFile:
+    if path.is_dir():
+        raise errors.NotADafError(f"{location}: there is a directory of this name, not a file")
     try:
         file = ArchiveFile.open(path, flags, location)
-    except IsADirectoryError:
-        raise errors.NotADafError(
-            f"{location}: there is a directory of this name, not a file"
-        ) from None
     except FileNotFoundError:
         if flags & os.O_CREAT:
             raise errors.SourceNotFoundError(
@@ -184,20 +182,17 @@ def _open(path: Path, flags: int, location: str) -> ArchiveFile:
             ) from None
         raise errors.SourceNotFoundError(f"no such file: {path}") from None
     except OSError as error:
-        if error.errno == errno.ENXIO:  # a socket, or a pipe that nobody reads
-            raise errors.NotADafError(f"{location}: this is not a regular file") from None
-        if error.errno not in (errno.EACCES, errno.EPERM, errno.EROFS):
+        if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
+            what = "read" if flags & os.O_ACCMODE == os.O_RDONLY else "write"
+            raise errors.ReadOnlyError(f"{location}: no permission to {what} this file") from None
+        if error.errno != errno.ENXIO:  # a socket, or a pipe that nobody reads
             raise
-        what = "read" if flags & os.O_ACCMODE == os.O_RDONLY else "write"
-        raise errors.ReadOnlyError(f"{location}: no permission to {what} this file") from None
-    if file.is_regular:
-        return file
-    is_directory = path.is_dir()
-    file.close()
+    else:
+        if file.is_regular:
+            return file
+        file.close()
     raise errors.NotADafError(
-        f"{location}: there is a directory of this name, not a file"
-        if is_directory
-        else f"{location}: this is not a regular file; give the path of an archive"
+        f"{location}: this is not a regular file; give the path of an archive"
     )
 
 

@@ -75,7 +75,7 @@ def test_the_error_of_a_data_set_that_is_made_names_its_path(
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
         with monkeypatch.context() as patch:
-            for name in ("posix_fallocate", "copy_file_range", "pwrite"):
+            for name in ("posix_fallocate", "pwrite"):
                 patch.setattr(os, name, fail)
             with pytest.raises(errors.StorageFullError) as caught:
                 convert(source, tmp_path / f"y.{suffix}")
