@@ -26,6 +26,7 @@ from daf_query.sql import (
     Engine,
     QueryResult,
     computed_table,
+    direct_rows,
     is_ordered,
     missing_base,
     strip_prefixes,
@@ -284,7 +285,7 @@ def _predicate_rows(
         raise errors.QueryError(f"{keyword}= is an empty predicate; leave it out to take all")
     is_one = not tables.is_collection
     key = (_INDEX, _INDEX) if is_one else _key(tables.concatenated(axis).names)
-    direct = engine.direct.of_rows(tables.name, axis, predicate) if is_one else None
+    direct = direct_rows(engine.tables, tables.name, axis, predicate) if is_one else None
     try:
         if direct is not None:
             return direct.to_table(), False

@@ -23,6 +23,7 @@ from daf_query.sql._connections import ListedTable as ListedTable
 from daf_query.sql._connections import listed_tables as listed_tables
 from daf_query.sql._diagnose import Diagnosis as Diagnosis
 from daf_query.sql._diagnose import diagnose as diagnose
+from daf_query.sql._direct_scan import direct_rows as direct_rows
 from daf_query.sql._engine import Allow as Allow
 from daf_query.sql._engine import DuplicateColumnsWarning as DuplicateColumnsWarning
 from daf_query.sql._engine import Engine as Engine

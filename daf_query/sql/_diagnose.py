@@ -5,9 +5,8 @@ Conjuncts are counted by queries, and those that leave nothing are explained by 
 
 from __future__ import annotations
 
-import difflib
 import html
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from typing import Any, Final, TypeAlias
@@ -38,8 +37,6 @@ from daf_storage._terminal_text import visible_name
 _MOST_CONSTANTS: Final = 5
 """How many of the values that do not occur are explained."""
 _MOST_SHOWN: Final = 5
-_MOST_CANDIDATES: Final = 100
-"""How many strings are compared one by one; the engine chooses them."""
 _ENDS: Final = ("GROUP", "HAVING", "ORDER", "LIMIT", "OFFSET", "FETCH", "WINDOW", "QUALIFY")
 _NEAREST: Final = 3
 
@@ -174,22 +171,6 @@ def _conjuncts(statement: Statement, scope: Scope) -> Iterator[tuple[str, tuple[
         yield text, tuple(terms_of(statement, node))
 
 
-def _nearest(value: str, known: Iterable[str]) -> list[str]:
-    """Return the strings that are like another; first those of other case and blanks around.
-
-    >>> _nearest("n13", ["N1", " N13", "x"])
-    [' N13', 'N1']
-    """
-    folded: dict[str, list[str]] = {}
-    for name in known:
-        folded.setdefault(name.strip().casefold(), []).append(name)
-    wanted = value.strip().casefold()
-    close = difflib.get_close_matches(wanted, list(folded), n=_NEAREST)
-    return [name for each in dict.fromkeys([wanted, *close]) for name in folded.get(each, ())][
-        :_NEAREST
-    ]
-
-
 def diagnose(engine: Engine, schema: str, axis: str, predicate: str, *, select: bool) -> Diagnosis:
     """Count the rows that each conjunct of a predicate leaves, and say why it leaves none.
 
@@ -238,12 +219,12 @@ class _Rows:
 
     def near(self, expression: str, value: str) -> dict[str, int]:
         """Return the strings that differ in the fewest characters from one, with their counts."""
-        distance = f"levenshtein(lower(trim({expression})), {quoted_string(value.strip().lower())})"
-        end = f"GROUP BY 1 ORDER BY min({distance}), 1 LIMIT {_MOST_CANDIDATES}"
-        known = [f"{expression} IS NOT NULL"]
-        table = self.select(f"{expression} AS value, count(*) AS n", known, end)
-        counts = {str(row["value"]): row["n"] for row in table.to_pylist()}
-        return {each: counts[each] for each in _nearest(value, counts)}
+        plain, wanted = f"lower(trim({expression}))", quoted_string(value.strip().lower())
+        distance = f"levenshtein({plain}, {wanted})"
+        is_close = f"2 * {distance} < greatest(length({plain}), length({wanted}))"
+        end = f"GROUP BY 1 ORDER BY min({distance}), 1 LIMIT {_NEAREST}"
+        table = self.select(f"{expression} AS value, count(*) AS n", [is_close], end)
+        return {str(row["value"]): row["n"] for row in table.to_pylist()}
 
 
 def _described(expression: str, values: pa.ChunkedArray) -> str:

@@ -21,8 +21,8 @@ from daf_query.scan import (
     Predicate,
     describe,
 )
-from daf_query.sql._axis_schema import AxisSchema
 from daf_query.sql._conditions import Conditions, needed_names
+from daf_query.sql._matrix_entries import Tables
 from daf_query.sql._planning import ENGINE, current_context
 from daf_query.syntax import (
     Node,
@@ -107,74 +107,66 @@ class DirectScan:
         return pa.Table.from_batches(list(self.batches()), self.schema)
 
 
-@dataclass
-class DirectScans:
-    """Finds the queries that are a scan of one table and nothing else."""
+def direct_scan(tables: Tables, text: str, first: int | None = None) -> DirectScan | None:
+    """Return what answers a query; None if the engine is to be asked.
 
-    schemas: dict[str, AxisSchema]
-    """The tables of each data set."""
-    default: str
-    """The schema of tables that are named without one."""
+    Parameters
+    ----------
+    first
+        Of how many rows, at most; None for all.
+    """
+    query = simple_query(text)
+    if query is None or (first is not None and query.count is not None):
+        return None
+    limit = min((each for each in (first, query.limit) if each is not None), default=None)
+    is_first = limit is not None and limit <= _MAX_FIRST_ROWS
+    if not is_first and (limit is not None or query.offset or query.is_by_index):
+        return None
+    is_counted, is_all = query.count is not None, query.count is None and not query.columns
+    condition = query.scope.select["selection"]
+    is_whole = condition is None and not query.is_by_index
+    of_members = is_whole and (is_first or is_counted)
+    schema, axis = tables.named(query.source)
+    axes = tables.schemas.get(schema)
+    if axes is None or axis in axes.added:
+        return None
+    if axes.is_collection and not (of_members and axes.has_axis(axis)):
+        return None
+    try:
+        table = axes.dataset(axis, None if is_all else query.used)
+    except (DafError, errors.DafWarning):  # the engine's path says it, or goes on without it
+        return None
+    known = table.table_columns
+    names = list(known.schema.names) if is_all else [each[-1] for each in query.columns]
+    columns = [known.columns.get(each) for each in names]
+    if not table.options.direct or (known.length > MAX_ROWS and not is_whole):
+        return None
+    if not all(each is not None and _is_plain(each.field.type) for each in columns):
+        return None
+    reader = Conditions(query.statement, query.scope, query.source, lambda _: known.schema)
+    predicate = None if condition is None else reader.exact(condition)
+    if predicate is None and condition is not None:
+        return None
+    return DirectScan(
+        table,
+        axes.is_collection,
+        tuple(names),
+        predicate,
+        query.count,
+        limit,
+        query.offset,
+    )
 
-    def of_query(self, text: str, first: int | None = None) -> DirectScan | None:
-        """Return what answers a query; None if the engine is to be asked.
 
-        Parameters
-        ----------
-        first
-            Of how many rows, at most; None for all.
-        """
-        query = simple_query(text)
-        if query is None or (first is not None and query.count is not None):
-            return None
-        limit = min((each for each in (first, query.limit) if each is not None), default=None)
-        is_first = limit is not None and limit <= _MAX_FIRST_ROWS
-        if not is_first and (limit is not None or query.offset or query.is_by_index):
-            return None
-        is_counted, is_all = query.count is not None, query.count is None and not query.columns
-        condition = query.scope.select["selection"]
-        is_whole = condition is None and not query.is_by_index
-        of_members = is_whole and (is_first or is_counted)
-        schema, axis = (self.default, *query.source.parts)[-2:]
-        tables = self.schemas.get(schema)
-        if tables is None or axis in tables.added:
-            return None
-        if tables.is_collection and not (of_members and tables.has_axis(axis)):
-            return None
-        try:
-            table = tables.dataset(axis, None if is_all else query.used)
-        except (DafError, errors.DafWarning):  # the engine's path says it, or goes on without it
-            return None
-        known = table.table_columns
-        names = list(known.schema.names) if is_all else [each[-1] for each in query.columns]
-        columns = [known.columns.get(each) for each in names]
-        if not table.options.direct or (known.length > MAX_ROWS and not is_whole):
-            return None
-        if not all(each is not None and _is_plain(each.field.type) for each in columns):
-            return None
-        reader = Conditions(query.statement, query.scope, query.source, lambda _: known.schema)
-        predicate = None if condition is None else reader.exact(condition)
-        if predicate is None and condition is not None:
-            return None
-        return DirectScan(
-            table,
-            tables.is_collection,
-            tuple(names),
-            predicate,
-            query.count,
-            limit,
-            query.offset,
-        )
-
-    def of_rows(self, schema: str, axis: str, condition: str) -> DirectScan | None:
-        """Return the scan for the positions of a condition's rows; None as above."""
-        table = f"{quoted_name(schema)}.{quoted_name(axis)}"
-        # Not an injection: what is more than a condition makes a query of another kind.
-        text = f"SELECT {quoted_name(INDEX)} FROM {table} WHERE {condition}"  # noqa: S608
-        query = simple_query(text)
-        if query is None or query.is_by_index or query.limit is not None:
-            return None
-        return None if current_context().reports is not None else self.of_query(text)
+def direct_rows(tables: Tables, schema: str, axis: str, condition: str) -> DirectScan | None:
+    """Return the scan for the positions of a condition's rows; None as above."""
+    table = f"{quoted_name(schema)}.{quoted_name(axis)}"
+    # Not an injection: what is more than a condition makes a query of another kind.
+    text = f"SELECT {quoted_name(INDEX)} FROM {table} WHERE {condition}"  # noqa: S608
+    query = simple_query(text)
+    if query is None or query.is_by_index or query.limit is not None:
+        return None
+    return None if current_context().reports is not None else direct_scan(tables, text)
 
 
 def _is_plain(kind: pa.DataType) -> bool:

@@ -16,7 +16,6 @@ from daf_query._runs import attended, warn_caller, without_panics
 from daf_query.sql._axis_schema import PUBLIC, DafCatalog
 from daf_query.sql._conditions import needed_names, placed_tables, restrictions_of, small_tables
 from daf_query.sql._connections import Connections, engine_table
-from daf_query.sql._direct_scan import DirectScans
 from daf_query.sql._matrix_entries import Rule, Tables, with_entries
 from daf_query.sql._messages import translated
 from daf_query.sql._missing_names import Asked
@@ -151,9 +150,8 @@ class Engine:
             default = next(iter(schemas)) if len(schemas) == 1 else PUBLIC
         self.default = default
         """The schema of tables that are named without one."""
-        self.direct = DirectScans(connections.schemas, default)
-        """Finds the queries that need no planning."""
-        self._views: dict[TableName, str] = {}
+        self.tables = Tables(connections.schemas, default)
+        """The axes and views that queries can name."""
         self._hinted: set[str] = set()
         self._memory_bytes = memory_bytes
         self._context: datafusion.SessionContext | None = None
@@ -220,21 +218,22 @@ class Engine:
             memory_bytes=memory_bytes,
             origin=origin,
         )
-        engine.direct, engine._views = self.direct, self._views
-        engine._hinted = self._hinted
+        engine.tables, engine._hinted = self.tables, self._hinted
         return engine
 
     def __reduce__(self) -> Any:
         """Pickle what is connected, and the views; not the tables that queries created."""
         connections = self.connections
-        created = [".".join(name) for name in connections.created() if name not in self._views]
+        created = [
+            ".".join(name) for name in connections.created() if name not in self.tables.views
+        ]
         if created:
             raise errors.InvalidInputError(
                 f"a session with tables that queries created ({', '.join(created)}) cannot be "
                 "pickled, since they are in memory; save their rows to files, or drop them"
             )
         again = partial(Engine, functions=self.functions, default=self.default)
-        return again, (connections,), dict(self._views)
+        return again, (connections,), dict(self.tables.views)
 
     def __setstate__(self, views: Mapping[TableName, str]) -> None:
         """Create the views of another one."""
@@ -273,7 +272,7 @@ class Engine:
 
     def translated(self, error: Exception, query: str) -> errors.DafError:
         """Return an error of planning or running a query in the words of the data sets."""
-        return translated(error, Asked(query, self._tables(), self.connections))
+        return translated(error, Asked(query, self.tables, self.connections))
 
     def plan_raw(
         self,
@@ -283,7 +282,7 @@ class Engine:
         once: tuple[str, ...] = (),
     ) -> datafusion.DataFrame:
         """Plan a query; errors are the engine's own."""
-        views = _named_views(self._views, query)
+        views = _named_views(self.tables.views, query)
         statements = _parsed([query, *views.values()])  # kept, so that a long query is parsed once
         are_views = allow == "read" and not _asks_for_types(query, statements)
         context = replace(
@@ -323,14 +322,10 @@ class Engine:
             files[self.default, path] = engine_table(user_table(path))
         return files
 
-    def _tables(self) -> Tables:
-        views = {name: sql for (_, name), sql in self._views.items()}
-        return Tables(self.connections.schemas, self.default, views)
-
     def _naming(self, query: str) -> frozenset[str] | None:
         """Return names among which are the columns of a query, if it is of a collection."""
         has_several = any(each.is_collection for each in self.connections.schemas.values())
-        needed = needed_names(parsed(query)) if has_several and not self._views else None
+        needed = needed_names(parsed(query)) if has_several and not self.tables.views else None
         return None if needed is None or needed[1] else needed[0]
 
     def _planned(
@@ -370,7 +365,7 @@ class Engine:
             partial(list_barriers, is_part=is_part),
             partial(self._category_keys, views=views),
         )
-        rewriting = with_entries(query, self._tables(), rules)
+        rewriting = with_entries(query, self.tables, rules)
         for schema, table in rewriting.columns:
             self.connections.schemas[schema].find(table)  # where it is broken, it says how
         return rewriting
@@ -388,24 +383,24 @@ class Engine:
         """Yield what to sort by where categoricals are shown: their categories."""
         if self.connections.categoricals == "string" or "order" not in statement.text.lower():
             return
-        others, tables = _parsed(views.values()), self._tables()
+        others, tables = _parsed(views.values()), self.tables
         read = {tables.find(each) for every in (statement, *others) for each in every.sources}
         axes = [(tables.schemas[name[0]], name[1]) for name in read if name is not None]
         yield from category_keys(statement, known_categories(axes), others)
 
     def _remember_view(self, query: str) -> None:
         """Note the query of a view that was created: it is planned again whenever it is used."""
-        for name in [n for n in self._views if not self.connections.has_created(n)]:
-            del self._views[name]
+        for name in [n for n in self.tables.views if not self.connections.has_created(n)]:
+            del self.tables.views[name]
         parts, text, may_replace = _created_view(query) or ((), "", False)
         schema, title = ("", self.default, *parts)[-2:]
         name = (schema, title)
-        is_new = may_replace or name not in self._views
+        is_new = may_replace or name not in self.tables.views
         if parts and is_new and self.connections.has_created(name):
-            self._views.pop(name, None)
-            self._views[name] = text
-            if name in _named_views(self._views, text):
-                del self._views[name]  # it is of the one that it replaced: as it was planned
+            self.tables.views.pop(name, None)
+            self.tables.views[name] = text
+            if name in _named_views(self.tables.views, text):
+                del self.tables.views[name]  # it is of the one that it replaced: as it was planned
 
 
 def _asks_for_types(query: str, statements: Iterable[Statement]) -> bool:

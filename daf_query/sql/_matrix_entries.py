@@ -142,24 +142,29 @@ class Tables:
     schemas: Mapping[str, AxisSchema]
     default: str
     """The schema of tables that are named without one."""
-    views: Mapping[str, str] = field(default_factory=dict)
-    """The queries of views, by the names of these."""
+    views: dict[TableName, str] = field(default_factory=dict)
+    """The queries of views, which are planned whenever one is used."""
+
+    def named(self, source: Source) -> TableName:
+        """Return the schema and the table that a FROM names."""
+        schema, table = (self.default, *source.parts)[-2:]
+        return schema, table
 
     def find(self, source: Source) -> TableName | None:
         """Return the axis that a FROM names; None if it names something else."""
         if not source.parts:
             return None
-        schema = source.parts[-2] if len(source.parts) > 1 else self.default
-        tables, axis = self.schemas.get(schema), source.parts[-1]
+        schema, axis = self.named(source)
+        tables = self.schemas.get(schema)
         if tables is None or axis in tables.added or not tables.has_axis(axis):
             return None
         return schema, axis
 
     def query_of(self, source: Source) -> Query | None:
         """Return the query whose rows a FROM names: a subquery, one of WITH, or a view."""
-        if source.query is not None or source.parts[-1:] == ():
+        if source.query is not None or not source.parts:
             return source.query
-        view = self.views.get(source.parts[-1])
+        view = self.views.get(self.named(source))
         statement = None if view is None else parsed(view)
         return None if statement is None else statement.queries[-1]
 

@@ -18,7 +18,7 @@ from daf_query._provenance import described, record_of, refuse_own_files
 from daf_query._row_files import Format, Rows, format_of, save_rows, without_string_views
 from daf_query._runs import attended, call_engine
 from daf_query.scan import size_bytes
-from daf_query.sql._direct_scan import DirectScan
+from daf_query.sql._direct_scan import DirectScan, direct_scan
 from daf_query.sql._engine import Allow, Engine
 from daf_query.sql._matrix_entries import with_known_columns
 from daf_query.sql._messages import unknown_result_column
@@ -92,7 +92,7 @@ def query_result(engine: Engine, query: str, *, allow: Allow) -> QueryResult:
     count = engine.connections.broken_count()
     # Where reports are asked for, the engine's scans make them.
     is_direct = allow == "read" and current_context().reports is None
-    direct = engine.direct.of_query(query) if is_direct else None
+    direct = direct_scan(engine.tables, query) if is_direct else None
     rows = engine.plan(query, allow=allow) if direct is None else direct
     return QueryResult(engine, query, rows, broken_count=count, allow=allow)
 
@@ -205,7 +205,8 @@ class QueryResult:
 
     def _begun(self, count: int) -> datafusion.DataFrame:
         """Return a frame with the same first rows: those that can be read alone, or all."""
-        first = self._engine.direct.of_query(self._query, count) if self._is_query() else None
+        tables, is_query = self._engine.tables, self._is_query()
+        first = direct_scan(tables, self._query, count) if is_query else None
         return self.frame if first is None else table_frame(first.to_table())
 
     def _is_query(self) -> bool:
@@ -219,7 +220,8 @@ class QueryResult:
             frame = self.frame
             logical = str(frame.optimized_logical_plan().display_indent())
             physical = str(frame.execution_plan().display_indent())
-            direct = self._engine.direct.of_query(self._query) if self._is_query() else None
+            tables, is_query = self._engine.tables, self._is_query()
+            direct = direct_scan(tables, self._query) if is_query else None
             described = "" if direct is None else direct.description
             return QueryPlan(self._query, logical, physical, direct=described)
 
