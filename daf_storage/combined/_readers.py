@@ -151,19 +151,10 @@ class ChainReader(DafReader):
     ) -> None:
         tree = ChainTree([member.tree for member in members])
         tree.check_lengths()
-        super().__init__(tree, name=name, on_close=on_close)
-        self._members = tuple(members)
-        self.origin = _origin(members, name)
-
-    @property
-    def members(self) -> tuple[DafReader, ...]:
+        super().__init__(tree, name=name, on_close=on_close, members=members)
+        self.members = tuple(members)
         """The data sets, the one that counts most last."""
-        return self._members
-
-    def _check_open(self) -> None:
-        super()._check_open()
-        for member in self._members:
-            member._check_open()  # noqa: SLF001 - one data set
+        self.origin = _origin(members, name)
 
 
 class ChainWriter(DafWriter):
@@ -179,16 +170,12 @@ class ChainWriter(DafWriter):
     ) -> None:
         tree = WritableChainTree([base.tree for base in bases], last.writable_tree)
         tree.check_lengths()
-        super().__init__(tree, name=name, on_close=on_close)
-        self._members = (*bases, last)
+        self.members = (*bases, last)
+        """The data sets, the one that is written last."""
+        super().__init__(tree, name=name, on_close=on_close, members=self.members)
         self._chain = tree
         self._bases = ChainTree([base.tree for base in bases])
-        self.origin = _origin(self._members, name)
-
-    @property
-    def members(self) -> tuple[DafReader, ...]:
-        """The data sets, the one that is written last."""
-        return self._members
+        self.origin = _origin(self.members, name)
 
     def add_axis(
         self,
@@ -255,11 +242,6 @@ class ChainWriter(DafWriter):
                 raise error
             raise with_remedy(error, Remedy("pass ", REPLACE, " to hide it"))
         super()._check_free(exists, if_exists, what, path=path)
-
-    def _check_open(self) -> None:
-        super()._check_open()
-        for member in self._members:
-            member._check_open()  # noqa: SLF001 - one data set
 
 
 def _members(dafs: Sequence[DafReader], function: str) -> list[DafReader]:
@@ -391,17 +373,14 @@ class ViewReader(DafReader):
     ) -> None:
         rules = data_rules(data)
         shown = view_axes(daf, axes)
-        super().__init__(ViewTree(daf.tree, shown, rules), name=name, on_close=on_close)
-        self._base = daf
+        tree = ViewTree(daf.tree, shown, rules)
+        super().__init__(tree, name=name, on_close=on_close, members=[daf])
+        self.base = daf
+        """The data set of which a part is shown."""
         self._shown = shown
         self._rules = rules
         self._data = data
         _check_rules(self, daf, shown, rules, may_hide_nothing=not isinstance(data, Mapping))
-
-    @property
-    def base(self) -> DafReader:
-        """The data set of which a part is shown."""
-        return self._base
 
     def require_origin(self) -> Origin:
         """Return how it can be opened again: its base, with the same positions.
@@ -409,23 +388,19 @@ class ViewReader(DafReader):
         Whoever opens it compares the entries that these are of.
         """
         self._check_open()
-        origin = self._base.require_origin()
+        origin = self.base.require_origin()
         axes = [
             (axis.name, axis.base if axis.entries is None else (axis.base, axis.entries.positions))
             for axis in self._shown.values()
         ]
         digests = {
-            axis.base: _digest(self._base, axis.base)
+            axis.base: _digest(self.base, axis.base)
             for axis in self._shown.values()
             if axis.entries is not None
         }
         return Origin(
             partial(_view_again, origin, axes, self._data, digests), origin.path, self.name
         )
-
-    def _check_open(self) -> None:
-        super()._check_open()
-        self._base._check_open()  # noqa: SLF001 - one data set
 
 
 def owning_view(

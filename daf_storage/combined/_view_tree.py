@@ -22,6 +22,7 @@ from daf_storage.data import (
     ENTRIES_OF,
     EntrySelection,
     HeldArray,
+    PartsNode,
     Picks,
     Positions,
     RangePicks,
@@ -380,7 +381,7 @@ class ViewTree:
         return None if identity is None else (self._token, identity)
 
 
-class ViewNode:
+class ViewNode(PartsNode):
     """A node of the base as a view shows it; see `Node`."""
 
     def __init__(
@@ -390,39 +391,18 @@ class ViewNode:
         identity: Hashable,
         entries_axis: Callable[[str], str | None],
     ) -> None:
-        self._node = node
-        self._arrays = arrays
+        super().__init__(node, arrays)
         self._identity = identity
         self._entries_axis = entries_axis
-
-    @property
-    def kind(self) -> NodeKind:
-        """Whether it is an array or a group of some."""
-        if self._arrays is None:
-            return self._node.kind
-        return "array" if "" in self._arrays else "group"
 
     @property
     def identity(self) -> Hashable:
         """Equal for two nodes only if they hold the same data."""
         return self._identity
 
-    def is_same(self, other: object) -> bool:
-        """Return whether another node is the very same stored one."""
-        return isinstance(other, ViewNode) and self._node.is_same(other.in_base)
-
-    @property
-    def in_base(self) -> Node:
-        """The node that is shown."""
-        return self._node
-
-    def array(self, name: str = "") -> StoredArray | None:
-        """Return this array, or the array of that name below this group; None if absent."""
-        return self._node.array(name) if self._arrays is None else self._arrays.get(name)
-
     def attribute(self, name: str) -> Any:
         """Return an attribute of the node in the base, with the names of the view."""
-        value = self._node.attribute(name)
+        value = super().attribute(name)
         is_axis = name == ENTRIES_OF and isinstance(value, str)
         return self._entries_axis(value) if is_axis else value
 

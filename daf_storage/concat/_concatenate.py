@@ -40,7 +40,16 @@ from daf_storage.concat._options import (
     checked_prefixes,
 )
 from daf_storage.concat._properties import MergedMatrix, MergedVector
-from daf_storage.data import DafReader, DafWriter, check_reader, check_writer, kept, new_property
+from daf_storage.data import (
+    DafReader,
+    DafWriter,
+    check_reader,
+    check_writer,
+    digest,
+    kept,
+    new_property,
+    ordered,
+)
 from daf_storage.h5ad import undone_on_error
 from daf_storage.opening import check_outside, new_data_set, open_daf, parse_path
 from daf_storage.stores import is_remote, shown_url
@@ -156,8 +165,13 @@ def merge_matrix(run: Run, rows: ResultAxis, columns: ResultAxis, name: str) -> 
 
 
 def _agree(run: Run, axes: tuple[str, str], name: str, having: list[int]) -> bool:
-    first, *others = (run.members[n].daf.get_np_matrix(*axes, name) for n in having)
-    return all(_is_same_matrix(first, other) for other in others)
+    digests = set()
+    for number in having:
+        stored = ordered(run.members[number].daf.open_orientations(*axes, name)[0])
+        is_flipped = stored.info.is_row_major or stored.info.rows_axis != axes[0]
+        found = digest(stored, lambda _: None, flipped=is_flipped)
+        digests.add((stored.info.storage_type, found))
+    return len(digests) == 1
 
 
 def _scalar(member: Member, name: str) -> Any:
@@ -170,21 +184,6 @@ def _scalar(member: Member, name: str) -> Any:
 def _is_same(first: Any, other: Any) -> bool:
     is_nan = first != first and other != other  # noqa: PLR0124 - NaN
     return bool(type(first) is type(other) and (first == other or is_nan))
-
-
-def _is_same_matrix(one: Any, other: Any) -> bool:
-    if sp.issparse(one) != sp.issparse(other) or one.dtype != other.dtype:
-        return False
-    parts = [
-        [each.indptr, each.indices, each.data] if sp.issparse(each) else [each]
-        for each in (one, other)
-    ]
-    if sp.issparse(one) and one.format != other.format:
-        return _is_same_matrix(one.tocsc(), other.tocsc())
-    return all(
-        np.array_equal(first, second, equal_nan=first.dtype.kind == "f")
-        for first, second in zip(*parts, strict=True)
-    )
 
 
 def write_kept_parts(run: Run) -> None:

@@ -378,15 +378,8 @@ def _union(given: Iterable[pa.Array | None]) -> pa.Array:
 
 
 def _aligned(axis: str, entries: pa.Array, given: list[pa.Array | None]) -> ResultAxis:
-    alignments = []
-    for of_member in given:
-        if of_member is None:
-            alignments.append(Alignment.absent(len(entries)))
-        elif of_member.equals(entries):
-            alignments.append(Alignment(None, len(entries)))
-        else:
-            places = pc.fill_null(pc.index_in(of_member, value_set=entries), -1)
-            alignments.append(
-                Alignment(places.to_numpy(zero_copy_only=False).astype(np.int64), len(entries))
-            )
+    alignments = (
+        Alignment.absent(len(entries)) if own is None else Alignment.of(own, entries)
+        for own in given
+    )
     return ResultAxis(axis, entries, tuple(alignments))

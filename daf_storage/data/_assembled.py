@@ -26,7 +26,7 @@ from daf_storage.data import _kept as kept
 from daf_storage.data import _layout as layout
 from daf_storage.data._casting import plain_values, stored_numbers
 from daf_storage.data._coercion import SparseVectorInput, VectorInput
-from daf_storage.data._conversions import ascend
+from daf_storage.data._conversions import ascend, positions_among
 from daf_storage.data._encoding import (
     EmptySparse,
     Filling,
@@ -96,6 +96,13 @@ class Alignment:
         is_kept = self.places >= 0
         sources[self.places[is_kept]] = np.flatnonzero(is_kept)
         return sources
+
+    @classmethod
+    def of(cls, entries: pa.Array, result: pa.Array) -> Alignment:
+        """Return that of the entries of a source among those of a result."""
+        entries, result = (each.cast(pa.large_string()) for each in (entries, result))
+        is_same = entries.equals(result)
+        return cls(None if is_same else positions_among(entries, result), len(result))
 
     @classmethod
     def absent(cls, n_entries: int) -> Alignment:

@@ -217,9 +217,14 @@ class AxisWriter(DafReader):
     """A data set that can be changed: its scalars and its axes; see `DafWriter`."""
 
     def __init__(
-        self, tree: WritableTree, *, name: str, on_close: Callable[[], None] | None = None
+        self,
+        tree: WritableTree,
+        *,
+        name: str,
+        on_close: Callable[[], None] | None = None,
+        members: Sequence[PropertyReader] = (),
     ) -> None:
-        super().__init__(tree, name=name, on_close=on_close)
+        super().__init__(tree, name=name, on_close=on_close, members=members)
         self._writable = tree
 
     @property

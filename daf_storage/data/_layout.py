@@ -18,8 +18,7 @@ from daf_storage.data._stored import (
     StoredMatrix,
     StoredVector,
     check_indices,
-    entries_axis,
-    follows,
+    conventions_of,
     required_array,
 )
 from daf_storage.errors import CorruptDataError, NotADafError, UnsupportedDataError, VersionError
@@ -136,8 +135,9 @@ def open_vector(tree: Tree, axis: str, name: str, length: int) -> StoredVector |
     info = required_array(node, "", what).info
     _check_shape(info.shape, (length,), what=what, axes=(axis,))
     is_string = info.storage_type.is_string
-    is_missing = is_string and follows(node, Convention.EMPTY_IS_MISSING, what=what)
-    entries_of = entries_axis(node, what=what) if is_string else None
+    convention, entries_of = None, None
+    if is_string:
+        convention, entries_of = conventions_of(node, Convention.EMPTY_IS_MISSING, what=what)
     dense = VectorInfo(
         axis,
         name,
@@ -145,7 +145,7 @@ def open_vector(tree: Tree, axis: str, name: str, length: int) -> StoredVector |
         length,
         is_sparse=False,
         chunk_rows=info.chunks[0],
-        empty_is_missing=is_missing,
+        empty_is_missing=convention is not None,
         entries_of=entries_of,
     )
     return StoredVector(dense, node, what=what)
@@ -185,7 +185,8 @@ def open_matrix(
         shape,
         is_sparse=nnz is not None,
         nnz=nnz,
-        is_row_major=rows_axis == columns_axis and follows(node, Convention.ROW_MAJOR, what=what),
+        is_row_major=rows_axis == columns_axis
+        and conventions_of(node, Convention.ROW_MAJOR, what=what)[0] is not None,
     )
     return StoredMatrix(info, node, what=what)
 

@@ -6,7 +6,7 @@ import enum
 import itertools
 import weakref
 from collections import Counter
-from collections.abc import Callable, Collection, Hashable, Iterable, Iterator
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
 
@@ -83,13 +83,20 @@ class PropertyReader:
     """A data set that is open: its properties; see `DafReader`."""
 
     def __init__(
-        self, tree: Tree, *, name: str, on_close: Callable[[], None] | None = None
+        self,
+        tree: Tree,
+        *,
+        name: str,
+        on_close: Callable[[], None] | None = None,
+        members: Sequence[PropertyReader] = (),
+        counters: Counter[str] | None = None,
     ) -> None:
         self._tree = tree
         self._name = name
+        self._members = tuple(members)
         self._is_closed = False
         self._decoded = DecodedCache()
-        self._counters: Counter[str] = Counter()
+        self._counters: Counter[str] = Counter() if counters is None else counters
         self._unique: dict[str, Hashable] = {}
         self._release = None if on_close is None else weakref.finalize(self, on_close)
 
@@ -292,6 +299,8 @@ class PropertyReader:
             raise errors.InvalidInputError(
                 f"{self.location}: the data set was closed; open it again"
             )
+        for member in self._members:  # which it shows, as long as they are open
+            member._check_open()  # noqa: SLF001 - of the same class
 
     def _require_axis(self, axis: str) -> None:
         if not self.has_axis(axis):

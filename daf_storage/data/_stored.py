@@ -61,53 +61,39 @@ def attributes_of(convention: Convention | None, entries_of: str | None = None) 
     return attributes if entries_of is None else {**attributes, ENTRIES_OF: entries_of}
 
 
-def follows(node: Node, convention: Convention, *, what: str) -> bool:
-    """Return whether a node follows a convention; one that makes no sense there is ignored."""
-    problem, found = read_convention(node, {convention})
-    remedy = "it is ignored, so the values may be read wrongly: write the property again"
-    _warn(what, problem, remedy)
-    return found is convention
+def conventions_of(
+    node: Node, *allowed: Convention, what: str
+) -> tuple[Convention | None, str | None]:
+    """Return the convention of a node, and the axis that its values were recorded to be entries of.
+
+    What makes no sense is ignored, with a warning.
+    """
+    convention, axis, problems = read_conventions(node, *allowed)
+    for problem in problems:
+        text = f"{what}: {problem}; it is ignored: write the property again"
+        warnings.warn(text, ConventionWarning, stacklevel=3)
+    return convention, axis
 
 
-def entries_axis(node: Node, *, what: str) -> str | None:
-    """Return the axis that values were recorded to be entries of; nonsense is ignored."""
-    problem, axis = read_entries_axis(node)
-    _warn(what, problem, "it is ignored: write the vector again")
-    return axis
-
-
-def _warn(what: str, problem: str, remedy: str) -> None:
-    if problem:
-        warnings.warn(f"{what}: {problem}; {remedy}", ConventionWarning, stacklevel=3)
-
-
-def read_entries_axis(node: Node) -> tuple[str, str | None]:
-    """Return what is wrong with the recorded axis of a vector's values, and that axis."""
+def read_conventions(
+    node: Node, *allowed: Convention
+) -> tuple[Convention | None, str | None, list[str]]:
+    """Return what `conventions_of` does, and what is wrong with it."""
+    problems: list[str] = []
     try:
-        value = node.attribute(ENTRIES_OF)
-    except (CorruptDataError, ReadOnlyError):  # said of the convention, which is beside it
-        return "", None
-    if value is None:
-        return "", None
-    if name_problem(value) is not None:
-        text = f"its attribute {ENTRIES_OF} is {reprlib.repr(value)}, and not the name of an axis"
-        return text, None
-    return "", str(value)
-
-
-def read_convention(node: Node, allowed: set[Convention]) -> tuple[str, Convention | None]:
-    """Return what is wrong with the convention of a node, and that if nothing is."""
-    try:
-        value = node.attribute(ATTRIBUTE)
+        value, axis = node.attribute(ATTRIBUTE), node.attribute(ENTRIES_OF)
     except (CorruptDataError, ReadOnlyError) as error:
-        return f"its attributes cannot be read ({error})", None
-    if value is None:
-        return "", None
-    for convention in allowed:
-        if isinstance(value, str) and value == convention.value:
-            return "", convention
-    known = " or ".join(repr(one.value) for one in allowed) or "absent"
-    return f"its attribute {ATTRIBUTE} is {reprlib.repr(value)}; here it can only be {known}", None
+        return None, None, [f"its attributes cannot be read ({error})"]
+    found = next((one for one in allowed if isinstance(value, str) and value == one.value), None)
+    if value is not None and found is None:
+        known = " or ".join(repr(one.value) for one in allowed) or "absent"
+        text = f"its attribute {ATTRIBUTE} is {reprlib.repr(value)}; here it can only be {known}"
+        problems.append(text)
+    if axis is not None and name_problem(axis) is not None:
+        text = f"its attribute {ENTRIES_OF} is {reprlib.repr(axis)}, and not the name of an axis"
+        problems.append(text)
+        axis = None
+    return found, axis, problems
 
 
 RelationSource: TypeAlias = Literal["import", "name"]
@@ -328,15 +314,17 @@ class SparseStrings(StoredArray):
 
 
 class PartsNode:
-    """A node whose arrays are others than those that are stored; see `Node`."""
+    """A node whose arrays may be others than those that are stored; see `Node`."""
 
-    def __init__(self, node: Node, arrays: Mapping[str, StoredArray]) -> None:
+    def __init__(self, node: Node, arrays: Mapping[str, StoredArray] | None) -> None:
         self._node = node
         self._arrays = arrays
 
     @property
     def kind(self) -> NodeKind:
         """Whether it is an array or a group of some."""
+        if self._arrays is None:
+            return self._node.kind
         return "array" if "" in self._arrays else "group"
 
     @property
@@ -346,11 +334,11 @@ class PartsNode:
 
     def is_same(self, other: object) -> bool:
         """Return whether another node is the very same stored one."""
-        return isinstance(other, PartsNode) and self.identity == other.identity
+        return isinstance(other, PartsNode) and self._node.is_same(other._node)  # noqa: SLF001 - its own
 
     def array(self, name: str = "") -> StoredArray | None:
         """Return this array, or one of the parts."""
-        return self._arrays.get(name)
+        return self._node.array(name) if self._arrays is None else self._arrays.get(name)
 
     def attribute(self, name: str) -> Any:
         """Return an attribute of the stored node; None if it has none of this name."""

@@ -7,7 +7,6 @@ name, axis, length and labels, conflict.  A refused or crashed change leaves wha
 from __future__ import annotations
 
 import dataclasses
-from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, Literal
@@ -65,8 +64,8 @@ class DafWriter(AxisWriter):
         It is called ``NAME.read_only``, sees what is written through this one, and is closed with
         it.
         """
-        reader = ReadOnlyDaf(self._tree, name=unique_name(f"{self.name}.read_only"))
-        reader.keep(self, self._counters)
+        shown: Any = {"members": [self], "counters": self._counters}
+        reader = DafReader(self._tree, name=unique_name(f"{self.name}.read_only"), **shown)
         if self.origin is not None:
             reader.origin = dataclasses.replace(self.origin, name=reader.name)
         return reader
@@ -533,16 +532,3 @@ def new_property(daf: DafWriter, path: str) -> Iterator[TreeTransaction]:
         yield changes
         with tree.lock():
             changes.publish(path, replace=False)
-
-
-class ReadOnlyDaf(DafReader):
-    """What `DafWriter.read_only` returns."""
-
-    def keep(self, writer: DafWriter, counters: Counter[str]) -> None:
-        """Keep the writer open as long as this is used, and count its changes."""
-        self._writer = writer
-        self._counters = counters
-
-    def _check_open(self) -> None:
-        super()._check_open()
-        self._writer._check_open()  # noqa: SLF001 - one data set

@@ -16,12 +16,13 @@ from typing import Any, Final, Literal, TypeAlias
 import numpy as np
 
 from daf_storage.base import Packing, StorageType
-from daf_storage.data import layout
+from daf_storage.data import layout, stored_numbers
 from daf_storage.errors import (
     CorruptDataError,
     InvalidInputError,
     InvalidNameError,
     UnsupportedDataError,
+    UnsupportedInputError,
     VersionError,
 )
 from daf_storage.trees import shown
@@ -55,7 +56,7 @@ _FORMAT_KEYS: Final = {
     *PARTS,
 }
 _TYPES: Final = {kind.value.lower(): kind for kind in StorageType}
-_WORDS: Final = {"nan": math.nan, "inf": math.inf, "infinity": math.inf}
+_WORDS: Final = ("nan", "inf", "infinity")
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,19 +176,19 @@ def parse_scalar(data: bytes, *, what: str) -> ScalarForm:
         if not isinstance(value, str):
             raise CorruptDataError(problem)
         return ScalarForm(kind, value)
-    if kind.dtype.kind == "f":
-        return ScalarForm(kind, _float(value, kind, problem))
+    is_float = kind.dtype.kind == "f"
+    if is_float and value is None:
+        value = math.nan
+    elif is_float and isinstance(value, str) and value.lower().lstrip("+-") in _WORDS:
+        value = float(value.lower())
     is_bool = isinstance(value, bool)
     if not isinstance(value, int | float) or (is_bool and kind is not StorageType.BOOL):
         raise CorruptDataError(problem)
     try:
-        whole = int(value)
-        found = kind.dtype.type(bool(whole) if kind is StorageType.BOOL else whole)
-    except (OverflowError, ValueError):
+        number = np.asarray(value, np.float64 if is_float else object)
+        return ScalarForm(kind, stored_numbers(number, kind.dtype, what=what)[()])
+    except (UnsupportedInputError, OverflowError):
         raise CorruptDataError(problem) from None
-    if found != value:
-        raise CorruptDataError(problem)
-    return ScalarForm(kind, found)
 
 
 def scalar_document(form: ScalarForm) -> bytes:
@@ -280,21 +281,6 @@ def _type(name: Any, what: str) -> StorageType:
         known = ", ".join(kind.value for kind in StorageType)
         raise CorruptDataError(f"{what}: there is no element type {shown(name)}; known are {known}")
     return found
-
-
-def _float(value: Any, kind: StorageType, problem: str) -> Any:
-    """Return a float; what JSON has no number for may be a word, or null for NaN."""
-    if value is None:
-        value = math.nan
-    elif isinstance(value, str) and value.lower().lstrip("+-") in _WORDS:
-        value = float(value.lower())
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        raise CorruptDataError(problem)
-    try:
-        with np.errstate(over="ignore"):
-            return kind.dtype.type(value)
-    except OverflowError:
-        raise CorruptDataError(problem) from None
 
 
 def _is_length(value: Any) -> bool:

@@ -11,8 +11,6 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, TypeAlias
 
-import pyarrow as pa
-
 from daf_storage import errors
 from daf_storage.base import (
     IfExists,
@@ -32,7 +30,6 @@ from daf_storage.data import (
     check_memory,
     copy_stored,
     kept,
-    layout,
     new_property,
     ordered,
     size_bytes,
@@ -249,17 +246,9 @@ def copy_scalars(
 ) -> None:
     """Copy all scalars in their types; ``changed`` returns what becomes of strings."""
     for name in sorted(source.scalars_set()):
-        array = layout.open_array(source.tree, layout.scalar_path(name))
-        if array is None or array.info.size != 1:
-            raise errors.CorruptDataError(
-                f"{source.location}: scalar {name!r} is not stored as one element"
-            )
-        is_string = array.info.storage_type.is_string
-        values = array.read_strings() if is_string else array.read().reshape(1)
-        if is_string and (text := changed(name, values[0].as_py())) != values[0].as_py():
-            values = pa.array([text])
-        with new_property(destination, layout.scalar_path(name)) as changes:
-            changes.write_scalar(layout.scalar_path(name), values)
+        kind, value = source.scalar_type(name), source.get_scalar(name)
+        value = changed(name, value) if kind.is_string else value
+        destination.set_scalar(name, value, dtype=None if kind.is_string else kind.dtype)
 
 
 def copy_property(

@@ -173,15 +173,7 @@ class CountedCopy:
         return found
 
 
-@dataclass(frozen=True, eq=False)
-class EntryAlignment(Alignment):
-    """Where the entries of an axis of a source are in an axis of a destination."""
-
-    first_missing: str | None
-    """The first entry of the destination that the source lacks; None if it has all."""
-
-
-def align(source: DafReader, axis: str, destination: DafReader, target_axis: str) -> EntryAlignment:
+def align(source: DafReader, axis: str, destination: DafReader, target_axis: str) -> Alignment:
     """Return where the entries of an axis of the destination are in the source.
 
     Raises
@@ -191,31 +183,25 @@ def align(source: DafReader, axis: str, destination: DafReader, target_axis: str
     InvalidInputError
         Either has entries that the other one lacks.
     """
-    entries = destination.get_pa_vector(target_axis, "name")
-    if entries.equals(source.get_pa_vector(axis, "name")):
-        return EntryAlignment(None, len(entries), None)
-    taken = np.asarray(source.axis_indices(axis, entries, allow_missing=True), np.int64)
-    if len(entries) and (taken == -1).any():  # an empty entry is one, if the axis has it
-        is_missing = taken == -1
-        first = str(entries[int(np.argmax(is_missing))].as_py())
-    else:
-        first = None
-    places = np.full(source.axis_length(axis), -1, np.int64)
-    places[taken[taken >= 0]] = np.flatnonzero(taken >= 0)
-    if first is not None and (places < 0).any():
-        lacking = source.axis_entries(axis)[int(np.argmax(places < 0))]
+    entries, own = (
+        destination.get_pa_vector(target_axis, "name"),
+        source.get_pa_vector(axis, "name"),
+    )
+    along = Alignment.of(own, entries)
+    if along.places is not None and along.missing.size and not along.is_complete:
+        first = entries[int(along.missing[0])].as_py()
+        lacking = own[int(np.argmax(along.places < 0))].as_py()
         raise errors.InvalidInputError(
             f"{destination.location}: axis {target_axis!r} has the entry {first!r} and lacks "
             f"{lacking!r}, and axis {axis!r} of {source.location} has {lacking!r} and lacks "
             f"{first!r}; one of the two must have all entries of the other"
         )
-    is_same = places.size == taken.size and bool((taken == np.arange(taken.size)).all())
-    return EntryAlignment(None if is_same else places, taken.size, first)
+    return along
 
 
-def fill_value(kind: StorageType, along: EntryAlignment, empty: Any, *, what: str) -> Any:
+def fill_value(kind: StorageType, along: Alignment, empty: Any, *, what: str) -> Any:
     """Return what stands for missing entries in the type of a property, if ``empty`` is such."""
-    if along.first_missing is None:
+    if not along.missing.size:
         return "" if kind.is_string else 0
     if kind.is_string:
         if isinstance(empty, str):
@@ -261,7 +247,7 @@ class Copier:
     """Called after each block with its bytes."""
     is_trial: bool = False
     """Whether nothing is written: it is only found out whether everything can be copied."""
-    _alignments: dict[tuple[str, str], EntryAlignment] = field(default_factory=dict)
+    _alignments: dict[tuple[str, str], Alignment] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         check_reader(self.source, self.function)
@@ -273,7 +259,7 @@ class Copier:
         self._if_exists: IfExists = "replace" if self.if_exists == "replace" else "error"
         self._writing: Any = {"if_exists": self._if_exists, "packed": self.packed}
 
-    def along(self, axis: str, target: str) -> EntryAlignment:
+    def along(self, axis: str, target: str) -> Alignment:
         """Return where the entries of an axis are in one of the destination."""
         pair = (axis, target)
         if pair not in self._alignments:
@@ -344,8 +330,11 @@ class Copier:
         what = f"{self.source.location}: {_named(key)}"
         argument = f"empty={{{key!r}: VALUE}}" if self.is_of_all else "empty="
         for own, other, is_there in zip(key[:-1], target[:-1], has_axes, strict=True):
-            entry = self.along(own, other).first_missing if is_there or not self.is_trial else None
-            if entry is not None and empty is None:
+            if self.is_trial and not is_there:
+                continue
+            missing = self.along(own, other).missing
+            if missing.size and empty is None:
+                entry = str(destination.axis_entries(other, missing[:1])[0])
                 raise errors.InvalidInputError(
                     f"{destination.location}: axis {other!r} has the entry {entry!r}, which axis "
                     f"{own!r} of {self.source.location} does not have, so {what} has no value for "
@@ -391,7 +380,7 @@ class Copier:
             write_vector(changes, path, found, attributes)
         self.add(size_bytes(stored.arrays().values()))
 
-    def _attributes(self, stored: StoredVector, along: EntryAlignment) -> dict[str, str]:
+    def _attributes(self, stored: StoredVector, along: Alignment) -> dict[str, str]:
         """Return what is stored beside the copy: not an axis that has not all of its values."""
         axis = stored.info.entries_of
         if axis is None or self.is_whole:
@@ -457,8 +446,8 @@ class Copier:
         self,
         stored: StoredMatrix,
         rows_axis: str,
-        rows: EntryAlignment,
-        columns: EntryAlignment,
+        rows: Alignment,
+        columns: Alignment,
         empty: Any,
         dtype: Any,
         *,
@@ -469,8 +458,8 @@ class Copier:
         It is if the source's is, or entries are missing, and the missing elements are zero.
         """
         kind = _kind(stored.info.storage_type, dtype, what=what)
-        lacking = columns if rows.first_missing is None else rows
-        is_embedded = lacking.first_missing is not None
+        lacking = rows if rows.missing.size else columns
+        is_embedded = lacking.missing.size > 0
         part = Part(
             stored,
             rows,

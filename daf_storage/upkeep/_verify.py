@@ -39,8 +39,7 @@ from daf_storage.data import (
     lost_entries,
     one_each,
     ordered,
-    read_convention,
-    read_entries_axis,
+    read_conventions,
     recover_zarr_archive,
     relation_of,
     values_without_entry,
@@ -161,9 +160,8 @@ class _Findings(list[Finding]):
             node = daf.tree.node(path)
             if node is None:
                 return
-            for problem in (read_convention(node, set(allowed))[0], read_entries_axis(node)[0]):
-                if problem:
-                    self.warning(path, f"{problem}; it is ignored")
+            for problem in read_conventions(node, *allowed)[-1]:
+                self.warning(path, f"{problem}; it is ignored")
 
 
 def _check_metadata_file(found: _Findings, store: DirectoryStore, remedy: str) -> None:

@@ -500,10 +500,10 @@ def test_shared_properties_that_agree_or_not() -> None:
     report = concatenate(daf, "cell", sources, merge="same")
     assert daf.vectors_set("gene") == {"in", "weight"}
     assert daf.vector_info("gene", "in").entries_of == "set"
-    assert daf.matrices_set("gene", "set") == {"same_dense"}
+    assert daf.matrices_set("gene", "set") == {"same_dense", "form"}
     assert daf.matrices_set("gene", "gene") == {"same_sparse"}
     assert {item.what.split("'")[1] for item in report.items} == {
-        *("rank", "other_dense", "other_sparse", "form")
+        *("rank", "other_dense", "other_sparse")
     }
     found = daf.get_np_matrix("gene", "set", "same_dense")
     np.testing.assert_array_equal(found, [[1, np.nan], [0, 4]])

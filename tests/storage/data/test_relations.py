@@ -231,7 +231,7 @@ def test_a_record_that_makes_no_sense_is_ignored(tmp_path: Path, value: Any) -> 
     with pytest.warns(ConventionWarning, match="not the name of an axis"):
         found = reader.relations()
     assert found == [EXPECTED[0], EXPECTED[2]]
-    with pytest.warns(ConventionWarning, match="write the vector again"):
+    with pytest.warns(ConventionWarning, match="write the property again"):
         values = reader.get_np_vector("cell", "guess")
     assert values.tolist() == ["T", "", "B"]
 
