@@ -21,7 +21,7 @@ LIMITS: Final = {
     "download_seconds": "daf_storage.base._optional._DOWNLOAD_SECONDS",
     "free_bytes": "daf_storage.trees._hdf5_array._FREE_BYTES",
     "gathered_elements": "daf_query.matrix._gather._BLOCK_ELEMENTS",
-    "hashed_bytes": "daf_query.index._sorted_index._BLOCK_BYTES",
+    "hashed_bytes": "daf_query.index._stored._BLOCK_BYTES",
     "held_part": "daf_storage.data._encoding._HELD_PART",
     "held_per_element": "daf_storage.data._assembled._HELD_PER_ELEMENT",
     "least_transposed_elements": "daf_storage.data._transpose._LEAST_BLOCK_ELEMENTS",

@@ -15,7 +15,5 @@ from daf_query.index._build import (
     rebuild_indexes,
     refreshed,
 )
-from daf_query.index._faults import UnfitIndexError, UnusedIndexWarning, warn_once
-from daf_query.index._rtree import PointIndex, RTree, rtree_of
-from daf_query.index._sorted_index import hashes_of
-from daf_query.index._stored import StoredIndexes
+from daf_query.index._rtree import PointIndex, RTree, UnfitIndexError, rtree_of
+from daf_query.index._stored import StoredIndexes, UnusedIndexWarning, hashes_of, warn_once

@@ -12,7 +12,7 @@ from typing import Any, Final, TypeAlias
 import numpy.typing as npt
 
 from daf_query.index._rtree import rtree_of
-from daf_query.index._sorted_index import arrays_of_strings
+from daf_query.index._stored import arrays_of_strings
 from daf_query.scan import INDEX, NAME, ZoneMap
 from daf_storage import (
     DafError,

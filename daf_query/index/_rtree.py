@@ -23,7 +23,6 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from daf_query.index._faults import UnfitIndexError
 from daf_query.scan import Compare, Positions, Predicate, ScanOptions
 from daf_storage.base import optional_import
 
@@ -37,6 +36,10 @@ _COORDINATES: Final[dict[int, np.dtype[Any]]] = {7: np.dtype("<f4"), 8: np.dtype
 _NARROW_NODES: Final = 1 << 14
 _SIDES: Final = 4
 _PANIC: Final = "PanicException"
+
+
+class UnfitIndexError(ValueError):
+    """The arrays of an index do not make sense; the message says why, without naming the index."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,28 +1,212 @@
-"""Load stored indexes, which are verified before they are used.
+"""Indexes as they are found: loaded and verified before they are used, and those of strings.
 
 A stale index is passed over.  One that is damaged is passed over with one warning per session;
 `daf_storage.verify` lists it, and ``daf repair`` builds it again.  How they are stored, and how
 damage is detected: `daf_storage.upkeep`.
+
+An index of strings has the hashes of all of them, sorted, and the row of each: those of a string
+are found by binary search.  The hash of the bytes ``b[0] ... b[n-1]`` is, modulo ``2**64``, the
+polynomial ``sum((b[i] + 1) * BASE**i)``, then mixed with the length, so that strings of zero bytes
+differ.  It is part of the stored format.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import struct
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
+from weakref import WeakKeyDictionary
 
 import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
 
-from daf_query.index._faults import UnfitIndexError, warn_once
-from daf_query.index._rtree import PointIndex, RTree
-from daf_query.index._sorted_index import Arrays, StringIndex
-from daf_query.scan import ZoneMap
+from daf_query.index._rtree import PointIndex, RTree, UnfitIndexError
+from daf_query.scan import (
+    Compare,
+    In,
+    Positions,
+    Predicate,
+    RowIndex,
+    ScanOptions,
+    ZoneMap,
+    offsets_of,
+)
 from daf_storage import DafReader, errors, sidecar_status
-from daf_storage.base import DecodedCache
+from daf_storage.base import DecodedCache, ForkLock
 from daf_storage.stores import is_remote
 from daf_storage.upkeep import IndexPlace, IndexStorage, can_have_sidecar
 
 _ENTRY_BYTES: Final = 1024
+_EVERY: Final = 16
+"""The offset in the chunk is stored of every so many strings."""
+_COUNT_BYTES: Final = 4
+_LENGTH_BYTES: Final = 4
+_BLOCK_BYTES: Final = 1 << 22
+_BASE: Final = 0x9E3779B97F4A7C15
+_INVERSE: Final = pow(_BASE, -1, 1 << 64)
+_MIX: Final = 0xBF58476D1CE4E5B9
+
+Hashes: TypeAlias = npt.NDArray[np.uint64]
+Arrays: TypeAlias = Mapping[str, npt.NDArray[Any]]
+"""The arrays of an index by their names."""
+
+
+class UnusedIndexWarning(errors.DafWarning):
+    """An index is damaged or does not fit its table, so it is not used."""
+
+
+_warned: WeakKeyDictionary[object, set[str]] = WeakKeyDictionary()
+_lock = ForkLock()
+
+
+def warn_once(owner: object, location: str, what: str, problem: str, remedy: str) -> None:
+    """Warn of an index, once per owner: an object that lives as long as a session."""
+    text = f"{location}: the index {what} is not used: {problem}; {remedy}"
+    with _lock:
+        warned = _warned.setdefault(owner, set())
+        is_known = text in warned
+        warned.add(text)
+    if not is_known:
+        warnings.warn(text, UnusedIndexWarning, stacklevel=3)
+
+
+def hashes_of(strings: Any) -> Hashes:
+    """Return the hash of each string of an Arrow array.
+
+    >>> import pyarrow as pa
+    >>> hashes_of(pa.array(["a", "b", "a"])).argsort(kind="stable").tolist()
+    [1, 0, 2]
+    """
+    offsets = offsets_of(strings)
+    data = np.frombuffer(strings.buffers()[2] or b"", np.uint8)
+    hashes = np.empty(len(strings), np.uint64)
+    first = 0
+    while first < len(strings):
+        # 1. Take as many strings as fit a block of bytes, one at least.
+        last = int(np.searchsorted(offsets, offsets[first] + _BLOCK_BYTES, side="right")) - 1
+        last = min(max(last, first + 1), len(strings))
+        start, stop = int(offsets[first]), int(offsets[last])
+        # 2. Weigh each byte by its position in the block: sums[i] is the polynomial of the first
+        #    i bytes, and the difference of two sums is that of the bytes between them.
+        weights = _powers(_BASE, stop - start + 1)
+        sums = np.zeros(stop - start + 1, np.uint64)
+        np.cumsum((data[start:stop].astype(np.uint64) + 1) * weights[:-1], out=sums[1:])
+        begins = offsets[first:last] - start
+        ends = offsets[first + 1 : last + 1] - start
+        # 3. Divide by the weight of the first byte of each string (the base is odd, so it has an
+        #    inverse modulo 2**64): what is left does not depend on where the string lies.
+        total = (sums[ends] - sums[begins]) * _powers(_INVERSE, stop - start + 1)[begins]
+        # 4. Mix in the length, and let the high bits reach the low ones.
+        total ^= (ends - begins).astype(np.uint64) * np.uint64(_MIX)
+        total ^= total >> np.uint64(32)
+        hashes[first:last] = total * np.uint64(_MIX)
+        first = last
+    return hashes
+
+
+def _powers(base: int, count: int) -> Hashes:
+    """Return the first powers of a number, modulo 2 to the 64th."""
+    powers = np.full(count, base, np.uint64)
+    powers[0] = 1
+    return np.cumprod(powers, out=powers)
+
+
+def arrays_of_strings(strings: Any) -> Arrays:
+    """Return the index of the strings of a column, at least one.
+
+    >>> import pyarrow as pa
+    >>> arrays_of_strings(pa.array(["a", "b", "a"]))["row"].tolist()
+    [1, 0, 2]
+    """
+    hashes, offsets = hashes_of(strings), offsets_of(strings)
+    order = np.argsort(hashes, kind="stable")
+    every = np.arange(0, len(strings), _EVERY)
+    starts = _COUNT_BYTES + offsets[every] - offsets[0] + _LENGTH_BYTES * every
+    return {
+        "key": hashes[order],
+        "row": order.astype(np.uint32 if len(strings) < 1 << 32 else np.uint64),
+        "start": starts.astype(np.uint64),
+    }
+
+
+class StringIndex:
+    """A sorted index of strings by their hashes, which can read single strings.
+
+    Parameters
+    ----------
+    column
+        The name of the column.
+    arrays
+        As `arrays_of_strings` returns them.
+    chunk
+        The stored strings: a count, then the length and the bytes of each; ``None`` if they are
+        stored otherwise.
+    """
+
+    def __init__(self, column: str, arrays: Arrays, chunk: memoryview | None) -> None:
+        self.columns = (column,)
+        self._arrays = arrays
+        self._chunk = chunk
+
+    def divisor(self, options: ScanOptions) -> int:
+        """Return how selective it has to be."""
+        return options.string_index_divisor
+
+    def find(self, conditions: Sequence[Predicate], max_rows: int) -> Positions | None:
+        """Return the rows for which all conditions on the column may be true, ascending.
+
+        ``None`` if there are more than ``max_rows``, or no condition is of use.
+        """
+        keys, rows = self._arrays["key"], self._arrays["row"]
+        found: Positions | None = None
+        for condition in conditions:
+            strings = _listed(condition)
+            if strings is None:
+                continue
+            hashes = np.unique(hashes_of(pa.array(strings, pa.string())))
+            first, last = np.searchsorted(keys, hashes), np.searchsorted(keys, hashes, "right")
+            if int((last - first).sum()) > max_rows:
+                continue
+            parts = [rows[start:stop] for start, stop in zip(first, last, strict=True)]
+            listed = np.sort(np.concatenate([rows[:0], *parts])).astype(np.int64)
+            found = listed if found is None else np.intersect1d(found, listed)
+        return found
+
+    def strings(self, positions: Positions) -> pa.Array | None:
+        """Return the strings of a few rows; ``None`` if the chunk is not at hand.
+
+        Or if it is not what it was when the index was loaded.
+        """
+        if self._chunk is None:
+            return None
+        starts = self._arrays["start"][positions // _EVERY].tolist()
+        try:
+            return pa.array(list(self._read(self._chunk, positions, starts)), pa.string())
+        except (struct.error, IndexError, UnicodeDecodeError):
+            return None
+
+    @staticmethod
+    def _read(chunk: memoryview, positions: Positions, blocks: Sequence[int]) -> Iterator[str]:
+        for block, position in zip(blocks, positions.tolist(), strict=True):
+            offset = block
+            for _ in range(position % _EVERY):
+                offset += _LENGTH_BYTES + int(struct.unpack_from("<I", chunk, offset)[0])
+            size_bytes = int(struct.unpack_from("<I", chunk, offset)[0])
+            start = offset + _LENGTH_BYTES
+            if start + size_bytes > len(chunk):
+                raise IndexError(start)
+            yield bytes(chunk[start : start + size_bytes]).decode()
+
+
+def _listed(condition: Predicate) -> Sequence[str] | None:
+    if isinstance(condition, Compare) and condition.operator == "==":
+        return (condition.value,)
+    if isinstance(condition, In) and not condition.is_negated:
+        return condition.values
+    return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,13 +236,15 @@ class StoredIndexes:
         zone_map: ZoneMap | None = self._load(place, cache)
         return zone_map
 
-    def points(self, columns: Sequence[str], cache: DecodedCache) -> list[PointIndex]:
-        """Return the R-tree indexes over two of some columns."""
-        places = [
-            IndexPlace(self._axis, "points", (x, y))
+    def find(self, columns: Sequence[str], cache: DecodedCache) -> list[RowIndex]:
+        """Return the indexes of some columns: of one of them, or over two."""
+        pairs = [
+            (x, y)
             for x in columns
             for y in set(self._storage.partners(self._axis, x)) & set(columns)
         ]
+        places = [IndexPlace(self._axis, "lookup", (column,)) for column in columns]
+        places += [IndexPlace(self._axis, "points", pair) for pair in pairs]
         indexes = [self._cached(place, cache) for place in places]
         return [index for index in indexes if index is not None]
 
@@ -84,7 +270,7 @@ class StoredIndexes:
         if stored.state == "fit":
             try:
                 return self._index(place, stored.arrays)
-            except errors.MissingDependencyError:  # an R-tree, and the library is not installed
+            except errors.DafError:  # no library for R-trees; or what it is of is damaged itself
                 return None
             except UnfitIndexError as error:
                 problem = str(error)

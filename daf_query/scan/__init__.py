@@ -69,7 +69,7 @@ from daf_query.scan._predicate import (
     membership,
 )
 from daf_query.scan._scan import (
-    FindPointIndexes,
+    FindIndexes,
     OpenTable,
     Scan,
     ScanPlan,

@@ -25,7 +25,6 @@ from daf_query.scan._predicate import (
     Indexes,
     Mask,
     Predicate,
-    RowIndex,
     StringRowIndex,
     Values,
     ZoneMap,
@@ -78,10 +77,6 @@ class OpenColumn(Protocol):
     @property
     def zones(self) -> ZoneMap | None:
         """Its zone map, which is filled while values are read; ``None`` without one."""
-        ...
-
-    def row_index(self) -> RowIndex | None:
-        """Return its index, if there is one."""
         ...
 
     def values(self, rows: Rows) -> Values:
@@ -268,7 +263,7 @@ class StringColumn:
         empty_is_missing: bool = False,
     ) -> None:
         self._empty_is_missing = empty_is_missing
-        self.row_index = Once(find_index)
+        self._index = Once(find_index)
         self._first: Once[pa.Array | None] = Once(decode_first)
         self._lock = ForkLock()
         self._decode: Callable[[], Any] | None = decode if strings is None else None
@@ -310,7 +305,7 @@ class StringColumn:
             return None
         strings, positions = None, rows.positions
         if positions.size <= _MAX_SINGLE_STRINGS:
-            index = self.row_index()
+            index = self._index()
             strings = None if index is None else index.strings(positions)
         if strings is None:
             first = self._first()
@@ -534,10 +529,6 @@ class PositionColumn:
     def __init__(self, length: int, zone_rows: int) -> None:
         self.zones: ZoneMap | None = ZoneMap.of_positions(length, zone_rows)
 
-    def row_index(self) -> None:
-        """Return nothing: the zone map does as well."""
-        return
-
     def values(self, rows: Rows) -> Positions:
         """Return positions."""
         return rows.positions
@@ -586,10 +577,6 @@ class NumberColumn:
         self._chunk_rows = chunk_rows
         self._cache = cache
         self._read = Once(open_reader)  # opened also where all spans are cached
-
-    def row_index(self) -> None:
-        """Return nothing: the zone map does as well."""
-        return
 
     def values(self, rows: Rows) -> npt.NDArray[Any]:
         """Return numbers; of several chunks, only those with one of the rows are decoded."""

@@ -180,8 +180,8 @@ class ScanReport:
             self.rows_out += rows_out
 
 
-FindPointIndexes: TypeAlias = Callable[[Sequence[str], DecodedCache], Sequence[RowIndex]]
-"""Returns the indexes over two of some columns of numbers."""
+FindIndexes: TypeAlias = Callable[[Sequence[str], DecodedCache], Sequence[RowIndex]]
+"""Returns the indexes of some columns: of one of them, or over two."""
 
 
 @dataclass(eq=False)
@@ -197,8 +197,8 @@ class OpenTable:
     """The only rows that there are, ascending, where the caller restricted them."""
     required: Sequence[Predicate] = ()
     """What is true of all rows of any scan, whatever its filter is."""
-    find_point_indexes: FindPointIndexes = lambda *_: ()
-    """Returns the indexes over two of some columns of numbers."""
+    find_indexes: FindIndexes = lambda *_: ()
+    """Returns the indexes of some columns."""
     options: ScanOptions = DEFAULT_OPTIONS
     _open: dict[str, OpenColumn] = field(default_factory=dict)
     _lock: ForkLock = field(default_factory=ForkLock)
@@ -279,18 +279,8 @@ def _candidates(table: OpenTable, predicate: Predicate) -> tuple[Positions | Non
     for condition in conjuncts(predicate):
         if isinstance(condition, Compare | In):
             by_column.setdefault(condition.column, []).append(condition)
-    usable: list[RowIndex] = []
-    numbers = []
-    for name in by_column:
-        index = table.column(name).row_index()
-        if not table.columns[name].is_string:
-            numbers.append(name)
-        if index is not None:
-            usable.append(index)
-    if len(numbers) > 1:
-        usable += table.find_point_indexes(numbers, table.cache)
     rows, indexes = table.rows, []
-    for index in usable:
+    for index in table.find_indexes(list(by_column), table.cache):
         conditions = [part for name in index.columns for part in by_column[name]]
         positions = index.find(conditions, length // index.divisor(options))
         if positions is not None:

@@ -64,7 +64,7 @@ def axis_columns(
     for name, noted in recorded_types(daf, axis, among).items():
         if name in columns:
             columns[name] = imported_column(columns[name], noted, daf, axis, broken, categoricals)
-    return TableColumns(axis, length, columns, problems, indexes.points, broken)
+    return TableColumns(axis, length, columns, problems, indexes.find, broken)
 
 
 class AxisDataset(TableDataset):

@@ -22,7 +22,7 @@ import json
 import threading
 import time
 import warnings
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -35,7 +35,7 @@ import pyarrow.compute as pc
 from daf_query.scan import (
     Column,
     DictionaryCodes,
-    FindPointIndexes,
+    FindIndexes,
     OpenColumn,
     RowIndex,
     Rows,
@@ -218,6 +218,11 @@ class TableColumn:
         return self.shown is not None and self.shown.type != self.own_field.type
 
     @property
+    def is_compared_stored(self) -> bool:
+        """Whether predicates are evaluated on what is stored."""
+        return self.recorded is None and not self.is_converted
+
+    @property
     def chunk_rows(self) -> int:
         """Rows per chunk."""
         return self.stored.chunk_rows
@@ -267,20 +272,9 @@ class OpenTableColumn:
         self._identity = recorded and recorded.daf.vector_identity(recorded.axis, recorded.name)
 
     @property
-    def _is_compared_stored(self) -> bool:
-        return self._column.recorded is None and not self._is_converted
-
-    @property
     def zones(self) -> ZoneMap | None:
         """The zone map; ``None`` without one."""
-        return self._stored.zones if self._is_compared_stored else None
-
-    def row_index(self) -> RowIndex | None:
-        """Return the index, if there is one."""
-        is_wide = self._column.wide is not None  # constants may be none of the stored type
-        if is_wide or not self._is_compared_stored:
-            return None
-        return self._column.reading(self._stored.row_index)
+        return self._stored.zones if self._column.is_compared_stored else None
 
     def values(self, rows: Rows) -> Values:
         """Return values to evaluate a predicate on; of Arrow, converted ones."""
@@ -506,8 +500,8 @@ class TableColumns:
     """By name; of an axis ``name``, ``index``, then the vectors in alphabetical order."""
     problems: Mapping[str, str]
     """What cannot be read, and why."""
-    point_indexes: FindPointIndexes = lambda *_: ()
-    """Returns the indexes over two of some columns."""
+    stored_indexes: FindIndexes = lambda *_: ()
+    """Returns the indexes of some vectors."""
     broken: BrokenColumns = dataclasses.field(default_factory=BrokenColumns)
     """The columns that turned out to be unreadable since."""
 
@@ -525,6 +519,19 @@ class TableColumns:
             if name not in problems
         }
         return replace(self, columns=columns, problems={**self.problems, **problems})
+
+    def indexes(self, names: Sequence[str], cache: DecodedCache) -> Sequence[RowIndex]:
+        """Return the indexes of some columns, as far as they have the values that are stored."""
+        columns = {name: TableColumn.of(self.columns[name]) for name in names}
+        # Constants that a wider column is compared with may be none of the stored type.
+        usable = [
+            name
+            for name, column in columns.items()
+            if isinstance(column.stored, VectorColumn)
+            and column.is_compared_stored
+            and column.wide is None
+        ]
+        return self.stored_indexes(usable, cache)
 
     @cached_property
     def schema(self) -> pa.Schema:

@@ -337,7 +337,7 @@ class TableDataset(ArrowOperations, EngineTable, Fragmented):
             report,
             rows=view.rows,
             required=required,
-            find_point_indexes=columns.point_indexes,
+            find_indexes=columns.indexes,
             options=view.options,
         )
 
@@ -439,7 +439,7 @@ class TableDataset(ArrowOperations, EngineTable, Fragmented):
 
     def _widened(self, names: AbstractSet[str]) -> Self:
         wide = wide_columns(self._columns.columns, names)
-        columns = replace(self._columns, columns=wide, point_indexes=lambda *_: ())
+        columns = replace(self._columns, columns=wide)
         return self._with(columns, self._view)
 
     def _check_free(self, names: Iterable[str]) -> None:

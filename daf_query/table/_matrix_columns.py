@@ -326,10 +326,6 @@ class _OpenMatrixColumn:
                 ),
             )
 
-    def row_index(self) -> None:
-        """Return nothing: to find rows by their values, all would have to be gathered."""
-        return
-
     def values(self, rows: Rows) -> npt.NDArray[Any]:
         """Return numbers; of few rows, only those are gathered."""
         is_few = (

@@ -162,10 +162,6 @@ class ElementColumn:
         """Open it for reading."""
         return self
 
-    def row_index(self) -> None:
-        """Return nothing: what an index would find are entries, which are chosen before."""
-        return
-
     def values(self, rows: Rows) -> Values:
         """Return codes of the entries, or stored values, small integers as they are."""
         read = self._read(rows)

@@ -233,7 +233,7 @@ def columns_as(name: str, source: TableColumns, fields: Iterable[pa.Field]) -> T
         for field in fields
     }
     table = f"{name}.{source.table}"
-    return TableColumns(table, source.length, columns, {}, source.point_indexes)
+    return TableColumns(table, source.length, columns, {}, source.stored_indexes)
 
 
 class Members:

@@ -173,10 +173,6 @@ class OpenZarrColumn:
         self._codec, self._compressions = _codecs(column.array)
         self._last: LastOfThreads = {}
 
-    def row_index(self) -> None:
-        """Return nothing: only axes have such indexes."""
-        return
-
     def values(self, rows: Rows) -> Values:
         """Return values to evaluate a predicate on; only their chunks are decoded."""
         span, offsets = rows.span, rows.offsets

@@ -121,10 +121,6 @@ class IndexStorage:
         """Return which indexes there are, fit or not."""
         return sorted(self._places(), key=lambda place: place.path)
 
-    def has_any(self, axis: str) -> bool:
-        """Return whether a vector of an axis has an index, fit or not."""
-        return bool(self._tree.children(posixpath.join(GROUP, axis)))
-
     def identity(self, place: IndexPlace) -> Hashable:
         """Return a value that changes whenever an index or its vectors do; None without one."""
         own = self._tree.identity(place.path)

@@ -83,7 +83,7 @@ def test_the_rows_are_those_without_an_index(
 def test_strings_whose_hashes_meet(monkeypatch: pytest.MonkeyPatch, plain: DafSession) -> None:
     """What is found is compared."""
     few = np.uint64(1 << 58)
-    module = "daf_query.index._sorted_index"
+    module = "daf_query.index._stored"
     monkeypatch.setattr(f"{module}.hashes_of", lambda strings: hashes_of(strings) // few)
     daf = MemoryDaf()
     fill(daf, indexed=True)

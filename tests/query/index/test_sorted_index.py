@@ -10,8 +10,7 @@ import pyarrow as pa
 import pytest
 
 from daf_query.index import UnfitIndexError
-from daf_query.index._sorted_index import StringIndex, arrays_of_strings
-from daf_query.index._stored import _zone_map
+from daf_query.index._stored import StringIndex, _zone_map, arrays_of_strings
 from daf_query.scan import ZONE_ROWS, Compare, In, ZoneMap
 
 

@@ -22,7 +22,6 @@ from hypothesis import given
 
 from daf_query import UnusedIndexWarning, connect
 from daf_query.cli import main
-from daf_query.index import _sorted_index as hashing
 from daf_query.index import _stored as indexes
 from daf_query.index import build_index, build_point_index
 from daf_query.scan import ZONE_ROWS, ScanOptions
@@ -39,17 +38,17 @@ N = 5_000
 def test_hashes_of_many_are_those_of_each(strings: list[str], block: int) -> None:
     """In blocks of any size, also of slices."""
     strings = [text for text in strings if not any(0xD800 <= ord(c) < 0xE000 for c in text)]
-    each = [int(hashing.hashes_of(pa.array([text], pa.string()))[0]) for text in strings]
+    each = [int(indexes.hashes_of(pa.array([text], pa.string()))[0]) for text in strings]
     with pytest.MonkeyPatch.context() as patch:
         lower(patch, hashed_bytes=block)
-        found = hashing.hashes_of(pa.array(["skipped", *strings], pa.string()).slice(1))
+        found = indexes.hashes_of(pa.array(["skipped", *strings], pa.string()).slice(1))
     assert found.tolist() == each
 
 
 def test_hashes_of_different_strings_differ() -> None:
     """Of a hundred thousand names, also those that differ in order or length alone."""
     names = [f"cell_{i}" for i in range(100_000)] + ["", "\0", "\0\0", "ab", "ba", "a", "aa"]
-    assert len(set(hashing.hashes_of(pa.array(names)).tolist())) == len(names)
+    assert len(set(indexes.hashes_of(pa.array(names)).tolist())) == len(names)
 
 
 @pytest.fixture(params=["x.daf.zarr", "x.daf.zarr.zip"])
