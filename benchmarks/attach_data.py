@@ -88,7 +88,7 @@ def prepared(scratch: Path, scale: Scale) -> Data:
 
 
 def _write(data: Data) -> None:
-    adata = _adata(data.scale)
+    adata = adata_of(data.scale)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # that an experimental form is written
         adata.write_h5ad(data.h5ad)
@@ -99,7 +99,7 @@ def _write(data: Data) -> None:
     daf_storage.import_h5ad(data.h5ad, data.daf, progress="never")
 
 
-def _adata(scale: Scale) -> Any:
+def adata_of(scale: Scale) -> Any:
     """Return the data in memory: only X is large, 8 bytes for each element."""
     random = np.random.default_rng(0)
     count = scale.cells * scale.per_cell

@@ -1,11 +1,13 @@
-"""Count and time what is asked of a server, in one run: a directory and an archive over HTTP.
+"""Count and time what is asked of a server: h5ad files and data sets of Daf over HTTP, in one run.
 
-    python benchmarks/remote.py            200,000 cells x 2,000 genes, 20 million non-zeros
+    python benchmarks/remote.py            200,000 cells x 20,000 genes, 50 million non-zeros
     python benchmarks/remote.py --small    the same steps on little data
 
-Each line is a task, the requests and bytes that it took, and its time with a server that answers
-at once and with one that takes 50 ms; beside it, downloading the whole data set with one request
-per file, or one for the archive.
+A table in Markdown: a form and its size; of each task the time from the disk, the requests and
+bytes that it takes of a server, and its time with a server that takes 20 ms for each answer.  Each
+form is asked in one session, so that a task finds what those before it have downloaded.  The last
+task of each is the other way: all is downloaded with one request for each file, and then opened
+and counted from the disk.
 """
 
 from __future__ import annotations
@@ -14,15 +16,21 @@ import argparse
 import tempfile
 import threading
 import time
+import urllib.request
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-from archive import fill
+import anndata
+from attach_data import adata_of
+from matrix_data import Scale
 
 import daf_query
-from daf_storage import DafServer, convert
+from daf_storage import DafServer, convert, import_h5ad
 from daf_storage.upkeep import _serve as serving
+
+LATENCY_SECONDS = 0.02
+NEIGHBOURS = 1_000
 
 
 class SlowServer(DafServer):
@@ -31,7 +39,6 @@ class SlowServer(DafServer):
     def __init__(self, path: Path) -> None:
         super().__init__(path)
         self.RequestHandlerClass = _SlowHandler
-        self.latency_seconds = 0.0
         self.requests = 0
         self.sent_bytes = 0
 
@@ -54,60 +61,130 @@ class _SlowHandler(serving._Handler):
 
     def _wait(self) -> None:
         self.server.requests += 1
-        time.sleep(self.server.latency_seconds)
+        time.sleep(LATENCY_SECONDS)
 
 
-def measure(server: SlowServer, cells: np.ndarray, latency_seconds: float) -> list[tuple[Any, ...]]:
-    """Open, query and slice; return what each took."""
-    server.latency_seconds = latency_seconds
-    rows = []
-    session: Any = None
-    query = "SELECT count(*) FROM cell WHERE age > 60 AND score > 0.8"
-    for what in ("open", "query two columns", f"slice of {cells.size:,} cells"):
+class Session:
+    """What is asked of one place, in turn."""
+
+    def __init__(self, place: str | Path, scale: Scale) -> None:
+        self._place = place
+        self._scale = scale
+        self._db: Any = None
+
+    def tasks(self) -> dict[str, Callable[[], Any]]:
+        """Return what is done, by its name."""
+        middle = self._scale.cells // 2
+        count = min(NEIGHBOURS, self._scale.cells // 10)
+        step = self._scale.cells // count
+        return {
+            "open, and list the columns": self._open,
+            "count by a column": self.count,
+            "names of all cells": lambda: self._db.sql("SELECT max(name) FROM obs").to_pylist(),
+            f"{count:,} neighbouring cells": self._slice(slice(middle, middle + count)),
+            f"{count:,} cells all over": self._slice(slice(0, count * step, step)),
+            "a gene of all cells": lambda: self._db.matrix(
+                "obs", "var", "X", columns=["gene_7"]
+            ).to_scipy(),
+        }
+
+    def _open(self) -> None:
+        self._db = daf_query.connect(self._place)
+        self._db.table("obs").schema  # noqa: B018 - which looks at all columns
+
+    def count(self) -> Any:
+        """Return how many cells each type has."""
+        if self._db is None:
+            self._open()
+        return self._db.sql('SELECT "type", count(*) FROM obs GROUP BY "type"').to_pylist()
+
+    def _slice(self, rows: slice) -> Callable[[], Any]:
+        return lambda: self._db.matrix("obs", "var", "X", rows=rows).to_scipy()
+
+    def close(self) -> None:
+        """Close it."""
+        self._db.close()
+
+
+def measure(path: Path, scale: Scale) -> None:
+    """Print the lines of a form."""
+    files = [path] if path.is_file() else [each for each in path.rglob("*") if each.is_file()]
+    size = sum(each.stat().st_size for each in files)
+    print(f"| **{path.name}**, {size / 1e6:,.1f} MB | | | | |")
+    for _ in range(2):  # the second time counts
+        local = Session(path, scale)
+        times = {what: timed(task)[0] for what, task in local.tasks().items()}
+        local.close()
+    with SlowServer(path) as server:
+        threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
+        remote = Session(server.url, scale)
+        for what, task in remote.tasks().items():
+            before = server.requests, server.sent_bytes
+            taken, _ = timed(task)
+            requests, sent = server.requests - before[0], server.sent_bytes - before[1]
+            print(line(what, times[what], requests, sent, taken))
+        remote.close()
         before = server.requests, server.sent_bytes
-        started = time.perf_counter()
-        if session is None:
-            session = daf_query.connect(server.url)
-        elif what.startswith("query"):
-            session.sql(query).to_pylist()
-        else:
-            session.matrix("cell", "gene", "X", rows=cells).to_scipy()
-        taken = time.perf_counter() - started
-        rows.append((what, server.requests - before[0], server.sent_bytes - before[1], taken))
-    return rows
+        with tempfile.TemporaryDirectory() as folder:
+            copy = Path(folder, path.name)
+            taken, _ = timed(lambda: download(server.url, path, files, copy))
+            copied = Session(copy, scale)
+            taken += timed(copied.count)[0]
+            copied.close()
+        requests, sent = server.requests - before[0], server.sent_bytes - before[1]
+        print(line("download it all, then count", None, requests, sent, taken))
+        server.shutdown()
+
+
+def download(url: str, path: Path, files: list[Path], copy: Path) -> None:
+    """Download each file with one request."""
+    for each in files:
+        name = each.relative_to(path).as_posix()
+        target = copy if name == "." else copy / name
+        target.parent.mkdir(parents=True, exist_ok=True)
+        urllib.request.urlretrieve(url if name == "." else f"{url}/{name}", target)  # noqa: S310 - this machine's
+
+
+def timed(task: Callable[[], Any]) -> tuple[float, Any]:
+    """Return how long a task takes, and what it returns."""
+    started = time.perf_counter()
+    result = task()
+    return time.perf_counter() - started, result
+
+
+def line(what: str, local: float | None, requests: int, sent: int, taken: float) -> str:
+    """Return a line of the table."""
+    on_disk = "" if local is None else f"{local * 1000:,.0f} ms"
+    return f"| {what} | {on_disk} | {requests:,} | {sent / 1e6:,.1f} MB | {taken * 1000:,.0f} ms |"
 
 
 def main() -> None:
-    """Measure both formats."""
+    """Measure all forms."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--small", action="store_true", help="little data, to see that it works")
-    small = parser.parse_args().small
-    size = {"n_cells": 2_000, "n_genes": 100, "per_cell": 10}
-    if not small:
-        size = {"n_cells": 200_000, "n_genes": 2_000, "per_cell": 100}
-    random = np.random.default_rng(1)
-    cells = np.sort(random.choice(size["n_cells"], min(1000, size["n_cells"] // 10), replace=False))
-    print(f"{'task':40} {'requests':>9} {'bytes':>12} {'of all':>8} {'0 ms':>9} {'50 ms':>9}")
-    with tempfile.TemporaryDirectory() as folder:
-        directory, archive = Path(folder) / "x.daf.zarr", Path(folder) / "x.daf.zarr.zip"
-        fill(directory, **size)
-        convert(directory, archive)
-        for path in (directory, archive):
-            files = [path] if path.is_file() else [p for p in path.rglob("*") if p.is_file()]
-            total = sum(file.stat().st_size for file in files)
-            with SlowServer(path) as server:
-                threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
-                fast, slow = (measure(server, cells, latency) for latency in (0.0, 0.05))
-                server.shutdown()
-            for (what, requests, sent, taken), (*_, late) in zip(fast, slow, strict=True):
-                kind = "archive" if path == archive else "directory"
-                share = sent / total
-                print(
-                    f"{kind + ': ' + what:40} {requests:9,} {sent:12,} {share:8.2%} "
-                    f"{taken * 1000:6.0f} ms {late * 1000:6.0f} ms"
-                )
+    parser.add_argument("--folder", type=Path, help="where the data are kept for the next run")
+    options = parser.parse_args()
+    scale = Scale(2_000, 100, 10) if options.small else Scale(200_000, 20_000, 250)
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = options.folder or Path(temporary)
+        write(folder, scale)
+        print("| task | from the disk | requests | bytes | over HTTP |")
+        print("| --- | --- | --- | --- | --- |")
+        for name in ("plain.h5ad", "gzip.h5ad", "x.daf.zarr", "x.daf.zarr.zip"):
+            measure(folder / name, scale)
+
+
+def write(folder: Path, scale: Scale) -> None:
+    """Write the forms that are not there."""
+    plain = folder / "plain.h5ad"
+    if not plain.exists():
+        adata: anndata.AnnData = adata_of(scale)
+        adata.write_h5ad(folder / "gzip.h5ad", compression="gzip")
+        adata.write_h5ad(plain)
+        import_h5ad(plain, folder / "x.daf.zarr", progress="never")
+        convert(folder / "x.daf.zarr", folder / "x.daf.zarr.zip", progress="never")
 
 
 if __name__ == "__main__":

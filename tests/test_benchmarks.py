@@ -117,7 +117,7 @@ PROGRAMS: dict[str, dict[str, int]] = {
     "zarr_search.py --small": {"  -\n": 9},
     "analytics.py --small": {"\n": 2 + 16 + 1, "| geometric mean |": 1},
     "archive.py --small": {" x\n": 12},
-    "remote.py --small": {" ms\n": 1 + 6},
+    "remote.py --small": {" ms |\n": 4 * 7},
     "names.py --small": {" GB\n": 5},
     "compare.py HEAD --small": {" x\n": 15},
     "many_files.py --small --folder": {" GB\n": 4 + 3 + 8},

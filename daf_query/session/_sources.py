@@ -6,7 +6,6 @@ import functools
 import glob
 import os
 import re
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
@@ -26,6 +25,7 @@ from daf_storage import DafReader, DafWriter, errors, open_daf, open_overlay
 from daf_storage.base import paused_collection
 from daf_storage.data import is_in_place
 from daf_storage.display import shortened
+from daf_storage.opening import short_names, stem_of
 from daf_storage.sidecars import is_sidecar
 from daf_storage.stores import MmapZipStore, is_remote, is_url_pattern, matching_urls
 from daf_storage.trees import INDEXES_SUFFIX
@@ -52,7 +52,6 @@ NO_NAMES: Final[AxisNames] = {}
 Mode: TypeAlias = Literal["r", "r+"]
 """Whether data sets are opened for reading, or for changing what is there as well."""
 
-_SUFFIXES: Final = re.compile(r"(\.dafs?)?(\.zarr|\.h5dfs?|\.h5ad|\.h5mu|\.h5|\.hdf5)?(\.zip)?$")
 _DAF: Final = re.compile(r"\.(dafs?\.zarr|h5dfs?)(\.zip)?(#/.*)?$")
 _GROUP_FILES: Final = ("zarr.json", ".zgroup")
 
@@ -270,7 +269,7 @@ def _by_name(readers: Sequence[DafReader], location: str) -> dict[str, DafReader
     """Return readers by what the column ``dataset`` calls them."""
     paths = [daf.name if daf.location.startswith("<") else daf.location for daf in readers]
     members: dict[str, DafReader] = {}
-    for name, daf in zip(_short_names(paths), readers, strict=True):
+    for name, daf in zip(short_names(paths), readers, strict=True):
         if name in members:
             raise errors.ExistsError(
                 f"two of {location} are called {name!r}; give the readers names of their own, or "
@@ -280,32 +279,10 @@ def _by_name(readers: Sequence[DafReader], location: str) -> dict[str, DafReader
     return members
 
 
-def _short_names(paths: Sequence[str]) -> list[str]:
-    """Return the file names without suffixes; of files that all have one name, their folders.
-
-    Other paths that share a name stay whole.
-
-    >>> _short_names(["a/x.h5ad", "b/y.h5ad"]), _short_names(["r/s1/outs/x.h5", "r/s2/outs/x.h5"])
-    (['x', 'y'], ['s1', 's2'])
-    """
-    stems = [_stem(path) for path in paths]
-    counts = Counter(stems)
-    if len(counts) > 1 or len(paths) == 1:
-        pairs = zip(stems, paths, strict=True)
-        return [stem if counts[stem] == 1 else path for stem, path in pairs]
-    parts = [path.split("/") for path in paths]
-    first, last = (
-        next((n for n, each in enumerate(zip(*rows, strict=False)) if len(set(each)) > 1), 0)
-        for rows in (parts, [row[::-1] for row in parts])
-    )
-    names = ("/".join(row[first : len(row) - last]) for row in parts)
-    return [name or path for name, path in zip(names, paths, strict=True)]
-
-
 def schema_name(source: object, connected: Connected) -> str:
     """Return what people would call a data set: its file name; several, that of their folder."""
     if isinstance(connected, DafReader):
-        return _stem(connected.location)
+        return stem_of(connected.location)
     if isinstance(connected, TableDataset):
         return connected.table_columns.table
     if isinstance(connected, UserTable):
@@ -338,12 +315,3 @@ def named_sources(sources: Sequence[str | Path]) -> dict[str, Connected]:
             )
         named[name] = connected
     return named
-
-
-def _stem(path: str) -> str:
-    """Return a file name without suffixes; of a view, that of what it is a part of.
-
-    >>> _stem("data/pbmc.h5ad"), _stem("<memory> (view)")
-    ('pbmc', 'memory')
-    """
-    return _SUFFIXES.sub("", Path(path.removesuffix(" (view)")).name).strip("<>") or "daf"

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -51,8 +50,7 @@ from daf_storage.data import (
     ordered,
 )
 from daf_storage.h5ad import undone_on_error
-from daf_storage.opening import check_outside, new_data_set, open_daf, parse_path
-from daf_storage.stores import is_remote, shown_url
+from daf_storage.opening import check_outside, new_data_set, open_daf, parse_path, short_names
 from daf_storage.trees import ZarrVersion
 
 if TYPE_CHECKING:
@@ -329,8 +327,6 @@ def _merge_shared(run: Run, notes: MergedNotes) -> None:
 Source: TypeAlias = DafReader | str | Path
 """An open data set, or a path of one."""
 
-_SUFFIXES: Final = re.compile(r"(\.dafs?)?(\.zarr|\.h5dfs?|\.h5ad|\.hdf5|\.h5)?(\.zip)?$")
-
 
 def concatenate(  # noqa: PLR0913 - the choices of the reference
     destination: str | Path | DafWriter,
@@ -510,26 +506,10 @@ def _opened(source: Source, stack: ExitStack) -> DafReader:
 
 
 def _default_names(sources: Sequence[Source], opened: list[DafReader]) -> list[str]:
-    """Return file names without suffixes; whole paths of those that would be called the same."""
-    stems = [
-        _stem(str(source)) if isinstance(source, str | Path) else daf.name
-        for source, daf in zip(sources, opened, strict=True)
-    ]
-    return [
-        str(source) if stems.count(stem) > 1 and isinstance(source, str | Path) else stem
-        for source, stem in zip(sources, stems, strict=True)
-    ]
-
-
-def _stem(path: str) -> str:
-    """Return what people would call a data set.
-
-    >>> _stem("runs/run0.h5ad"), _stem("week.dafs.zarr.zip#/monday"), _stem("a/b.daf.zarr/")
-    ('run0', 'monday', 'b')
-    """
-    shown = shown_url(path) if is_remote(path) else path
-    name = re.split(r"[\\/]", shown.rstrip("/\\"))[-1]
-    return _SUFFIXES.sub("", name) or name
+    """Return what people would call data sets: by their paths, or their own names."""
+    short = iter(short_names([str(each) for each in sources if isinstance(each, str | Path)]))
+    pairs = zip(sources, opened, strict=True)
+    return [next(short) if isinstance(each, str | Path) else daf.name for each, daf in pairs]
 
 
 def _check_empty(daf: DafWriter) -> None:

@@ -23,5 +23,7 @@ from daf_storage.opening._paths import (
     DafPath,
     foreign_path,
     parse_path,
+    short_names,
+    stem_of,
 )
 from daf_storage.opening._remote import open_remote_tree, remote_directory

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal, NamedTuple, TypeAlias
@@ -17,7 +18,7 @@ from urllib.parse import urlsplit
 from daf_storage import errors
 from daf_storage.base import name_problem
 from daf_storage.files_daf import DAF_FILE
-from daf_storage.stores import shown_url
+from daf_storage.stores import is_remote, shown_url
 
 ContainerKind: TypeAlias = Literal["directory", "archive", "hdf5"]
 """What holds a data set: a directory, a ZIP archive, or an HDF5 file."""
@@ -73,6 +74,7 @@ _PLURALS: Final = {
     ".daf.zarr.zip": ("ZarrDaf", SHARED_ARCHIVE_SUFFIX),
     ".daf.zip": ("FilesDaf", SHARED_FILES_ARCHIVE_SUFFIX),
 }
+_SUFFIX: Final = re.compile(r"(\.dafs?)?(\.zarr|\.h5dfs?|\.h5ad|\.h5mu|\.h5|\.hdf5)?(\.zip)?$")
 _ZARR_DOCUMENTS: Final = (".zgroup", ".zmetadata", "zarr.json")
 _HDF5_BEGINNING: Final = b"\x89HDF\r\n\x1a\n"
 _ZIP_BEGINNING: Final = b"PK\3\4"
@@ -260,6 +262,43 @@ def foreign_path(path: str | Path) -> DafPath | None:
     except errors.InvalidInputError:  # whoever opens it says why
         return None
     return where if where.is_foreign else None
+
+
+# Names
+
+
+def stem_of(path: str) -> str:
+    """Return what people would call a data set: its file name without suffixes, or its group.
+
+    >>> stem_of("runs/run0.h5ad"), stem_of("week.dafs.zarr.zip#/monday"), stem_of("<memory> (view)")
+    ('run0', 'monday', 'memory')
+    """
+    shown = shown_url(path) if is_remote(path) else path.removesuffix(" (view)")
+    name = re.split(r"[\\/]", shown.rstrip("/\\"))[-1]
+    return _SUFFIX.sub("", name).strip("<>") or "daf"
+
+
+def short_names(paths: Sequence[str]) -> list[str]:
+    """Return the file names without suffixes; of files that all have one name, their folders.
+
+    Other paths that share a name stay whole.
+
+    >>> short_names(["a/x.h5ad", "b/y.h5ad"]), short_names(["r/s1/outs/x.h5", "r/s2/outs/x.h5"])
+    (['x', 'y'], ['s1', 's2'])
+    """
+    paths = [shown_url(path) if is_remote(path) else path for path in paths]
+    stems = [stem_of(path) for path in paths]
+    counts = Counter(stems)
+    if len(counts) > 1 or len(paths) == 1:
+        pairs = zip(stems, paths, strict=True)
+        return [stem if counts[stem] == 1 else path for stem, path in pairs]
+    parts = [path.split("/") for path in paths]
+    first, last = (
+        next((n for n, each in enumerate(zip(*rows, strict=False)) if len(set(each)) > 1), 0)
+        for rows in (parts, [row[::-1] for row in parts])
+    )
+    names = ("/".join(row[first : len(row) - last]) for row in parts)
+    return [name or path for name, path in zip(names, paths, strict=True)]
 
 
 # URLs

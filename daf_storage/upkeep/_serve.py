@@ -77,7 +77,7 @@ class DafServer(ThreadingHTTPServer):
     Parameters
     ----------
     path
-        A data set: ``x.daf.zarr``, ``x.daf.zarr.zip`` or ``x.dafs.zarr.zip``.
+        A data set: ``x.daf.zarr``, ``x.daf.zarr.zip``, ``x.dafs.zarr.zip`` or ``x.h5ad``.
     port
         The port; a free one if it is 0.
     host
@@ -93,7 +93,7 @@ class DafServer(ThreadingHTTPServer):
     SourceNotFoundError
         There is nothing at this path.
     InvalidInputError
-        It is a file that is not read over HTTP, such as an h5ad: only archives are.
+        It is a file of another kind.
     """
 
     daemon_threads = True
@@ -329,20 +329,11 @@ def _tag(status: os.stat_result) -> str:
 
 
 def _check_readable_remotely(root: Path) -> None:
-    """Refuse a file that `open_daf` could not open by its URL: one that is no ZIP archive."""
-    if not root.is_file() or zipfile.is_zipfile(root):
-        return
-    name = root.name.partition(".")[0]
-    if h5py().is_hdf5(root):
-        how = "import" if root.suffix == ".h5ad" else "convert"
+    """Refuse a file that `open_daf` could not open by its URL: no ZIP archive, and not HDF5."""
+    if root.is_file() and not zipfile.is_zipfile(root) and not h5py().is_hdf5(root):
         raise errors.InvalidInputError(
-            f"{root}: an HDF5 file is not read over HTTP, only Zarr and plain files are; make such "
-            f"a data set of it (daf {how} {root} {name}.daf.zarr) and serve that"
+            f"{root}: this is no data set, but a file of another kind; serve a data set"
         )
-    raise errors.InvalidInputError(
-        f"{root}: this is no data set, but a file of another kind; serve a directory or an archive "
-        "of a data set"
-    )
 
 
 def _is_hidden(part: str) -> bool:

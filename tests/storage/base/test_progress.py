@@ -86,6 +86,7 @@ def test_a_download_of_more_than_a_second_is_shown(
 ) -> None:
     """While it lasts, on a terminal; not beside the bar of other work."""
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    lower(monkeypatch, download_seconds=600)
     with DOWNLOADS.request():
         DOWNLOADS.add(5)
     assert bars == []
