@@ -120,6 +120,8 @@ class StoredFrame:
 def stored_frame(tree: Tree, path: str) -> StoredFrame:
     """Return the DataFrame that anndata wrote into a group."""
     node = node_at(tree, path)
+    if isinstance(tree, Hdf5Tree):
+        tree.look_ahead(path)
     index = elements.text_of(node.attribute("_index")) or "_index"
     names = elements.names_of(node.attribute("column-order"))
     return StoredFrame(

@@ -179,6 +179,10 @@ class RemoteFiles:
                 self._blocks.keep((path, 0), None, memoryview(found[1]))
         return int(self._versions[path][0])
 
+    def has(self, path: str, start: int, stop: int) -> bool:
+        """Return whether a range of a file is remembered, so that it need not be fetched."""
+        return all(self._blocks.peek((path, b), None) for b in _blocks_of(start, stop))
+
     def version(self, path: str) -> tuple[Any, ...]:
         """Return length, ETag and date of a file that was asked for: no other version is read."""
         return self._versions[path]

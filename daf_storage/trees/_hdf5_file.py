@@ -14,7 +14,7 @@ import hashlib
 import io
 import os
 import weakref
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
@@ -274,6 +274,9 @@ class Hdf5File:
             self._kept[key] = make()
         return self._kept[key]
 
+    def look_ahead(self, places: Iterable[int]) -> None:
+        """Make ready to open the objects whose headers are at some places."""
+
     def content_version(self) -> Hashable | None:
         """Return what changes with each write to the file; None while it is too new to tell."""
         state = self.state()
@@ -396,6 +399,9 @@ def _group_name(group: str) -> str:
 _AHEAD_BYTES: Final = 1 << 17
 """HDF5 asks for a few bytes of metadata at a time; others that it asks for next lie beside them."""
 
+_HEADER_BYTES: Final = 1 << 13
+"""What HDF5 has of a column beside its values lies so near, as a rule."""
+
 _open: weakref.WeakSet[RemoteHdf5File] = weakref.WeakSet()
 
 
@@ -445,8 +451,10 @@ class RemoteBytes(io.RawIOBase):
         stop = min(self._at + len(view), self.size)
         if stop <= self._at:
             return 0
-        first = self._at // _AHEAD_BYTES * _AHEAD_BYTES
-        last = min(-(-stop // _AHEAD_BYTES) * _AHEAD_BYTES, self.size)
+        first, last = self._at, stop
+        if not self._files.has(self._path, first, last):
+            first = first // _AHEAD_BYTES * _AHEAD_BYTES
+            last = min(-(-stop // _AHEAD_BYTES) * _AHEAD_BYTES, self.size)
         (data,) = self._files.read_ranges(self._path, [(first, last)])
         count = stop - self._at
         view[:count] = data[self._at - first : stop - first]
@@ -492,6 +500,14 @@ class RemoteHdf5File(Hdf5File):
     def size_bytes(self) -> int:
         """Return how long the file is."""
         return self._source.size
+
+    def look_ahead(self, places: Iterable[int]) -> None:
+        """Download the headers of objects, side by side, with what is between near ones."""
+        known, size = np.sort(np.fromiter(places, np.uint64)), self._source.size
+        known = known[known < size].astype(np.int64)
+        firsts = np.diff(known, prepend=-2 * _AHEAD_BYTES) > _AHEAD_BYTES
+        stops = np.minimum(known[np.append(firsts[1:], True)[: known.size]] + _HEADER_BYTES, size)
+        self._source.read_ranges(list(zip(known[firsts].tolist(), stops.tolist(), strict=True)))
 
     def content_version(self) -> object:
         """Return what stands for the version of the server's file: no other one is ever read."""

@@ -439,6 +439,16 @@ class Hdf5Tree:
                 f"{self.location}: the group {listed.name!r} cannot be read ({reason_of(error)})"
             ) from error
 
+    def look_ahead(self, path: str) -> None:
+        """Download the headers of all that is directly below a group, if it is on a server."""
+        with self._shared.lock, suppress(*H5PY_ERRORS):
+            group = self._get(path) if self._shared.is_remote else None
+            if node_kind(group) == "group":
+                below = h5py().Group(group)
+                found = (below.id.links.get_info(name.encode()) for name in below)
+                hard = h5py().h5l.TYPE_HARD
+                self._shared.look_ahead([link.u for link in found if link.type == hard])
+
     def _kind_below(self, group: Any, path: str, name: str) -> NodeKind | None:
         """Return what a link leads to; what cannot be opened is an array, and raises when used."""
         try:
