@@ -10,6 +10,7 @@ import shutil
 import sys
 import tempfile
 import time
+import zlib
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -89,9 +90,22 @@ def pytest_collection_finish() -> None:
     gc.enable()
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Put long tests first."""
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Put long tests first, and leave out cases of those that are marked as ``sampled``."""
     items.sort(key=lambda item: item.path.name not in FIRST)
+    if "DAF_TEST_EVERY" in os.environ or any("[" in name for name in config.args):
+        return
+    cases: dict[str, list[pytest.Item]] = {}
+    for item in items:
+        cases.setdefault(item.nodeid.partition("[")[0], []).append(item)
+    left_out = set[pytest.Item]()
+    for alike in cases.values():
+        mark = alike[0].get_closest_marker("sampled")
+        if mark is not None:
+            alike.sort(key=lambda item: zlib.crc32(item.name.encode()))
+            left_out.update(alike[mark.args[0] :])
+    items[:] = [item for item in items if item not in left_out]
+    config.hook.pytest_deselected(items=[*left_out])
 
 
 @pytest.hookimpl(wrapper=True)

@@ -10,7 +10,7 @@ from hypothesis import settings
 from daf_query import DafSession, connect
 from daf_storage import DafReader, MemoryDaf, Packing, ZarrDaf, import_h5ad
 from daf_storage.base import StorageType
-from tests.support import PBMC, create, fill
+from tests.support import PBMC, fill, filled
 
 # Speed is measured in benchmarks/ and never asserted in a test.
 settings.register_profile("untimed", deadline=None, max_examples=25)
@@ -22,7 +22,7 @@ settings.load_profile("untimed")
 def tiny_path(tmp_path: Path) -> Path:
     """Return the path of a small data set with one of everything."""
     path = tmp_path / "tiny.daf.zarr"
-    fill(create(path))
+    filled(path)
     return path
 
 

@@ -34,7 +34,7 @@ from tests.limits import lower
 from tests.storage.data.test_damaged import change_metadata
 from tests.storage.trees.test_foreign_arrays import put_strings
 from tests.storage.trees.test_malformed_metadata import variants
-from tests.support import create, fill, served
+from tests.support import create, fill, filled, served
 
 PROPERTIES: dict[str, Callable[[DafReader], Any]] = {
     "axes/cell": lambda daf: daf.get_pa_vector("cell", "name"),
@@ -230,7 +230,7 @@ def check_broken(path: str) -> None:
 def test_the_summary_has_the_problem(tmp_path: Path, damage: str) -> None:
     """Whatever metadata and sizes of files tell is listed, in text, in HTML, and in JSON."""
     path = tmp_path / "x.daf.zarr"
-    fill(create(path))
+    filled(path)
     BROKEN[damage](path)
     daf = ZarrDaf(path)
     (problem,) = daf.summary().problems
@@ -243,7 +243,7 @@ def test_the_summary_has_the_problem(tmp_path: Path, damage: str) -> None:
 def test_a_vector_that_is_whole_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A broken column is left out as long as its file stays the same."""
     path = tmp_path / "x.daf.zarr"
-    fill(create(path))
+    filled(path)
     chunk = path / "vectors/cell/type/0"
     data = chunk.read_bytes()
     truncate(chunk)
@@ -279,7 +279,7 @@ def test_several_broken_vectors_of_a_collection(tmp_path: Path) -> None:
 def test_broken_entries_of_an_axis(tmp_path: Path) -> None:
     """The names are lost, and nothing else."""
     path = tmp_path / "x.daf.zarr"
-    fill(create(path))
+    filled(path)
     truncate(path / "axes/cell/0")
     session = connect(path)
     with pytest.warns(UnreadableVectorWarning, match="'name'"):
@@ -296,7 +296,7 @@ def test_broken_entries_of_an_axis(tmp_path: Path) -> None:
 def test_a_broken_axis_leaves_the_others(tmp_path: Path) -> None:
     """Its table is an error with the reason; the engine's own lists have the others."""
     path = tmp_path / "x.daf.zarr"
-    fill(create(path))
+    filled(path)
     change_metadata(path / "axes/cell", dtype=[])
     session = connect(path)
     listed = session.sql("SELECT table_name FROM information_schema.tables").to_pydict()
@@ -318,7 +318,7 @@ def test_a_broken_axis_leaves_the_others(tmp_path: Path) -> None:
 def test_a_broken_scalar(tmp_path: Path, name: str) -> None:
     """It does not keep a data set from being opened, listed and queried."""
     path = tmp_path / "x.daf.zarr"
-    daf = fill(create(path))
+    daf = filled(path)
     daf.set_scalar("name", "mine!")
     daf.set_scalar("obs_is", "cell")
     change_metadata(path / "scalars" / name, filters=5)
@@ -358,7 +358,7 @@ def test_packed_vectors_that_are_broken(tmp_path: Path) -> None:
 def test_converting_beside_a_broken_vector(tmp_path: Path) -> None:
     """What copies everything says which property it stops at."""
     path = tmp_path / "x.daf.zarr"
-    fill(create(path))
+    filled(path)
     change_metadata(path / "vectors/cell/age", filters=5)
     with pytest.raises(errors.CorruptDataError, match="vectors/cell/age"):
         convert(path, tmp_path / "y.daf.zarr", progress="never")
@@ -367,7 +367,7 @@ def test_converting_beside_a_broken_vector(tmp_path: Path) -> None:
 def test_a_table_by_itself(tmp_path: Path) -> None:
     """Without a session, a broken column is an error of the column that is asked for."""
     path = tmp_path / "x.daf.zarr"
-    fill(create(path))
+    filled(path)
     truncate(path / "vectors/cell/type/0")
     table = AxisDataset(ZarrDaf(path), "cell")
     assert table.to_table(columns=["age"]).num_rows == 3
@@ -390,7 +390,7 @@ def test_a_part_of_a_sparse_property_that_is_not_whole(
 ) -> None:
     """Its size tells, before anything is read; positions have no fill value to stand in."""
     path = tmp_path / "x.daf.zarr"
-    daf = fill(create(path))
+    daf = filled(path)
     daf.set_vector("cell", "weight", sp.csc_array([[0], [2.5], [1.5]]))
     chunk = path / part / "0"
     truncate(chunk) if damage == "cut" else chunk.unlink()

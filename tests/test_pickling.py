@@ -17,7 +17,7 @@ import zarr
 
 from daf_query import DafSession, MatrixSlice, connect, zarr_table
 from daf_storage import DafReader, MemoryDaf, ZarrDaf, convert, errors, open_daf
-from tests.support import CELLS, create, fill, reopen, served
+from tests.support import CELLS, fill, filled, reopen, served
 
 
 def again(thing: Any) -> Any:
@@ -224,7 +224,7 @@ def _count(session: DafSession, part: MatrixSlice, least: int) -> tuple[int, int
 def test_other_processes_query_and_slice(tmp_path: Path) -> None:
     """Started by spawn and by joblib, with what this process made."""
     path = tmp_path / "x.daf.zarr"
-    fill(create(path))
+    filled(path)
     session = connect(ZarrDaf(path))
     part = session.matrix("cell", "gene", "UMIs", rows="age > 30")
     expected = [_count(session, part, least)[1:] for least in (0, 30, 60)]

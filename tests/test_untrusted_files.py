@@ -35,7 +35,7 @@ from daf_storage.stores import MmapZipStore
 from daf_storage.trees import decompress_chunk
 from tests.storage.data.test_damaged import change_metadata
 from tests.storage.upkeep.test_verify import found
-from tests.support import contents, create, fill, served
+from tests.support import contents, create, fill, filled, served
 
 AGE = "vectors/cell/age"
 
@@ -523,7 +523,7 @@ def test_several_files_of_small_chunks(tmp_path: Path, codec: str) -> None:
 def test_what_is_in_order_stays_in_order(tmp_path: Path) -> None:
     """None of the checks finds fault with what is written."""
     for name in ("x.daf.zarr", "x.daf.zarr.zip"):
-        daf = fill(create(tmp_path / name))
+        daf = filled(tmp_path / name)
         daf.add_axis("none", [])
         daf.close()
         assert found(tmp_path / name) == []

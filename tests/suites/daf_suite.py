@@ -6,7 +6,9 @@ matrices; set, get, replace and delete; defaults; and what is refused, in which 
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, ClassVar
 
 import numpy as np
 import pandas as pd
@@ -14,9 +16,9 @@ import pyarrow as pa
 import pytest
 import scipy.sparse as sp
 
-from daf_storage import DafWriter, errors
+from daf_storage import DafWriter, errors, open_daf
 from daf_storage.base import StorageType
-from tests.suites.examples import CELLS, GENES, UMIS, contents, dense, fill
+from tests.suites.examples import CELLS, GENES, UMIS, contents, copy_written, dense, fill
 
 NUMBERS = [kind for kind in StorageType if not kind.is_string]
 
@@ -24,15 +26,33 @@ NUMBERS = [kind for kind in StorageType if not kind.is_string]
 class DafSuite:
     """The contract of `DafReader` and `DafWriter`."""
 
-    @pytest.fixture
-    def daf(self) -> DafWriter:
-        """Return an empty data set; overridden by each format's tests."""
-        raise AssertionError("a format's tests override this")
+    location: ClassVar[str] = ""
+    """Where it is in a folder, as ``x.h5dfs#/a``; what is not in a folder overrides `daf`."""
+    beside: ClassVar[tuple[str, ...]] = ()
+    """Where other data sets are."""
+    is_packed: ClassVar[bool] = False
 
     @pytest.fixture
-    def full(self, daf: DafWriter) -> DafWriter:
+    def daf(self, tmp_path: Path) -> Iterator[DafWriter]:
+        """Return an empty data set."""
+        with self.create(tmp_path) as daf:
+            yield daf
+
+    @pytest.fixture
+    def full(self, request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[DafWriter]:
         """Return a data set with one of everything."""
-        return fill(daf)
+        if not self.location:
+            yield fill(request.getfixturevalue("daf"))
+            return
+        copy_written(type(self), tmp_path, lambda folder: fill(self.create(folder)).close())
+        with open_daf(f"{tmp_path}/{self.location}", "r+", packed=self.is_packed) as daf:
+            yield daf
+
+    def create(self, folder: Path) -> DafWriter:
+        """Return a new empty data set in a folder."""
+        for other in self.beside:
+            open_daf(f"{folder}/{other}", "w+").add_axis("cell", ["not", "this"])
+        return open_daf(f"{folder}/{self.location}", "w+", packed=self.is_packed)
 
     # Scalars
 

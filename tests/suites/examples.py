@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import itertools
+import shutil
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
-from daf_storage import DafReader, DafWriter
+from daf_storage import DafReader, DafWriter, open_daf
 
 CELLS = ["TATA", "GATA", "CATA"]
 GENES = ["RSPO3", "FOXA1", "WNT6", "TNNI1"]
@@ -61,6 +65,29 @@ def fill_served(daf: DafWriter) -> DafWriter:
     daf.set_matrix("cell", "cell", "square", np.arange(9).reshape(3, 3))
     daf.set_matrix("none", "cell", "empty", np.zeros((0, 3)))
     return daf
+
+
+def filled(path: Path, content: Callable[[DafWriter], DafWriter] = fill, **how: Any) -> DafWriter:
+    """Return what `fill` fills, in the form that the name of a new path says, open for changes."""
+
+    def write(folder: Path) -> None:
+        content(open_daf(folder / path.name, "w", **how)).close()
+
+    copy_written((content, path.name, *how.items()), path.parent, write)
+    return open_daf(path, "r+")
+
+
+def copy_written(key: object, folder: Path, write: Callable[[Path], object]) -> None:
+    """Copy into a folder what is written into one for a key, once: that takes ten times as long."""
+    if key not in _WRITTEN:
+        written = tempfile.TemporaryDirectory()
+        write(Path(written.name))
+        _WRITTEN[key] = written
+    shutil.copytree(_WRITTEN[key].name, folder, dirs_exist_ok=True)
+
+
+_WRITTEN: dict[object, tempfile.TemporaryDirectory[str]] = {}
+"""What `copy_written` copies, until the process ends."""
 
 
 def dense(values: Any) -> Any:

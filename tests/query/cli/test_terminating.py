@@ -21,7 +21,7 @@ from daf_query.cli import main
 from daf_storage import convert, errors, import_h5ad, open_daf, verify
 from tests import seams
 from tests.limits import without_exchange
-from tests.support import PBMC, contents, create, fill
+from tests.support import PBMC, contents, create, filled
 
 SERVER = """
 import json, os, signal, socket, sys, time
@@ -161,7 +161,7 @@ def commands(folder: Path) -> dict[str, list[object]]:
 def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return a folder with what the commands work on."""
     folder = tmp_path_factory.mktemp("prepared")
-    fill(create(folder / "data.daf.zarr")).close()
+    filled(folder / "data.daf.zarr").close()
     create(folder / "old.daf.zarr").close()
     import_h5ad(PBMC, folder / "atlas.daf.zarr", relayout=False)
     return folder

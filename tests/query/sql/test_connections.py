@@ -8,12 +8,12 @@ from pathlib import Path
 import pandas as pd
 
 from daf_query import connect
-from tests.support import create, fill
+from tests.support import filled
 
 
 def test_connections_are_pickled(tmp_path: Path) -> None:
     """Data sets, users' tables and views; what is registered later, too."""
-    fill(create(tmp_path / "x.daf.zarr"))
+    filled(tmp_path / "x.daf.zarr")
     session = connect(tmp_path / "x.daf.zarr")
     session.register(pd.DataFrame({"id": ["a"]}), "samples")
     session.sql("CREATE VIEW few AS SELECT * FROM cell LIMIT 1", allow="write")

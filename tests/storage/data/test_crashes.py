@@ -29,7 +29,7 @@ import scipy.sparse as sp
 from daf_storage import DafWriter, IfExists, ZarrDaf, open_daf, verify
 from tests import seams
 from tests.limits import without_exchange
-from tests.support import CELLS, GENES, UMIS, contents, create, dense, every, fill, reopen
+from tests.support import CELLS, GENES, UMIS, contents, create, dense, every, fill, filled, reopen
 
 
 class Crash(BaseException):
@@ -106,7 +106,7 @@ def test_a_batch_writes_the_list_of_all_properties_once(
 ) -> None:
     """At its end, also after an error; everything is prepared in one directory."""
     path = tmp_path / "x.daf.zarr"
-    daf = fill(create(path))
+    daf = filled(path)
     before = (path / ".zmetadata").read_bytes()
     made, mkdir = set[str](), Path.mkdir
 
@@ -139,7 +139,7 @@ def test_a_batch_writes_the_list_of_all_properties_once(
 def test_a_crash_within_a_batch_is_mended_by_the_next_writer(tmp_path: Path) -> None:
     """A killed process leaves what it had put in place, and a list that lacks it."""
     path = tmp_path / "x.daf.zarr"
-    fill(create(path))
+    filled(path)
     script = (
         "import os, sys, daf_storage\n"
         "daf = daf_storage.ZarrDaf(sys.argv[1], 'r+')\n"
@@ -217,7 +217,7 @@ def test_a_crash_at_any_point_leaves_old_or_new(
 ) -> None:
     """For every change and every point within it, before and after the recovery."""
     base = tmp_path / "base.daf.zarr"
-    fill(create(base))
+    filled(base)
     before = contents(ZarrDaf(base))
     done = tmp_path / "done.daf.zarr"
     shutil.copytree(base, done)
@@ -310,7 +310,7 @@ def test_recovery_mends_the_consolidated_metadata(
 ) -> None:
     """A crash between a change and the list of all properties is mended by the next writer."""
     path = tmp_path / "x.daf.zarr"
-    daf = fill(create(path))
+    daf = filled(path)
     with monkeypatch.context() as patch:
         replace = os.replace
         patch.setattr(os, "replace", lambda *_: (_ for _ in ()).throw(Crash()))
@@ -340,7 +340,7 @@ for i in itertools.count():
 def test_a_killed_writer_leaves_a_data_set_that_is_whole(tmp_path: Path) -> None:
     """A process is killed at random moments; everything stays readable and of one version."""
     path = tmp_path / "x.daf.zarr"
-    daf = fill(create(path))
+    daf = filled(path)
     daf.set_vector("cell", "v", np.zeros(3, "i4"))
     daf.set_vector("cell", "t", ["0"] * 3)
     daf.set_matrix("cell", "gene", "m", np.ones((3, 4), int))
@@ -397,7 +397,7 @@ def test_readers_never_see_a_torn_property(tmp_path: Path, name: str) -> None:
 def test_readers_of_another_process_never_see_a_torn_property(tmp_path: Path) -> None:
     """The same across processes: each read is of one version, in both layouts."""
     path = tmp_path / "x.daf.zarr"
-    daf = fill(create(path))
+    daf = filled(path)
     daf.set_vector("cell", "v", np.zeros(3, "i4"))
     daf.set_vector("cell", "t", ["0"] * 3)
     daf.set_matrix("cell", "gene", "m", np.ones((3, 4), int))

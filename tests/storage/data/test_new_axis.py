@@ -14,9 +14,9 @@ import scipy.sparse as sp
 
 from daf_query import connect
 from daf_query.index import build_index
-from daf_storage import DafReader, DafWriter, MemoryDaf, ZarrDaf, errors, open_daf, verify
+from daf_storage import DafReader, DafWriter, MemoryDaf, errors, open_daf, verify
 from tests import seams
-from tests.support import contents, dense, fill
+from tests.support import contents, dense, fill, filled
 
 FORMATS = ("memory", "mapping", "daf.zarr", "v3.daf.zarr", "daf.zarr.zip", "h5df")
 REPLACING = tuple(name for name in FORMATS if name != "daf.zarr.zip")
@@ -27,26 +27,23 @@ MARKS = np.array([["a", "b", "", "d"], ["e", "f", "g", "h"]], object)
 @pytest.fixture(params=FORMATS)
 def daf(request: pytest.FixtureRequest, tmp_path: Path) -> DafWriter:
     """Return a data set with cells and genes, in each format."""
-    return fill(_created(request.param, tmp_path))
+    return _filled(request.param, tmp_path)
 
 
 @pytest.fixture(params=REPLACING)
 def replacing(request: pytest.FixtureRequest, tmp_path: Path) -> DafWriter:
     """Return a data set of which properties can be replaced, in each such format."""
-    return fill(_created(request.param, tmp_path))
+    return _filled(request.param, tmp_path)
 
 
-def _created(name: str, tmp_path: Path) -> DafWriter:
+def _filled(name: str, tmp_path: Path) -> DafWriter:
     if name == "memory":
-        return MemoryDaf()
+        return fill(MemoryDaf())
     if name == "mapping":
-        created: DafReader = ZarrDaf({}, "w")
-    elif name.startswith("v3"):
-        created = ZarrDaf(tmp_path / "x.daf.zarr", "w", zarr_format=3)
-    else:
-        created = open_daf(tmp_path / f"x.{name}", "w")
-    assert isinstance(created, DafWriter)
-    return created
+        return fill(open_daf({}, "w"))
+    if name == "v3.daf.zarr":
+        return filled(tmp_path / "x.daf.zarr", zarr_format=3)
+    return filled(tmp_path / f"x.{name}")
 
 
 def add_cluster(daf: DafWriter, **options: Any) -> None:
@@ -126,7 +123,7 @@ def test_replacing_takes_the_old_properties_away(replacing: DafWriter) -> None:
 
 def test_an_archive_refuses_to_replace(tmp_path: Path) -> None:
     """The message says that nothing can be replaced there, and the axis stays."""
-    daf = fill(_created("daf.zarr.zip", tmp_path))
+    daf = _filled("daf.zarr.zip", tmp_path)
     add_cluster(daf)
     with pytest.raises(errors.AppendOnlyError, match="can't delete or overwrite axis 'cluster'"):
         daf.add_axis("cluster", ["x"], vectors={"n": [1]}, if_exists="replace")
@@ -269,7 +266,7 @@ class _FailingChanges:
 @pytest.mark.parametrize("name", ["daf.zarr", "v3.daf.zarr", "h5df"])
 def test_a_replaced_axis_on_the_disk(tmp_path: Path, name: str) -> None:
     """Whoever opens it later finds the new one alone, sound, and no index of the old one in use."""
-    with fill(_created(name, tmp_path)) as daf:
+    with _filled(name, tmp_path) as daf:
         daf.add_axis("cluster", ["1", "2"], vectors={"n": [3, 4], "old": ["B", "T"]})
         build_index(daf, "cluster", ["name", "n", "old"], progress="never")
         add_cluster(daf, if_exists="replace")

@@ -30,7 +30,7 @@ from tests import seams
 from tests.limits import lower
 from tests.storage.data.test_crashes import Crash, FaultInjector, take_two_steps
 from tests.suites.changing_suite import reordered
-from tests.support import contents, create, dense, every, fill, fill_served, reopen
+from tests.support import contents, dense, every, fill_served, filled, reopen
 
 
 @given(st.data())
@@ -66,7 +66,7 @@ def test_sparse_matrices_equal_scipy(data: st.DataObject) -> None:
 def test_an_sql_order(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """As people sort: by columns; equal entries keep their order; also on the command line."""
     path = tmp_path / "x.daf.zarr"
-    fill(create(path))
+    filled(path)
     assert main(["reorder", str(path), "cell", "--by", "type DESC, age DESC"]) == 0
     assert "reordered axis cell of" in capsys.readouterr().out
     assert open_daf(path).axis_entries("cell").tolist() == ["CATA", "GATA", "TATA"]
@@ -162,7 +162,7 @@ def test_what_a_crash_left_is_told_and_cleared(
 ) -> None:
     """Verify says so, the data is as before; the next writer, a repair and another order clear it."""
     path = tmp_path / "x.daf.zarr"
-    daf = fill(create(path))
+    daf = filled(path)
     before = contents(daf)
 
     def crash(*_: Any) -> None:
@@ -189,7 +189,7 @@ def test_what_a_crash_left_is_told_and_cleared(
 def test_an_error_leaves_nothing_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A full disk, say."""
     path = tmp_path / "x.daf.zarr"
-    daf = fill(create(path))
+    daf = filled(path)
     before = contents(daf)
 
     def fail(*_: Any) -> None:
@@ -205,7 +205,7 @@ def test_an_error_leaves_nothing_behind(tmp_path: Path, monkeypatch: pytest.Monk
 def test_readers_keep_what_they_have(tmp_path: Path) -> None:
     """Arrays stay valid; a reader that is open finds the new order; files are not copied."""
     path = tmp_path / "x.daf.zarr"
-    daf = fill_served(create(path)) or reopen(path)
+    daf = filled(path, fill_served) or reopen(path)
     reader = ZarrDaf(path)
     ages = reader.get_np_vector("cell", "score")
     pinned = reader.open_matrix("cell", "gene", "sparse_UMIs")
@@ -224,7 +224,7 @@ def test_readers_keep_what_they_have(tmp_path: Path) -> None:
 def test_a_link_stays_a_link(tmp_path: Path) -> None:
     """What the path points to is reordered."""
     path = tmp_path / "real.daf.zarr"
-    before = contents(fill(create(path)))
+    before = contents(filled(path))
     link = tmp_path / "link.daf.zarr"
     link.symlink_to(path)
     reopen(link).reorder_axis("cell", ORDER)
@@ -235,7 +235,7 @@ def test_a_link_stays_a_link(tmp_path: Path) -> None:
 def test_other_writers(tmp_path: Path) -> None:
     """Their unfinished work would be lost, so it is refused."""
     path = tmp_path / "x.daf.zarr"
-    daf = fill(create(path))
+    daf = filled(path)
     with (
         DirectoryStore(path).transaction(),
         pytest.raises(errors.InUseError, match="another writer"),
@@ -247,7 +247,7 @@ def test_other_writers(tmp_path: Path) -> None:
 def test_without_permission_beside_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The copy is made beside the directory, and the error says so."""
     path = tmp_path / "x.daf.zarr"
-    daf = fill(create(path))
+    daf = filled(path)
     mkdir = Path.mkdir
 
     def refuse(self: Path, *args: Any, **kwargs: Any) -> None:
@@ -263,7 +263,7 @@ def test_without_permission_beside_it(tmp_path: Path, monkeypatch: pytest.Monkey
 def test_without_hard_links(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Files are copied where the file system has none."""
     path = tmp_path / "x.daf.zarr"
-    daf = fill(create(path))
+    daf = filled(path)
     before = contents(daf)
 
     def refuse(*_: Any) -> None:
@@ -292,7 +292,7 @@ def test_without_hard_links(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
 def test_permissions_stay(tmp_path: Path) -> None:
     """Those of the directories, which are made again, too: a lab shares them by group."""
     path = tmp_path / "x.daf.zarr"
-    daf = fill(create(path))
+    daf = filled(path)
     path.chmod(0o2770)
     (path / "vectors").chmod(0o750)
     daf.reorder_axis("cell", ORDER)

@@ -36,19 +36,12 @@ class TestTree(ChangingTreeSuite):
 
 
 class TestDirectory(ChangingDafSuite):
-    @pytest.fixture
-    def daf(self, tmp_path: Path) -> DafWriter:
-        """Return an empty data set in a directory."""
-        return writer(tmp_path / "x.daf")
+    location = "x.daf"
 
 
 class TestSharedArchive(AppendOnlyDafSuite):
-    @pytest.fixture
-    def daf(self, tmp_path: Path) -> Iterator[DafWriter]:
-        """Return an empty data set beside another one."""
-        writer(f"{tmp_path}/x.dafs.zip#/old").add_axis("cell", ["not", "this"])
-        with writer(f"{tmp_path}/x.dafs.zip#/new") as daf:
-            yield daf
+    location = "x.dafs.zip#/new"
+    beside = ("x.dafs.zip#/old",)
 
 
 class TestReading(ReadOnlyDafSuite):

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from daf_storage import concatenate, convert, errors, export_h5ad, open_daf
-from tests.support import create, fill
+from tests.support import filled
 
 Write = Callable[[Path, Path], object]
 
@@ -17,7 +17,7 @@ Write = Callable[[Path, Path], object]
 def source(tmp_path: Path, request: pytest.FixtureRequest) -> Path:
     """Return a directory with a data set."""
     path: Path = tmp_path / request.param
-    fill(create(tmp_path / "first.daf.zarr"))
+    filled(tmp_path / "first.daf.zarr")
     convert(tmp_path / "first.daf.zarr", path)
     return path
 

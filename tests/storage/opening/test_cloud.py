@@ -40,7 +40,7 @@ from daf_storage.opening import open_remote_tree
 from daf_storage.stores import RemoteFiles, matching_urls, shown_url
 from tests import s3_server, seams
 from tests.limits import LIMITS, lower
-from tests.support import contents, create, fill_served
+from tests.support import contents, create, fill_served, filled
 
 SECRET = "wJalrXUtnFEMIhunter2"  # noqa: S105 - no secret of anybody
 KEY = "AKIAHUNTER2"
@@ -93,7 +93,7 @@ def s3() -> Iterator[S3]:
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return a directory with one of every encoding; beside it other forms of the same."""
     path = tmp_path_factory.mktemp("cloud") / "x.daf.zarr"
-    fill_served(create(path)).close()
+    filled(path, fill_served).close()
     convert(path, path.with_name("x.daf.zarr.zip"))
     fill_served(ZarrDaf(path.with_name("v3.daf.zarr"), "w", zarr_format=3)).close()
     return path

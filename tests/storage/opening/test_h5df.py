@@ -42,7 +42,7 @@ from daf_storage.trees import (
 from tests.faulty_disk import environment, has_faults
 from tests.limits import lower
 from tests.suites import ChangingDafSuite, ChangingTreeSuite
-from tests.support import PBMC, UMIS, contents, dense, fill, is_mapped, open_descriptors
+from tests.support import PBMC, UMIS, contents, dense, fill, filled, is_mapped, open_descriptors
 
 
 def new(root: Any, mode: Any = "w") -> DafWriter:
@@ -71,20 +71,14 @@ class TestInMemory(ChangingTreeSuite):
 
 
 class TestH5df(ChangingDafSuite):
-    @pytest.fixture
-    def daf(self, tmp_path: Path) -> DafWriter:
-        """Return an empty data set in a file of its own."""
-        return new(tmp_path / "x.h5df")
+    location = "x.h5df"
 
 
 class TestGroup(ChangingDafSuite):
-    """One of several data sets of a file."""
+    """One of several data sets of a file, below another one."""
 
-    @pytest.fixture
-    def daf(self, tmp_path: Path) -> DafWriter:
-        """Return an empty data set below another one."""
-        new(f"{tmp_path}/x.h5dfs#/day", "w+").add_axis("cell", ["not", "this"])
-        return new(f"{tmp_path}/x.h5dfs#/day/1", "w+")
+    location = "x.h5dfs#/day/1"
+    beside = ("x.h5dfs#/day",)
 
 
 class TestHandle(ChangingDafSuite):
@@ -103,7 +97,7 @@ class TestHandle(ChangingDafSuite):
 def path(tmp_path: Path) -> Path:
     """Return the path of a file with one of everything."""
     path = tmp_path / "x.h5df"
-    fill(new(path)).close()
+    filled(path).close()
     return path
 
 

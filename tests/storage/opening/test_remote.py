@@ -41,7 +41,7 @@ from daf_storage.opening import open_remote_tree
 from daf_storage.stores import RemoteFiles, _remote, shown_url
 from daf_storage.upkeep import _serve as serving
 from tests.limits import lower
-from tests.support import contents, create, fill, fill_served
+from tests.support import contents, create, fill, fill_served, filled
 
 Fault = Callable[[Any], bool]
 """Answers a request wrongly and returns true, or leaves it to the server."""
@@ -98,7 +98,7 @@ def impatient(url: str) -> RemoteFiles:
 def folder(tmp_path: Path) -> Path:
     """Return a directory with one of every encoding."""
     path = tmp_path / "x.daf.zarr"
-    fill_served(create(path)).close()
+    filled(path, fill_served).close()
     return path
 
 
@@ -776,7 +776,7 @@ def test_trees_of_a_server_can_be_listed(folder: Path) -> None:
 def test_a_small_data_set_of_one_of_everything(tmp_path: Path) -> None:
     """The one that most tests look at, through an archive."""
     path = tmp_path / "x.daf.zarr.zip"
-    fill(create(path)).close()
+    filled(path).close()
     with served(path) as server:
         assert contents(open_daf(server.url)) == contents(fill(MemoryDaf()))
 

@@ -15,7 +15,7 @@ import zarr
 
 from daf_storage import DafReader, DafWriter, OpenMode, ZarrDaf, errors, open_daf
 from tests.suites import ChangingDafSuite
-from tests.support import CELLS, GENES, UMIS, contents, create, fill, recorded_reads, reopen
+from tests.support import CELLS, GENES, UMIS, contents, create, fill, filled, recorded_reads, reopen
 
 GOLDEN_CHUNKS = {
     "daf/0": "0100",
@@ -41,10 +41,7 @@ GOLDEN_GROUPS = [
 
 
 class TestZarrDirectory(ChangingDafSuite):
-    @pytest.fixture
-    def daf(self, tmp_path: Path) -> DafWriter:
-        """Return an empty data set."""
-        return create(tmp_path / "x.daf.zarr")
+    location = "x.daf.zarr"
 
 
 @pytest.fixture
@@ -370,7 +367,7 @@ def test_a_store_of_zarr_python_is_opened_like_a_path(tmp_path: Path) -> None:
     assert zarr.open_array(store, path="vectors/cell/age", mode="r").shape == (len(CELLS),)
     writer.delete_vector("cell", "age")
     assert not open_daf(store).has_vector("cell", "age")
-    fill(create(tmp_path / "x.daf.zarr"))
+    filled(tmp_path / "x.daf.zarr")
     local = open_daf(zarr.storage.LocalStore(tmp_path / "x.daf.zarr"))
     assert contents(local) == expected
     assert local.location == str(tmp_path / "x.daf.zarr")

@@ -30,36 +30,25 @@ from daf_storage import (
 )
 from daf_storage.stores import MmapZipStore
 from tests.suites import AppendOnlyDafSuite
-from tests.support import UMIS, contents, create, fill, is_mapped, reopen
+from tests.support import UMIS, contents, create, fill, filled, is_mapped, reopen
 
 
 class TestZipDaf(AppendOnlyDafSuite):
-    @pytest.fixture
-    def daf(self, tmp_path: Path) -> DafWriter:
-        """Return an empty data set in an archive of its own."""
-        return create(tmp_path / "x.daf.zarr.zip")
+    location = "x.daf.zarr.zip"
 
 
 class TestSharedArchive(AppendOnlyDafSuite):
-    """One of several data sets of an archive."""
+    """One of several data sets of an archive, beside another one and below a third one."""
 
-    @pytest.fixture
-    def daf(self, tmp_path: Path) -> DafWriter:
-        """Return an empty data set beside another one and below a third one."""
-        for group in ("day", "other"):
-            daf = ZarrDaf(f"{tmp_path}/x.dafs.zarr.zip#/{group}", "w+")
-            assert isinstance(daf, DafWriter)
-            daf.add_axis("cell", ["not", "this"])
-        daf = ZarrDaf(f"{tmp_path}/x.dafs.zarr.zip#/day/1", "w+")
-        assert isinstance(daf, DafWriter)
-        return daf
+    location = "x.dafs.zarr.zip#/day/1"
+    beside = ("x.dafs.zarr.zip#/day", "x.dafs.zarr.zip#/other")
 
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
     """Return the path of an archive with one of everything."""
     path = tmp_path / "x.daf.zarr.zip"
-    fill(create(path)).close()
+    filled(path).close()
     return path
 
 
@@ -368,7 +357,7 @@ def test_an_unpacked_archive_is_a_data_set(path: Path, tmp_path: Path) -> None:
 def test_a_packed_directory_is_a_data_set(tmp_path: Path) -> None:
     """Zipped by another program, compressed or not, it can be read, and copied to be added to."""
     folder = tmp_path / "in.daf.zarr"
-    fill(create(folder))
+    filled(folder)
     for method in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
         path = tmp_path / f"{method}.daf.zarr.zip"
         with zipfile.ZipFile(path, "w", method) as archive:
@@ -403,7 +392,7 @@ def test_a_batch_is_one_commit(path: Path) -> None:
 def test_contents_equal_those_in_memory(tmp_path: Path) -> None:
     """The same changes give the same data set in either format."""
     path = tmp_path / "x.daf.zarr.zip"
-    fill(create(path))
+    filled(path)
     assert contents(ZarrDaf(path)) == contents(fill(MemoryDaf()))
 
 
@@ -462,7 +451,7 @@ def test_sql_scans_while_a_writer_appends(tmp_path: Path) -> None:
 def test_unaligned_data_of_foreign_archives(tmp_path: Path) -> None:
     """Data at any place is read, sliced and queried; Arrow gets an aligned copy."""
     folder, path = tmp_path / "in.daf.zarr", tmp_path / "x.daf.zarr.zip"
-    fill(create(folder))
+    filled(folder)
     with zipfile.ZipFile(path, "w") as archive:
         for number, file in enumerate(sorted(folder.rglob("*"))):
             if file.is_file():

@@ -31,7 +31,7 @@ from daf_query.cli import main
 from daf_storage import convert, errors, export_h5ad, open_daf
 from daf_storage.stores import find_output, open_output, output_path
 from tests.forked_commands import ForkedCommands
-from tests.support import CELLS, contents, create, fill, reopen
+from tests.support import CELLS, contents, create, filled, reopen
 
 QUERY = "SELECT name, age FROM cell ORDER BY index"
 ROWS = {"name": CELLS, "age": [30, 60, 90]}
@@ -358,7 +358,7 @@ def test_without_permission() -> None:
         folder.chmod(0o755)
         path, data = folder / "x.csv", folder / "x.daf.zarr"
         path.write_bytes(b"old")
-        fill(create(data)).close()
+        filled(data).close()
         before = contents(open_daf(data))
         attempts: list[tuple[str, Callable[[], Any]]] = [
             ("new.csv: permission denied", open_output(folder / "new.csv").__enter__),

@@ -19,7 +19,7 @@ from zarr.testing.strategies import keys as zarr_keys
 
 from daf_storage import errors
 from daf_storage.stores import MmapZipStore, ZarrArchiveStore
-from tests.support import create, fill
+from tests.support import filled
 
 
 class TestZarrArchiveStore(StoreTests[ZarrArchiveStore, cpu.Buffer]):
@@ -219,7 +219,7 @@ def test_zarr_writes_and_appends(tmp_path: Path, zarr_format: Any) -> None:
 def test_zarr_reads_our_data_sets(tmp_path: Path) -> None:
     """What `ZarrDaf` wrote is a hierarchy as any other."""
     path = tmp_path / "x.daf.zarr.zip"
-    fill(create(path)).close()
+    filled(path).close()
     group = zarr.open_group(ZarrArchiveStore(path, read_only=True), mode="r", zarr_format=2)
     assert np.asarray(group["vectors/cell/age"]).tolist() == [30, 60, 90]
     assert sorted(group.group_keys()) == ["axes", "matrices", "scalars", "vectors"]

@@ -24,7 +24,7 @@ from daf_storage.stores import MmapZipStore
 from daf_storage.stores.mmap_zip import _records, check_entries
 from daf_storage.stores.mmap_zip import _records as records
 from tests.limits import lower
-from tests.support import CELLS, UMIS, contents, create, dense, fill, reopen
+from tests.support import CELLS, UMIS, contents, dense, filled, reopen
 from tests.zip_crash_points import (
     FIRST,
     check_crash,
@@ -78,7 +78,7 @@ def test_a_crashed_change_of_a_data_set(
     """Whichever store of a change dies: the data set is as before or as after, and goes on."""
     lower(monkeypatch, archive_bytes=4_096)
     start = tmp_path / "start.daf.zarr.zip"
-    with fill(create(start)) as daf:
+    with filled(start) as daf:
         daf.set_matrix("cell", "gene", "one", UMIS, relayout=False)
         daf.add_axis("long", [str(i) for i in range(300)])
     bytes_before = start.read_bytes()
@@ -148,7 +148,7 @@ for i in itertools.count(first):
 def test_a_killed_writer_leaves_an_archive_that_is_whole(tmp_path: Path) -> None:
     """A process is killed at random moments; every property is whole, and no other is there."""
     path = tmp_path / "x.daf.zarr.zip"
-    with fill(create(path)) as daf:
+    with filled(path) as daf:
         daf.add_axis("long", [str(i) for i in range(200_000)])
     grown = []
     for round_number in range(30):
@@ -211,7 +211,7 @@ def test_a_half_written_property_is_taken_away(tmp_path: Path, stop: str) -> Non
     is taken away, and then the name is free.
     """
     path = tmp_path / "x.daf.zarr.zip"
-    fill(create(path)).close()
+    filled(path).close()
     expected = contents(ZarrDaf(path))
     zarray = b'{"zarr_format":2,"shape":[3],"chunks":[3],"dtype":"<i8","compressor":null,"fill_value":null,"order":"C","filters":null}'
     reference_append(path, "vectors/cell/new/.zarray", zarray)
@@ -242,7 +242,7 @@ def test_a_sparse_property_without_its_parts_is_taken_away(
 ) -> None:
     """A group that lacks what its kind needs is no property."""
     path = tmp_path / "x.daf.zarr.zip"
-    fill(create(path)).close()
+    filled(path).close()
     expected = contents(ZarrDaf(path))
     kind = "matrices/cell/gene" if "colptr" in parts else "vectors/cell"
     zarray = b'{"zarr_format":2,"shape":[1],"chunks":[1],"dtype":"|u1","compressor":null,"fill_value":null,"order":"C","filters":null}'
@@ -261,7 +261,7 @@ def test_a_sparse_property_without_its_parts_is_taken_away(
 def test_arrays_that_need_no_chunk_are_kept(tmp_path: Path) -> None:
     """Empty arrays, and those with a fill value, have none and are complete."""
     path = tmp_path / "x.daf.zarr.zip"
-    with fill(create(path)) as daf:
+    with filled(path) as daf:
         daf.add_axis("none", [])
         daf.set_vector("none", "v", np.zeros(0))
         daf.set_vector("cell", "zeros", sp.csr_array((1, 3), dtype="f4"))
@@ -400,7 +400,7 @@ def _read_for_writing(path: Path) -> None:
 def test_damaged_data_sets_give_errors_of_ours(tmp_path: Path) -> None:
     """Wrong bytes anywhere, and any cut: opening, reading, verifying and repairing say so."""
     path = tmp_path / "x.daf.zarr.zip"
-    fill(create(path)).close()
+    filled(path).close()
     clean = path.read_bytes()
     random = np.random.default_rng(7)
     refused = 0

@@ -42,7 +42,7 @@ from daf_storage.trees import (
     WritableZarrTree,
 )
 from tests.suites import AppendOnlyDafSuite, ChangingDafSuite, ChangingTreeSuite, ReadOnlyDafSuite
-from tests.support import UMIS, contents, create, fill, fill_served, served
+from tests.support import UMIS, contents, create, fill, fill_served, filled, served
 
 CODECS = ["blosc-zstd", "blosc-lz4", "blosc-zstd-shuffle", "zstd", "gzip"]
 
@@ -62,27 +62,25 @@ class TestPackedTree(ChangingTreeSuite):
         return new_tree(Packing())
 
 
+@pytest.mark.usefixtures("tiny_chunks")
 class TestPackedDirectory(ChangingDafSuite):
-    @pytest.fixture
-    def daf(self, tmp_path: Path, tiny_chunks: None) -> DafWriter:
-        """Return an empty data set that packs."""
-        return writer(tmp_path / "x.daf.zarr", packed=True)
+    location = "x.daf.zarr"
+    is_packed = True
 
 
+@pytest.mark.usefixtures("tiny_chunks")
 class TestPackedSharedArchive(AppendOnlyDafSuite):
-    @pytest.fixture
-    def daf(self, tmp_path: Path, tiny_chunks: None) -> DafWriter:
-        """Return an empty data set that packs, beside one of Zarr v2."""
-        fill(writer(f"{tmp_path}/x.dafs.zarr.zip#/old"))
-        return writer(f"{tmp_path}/x.dafs.zarr.zip#/new", packed=True)
+    """Beside a data set of Zarr v2."""
+
+    location = "x.dafs.zarr.zip#/new"
+    beside = ("x.dafs.zarr.zip#/old",)
+    is_packed = True
 
 
+@pytest.mark.usefixtures("tiny_chunks")
 class TestPackedHdf5(ChangingDafSuite):
-    @pytest.fixture
-    def daf(self, tmp_path: Path, tiny_chunks: None) -> Iterator[DafWriter]:
-        """Return an empty data set that packs."""
-        with writer(tmp_path / "x.h5df", packed=True) as daf:
-            yield daf
+    location = "x.h5df"
+    is_packed = True
 
 
 class TestServed(ReadOnlyDafSuite):
@@ -246,7 +244,7 @@ def test_options_that_do_not_go_together(tmp_path: Path) -> None:
     with pytest.raises(errors.InvalidInputError, match="chunks of 0 KiB"):
         Packing(chunk_kb=0)
     assert not list(tmp_path.iterdir())
-    fill(create(tmp_path / "x.daf.zarr"))
+    filled(tmp_path / "x.daf.zarr")
     for options in ({"zarr_format": 3}, {"packed": True}):
         with pytest.raises(errors.InvalidInputError, match="stored in Zarr v2.* convert it"):
             open_daf(tmp_path / "x.daf.zarr", "r+", **options)  # type: ignore[arg-type] # each in turn
@@ -258,7 +256,7 @@ def test_options_that_do_not_go_together(tmp_path: Path) -> None:
 def test_converting_on_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """``--packed``, ``--zarr-format``, ``--codec`` and ``--level``."""
     start = tmp_path / "x.daf.zarr"
-    fill_served(create(start))
+    filled(start, fill_served)
     for name, options in (
         ("a.daf.zarr", ["--zarr-format", "3"]),
         ("b.daf.zarr.zip", ["--packed"]),

@@ -31,7 +31,7 @@ from daf_storage import (
 from daf_storage.trees import ChunkedArray
 from tests import seams
 from tests.limits import lower
-from tests.support import contents, create, fill, fill_served
+from tests.support import contents, create, fill, fill_served, filled
 
 FORMATS = {
     "directory": "x.daf.zarr",
@@ -123,7 +123,7 @@ def test_pairs_of_formats(
 def test_there_and_back_is_the_same_directory(tmp_path: Path) -> None:
     """Through every format and home again, each file has the bytes that it had."""
     start, end = tmp_path / "start.daf.zarr", tmp_path / "end.daf.zarr"
-    fill_served(create(start))
+    filled(start, fill_served)
     steps = [start, tmp_path / "a.daf.zarr.zip", tmp_path / "b.h5df", end]
     for one, other in itertools.pairwise(steps):
         convert(one, other)
@@ -149,7 +149,7 @@ def test_one_data_set_of_several_is_not_replaced(
     tmp_path: Path, container: str, if_exists: IfExists
 ) -> None:
     """A file of several cannot replace one in one step; the error says what to do."""
-    fill(create(tmp_path / "x.daf.zarr"))
+    filled(tmp_path / "x.daf.zarr")
     target = f"{tmp_path}/{container}#/a"
     convert(tmp_path / "x.daf.zarr", target)
     with pytest.raises(errors.ExistsError, match="name another one after #/"):
@@ -159,7 +159,7 @@ def test_one_data_set_of_several_is_not_replaced(
 
 def test_what_is_there_is_replaced_on_request_only(tmp_path: Path) -> None:
     """And only when the copy is complete."""
-    fill(create(tmp_path / "x.daf.zarr"))
+    filled(tmp_path / "x.daf.zarr")
     for name in ("y.daf.zarr", "y.daf.zarr.zip", "y.h5df"):
         old = open_daf(tmp_path / name, "w")
         assert isinstance(old, DafWriter)
@@ -194,7 +194,7 @@ def test_a_copy_that_differs_is_noticed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
     """What is written is read back and compared; a copy that failed does not appear."""
-    fill(create(tmp_path / "x.daf.zarr"))
+    filled(tmp_path / "x.daf.zarr")
     copy = seams.real(seams.COPY_ARRAY)
 
     def spoil(changes: Any, path: str, array: Any, memory_bytes: int, add: Any) -> None:
@@ -234,7 +234,7 @@ def test_foreign_arrays_are_copied_plainly(tmp_path: Path) -> None:
 def test_damaged_sources_are_named(tmp_path: Path) -> None:
     """The property that cannot be read; nothing appears."""
     source = tmp_path / "x.daf.zarr"
-    fill(create(source))
+    filled(source)
     (source / "vectors/cell/age/0").unlink()
     with pytest.raises(errors.CorruptDataError, match="vectors/cell/age"):
         convert(source, tmp_path / "y.h5df")
@@ -310,7 +310,7 @@ def test_memory_is_limited(tmp_path: Path) -> None:
 
 def test_too_little_memory(tmp_path: Path) -> None:
     """It is an error that says how much there has to be; nothing is written."""
-    fill(create(tmp_path / "x.daf.zarr"))
+    filled(tmp_path / "x.daf.zarr")
     with pytest.raises(errors.InvalidInputError, match="pass a number of bytes, 16,777,216"):
         convert(tmp_path / "x.daf.zarr", tmp_path / "y.h5df", memory_bytes=1000)
     with open_daf(tmp_path / "x.daf.zarr") as daf, MemoryDaf() as memory:
@@ -370,6 +370,6 @@ def test_links_have_a_fallback(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
         raise OSError(18, "Invalid cross-device link")
 
     monkeypatch.setattr(os, "link", refuse)
-    fill_served(create(tmp_path / "x.daf.zarr"))
+    filled(tmp_path / "x.daf.zarr", fill_served)
     convert(tmp_path / "x.daf.zarr", tmp_path / "y.daf.zarr", link=True)
     assert verify(tmp_path / "y.daf.zarr") == []

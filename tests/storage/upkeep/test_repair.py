@@ -26,21 +26,21 @@ from daf_storage import (
 )
 from daf_storage.stores import MmapZipStore
 from tests.storage.stores.test_zip_crashes import reference_append
-from tests.support import contents, create, fill
+from tests.support import contents, fill, filled
 
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
     """Return the path of an archive with one of everything."""
     path = tmp_path / "x.daf.zarr.zip"
-    fill(create(path)).close()
+    filled(path).close()
     return path
 
 
 @pytest.mark.parametrize("name", ["x.daf.zarr", "x.daf.zarr.zip"])
 def test_nothing_to_repair(tmp_path: Path, name: str) -> None:
     """What is in order is left as it is."""
-    fill(create(tmp_path / name)).close()
+    filled(tmp_path / name).close()
     before = (tmp_path / name).read_bytes() if name.endswith("zip") else b""
     assert repair(tmp_path / name) == RepairReport((), (), ())
     if before:
@@ -88,7 +88,7 @@ def test_what_cannot_be_repaired(tmp_path: Path) -> None:
 def test_missing_groups_are_added(tmp_path: Path) -> None:
     """Other programs depend on them; ours does not."""
     folder = tmp_path / "x.daf.zarr"
-    fill(create(folder)).close()
+    filled(folder).close()
     shutil.rmtree(folder / "matrices/gene/gene")
     shutil.rmtree(folder / "vectors/cell")
     path = tmp_path / "x.daf.zarr.zip"
@@ -106,7 +106,7 @@ def test_missing_groups_are_added(tmp_path: Path) -> None:
 def test_groups_that_lost_their_metadata(tmp_path: Path) -> None:
     """What is below a group shows that it was one."""
     folder, path = tmp_path / "x.daf.zarr", tmp_path / "x.daf.zarr.zip"
-    fill(create(folder)).close()
+    filled(folder).close()
     (folder / "vectors/cell/.zgroup").unlink()
     (folder / "matrices/cell/gene/.zgroup").unlink()
     (folder / "matrices/cell/gene/.zattrs").unlink()
@@ -123,7 +123,7 @@ def test_groups_that_lost_their_metadata(tmp_path: Path) -> None:
 def test_leftovers_and_metadata_of_a_directory(tmp_path: Path) -> None:
     """What crashed writers left is cleared away, and the metadata is written again."""
     folder = tmp_path / "x.daf.zarr"
-    fill(create(folder)).close()
+    filled(folder).close()
     before = (folder / ".zmetadata").read_bytes()
     (folder / ".daf.staging" / "dead" / "new").mkdir(parents=True)
     assert repair(folder).done == ("cleared away what a crashed writer had left",)
@@ -212,7 +212,7 @@ def test_a_writable_open_names_what_is_lost(path: Path) -> None:
 def test_lost_attributes_take_their_property_with_them(tmp_path: Path) -> None:
     """They say how the bytes are meant; those that are known to be empty take nothing."""
     path = tmp_path / "x.daf.zarr.zip"
-    with fill(create(path)) as daf, daf.batch(), daf.writable_tree.transaction() as changes:
+    with filled(path) as daf, daf.batch(), daf.writable_tree.transaction() as changes:
         changes.annotate("vectors/cell/kind", {"daf_convention": "empty-is-missing"})
         changes.write_strings("vectors/cell/kind", pa.array(["a", "", "b"]), (3,))
         changes.publish("vectors/cell/kind", replace=False)
@@ -317,7 +317,7 @@ def test_the_command_names_what_is_lost_and_exits_with_3(
 def test_another_version_is_not_mended(tmp_path: Path) -> None:
     """What a later version means by its files is not known: nothing is changed."""
     path = tmp_path / "x.daf.zarr"
-    fill(create(path)).close()
+    filled(path).close()
     (path / "daf" / "0").write_bytes(bytes([2, 0]))
     (path / "vectors" / ".zgroup").unlink()
     with pytest.raises(errors.VersionError, match="version"):

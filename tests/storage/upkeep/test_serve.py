@@ -21,7 +21,7 @@ from typing import Any
 import pytest
 
 from daf_storage import DafServer, errors, open_daf
-from tests.support import create, fill
+from tests.support import filled
 
 
 @pytest.fixture
@@ -29,7 +29,7 @@ def server(tmp_path: Path) -> Iterator[DafServer]:
     """Return a running server of a small data set."""
     (tmp_path / "secret.txt").write_text("secret")
     path = tmp_path / "a b.daf.zarr"
-    fill(create(path))
+    filled(path)
     (path / "link").symlink_to(tmp_path / "secret.txt")
     with running(path) as server:
         yield server
@@ -203,7 +203,7 @@ def test_pages_of_other_origins_are_let_in_on_request(server: DafServer) -> None
 def test_the_host_is_checked(tmp_path: Path, host: str, status: int) -> None:
     """A page whose name was made to point at this machine cannot read from the server."""
     path = tmp_path / "a b.daf.zarr"
-    fill(create(path))
+    filled(path)
     with running(path, host_names=["atlas.example.org"]) as server:
         assert ask(server, AGE, Host=host)[0] == status
 
@@ -264,7 +264,7 @@ def test_dot_files_are_not_served(server: DafServer) -> None:
 def test_it_answers_within_a_block(tmp_path: Path) -> None:
     """Without a thread of one's own; `serve_forever` waits there until it is shut down."""
     path = tmp_path / "x.daf.zarr"
-    fill(create(path))
+    filled(path)
     with DafServer(path) as server:
         assert open_daf(server.url).axes_set() == open_daf(path).axes_set()
         waiting = threading.Thread(target=server.serve_forever, daemon=True)
@@ -332,7 +332,7 @@ def test_nothing_to_serve(tmp_path: Path) -> None:
 def test_the_command(tmp_path: Path) -> None:
     """It says where it serves, and stops when it is interrupted."""
     path = tmp_path / "x.daf.zarr.zip"
-    fill(create(path)).close()
+    filled(path).close()
     with subprocess.Popen(
         [sys.executable, "-m", "daf_query.cli", "serve", str(path), "--port", "0"],
         stdout=subprocess.PIPE,

@@ -20,14 +20,14 @@ from daf_storage import DafWriter, H5df, ZarrDaf, errors, verify
 from daf_storage.data import digest
 from daf_storage.stores import MmapZipStore
 from tests.storage.stores.test_zip_crashes import reference_append
-from tests.support import UMIS, create, fill
+from tests.support import UMIS, create, fill, filled
 
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     """Return the path of a directory with one of everything."""
     path = tmp_path / "x.daf.zarr"
-    fill(create(path))
+    filled(path)
     return path
 
 
@@ -39,7 +39,7 @@ def found(path: str | Path) -> list[tuple[str, str, str]]:
 @pytest.mark.parametrize("name", ["x.daf.zarr", "x.daf.zarr.zip"])
 def test_what_we_write_is_in_order(tmp_path: Path, name: str) -> None:
     """One of everything, also empty axes and odd names."""
-    daf = fill(create(tmp_path / name))
+    daf = filled(tmp_path / name)
     daf.add_axis("none", [])
     daf.add_axis("1", ["é"])
     daf.set_vector("cell", "text", ["", "a", "b"])
@@ -259,7 +259,7 @@ def test_untidy_directories_are_warned_of(folder: Path) -> None:
 def test_every_damaged_entry_of_an_archive_is_found(tmp_path: Path) -> None:
     """A flipped byte anywhere in the data shows, though it may be a fine value."""
     path = tmp_path / "x.daf.zarr.zip"
-    fill(create(path)).close()
+    filled(path).close()
     clean = path.read_bytes()
     with MmapZipStore(path) as store:
         places = {
@@ -279,7 +279,7 @@ def test_every_damaged_entry_of_an_archive_is_found(tmp_path: Path) -> None:
 def test_unfinished_archives_are_found(tmp_path: Path) -> None:
     """What a crashed writer left: a directory that is ahead, or bytes behind the end."""
     path = tmp_path / "x.daf.zarr.zip"
-    fill(create(path)).close()
+    filled(path).close()
     clean = path.read_bytes()
     reference_append(path, "scalars/new/.zarray", b"{}", stop="directory")
     assert "daf repair" in found(path)[0][2]
@@ -294,7 +294,7 @@ def test_unfinished_archives_are_found(tmp_path: Path) -> None:
 def test_duplicates_and_unused_bytes(tmp_path: Path) -> None:
     """Two entries of a name, and bytes that belong to none."""
     path = tmp_path / "x.daf.zarr.zip"
-    with fill(create(path)) as daf:
+    with filled(path) as daf:
         store = daf.tree._store  # type: ignore[attr-defined]
         store.append("junk", b"x" * 1000)
         store.append("more", b"1")
