@@ -67,12 +67,11 @@ $(VENV)/.demo: pyproject.toml $(LOCK)
 test: setup  ## Run the whole test suite; TESTS="-k zarr" chooses.
 	$(BIN)/python -m pytest --numprocesses auto --dist worksteal $(TESTS)
 
-test-every: setup  ## Run the tests of crash points, damage and endurance at every point.
-	DAF_TEST_EVERY=1 $(BIN)/python -m pytest --numprocesses auto --dist worksteal \
-		tests/storage/data tests/storage/files_daf tests/storage/stores tests/query/session/test_endurance.py tests/test_torture.py $(TESTS)
+test-every: setup  ## Run the test suite with every case and at every crash point, in half an hour.
+	DAF_TEST_EVERY=1 $(BIN)/python -m pytest --numprocesses auto --dist worksteal $(TESTS)
 
 test-random: setup  ## Run the tests of random data with ten times as many cases.
-	DAF_RANDOM_QUERIES=1000 $(BIN)/python -m pytest --numprocesses auto --dist worksteal --hypothesis-profile thorough \
+	DAF_TEST_EVERY=1 DAF_RANDOM_QUERIES=1000 $(BIN)/python -m pytest --numprocesses auto --dist worksteal --hypothesis-profile thorough \
 		-k "hypothesis or random" -m "not benchmarks and not browser and not engines and not notebooks" tests $(TESTS)
 
 test-engines: setup  ## Run the tests that start Spark, Dask and servers of Flight SQL.

@@ -97,6 +97,7 @@ def ask(daf: DafReader) -> dict[str, bool]:
     return found
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.filterwarnings("ignore::daf_storage.ConventionWarning")
 @pytest.mark.parametrize("version", [2, 3])
 def test_any_metadata_of_any_property(version: ZarrVersion) -> None:
@@ -179,6 +180,7 @@ def packed_zip(folder: Path) -> Path:
     return Path(shutil.make_archive(str(folder), "zip", folder))
 
 
+@pytest.mark.sampled(11)
 @pytest.mark.parametrize("form", ["directory", "archive", "server"])
 @pytest.mark.parametrize("damage", BROKEN)
 def test_a_table_without_its_broken_vector(tmp_path: Path, damage: str, form: str) -> None:

@@ -78,6 +78,7 @@ _WORKS = {
 _REFUSED = "ForkedProcessError True"
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("before", ["nothing", "connect", "plan", "run"])
 def test_a_child_answers_or_refuses(tiny_path: Path, before: str) -> None:
     """Vectors, tables and slices are read; SQL says what to do; nothing hangs."""
@@ -138,6 +139,7 @@ def test_a_child_of_a_reader_of_a_server(tiny_path: Path, tmp_path: Path) -> Non
     assert done.stdout.split() == ["10", *["ForkedProcessError"] * 3, "0"]
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("name", ["x.daf.zarr", "x.daf", "x.daf.zarr.zip"])
 def test_a_child_keeps_no_writer_waiting(tmp_path: Path, name: str) -> None:
     """It was forked while a writer had the lock, and does not hold it when that one is done."""

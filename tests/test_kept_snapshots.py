@@ -156,6 +156,7 @@ def changed(path: Path, rng: random.Random, *, is_packed: bool) -> str:
     return name
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("is_packed", [False, True])
 @pytest.mark.parametrize("seed", [1, 2])
 def test_an_open_session_says_what_a_new_one_says(

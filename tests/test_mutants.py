@@ -88,6 +88,7 @@ def test_flaky_too():
 }
 
 
+@pytest.mark.sampled(0)
 def test_small_project(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

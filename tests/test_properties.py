@@ -168,6 +168,7 @@ def selectors(draw: st.DrawFn, length: int) -> tuple[Any, list[int]]:
             return slice(start, stop), every[start:stop]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("block", [1, 7, 1 << 20])
 def test_slices_are_those_of_scipy(block: int) -> None:
     """Any matrix, any selection, any layout, any block size: the cells of scipy."""

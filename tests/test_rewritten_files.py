@@ -123,6 +123,7 @@ def in_memory(path: Path) -> DafSession:
     return connect(copy)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("name", MADE)
 def test_an_open_session_and_a_new_one_see_the_new_data(name: str, tmp_path: Path) -> None:
     """SQL, look-ups, strings, zone maps, axis entries and slices, with the times put back."""
@@ -147,6 +148,7 @@ def test_an_open_session_and_a_new_one_see_the_new_data(name: str, tmp_path: Pat
     session.close()
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", ["x.daf.zarr", "x.daf.zarr.zip", "x.h5df"])
 def test_a_writer_sees_the_new_data(name: str, tmp_path: Path) -> None:
     """Also an object that has the data set open for changes of its own."""

@@ -18,6 +18,7 @@ FAMILIES = sorted({name.split()[0] for name in CAMPAIGNS})
 """Campaigns of some families take turns in one worker, since each worker takes seconds to start."""
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     "families", [FAMILIES[start::_WORKERS] for start in range(_WORKERS)], ids=" ".join
 )
@@ -32,6 +33,7 @@ def test_no_case_of_a_campaign_fails(families: list[str]) -> None:
     assert tally.failures == []
 
 
+@pytest.mark.sampled(0)
 def test_the_harness_notices(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each way to fail is counted, and the worker goes on with the next case."""
     verdicts = {

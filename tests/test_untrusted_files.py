@@ -181,6 +181,7 @@ def test_a_marker_of_strings_or_fractions(tiny_path: Path) -> None:
     claims_nothing(ZarrDaf(tiny_path))
 
 
+@pytest.mark.sampled(12)
 @pytest.mark.parametrize("fill_value", [None, 1])
 @pytest.mark.parametrize("part", ["colptr", "rowval", "nzval"])
 @pytest.mark.parametrize("shape", [[10**12], [12], [3, 3]])
@@ -297,6 +298,7 @@ def peak_bytes() -> int:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 
 
+@pytest.mark.sampled(2)
 def test_chunks_that_expand_to_a_gigabyte(tiny_path: Path, bomb: tuple[str, bytes]) -> None:
     """They stop at what the axis allows, as numbers and as strings, also behind a filter."""
     codec, data = bomb
@@ -414,6 +416,7 @@ def test_packed_chunks_that_expand(tmp_path: Path, codec: CodecName) -> None:
     assert verify(path, progress="never")
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("form", "entry"),
     [

@@ -29,11 +29,12 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
+from zlib import crc32
 
 QUERIES = Path(__file__).parent / "queries"
 AXES = (
@@ -50,8 +51,12 @@ LARGE = ("large_directory", "large_indexed", "large_collection")
 """Axes of 200,000 rows, which are asked only the queries that name them."""
 
 PATHS = (*AXES, "own", *LARGE)
-TURNS = ("packed", "indexed", "archive", "h5ad", "hdf5", "dictionary")
-"""Paths that differ little from a directory: the ordinary suite asks a query on two of them."""
+TURNS = (
+    ("collection", "own"),
+    ("packed", "indexed", "archive", "h5ad", "hdf5", "dictionary"),
+    LARGE,
+)
+"""Of each of these the ordinary suite asks a query on one path."""
 
 _GROUPS = {"all": PATHS, "axes": AXES, "large": LARGE}
 
@@ -89,9 +94,12 @@ class Case:
 
     def is_in_turn(self, path: str) -> bool:
         """Return whether the ordinary suite asks the query on a path."""
-        if path not in TURNS or path in self.only:
-            return True
-        return (TURNS.index(path) + self.line) % 3 == 0
+        return path == self.in_turn(next((paths for paths in TURNS if path in paths), (path,)))
+
+    def in_turn(self, paths: Sequence[str]) -> str:
+        """Return one of some paths, which stays the same as long as the query does."""
+        asked = [path for path in paths if self.is_asked(path)]
+        return asked[crc32(self.text.encode()) % len(asked)]
 
     def known_wrong(self, path: str) -> str:
         """Return why the rows are wrong on a path, or nothing."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from daf_query import DafSession
@@ -76,13 +76,15 @@ def outcomes(forms: Forms, path: str, subject: str, *, in_turn: bool) -> Iterato
                 yield _outcome(session, oracles, case, path)
 
 
-def predicate_outcomes(forms: Forms, path: str, subject: str) -> Iterator[Outcome]:
+def predicate_outcomes(
+    forms: Forms, path: str, subject: str, in_turn: Sequence[str]
+) -> Iterator[Outcome]:
     """Choose rows of a matrix by the conditions of a subject: those that the query has."""
     with forms.open(path) as session, warnings.catch_warnings():
         warnings.simplefilter("ignore")
         for case in cases_of(subject):
             chosen = _CHOSEN.fullmatch(case.text)
-            if chosen is None or case.error or case.params or not case.is_asked(path):
+            if chosen is None or case.error or case.params or path != case.in_turn(in_turn):
                 continue
             expected = in_any_order(oracles_of(path, subject).expected(case).rows)
             try:

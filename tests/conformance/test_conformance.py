@@ -10,6 +10,9 @@ from tests.conformance.cases import PATHS, subjects
 from tests.conformance.forms import Forms
 from tests.conformance.outcomes import Outcome, disagreements, outcomes, predicate_outcomes
 
+SLICED = ("directory", "collection")
+"""Paths of slices; a condition is asked on one of them."""
+
 
 @pytest.mark.parametrize("path", PATHS)
 @pytest.mark.parametrize("subject", subjects())
@@ -18,11 +21,11 @@ def test_rows_are_those_of_the_oracles(forms: Forms, path: str, subject: str) ->
     _check(outcomes(forms, path, subject, in_turn=True))
 
 
-@pytest.mark.parametrize("path", ["directory", "collection"])
+@pytest.mark.parametrize("path", SLICED)
 @pytest.mark.parametrize("subject", ["where", "strings", "subqueries", "known_wrong"])
 def test_conditions_choose_the_rows_of_a_slice(forms: Forms, path: str, subject: str) -> None:
     """A condition of ``rows=`` is that of a query."""
-    _check(predicate_outcomes(forms, path, subject))
+    _check(predicate_outcomes(forms, path, subject, in_turn=SLICED))
 
 
 @pytest.mark.parametrize("subject", subjects())

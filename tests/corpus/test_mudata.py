@@ -55,6 +55,7 @@ def _modality(daf: DafReader, name: str) -> dict[str, Any]:
     }
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("archive", ARCHIVES, ids=lambda path: path.name.removesuffix(".tar.xz"))
 def test_files_of_a_version(archive: Path, tmp_path: Path) -> None:
     """All modalities and what is global, in HDF5 and in Zarr; also of what is exported again."""

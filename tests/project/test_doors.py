@@ -91,6 +91,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("door", DOORS)
 def test_a_door_does_not_import_what_it_does_not_need(door: str, folder: Path) -> None:
     """In a fresh interpreter; the list of each door names what must stay out."""

@@ -80,6 +80,7 @@ def test_a_zarr_directory_is_not_replaced(atlas: Path, tmp_path: Path) -> None:
         save_slice(db, tmp_path / "part.zarr")
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("save", [save_slice, save_profile, save_rows])
 def test_nothing_is_written_into_a_directory_that_is_read(
     atlas: Path, tmp_path: Path, save: Save

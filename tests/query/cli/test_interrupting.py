@@ -59,6 +59,7 @@ cli.run()
     assert (done.returncode, done.stderr) == (INTERRUPTED, "daf: error: interrupted\n")
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     ("number", "exit_code", "sentence"),
     [

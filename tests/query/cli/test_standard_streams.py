@@ -35,6 +35,7 @@ def test_closed_output_is_an_error(path: Path, kind: str) -> None:
     assert error == "daf: error: standard output: no file is open under this number\n"
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("arguments", ["sql {} 'SELECT 1'", "--help", "sql --help", "--version"])
 def test_full_output_is_named(path: Path, arguments: str) -> None:
     """It is standard output that is full, not the disk of the data set; one line says so."""

@@ -250,6 +250,7 @@ def import_pbmc(path: Path) -> object:
 TARGETS = ["new.daf.zarr", "new.daf.zarr.zip", "new.h5df"]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("exchange", [True, False])
 @pytest.mark.parametrize("name", TARGETS)
 def test_the_second_of_two_imports_is_refused(
@@ -307,6 +308,7 @@ LINKED: dict[str, Callable[[Path, Path], object]] = {
 }
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("way", "name"),
     [(way, name) for way in LINKED for name in TARGETS if way != "import" or name == TARGETS[0]],

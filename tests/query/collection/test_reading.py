@@ -37,6 +37,7 @@ def db() -> DafSession:
     return session_with(dafs)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", ["X", "D"])
 @pytest.mark.parametrize("order", ["", "ORDER BY draw"])
 def test_memory_is_the_result_and_a_few_blocks(

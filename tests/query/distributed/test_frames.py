@@ -59,6 +59,7 @@ def expected_of(table: Any, filter: Any = None) -> pd.DataFrame:  # noqa: A002 -
     return frame
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("form", ["packed", "zipped", "several", "memory"])
 @pytest.mark.parametrize(
     "filter_",

@@ -40,6 +40,7 @@ REQUESTS: Final[dict[str, dict[str, Any]]] = {
 }
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("path", REQUESTS)
 def test_odd_values_are_no_faults_of_the_server(client: TestClient, path: str) -> None:
     """Whatever is in the place of one value, the answer says what is wrong with it."""

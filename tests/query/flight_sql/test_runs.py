@@ -99,6 +99,7 @@ def test_few_results_are_computed_ahead_and_none_for_nobody() -> None:
     assert len(computed) <= 4
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("how", ["cancel", "abandon", "overdue", "close", "let go"])
 def test_what_computes_is_interrupted(how: str) -> None:
     """By its id, by a client that has gone, by time, by the end of the server, and by nobody."""

@@ -74,6 +74,7 @@ def _filter(rng: random.Random, column: Callable[[str], Any], depth: int = 0) ->
     return left & right if choice < 0.85 else left | right
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("seed", range(4))
 def test_filters_leave_the_same_rows(path: str, seed: int) -> None:
     """Those that Arrow and polars leave of the table in memory."""

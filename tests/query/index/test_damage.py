@@ -161,6 +161,7 @@ def damages(data: bytes, rng: random.Random) -> list[bytes]:
     return [one for one in found if one != data]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("place", PLACES, ids=lambda place: place.path)
 def test_whatever_is_changed_the_rows_are_those_of_a_scan(path: Path, place: IndexPlace) -> None:
     """Every file of every index, also its metadata; each time with one warning, and a finding."""
@@ -220,6 +221,7 @@ UNFIT: list[tuple[IndexPlace, str, Callable[[dict[str, Any]], Mapping[str, Any]]
 ]
 
 
+@pytest.mark.sampled(11)
 @pytest.mark.parametrize(
     ("place", "change", "why"),
     [pytest.param(place, change, why, id=what) for place, what, change, why in UNFIT],
@@ -278,6 +280,7 @@ def test_each_session_warns_once(path: Path) -> None:
         assert len(caught) == 1
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("name", ["x.daf.zarr", "v3.daf.zarr", "x.daf.zarr.zip"])
 def test_verify_finds_it_and_repair_builds_it_again(
     made: Path, name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]

@@ -65,6 +65,7 @@ def plain() -> DafSession:
     return connect(daf)
 
 
+@pytest.mark.sampled(11)
 @pytest.mark.parametrize("condition", CONDITIONS)
 def test_the_rows_are_those_without_an_index(
     session: DafSession, plain: DafSession, condition: str

@@ -412,6 +412,7 @@ def random_condition(rng: random.Random) -> str:
     )
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", [*MADE, "memory"])
 def test_random_changes_indexes_and_queries(name: str, tmp_path: Path) -> None:
     """Whatever was replaced after an index was built, the rows are those that DuckDB finds."""

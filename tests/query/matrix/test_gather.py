@@ -254,6 +254,7 @@ print(result, peak() - before)
 """
 
 
+@pytest.mark.sampled(0)
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc/self/status")
 def test_peak_memory_of_a_process(tmp_path: Path) -> None:
     """Two times the result, beside the pages of the file that are mapped; 150 MB are promised."""

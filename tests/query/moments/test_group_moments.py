@@ -130,6 +130,7 @@ def cases(draw: st.DrawFn) -> tuple[Any, ...]:
     return dense, is_stored, positions, codes, columns
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("axes", [("cell", "gene"), ("gene", "cell")])
 @pytest.mark.parametrize("is_sparse", [False, True])
 @pytest.mark.parametrize("blocks", list(BLOCKS))
@@ -166,6 +167,7 @@ def exact(values: list[float]) -> tuple[Fraction, Fraction]:
     return total, sum(((f - mean) ** 2 for f in fractions), Fraction(0)) / (len(fractions) - 1)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("axes", [("cell", "gene"), ("gene", "cell")])
 @pytest.mark.parametrize("is_sparse", [False, True])
 @pytest.mark.parametrize("offset", [0.0, 1e9])
@@ -236,6 +238,7 @@ def stored(request: pytest.FixtureRequest, tmp_path: Path) -> DafReader:
     return daf
 
 
+@pytest.mark.sampled(10)
 @pytest.mark.parametrize("name", ["s", "d"])
 @pytest.mark.parametrize("few_rows", [False, True])
 def test_every_way_of_storage(

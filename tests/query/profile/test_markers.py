@@ -50,6 +50,7 @@ def _session(adata: anndata.AnnData, path: Path, form: str) -> daf_query.DafSess
 FORMS = pytest.mark.parametrize("form", ["in place", "imported", "two files"])
 
 
+@pytest.mark.sampled(3)
 @FORMS
 @pytest.mark.parametrize("reference", ["rest", "NK"])
 @pytest.mark.parametrize(

@@ -309,6 +309,7 @@ class TestDotPlot:
 
 
 class TestMemory:
+    @pytest.mark.sampled(1)
     @pytest.mark.parametrize("axes", [("cell", "gene"), ("gene", "cell")])
     @pytest.mark.parametrize("is_sparse", [False, True])
     def test_it_does_not_grow_with_the_matrix(

@@ -409,6 +409,7 @@ def random_query(rng: random.Random) -> str:
     )
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("how", ["plain", "packed", "indexed"])
 def test_random_queries_equal_duckdb(how: str) -> None:
     """The same rows as DuckDB over the same table in memory; more with ``DAF_RANDOM_QUERIES``."""
@@ -467,6 +468,7 @@ def test_arrow_evaluates_what_is_not_known() -> None:
 KINDS = ["int8", "uint8", "int32", "int64", "uint64", "float32", "float64"]
 
 
+@pytest.mark.sampled(16)
 @pytest.mark.parametrize("column", KINDS)
 @pytest.mark.parametrize("constant", KINDS)
 def test_numbers_of_different_types_are_compared_as_arrow_does(column: str, constant: str) -> None:

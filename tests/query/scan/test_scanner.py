@@ -57,6 +57,7 @@ def session(daf: DafWriter) -> DafSession:
     return connect(daf, scan_options=BY_ZONE)
 
 
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize(
     ("condition", "parts"),
     [

@@ -93,6 +93,7 @@ def _slice(session: DafSession, axis: str, number: int) -> None:
     session.matrix(axis, "gene", "X", rows=f"age = {number % 90}", columns=["g1"]).to_numpy()
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("form", _FORMS)
 def test_nothing_grows_with_the_questions(stored: Path, form: str) -> None:
     """Neither within a session nor from one to the next; what `close` ends stays ended."""

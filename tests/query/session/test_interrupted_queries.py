@@ -86,6 +86,7 @@ def answered(ask: Callable[[DafSession], Any], session: DafSession) -> Any:
     return answers[-1]
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("ask", QUESTIONS.values(), ids=QUESTIONS)
 def test_an_interrupt_at_any_line(stored: Path, ask: Callable[[DafSession], Any]) -> None:
     """It is a KeyboardInterrupt, and the same session answers the next question in any thread."""

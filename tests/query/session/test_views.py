@@ -53,6 +53,7 @@ CHOSEN: list[tuple[Any, dict[str, Any] | None]] = [
 ]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(("cells", "params"), CHOSEN)
 def test_a_view_answers_as_a_copy_of_it_does(
     db: DafSession, cells: Any, params: dict[str, Any] | None

@@ -66,6 +66,7 @@ def counted(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return sizes
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("file_format", "name", "rows"),
     [
@@ -177,6 +178,7 @@ def contents_of(path: Path) -> Any:
     return {p.relative_to(path): p.read_bytes() for p in sorted(path.rglob("*")) if p.is_file()}
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("suffix", ["h5ad", "zarr", "parquet", "arrow"])
 @pytest.mark.parametrize("block_bytes", [0, 100, 10_000_000])
 def test_provenance(tmp_path: Path, suffix: str, block_bytes: int) -> None:

@@ -35,6 +35,7 @@ USES: dict[str, Callable[[MatrixSlice, Path], Any]] = {
 }
 
 
+@pytest.mark.sampled(13)
 @pytest.mark.parametrize("use", USES)
 @pytest.mark.parametrize("is_read", [True, False])
 @pytest.mark.parametrize("suffix", [".daf.zarr", ".h5df"])

@@ -105,6 +105,7 @@ def expected(case: Case, part: MatrixSlice) -> Any:
     return case.oracle[list(part.rows), list(part.columns)]
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(("case", "choice"), PAIRS, indirect=["case"])
 def test_values_in_every_form(case: Case, choice: str) -> None:
     """Those of anndata, in memory as a whole and in blocks, and of another process."""
@@ -136,6 +137,7 @@ def test_values_in_every_form(case: Case, choice: str) -> None:
     assert long.column("var").to_pylist() == part.columns[columns].tolist()
 
 
+@pytest.mark.sampled(7)
 @pytest.mark.parametrize(("case", "choice"), PAIRS, indirect=["case"])
 def test_labels_and_members(case: Case, choice: str) -> None:
     """Every slice has data sets, counts and members; those of all are its entries."""
@@ -152,6 +154,7 @@ def test_labels_and_members(case: Case, choice: str) -> None:
         assert [name[0] for name in part.rows] == list(part.datasets)
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize(("case", "choice"), PAIRS, indirect=["case"])
 def test_an_explanation_is_what_is_read(case: Case, choice: str) -> None:
     """Bounds before, and the elements themselves after; parts have figures that add up."""
@@ -171,6 +174,7 @@ def test_an_explanation_is_what_is_read(case: Case, choice: str) -> None:
             case.matrix(**CHOICES[choice](case.oracle.n_obs), max_bytes=size - 1)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("choice", "block_bytes"), [("all", 1), ("positions", 1 << 20), ("order", 1)]
 )

@@ -220,6 +220,7 @@ def _rows_or_none(context: datafusion.SessionContext, query: str) -> list[str] |
         return None
 
 
+@pytest.mark.sampled(7)
 @pytest.mark.parametrize("seed", range(int(os.environ.get("DAF_RANDOM_QUERIES", "96")) // 8))
 def test_random_queries_over_linked_axes(seed: int) -> None:
     """Rows that conditions leave unread are needed by nothing: outer joins, views, subqueries."""

@@ -74,6 +74,7 @@ WITH_FLOATS = [
 ]
 
 
+@pytest.mark.sampled(17)
 @pytest.mark.parametrize("expression", WITH_FLOATS)
 @pytest.mark.parametrize("kind", ["int32", "uint32", "int64", "uint64"])
 def test_integers_that_meet_floats_are_those_of_duckdb(kind: str, expression: str) -> None:

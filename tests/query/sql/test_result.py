@@ -180,6 +180,7 @@ READERS: dict[str, Callable[[Path], dict[str, list[Any]]]] = {
 }
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("suffix", [*(f".{name}" for name in READERS), ".jsonl"])
 def test_files(session: DafSession, tmp_path: Path, suffix: str) -> None:
     """Every format holds the same rows; the count is returned."""
@@ -269,6 +270,7 @@ thread.join()
 """
 
 
+@pytest.mark.sampled(0)
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc/self/status")
 def test_results_larger_than_memory(tmp_path: Path) -> None:
     """Four million rows of 80 bytes are saved with a part of that in memory."""

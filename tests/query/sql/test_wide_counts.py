@@ -53,6 +53,7 @@ def column(session: DafSession, query: str) -> list[Any]:
     return result
 
 
+@pytest.mark.sampled(9)
 @pytest.mark.parametrize("form", ["dense", "sparse", "gathered"])
 @pytest.mark.parametrize("dtype", SMALL)
 def test_arithmetic_of_entries_is_exact(dtype: str, form: str) -> None:
@@ -96,6 +97,7 @@ def test_arithmetic_of_the_long_form_is_exact(dtype: str) -> None:
     assert sorted(column(db, sql)) == sorted(int(a) - int(b) for a, b in values)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(("dtype", "was_float"), [("i1", False), ("u2", True), ("u4", False)])
 def test_conditions_are_evaluated_as_stored(dtype: str, *, was_float: bool) -> None:
     """Constants beyond the type, negative ones, fractions, infinity: pushed down or not."""

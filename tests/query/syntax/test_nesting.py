@@ -23,6 +23,7 @@ DEEP = {
 }
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("name", DEEP)
 def test_chains_that_would_end_the_process_are_refused(name: str) -> None:
     """They came to an end of the engine's stack, and of the interpreter."""

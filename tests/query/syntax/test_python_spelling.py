@@ -121,6 +121,7 @@ def test_a_syntax_error_points_at_what_was_written(session: DafSession) -> None:
     assert (caught.value.line, caught.value.column) == (2, 13)
 
 
+@pytest.mark.sampled(0)
 def test_deep_and_long_predicates(session: DafSession) -> None:
     """Neither a traceback from the depths, nor a long wait."""
     assert rows(session, "~" * 11 + "(old)") == of_pandas("~old")

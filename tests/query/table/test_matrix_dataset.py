@@ -446,6 +446,7 @@ def copy(source: DafReader, target: Any) -> None:
         target.set_matrix("cell", "gene", name, source.get_np_matrix("cell", "gene", name))
 
 
+@pytest.mark.sampled(3)
 def test_every_format(anywhere: tuple[DafReader, Any]) -> None:
     """The same elements, in blocks or at once, of rows, columns and both."""
     daf, values = anywhere

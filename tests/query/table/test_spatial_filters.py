@@ -146,6 +146,7 @@ def test_random_rectangles(tmp_path: Path) -> None:
         assert indexed.sql(query).to_pydict() == expected, query
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     "query",
     [
@@ -200,6 +201,7 @@ def test_rows_that_are_added(grid: Path) -> None:
     assert session_of(grid).sql(query).to_pydict() == {"n": [0, 1, 2, 999]}
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     "shape",
     [

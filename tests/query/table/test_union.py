@@ -112,6 +112,7 @@ CONDITIONS = [
 ]
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("condition", CONDITIONS)
 def test_filters_are_those_of_the_whole_table(
     session: DafSession, expected: pa.Table, condition: str

@@ -41,6 +41,7 @@ def numbers(tmp_path: Path) -> Path:
     return path
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     "kind", ["axis", "filtered", "union", "zarr", "scanner", "filtered scanner"]
 )

@@ -87,6 +87,7 @@ def damaged(data: bytes, at: int, rng: random.Random) -> bytes:
     return data[:at] + bytes([data[at] ^ 1 << rng.randrange(8)]) + data[at + 1 :]
 
 
+@pytest.mark.sampled(0)
 def test_each_bit_of_an_index_that_was_built_here(path: Path) -> None:
     """A changed one is noticed by the checksum, with one warning; a scan has the same rows."""
     expected = session_of(path).sql(QUERY).to_pydict()

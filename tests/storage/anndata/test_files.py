@@ -55,6 +55,7 @@ ALLOWED = (
 """What the names and the types of vectors may depend on."""
 
 
+@pytest.mark.sampled(0)
 def test_opening_a_zarr_reads_no_data(zarr_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Metadata alone, but for the names of axes in uns; listing vectors reads categories."""
     with recorded_reads(monkeypatch) as reads:
@@ -157,6 +158,7 @@ def with_values(name: str, values: Any) -> Callable[[Any], None]:
     return change
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(
     ("column", "change"),
     [
@@ -304,6 +306,7 @@ def copied(path: Path, folder: Path) -> Path:
     return Path(shutil.copytree(path, folder / "copy.zarr"))
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("form", FORMS)
 def test_nothing_is_wrong_with_what_anndata_wrote(form: Form, paths: dict[Form, Path]) -> None:
     """Verifying the example finds two columns that are called as another axis, in any form."""
@@ -321,6 +324,7 @@ def test_chunks_that_zarr_left_out_are_not_missed(form: Form, tmp_path: Path) ->
     assert verify(write(adata, tmp_path, form), progress="never") == []
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("text", ["[]", None], ids=["list", "missing"])
 @pytest.mark.parametrize("part", ["layers", "obsm", "uns", "raw"])
 def test_a_damaged_group_of_a_zarr_takes_itself_only(
@@ -340,6 +344,7 @@ def test_a_damaged_group_of_a_zarr_takes_itself_only(
     assert ("error", part) in {(finding.level, finding.path) for finding in found}
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("part", ["X", "layers", "obsm", "raw", "raw/var"])
 def test_a_damaged_group_of_an_h5ad_takes_itself_only(
     part: str, h5ad_path: Path, tmp_path: Path
@@ -381,6 +386,7 @@ def test_a_damaged_frame_of_a_zarr_is_not_called_old(
         open_daf(copy)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     ("gone", "level", "path"),
     [
@@ -409,6 +415,7 @@ def test_files_that_are_missing(
     assert {(finding.level, finding.path) for finding in found} == {(level, path)}
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("form", ["zarr2", "zarr3", "zip"])
 @pytest.mark.parametrize("chunk", [50, None], ids=["chunks", "whole"])
 def test_positions_that_are_missing_are_never_made_up(

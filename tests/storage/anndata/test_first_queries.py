@@ -74,6 +74,7 @@ def test_a_filter_and_its_slice_look_at_no_other_columns(
     }
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("form", ["h5ad", "zarr3"])
 def test_first_queries_answer_as_later_ones_do(paths: dict[Form, Path], form: Form) -> None:
     """Each column by itself, in a session that knows no others, and in one that knows all."""

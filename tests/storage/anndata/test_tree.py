@@ -83,6 +83,7 @@ def assert_same(attached: DafReader, imported: DafReader) -> None:
     assert_same_matrices(attached, imported)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("form", FORMS)
 def test_all_properties_are_those_of_an_import(
     form: Form, paths: dict[Form, Path], imported: DafReader
@@ -201,6 +202,7 @@ def test_writing_is_refused(paths: dict[Form, Path], tmp_path: Path) -> None:
     assert other.read_bytes() == before
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("form", ["zarr2", "zarr3", "zip"])
 def test_an_import_of_a_zarr_is_that_of_an_h5ad(
     form: Form, paths: dict[Form, Path], imported: DafReader, tmp_path: Path

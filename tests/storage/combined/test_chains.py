@@ -65,6 +65,7 @@ class TestAChainIsADataSet(ReadOnlyDafSuite):
         return chain_reader([first, second], name="chain.read_only")
 
 
+@pytest.mark.sampled(1)
 class TestAChainIsWritten(ChangingDafSuite):
     """A chain on top of nothing is a data set as any other."""
 
@@ -91,6 +92,7 @@ class TestAChainIsATree(ChangingTreeSuite):
         return WritableChainTree([base], last)
 
 
+@pytest.mark.sampled(1)
 class TestAnArchiveOnTop(AppendOnlyDafSuite):
     """What is on top may be an archive, which can only be added to."""
 

@@ -142,6 +142,7 @@ def test_what_a_view_hands_out_cannot_be_changed(
         assert not values.flags.writeable
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("form", ["memory", "directory", "packed", "hdf5"])
 def test_some_entries_equal_those_of_numpy(forms: dict[str, DafReader], form: str) -> None:
     """Every kind of vector and matrix; ranges and not, in order and not, of one axis and of two."""

@@ -182,6 +182,7 @@ class TestRowMajor:
         assert db.matrix("cell", "cell", "distances", rows=[5]).nnz == 9
         assert db.matrix("cell", "cell", "distances", columns=[5]).nnz == 17
 
+    @pytest.mark.sampled(2)
     def test_every_format(self, target: tuple[str, dict[str, Any]], tmp_path: Path) -> None:
         """A file imported into each, its copy in every other, and a copy in memory."""
         path, options = target
@@ -204,6 +205,7 @@ class TestRowMajor:
                 check_stored(daf, adata)
         assert verify(path.split("#", maxsplit=1)[0], progress="never") == []
 
+    @pytest.mark.sampled(0)
     @settings(
         deadline=None,
         max_examples=5,
@@ -259,6 +261,7 @@ class TestRowMajor:
             assert dict(group[name].attrs) == marked
         assert dict(group["dense"].attrs) == {"daf_convention": "row-major"}
 
+    @pytest.mark.sampled(2)
     @pytest.mark.parametrize("name", ["x.daf.zarr", "x3.daf.zarr", "x.h5df", ""])
     @pytest.mark.parametrize("kind", ["csr", "csc", "dense"])
     def test_what_replaces_one_reads_back_as_written(
@@ -347,6 +350,7 @@ DAMAGES: dict[str, Callable[[Path], object]] = {
 class TestDamage:
     """A convention that cannot be made out is ignored, and said to be."""
 
+    @pytest.mark.sampled(3)
     @pytest.mark.parametrize("damage", DAMAGES)
     def test_it_is_ignored_with_a_warning(self, tmp_path: Path, damage: str) -> None:
         """Reading goes on as without it; `verify` names the property; writing it again mends."""

@@ -209,6 +209,7 @@ CASES += [(change, False) for change in CHANGES if change.startswith("overwrite"
 """The changes, and whether names can be exchanged, which only those that overwrite do."""
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("change", "exchange"), CASES, ids=["two steps-" * (not case[1]) + case[0] for case in CASES]
 )
@@ -256,6 +257,7 @@ def test_a_crash_at_any_point_leaves_old_or_new(
     assert at > 3
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     ("is_there", "exchange"),
     [(False, True), (True, True), (True, False)],
@@ -337,6 +339,7 @@ for i in itertools.count():
 """
 
 
+@pytest.mark.sampled(0)
 def test_a_killed_writer_leaves_a_data_set_that_is_whole(tmp_path: Path) -> None:
     """A process is killed at random moments; everything stays readable and of one version."""
     path = tmp_path / "x.daf.zarr"
@@ -361,6 +364,7 @@ def test_a_killed_writer_leaves_a_data_set_that_is_whole(tmp_path: Path) -> None
         assert dense(found.get_np_matrix("gene", "cell", "m")).tolist() == values.T.tolist()
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("name", ["x.daf.zarr", "x.daf"])
 def test_readers_never_see_a_torn_property(tmp_path: Path, name: str) -> None:
     """While a writer replaces properties, each read is of one version, dense or sparse."""

@@ -136,6 +136,7 @@ DAMAGES: dict[str, tuple[Callable[[Path], Any], type[errors.DafError], str]] = {
 }
 
 
+@pytest.mark.sampled(14)
 @pytest.mark.parametrize("damage", DAMAGES)
 def test_damage_names_the_array_and_spares_the_others(tiny_path: Path, damage: str) -> None:
     """The error names the array and what is wrong, as verify does; all others can be read."""
@@ -153,6 +154,7 @@ def test_damage_names_the_array_and_spares_the_others(tiny_path: Path, damage: s
     assert "type" in daf.description()
 
 
+@pytest.mark.sampled(15)
 @pytest.mark.parametrize("damage", DAMAGES)
 def test_damage_in_sql(tiny_path: Path, damage: str) -> None:
     """A query of the damaged vector fails with its reason; other queries work."""

@@ -190,6 +190,7 @@ def uns() -> dict[str, Any]:
 
 
 class TestRoundTrip:
+    @pytest.mark.sampled(0)
     def test_from_a_file_through_every_format(self, odd: Any, tmp_path: Path) -> None:
         """Anndata reads the same from both files, whatever the format between them."""
         with anndata.settings.override(allow_write_nullable_strings=True):

@@ -174,6 +174,7 @@ def test_what_does_not_fit_is_refused(
     assert not daf.has_axis("b")
 
 
+@pytest.mark.sampled(2)
 def test_an_error_while_it_is_written_leaves_nothing(
     daf: DafWriter, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -186,6 +187,7 @@ def test_an_error_while_it_is_written_leaves_nothing(
     check_cluster(daf)
 
 
+@pytest.mark.sampled(1)
 def test_an_error_while_it_is_replaced_leaves_the_old_one(
     replacing: DafWriter, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -101,6 +101,7 @@ def files_of(path: Path) -> list[Path]:
     return [file for file in path.rglob("*") if file.is_file()]
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     ("zarr_format", "exchange"), [(2, True), (3, False)], ids=["exchange", "two steps"]
 )

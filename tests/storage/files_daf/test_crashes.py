@@ -59,6 +59,7 @@ CHANGES: dict[str, Callable[[DafWriter], None]] = {
 }
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", CHANGES)
 def test_a_crash_leaves_the_old_or_the_new(path: Path, name: str, tmp_path: Path) -> None:
     """Wherever a change is interrupted, for whoever opens it for writing after that."""

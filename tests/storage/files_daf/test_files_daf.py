@@ -39,6 +39,7 @@ class TestDirectory(ChangingDafSuite):
     location = "x.daf"
 
 
+@pytest.mark.sampled(1)
 class TestSharedArchive(AppendOnlyDafSuite):
     location = "x.dafs.zip#/new"
     beside = ("x.dafs.zip#/old",)

@@ -80,6 +80,7 @@ def assert_is(daf: Any, axes: tuple[str, str], name: str, expected: Any, index: 
         assert (parts.rowval.dtype, parts.nzval.dtype) == (np.dtype(index), expected.dtype)
 
 
+@pytest.mark.sampled(7)
 @pytest.mark.parametrize("stored", STORED)
 @pytest.mark.parametrize(("dtype", "index"), [("f4", "i4"), ("f8", "i8"), ("i4", "i8")])
 def test_both_layouts_are_those_of_scipy(

@@ -723,6 +723,7 @@ def test_what_stays_behind_is_reported_by_name(tmp_path: Path, *, in_memory: boo
     assert dict(adata.layers) == {}
 
 
+@pytest.mark.sampled(0)
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc/self/status")
 def test_import_streams(tmp_path: Path) -> None:
     """Memory of its own is what it is given, not what the matrix has: 240 MB, twice."""
@@ -876,6 +877,7 @@ def test_a_mask_of_strings_that_is_none(mask: list[Any], tmp_path: Path) -> None
         import_h5ad(path, MemoryDaf(), progress="never")
 
 
+@pytest.mark.sampled(0)
 @pytest.mark.skipif(not has_faults(), reason="needs Linux and a C compiler")
 def test_a_file_whose_write_failed_is_right_or_not_there(tmp_path: Path) -> None:
     """Whichever write fails below HDF5, once or for ever: no wrong file, no crash, and our error."""

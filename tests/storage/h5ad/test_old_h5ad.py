@@ -108,6 +108,7 @@ def without_attributes(file: Any) -> None:
 FILES = [of_0_6, of_0_6_sparse, of_0_7, with_byte_names, without_attributes]
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("write", FILES)
 @pytest.mark.parametrize("name", ["x.daf.zarr.zip", "x.h5df"])
 def test_what_anndata_reads(tmp_path: Path, write: Callable[[Any], None], name: str) -> None:

@@ -56,6 +56,7 @@ def h5ad(counts: sp.csr_array, tmp_path_factory: pytest.TempPathFactory) -> Path
     return path
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("name", "packed"),
     [

@@ -28,6 +28,7 @@ def exported(source: Path, target: Path) -> None:
         export_h5ad(daf, target, obs_is="cell", var_is="gene", X_is="UMIs")
 
 
+@pytest.mark.sampled(7)
 @pytest.mark.parametrize("name", ["y.daf.zarr", "vectors/y.daf.zarr.zip", "y.h5df", "y.daf"])
 @pytest.mark.parametrize("write", [convert, lambda one, to: concatenate(to, "cell", [one])])
 def test_no_data_set_is_written_into_its_source(source: Path, write: Write, name: str) -> None:

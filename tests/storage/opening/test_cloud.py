@@ -455,6 +455,7 @@ def test_files_of_hdf5_are_read_in_place(s3: S3, tmp_path: Path) -> None:
         assert found == {"dataset": ["one", "two"], "name": ["one 1", "two 1"]}
 
 
+@pytest.mark.sampled(0)
 @pytest.mark.usefixtures("credentials", "bucket")
 def test_zarr_tables(s3: S3, tmp_path: Path) -> None:
     """Any group of a bucket is a table."""

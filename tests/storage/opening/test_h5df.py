@@ -74,6 +74,7 @@ class TestH5df(ChangingDafSuite):
     location = "x.h5df"
 
 
+@pytest.mark.sampled(1)
 class TestGroup(ChangingDafSuite):
     """One of several data sets of a file, below another one."""
 
@@ -81,6 +82,7 @@ class TestGroup(ChangingDafSuite):
     beside = ("x.h5dfs#/day",)
 
 
+@pytest.mark.sampled(1)
 class TestHandle(ChangingDafSuite):
     """In a file that the caller has open, in memory."""
 
@@ -775,6 +777,7 @@ def test_what_was_stored_is_in_the_file(path: Path, tmp_path: Path) -> None:
     assert H5df(tmp_path / "later.h5df").get_scalar("later") == 5
 
 
+@pytest.mark.sampled(0)
 @pytest.mark.skipif(not has_faults(), reason="needs Linux and a C compiler")
 def test_a_failed_write_changes_nothing_or_all(tmp_path: Path) -> None:
     """Whichever write fails: no crash, and never some vectors in the new order beside others.

@@ -59,6 +59,7 @@ def steps(daf: DafWriter) -> list[Callable[[int], object]]:
     return found
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("read", "exchange"), [*((read, True) for read in READS), ("whole", False)]
 )

@@ -422,6 +422,7 @@ def plainly_served(folder: Path) -> Iterator[str]:
             thread.join()
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", ["x.daf.zarr", "x.daf.zarr.zip", "v3.daf.zarr", "p.daf.zarr.zip"])
 def test_servers_without_ranges_are_good_enough(folder: Path, name: str) -> None:
     """Whole files are downloaded instead, and remembered."""
@@ -645,6 +646,7 @@ def test_a_slow_answer_is_waited_for() -> None:
         assert RemoteFiles(url, silent_seconds=1, retries=0).read("n") == b"012345678"
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("name", ["x.daf.zarr", "x.daf.zarr.zip", "x.files.daf"])
 def test_what_is_closed_keeps_nothing(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str

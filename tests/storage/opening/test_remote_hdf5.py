@@ -167,6 +167,7 @@ def test_files_of_cell_ranger_and_of_daf_are_read_too(tmp_path: Path) -> None:
                 assert contents(daf) == contents(local)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("compression", [None, "gzip"])
 def test_only_what_is_asked_for_is_downloaded(tmp_path: Path, compression: Any) -> None:
     """The first answer, and a slice of some cells, are a few requests and a small part of the file."""

@@ -48,6 +48,7 @@ def reported(path: Path, number: int) -> Iterator[None]:
         raise
 
 
+@pytest.mark.sampled(14)
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EIO, errno.EDQUOT, errno.EFBIG])
 @pytest.mark.parametrize(("name", "call"), [(n, c) for n, calls in CALLS.items() for c in calls])
 def test_what_the_system_refuses_is_an_error_of_ours(

@@ -37,6 +37,7 @@ class TestZipDaf(AppendOnlyDafSuite):
     location = "x.daf.zarr.zip"
 
 
+@pytest.mark.sampled(1)
 class TestSharedArchive(AppendOnlyDafSuite):
     """One of several data sets of an archive, beside another one and below a third one."""
 

@@ -125,6 +125,7 @@ def _touched(path: Path) -> DafReader:
     return daf
 
 
+@pytest.mark.sampled(1)
 def test_equal_answers_with_and_without(path: Path) -> None:
     """All values, SQL, gene columns and slices; the sidecar has what it was asked for."""
     without = answers(open_daf(path, sidecar=False))
@@ -292,6 +293,7 @@ def test_another_file_of_the_same_size(h5ad: Path, tmp_path: Path) -> None:
     assert reopened(h5ad, "is not the file").get_np_vector("obs", "age")[0] == 1234
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("damage", ["cut", "gone", "garbage", "document"])
 def test_a_damaged_sidecar_is_ignored(h5ad: Path, damage: str) -> None:
     """With a warning; the file answers."""
@@ -317,6 +319,7 @@ def test_a_damaged_sidecar_is_ignored(h5ad: Path, damage: str) -> None:
     assert found == expected
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     "path", ["vectors/obs/age", "vectors/obs/barcode", "axes/obs", "matrices/obs/var/X/nzval"]
 )

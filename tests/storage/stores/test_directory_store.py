@@ -231,6 +231,7 @@ for i in range(150):
 """
 
 
+@pytest.mark.sampled(0)
 def test_many_writers_side_by_side(tmp_path: Path) -> None:
     """Two threads and two processes write vectors of their own; none gets in another's way."""
     path = tmp_path / "x.daf.zarr"

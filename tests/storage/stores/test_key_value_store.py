@@ -27,6 +27,7 @@ class TestMappingStore(ChangingStoreSuite):
         return MappingStore({})
 
 
+@pytest.mark.sampled(1)
 class TestMappingDaf(ChangingDafSuite):
     @pytest.fixture
     def daf(self) -> DafWriter:

@@ -79,6 +79,7 @@ def db(tiny_path: Path) -> DafSession:
     return connect(tiny_path)
 
 
+@pytest.mark.sampled(7)
 @pytest.mark.parametrize("suffix", FORMATS)
 def test_rows_of_every_format(db: DafSession, tmp_path: Path, suffix: str) -> None:
     """Into a file, through a link that leads to a file or to nothing, and into a pipe."""

@@ -152,6 +152,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[str, str, str],
     }
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("case", CASES, ids="-".join)
 def test_a_file_that_shrinks_or_is_copied_over(
     runs: dict[tuple[str, str, str], Run], case: tuple[str, str, str]

@@ -34,6 +34,7 @@ from tests.zip_crash_points import (
 )
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(("crashes", "at_least"), [(own_crashes, 350), (reference_crashes, 400)])
 def test_every_crash_leaves_what_was_there(
     tmp_path: Path, crashes: Callable[[Path], Any], at_least: int
@@ -71,6 +72,7 @@ CHANGES: dict[str, Callable[[DafWriter], Any]] = {
 }
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("what", CHANGES)
 def test_a_crashed_change_of_a_data_set(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, what: str
@@ -145,6 +147,7 @@ for i in itertools.count(first):
 """
 
 
+@pytest.mark.sampled(0)
 def test_a_killed_writer_leaves_an_archive_that_is_whole(tmp_path: Path) -> None:
     """A process is killed at random moments; every property is whole, and no other is there."""
     path = tmp_path / "x.daf.zarr.zip"
@@ -274,6 +277,7 @@ def test_arrays_that_need_no_chunk_are_kept(tmp_path: Path) -> None:
         assert daf.get_np_vector("cell", "zeros").tolist() == [0, 0, 0]
 
 
+@pytest.mark.sampled(0)
 def test_a_large_hole_behind_the_archive(tmp_path: Path) -> None:
     """The reference lets the file grow first: a hole of any size is passed over, and cut off."""
     path = tmp_path / "x.zip"

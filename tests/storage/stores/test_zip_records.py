@@ -82,6 +82,7 @@ DATA_OF_LAST = range(120, 137)
 NAMES_IN_DIRECTORY = (*range(183, 184), *range(258, 265))
 
 
+@pytest.mark.sampled(0)
 @pytest.mark.filterwarnings("ignore::daf_storage.RecoveryWarning")
 def test_every_single_bit_is_noticed(tmp_path: Path) -> None:
     """Whichever bit is wrong: an error of ours, or the data that was stored; what is not, is named.

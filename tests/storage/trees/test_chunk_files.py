@@ -261,6 +261,7 @@ def written(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
     return path
 
 
+@pytest.mark.sampled(1)
 def test_what_anndata_writes(written: Path) -> None:
     """As a directory, on a server, and packed by zip or zarr-python."""
     root = zarr.open_group(written, mode="r")

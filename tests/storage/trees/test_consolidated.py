@@ -65,6 +65,7 @@ def fail_to_refresh(monkeypatch: pytest.MonkeyPatch, code: int = errno.ENOSPC) -
     monkeypatch.setattr(seams.DIRECTORY_TRANSACTION_REPLACE_FILE, full)
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("what", CHANGES)
 def test_a_failed_refresh_is_told_and_mended(
     folder: Path, monkeypatch: pytest.MonkeyPatch, what: str

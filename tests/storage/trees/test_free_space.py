@@ -148,6 +148,7 @@ for number, more in enumerate((0, 100, 1000, 4096, 10_000, 30_000, 65_536, 70_00
 """
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("what", ["index", "strings", "matrix", "replace", "reorder"])
 def test_files_that_may_not_grow(path: Path, what: str) -> None:
     """At every size: done, or refused as it should be; no crash, and the file opens afterwards."""

@@ -97,6 +97,7 @@ CHANGES: dict[str, Callable[[int, int], tuple[int, bytes]]] = {
 }
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("change", CHANGES)
 def test_changed_heaps(path: Path, change: str) -> None:
     """A changed reference takes its vector, without taking any memory."""

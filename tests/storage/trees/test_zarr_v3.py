@@ -62,12 +62,14 @@ class TestPackedTree(ChangingTreeSuite):
         return new_tree(Packing())
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.usefixtures("tiny_chunks")
 class TestPackedDirectory(ChangingDafSuite):
     location = "x.daf.zarr"
     is_packed = True
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.usefixtures("tiny_chunks")
 class TestPackedSharedArchive(AppendOnlyDafSuite):
     """Beside a data set of Zarr v2."""
@@ -77,6 +79,7 @@ class TestPackedSharedArchive(AppendOnlyDafSuite):
     is_packed = True
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.usefixtures("tiny_chunks")
 class TestPackedHdf5(ChangingDafSuite):
     location = "x.h5df"
@@ -160,6 +163,7 @@ def test_consolidated_metadata_follow_each_change(tmp_path: Path) -> None:
     assert verify(root) == []
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.usefixtures("tiny_chunks")
 @pytest.mark.parametrize("packed", ["", *CODECS])
 @pytest.mark.parametrize("name", ["x.daf.zarr", "x.daf.zarr.zip"])

@@ -99,6 +99,7 @@ PAIRS = [
 """Each format is written from three, and read into three; `benchmarks/formats.py` has all pairs."""
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.usefixtures("tiny_chunks")
 @pytest.mark.parametrize(("source", "destination"), PAIRS)
 def test_pairs_of_formats(
@@ -272,6 +273,7 @@ def peaks(source: Path, targets: list[Path], **options: Any) -> list[int]:
     return found
 
 
+@pytest.mark.sampled(0)
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc/self/status")
 def test_copies_stream(tmp_path: Path) -> None:
     """Memory of its own does not grow with the data: 280 MB of it, a fraction in use."""
@@ -291,6 +293,7 @@ def test_copies_stream(tmp_path: Path) -> None:
     assert max(peaks(source, targets)) < 120
 
 
+@pytest.mark.sampled(0)
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc/self/status")
 def test_memory_is_limited(tmp_path: Path) -> None:
     """A matrix of 64 MB that cannot be compressed is packed into an archive, and unpacked, in a part of that."""
@@ -342,6 +345,7 @@ def test_each_packed_chunk_is_decoded_twice(
     assert sorted(decoded) == sorted([(n,) for n in range(20)] * 2)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("versions", [(2, 2), (2, 3), (3, 2)])
 @pytest.mark.parametrize("link", [True, False])
 def test_files_of_the_same_bytes(tmp_path: Path, versions: Any, link: bool) -> None:  # noqa: FBT001 - a parameter of the test

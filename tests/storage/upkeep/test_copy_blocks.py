@@ -61,6 +61,7 @@ def source(tmp_path: Path, request: pytest.FixtureRequest) -> DafWriter:
     return filled(tmp_path / "source.daf.zarr", request.param)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("name", "suffix"), [*product(AXES, [None]), ("fewer", ".h5df"), ("more", ".daf.zarr")]
 )

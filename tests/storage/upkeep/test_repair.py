@@ -325,6 +325,7 @@ def test_another_version_is_not_mended(tmp_path: Path) -> None:
     assert not (path / "vectors" / ".zgroup").exists()
 
 
+@pytest.mark.sampled(9)
 @pytest.mark.parametrize("name", ["daf", "axes", "vectors", "daf.json"])
 @pytest.mark.parametrize(
     "form", ["x.daf.zarr.zip", "x.dafs.zarr.zip#/a", "v3.daf.zarr.zip", "x.daf.zip", "x.daf.zarr"]
