@@ -83,7 +83,9 @@ def copy_written(key: object, folder: Path, write: Callable[[Path], object]) -> 
         written = tempfile.TemporaryDirectory()
         write(Path(written.name))
         _WRITTEN[key] = written
-    shutil.copytree(_WRITTEN[key].name, folder, dirs_exist_ok=True)
+    for found in Path(_WRITTEN[key].name).iterdir():
+        copy = shutil.copytree if found.is_dir() else shutil.copy2
+        copy(found, folder / found.name)
 
 
 _WRITTEN: dict[object, tempfile.TemporaryDirectory[str]] = {}
