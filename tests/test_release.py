@@ -68,7 +68,7 @@ def test_extras() -> None:
     extras = PROJECT["optional-dependencies"]
     [everything] = extras["all"]
     named = set(everything.partition("[")[2].rstrip("]").split(","))
-    apart = {"all", "demo", "lzf", "spark", "testing", "training"}
+    apart = {"all", "demo", "spark", "testing", "training"}
     assert named == set(extras) - apart
 
 

@@ -159,11 +159,6 @@ Codec = Mapping[str, Any]
 """Name (``id``) and options of a codec."""
 
 
-def is_bounded(codec: Codec) -> bool:
-    """Return whether a codec is undone within bounds."""
-    return codec.get("id") in _DECODERS and (codec["id"] != "lzf" or can_undo_lzf())
-
-
 def undone(
     codecs: Iterable[Codec], stored: memoryview | bytes, limit: int, *, what: str
 ) -> memoryview:
@@ -181,11 +176,11 @@ def undone(
     """
     data, codecs = memoryview(stored), list(codecs)
     between = limit * 9 // 8 + len(codecs) * _CHUNK_OVERHEAD_BYTES
-    if not all(map(is_bounded, codecs)):
+    if any(codec["id"] not in _DECODERS for codec in codecs):
         between += limit * _FILTERED_RATIO
     for n_undone, codec in enumerate(codecs, start=1):
         most_bytes = limit if n_undone == len(codecs) else between
-        decoder = _DECODERS[codec["id"]] if is_bounded(codec) else _filter
+        decoder = _DECODERS.get(codec["id"], _filter)
         try:
             data = memoryview(decoder(codec, data, most_bytes))
             if len(data) > most_bytes:
@@ -294,24 +289,6 @@ def _inflate_module() -> Any:
         return zlib
 
 
-@functools.cache
-def _lzf_module() -> Any:
-    """Return imagecodecs, which has lzf; None without it, where HDF5 has to undo it."""
-    try:
-        return optional_import("imagecodecs", extra="lzf")
-    except ImportError:  # not installed, or built for another machine
-        return None
-
-
-def can_undo_lzf() -> bool:
-    """Return whether `decompress` knows the codec ``lzf``, that of h5py."""
-    return _lzf_module() is not None
-
-
-def _lzf(codec: Codec, data: memoryview, limit: int) -> bytes:  # noqa: ARG001 - no options matter
-    return bytes(_lzf_module().lzf_decode(data, out=limit))
-
-
 def _lzma(codec: Codec, data: memoryview, limit: int) -> bytes:
     form = codec.get("format", lzma.FORMAT_XZ)
     memory = None if form == lzma.FORMAT_RAW else _LZMA_MEMORY_BYTES
@@ -380,7 +357,6 @@ _DECODERS: Final[Mapping[str, Callable[[Codec, memoryview, int], bytes | memoryv
     "zstd": _streamed,
     "blosc": _blosc,
     "lz4": _lz4,
-    "lzf": _lzf,
     "crc32c": _crc32c,
     "shuffle": _shuffle,
 }

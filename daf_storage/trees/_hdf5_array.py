@@ -39,7 +39,7 @@ from daf_storage.errors import (
 )
 from daf_storage.stores import ReadEstimate, fingerprint, is_settled
 from daf_storage.trees._chunked_array import ChunkedArray, Position
-from daf_storage.trees._decompress import Codec, is_bounded, undone
+from daf_storage.trees._decompress import Codec, undone
 from daf_storage.trees._hdf5_file import Hdf5File, HeldObject
 from daf_storage.trees._hdf5_objects import (
     H5PY_ERRORS,
@@ -90,7 +90,6 @@ _HEAP_BYTES: Final = 1 << 26
 """Strings on a server whose heaps are longer are read by HDF5."""
 _CODECS: Final[Mapping[int, Mapping[str, Any]]] = {
     1: {"id": "zlib"},
-    32000: {"id": "lzf"},
     32001: {"id": "blosc"},
     32015: {"id": "zstd"},
 }
@@ -817,7 +816,7 @@ def _filters_of(properties: Any) -> tuple[int, ...]:
 
 def _is_known(number: int) -> bool:
     """Return whether a filter can be undone here."""
-    return number == _SHUFFLE or (number in _CODECS and is_bounded(_CODECS[number]))
+    return number == _SHUFFLE or number in _CODECS
 
 
 def _codecs_of(filters: tuple[int, ...], mask: int, item_bytes: int) -> tuple[Codec, ...]:

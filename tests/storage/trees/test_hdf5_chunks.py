@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import importlib.util
 import os
 import time
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import anndata
@@ -23,7 +21,6 @@ from daf_storage import errors
 from daf_storage.base import Span
 from daf_storage.stores import ReadEstimate
 from daf_storage.trees import Hdf5File, Hdf5Tree
-from tests import seams
 
 LENGTH = 1003
 OPTIONS: dict[str, dict[str, Any]] = {
@@ -134,88 +131,10 @@ def test_parts_equal_those_of_h5py(opened: tuple[Hdf5Tree, h5py.File], data: st.
     assert np.array_equal(array.read(), stored[()])
 
 
-def lzf_decoded(data: Any, *, out: int) -> bytes:
-    """Undo lzf as liblzf does, into so many bytes: an oracle, byte by byte."""
-    found, at, stored = bytearray(), 0, bytes(data)
-    while at < len(stored):
-        control = stored[at]
-        at += 1
-        if control < 32:
-            found += stored[at : at + control + 1]
-            at += control + 1
-            continue
-        length = control >> 5
-        if length == 7:
-            length += stored[at]
-            at += 1
-        start = len(found) - ((control & 31) << 8) - stored[at] - 1
-        at += 1
-        for number in range(length + 2):
-            found.append(found[start + number])
-    if len(found) > out:
-        raise ValueError("there are more bytes")
-    return bytes(found)
-
-
-@pytest.mark.parametrize("library", ["none", "stand-in", "imagecodecs"])
-def test_lzf_with_and_without_a_library(
-    path: Path, monkeypatch: pytest.MonkeyPatch, library: str
-) -> None:
-    """It decodes all chunks, in several threads; HDF5 decodes none of them, or all without it."""
-    if library == "imagecodecs":
-        module: Any = pytest.importorskip("imagecodecs")
-    else:
-        module = None if library == "none" else SimpleNamespace(lzf_decode=lzf_decoded)
-    monkeypatch.setattr(seams.LZF_MODULE, lambda: module)
-    by_hdf5: list[object] = []
-    real = seams.real(seams.HDF5_ARRAY_READ_BY_HDF5)
-
-    def counting(self: Any, picks: tuple[slice, ...]) -> Any:
-        by_hdf5.append(picks)
-        return real(self, picks)
-
-    monkeypatch.setattr(seams.HDF5_ARRAY_READ_BY_HDF5, counting)
-    tree = tree_of(path)
-    with h5py.File(path) as file:
-        for dtype in DTYPES.keys() - {"big"}:  # which is read by HDF5, as a whole
-            for kind in "12":
-                by_hdf5.clear()
-                name = f"lzf/{dtype}/{kind}"
-                array = array_of(tree, name)
-                dataset: Any = file[name]
-                assert np.array_equal(array.read_rows(Span(0, len(dataset))), dataset[:])
-                if (
-                    library == "none" or DTYPES[dtype][-1] not in "1?"
-                ):  # lzf leaves some bytes alone
-                    assert bool(by_hdf5) == (library == "none"), name
-
-
-def test_damaged_lzf_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """By the chunk that has it; what expands to more than a chunk is not expanded."""
-    if importlib.util.find_spec("imagecodecs") is None:
-        stand_in = SimpleNamespace(lzf_decode=lzf_decoded)
-        monkeypatch.setattr(seams.LZF_MODULE, lambda: stand_in)
-    file_path = tmp_path / "x.h5"
-    with h5py.File(file_path, "w") as file:
-        numbers = file.create_dataset(
-            "x", data=np.arange(200) // 9, chunks=(100,), compression="lzf"
-        )
-        place = numbers.id.get_chunk_info(1)
-    data = bytearray(file_path.read_bytes())
-    for damage in (b"\xff\xff\xff", b"\x00a" * (place.size // 2), b"\x00a\xe0\xff\x00" * 9):
-        data[place.byte_offset : place.byte_offset + len(damage)] = damage
-        file_path.write_bytes(data)
-        settle(file_path)
-        array = array_of(tree_of(file_path), "x")
-        assert array.read_rows(Span(0, 100)).tolist() == [n // 9 for n in range(100)]
-        with pytest.raises(errors.CorruptDataError, match=r"chunk \[1\]"):
-            array.read_rows(Span(100, 200))
-
-
 def test_estimates_say_what_is_decoded_and_what_is_used(path: Path) -> None:
     """The stored bytes of the chunks, what they expand to, and what is needed of that."""
     tree = tree_of(path)
-    for name, width in (("gzip", 4), ("lzf", 4), ("plain", 4)):
+    for name, width in (("gzip", 4), ("plain", 4)):
         estimate = ReadEstimate()
         array_of(tree, f"{name}/f4/1").estimate([Span(0, 3), Span(5, 9), Span(60, 70)], estimate)
         assert estimate.is_exact
@@ -264,8 +183,7 @@ def test_what_anndata_writes(tmp_path: Path, compression: Any) -> None:
                 array = array_of(tree, name)
                 assert np.array_equal(array.read(), item[()])
                 assert np.array_equal(array.read_rows(Span(1, 3)), item[1:3])
-                is_fast = array.info.is_mappable or array._chunks() is not None
-                assert is_fast
+                assert array.info.is_mappable or array._chunks() is not None
                 count += 1
 
         file.visititems(check)
