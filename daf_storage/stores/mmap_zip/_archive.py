@@ -221,7 +221,6 @@ class MmapZipStore(ArchiveReader):
         dropped = [entry for entry in directory.entries if entry.name not in names]
         self._directory = bytearray(b"".join(entry.record for entry in kept))
         if dropped or end != directory.offset:
-            self._appender.switch(bytes(self._directory), len(kept))
             self._appender.commit(bytes(self._directory), len(kept))
         self.recovery = Recovery(
             dropped=tuple(entry.name for entry in dropped),

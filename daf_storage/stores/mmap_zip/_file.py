@@ -282,11 +282,6 @@ class Appender:
         if self._directory_at != self.end:
             self.commit(self._directory, self._count)
 
-    def switch(self, directory: bytes, count: int) -> None:
-        """Let another directory count at once, from a copy further down; `commit` moves it up."""
-        self._directory, self._count = directory, count
-        self._copy_directory(self._file_stop)
-
     def _make_room(
         self, raw_name: bytes, size_bytes: int, name: str, directory_bytes: int
     ) -> tuple[int, int]:

@@ -8,14 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 import zarr
-from hypothesis import settings
-from hypothesis import strategies as st
-from hypothesis.stateful import invariant, precondition, rule, run_state_machine_as_test
-from zarr.abc.store import Store
 from zarr.core.buffer import Buffer, cpu, default_buffer_prototype
-from zarr.testing.stateful import ZarrStoreStateMachine
 from zarr.testing.store import StoreTests
-from zarr.testing.strategies import keys as zarr_keys
 
 from daf_storage import errors
 from daf_storage.stores import MmapZipStore, ZarrArchiveStore
@@ -138,63 +132,6 @@ def test_stores_of_other_archives_differ(tmp_path: Path) -> None:
         assert one != other
         assert other != one
     assert len({one, ZarrArchiveStore(tmp_path / "x.zip"), one.with_read_only(True)}) == 2
-
-
-class ArchiveMachine(ZarrStoreStateMachine):
-    """zarr's state machine without deleting, clearing and overwriting; with reopening instead."""
-
-    def __init__(self, store: Store) -> None:
-        super().__init__(store)
-        self.path = store.path  # type: ignore[attr-defined]
-
-    def init_store(self) -> None:
-        """Skip what does not apply: the store is empty already."""
-
-    def clear(self) -> None:
-        """Skip what does not apply: an archive is append-only."""
-
-    @rule(key=zarr_keys(), data=st.binary(max_size=100))
-    def set(self, key: str, data: bytes) -> None:
-        """Add a key; one that exists is refused unless its bytes are the same."""
-        value = cpu.Buffer.from_bytes(data)
-        if key in self.model and self.model[key] != value:
-            with pytest.raises(errors.AppendOnlyError):
-                self.store.set(key, value)
-            return
-        self.store.set(key, value)
-        self.model[key] = value
-
-    @rule()
-    def reopen(self) -> None:
-        """Close the archive and open it again."""
-        self.store.store.close()
-
-    @precondition(lambda self: bool(self.model))
-    @rule(data=st.data())
-    def delete_is_refused(self, data: st.DataObject) -> None:
-        """Nothing is deleted."""
-        key = data.draw(st.sampled_from(sorted(self.model)))
-        with pytest.raises(errors.AppendOnlyError):
-            self.store.delete(key)
-
-    @invariant()
-    def check_the_file(self) -> None:
-        """Another reader finds the same keys in the file."""
-        with MmapZipStore(self.path) as store:
-            assert sorted(self.model) == store.keys()
-
-
-def test_zarrs_state_machine(tmp_path_factory: pytest.TempPathFactory) -> None:
-    """Random operations on the archive and on a dictionary."""
-
-    def machine() -> ArchiveMachine:
-        path = tmp_path_factory.mktemp("machine") / "x.zip"
-        return ArchiveMachine(ZarrArchiveStore(path))
-
-    run_state_machine_as_test(  # type: ignore[no-untyped-call]
-        machine,  # type: ignore[arg-type] # a factory is fine
-        settings=settings(max_examples=12, stateful_step_count=20, deadline=None),
-    )
 
 
 @pytest.mark.parametrize("zarr_format", [2, 3])
