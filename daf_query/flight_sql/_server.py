@@ -159,6 +159,6 @@ def _locations(session: DafSession) -> dict[str, str]:
     named: dict[str, str] = {}
     for name, schema in connections.schemas.items():
         named[schema.location] = name
-        named |= {daf.location: name for daf, _ in schema.data_sets()}
+        named |= {daf.location: name for daf in schema.readers().values()}
     named |= {table.location: name for name, table in connections.shared.items()}
     return named

@@ -11,12 +11,12 @@ Must not know matrix slices or sessions.
 
 from datafusion import SessionContext as SessionContext
 
-from daf_query.sql._axis_schema import AxisSchema as AxisSchema
 from daf_query.sql._conditions import BOX_SIDES as BOX_SIDES
 from daf_query.sql._conditions import QueryRequirements as QueryRequirements
 from daf_query.sql._conditions import TableRequirements as TableRequirements
 from daf_query.sql._conditions import geometry_boxes as geometry_boxes
 from daf_query.sql._conditions import requirements_of as requirements_of
+from daf_query.sql._connections import AxisSchema as AxisSchema
 from daf_query.sql._connections import Collection as Collection
 from daf_query.sql._connections import Connections as Connections
 from daf_query.sql._connections import ListedTable as ListedTable

@@ -41,8 +41,7 @@ from daf_query.scan import (
     joined,
     membership,
 )
-from daf_query.sql._axis_schema import AxisSchema
-from daf_query.sql._connections import Connections
+from daf_query.sql._connections import AxisSchema, Connections
 from daf_query.sql._matrix_entries import Tables, with_entries
 from daf_query.sql._planning import (
     EntryRewriting,

@@ -1,23 +1,504 @@
-"""Connections: data sets as schemas, and tables that belong to none, by name."""
+"""Connections: data sets and tables by name, shown to DataFusion as schemas with tables.
+
+Tables of a schema are the axes of its data sets, tables that describe them, and those of queries.
+A table is made for each query from the metadata of that moment, so what a writer adds shows in the
+next query, and one query sees one state.  The columns of an axis are kept while its metadata stay
+the same.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from typing import Any, Final, Literal, TypeAlias, get_args
 
 import datafusion
 import pyarrow as pa
-from datafusion.catalog import Table
+from datafusion.catalog import CatalogProvider, SchemaProvider, Table
 
 from daf_query._provenance import DataSets
-from daf_query.scan import DEFAULT_OPTIONS, ScanOptions
-from daf_query.sql._axis_schema import PUBLIC, AxisSchema, Member, SharedSchema
-from daf_query.sql._planning import TableName
-from daf_query.table import DATASET, Categoricals, TableDataset, UserTable
+from daf_query._runs import check_cancelled
+from daf_query.matrix import ConcatenatedAxis, Selection, concatenated_axis
+from daf_query.scan import DEFAULT_OPTIONS, INDEX, ScanOptions
+from daf_query.sql._descriptions import DESCRIPTIONS, MATRICES, RELATIONS, SCALARS
+from daf_query.sql._planning import TableName, as_planned, current_context
+from daf_query.syntax import quoted_name
+from daf_query.table import (
+    DATASET,
+    AxisDataset,
+    BrokenColumns,
+    Categoricals,
+    MatrixDataset,
+    MatrixUnionDataset,
+    MemberTables,
+    TableColumns,
+    TableDataset,
+    TableView,
+    UnionDataset,
+    UserTable,
+    axis_columns,
+    broken_columns,
+    warn_of_problems,
+    warn_once,
+)
 from daf_storage import DafReader, errors
-from daf_storage.base import DecodedCache, paused_collection
+from daf_storage.base import DecodedCache, ForkLock, paused_collection
+from daf_storage.errors import FormatError, ReadOnlyError
+
+_MOST_KNOWN: Final = 1 << 6
+"""Of so many choices of columns the metadata are kept."""
+
+
+class Member:
+    """One of the data sets that a schema shows, or the only one."""
+
+    def __init__(
+        self,
+        daf: DafReader,
+        cache: DecodedCache,
+        scan_options: ScanOptions,
+        categoricals: Categoricals = "string",
+    ) -> None:
+        self.daf = daf
+        """The data set."""
+        self.cache = cache
+        """Where values of its tables are kept."""
+        self.scan_options = scan_options
+        """How its tables are cut, pruned and read."""
+        self._categoricals: Categoricals = categoricals
+        self._known: dict[tuple[str, frozenset[str] | None], tuple[Hashable, TableColumns]] = {}
+        self._broken: dict[str, BrokenColumns] = {}
+        self._lock = ForkLock()
+
+    def columns(self, axis: str, names: frozenset[str] | None = None) -> TableColumns:
+        """Return the columns of an axis; the same as before, unless its metadata changed.
+
+        Parameters
+        ----------
+        names
+            Of the only ones that are needed, of which not all need be there: the metadata of others
+            are not looked at, and may be missing, unless all are known.
+        """
+        if names is not None:
+            names = None if self.knows_all(axis) else names | {DATASET}
+        # What shows a change is looked at before the metadata: one in between shows the next time.
+        identity = self.daf.axis_identity(axis)
+        with self._lock:
+            known, columns = self._known.get((axis, names), (None, None))
+        if columns is None or known != identity:
+            columns = self._read(axis, names)
+            with self._lock:
+                if names is None or len(self._known) >= _MOST_KNOWN:
+                    self._known = {key: each for key, each in self._known.items() if not key[1]}
+                self._known[axis, names] = identity, columns
+        return columns.readable()
+
+    def _read(self, axis: str, names: frozenset[str] | None) -> TableColumns:
+        with self._lock:
+            broken = self._broken.get(axis)
+            if broken is None:
+                broken = self._broken[axis] = broken_columns(self.daf, axis)
+        return axis_columns(self.daf, axis, broken, self._categoricals, among=names)
+
+    def knows_all(self, axis: str) -> bool:
+        """Return whether the metadata of all columns of an axis were looked at."""
+        with self._lock:
+            return (axis, None) in self._known
+
+    def table(self, axis: str, columns: TableColumns) -> AxisDataset:
+        """Return the table of an axis whose columns are known."""
+        return AxisDataset(self.daf, axis, columns=columns, view=self._view)
+
+    def matrix_table(
+        self, axes: tuple[str, str], name: str, rows: Selection | None, columns: Selection | None
+    ) -> MatrixDataset:
+        """Return the long form of a matrix, as it is now; of some entries of its axes."""
+        return MatrixDataset(self.daf, *axes, name, rows=rows, columns=columns, view=self._view)
+
+    @property
+    def _view(self) -> TableView:
+        return TableView(cache=self.cache, options=self.scan_options)
+
+    @property
+    def broken_count(self) -> int:
+        """How often a column turned out to be unreadable."""
+        with self._lock:
+            return sum(broken.count for broken in self._broken.values())
+
+    def close(self) -> None:
+        """Close the data set, and forget what was decoded of it."""
+        self.cache.clear()
+        self.daf.close()
+
+
+PUBLIC = "public"
+"""The schema of the tables that belong to no data set."""
+
+MIN_NARROW_MEMBERS: Final = 64
+"""Of fewer data sets all columns are looked at, which also says what is wrong with some."""
+
+
+class Names(list[str]):
+    """Names as a sequence that can also be called: the engine does both."""
+
+    def __call__(self) -> set[str]:
+        """Return the names as a set."""
+        return set(self)
+
+
+class SharedSchema(SchemaProvider):
+    """Tables that belong to no data set, and those that queries create.
+
+    Parameters
+    ----------
+    shared
+        Tables that belong to no data set, and can be seen from everywhere.
+    """
+
+    name: str = PUBLIC
+    """The schema as queries call it."""
+
+    def __init__(self, shared: Mapping[str, TableDataset]) -> None:
+        self.added: dict[str, Any] = {}
+        """The tables and views that queries created, by name."""
+        self._shared = shared
+
+    @property
+    def table_names(self) -> Names:
+        """What was registered, then what queries created."""
+        return Names(sorted(self._shared) + sorted(self.added))
+
+    def table_exist(self, name: str) -> bool:
+        """Return whether there is a table of this name."""
+        return name in self._shared or name in self.added
+
+    def table(self, name: str) -> Table | None:
+        """Return a table as it is now; None if there is none."""
+        replacement = current_context().replacements.get((self.name, name))
+        if replacement is not None or name in self.added:
+            return Table(self.added[name] if replacement is None else replacement)
+        table = self.find(name)
+        return None if table is None else table_for_query(self.name, name, table)
+
+    def find(self, name: str) -> TableDataset | None:
+        """Return a table that belongs to no data set, of those of its columns that can be read."""
+        table = self._shared.get(name)
+        if table is None or name in self.added:
+            return None
+        readable = table.readable()
+        warn_of_problems(readable.table_columns, readable.table_columns.broken.warned)
+        return readable
+
+    def register_table(self, name: str, table: Any) -> None:
+        """Add a table for the life of the session (``CREATE TABLE`` and ``CREATE VIEW``)."""
+        self.added[name] = table
+
+    def deregister_table(self, name: str, cascade: bool = False) -> None:  # noqa: ARG002, FBT001, FBT002 - the engine's signature
+        """Drop a table that a query created; axes stay."""
+        self.added.pop(name, None)
+
+
+class AxisSchema(SharedSchema):
+    """Axes as tables, those that describe the data sets, and what queries created.
+
+    The tables of a collection have the rows of all its data sets, with a column ``dataset``.
+
+    Parameters
+    ----------
+    name
+        The schema as queries call it.
+    members
+        The data sets: of a collection, by what the column ``dataset`` calls each.
+    shared
+        Tables that belong to no data set, and can be seen from everywhere.
+    location
+        Where a collection is, for messages; None for a single data set.
+    cache
+        Where values of small members of a collection are kept.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        members: Mapping[str, Member],
+        shared: Mapping[str, TableDataset],
+        *,
+        location: str | None,
+        cache: DecodedCache,
+    ) -> None:
+        super().__init__(shared)
+        self.name = name
+        """The schema as queries call it."""
+        self.members = members
+        """The data sets."""
+        self.is_collection = location is not None
+        """Whether tables have the rows of several data sets, even if there is just one."""
+        self._location = location
+        self._cache = cache
+        self._warned: set[str] = set()
+        self._unions: dict[tuple[str, bool], tuple[dict[str, TableColumns], UnionDataset]] = {}
+        self._joined: dict[str, DecodedCache] = {}
+        self._lock = ForkLock()
+
+    @property
+    def location(self) -> str:
+        """Where it is, for messages."""
+        return self.only.daf.location if self._location is None else self._location
+
+    @property
+    def only(self) -> Member:
+        """The data set, if it is a single one; of a collection, the first."""
+        return next(iter(self.members.values()))
+
+    def readers(self) -> dict[str, DafReader]:
+        """Return the data sets by name."""
+        return {name: member.daf for name, member in self.members.items()}
+
+    def axes_set(self) -> set[str]:
+        """Return the axes that some data set has."""
+        return {axis for member in self.members.values() for axis in member.daf.axes_set()}
+
+    def has_axis(self, axis: str) -> bool:
+        """Return whether some data set has an axis; does not list the others."""
+        return any(member.daf.has_axis(axis) for member in self.members.values())
+
+    def axis_length(self, axis: str) -> int:
+        """Return the number of rows of a table."""
+        if not self.is_collection:
+            return self.only.daf.axis_length(axis)
+        having = (daf for daf in self.readers().values() if daf.has_axis(axis))
+        return sum(daf.axis_length(axis) for daf in having)
+
+    def dataset(self, axis: str, names: frozenset[str] | None = None) -> TableDataset:
+        """Return the table of an axis; it has the columns of before while metadata are the same.
+
+        Parameters
+        ----------
+        names
+            Of the only columns that are needed: of many data sets, the metadata of other vectors
+            are not read, which is most of the work of a first query.
+        """
+        if not self.is_collection:
+            columns = self.only.columns(axis, names)
+            warn_of_problems(columns, self._warned)
+            return self.only.table(axis, columns)
+        with paused_collection(len(self.members)):
+            having = {n: each for n, each in self.members.items() if each.daf.has_axis(axis)}
+            is_small = len(self.members) < MIN_NARROW_MEMBERS or self.broken_count > 0
+            if is_small or all(member.knows_all(axis) for member in having.values()):
+                names = None
+            found: dict[str, TableColumns] = {}
+            for name, member in having.items():
+                check_cancelled()
+                found[name] = member.columns(axis, names)
+                if names is None:
+                    warn_of_problems(found[name], self._warned)
+            table = self._union(axis, found, is_whole=names is None)
+        warn_of_problems(table.table_columns, self._warned)
+        return table
+
+    def _union(
+        self, axis: str, columns: dict[str, TableColumns], *, is_whole: bool
+    ) -> UnionDataset:
+        """Return the table of an axis: that of the last query, if the columns are its own."""
+        key = (axis, is_whole)
+        with self._lock:
+            known = self._unions.get(key)
+            cache = self._joined.setdefault(axis, self._cache.part())
+        if known is not None and known[0].keys() == columns.keys():
+            if all(known[0][name] is each for name, each in columns.items()):
+                return known[1]
+        tables = MemberTables(columns, lambda name, each: self.members[name].table(axis, each))
+        union = UnionDataset(axis, tables, location=self.location, cache=cache)
+        with self._lock:
+            self._unions[key] = (columns, union)
+            if is_whole:
+                self._unions.pop((axis, False), None)
+        return union
+
+    def matrix_readers(self, axes: tuple[str, str], name: str) -> dict[str, DafReader]:
+        """Return the data sets that have a matrix over two axes, by name.
+
+        Raises
+        ------
+        AxisNotFoundError, MatrixNotFoundError
+            None has an axis, or the matrix.
+        """
+        known_axes = self.axes_set()
+        for axis in axes:
+            if axis not in known_axes:
+                raise errors.axis_not_found(self.location, axis, known_axes)
+        over = {key: daf for key, daf in self.readers().items() if all(map(daf.has_axis, axes))}
+        having = {key: daf for key, daf in over.items() if daf.has_matrix(*axes, name)}
+        if not having:
+            known = {each for daf in over.values() for each in daf.matrices_set(*axes)}
+            raise errors.matrix_not_found(self.location, *axes, name, known)
+        return having
+
+    def matrix_table(
+        self,
+        rows_axis: str,
+        columns_axis: str,
+        name: str,
+        *,
+        rows: Selection | None = None,
+        columns: Selection | None = None,
+    ) -> TableDataset:
+        """Return the long form of a matrix, as it is now; of some entries of its axes.
+
+        Parameters
+        ----------
+        rows, columns
+            Positions along the axes; of a collection, those of the rows of its tables.
+        """
+        axes = (rows_axis, columns_axis)
+        if not self.is_collection:
+            return self.only.matrix_table(axes, name, rows, columns)
+        having = self.matrix_readers(axes, name)
+        of_rows, of_columns = self._of_each(rows_axis, rows), self._of_each(columns_axis, columns)
+        tables = {
+            key: self.members[key].matrix_table(axes, name, of_rows.get(key), of_columns.get(key))
+            for key in having
+        }
+        table = next(iter(tables.values())).table_columns.table
+        return MatrixUnionDataset(table, tables, location=self.location)
+
+    def concatenated(self, axis: str) -> ConcatenatedAxis:
+        """Return an axis of all data sets that have it."""
+        members, is_alone = self.readers(), not self.is_collection
+        if is_alone:
+            members = {self.only.daf.name: self.only.daf}
+        return concatenated_axis(members, axis, location=self.location, is_alone=is_alone)
+
+    def _of_each(self, axis: str, selection: Selection | None) -> dict[str, Selection]:
+        """Return the selected entries of each data set; nothing where all are selected."""
+        if selection is None:
+            return {}
+        concatenated = self.concatenated(axis)
+        owners, positions = concatenated.split(selection.positions)
+        return {
+            name: Selection.of(positions[owners == number], daf.axis_length(axis))
+            for number, (name, daf) in enumerate(concatenated.members.items())
+        }
+
+    @property
+    def broken_count(self) -> int:
+        """How often a column turned out to be unreadable while it was read."""
+        return sum(member.broken_count for member in self.members.values())
+
+    def close(self) -> None:
+        """Close the data sets."""
+        for member in self.members.values():
+            member.close()
+
+    @property
+    def descriptions(self) -> tuple[str, ...]:
+        """The tables that describe it; an axis of such a name takes precedence."""
+        return (MATRICES, RELATIONS) if self.is_collection else (MATRICES, RELATIONS, SCALARS)
+
+    def description(self, name: str) -> pa.dataset.Dataset:
+        """Return one of the tables that describe it, as it is now; one of `descriptions`."""
+        described = {key if self.is_collection else None: m.daf for key, m in self.members.items()}
+        table, problems = DESCRIPTIONS[name](self.name, described)
+        for what, problem in problems.items():
+            warn_once(f"the table {name!r} lacks {what}: {problem}", self._warned)
+        return table
+
+    @property
+    def table_names(self) -> Names:
+        """The axes in alphabetical order, then descriptions, then what queries created."""
+        axes = sorted(self.axes_set())
+        descriptions = [name for name in self.descriptions if name not in axes]
+        others = sorted({*self.added, *self._shared} - {*axes, *descriptions})
+        return Names(axes + descriptions + others)
+
+    def table_exist(self, name: str) -> bool:
+        """Return whether there is a table of this name; does not list the others."""
+        is_own = name in self.added or name in self.descriptions or name in self._shared
+        return is_own or self.has_axis(name)
+
+    def table(self, name: str) -> Table | None:
+        """Return a table as it is now; None if there is none, or its axis is broken.
+
+        The engine lists all tables by this, and one that raises would hide the others.  Whoever
+        queries it gets the reason from `find`.
+        """
+        try:
+            table = super().table(name)
+        except (FormatError, ReadOnlyError):
+            return None
+        is_described = table is None and name in self.descriptions
+        return _pushed_to(self.description(name)) if is_described else table
+
+    def find(self, name: str) -> TableDataset | None:
+        """Return the table of an axis, or one that belongs to no data set; None for any other."""
+        context, key = current_context(), (self.name, name)
+        if context.found is not None and key in context.found:
+            return context.found[key]
+        is_axis = name not in self.added and self.has_axis(name)
+        table = self.dataset(name, context.named_columns) if is_axis else super().find(name)
+        if context.found is not None:
+            context.found[key] = table
+        return table
+
+
+def table_for_query(schema: str, name: str, table: TableDataset) -> Table:
+    """Return a table as the query that is planned needs it."""
+    context = current_context()
+    table = as_planned(table, context.matrix_columns.get((schema, name), {}))
+    restrict = context.restrictions.get((schema, name))
+    table = table if restrict is None else restrict(table)
+    table = table if context.reports is None else table.with_view(reports=context.reports)
+    return _pushed_to(table.for_engine(context.strings))
+
+
+def _pushed_to(dataset: pa.dataset.Dataset) -> Table:
+    """Return a table that is handed all filters, as a query of its own.
+
+    The engine plans that one by itself: the table is given what the bindings convert for pyarrow,
+    and the engine evaluates the rest.
+    """
+    frame = _context_of_tables().read_table(Table(dataset))
+    filtered = frame.filter(_always(dataset.schema))
+    if any(_is_bytes(field) for field in dataset.schema):
+        filtered = filtered.select(*(_handed_out(field) for field in dataset.schema))
+    return filtered.into_view(temporary=True)
+
+
+def _is_bytes(field: pa.Field) -> bool:
+    """Return whether a column has bytes; those of geometries are known by the metadata."""
+    return field.type == pa.binary_view() and not field.metadata
+
+
+def _handed_out(field: pa.Field) -> datafusion.Expr:
+    """Return a column; one of bytes as an expression that is not converted for pyarrow.
+
+    The engine logs the filters of a table as Python shows them, and panics where bytes are no text;
+    so it evaluates these itself.  The greatest of one column is the column, not copied.
+    """
+    column = datafusion.col(quoted_name(field.name))
+    if not _is_bytes(field):
+        return column
+    return datafusion.functions.greatest(column).alias(field.name)
+
+
+@cache
+def _context_of_tables() -> datafusion.SessionContext:
+    """Return a context that executes nothing."""
+    return datafusion.SessionContext()
+
+
+def _always(schema: pa.Schema) -> datafusion.Expr:
+    """Return a condition that is true for each row, which the engine does not know.
+
+    The bindings join filters by ``&``, which pyarrow has for expressions and not for constants, as
+    NULL is in ``n NOT IN (NULL, 3)``: so the first filter has to be an expression.
+    """
+    name = INDEX if INDEX in schema.names else schema.names[0]
+    column = datafusion.col(quoted_name(name))
+    return column.is_null() | column.is_not_null()
+
 
 _RESERVED: Final = (PUBLIC, "information_schema")
 
@@ -149,7 +630,7 @@ class Connections:
             del self.shared[name]
         elif name in self.user_tables:
             del self.user_tables[name]
-            for schema in self._all_schemas():
+            for schema in self.all_schemas.values():
                 schema.deregister_table(name)
         elif name in self.schemas:
             self.schemas.pop(name).close()
@@ -212,23 +693,21 @@ class Connections:
             for name, schema in self.schemas.items()
         }
 
+    @property
+    def all_schemas(self) -> dict[str, SharedSchema]:
+        """The schemas of the data sets, and that of the tables that belong to none, by name."""
+        return {**self.schemas, PUBLIC: self.public}
+
     def find(self, name: TableName) -> TableDataset | None:
         """Return the table of an axis, or one that belongs to no data set; None for any other."""
-        schema, table = name
-        if schema in self.schemas:
-            return self.schemas[schema].find(table)
-        return self.shared.get(table) if schema == PUBLIC else None
-
-    def has_created(self, name: TableName) -> bool:
-        """Return whether a query created a table or a view of this name."""
-        schema = self.public if name[0] == PUBLIC else self.schemas.get(name[0])
-        return schema is not None and name[1] in schema.added
+        schema = self.all_schemas.get(name[0])
+        return None if schema is None else schema.find(name[1])
 
     def created(self) -> list[TableName]:
         """Return the tables and views that queries created."""
         return [
             (schema.name, name)
-            for schema in self._all_schemas()
+            for schema in self.all_schemas.values()
             for name in schema.added
             if name not in self.user_tables
         ]
@@ -264,49 +743,55 @@ class Connections:
         for schema in self.schemas.values():
             schema.close()
 
-    def _all_schemas(self) -> Iterator[AxisSchema | SharedSchema]:
-        yield from self.schemas.values()
-        yield self.public
-
     def _add_schema(self, name: str, source: DafReader | Collection) -> None:
-        schema = self._schema_of(name, source)
-        for title in self.user_tables:
-            if schema.table_exist(title):
-                raise errors.ExistsError(
-                    f"{name!r} has a table {title!r}, and so has this session; unregister that one"
-                )
-        for title, table in self.user_tables.items():
-            schema.register_table(title, engine_table(table))
-        self.schemas[name] = schema
-
-    def _schema_of(self, name: str, source: DafReader | Collection) -> AxisSchema:
-        is_collection = isinstance(source, Collection)
         readers = source.members if isinstance(source, Collection) else {name: source}
+        location = source.location if isinstance(source, Collection) else None
         with paused_collection(len(readers)):
             members = {
                 key: Member(
                     daf,
                     self.cache.part(),
                     self.scan_options,
-                    "string" if is_collection else self.categoricals,
+                    self.categoricals if location is None else "string",
                 )
                 for key, daf in readers.items()
             }
-        location = source.location if isinstance(source, Collection) else None
         cache = self.cache.part()
-        return AxisSchema(name, members, self.shared, location=location, cache=cache)
+        schema = AxisSchema(name, members, self.shared, location=location, cache=cache)
+        for title, table in self.user_tables.items():
+            if schema.table_exist(title):
+                raise errors.ExistsError(
+                    f"{name!r} has a table {title!r}, and so has this session; unregister that one"
+                )
+            schema.register_table(title, engine_table(table))
+        self.schemas[name] = schema
 
     def _add_user_table(self, name: str, table: UserTable) -> None:
         """Add a table that a user brought; every schema has it."""
-        for schema in self._all_schemas():
+        for schema in self.all_schemas.values():
             if schema.table_exist(name):
                 raise errors.ExistsError(
                     f"there is a table {name!r} already; register this one under another name"
                 )
         readable = engine_table(table)
         self.user_tables[name] = table
-        for schema in self._all_schemas():
+        for schema in self.all_schemas.values():
             schema.register_table(name, readable)
+
+
+class DafCatalog(CatalogProvider):
+    """The schemas of connections, as the engine asks for them; what is added shows at once."""
+
+    def __init__(self, connections: Connections) -> None:
+        self._connections = connections
+
+    def schema_names(self) -> set[str]:
+        """Return the names of the schemas."""
+        return set(self._connections.all_schemas)
+
+    def schema(self, name: str) -> SchemaProvider | None:  # type: ignore[override] # a provider will do
+        """Return a schema."""
+        return self._connections.all_schemas.get(name)
 
 
 TableType: TypeAlias = Literal["TABLE", "VIEW"]

@@ -13,9 +13,8 @@ import datafusion
 import pyarrow as pa
 
 from daf_query._runs import attended, warn_caller, without_panics
-from daf_query.sql._axis_schema import PUBLIC, DafCatalog
 from daf_query.sql._conditions import needed_names, placed_tables, restrictions_of, small_tables
-from daf_query.sql._connections import Connections, engine_table
+from daf_query.sql._connections import PUBLIC, Connections, DafCatalog, engine_table
 from daf_query.sql._matrix_entries import Rule, Tables, with_entries
 from daf_query.sql._messages import translated
 from daf_query.sql._missing_names import Asked
@@ -177,8 +176,7 @@ class Engine:
     def _new_context(self) -> datafusion.SessionContext:
         context = new_context(self.default, memory_bytes=self._memory_bytes)
         schemas = self.connections.schemas
-        catalog = DafCatalog(schemas, self.connections.public)
-        context.register_catalog_provider(CATALOG, catalog)
+        context.register_catalog_provider(CATALOG, DafCatalog(self.connections))
         register_size_checks(context)
         register_category_order(context, schemas)
         functions = {name: self._without_cycle(each) for name, each in self.functions.items()}
@@ -390,13 +388,14 @@ class Engine:
 
     def _remember_view(self, query: str) -> None:
         """Note the query of a view that was created: it is planned again whenever it is used."""
-        for name in [n for n in self.tables.views if not self.connections.has_created(n)]:
+        created = self.connections.created()
+        for name in [each for each in self.tables.views if each not in created]:
             del self.tables.views[name]
         parts, text, may_replace = _created_view(query) or ((), "", False)
         schema, title = ("", self.default, *parts)[-2:]
         name = (schema, title)
         is_new = may_replace or name not in self.tables.views
-        if parts and is_new and self.connections.has_created(name):
+        if parts and is_new and name in created:
             self.tables.views.pop(name, None)
             self.tables.views[name] = text
             if name in _named_views(self.tables.views, text):

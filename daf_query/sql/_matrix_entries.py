@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from daf_query.sql._axis_schema import AxisSchema
+from daf_query.sql._connections import AxisSchema
 from daf_query.sql._planning import EntryRewriting, TableName
 from daf_query.syntax import (
     Edit,
@@ -403,12 +403,15 @@ def _check_entry(schema: AxisSchema, axis: str, entry: str, asked: str) -> None:
     EntryNotFoundError
         None has.
     """
-    having = [pair for pair in schema.data_sets() if {axis, asked} <= pair[0].axes_set()]
-    if any(find_entry(daf, axis, entry, cache) is not None for daf, cache in having):
+    having = [each for each in schema.members.values() if {axis, asked} <= each.daf.axes_set()]
+
+    def has_entry(axis: str) -> bool:
+        return any(find_entry(each.daf, axis, entry, each.cache) is not None for each in having)
+
+    if has_entry(axis):
         return
-    daf, cache = having[0]
-    error = entry_not_found(daf, axis, entry, cache)
-    if any(find_entry(each, asked, entry, own) is not None for each, own in having):
+    error = entry_not_found(having[0].daf, axis, entry, having[0].cache)
+    if has_entry(asked):
         hint = f"it is one of axis {asked!r} itself: ask the table {axis!r} for it"
         error = errors.with_message(error, f"{error}; {hint}")
     raise error
@@ -419,7 +422,7 @@ def _matrices(schema: AxisSchema, axis: str, name: str) -> list[tuple[str, str]]
 
     It is the name of a matrix, or that of the other axis, a dot, and the name.
     """
-    having = [daf for daf, _ in schema.data_sets() if daf.has_axis(axis)]
+    having = [daf for daf in schema.readers().values() if daf.has_axis(axis)]
     parts = name.split(".")
     splits = [(".".join(parts[:n]), ".".join(parts[n:])) for n in range(1, len(parts))]
     dotted = [
@@ -500,7 +503,7 @@ def unknown_entry_hint(
     for schema, axis in tables:
         for other, matrix in _matrices(schema, axis, name):
             written = f"{other}.{matrix}" if len(_matrices(schema, axis, name)) > 1 else name
-            daf = next(daf for daf, _ in schema.data_sets() if daf.has_axis(other))
+            daf = next(daf for daf in schema.readers().values() if daf.has_axis(other))
             entry = str(daf.axis_entries(other, [0])[0]) if daf.axis_length(other) else "..."
             return (
                 f"; it is a matrix over {other!r}, so name an entry of that axis, as in "
@@ -527,7 +530,7 @@ def unknown_entry_hint(
 
 def _over(schema: AxisSchema, axis: str, asked: str) -> Iterator[str]:
     """Yield the names of the matrices over an axis, with a dot if what was asked for has one."""
-    for daf in (each for each, _ in schema.data_sets() if each.has_axis(axis)):
+    for daf in (each for each in schema.readers().values() if each.has_axis(axis)):
         for other in daf.axes_set():
             for name in daf.matrices_set(axis, other):
                 yield f"{other}.{name}" if "." in asked else name

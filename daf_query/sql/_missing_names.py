@@ -18,8 +18,7 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from daf_query.sql._axis_schema import PUBLIC, AxisSchema
-from daf_query.sql._connections import Connections
+from daf_query.sql._connections import PUBLIC, AxisSchema, Connections
 from daf_query.sql._matrix_entries import Tables, unknown_entry_hint
 from daf_query.sql._planning import CATALOG
 from daf_query.syntax import (

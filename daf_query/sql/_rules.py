@@ -40,7 +40,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from datafusion import functions
 
-from daf_query.sql._axis_schema import AxisSchema
+from daf_query.sql._connections import AxisSchema
 from daf_query.sql._matrix_entries import name_of_column
 from daf_query.sql._parameters import literal
 from daf_query.sql._planning import node_type

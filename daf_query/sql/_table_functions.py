@@ -16,7 +16,7 @@ import datafusion
 import pyarrow as pa
 from datafusion.catalog import Table
 
-from daf_query.sql._axis_schema import AxisSchema, table_for_query
+from daf_query.sql._connections import AxisSchema, table_for_query
 from daf_query.sql._planning import PlanningContext, current_context, planning
 from daf_query.table import ComputedDataset, TableDataset
 from daf_storage import errors
