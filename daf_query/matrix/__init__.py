@@ -19,9 +19,11 @@ from daf_query.matrix._gather import (
     StoredElements,
     as_slice,
     csr_of,
+    cut_at,
     gather_dense,
     gather_sparse,
     keep_freed_memory,
+    spans_of_length,
 )
 from daf_query.matrix._layouts import (
     DamagedLayoutWarning,

@@ -213,20 +213,17 @@ class SlicePlan:
         Yields the offsets of the majors of each group, and its number of elements; of a sparse
         matrix also of minors that are not selected.  Those of a dense one end where chunks do.
         """
-        step = 1
         if self.stored.info.is_sparse:
-            ends = np.cumsum(self.ranges()[1])
-        else:
-            ends = np.arange(1, self.major.size + 1) * self.minor.size
-            array = self.stored.dense().info
-            is_whole = array.is_mappable or array.chunks == array.shape
-            step = 1 if is_whole else max(array.chunks[0], 1)
-        start = before = 0
-        while start < self.major.size:
-            stop = max(int(np.searchsorted(ends, before + target, side="right")), start + 1)
-            stop = min(-(-stop // step) * step, self.major.size)
-            yield Span(start, stop), int(ends[stop - 1]) - before
-            start, before = stop, int(ends[stop - 1])
+            counts = self.ranges()[1]
+            for span in cut_at(counts, target):
+                yield span, int(counts[span.slice].sum())
+            return
+        array = self.stored.dense().info
+        height = max(target // max(self.minor.size, 1), 1)
+        if not (array.is_mappable or array.chunks == array.shape):
+            height = -(-height // max(array.chunks[0], 1)) * max(array.chunks[0], 1)
+        for span in spans_of_length(self.major.size, height):
+            yield span, span.size * self.minor.size
 
     @property
     def cost_bytes(self) -> int:
@@ -244,6 +241,27 @@ class SlicePlan:
         item_bytes = info.storage_type.dtype.itemsize
         in_pages = self.minor.size * max(4096, item_bytes)
         return int(self.major.size * min(info.shape[0] * item_bytes, in_pages))
+
+
+def cut_at(sizes: npt.NDArray[Any], target: float) -> Iterator[Span]:
+    """Yield spans of entries of at most so large a size together, but of one entry at least.
+
+    >>> list(cut_at(np.array([2.0, 2.0, 9.0, 1.0]), 4))
+    [Span(start=0, stop=2), Span(start=2, stop=3), Span(start=3, stop=4)]
+    """
+    ends = np.cumsum(sizes)
+    start = 0
+    while start < ends.size:
+        before = ends[start - 1] if start else 0
+        stop = max(int(np.searchsorted(ends, before + target, side="right")), start + 1)
+        yield Span(start, stop)
+        start = stop
+
+
+def spans_of_length(count: int, length: int) -> Iterator[Span]:
+    """Yield spans of so many entries; the last may have fewer."""
+    for start in range(0, count, length):
+        yield Span(start, min(start + length, count))
 
 
 def gather_sparse(

@@ -24,6 +24,7 @@ from daf_query.matrix import (
     Selection,
     SlicePlan,
     StoredElements,
+    cut_at,
     find_layouts,
     gather_dense,
     keep_freed_memory,
@@ -97,6 +98,8 @@ def group_segments(
     rows: GroupedRows,
     columns: Selection,
     progress: Callable[[int], None],
+    *,
+    is_turned: bool = False,
 ) -> Segments:
     """Return a segment for each group and selected column of a matrix.
 
@@ -108,6 +111,8 @@ def group_segments(
         Any order; a column that is there twice is returned twice.
     progress
         Called with the bytes that were read, block by block.
+    is_turned
+        Whether it is the columns of the matrix that are grouped, and ``columns`` are rows.
 
     Returns
     -------
@@ -129,12 +134,15 @@ def group_segments(
         One of two layouts is damaged, and the other one is read.
     """
     unique, order = np.unique(columns.positions, return_inverse=True)
-    selected = Selection.of(unique, daf.axis_length(axes[1]))
+    grouped, other = axes[::-1] if is_turned else axes
+    selected = Selection.of(unique, daf.axis_length(other))
     accumulator = Accumulator(rows.n_groups * unique.size)
     for once in rows.rounds():
-        of_rows = Selection.of(once.positions, daf.axis_length(axes[0]))
-        found = layouts_of_numbers(daf, axes, name, of_rows, selected)
-        layouts = PlannedLayouts(sorted(found, key=_cost), found.faults)
+        of_rows = Selection.of(once.positions, daf.axis_length(grouped))
+        both = (selected, of_rows) if is_turned else (of_rows, selected)
+        found = layouts_of_numbers(daf, axes, name, *both)
+        turned = (Layout(each.plan, each.rows_are_major != is_turned) for each in found)
+        layouts = PlannedLayouts(sorted(turned, key=_cost), found.faults)
         read = partial(_accumulated, once, progress=progress)
         accumulator.merge(slice(None), layouts.read(read).map(np.ravel))
     segments = accumulator.segments().reshaped(rows.n_groups, unique.size)
@@ -219,8 +227,8 @@ def _sparse_tasks(once: GroupedRows, layout: Layout) -> Tasks:
         groups, of_columns = (of_labels, of_bins) if layout.rows_are_major else (of_bins, of_labels)
         return (groups * columns.size + of_columns, segments), rows.size * item_bytes
 
-    for part in _parts_of(counts, max(target, 1)):
-        yield partial(reduce, part)
+    for span in cut_at(counts, max(target, 1)):
+        yield partial(reduce, span.slice)
 
 
 def _by_bin(
@@ -245,16 +253,6 @@ def _by_bin(
     bins = np.searchsorted(by_bin.indptr, starts, side="right") - 1
     segments = reduce_segments(by_bin.data[:count], starts)
     return bins, label_of[starts].astype(np.int64), segments
-
-
-def _parts_of(counts: Positions, target: int) -> Iterator[slice]:
-    """Yield slices of ranges that have about ``target`` elements together."""
-    ends = np.cumsum(counts)
-    start = before = 0
-    while start < counts.size:
-        stop = max(int(np.searchsorted(ends, before + target, side="right")), start + 1)
-        yield slice(start, stop)
-        start, before = stop, int(ends[stop - 1])
 
 
 def _dense_tasks(once: GroupedRows, layout: Layout) -> Tasks:

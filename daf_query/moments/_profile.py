@@ -14,23 +14,15 @@ from itertools import count
 from typing import Final
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from daf_query.matrix import ConcatenatedAxis, Elements, EntryAxis, Layout, Selection
-from daf_query.moments._group_moments import (
-    BLOCK_ELEMENTS,
-    THREADS,
-    group_segments,
-    in_order,
-    layouts_of_numbers,
-)
+from daf_query.matrix import ConcatenatedAxis, EntryAxis, Selection
+from daf_query.moments._group_moments import group_segments
 from daf_query.moments._grouping import GroupedRows, Groups
 from daf_query.moments._segments import (
     Accumulator,
     Counts,
-    Doubles,
     Moments,
     Segments,
     moments_of,
@@ -38,7 +30,7 @@ from daf_query.moments._segments import (
 )
 from daf_query.scan import INDEX, NAME, number_array
 from daf_storage import ShowProgress, errors
-from daf_storage.base import AnyArray, Span, progress_bar
+from daf_storage.base import AnyArray, progress_bar
 
 PROFILE_MAX_BYTES: Final = 4 << 30
 """How large a profile may be by default: 4 GiB."""
@@ -219,16 +211,17 @@ class PreparedTotals:
         names, datasets = np.empty((2, self.rows.size), object)
         index = np.empty(self.rows.size, np.int64)
         what = f"matrix {self.name!r} for the axes {along.axis!r} and {across.axis!r}"
+        both = along.axis, across.axis
         for member, daf, mine, own in along.parts(self.rows.positions, across.members, what):
-            rows = Selection.of(np.unique(own), daf.axis_length(along.axis))
-            columns = Selection.all(daf.axis_length(across.axis))
+            # What is added up is a group of columns, the others are the second one.
+            codes = np.ones(daf.axis_length(across.axis), np.int32)
             sources: AnyArray = across.sources(member, self.columns.positions)
-            is_chosen = np.zeros(columns.size, np.bool_)
-            is_chosen[sources[sources >= 0]] = True
-            both = along.axis, across.axis
-            layouts = layouts_of_numbers(daf, both, self.name, rows, columns)
-            found = layouts.read(partial(_sums, is_chosen, progress))
-            chosen[mine], others[mine], nonzero[mine], n[mine] = found[:, own]
+            codes[sources[sources >= 0]] = 0
+            groups = GroupedRows(np.arange(codes.size), codes, 2)
+            rows = Selection.of(own, daf.axis_length(along.axis))
+            found = group_segments(daf, both, self.name, groups, rows, progress, is_turned=True)
+            (chosen[mine], others[mine]), nonzero[mine] = found.sum, found.nonzero[0]
+            n[mine] = found.n[0]
             entries = daf.get_pa_vector(along.axis, NAME).take(pa.array(own))
             names[mine], datasets[mine] = entries.to_numpy(zero_copy_only=False), member
             index[mine] = own
@@ -238,44 +231,6 @@ class PreparedTotals:
         arrays += [pa.array(names, pa.string()), pa.array(index), pa.array(chosen)]
         arrays += [pa.array(nonzero.astype(np.int64)), number_array(mean), number_array(share)]
         return pa.table(arrays, self.schema)
-
-
-def _sums(
-    is_chosen: npt.NDArray[np.bool_], progress: Callable[[int], None], layout: Layout
-) -> Doubles:
-    """Return four numbers of each row of a matrix, of which some are selected.
-
-    The sum over the chosen columns, that over the others, how many of the chosen ones are not zero,
-    and how many are not missing.
-    """
-    elements = Elements(layout.plan)
-    info = layout.plan.stored.info
-    length = info.shape[1 if layout.rows_are_major else 0]
-    found = np.zeros((4, length))
-    found[3] = np.count_nonzero(is_chosen)
-
-    def block_sums(span: Span) -> tuple[int, Doubles]:
-        block = elements.block(span)
-        rows, columns = block.majors(), block.minors()
-        if not layout.rows_are_major:
-            rows, columns = columns, rows
-        first = int(rows.min())
-        rows, own = rows - first, is_chosen[columns]
-        values = block.values().astype(np.float64)
-        missing = np.isnan(values)
-        values[missing] = 0.0
-        size = int(rows.max()) + 1
-        both = np.bincount(2 * rows + ~own, values, 2 * size).reshape(size, 2).T
-        nonzero = np.bincount(rows[own & (values != 0)], minlength=size)
-        lacking = np.bincount(rows[own & missing], minlength=size)
-        return first, np.stack([*both, nonzero, -lacking])
-
-    spans = elements.spans(max(BLOCK_ELEMENTS, length))
-    tasks = (partial(block_sums, span) for span in spans)
-    for span, (first, sums) in zip(spans, in_order(tasks, threads=THREADS), strict=True):
-        found[:, first : first + sums.shape[1]] += sums
-        progress(span.size * info.storage_type.dtype.itemsize)
-    return found
 
 
 def _filled(counts: Counts, fill: float) -> Segments:

@@ -11,9 +11,9 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 
 from daf_query.distributed import BlockKind, Source, block_array, reading
-from daf_query.matrix import ConcatenatedAxis, Selection, other_layout_command
+from daf_query.matrix import ConcatenatedAxis, Selection, other_layout_command, spans_of_length
 from daf_query.slice._parts import Part, Whole
-from daf_query.slice._reading import figures_of, read_whole, spans_of_rows
+from daf_query.slice._reading import figures_of, read_whole
 from daf_storage import errors
 from daf_storage.base import Span
 
@@ -126,7 +126,7 @@ def _cut(length: int, size: int | None) -> list[Span]:
     >>> _cut(0, 2)
     [Span(start=0, stop=0)]
     """
-    return list(spans_of_rows(length, size or length)) if length else [Span(0, 0)]
+    return list(spans_of_length(length, size or length)) if length else [Span(0, 0)]
 
 
 def _costly(

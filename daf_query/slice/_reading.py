@@ -18,7 +18,15 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from daf_query.matrix import STRING_BYTES, ElementCount, Selection, as_slice, csr_of
+from daf_query.matrix import (
+    STRING_BYTES,
+    ElementCount,
+    Selection,
+    as_slice,
+    csr_of,
+    cut_at,
+    spans_of_length,
+)
 from daf_query.moments import in_order
 from daf_query.slice._parts import Positions, Whole
 from daf_storage import errors
@@ -197,21 +205,6 @@ def row_sizes(whole: Whole, figures: Figures, *, are_exact: bool) -> npt.NDArray
     return elements * figures.element_bytes + figures.index_bytes
 
 
-def spans_of(sizes: npt.NDArray[np.float64], max_bytes: float) -> Iterator[Span]:
-    """Yield spans of rows of at most so many bytes, but of one row at least.  Pure.
-
-    >>> list(spans_of(np.array([2.0, 2.0, 9.0, 1.0]), 4))
-    [Span(start=0, stop=2), Span(start=2, stop=3), Span(start=3, stop=4)]
-    """
-    ends = np.cumsum(sizes)
-    start = 0
-    while start < ends.size:
-        before = float(ends[start - 1]) if start else 0.0
-        stop = max(int(np.searchsorted(ends, before + max_bytes, side="right")), start + 1)
-        yield Span(start, stop)
-        start = stop
-
-
 def row_spans(
     whole: Whole, figures: Figures, rows: object, max_bytes: ByteSize | None
 ) -> Iterator[Span]:
@@ -229,20 +222,14 @@ def row_spans(
             raise errors.InvalidInputError("max_bytes=0 has no room for a row; pass a larger one")
         if figures.is_sparse:
             sizes = row_sizes(whole, figures, are_exact=True)
-            return spans_of(sizes, budget - figures.index_bytes)
+            return cut_at(sizes, budget - figures.index_bytes)
         row_bytes = max(figures.shape[1] * figures.item_bytes, 1)
-        return spans_of_rows(n_rows, max(budget // row_bytes, 1))
+        return spans_of_length(n_rows, max(budget // row_bytes, 1))
     if max_bytes is not None:
         raise errors.InvalidInputError("blocks() takes rows= or max_bytes=, not both")
     if isinstance(rows, bool) or not isinstance(rows, int | np.integer) or rows < 1:
         raise errors.InvalidInputError(f"rows={rows!r} is no number of rows; pass 1 or more")
-    return spans_of_rows(n_rows, int(rows))
-
-
-def spans_of_rows(n_rows: int, height: int) -> Iterator[Span]:
-    """Yield spans of so many rows; the last may have fewer."""
-    for start in range(0, n_rows, height):
-        yield Span(start, min(start + height, n_rows))
+    return spans_of_length(n_rows, int(rows))
 
 
 def read_whole(whole: Whole, progress: Progress = lambda _: None) -> Any:
@@ -250,7 +237,7 @@ def read_whole(whole: Whole, progress: Progress = lambda _: None) -> Any:
     if whole.only is not None:
         return whole.only.layouts.gather(progress)
     figures = figures_of(whole)
-    spans = list(spans_of(row_sizes(whole, figures, are_exact=False), READ_BYTES))
+    spans = list(cut_at(row_sizes(whole, figures, are_exact=False), READ_BYTES))
     tasks = (partial(_read_block, whole.of_rows(span)) for span in spans)
     blocks = zip(spans, in_order(tasks, threads=THREADS), strict=True)
     if whole.is_sparse:
