@@ -10,7 +10,6 @@ gathered by columns is turned at the end; of a compressed matrix whole chunks ar
 
 from __future__ import annotations
 
-import math
 import warnings
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
@@ -31,7 +30,6 @@ from daf_query.matrix._gather import (
     spans_of,
 )
 from daf_storage import DafReader, errors
-from daf_storage.base import StorageType
 from daf_storage.data import StoredMatrix, is_in_place
 from daf_storage.stores import ReadEstimate, is_remote
 from daf_storage.trees import StoredArray
@@ -54,8 +52,27 @@ class Layout:
 
     @property
     def cost_ns(self) -> float:
-        """About how many nanoseconds of a processor gathering it takes."""
-        return gathering_ns(self.plan, is_turned=not self.rows_are_major)
+        """About how many nanoseconds of a processor gathering it takes.
+
+        What is gathered by columns is turned into rows at the end; a dense matrix is not.
+        """
+        plan = self.plan
+        info = plan.stored.info
+        if not info.is_sparse:
+            return plan.cost_bytes * _COPIED_BYTE_NS
+        starts, counts = plan.ranges()
+        if plan.major.is_all:  # one range
+            starts, counts = starts[:1], counts.sum(keepdims=True)[: starts.size]
+        elements = int(counts.sum())
+        total = starts.size * _RANGE_NS
+        for array in plan.stored.element_arrays():
+            total += _taken_ns(array, starts, counts, elements)
+        likely: float = elements
+        if not plan.minor.is_all:
+            likely = elements * plan.minor.size / max(info.shape[0], 1)
+            total += elements * _FILTERED_ELEMENT_NS + likely * _SELECTED_ELEMENT_NS
+            total += info.shape[0] * _MINOR_NS
+        return total if self.rows_are_major else total + likely * _TURNED_ELEMENT_NS
 
     @property
     def rows(self) -> Selection:
@@ -206,7 +223,7 @@ def _by_cost(layouts: list[Layout], faults: list[errors.FormatError]) -> list[La
         costs.append((cost, layout))
         count, plan = layout.plan.stored.info.nnz, layout.plan
         has_few_majors = plan.minor.is_all and not plan.major.is_all and count is not None
-        if has_few_majors and cost <= looking_at_all_ns(count or 0):
+        if has_few_majors and cost <= (count or 0) * _FILTERED_ELEMENT_NS:
             return [layout, *(each for each in layouts if each is not layout)]
     return [layout for _, layout in sorted(costs, key=lambda pair: pair[0])]
 
@@ -255,118 +272,40 @@ def _warn(fault: errors.FormatError, other: Layout) -> None:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class CostConstants:
-    """How many nanoseconds of a processor the steps of gathering take.
-
-    Fitted to 40 slices of a mapped matrix in both layouts (``benchmarks/gather.py --fit``): 1 to
-    all of 2,000 columns and 100 to 30,000 of 100,000 rows, 9.8 million stored elements of Float32
-    and Int32, on two virtual processors (x86-64, Linux 6.18), all pages cached.  They give the time
-    of each of these slices within half of it.
-    """
-
-    range_ns: float = 76.0
-    """Of a range of stored elements: its pointers, and the first access to its memory."""
-    copied_byte_ns: float = 0.16
-    """Of a byte that is copied."""
-    filtered_element_ns: float = 1.4
-    """Of an element whose minor is looked up among the selected ones."""
-    selected_element_ns: float = 4.4
-    """Of an element that is kept of those."""
-    turned_element_ns: float = 8.4
-    """Of an element that is put from columns into rows."""
-    minor_ns: float = 1.0
-    """Of a minor, selected or not, in the table in which minors are looked up."""
-    decoded_byte_ns: float = 0.7
-    """Of a byte of a compressed chunk that is decoded."""
-    fetched_byte_ns: float = 10.0
-    """Of a byte of a file on a server; at 100 MB/s, and not measured."""
-    fetched_block_bytes: int = 32 << 10
-    """In blocks of how many bytes files of a server are fetched."""
-    line_bytes: int = 64
-    """How many bytes of memory are read for a single element."""
-
-
-CONSTANTS: Final = CostConstants()
-"""Those by which layouts are chosen."""
-
-
-def gathering_ns(plan: SlicePlan, *, is_turned: bool) -> float:
-    """Return what gathering a slice from a layout takes.
-
-    Parameters
-    ----------
-    is_turned
-        Whether it is gathered by columns, and turned into rows; a dense matrix is returned as it
-        is, seen from the side.
-    """
-    info = plan.stored.info
-    if not info.is_sparse:
-        return dense_ns(plan.stored.dense(), plan.major, plan.minor)
-    starts, counts = plan.ranges()
-    if plan.major.is_all:  # one range
-        starts, counts = starts[:1], counts.sum(keepdims=True)[: starts.size]
-    elements = int(counts.sum())
-    total = elements_ns(plan.stored.element_arrays(), starts, counts)
-    likely: float = elements
-    if not plan.minor.is_all:
-        likely = elements * plan.minor.size / max(info.shape[0], 1)
-        total += elements * CONSTANTS.filtered_element_ns + likely * CONSTANTS.selected_element_ns
-        total += info.shape[0] * CONSTANTS.minor_ns
-    return total + likely * CONSTANTS.turned_element_ns if is_turned else total
-
-
-def elements_ns(arrays: Iterable[StoredArray], starts: Positions, counts: Positions) -> float:
-    """Return what copying, decoding or fetching some ranges of stored elements takes."""
-    elements = int(counts.sum())
-    total = starts.size * CONSTANTS.range_ns
-    return total + sum(_taken_ns(array, starts, counts, elements) for array in arrays)
-
-
-def looking_at_all_ns(elements: int) -> float:
-    """Return the least that it takes to look for some minors among all stored elements."""
-    return elements * CONSTANTS.filtered_element_ns
-
-
-def dense_ns(array: StoredArray, major: Selection, minor: Selection) -> float:
-    """Return what gathering some majors and minors of a dense matrix takes."""
-    info = array.info
-    if info.storage_type.is_string:
-        return info.size * STRING_BYTES * CONSTANTS.decoded_byte_ns
-    item_bytes = info.storage_type.dtype.itemsize
-    majors, minors = major.size, minor.size
-    if not info.is_mappable and info.chunks != info.shape:
-        touched = [
-            _chunks_of(positions, info.chunks[axis])
-            for axis, positions in enumerate((major.positions, minor.positions))
-        ]
-        decoded_bytes = math.prod(touched) * math.prod(info.chunks) * item_bytes
-        return decoded_bytes * CONSTANTS.decoded_byte_ns
-    row_bytes = info.shape[1] * item_bytes
-    read_bytes = row_bytes if minor.is_all else min(row_bytes, minors * CONSTANTS.line_bytes)
-    rate = CONSTANTS.copied_byte_ns if info.is_mappable else CONSTANTS.fetched_byte_ns
-    return majors * (CONSTANTS.range_ns + read_bytes * rate)
+# Nanoseconds of a processor, fitted to 40 slices of a mapped matrix in both layouts: 1 to all of
+# 2,000 columns and 100 to 30,000 of 100,000 rows, 9.8 million stored elements of Float32 and Int32,
+# on two virtual processors (x86-64, Linux 6.18), all pages cached.  They give the time of each of
+# these slices within half of it.
+_RANGE_NS: Final = 76.0
+"""Of a range of stored elements: its pointers, and the first access to its memory."""
+_COPIED_BYTE_NS: Final = 0.16
+_FILTERED_ELEMENT_NS: Final = 1.4
+"""Of an element whose minor is looked up among the selected ones."""
+_SELECTED_ELEMENT_NS: Final = 4.4
+"""Of an element that is kept of those."""
+_TURNED_ELEMENT_NS: Final = 8.4
+"""Of an element that is put from columns into rows."""
+_MINOR_NS: Final = 1.0
+"""Of a minor, selected or not, in the table in which minors are looked up."""
+_DECODED_BYTE_NS: Final = 0.7
+"""Of a byte of a compressed chunk."""
+_FETCHED_BYTE_NS: Final = 10.0
+"""Of a byte of a file on a server; at 100 MB/s, and not measured."""
+_FETCHED_BLOCK_BYTES: Final = 32 << 10
+"""In blocks of how many bytes files of a server are fetched."""
 
 
 def _taken_ns(array: StoredArray, starts: Positions, counts: Positions, elements: int) -> float:
     """Return what copying, decoding or fetching ranges of an array takes."""
     info = array.info
-    item_bytes = _item_bytes(info.storage_type)
+    item_bytes = info.storage_type.dtype.itemsize
     if info.is_mappable:
-        return elements * item_bytes * CONSTANTS.copied_byte_ns
+        return elements * item_bytes * _COPIED_BYTE_NS
     if info.chunks != info.shape:
         chunk = max(info.chunks[0], 1)
-        return _sections(starts, counts, chunk) * chunk * item_bytes * CONSTANTS.decoded_byte_ns
-    block = max(CONSTANTS.fetched_block_bytes // item_bytes, 1)
-    return _sections(starts, counts, block) * block * item_bytes * CONSTANTS.fetched_byte_ns
-
-
-def _item_bytes(storage_type: StorageType) -> int:
-    return STRING_BYTES if storage_type.is_string else storage_type.dtype.itemsize
-
-
-def _chunks_of(positions: Positions, chunk: int) -> int:
-    return int(np.unique(positions // max(chunk, 1)).size)
+        return _sections(starts, counts, chunk) * chunk * item_bytes * _DECODED_BYTE_NS
+    block = max(_FETCHED_BLOCK_BYTES // item_bytes, 1)
+    return _sections(starts, counts, block) * block * item_bytes * _FETCHED_BYTE_NS
 
 
 def _sections(starts: Positions, counts: Positions, size: int) -> int:
