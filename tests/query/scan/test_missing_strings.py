@@ -33,6 +33,7 @@ from daf_storage import (
     open_daf,
     to_anndata,
 )
+from tests.random_conditions import Conditions
 from tests.support import create, served
 
 VALUES = ["", "a", "ab", "b", "ä", "it's"]
@@ -80,55 +81,13 @@ def tables(draw: st.DrawFn) -> tuple[DafWriter, pa.Table]:
     return daf, pa.table(columns)
 
 
-COLUMNS = ["few", "many", "plain", "few"]
-LITERALS = [*VALUES, "a1", "b29", "c3"]
-
-
-@st.composite
-def terms(draw: st.DrawFn) -> str:
-    """Return a random comparison."""
-
-    def literal() -> str:
-        found = draw(st.sampled_from(LITERALS)).replace("'", "''")
-        return f"'{found}'"
-
-    column = draw(st.sampled_from(COLUMNS))
-    negation = draw(st.sampled_from(["", "NOT "]))
-    operator = draw(st.sampled_from(["=", "<>", "<", "<=", ">", ">="]))
-    listed = ", ".join(literal() for _ in range(draw(st.integers(1, 6))))
-    pattern = draw(st.sampled_from(["a%", "%b", "_", "%", ""]))
-    kinds = [
-        f"{column} IS {negation}NULL",
-        f"{column} {operator} {literal()}",
-        f"{column} {negation}IN ({listed})",
-        f"{column} {negation}LIKE '{pattern}'",
-        f"{column} {negation}BETWEEN {literal()} AND {literal()}",
-        f"{column} {operator} {draw(st.sampled_from([*COLUMNS, 'name']))}",
-        f"n > {draw(st.integers(0, 4))}",
-    ]
-    return draw(st.sampled_from(kinds))
-
-
-@st.composite
-def conditions(draw: st.DrawFn) -> str:
-    """Return a random condition on strings that may be missing."""
-
-    def tree(depth: int) -> str:
-        if depth == 0 or draw(st.booleans()):
-            return draw(terms())
-        joined = f"({tree(depth - 1)} {draw(st.sampled_from(['AND', 'OR']))} {tree(depth - 1)})"
-        return f"NOT {joined}" if draw(st.integers(0, 3)) == 0 else joined
-
-    return tree(2)
-
-
 @pytest.mark.filterwarnings("ignore::daf_query.NeverNullWarning")
 @RELAXED
 @given(st.data())
 def test_filters_keep_the_rows_that_duckdb_keeps(data: st.DataObject) -> None:
     """In DataFusion, and in DuckDB over our table; as codes and as strings, and with an index."""
     daf, oracle = data.draw(tables())
-    condition = data.draw(conditions())
+    condition = Conditions(oracle, data.draw(st.integers(0, 1 << 32))).of_columns()
     if data.draw(st.booleans()):
         build_index(daf, "cell", ["few", "many"])
     expected = duckdb.sql(f"SELECT * FROM oracle WHERE {condition} ORDER BY index").fetchall()
@@ -167,7 +126,7 @@ def test_unions_keep_the_rows_that_duckdb_keeps(data: st.DataObject) -> None:
         other.delete_vector("cell", "many")
         second = second.drop_columns(["many"])
     oracle = pa.concat_tables([first, second], promote_options="default")
-    condition = data.draw(conditions())
+    condition = Conditions(oracle, data.draw(st.integers(0, 1 << 32))).of_columns()
     expected = duckdb.sql(f"SELECT name, few, many FROM oracle WHERE {condition}").fetchall()
     found = connect([one, other]).sql(f"SELECT name, few, many FROM cell WHERE {condition}")
     rows = [tuple(row.values()) for row in found.to_pylist()]

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import duckdb
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from daf_query import DafSession, connect
 from daf_storage import MemoryDaf
@@ -42,63 +39,6 @@ def session() -> DafSession:
     for statement in _CREATED:
         found.sql(statement, allow="write")
     return found
-
-
-@pytest.fixture(scope="module")
-def theirs(session: DafSession) -> duckdb.DuckDBPyConnection:
-    """Return DuckDB over the same tables."""
-    connection = duckdb.connect()
-    connection.register("cell", session.table("cell").to_table())
-    for statement in _CREATED:
-        connection.execute(statement)
-    return connection
-
-
-def _rows(session: DafSession, query: str) -> list[str]:
-    return sorted(repr(tuple(row.values())) for row in session.sql(query).to_pylist())
-
-
-def _check(session: DafSession, theirs: duckdb.DuckDBPyConnection, query: str) -> None:
-    expected = sorted(map(repr, theirs.sql(query).fetchall()))
-    assert _rows(session, query) == expected, query
-
-
-_items = st.lists(
-    st.sampled_from(["1", "2", "3", "NULL", "y", "NULL + 1", "CAST(NULL AS INT)"]),
-    min_size=1,
-    max_size=5,
-)
-_leaves = st.one_of(
-    st.builds(
-        lambda column, operator, items: f"{column} {operator} ({', '.join(items)})",
-        st.sampled_from(["x", "x", "y", "t.x", "CAST(x AS BIGINT)"]),
-        st.sampled_from(["IN", "NOT IN"]),
-        _items,
-    ),
-    st.sampled_from(["y = 2", "y IS NULL", "s IN ('1', NULL)", "s = '1'"]),
-)
-_conditions = st.recursive(
-    _leaves,
-    lambda inner: st.one_of(
-        inner.map(lambda one: f"NOT ({one})"),
-        st.builds(
-            lambda left, operator, right: f"({left}) {operator} ({right})",
-            inner,
-            st.sampled_from(["AND", "OR"]),
-            inner,
-        ),
-    ),
-    max_leaves=5,
-)
-
-
-@given(condition=_conditions)
-def test_random_conditions_over_lists(
-    session: DafSession, theirs: duckdb.DuckDBPyConnection, condition: str
-) -> None:
-    """Joined by AND, OR and NOT, over columns with NULLs."""
-    _check(session, theirs, f"SELECT name FROM t WHERE {condition}")
-    _check(session, theirs, f"SELECT name, {condition} AS v FROM t")
 
 
 @pytest.mark.parametrize(
