@@ -16,6 +16,7 @@ from daf_query import connect
 from daf_storage import DafWriter, MemoryDaf
 from daf_storage.base import StorageType
 from tests.limits import lower
+from tests.suites.examples import write_stored
 from tests.support import dense
 
 KINDS = [kind for kind in StorageType if not kind.is_string]
@@ -190,11 +191,9 @@ def test_slices_are_those_of_scipy(block: int) -> None:
         turned = data.draw(st.booleans())
         if is_sparse and data.draw(st.booleans()):
             index = data.draw(st.sampled_from(["u1", "i2", "u4", "u8"]))
-            with daf.empty_sparse_matrix(
-                "cell", "gene", "m", kind.dtype, stored.nnz, index_dtype=index
-            ) as parts:
-                parts.colptr[:], parts.rowval[:] = stored.indptr + 1, stored.indices + 1
-                parts.nzval[:] = stored.data
+            colptr, rowval = ((n + 1).astype(index) for n in (stored.indptr, stored.indices))
+            arrays = {"colptr": colptr, "rowval": rowval, "nzval": stored.data}
+            write_stored(daf, "matrices/cell/gene/m", arrays)
             if both:
                 daf.relayout_matrix("cell", "gene", "m")
         elif turned:

@@ -37,6 +37,7 @@ from daf_storage.data._encoding import (
     write_text,
     write_vector,
 )
+from daf_storage.data._property_reader import stored_properties
 from daf_storage.data._reader import DafReader
 from daf_storage.data._stored import StoredMatrix, StoredVector
 from daf_storage.data._subset_arrays import (
@@ -619,13 +620,13 @@ def permutation(daf: DafReader, axis: str, order: Any) -> AnyArray:
 def affected_paths(daf: DafReader, axes: Collection[str]) -> list[str]:
     """Return the paths of everything that follows the order of some axes, each once."""
     paths = [layout.axis_path(axis) for axis in axes]
-    paths += [path for path, _ in daf.stored_properties(axes)]
+    paths += [path for path, _ in stored_properties(daf, axes)]
     return paths + kept.aligned_paths(daf.tree, axes)
 
 
 def size_of(daf: DafReader, axes: Collection[str]) -> int:
     """Return how many elements will be reported as done."""
-    arrays = [a for _, stored in daf.stored_properties(axes) for a in stored.arrays().values()]
+    arrays = [a for _, stored in stored_properties(daf, axes) for a in stored.arrays().values()]
     return sum(array.info.size for array in arrays)
 
 
@@ -636,7 +637,7 @@ def write_reordered(daf: DafReader, tree: WritableTree, orders: Orders, report: 
         entries = daf.get_pa_vector(axis, "name").take(pa.array(positions))
         with _new(tree, path) as changes:
             changes.write_strings(path, entries, (len(entries),))
-    for path, stored in daf.stored_properties(orders):
+    for path, stored in stored_properties(daf, orders):
         with _new(tree, path) as changes:
             if isinstance(stored, StoredVector):
                 moved = Alignment.reordered(orders[stored.info.axis], stored.info.length)

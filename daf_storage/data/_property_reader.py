@@ -691,25 +691,6 @@ class PropertyReader:
                 return found
         return look()
 
-    def stored_properties(
-        self, axes: Collection[str] | None = None
-    ) -> Iterator[tuple[str, StoredVector | StoredMatrix]]:
-        """Yield vectors, and matrices in each stored orientation, by their paths, pinned.
-
-        Parameters
-        ----------
-        axes
-            Only what has one of these axes; by default all.
-        """
-        every = sorted(self.axes_set())
-        for axis in every if axes is None else axes:
-            for name in sorted(self.vectors_set(axis)):
-                yield layout.vector_path(axis, name), self.open_vector(axis, name)
-        for pair in itertools.product(every, every):
-            if axes is None or not set(axes).isdisjoint(pair):
-                for name in sorted(self.matrices_set(*pair, relayout=False)):
-                    yield layout.matrix_path(*pair, name), self.open_matrix(*pair, name)
-
     def get_np_matrix(
         self,
         rows_axis: str,
@@ -815,3 +796,23 @@ def check_labels(
     is_long = len(labels) == len(entries)
     if not (is_long and arrow_strings(labels).cast(entries.type).equals(entries)):
         raise errors.wrong_labels(location, what, axis)
+
+
+def stored_properties(
+    daf: PropertyReader, axes: Collection[str] | None = None
+) -> Iterator[tuple[str, StoredVector | StoredMatrix]]:
+    """Yield vectors, and matrices in each stored orientation, by their paths, pinned.
+
+    Parameters
+    ----------
+    axes
+        Only what has one of these axes; by default all.
+    """
+    every = sorted(daf.axes_set())
+    for axis in every if axes is None else axes:
+        for name in sorted(daf.vectors_set(axis)):
+            yield layout.vector_path(axis, name), daf.open_vector(axis, name)
+    for pair in itertools.product(every, every):
+        if axes is None or not set(axes).isdisjoint(pair):
+            for name in sorted(daf.matrices_set(*pair, relayout=False)):
+                yield layout.matrix_path(*pair, name), daf.open_matrix(*pair, name)

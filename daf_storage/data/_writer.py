@@ -19,7 +19,6 @@ from daf_storage.base import (
     AnyArray,
     IfExists,
     Packing,
-    StorageType,
     check_name,
     unique_name,
 )
@@ -188,18 +187,17 @@ it, or change the value
         dtype: Any,
         nnz: int,
         *,
-        index_dtype: Any = None,
         if_exists: IfExists = "error",
         packed: bool | Packing | None = None,
     ) -> Iterator[EmptySparse]:
         """Hand out the parts of a sparse vector with ``nnz`` elements, to be filled in place.
 
-        The default index type is UInt32, or UInt64 for axes beyond its range; an ``index_dtype``
-        that cannot hold the last position is refused.  ``packed`` is as of `empty_dense_vector`.
+        Positions are UInt32, or UInt64 for axes beyond its range.  ``packed`` is as of
+        `empty_dense_vector`.
         """
         check_vector_name(self.location, axis, name)
         length = self.axis_length(axis)
-        kind, index_kind = self._numeric_type(dtype), self._index_type(index_dtype, length)
+        kind, index_kind = self._numeric_type(dtype), index_type(length)
         with self.new_vector(axis, name, if_exists=if_exists, packed=packed) as (path, changes):
             changes.create_group(path)
             filling = Filling(changes)
@@ -247,21 +245,6 @@ it, or change the value
                 f"{axis!r}, first {unknown[0]!r}; nothing was stored: change the values, or leave "
                 "out entries_of"
             )
-
-    def _index_type(self, dtype: Any, largest: int) -> StorageType:
-        if dtype is None:
-            return index_type(largest)
-        kind = self._numeric_type(dtype)
-        if not kind.is_integer:
-            raise errors.UnsupportedInputError(
-                f"{self.location}: indices must be integers, not {dtype}"
-            )
-        if largest > np.iinfo(kind.dtype).max:
-            raise errors.UnsupportedInputError(
-                f"{self.location}: indices up to {largest:,} do not fit into {kind.value}; leave "
-                f"index_dtype out, or pass {index_type(largest).value}"
-            )
-        return kind
 
     # Matrices
 
@@ -399,7 +382,6 @@ it, or change the value
         dtype: Any,
         *,
         if_exists: IfExists = "error",
-        row_major: bool = False,
         packed: bool | Packing | None = None,
     ) -> Iterator[AnyArray]:
         """Hand out a dense matrix of zeros, mapped, to be filled in place.
@@ -407,21 +389,16 @@ it, or change the value
         Shape ``(rows, columns)``, Fortran order: fill it column by column.  Only this orientation
         is stored; `relayout_matrix` adds the other.  Where it is packed, by default as the data set
         was opened, the array is in memory, and compressed when the block ends.
-
-        With ``row_major``, for a matrix of an axis with itself: C order, to be filled row by row,
-        and stored so; `get_np_matrix` returns what was filled in.
         """
-        height, width = self._check_matrix(rows_axis, columns_axis, name, row_major=row_major)
-        kind = self._numeric_type(dtype)
-        pair = (rows_axis, columns_axis)
-        with self._filled_matrix(
-            pair, name, if_exists=if_exists, row_major=row_major, packed=packed
-        ) as (path, filling):
-            stored = filling.array(path, (width, height), kind)
-            yield stored if row_major else stored.T
+        height, width = self._check_matrix(rows_axis, columns_axis, name)
+        axes, kind = (rows_axis, columns_axis), self._numeric_type(dtype)
+        with self.new_matrix(*axes, name, if_exists=if_exists, packed=packed) as (path, changes):
+            filling = Filling(changes)
+            yield filling.array(path, (width, height), kind).T
+            filling.finish()
 
     @contextmanager
-    def empty_sparse_matrix(  # noqa: PLR0913 - the choices of a layout
+    def empty_sparse_matrix(
         self,
         rows_axis: str,
         columns_axis: str,
@@ -429,31 +406,25 @@ it, or change the value
         dtype: Any,
         nnz: int,
         *,
-        index_dtype: Any = None,
         if_exists: IfExists = "error",
-        row_major: bool = False,
         packed: bool | Packing | None = None,
     ) -> Iterator[EmptySparse]:
         """Hand out the parts of a sparse matrix with ``nnz`` elements, to be filled in place.
 
-        Only this orientation is stored; `relayout_matrix` adds the other.  The default index
-        type is UInt32, or UInt64 where the number of rows or ``nnz`` exceeds its range; an
-        ``index_dtype`` that cannot hold them is refused.  Where they are packed, by default as the
-        data set was opened, the parts are in memory, and compressed when the block ends.
-
-        With ``row_major``, for a matrix of an axis with itself: ``colptr`` says where each row
-        begins, ``rowval`` has the column numbers, and so it is stored.
+        Only this orientation is stored; `relayout_matrix` adds the other.  Indices are UInt32, or
+        UInt64 where the number of rows or ``nnz`` exceeds its range.  Where they are packed, by
+        default as the data set was opened, the parts are in memory, and compressed when the block
+        ends.
         """
-        shape = self._check_matrix(rows_axis, columns_axis, name, row_major=row_major)
-        kind = self._numeric_type(dtype)
-        index_kind = self._index_type(index_dtype, max(shape[0], nnz + 1))
-        pair = (rows_axis, columns_axis)
-        with self._filled_matrix(
-            pair, name, if_exists=if_exists, row_major=row_major, packed=packed
-        ) as (path, filling):
+        shape = self._check_matrix(rows_axis, columns_axis, name)
+        kind, index_kind = self._numeric_type(dtype), index_type(max(shape[0], nnz + 1))
+        axes = (rows_axis, columns_axis)
+        with self.new_matrix(*axes, name, if_exists=if_exists, packed=packed) as (path, changes):
+            filling = Filling(changes)
             parts = filling.sparse_matrix(path, shape[1], nnz, index_kind, kind)
             yield parts
             check_filled(parts, shape, nnz, f"{self.location}: matrix {name!r}")
+            filling.finish()
 
     @contextmanager
     def new_matrix(
@@ -492,35 +463,9 @@ it, or change the value
         ) as found:
             yield found
 
-    @contextmanager
-    def _filled_matrix(
-        self,
-        axes: tuple[str, str],
-        name: str,
-        *,
-        if_exists: IfExists,
-        row_major: bool,
-        packed: bool | Packing | None,
-    ) -> Iterator[tuple[str, Filling]]:
-        """Begin one orientation of a matrix whose arrays are filled in place."""
-        with self.new_matrix(*axes, name, if_exists=if_exists, packed=packed) as (path, changes):
-            if row_major:
-                changes.annotate(path, attributes_of(Convention.ROW_MAJOR))
-            filling = Filling(changes)
-            yield path, filling
-            filling.finish()
-
-    def _check_matrix(
-        self, rows_axis: str, columns_axis: str, name: str, *, row_major: bool = False
-    ) -> tuple[int, int]:
-        """Return the shape of a matrix that can have this name and be stored so."""
+    def _check_matrix(self, rows_axis: str, columns_axis: str, name: str) -> tuple[int, int]:
+        """Return the shape of a matrix that can have this name."""
         check_name(self.location, "matrix", name)
-        if row_major and rows_axis != columns_axis:
-            raise errors.InvalidInputError(
-                f"{self.location}: matrix {name!r} of axes {rows_axis!r} and {columns_axis!r} "
-                "cannot be stored by rows: only one of an axis with itself can; store it for "
-                f"{columns_axis!r} and {rows_axis!r}"
-            )
         return self.axis_length(rows_axis), self.axis_length(columns_axis)
 
 

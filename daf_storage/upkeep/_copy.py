@@ -33,6 +33,7 @@ from daf_storage.data import (
     new_property,
     ordered,
     size_bytes,
+    stored_properties,
 )
 from daf_storage.opening import check_outside, new_data_set, open_daf, parse_path
 from daf_storage.stores import is_remote, shown_url
@@ -144,7 +145,7 @@ def _copy_properties(copier: Copier, empty: Mapping[Any, Any], dtypes: Mapping[A
     if not copier.is_trial:
         for axis in sorted(source.axes_set() - copier.destination.axes_set()):
             copier.axis(axis, axis)
-    keys = dict.fromkeys(tuple(path.split("/")[1:]) for path, _ in source.stored_properties())
+    keys = dict.fromkeys(tuple(path.split("/")[1:]) for path, _ in stored_properties(source))
     for key in keys:
         *axes, name = key
         flipped = (*reversed(axes), name)
@@ -358,7 +359,7 @@ _Stored: TypeAlias = tuple[Mapping[str, str], dict[str, StoredArray]]
 def _stored(daf: DafReader, counted: CountedCopy | None = None) -> dict[str, _Stored]:
     """Return each vector, matrix and part of an AnnData by its path."""
     found: dict[str, _Stored] = {}
-    for path, each in daf.stored_properties():
+    for path, each in stored_properties(daf):
         stored = ordered(each) if isinstance(each, StoredMatrix) else each
         if counted is not None and isinstance(stored, StoredMatrix):
             stored = counted.matrix(stored)

@@ -26,6 +26,7 @@ from daf_storage.data import (
     new_property,
     ordered,
     size_bytes,
+    stored_properties,
     write_transposed,
 )
 from daf_storage.opening import new_data_set, open_daf
@@ -429,7 +430,7 @@ def _check_target(target: Path) -> None:
 
 def _properties_of(daf: DafReader) -> tuple[str, ...]:
     axes = [layout.axis_path(axis) for axis in daf.axes_set()]
-    return tuple(sorted([*axes, *(path for path, _ in daf.stored_properties())]))
+    return tuple(sorted([*axes, *(path for path, _ in stored_properties(daf))]))
 
 
 def _write_flipped(stored: StoredMatrix, new: DafWriter, add: Callable[[int], None]) -> None:

@@ -18,7 +18,17 @@ import scipy.sparse as sp
 
 from daf_storage import DafWriter, errors, open_daf
 from daf_storage.base import StorageType
-from tests.suites.examples import CELLS, GENES, UMIS, contents, copy_written, dense, fill
+from tests.suites.examples import (
+    BY_ROWS,
+    CELLS,
+    GENES,
+    UMIS,
+    contents,
+    copy_written,
+    dense,
+    fill,
+    write_stored,
+)
 
 NUMBERS = [kind for kind in StorageType if not kind.is_string]
 
@@ -274,7 +284,7 @@ class DafSuite:
         """Positions that do not rise within the axis are refused, and nothing is stored."""
         with (
             pytest.raises(errors.InvalidInputError, match="nothing was stored"),
-            full.empty_sparse_vector("gene", "v", bool, 2, index_dtype="i4") as parts,
+            full.empty_sparse_vector("gene", "v", bool, 2) as parts,
         ):
             parts.nzind[:] = positions
         assert not full.has_vector("gene", "v")
@@ -284,7 +294,7 @@ class DafSuite:
         with full.empty_dense_matrix("cell", "gene", "d", np.int16) as values:
             assert values.flags.f_contiguous
             values[:] = UMIS
-        with full.empty_sparse_matrix("cell", "gene", "s", np.int64, 9, index_dtype="i4") as parts:
+        with full.empty_sparse_matrix("cell", "gene", "s", np.int64, 9) as parts:
             csc = sp.csc_array(UMIS)
             parts.colptr[:], parts.rowval[:], parts.nzval[:] = (
                 csc.indptr + 1,
@@ -347,8 +357,7 @@ class DafSuite:
     def test_conventions(self, full: DafWriter) -> None:
         """A matrix stored by rows, and strings of which the empty ones are missing."""
         values = np.arange(9, dtype=np.int16).reshape(3, 3)
-        with full.empty_dense_matrix("cell", "cell", "by rows", "int16", row_major=True) as out:
-            out[:] = values
+        write_stored(full, "matrices/cell/cell/by rows", {"": values}, BY_ROWS)
         full.set_vector("cell", "gappy", ["a", "", "b"], empty_is_missing=True)
         assert full.matrix_info("cell", "cell", "by rows").is_row_major
         assert full.get_np_matrix("cell", "cell", "by rows").tolist() == values.tolist()

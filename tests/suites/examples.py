@@ -34,6 +34,23 @@ def fill(daf: DafWriter) -> DafWriter:
     return daf
 
 
+BY_ROWS = {"daf_convention": "row-major"}
+"""The attributes of a matrix that is stored by rows."""
+
+
+def write_stored(
+    daf: DafWriter, path: str, arrays: dict[str, Any], attributes: dict[str, str] | None = None
+) -> None:
+    """Store the arrays of a property as they are, by their names below it."""
+    with daf.writable_tree.transaction() as changes:
+        changes.annotate(path, attributes or {})
+        if "" not in arrays:
+            changes.create_group(path)
+        for name, values in arrays.items():
+            changes.write_array(f"{path}/{name}" if name else path, values)
+        changes.publish(path, replace=False)
+
+
 def fill_served(daf: DafWriter) -> DafWriter:
     """Add what the other implementations' tests serve and convert: one of every encoding."""
     daf.set_scalar("name", "served!")

@@ -23,6 +23,7 @@ from daf_query.matrix import Selection
 from daf_query.scan import ScanReport
 from daf_query.table import MatrixDataset
 from daf_storage import DafReader, DafWriter, MemoryDaf, ZarrDaf, convert, errors, open_daf
+from tests.suites.examples import BY_ROWS, write_stored
 from tests.support import CELLS, GENES, UMIS, create, recorded_reads, reopen, served
 
 Row = tuple[str, str, Any]
@@ -213,8 +214,7 @@ class TestSchema:
         square = np.arange(9).reshape(3, 3)
         daf.set_matrix("cell", "cell", "D", square)
         daf.set_matrix("cell", "cell", "S", sp.csc_array(square))
-        with daf.empty_dense_matrix("cell", "cell", "R", "i8", row_major=True) as filled:
-            filled[:] = square
+        write_stored(daf, "matrices/cell/cell/R", {"": square}, BY_ROWS)
         for name in "DSR":
             table = MatrixDataset(daf, "cell", "cell", name)
             assert table.schema.names == ["cell", "cell_2", "value"]

@@ -34,6 +34,7 @@ from daf_storage.base import Span
 from daf_storage.upkeep import IndexPlace, IndexStorage
 from tests.limits import lower
 from tests.suites import ReadOnlyDafSuite
+from tests.suites.examples import BY_ROWS, write_stored
 from tests.support import CELLS, UMIS, contents, dense, fill, fill_served, is_mapped
 
 N_CELLS, N_GENES = 60, 23
@@ -88,8 +89,8 @@ def large(daf: DafWriter) -> DafWriter:
     daf.set_matrix("cell", "gene", "words", words)
     square = sp.random_array((N_CELLS, N_CELLS), density=0.1, rng=random)
     daf.set_matrix("cell", "cell", "near", sp.csc_array(square))
-    with daf.empty_dense_matrix("cell", "cell", "rows", "f8", row_major=True) as filled:
-        filled[:] = random.random((N_CELLS, N_CELLS))
+    values = random.random((N_CELLS, N_CELLS))
+    write_stored(daf, "matrices/cell/cell/rows", {"": values}, BY_ROWS)
     return daf
 
 

@@ -39,6 +39,7 @@ from daf_storage.errors import (
 )
 from tests import seams
 from tests.limits import lower
+from tests.suites.examples import BY_ROWS, write_stored
 from tests.support import contents
 
 
@@ -413,10 +414,7 @@ def test_matrices_of_a_concatenated_axis_with_another_one_are_blocks() -> None:
             if number:
                 source.set_matrix("cell", "cell", "near", sp.csc_array(near))
             else:
-                with source.empty_dense_matrix(
-                    "cell", "cell", "near", "int64", row_major=True
-                ) as out:
-                    out[:] = near
+                write_stored(source, "matrices/cell/cell/near", {"": near}, BY_ROWS)
             source.set_matrix("cell", "pool", "weight", weight, relayout=False)
         weight = weight * (number < 2)
         blocks["near"].append(near)

@@ -29,7 +29,6 @@ from daf_storage import (
     ZarrDaf,
     convert,
     copy_all,
-    errors,
     export_h5ad,
     from_anndata,
     import_h5ad,
@@ -38,6 +37,7 @@ from daf_storage import (
     to_anndata,
     verify,
 )
+from tests.suites.examples import BY_ROWS, write_stored
 from tests.support import PBMC, served
 
 N, M = 9, 4
@@ -296,36 +296,13 @@ class TestRowMajor:
         check_squares(daf, adata, only=(kind,))
         assert not daf.matrix_info("var", "var", kind).is_row_major
 
-    def test_filling_in_place_by_rows(self) -> None:
-        """What is filled in is what is read, and it needs an axis with itself."""
-        daf = MemoryDaf()
-        daf.add_axis("cell", ["A", "B"])
-        daf.add_axis("gene", ["x"])
-        with daf.empty_dense_matrix("cell", "cell", "d", "int8", row_major=True) as dense:
-            dense[:] = [[1, 2], [3, 4]]
-            assert dense.flags.c_contiguous
-        with daf.empty_sparse_matrix("cell", "cell", "s", "int8", 1, row_major=True) as parts:
-            parts.colptr[:], parts.rowval[:], parts.nzval[:] = [1, 2, 2], [2], [5]
-        assert daf.get_np_matrix("cell", "cell", "d").tolist() == [[1, 2], [3, 4]]
-        assert daf.get_np_matrix("cell", "cell", "s").toarray().tolist() == [[0, 5], [0, 0]]
-        with pytest.raises(errors.InvalidInputError, match="only one of an axis with itself"):
-            daf.empty_dense_matrix("cell", "gene", "d", "int8", row_major=True).__enter__()
-        with pytest.raises(errors.InvalidInputError, match="only one of an axis with itself"):
-            daf.empty_sparse_matrix("gene", "cell", "s", "int8", 1, row_major=True).__enter__()
-
     def test_bools_that_are_all_true(self) -> None:
         """A matrix without stored values is turned around too."""
         mask = np.array([[False, True], [False, False]])
         daf = MemoryDaf()
         daf.add_axis("cell", ["A", "B"])
-        tree = daf.writable_tree
-        with tree.transaction() as changes:
-            path = "matrices/cell/cell/m"
-            changes.annotate(path, {"daf_convention": "row-major"})
-            changes.create_group(path)
-            changes.write_array(f"{path}/colptr", np.array([1, 2, 2]))
-            changes.write_array(f"{path}/rowval", np.array([2]))
-            changes.publish(path, replace=False)
+        arrays = {"colptr": np.array([1, 2, 2]), "rowval": np.array([2])}
+        write_stored(daf, "matrices/cell/cell/m", arrays, BY_ROWS)
         assert daf.get_np_matrix("cell", "cell", "m").toarray().tolist() == mask.tolist()
         parts = daf.get_sparse_matrix("cell", "cell", "m")
         assert (parts.colptr.tolist(), parts.rowval.tolist(), parts.nzval) == ([1, 1, 2], [1], None)

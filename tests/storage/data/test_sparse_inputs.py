@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from daf_storage import DafWriter, MemoryDaf, errors, view
 from daf_storage.errors import UnsupportedInputError
+from tests.suites.examples import write_stored
 from tests.support import dense
 
 
@@ -119,31 +120,17 @@ def test_sparse_vectors_name_the_position_on_the_axis(daf: DafWriter) -> None:
     assert daf.get_np_vector("gene", "v").tolist() == [0, 0, 0, 300]
 
 
-def test_index_types_hold_the_last_position(daf: DafWriter) -> None:
-    """An index type that would wrap is refused before anything is filled in."""
-    with (
-        pytest.raises(UnsupportedInputError, match="indices up to 300 do not fit into UInt8"),
-        daf.empty_sparse_vector("peak", "v", "f4", 2, index_dtype="u1"),
-    ):
-        raise AssertionError("nothing is handed out")
-    with (
-        pytest.raises(UnsupportedInputError, match="indices up to 128 do not fit into Int8"),
-        daf.empty_sparse_matrix("cell", "peak", "m", "f4", 127, index_dtype="i1"),
-    ):
-        raise AssertionError("nothing is handed out")
-
-
 def test_small_index_types_are_widened_by_relayout_views_and_reordering(daf: DafWriter) -> None:
     """300 peaks do not fit into the UInt8 that other programs stored a few indices in."""
-    with daf.empty_sparse_matrix("cell", "peak", "m", "f4", 1, index_dtype="u1") as parts:
-        parts.colptr[:300], parts.colptr[300:] = 1, 2
-        parts.rowval[:], parts.nzval[:] = 2, 7
+    colptr = np.array([1] * 300 + [2], np.uint8)
+    tiny = {"colptr": colptr, "rowval": np.array([2], np.uint8), "nzval": np.array([7], "f4")}
+    write_stored(daf, "matrices/cell/peak/m", tiny)
     daf.relayout_matrix("cell", "peak", "m")
     assert dense(daf.get_np_matrix("peak", "cell", "m", relayout=False))[299].tolist() == [0, 7, 0]
     tiny = {"nzind": np.array([1], np.uint8), "nzval": np.array([7.0])}
-    _write_group(daf, "vectors/peak/v", tiny)
+    write_stored(daf, "vectors/peak/v", tiny)
     tiny = {"colptr": np.array([1, 2, 2, 2]), "rowval": np.array([1], np.uint8)}
-    _write_group(daf, "matrices/peak/cell/n", tiny | {"nzval": np.array([7.0])})
+    write_stored(daf, "matrices/peak/cell/n", tiny | {"nzval": np.array([7.0])})
     backwards = np.arange(300)[::-1]
     shown = view(daf, {"peak": backwards})
     for reader in (shown, daf):
@@ -152,14 +139,6 @@ def test_small_index_types_are_widened_by_relayout_views_and_reordering(daf: Daf
         assert np.flatnonzero(reader.get_np_vector("peak", "v")).tolist() == [299]
         assert np.argwhere(dense(reader.get_np_matrix("peak", "cell", "n"))).tolist() == [[299, 0]]
         assert np.argwhere(dense(reader.get_np_matrix("peak", "cell", "m"))).tolist() == [[0, 1]]
-
-
-def _write_group(daf: DafWriter, path: str, arrays: dict[str, Any]) -> None:
-    with daf.writable_tree.transaction() as changes:
-        changes.create_group(path)
-        for name, values in arrays.items():
-            changes.write_array(f"{path}/{name}", values)
-        changes.publish(path, replace=False)
 
 
 def test_half_floats_fit_into_single_ones(daf: DafWriter) -> None:
