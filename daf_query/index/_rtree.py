@@ -1,9 +1,8 @@
-"""R-trees as the library geo-index stores them: built, checked as a whole, and searched for rows.
+"""R-trees as the library geo-index stores them: built by it, checked as a whole, and searched.
 
-The library trusts its input: a wrong number makes it panic, loop for ever or leave rows out.
-Everything but the boxes of the items follows from their number: how many nodes each level has,
-where each node's children begin, and that a node's box contains theirs.  So all of that is checked
-before the library sees the bytes.
+Everything but the items and the boxes follows from the number of items: how many nodes each level
+has, and where the children of a node begin.  So the numbers that say so are not looked at; that a
+box contains those of its children is checked, or rows would be left out.
 
 Layout, little-endian: magic ``0xFB``; version (high half) and type of coordinates (low half); size
 of a node, uint16; number of items, uint32; four coordinates per box, level by level, the items'
@@ -17,7 +16,6 @@ import itertools
 import math
 import struct
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
@@ -35,25 +33,10 @@ _HEADER: Final = struct.Struct("<BBHI")
 _COORDINATES: Final[dict[int, np.dtype[Any]]] = {7: np.dtype("<f4"), 8: np.dtype("<f8")}
 _NARROW_NODES: Final = 1 << 14
 _SIDES: Final = 4
-_PANIC: Final = "PanicException"
 
 
 class UnfitIndexError(ValueError):
     """The arrays of an index do not make sense; the message says why, without naming the index."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Header:
-    """The first bytes of an R-tree."""
-
-    coordinates: np.dtype[Any]
-    node_size: int
-    n_items: int
-
-    @property
-    def has_doubles(self) -> bool:
-        """Whether the boxes are not rounded."""
-        return self.coordinates.itemsize == np.dtype(np.float64).itemsize
 
 
 def rtree_of(sides: Sequence[npt.NDArray[Any]]) -> npt.NDArray[np.uint8]:
@@ -84,17 +67,34 @@ def rtree_of(sides: Sequence[npt.NDArray[Any]]) -> npt.NDArray[np.uint8]:
 
 
 class RTree:
-    """An R-tree over a number of items; `open` makes one of bytes."""
+    """An R-tree over a number of items; `open` makes one of bytes.
 
-    def __init__(self, data: npt.NDArray[np.uint8], header: _Header) -> None:
-        self._data = data
-        self._header = header
-        self._library = optional_import("geoindex_rs.rtree", extra="spatial")
+    Parameters
+    ----------
+    boxes
+        Those of all levels, the items' first.
+    items
+        The number of each item.
+    levels
+        How many boxes each level has.
+    """
+
+    def __init__(
+        self,
+        boxes: npt.NDArray[Any],
+        items: npt.NDArray[Any],
+        levels: Sequence[int],
+        node_size: int,
+    ) -> None:
+        self._boxes = boxes
+        self._items = items
+        self._levels = levels
+        self._node_size = node_size
 
     @property
     def nbytes(self) -> int:
         """How much memory it takes, if it is not mapped."""
-        return int(self._data.nbytes)
+        return int(self._boxes.nbytes + self._items.nbytes)
 
     @classmethod
     def open(cls, data: npt.NDArray[np.uint8], n_items: int) -> RTree:
@@ -104,37 +104,49 @@ class RTree:
         ------
         UnfitIndexError
             The bytes are none, or one over another number of items.
-        MissingDependencyError
-            The extra ``spatial`` is not installed.
         """
-        header = _header(data)
-        if header.n_items != n_items:
-            raise UnfitIndexError(f"it has {header.n_items:,} items for {n_items:,} rows")
-        _check(data, header)
-        if data.ctypes.data % np.dtype(np.float64).alignment:
-            data = data.copy()
-        return cls(data, header)
+        coordinates, node_size, stored_items = _header(data)
+        if stored_items != n_items:
+            raise UnfitIndexError(f"it has {stored_items:,} items for {n_items:,} rows")
+        levels = levels_of(n_items, node_size)
+        n_boxes = sum(levels)
+        number = np.dtype("<u2" if n_boxes < _NARROW_NODES else "<u4")
+        stop = _HEADER.size + n_boxes * _SIDES * coordinates.itemsize
+        needed = stop + n_boxes * number.itemsize
+        if len(data) != needed:
+            raise UnfitIndexError(f"it has {len(data):,} bytes, and its items need {needed:,}")
+        boxes = data[_HEADER.size : stop].view(coordinates).reshape(-1, _SIDES)
+        items = data[stop:].view(number)[:n_items]
+        _check_items(items)
+        start = 0
+        for count, above in itertools.pairwise(levels):
+            end = start + count
+            _check_boxes(boxes[start:end], boxes[end : end + above], node_size)
+            start = end
+        return cls(boxes, items, levels, node_size)
 
     def search(self, bounds: Bounds) -> Positions:
-        """Return the items whose boxes overlap a box, ascending.
-
-        Raises
-        ------
-        UnfitIndexError
-            The bytes were changed since they were checked.
-        """
-        try:
-            items = self._library.search(self._data, *self._rounded(bounds))
-        except BaseException as error:
-            is_panic = type(error).__name__ == _PANIC  # the library's own, which is no Exception
-            if not is_panic and not isinstance(error, ValueError):
-                raise
-            raise UnfitIndexError(f"it changed while it was used ({error})") from None
-        return np.sort(np.asarray(items).astype(np.int64))
+        """Return the items whose boxes overlap a box, ascending."""
+        left, bottom, right, top = self._rounded(bounds)
+        start, node_size = len(self._boxes), self._node_size
+        found = np.zeros(1, np.int64)
+        for number, count in enumerate(reversed(self._levels)):
+            start -= count
+            boxes = self._boxes[start : start + count]
+            is_few = found.size * node_size < count // 4
+            if number and is_few:
+                below = (found[:, None] * node_size + np.arange(node_size)).reshape(-1)
+                below = below[below < count]
+                boxes = boxes[below]
+            overlaps = (boxes[:, 0] <= right) & (boxes[:, 1] <= top)
+            overlaps &= (boxes[:, 2] >= left) & (boxes[:, 3] >= bottom)
+            # A box that overlaps is within one that does: to look at all of them finds no others.
+            found = below[overlaps] if number and is_few else np.flatnonzero(overlaps)
+        return np.sort(self._items[found].astype(np.int64))
 
     def _rounded(self, bounds: Bounds) -> Bounds:
         """Return a box that is no smaller where the tree has narrower numbers than the query."""
-        if self._header.has_doubles:
+        if self._boxes.itemsize == np.dtype(np.float64).itemsize:
             return bounds
         sides = np.array(bounds, np.float64).astype(np.float32)
         outwards = np.array([-np.inf, -np.inf, np.inf, np.inf], np.float32)
@@ -158,21 +170,8 @@ def levels_of(n_items: int, node_size: int) -> list[int]:
     return levels
 
 
-def _parts(
-    data: npt.NDArray[np.uint8], header: _Header, levels: list[int]
-) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
-    """Return the boxes of all levels, and the numbers that belong to them."""
-    n_boxes = sum(levels)
-    stop = _HEADER.size + n_boxes * _SIDES * header.coordinates.itemsize
-    boxes = data[_HEADER.size : stop].view(header.coordinates).reshape(-1, _SIDES)
-    return boxes, data[stop:].view(_type_of_numbers(n_boxes))
-
-
-def _type_of_numbers(n_boxes: int) -> np.dtype[Any]:
-    return np.dtype("<u2" if n_boxes < _NARROW_NODES else "<u4")
-
-
-def _header(data: npt.NDArray[np.uint8]) -> _Header:
+def _header(data: npt.NDArray[np.uint8]) -> tuple[np.dtype[Any], int, int]:
+    """Return the type of the coordinates, the size of a node, and the number of items."""
     if data.dtype != np.uint8 or data.ndim != 1:
         raise UnfitIndexError("it is no R-tree: it is not a list of bytes")
     if len(data) < _HEADER.size or data[0] != _MAGIC:
@@ -186,27 +185,7 @@ def _header(data: npt.NDArray[np.uint8]) -> _Header:
         raise UnfitIndexError("it is an R-tree over other coordinates than floats")
     if node_size < 2 or n_items < 1:
         raise UnfitIndexError("it is no R-tree: it has no nodes")
-    return _Header(coordinates, node_size, n_items)
-
-
-def _check(data: npt.NDArray[np.uint8], header: _Header) -> None:
-    """Raise unless all numbers are those that follow from the header and the items' boxes."""
-    levels = levels_of(header.n_items, header.node_size)
-    n_boxes = sum(levels)
-    box_bytes = _SIDES * header.coordinates.itemsize
-    needed = _HEADER.size + n_boxes * (box_bytes + _type_of_numbers(n_boxes).itemsize)
-    if len(data) != needed:
-        raise UnfitIndexError(f"it has {len(data):,} bytes, and its items need {needed:,}")
-    boxes, numbers = _parts(data, header, levels)
-    _check_items(numbers[: header.n_items])
-    start = 0
-    for count, above in itertools.pairwise(levels):
-        children = np.arange(start, start + count, header.node_size)
-        stop = start + count
-        if not np.array_equal(numbers[stop : stop + above], children * _SIDES):
-            raise UnfitIndexError("its nodes do not point to their children")
-        _check_boxes(boxes[start:stop], boxes[stop : stop + above], header.node_size)
-        start = stop
+    return coordinates, node_size, n_items
 
 
 def _check_items(items: npt.NDArray[Any]) -> None:
@@ -252,10 +231,7 @@ class PointIndex:
             return None
         if left > right or bottom > top:
             return np.empty(0, np.int64)
-        try:
-            rows = self._tree.search((left, bottom, right, top))
-        except UnfitIndexError:  # it was changed this very moment; the next query says so
-            return None
+        rows = self._tree.search((left, bottom, right, top))
         return None if rows.size > max_rows else rows
 
 

@@ -15,6 +15,8 @@ from daf_query.table._axis_dataset import (
     AxisDataset,
     axis_columns,
     broken_columns,
+    entry_not_found,
+    find_entry,
     with_matrix_columns,
 )
 from daf_query.table._columns import (
@@ -24,6 +26,7 @@ from daf_query.table._columns import (
     META,
     BrokenColumns,
     Categoricals,
+    MatrixEntry,
     TableColumns,
     UnreadableVectorWarning,
     category_columns,
@@ -33,7 +36,6 @@ from daf_query.table._columns import (
 )
 from daf_query.table._dataset import TableDataset, TableFragment, TableView
 from daf_query.table._fragments import ROWS_PER_FRAGMENT, Fragment, Piece
-from daf_query.table._matrix_columns import MatrixEntry, entry_not_found, find_entry
 from daf_query.table._matrix_dataset import MatrixDataset, MatrixUnionDataset
 from daf_query.table._union import MemberTables, UnionDataset
 from daf_query.table._user_table import (
@@ -48,7 +50,6 @@ from daf_query.table._user_table import (
 from daf_storage._lazy import lazy_names
 
 if TYPE_CHECKING:  # these need zarr-python
-    from daf_query.table._raw_bits import register_raw_bits
     from daf_query.table._zarr import (
         ATTRIBUTE,
         INDEXES,
@@ -56,11 +57,12 @@ if TYPE_CHECKING:  # these need zarr-python
         ZarrTable,
         zarr_table,
     )
+    from daf_query.table._zarr_columns import register_raw_bits
 
 __getattr__, __dir__, _ = lazy_names(
     __name__,
     {
-        "daf_query.table._raw_bits": ("register_raw_bits",),
+        "daf_query.table._zarr_columns": ("register_raw_bits",),
         "daf_query.table._zarr": (
             "ATTRIBUTE",
             "INDEXES",

@@ -488,6 +488,18 @@ class ConstantColumn:
         return StringColumn(lambda: values, codes=codes)
 
 
+@dataclass(frozen=True, slots=True)
+class MatrixEntry:
+    """An entry of a matrix: which matrix over the axis of a table, and which of its columns."""
+
+    axis: str
+    """The other axis of the matrix."""
+    matrix: str
+    """Its name."""
+    entry: str
+    """The entry of the other axis."""
+
+
 @dataclass(frozen=True)
 class TableColumns:
     """The columns of a table at one moment, and why some of the data are none."""

@@ -48,9 +48,8 @@ from daf_query.table._arrow_face import (
     plain_schema,
     until_interpreter_ends,
 )
-from daf_query.table._columns import TableColumns, is_of_few_bits, wide_columns
+from daf_query.table._columns import MatrixEntry, TableColumns, is_of_few_bits, wide_columns
 from daf_query.table._fragments import Fragmented, Piece
-from daf_query.table._matrix_columns import MatrixEntry
 from daf_storage import DafError, errors
 from daf_storage.base import DecodedCache, Span
 from daf_storage.display import Markup, html_element, html_page, html_table, shortened

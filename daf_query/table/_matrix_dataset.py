@@ -51,10 +51,10 @@ from daf_query.scan import (
     number_array,
     numpy_type,
 )
+from daf_query.table._axis_dataset import entry_names
 from daf_query.table._columns import DATASET, ConstantColumn, TableColumns, value_type
 from daf_query.table._dataset import TableDataset, TableView
 from daf_query.table._fragments import Piece
-from daf_query.table._matrix_columns import entry_names
 from daf_query.table._union import Members, UnionDataset, value_type_of_all
 from daf_storage import DafReader, MatrixInfo, Origin, errors
 from daf_storage.anndata import was_float

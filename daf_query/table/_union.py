@@ -44,9 +44,11 @@ from daf_query.scan import (
     numpy_type,
     plain_array,
 )
+from daf_query.table._axis_dataset import MatrixColumn
 from daf_query.table._columns import (
     DATASET,
     ConstantColumn,
+    MatrixEntry,
     TableColumns,
     column_as,
     signature_of,
@@ -54,7 +56,6 @@ from daf_query.table._columns import (
 )
 from daf_query.table._dataset import TableDataset, TableView
 from daf_query.table._fragments import Piece
-from daf_query.table._matrix_columns import MatrixColumn, MatrixEntry
 from daf_storage import errors
 from daf_storage.base import DecodedCache, Span, paused_collection
 

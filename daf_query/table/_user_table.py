@@ -200,32 +200,17 @@ def check_column_names(names: Iterable[str], where: str, remedy: str) -> None:
 
 def _plain(table: pa.Table) -> pa.Table:
     """Return a table with strings in the layouts that every engine reads, without notes."""
-    columns = [_plain_column(column) for column in table.columns]
     fields = [
-        pa.field(field.name, column.type, field.nullable)
-        for field, column in zip(table.schema, columns, strict=True)
+        pa.field(field.name, _plain_type(field.type), field.nullable) for field in table.schema
     ]
-    return pa.Table.from_arrays(columns, schema=pa.schema(fields)).unify_dictionaries()
+    return table.cast(pa.schema(fields)).unify_dictionaries()
 
 
-def _plain_column(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    if column.type == pa.string_view():
-        return column.cast(pa.string())
-    if not pa.types.is_dictionary(column.type):
-        return column
-    chunks = [_plain_dictionary(chunk) for chunk in column.chunks]
-    if chunks:
-        return pa.chunked_array(chunks)
-    values = pa.string() if _is_string(column.type.value_type) else column.type.value_type
-    return pa.chunked_array([], pa.dictionary(pa.int32(), values, column.type.ordered))
-
-
-def _plain_dictionary(array: pa.DictionaryArray) -> pa.DictionaryArray:
-    values = array.dictionary
-    if _is_string(values.type):
-        values = values.cast(pa.string())
-    codes = array.indices.cast(pa.int32())
-    return pa.DictionaryArray.from_arrays(codes, values, ordered=array.type.ordered)
+def _plain_type(kind: pa.DataType) -> pa.DataType:
+    if pa.types.is_dictionary(kind):
+        values = pa.string() if _is_string(kind.value_type) else kind.value_type
+        return pa.dictionary(pa.int32(), values, kind.ordered)
+    return pa.string() if kind == pa.string_view() else kind
 
 
 def _is_string(kind: pa.DataType) -> bool:

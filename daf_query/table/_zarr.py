@@ -31,8 +31,13 @@ from daf_query.table._columns import (
     warn_of_problems,
 )
 from daf_query.table._dataset import TableDataset, TableView
-from daf_query.table._raw_bits import register_raw_bits
-from daf_query.table._zarr_columns import ZarrColumn, column_field, reason_of, snapshot_of
+from daf_query.table._zarr_columns import (
+    ZarrColumn,
+    column_field,
+    reason_of,
+    register_raw_bits,
+    snapshot_of,
+)
 from daf_storage import errors
 from daf_storage.opening import remote_directory
 from daf_storage.stores import (

@@ -475,10 +475,9 @@ def test_trees_of_the_library_are_fit(n: int, node_size: int, kind: str) -> None
         RTree.open(data, n + 1)
 
 
-def test_every_word_of_a_tree_that_follows_from_others() -> None:
-    """A changed one is found before the library sees it; it never panics, and loses no row."""
+def test_every_byte_of_a_tree() -> None:
+    """A changed one is noticed or harmless, but for the boxes of the items; no row is lost."""
     data, _, _ = tree_of(40, 4)
-    boxes = 8 + 32 * (40 + 10 + 3 + 1)  # four nodes are in one of the next level
     leaves = range(8, 8 + 32 * 40)
     whole = (-1.0, -1.0, 2.0, 2.0)
     expected = RTree.open(data, 40).search(whole).tolist()
@@ -493,23 +492,8 @@ def test_every_word_of_a_tree_that_follows_from_others() -> None:
             except UnfitIndexError:
                 refused += 1
                 continue
-            assert at in leaves or (found == expected and at < boxes), (
-                at
-            )  # a larger box is harmless
+            assert at in leaves or found == expected, at  # a larger box is harmless
     assert refused > 500
-
-
-@pytest.mark.parametrize("number", [0, 1, 4, 159, 160, 212, 2**15, 2**16 - 1])
-def test_nodes_that_point_elsewhere(number: int) -> None:
-    """To themselves, to each other, beyond the end: the library would go round in circles."""
-    data, _, _ = tree_of(40, 4)
-    indices = data[8 + 32 * 54 :].view("<u2")
-    for place in range(54):
-        damaged = data.copy()
-        damaged[8 + 32 * 54 :].view("<u2")[place] = number
-        if indices[place] != number:
-            with pytest.raises(UnfitIndexError):
-                RTree.open(damaged, 40)
 
 
 def test_bytes_that_begin_anywhere() -> None:
@@ -520,15 +504,6 @@ def test_bytes_that_begin_anywhere() -> None:
         part = room[shift : shift + len(data)]
         part[:] = data
         assert len(RTree.open(part, 40).search((-1.0, -1.0, 2.0, 2.0))) == 40
-
-
-def test_what_panics_in_the_library_is_an_error() -> None:
-    """If the bytes are changed after they were checked."""
-    data, _, _ = tree_of(40, 4)
-    tree = RTree.open(data, 40)
-    data[0] = 0
-    with pytest.raises(UnfitIndexError, match="it changed while it was used"):
-        tree.search((-1.0, -1.0, 2.0, 2.0))
 
 
 def test_long_lists_and_duplicates(path: Path) -> None:

@@ -517,3 +517,17 @@ def test_rows_outside_of_a_list(path: Path, count: int) -> None:
         assert dataset.count_rows(filter=filter_) == N - count
         both = filter_ & pc.field(column).isin([*values, values[0]])
         assert dataset.count_rows(filter=both) == 0
+
+
+def test_strings_whose_hashes_meet(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is found is compared."""
+    few, real = np.uint64(1 << 58), indexes.hashes_of
+    monkeypatch.setattr(indexes, "hashes_of", lambda strings: real(strings) // few)
+    daf = MemoryDaf()
+    daf.add_axis("cell", [f"c{i}" for i in range(N)])
+    daf.set_vector("cell", "donor", [f"donor{i % 97}" for i in range(N)])
+    build_index(daf, "cell", ["donor"])
+    query = "SELECT index FROM cell WHERE donor = 'donor7'"
+    explanation = connect(daf).explain_analyze(query).scans[0]
+    assert explanation.index_rows is not None
+    assert connect(daf).sql(query).to_pydict() == {"index": [*range(7, N, 97)]}
