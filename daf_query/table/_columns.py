@@ -335,6 +335,16 @@ def vector_of(column: Column | None) -> VectorColumn | None:
     return column if isinstance(column, VectorColumn) else None
 
 
+def has_stored_values(column: Column) -> bool:
+    """Return whether a column is compared with constants as its vector is stored."""
+    return (
+        isinstance(column, TableColumn)
+        and isinstance(column.stored, VectorColumn)
+        and column.is_compared_stored
+        and column.wide is None  # constants may be none of the stored type
+    )
+
+
 def imported_column(
     column: TableColumn,
     noted: RecordedType,
@@ -534,15 +544,7 @@ class TableColumns:
 
     def indexes(self, names: Sequence[str], cache: DecodedCache) -> Sequence[RowIndex]:
         """Return the indexes of some columns, as far as they have the values that are stored."""
-        columns = {name: TableColumn.of(self.columns[name]) for name in names}
-        # Constants that a wider column is compared with may be none of the stored type.
-        usable = [
-            name
-            for name, column in columns.items()
-            if isinstance(column.stored, VectorColumn)
-            and column.is_compared_stored
-            and column.wide is None
-        ]
+        usable = [name for name in names if has_stored_values(self.columns[name])]
         return self.stored_indexes(usable, cache)
 
     @cached_property
