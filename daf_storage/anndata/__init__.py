@@ -17,9 +17,9 @@ from daf_storage.anndata._file_values import (
     write_parts,
     write_value,
 )
-from daf_storage.anndata._forms import is_cell_ranger, is_mudata
-from daf_storage.anndata._mudata import MuDataParts, MuDataTree
-from daf_storage.anndata._parts import MISSING_SUFFIX, EntryNames, is_anndata
+from daf_storage.anndata._mudata import MuDataParts
+from daf_storage.anndata._parts import MISSING_SUFFIX, EntryNames
+from daf_storage.anndata._presented import FORMS, ForeignForm, form_of
 from daf_storage.anndata._report import (
     AXIS_KEYS,
     NOTES,

@@ -1,49 +1,30 @@
-"""Forms of others: those that are read in place, and files that are known by name alone.
-
-**Nouns.** A *form* is recognised by the names of groups and attributes, and presented as the tree
-of a data set.  An *other kind* is not read: an error says what it is, and what converts it.
-"""
+"""Files of others that are not read: an error says what each is, and what converts it."""
 
 from __future__ import annotations
 
 import gzip
-import posixpath
 import zlib
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from daf_storage import errors
 from daf_storage._lazy import lazy_module
-from daf_storage.trees import Hdf5Tree, Tree, ZarrTree
+from daf_storage.trees import Tree
 
 if TYPE_CHECKING:
     from daf_storage import anndata
+    from daf_storage.anndata import ForeignForm
 else:
     anndata = lazy_module("daf_storage.anndata")
 
-_ELEMENTS: Final = ("images", "labels", "points", "shapes")
-"""What a SpatialData has beside tables."""
-_TABLES: Final = ("tables", "table")
 _BEGINNING_BYTES: Final = 16
 
 
-@dataclass(frozen=True, slots=True)
-class ForeignForm:
-    """A form of files that is presented as a data set."""
-
-    what: str
-    """What messages call it."""
-    recognises: Callable[[Tree], bool]
-    """Returns whether a tree is of this form, by the names of its groups alone."""
-    present: Callable[..., Tree]
-    """Returns the tree of the data set; the options are those of `AnnDataTree`."""
-
-
 def form_of(tree: Tree) -> ForeignForm | None:
-    """Return the form of a tree; None if it has none of these."""
-    return next((form for form in FORMS if form.recognises(tree)), None)
+    """Return the form of another format that a tree has; None if it has none."""
+    return anndata.form_of(tree)
 
 
 def not_read(tree: Tree) -> errors.NotADafError:
@@ -52,85 +33,11 @@ def not_read(tree: Tree) -> errors.NotADafError:
     for kind in OTHER_KINDS:
         if kind.is_it(names):
             return kind.error(tree.location)
-    no_form = ", and ".join(f"no {form.what}" for form in FORMS)
+    no_form = ", and ".join(f"no {form.what}" for form in anndata.FORMS)
     return errors.NotADafError(
         f"{tree.location}: not a daf data set: it has no array named 'daf'; and {no_form}; it has "
         f"{errors.known_names(names, none='nothing')}"
     )
-
-
-def _below(tree: Tree, group: str) -> Tree:
-    """Return the tree of a group of a file."""
-    assert isinstance(tree, Hdf5Tree | ZarrTree)  # noqa: S101 - no other one is recognised
-    return tree.below(group)
-
-
-def _is_anndata(tree: Tree) -> bool:
-    return anndata.is_anndata(tree)
-
-
-def _is_cell_ranger(tree: Tree) -> bool:
-    return anndata.is_cell_ranger(tree)
-
-
-def _anndata_tree(tree: Tree, **options: Any) -> Tree:
-    return anndata.AnnDataTree(tree, **options)
-
-
-def _is_mudata(tree: Tree) -> bool:
-    return anndata.is_mudata(tree)
-
-
-def _mudata_tree(tree: Tree, **options: Any) -> Tree:
-    names = {key: options[key] for key in ("obs_is", "var_is") if key in options}
-    return anndata.MuDataTree(tree, **names)
-
-
-# SpatialData
-
-
-def _is_spatial(tree: Tree) -> bool:
-    root = tree.node("")
-    if not isinstance(tree, ZarrTree) or root is None or root.kind != "group":
-        return False
-    return root.attribute("spatialdata_attrs") is not None
-
-
-def _spatial_tree(tree: Tree, **options: Any) -> Tree:
-    """Return the one table of a SpatialData; of several, say what they are called."""
-    groups = [group for group in _TABLES if tree.kind(group) == "group"]
-    tables = [posixpath.join(group, name) for group in groups for name in tree.children(group)]
-    elements = {
-        each: errors.known_names(tree.children(each), none="")
-        for each in _ELEMENTS
-        if tree.kind(each) == "group" and tree.children(each)
-    }
-    if len(tables) == 1:
-        remarks = [(each, f"not read: {listed}") for each, listed in elements.items()]
-        return anndata.AnnDataTree(_below(tree, tables[0]), **options, remarks=remarks)
-    rest = "; ".join(f"{each} ({listed})" for each, listed in elements.items())
-    raise errors.NotADafError(
-        f"{tree.location}: a SpatialData with {len(tables) or 'no'} tables"
-        + (f"; open one of them: {' or '.join(_group_paths(tree, tables))}" if tables else "")
-        + (f"; what else it has is not read: {rest}" if rest else "")
-    )
-
-
-def _group_paths(tree: Tree, groups: Collection[str]) -> list[str]:
-    return [f"{tree.location}#/{group}" for group in groups]
-
-
-FORMS: Final = (
-    ForeignForm(
-        "AnnData, which is a group with obs and var",
-        _is_anndata,
-        _anndata_tree,
-    ),
-    ForeignForm("matrix of Cell Ranger", _is_cell_ranger, _anndata_tree),
-    ForeignForm("MuData", _is_mudata, _mudata_tree),
-    ForeignForm("SpatialData", _is_spatial, _spatial_tree),
-)
-"""All forms; another one is an entry."""
 
 
 # Other kinds
