@@ -772,22 +772,39 @@ class Hdf5Chunks(ChunkedArray):
                 lambda: ChunkListing.of(dataset, self.info, size_bytes, what=self.what)
             )
             return
-        for position in unknown:
-            number = self._number(position)
+        unknown.sort(key=self._number)
+        for number, position in enumerate(dict.fromkeys([unknown[0], unknown[-1], *unknown])):
+            if number == len((0, -1)):
+                self._fetch_between(unknown)
             offset, size, mask = self._whole.attempt(lambda at=position: self._asked(at))
             if offset >= 0 and not 0 <= size <= size_bytes - offset:
                 raise _damaged(
                     self.what, f"a chunk is said to be outside the file of {size_bytes:,} bytes"
                 )
-            listing.offsets[number], listing.sizes[number], listing.masks[number] = (
-                offset,
-                size,
-                mask,
-            )
+            at = self._number(position)
+            listing.offsets[at], listing.sizes[at], listing.masks[at] = offset, size, mask
+
+    def _fetch_between(self, positions: list[Position]) -> None:
+        """Download chunks that lie between the first and the last, if hardly anything else does."""
+        first, last = self._range(positions[0]), self._range(positions[-1])
+        if first is not None and last is not None:
+            start, stop = min(first[0], last[0]), max(first[1], last[1])
+            chunk_bytes = math.prod(self.info.chunks) * self.dtype.itemsize
+            if stop - start <= 2 * len(positions) * chunk_bytes:
+                self._shared.stored([(start, stop)])
 
     def _asked(self, position: Position) -> tuple[int, int, int]:
-        """Return where HDF5 says that a chunk is, how long it is, and its filter mask."""
+        """Return where HDF5 says that a chunk is, how long it is, and its filter mask.
+
+        HDF5 tells it by going through all chunks before this one.  To read it, it goes by the index
+        of the chunks, and the last thing that it reads is the chunk.
+        """
         start = tuple(n * c for n, c in zip(position, self.info.chunks, strict=True))
+        with suppress(*H5PY_ERRORS):  # such as of one that is not stored
+            mask, found = self._whole.identifier.read_direct_chunk(start)
+            offset, stop = self._shared.last_read
+            if stop - offset == len(found):
+                return offset, len(found), int(mask)
         stored = self._whole.identifier.get_chunk_info_by_coord(start)
         if stored.byte_offset is None:
             return -1, -1, -1

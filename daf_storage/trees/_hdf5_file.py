@@ -277,6 +277,11 @@ class Hdf5File:
     def look_ahead(self, places: Iterable[int]) -> None:
         """Make ready to open the objects whose headers are at some places."""
 
+    @property
+    def last_read(self) -> tuple[int, int]:
+        """What HDF5 has read last of a file on a server, as start and stop."""
+        return 0, 0
+
     def content_version(self) -> Hashable | None:
         """Return what changes with each write to the file; None while it is too new to tell."""
         state = self.state()
@@ -421,6 +426,8 @@ class RemoteBytes(io.RawIOBase):
         self._files = files
         self._path = path
         self._at = 0
+        self.last_read = (0, 0)
+        """What was read last, as start and stop."""
         size = files.size(path)
         if size is None:
             raise SourceNotFoundError(f"no such file: {files.location}/{path}")
@@ -451,7 +458,7 @@ class RemoteBytes(io.RawIOBase):
         stop = min(self._at + len(view), self.size)
         if stop <= self._at:
             return 0
-        first, last = self._at, stop
+        first, last = self.last_read = self._at, stop
         if not self._files.has(self._path, first, last):
             first = first // _AHEAD_BYTES * _AHEAD_BYTES
             last = min(-(-stop // _AHEAD_BYTES) * _AHEAD_BYTES, self.size)
@@ -496,6 +503,11 @@ class RemoteHdf5File(Hdf5File):
         """Close the file, and the connections."""
         super().close()
         self._files.close()
+
+    @property
+    def last_read(self) -> tuple[int, int]:
+        """What HDF5 has read last, as start and stop."""
+        return self._source.last_read
 
     def size_bytes(self) -> int:
         """Return how long the file is."""

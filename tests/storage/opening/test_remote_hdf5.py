@@ -243,6 +243,33 @@ def test_a_sidecar_lies_on_this_machine(tmp_path: Path, monkeypatch: pytest.Monk
         )
 
 
+@pytest.mark.parametrize("compression", [None, "gzip"])
+def test_chunks_are_found_by_their_index(tmp_path: Path, compression: Any) -> None:
+    """Not by going through those before them: a few requests, however many chunks there are."""
+    path, numbers = tmp_path / "x.h5", np.arange(1 << 21, dtype=np.int32).reshape(-1, 8)
+    with h5py.File(path, "w") as file:
+        _cells(10).write_h5ad(tmp_path / "cells.h5ad")
+        with h5py.File(tmp_path / "cells.h5ad") as cells:
+            file.create_group("obs"), file.create_group("var")
+            for part, count in (("obs", len(numbers)), ("var", 8)):
+                file[part].attrs.update(dict(cells[part].attrs) | {"column-order": []})
+                file[part]["_index"] = np.array([f"n{n}" for n in range(count)], "S")
+            file.attrs.update(cells.attrs)
+        stored = file.create_dataset(
+            "X", numbers.shape, numbers.dtype, chunks=(64, 8), compression=compression
+        )
+        for start in range(0, len(numbers), 64):  # so that the index lies all over the file
+            stored[start : start + 64] = numbers[start : start + 64]
+            if start % 4096 == 0:
+                file.create_dataset(f"other/{start}", data=np.zeros(1 << 15))
+        stored.attrs.update({"encoding-type": "array", "encoding-version": "0.2.0"})
+    with served(tmp_path) as server, daf_query.connect(server.url("x.h5")) as db:
+        chosen = db.matrix("obs", "var", "X", rows=slice(200_000, 200_500))
+        before = server.requests
+        assert np.array_equal(chosen.to_numpy(), numbers[200_000:200_500])
+        assert server.requests - before <= 12
+
+
 def test_names_that_lie_apart_are_downloaded_together(tmp_path: Path) -> None:
     """Strings of which the first lie before the matrix and the others behind it."""
     path = tmp_path / "atlas.h5ad"
