@@ -95,10 +95,6 @@ class ZarrV2(_Format):
         data = read_document(snapshot, key_below(path, ARRAY_FILE), what=what)
         return None if data is None else parsed_array(data, what, 2)
 
-    def marker(self, snapshot: Snapshot, name: str) -> None:  # noqa: ARG002 - the same for both versions
-        """Return nothing: the marker of Zarr v2 is an array."""
-        return
-
     def attribute(self, snapshot: Snapshot, path: str, name: str, *, what: str) -> Any:
         """Return an attribute of a group or array."""
         key = key_below(path, _ATTRIBUTES_FILE)
@@ -224,12 +220,6 @@ class ZarrV3(_Format):
         """Return the metadata of an array; None if there is nothing, or a group."""
         data = read_document(snapshot, key_below(path, NODE_FILE), what=what)
         return None if data is None else parsed_array(data, what, 3)
-
-    def marker(self, snapshot: Snapshot, name: str) -> Any:
-        """Return an attribute of the root group."""
-        data = read_document(snapshot, NODE_FILE, what="the root")
-        attributes = None if data is None else _head_of(data, NODE_FILE).attributes
-        return copy.deepcopy(attributes.get(name)) if isinstance(attributes, dict) else None
 
     def attribute(self, snapshot: Snapshot, path: str, name: str, *, what: str) -> Any:
         """Return an attribute of a group or array."""

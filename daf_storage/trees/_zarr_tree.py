@@ -186,9 +186,11 @@ class ZarrTree:
         return self
 
     def marker(self, name: str) -> Any:
-        """Return an attribute of the root; None if it has none."""
+        """Return an attribute of the root; None if it has none, or is of v2, marked by an array."""
         snapshot = self._snapshot("")
-        return None if snapshot is None else self.format.marker(snapshot, name)
+        if snapshot is None or self.format.version == 2:
+            return None
+        return self.format.attribute(snapshot, "", name, what=self.location)
 
     def release_kept(self) -> None:
         """Let go of mappings of files that are kept; arrays that were handed out stay valid."""

@@ -76,7 +76,7 @@ from daf_storage.stores import (
     shown_url,
     unfinished_rebuilds,
 )
-from daf_storage.stores.mmap_zip import check_entries, ends_with_directory, unused_bytes
+from daf_storage.stores.mmap_zip import check_entries, unused_bytes
 from daf_storage.trees import (
     Remarked,
     StoredArray,
@@ -329,7 +329,7 @@ def _verify_archive(found: _Findings, where: DafPath, progress: ShowProgress) ->
         found.error("", str(error))
         return
     with store:
-        if not ends_with_directory(where.container):
+        if not store.ends_with_directory:
             found.warning(
                 "",
                 "a writer stopped in the middle of adding something; what was complete is served, "

@@ -9,7 +9,6 @@ from daf_storage.stores.mmap_zip._archive import MAX_FILE_SIZE, MmapZipStore
 from daf_storage.stores.mmap_zip._opening import (
     Recovery,
     RecoveryWarning,
-    ends_with_directory,
     replace_archive,
 )
 from daf_storage.stores.mmap_zip._reader import (

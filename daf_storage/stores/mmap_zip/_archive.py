@@ -139,6 +139,8 @@ class MmapZipStore(ArchiveReader):
         self._file: ArchiveFile | None = None
         self._last_seen: Fingerprint | None = None
         self._opened_as: Fingerprint | None = None
+        self.ends_with_directory = True
+        """Whether the file ended as archives do: no writer had stopped in the middle."""
         self._appender: Appender | None = None
         if mode == "r":
             self._open_for_reading()
@@ -151,7 +153,9 @@ class MmapZipStore(ArchiveReader):
             # a writer may have moved its directory up since: what is behind the entries goes then
             self._view = map_file(file.descriptor, directory.offset, what=None)
             self.file_identity = file.identity()
-            self._opened_as = fingerprint(os.fstat(file.descriptor))
+            status = os.fstat(file.descriptor)
+            self._opened_as = fingerprint(status)
+            self.ends_with_directory = directory.stop >= status.st_size
         finally:
             file.close()
         self._limit_bytes = directory.offset

@@ -314,15 +314,3 @@ def walk(file: ArchiveFile) -> tuple[list[Entry], int]:
         entries.append(entry)
         offset = stop
     return entries, offset
-
-
-def ends_with_directory(path: Path) -> bool:
-    """Return whether a file ends as an archive does: no writer stopped in the middle."""
-    file = ArchiveFile.open(path, os.O_RDONLY)
-    try:
-        read_directory(file.read_at, file.size())
-    except MalformedError:
-        return False
-    finally:
-        file.close()
-    return True
