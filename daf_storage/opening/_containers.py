@@ -37,7 +37,6 @@ from daf_storage.stores import (
     MappingStore,
     MmapZipStore,
     follow_links,
-    interrupted_exchange,
     remove_leftovers,
     scratch,
     was_interrupted,
@@ -217,7 +216,7 @@ def _written_directory(
 ) -> WritableTree:
     root, given = follow_links(where.container, where.given), where.given
     remove_leftovers(root)
-    if mode == "r+" or interrupted_exchange(root):
+    if mode == "r+":
         existing_directory(root, given)
     if root.exists() and not root.is_dir():
         raise errors.NotADafError(f"{given}: there is a file of this name, not a directory")
@@ -270,15 +269,12 @@ def _check_not_reordered(where: DafPath) -> None:
 
 
 def existing_directory(root: Path, given: str, *, is_read: bool = False) -> DirectoryStore:
-    """Return the store of a directory that is there; put back what an interrupted program moved."""
-    moved = interrupted_exchange(root)
-    if (moved is not None or was_interrupted(root)) and is_read:
+    """Return the store of a directory that is there."""
+    if is_read and was_interrupted(root):
         raise errors.SourceNotFoundError(
             f"{given}: another program was stopped while it replaced this; open it for writing, "
             f"or run 'daf repair {given}', to get back what was there"
         )
-    if moved is not None:
-        os.rename(moved, root)
     if not root.is_dir():
         if root.exists():
             raise errors.NotADafError(f"{given}: there is a file of this name, not a directory")

@@ -23,7 +23,7 @@ from daf_storage.stores._directories import (
     scratch,
     was_interrupted,
 )
-from daf_storage.stores._directory import DirectoryStore, interrupted_exchange, unfinished_rebuilds
+from daf_storage.stores._directory import DirectoryStore
 from daf_storage.stores._directory_snapshot import DirectorySnapshot, PropertyFiles
 from daf_storage.stores._files import (
     Fingerprint,

@@ -255,8 +255,10 @@ def scratch(target: Path) -> Iterator[Path]:
             os.close(descriptor)
 
 
-def put_in_place(source: Path, target: Path, *, replace: bool) -> None:
+def put_in_place(source: Path, target: Path, *, replace: bool) -> Path:
     """Rename a file or directory out of its scratch directory to its target.
+
+    Returns where a directory is that was replaced.
 
     Atomic where the file system can exchange two names; where it cannot, a directory is replaced
     in two steps, and a crash between them is undone with the leftovers.
@@ -273,6 +275,8 @@ def put_in_place(source: Path, target: Path, *, replace: bool) -> None:
     elif not exchange(source, target):
         os.rename(target, source.parent / _REPLACED)
         os.rename(source, target)
+        return source.parent / _REPLACED
+    return source
 
 
 def leftovers(target: Path) -> list[Path]:

@@ -14,19 +14,17 @@ takes its place in one step as well.
 
 from __future__ import annotations
 
-import glob
 import os
 import shutil
 import uuid
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 from daf_storage import errors
 from daf_storage.base import STAGING_NAME, ForkLock
 from daf_storage.stores._directories import (
     discard,
-    exchange,
     exclusive,
     is_at,
     lock_shared,
@@ -34,7 +32,9 @@ from daf_storage.stores._directories import (
     make_directories,
     names_in,
     new_locked_directory,
+    put_in_place,
     remove_if_empty,
+    scratch,
 )
 from daf_storage.stores._directory_snapshot import (
     DirectorySnapshot,
@@ -55,46 +55,10 @@ from daf_storage.stores._directory_write import (
 )
 from daf_storage.stores._files import refuse
 
-REBUILD_SUFFIX = ".rebuilt"
-"""How the copies end that are to take the place of a directory."""
-
-
-_READY_SUFFIX = ".ready"
-OLD_SUFFIX = ".old"
-
-
-def unfinished_rebuilds(root: Path) -> list[Path]:
-    """Return the copies beside a directory that a crash kept from taking its place."""
-    return rebuilds_beside(Path(os.path.realpath(root)), "")
-
-
-def rebuilds_beside(root: Path, ending: str) -> list[Path]:
-    """Return the copies beside a directory, in whatever state their names end with."""
-    start = glob.escape(f".{root.name}.")
-    return sorted(root.parent.glob(f"{start}*{REBUILD_SUFFIX}{ending}"))
-
-
-def interrupted_exchange(root: Path) -> Path | None:
-    """Return where a directory is that a crash caught between two renames.
-
-    What is beside one that is there is not listed: that of many takes long.
-    """
-    if root.exists():
-        return None
-    moved = rebuilds_beside(root, OLD_SUFFIX)
-    return moved[0] if moved else None
-
 
 def link_tree(source: Path, target: Path, without: list[str]) -> None:
     """Link every file into another directory, but for those at or below some prefixes."""
     left_out = {os.path.join(source, prefix) for prefix in without} | {str(source / STAGING_NAME)}
-    try:
-        target.mkdir()
-    except PermissionError as error:
-        raise errors.ReadOnlyError(
-            f"{source}: this needs permission to write in the directory that it is in, "
-            f"{source.parent}"
-        ) from error
     for folder, names, files in os.walk(source):
         names[:] = [name for name in names if os.path.join(folder, name) not in left_out]
         copy = target / os.path.relpath(folder, source)
@@ -112,15 +76,8 @@ def _link(source: str, target: Path) -> None:
         shutil.copyfile(source, target)
 
 
-def exchange_directories(aside: Path, root: Path) -> None:
-    """Put a copy in the place of a directory; the old one goes when no reader needs it."""
-    ready = aside.with_name(f"{aside.name}{_READY_SUFFIX}")
-    os.rename(aside, ready)
-    old = ready
-    if not exchange(ready, root):
-        old = aside.with_name(f"{aside.name}{OLD_SUFFIX}")
-        os.rename(root, old)
-        os.rename(ready, root)
+def throw_away(old: Path, root: Path) -> None:
+    """Move what was replaced to what a directory throws away; it goes when no reader needs it."""
     trash = root / STAGING_NAME / f"{TRASH}{uuid.uuid4().hex}"
     while True:
         make_directories(trash.parent)
@@ -348,21 +305,21 @@ class DirectoryStore:
             Another writer is preparing something: it would be lost.
         """
         root = Path(os.path.realpath(self.root))
-        with errors.os_errors(self.location), self.lock():
+        with errors.os_errors(self.location), self.lock(), ExitStack() as held:
             self._end_shared()
             self.recover()
             self._refuse_other_writers()
-            for stale in rebuilds_beside(root, "*"):
-                shutil.rmtree(stale, ignore_errors=True)
-            aside = root.with_name(f".{root.name}.{uuid.uuid4().hex[:16]}{REBUILD_SUFFIX}")
             try:
-                link_tree(root, aside, without)
-                yield DirectoryStore(aside, location=self.location)
-                self._refuse_other_writers()
-                exchange_directories(aside, root)
-            except (Exception, KeyboardInterrupt, SystemExit):  # a crash leaves it
-                shutil.rmtree(aside, ignore_errors=True)
-                raise
+                aside = held.enter_context(scratch(root))
+            except PermissionError as error:
+                raise errors.ReadOnlyError(
+                    f"{root}: this needs permission to write in the directory that it is in, "
+                    f"{root.parent}"
+                ) from error
+            link_tree(root, aside, without)
+            yield DirectoryStore(aside, location=self.location)
+            self._refuse_other_writers()
+            throw_away(put_in_place(aside, root, replace=True), root)
 
     def _refuse_other_writers(self) -> None:
         if self.has_leftovers():
@@ -376,10 +333,6 @@ class DirectoryStore:
 
     def recover(self) -> bool:
         """Undo or clear away what crashed writers left; return whether there was anything."""
-        root = Path(os.path.realpath(self.root))
-        for leftover in rebuilds_beside(root, "*"):  # of a crash before or after an exchange
-            with suppress(OSError), exclusive(root), exclusive(leftover):
-                shutil.rmtree(leftover)
         staging = self._staging
         found = False
         for token in [staging / name for name in names_in(staging)]:

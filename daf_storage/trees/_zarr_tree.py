@@ -1,9 +1,8 @@
 """The Zarr tree, of v2 or v3, over any store.
 
 Arrays in the layout that Daf writes (one uncompressed chunk) are mapped, or decoded straight into
-Arrow; packed ones are decoded chunk by chunk; every other array is read by zarr-python.  After each
-change the directory's consolidated metadata are brought up to date, for readers that depend on
-them; this reader never looks at them.
+Arrow; all others are decoded chunk by chunk.  After each change the directory's consolidated
+metadata are brought up to date, for readers that depend on them; this reader never looks at them.
 """
 
 from __future__ import annotations

@@ -12,7 +12,6 @@ from __future__ import annotations
 import itertools
 import os
 import posixpath
-import shutil
 import warnings
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
@@ -74,7 +73,6 @@ from daf_storage.stores import (
     is_remote,
     remove_leftovers,
     shown_url,
-    unfinished_rebuilds,
 )
 from daf_storage.stores.mmap_zip import check_entries, unused_bytes
 from daf_storage.trees import (
@@ -377,11 +375,6 @@ def _verify_directory(found: _Findings, where: DafPath) -> None:
             "",
             f"a writer is at work, or left something behind; 'daf repair {where.given}' clears it",
         )
-    if unfinished_rebuilds(where.container):
-        found.warning(
-            "",
-            f"a reordering was interrupted; 'daf repair {where.given}' clears away what it left",
-        )
     remedy = f"'daf repair {where.given}' writes it again"
     if where.is_files:
         _check_metadata_file(found, store, remedy)
@@ -676,9 +669,6 @@ def _repair_container(where: DafPath) -> tuple[list[str], tuple[Damage, ...]]:
 def _repair_directory(where: DafPath) -> list[str]:
     tree = open_directory_tree(where)
     done = []
-    for stale in unfinished_rebuilds(where.container):
-        shutil.rmtree(stale)
-        done.append("cleared away an unfinished reordering")
     before = tree.consolidated()
     if tree.recover():
         done.append("cleared away what a crashed writer had left")

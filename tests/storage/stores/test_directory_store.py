@@ -258,19 +258,6 @@ def test_many_writers_side_by_side(tmp_path: Path) -> None:
     assert sorted(p.name for p in path.iterdir() if p.name.startswith(".d")) == []
 
 
-def test_recovery_removes_directories_that_were_exchanged(tmp_path: Path) -> None:
-    """What a crash left before or after an exchange; not what is others'."""
-    root = tmp_path / "x.daf.zarr"
-    names = [f".x.daf.zarr.12.rebuilt{ending}" for ending in ("", ".ready", ".old")]
-    kept = [".y.daf.zarr.12.rebuilt.old", "x.daf.zarr"]
-    for name in (*names, *kept):
-        (tmp_path / name).mkdir()
-        (tmp_path / name / "file").write_bytes(b"")
-    DirectoryStore(root).recover()
-    assert sorted(path.name for path in tmp_path.iterdir()) == sorted(kept)
-    assert all((tmp_path / name / "file").exists() for name in kept)
-
-
 @pytest.mark.parametrize("how", ["deleted", "moved"])
 def test_a_directory_that_is_gone(tmp_path: Path, how: str) -> None:
     """It is an error, rather than a store without keys; one that is not there yet has none."""
