@@ -316,7 +316,7 @@ class Writing(Queries):
         rows_axis, columns_axis, name
             The axes and the name of the new matrix; of a slice, by default its own.  Of a profile,
             the axis of rows is by default called as its only group column.  If there is no such
-            axis, it is made in the same step, with a vector ``count`` and, unless they are one
+            axis, it is made first, with a vector ``count`` and, unless they are one
             column of strings, the group columns; the name is by default ``mean_UMIs``.
         statistic
             Of a profile: what is stored of each group, as of `Profile.to_anndata`.
@@ -382,8 +382,9 @@ class Writing(Queries):
         place = Place(daf, (rows_axis, columns_axis), name, fill)
         if isinstance(values, Profile) and not daf.has_axis(rows_axis):
             names, matrix = _matrix_of_groups(daf, place, values, statistic)
-            matrices = {(columns_axis, name): matrix}
-            daf.add_axis(rows_axis, names, vectors=group_vectors(values), matrices=matrices)
+            with daf.batch():
+                daf.add_axis(rows_axis, names, vectors=group_vectors(values))
+                daf.set_matrix(rows_axis, columns_axis, name, matrix)
             return
         self._writable(schema, rows_axis)
         exists = daf.has_matrix(rows_axis, columns_axis, name)

@@ -185,23 +185,12 @@ class ChainWriter(DafWriter):
         if_exists: IfExists = "error",
         vectors: Mapping[str, Any] | None = None,
         empty_is_missing: Iterable[str] = (),
-        matrices: Mapping[tuple[str, str], Any] | None = None,
     ) -> None:
         """Add an axis to the last data set; see `DafWriter.add_axis`."""
         if if_exists == "replace":
             self._check_not_in_base(layout.axis_path(axis), "replaced")
-        with self._chain.lock():
-            for other in dict.fromkeys(other for other, _ in matrices or {}):
-                if self.has_axis(other):
-                    self._chain.adopt_axis(other)
-        super().add_axis(
-            axis,
-            entries,
-            if_exists=if_exists,
-            vectors=vectors,
-            empty_is_missing=tuple(empty_is_missing),
-            matrices=matrices,
-        )
+        how: Any = {"vectors": vectors, "empty_is_missing": tuple(empty_is_missing)}
+        super().add_axis(axis, entries, if_exists=if_exists, **how)
 
     def delete_axis(self, axis: str, *, must_exist: bool = True) -> None:
         """Delete an axis that only the last data set has; see `DafWriter.delete_axis`."""

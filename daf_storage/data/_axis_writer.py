@@ -1,4 +1,4 @@
-"""An axis that is being made, with the vectors and the matrices that it begins with.
+"""An axis that is being made, with the vectors that it begins with.
 
 Pure but for `publish_axis`, which puts the array of the entries in place last: until then nobody
 sees anything of it.
@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -37,15 +37,11 @@ from daf_storage.data import _layout as layout
 from daf_storage.data._casting import numeric_type
 from daf_storage.data._coercion import (
     GivenAxis,
-    MatrixInput,
-    SparseMatrixInput,
     SparseVectorInput,
-    StringMatrixInput,
     VectorInput,
-    given_matrix,
     given_vector,
 )
-from daf_storage.data._encoding import write_matrix, write_vector
+from daf_storage.data._encoding import write_vector
 from daf_storage.data._property_reader import PropertyReader, check_labels
 from daf_storage.data._reader import DafReader
 from daf_storage.data._stored import Convention, attributes_of
@@ -55,11 +51,6 @@ if TYPE_CHECKING:
     import scipy.sparse as sp
 else:
     sp = lazy_module("scipy.sparse")
-
-MatrixKey: TypeAlias = tuple[str, str]
-"""The other axis of a matrix, and its name."""
-
-_Write: TypeAlias = Callable[[TreeTransaction, str], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,26 +62,12 @@ class NewAxis:
     vectors: Mapping[str, VectorInput]
     missing: frozenset[str]
     """The vectors of strings in which an empty one stands for a missing value."""
-    matrices: Mapping[MatrixKey, tuple[MatrixInput, MatrixInput]]
-    """By the other axis and the name: a row for each new entry, and the transpose of that."""
 
     @property
     def paths(self) -> list[str]:
-        """Where the axis and its properties are, one orientation of each matrix."""
+        """Where the axis and its vectors are."""
         vectors = [layout.vector_path(self.name, name) for name in self.vectors]
-        matrices = [layout.matrix_path(self.name, other, name) for other, name in self.matrices]
-        return [layout.axis_path(self.name), *vectors, *matrices]
-
-    def properties(self) -> Iterator[tuple[str, _Write]]:
-        """Yield the paths of its vectors and matrices, and what writes them there."""
-        for name, vector in self.vectors.items():
-            convention = Convention.EMPTY_IS_MISSING if name in self.missing else None
-            attributes = attributes_of(convention)
-            write = partial(write_vector, value=vector, attributes=attributes)
-            yield layout.vector_path(self.name, name), write
-        for (other, name), (matrix, flipped) in self.matrices.items():
-            yield layout.matrix_path(self.name, other, name), partial(write_matrix, value=matrix)
-            yield layout.matrix_path(other, self.name, name), partial(write_matrix, value=flipped)
+        return [layout.axis_path(self.name), *vectors]
 
 
 def new_axis(
@@ -100,7 +77,6 @@ def new_axis(
     *,
     vectors: Mapping[str, Any],
     empty_is_missing: Collection[str],
-    matrices: Mapping[MatrixKey, Any],
 ) -> NewAxis:
     """Check and convert what a new axis is to have; see `AxisWriter.add_axis`."""
     check_name(daf.location, "axis", axis)
@@ -125,12 +101,7 @@ def new_axis(
         converted[name] = given_vector(daf.location, given, name, value)
         if name in empty_is_missing:
             check_strings(daf.location, axis, name, converted[name])
-    both = {}
-    for (other, name), value in matrices.items():
-        check_name(daf.location, "matrix", name)
-        matrix = given_matrix(daf.location, given, daf.given_axis(other), name, value)
-        both[other, name] = matrix, _transposed(matrix)
-    return NewAxis(axis, stored, converted, frozenset(empty_is_missing), both)
+    return NewAxis(axis, stored, converted, frozenset(empty_is_missing))
 
 
 def check_vector_name(location: str, axis: str, name: str) -> None:
@@ -171,8 +142,10 @@ def publish_axis(tree: Tree, changes: TreeTransaction, new: NewAxis, others: Seq
         if tree.kind(group) is None:
             changes.create_group(group)
             changes.publish(group, replace=False)
-    for path, write in new.properties():
-        write(changes, path)
+    for name, vector in new.vectors.items():
+        path = layout.vector_path(new.name, name)
+        convention = Convention.EMPTY_IS_MISSING if name in new.missing else None
+        write_vector(changes, path, vector, attributes_of(convention))
         changes.publish(path, replace=False)
     path = layout.axis_path(new.name)
     changes.write_strings(path, new.entries, (len(new.entries),))
@@ -184,25 +157,10 @@ def copy_entries(source: Tree, target: WritableTree, axis: str) -> None:
     array = layout.open_array(source, layout.axis_path(axis))
     if array is None:
         raise errors.CorruptDataError(f"{source.location}: axis {axis!r} is not stored as an array")
-    new = NewAxis(axis, array.read_strings(), {}, frozenset(), {})
+    new = NewAxis(axis, array.read_strings(), {}, frozenset())
     others = sorted(set(target.children(layout.AXES)) - {axis})
     with target.transaction() as changes:
         publish_axis(target, changes, new, others)
-
-
-def _transposed(stored: MatrixInput) -> MatrixInput:
-    if isinstance(stored, StringMatrixInput):
-        places = np.arange(len(stored.strings)).reshape(stored.shape[::-1])
-        strings = stored.strings.take(pa.array(places.reshape(-1, order="F")))
-        return StringMatrixInput(stored.shape[::-1], strings)
-    if isinstance(stored, SparseMatrixInput):
-        # The parts of its rows, which are the columns of the transpose.
-        rows: Any = sp.csc_array(
-            (stored.values, stored.indices, stored.indptr), shape=stored.shape
-        ).tocsr()
-        rows.sort_indices()
-        return SparseMatrixInput(stored.shape[::-1], rows.indptr, rows.indices, rows.data)
-    return stored.T
 
 
 def _is_occupied(tree: Tree, path: str) -> bool:
@@ -298,9 +256,8 @@ class AxisWriter(DafReader):
         if_exists: IfExists = "error",
         vectors: Mapping[str, Any] | None = None,
         empty_is_missing: Collection[str] = (),
-        matrices: Mapping[tuple[str, str], Any] | None = None,
     ) -> None:
-        """Add an axis with these unique entries, and with vectors and matrices, in one step.
+        """Add an axis with these unique entries, and with vectors, in one step.
 
         With ``if_exists="replace"``, an axis of this name is deleted in the same step, with all
         its vectors and matrices.  After an error or a crash everything is as it was.
@@ -311,9 +268,6 @@ class AxisWriter(DafReader):
             By name, as for `set_vector`.
         empty_is_missing
             The names of those of strings in which an empty one stands for a missing value.
-        matrices
-            By the other axis, which exists, and the name: a row for each new entry, a column for
-            each entry of the other axis, as for `set_matrix`; stored in both orientations.
 
         Raises
         ------
@@ -330,36 +284,24 @@ class AxisWriter(DafReader):
         >>> daf.get_np_vector("donor", "age").tolist()
         [30, 60]
         """
-        others = tuple(dict.fromkeys(other for other, _ in matrices or {}))
-        for other in others:
-            self._check_other_axis(axis, other)
-        nodes = {other: self._tree.node(layout.axis_path(other)) for other in others}
         new = new_axis(
-            self,
-            axis,
-            entries,
-            vectors=vectors or {},
-            empty_is_missing=empty_is_missing,
-            matrices=matrices or {},
+            self, axis, entries, vectors=vectors or {}, empty_is_missing=empty_is_missing
         )
         path = layout.axis_path(axis)
         self._check_free(self.has_axis(axis), if_exists, f"axis {axis!r}", path=path)
         if self.has_axis(axis):
             paths = [*self._paths_of_axis(axis), path]
             with self._writable.rebuilt(paths) as tree:
-                self._publish_axis(tree, new, nodes)
+                self._publish_axis(tree, new)
         else:
             with self.batch(), self._writable.lock():
                 self._check_free(self.has_axis(axis), if_exists, f"axis {axis!r}", path=path)
-                self._publish_axis(self._writable, new, nodes)
+                self._publish_axis(self._writable, new)
         for path in new.paths:
             self._count_version(path)
 
-    def _publish_axis(
-        self, tree: WritableTree, new: NewAxis, nodes: Mapping[str, Node | None]
-    ) -> None:
+    def _publish_axis(self, tree: WritableTree, new: NewAxis) -> None:
         """Put a new axis in place; its entries, without which nothing of it is seen, last."""
-        self._check_axes_unchanged(f"axis {new.name!r}", tuple(nodes), list(nodes.values()))
         target = self._tree_of_new(tree)
         paths = [path for path in self._paths_of_axis(new.name) if _is_occupied(target, path)]
         with tree.transaction() as changes:
@@ -373,15 +315,6 @@ class AxisWriter(DafReader):
                         for path in self._paths_of_axis(new.name):
                             changes.remove(path)
                 raise
-
-    def _check_other_axis(self, axis: str, other: str) -> None:
-        if axis == other:
-            raise errors.InvalidInputError(
-                f"{self.location}: a matrix of the new axis {axis!r} with itself is stored with "
-                "set_matrix, when the axis is there"
-            )
-        if not self.has_axis(other):
-            raise errors.axis_not_found(self.location, other, self.axes_set())
 
     def delete_axis(self, axis: str, *, must_exist: bool = True) -> None:
         """Delete an axis with all its vectors and matrices."""

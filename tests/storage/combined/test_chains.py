@@ -123,8 +123,8 @@ def test_what_is_written_equals_a_copy_that_is_changed(tmp_path: Path, form: str
             "donor",
             ["N1", "N2"],
             vectors={"age": [30, 60]},
-            matrices={("gene", "mean"): np.arange(8.0).reshape(2, 4)},
         )
+        daf.set_matrix("donor", "gene", "mean", np.arange(8.0).reshape(2, 4))
         daf.set_matrix("donor", "cell", "of", sp.csr_array(np.eye(2, 3)))
         daf.add_axis("gone", ["x"], vectors={"y": [1]})
         daf.delete_axis("gone")

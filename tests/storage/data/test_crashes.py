@@ -162,7 +162,6 @@ def add_cluster(daf: DafWriter, *, if_exists: IfExists = "error") -> None:
         ["B", "T"],
         if_exists=if_exists,
         vectors={"n": [1, 2], "label": ["b", "t"]},
-        matrices={("gene", "share"): UMIS[:2]},
     )
 
 

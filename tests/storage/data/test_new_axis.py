@@ -1,4 +1,4 @@
-"""Tests of axes that are added with their vectors and matrices, all of it or nothing."""
+"""Tests of axes that are added with their vectors, all of it or nothing."""
 
 from __future__ import annotations
 
@@ -20,8 +20,6 @@ from tests.support import contents, dense, fill, filled
 
 FORMATS = ("memory", "mapping", "daf.zarr", "v3.daf.zarr", "daf.zarr.zip", "h5df")
 REPLACING = tuple(name for name in FORMATS if name != "daf.zarr.zip")
-SHARES = np.array([[0.5, 0, 0.25, 1], [0, 0, 1, 0]], "f4")
-MARKS = np.array([["a", "b", "", "d"], ["e", "f", "g", "h"]], object)
 
 
 @pytest.fixture(params=FORMATS)
@@ -47,7 +45,7 @@ def _filled(name: str, tmp_path: Path) -> DafWriter:
 
 
 def add_cluster(daf: DafWriter, **options: Any) -> None:
-    """Add an axis with vectors of every encoding, and a matrix with genes."""
+    """Add an axis with vectors of every encoding."""
     daf.add_axis(
         "cluster",
         ["B", "T"],
@@ -58,11 +56,6 @@ def add_cluster(daf: DafWriter, **options: Any) -> None:
             "is_rare": sp.csr_array([[False, True]]),
         },
         empty_is_missing=["label"],
-        matrices={
-            ("gene", "share"): SHARES,
-            ("gene", "kept"): sp.csr_array(SHARES),
-            ("gene", "mark"): MARKS,
-        },
         **options,
     )
 
@@ -75,17 +68,10 @@ def check_cluster(daf: DafReader) -> None:
     assert str(daf.get_np_vector("cluster", "mean").tolist()) == "[0.5, nan]"
     assert daf.get_np_vector("cluster", "label").tolist() == ["b", ""]
     assert daf.get_np_vector("cluster", "is_rare").tolist() == [False, True]
-    for name in ("share", "kept"):
-        assert dense(daf.get_np_matrix("cluster", "gene", name)).tolist() == SHARES.tolist()
-        assert dense(daf.get_np_matrix("gene", "cluster", name)).tolist() == SHARES.T.tolist()
-        assert daf.has_matrix("gene", "cluster", name, relayout=False)
-    for axes, values in ((("cluster", "gene"), MARKS), (("gene", "cluster"), MARKS.T)):
-        assert daf.get_np_matrix(*axes, "mark").tolist() == values.tolist()
-    assert sp.issparse(daf.get_np_matrix("gene", "cluster", "kept"))
 
 
 def test_an_axis_comes_with_its_properties(daf: DafWriter, tmp_path: Path) -> None:
-    """Vectors of every encoding, and matrices in both layouts; what was there stays."""
+    """Vectors of every encoding; what was there stays."""
     before = contents(daf)
     add_cluster(daf)
     check_cluster(daf)
@@ -103,8 +89,8 @@ def test_replacing_takes_the_old_properties_away(replacing: DafWriter) -> None:
         "cluster",
         ["1", "2", "3"],
         vectors={"n": [1, 2, 3], "old": ["x", "y", "z"]},
-        matrices={("gene", "share"): 7.5},
     )
+    replacing.set_matrix("cluster", "gene", "old", 7.5)
     replacing.set_matrix("cell", "cluster", "old", np.ones((3, 3)))
     replacing.set_matrix("cluster", "cluster", "old", np.ones((3, 3)))
     others = {axis: replacing.vectors_set(axis) for axis in ("cell", "gene")}
@@ -117,6 +103,7 @@ def test_replacing_takes_the_old_properties_away(replacing: DafWriter) -> None:
     assert earlier.tolist() == [1, 2, 3]
     assert not replacing.matrices_set("cell", "cluster")
     assert not replacing.matrices_set("cluster", "cluster")
+    assert not replacing.matrices_set("cluster", "gene")
     assert {axis: replacing.vectors_set(axis) for axis in others} == others
     assert dense(replacing.get_np_matrix("cell", "gene", "UMIs")).tolist() == counts.tolist()
 
@@ -148,18 +135,6 @@ def test_an_archive_refuses_to_replace(tmp_path: Path) -> None:
             "'n' of axis 'b' holds no strings",
         ),
         ({"empty_is_missing": ["n"]}, errors.InvalidInputError, "none of the new vectors"),
-        ({"matrices": {("gen", "m"): 1}}, errors.AxisNotFoundError, "no axis 'gen'"),
-        ({"matrices": {("b", "m"): 1}}, errors.InvalidInputError, "of the new axis 'b' with itse"),
-        (
-            {"matrices": {("gene", "m"): np.ones((3, 4))}},
-            errors.LengthError,
-            "the rows of matrix 'm' has length 3, but axis 'b' has 2",
-        ),
-        (
-            {"matrices": {("gene", "m"): np.ones((2, 3))}},
-            errors.LengthError,
-            "the columns of matrix 'm' has length 3, but axis 'gene' has 4",
-        ),
     ],
 )
 def test_what_does_not_fit_is_refused(

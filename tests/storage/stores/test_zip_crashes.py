@@ -59,9 +59,7 @@ def fill_in_place(daf: DafWriter) -> None:
 CHANGES: dict[str, Callable[[DafWriter], Any]] = {
     "scalar": lambda daf: daf.set_scalar("new", "text"),
     "axis": lambda daf: daf.add_axis("batch", ["B1", "B2"]),
-    "axis with properties": lambda daf: daf.add_axis(
-        "batch", ["B1", "B2"], vectors={"n": [1, 2]}, matrices={("gene", "m"): UMIS[:2]}
-    ),
+    "axis with properties": lambda daf: daf.add_axis("batch", ["B1", "B2"], vectors={"n": [1, 2]}),
     "vector": lambda daf: daf.set_vector("cell", "new", [1, 2, 3]),
     "strings": lambda daf: daf.set_vector("cell", "new", ["a", "b", "c"]),
     "sparse vector": lambda daf: daf.set_vector("cell", "new", sp.csr_array([[0, 1, 0]])),

@@ -151,7 +151,7 @@ def test_names_that_begin_with_a_dot(tmp_path: Path, form: str) -> None:
     path = tmp_path / form
     with open_daf(path, "w", zarr_format=3 if form.startswith("v3") else None) as daf:
         for name in (".x", ".zeta", ".zattrs.json"):
-            daf.add_axis(name, ["A", "B"], vectors={name: [1, 2]}, matrices={})
+            daf.add_axis(name, ["A", "B"], vectors={name: [1, 2]})
             daf.set_scalar(name, name)
             daf.set_matrix(name, name, name, np.eye(2))
         before = contents(daf)
