@@ -177,6 +177,8 @@ def _rebuilt(daf: DafWriter, place: IndexPlace, state: str) -> str:
             _build_zone_map(daf, place.axis, place.columns[0])
     except DafError as error:
         return f"took away the index {place.path}, which was {state}: {error}"
+    if IndexStorage(daf).identity(place) is None:
+        return f"took away the index {place.path}, which was {state}: numbers have a zone map"
     return f"built the index {place.path} again, which was {state}"
 
 

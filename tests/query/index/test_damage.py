@@ -212,6 +212,7 @@ UNFIT: list[tuple[IndexPlace, str, Callable[[dict[str, Any]], Mapping[str, Any]]
     (FAR, "many", lambda a: {**a, "low": np.tile(a["low"], 2)}, "no 1 ranges"),
     (FAR, "turned", lambda a: {**a, "low": a["high"], "high": a["low"]}, "largest values"),
     (FAR, "nulls", lambda a: {**a, "null": a["null"] + N + 1}, "more nulls than rows"),
+    (FAR, "less than none", lambda a: {**a, "null": a["null"] - 1}, "more nulls than rows"),
     (FAR, "other ranges", lambda a: {**a, "zone": a["zone"] * 2}, "no 1 ranges"),
     (POINTS, "numbers", lambda a: {"rtree": a["rtree"][:500].astype("i8")}, "not a list of bytes"),
     (POINTS, "2-D", lambda a: {"rtree": a["rtree"].reshape(2, -1)}, "not a list of bytes"),
@@ -504,20 +505,3 @@ def test_bytes_that_begin_anywhere() -> None:
         part = room[shift : shift + len(data)]
         part[:] = data
         assert len(RTree.open(part, 40).search((-1.0, -1.0, 2.0, 2.0))) == 40
-
-
-def test_long_lists_and_duplicates(path: Path) -> None:
-    """``NOT IN`` of five and more, lists with a value twice, and values that many rows have."""
-    daf = filled()
-    names = ", ".join(f"'c{i:03}'" for i in range(0, 100, 7))
-    for condition in (
-        f"name NOT IN ({names}) AND age < 50",
-        f"name IN ({names})",
-        "barcode NOT IN ('é1', 'é2', 'é3', 'é4', 'é5', 'é6') AND age IN (3, 3, 4, 4)",
-        "barcode IN ('é7', 'é7', 'é8', 'no', 'no')",
-        "donor IN ('d1', 'd1', 'd2')",
-        "x IN (5, 5, 6) AND donor NOT IN ('d1', 'd2', 'd3', 'd4', 'd5')",
-    ):
-        query = f"SELECT index FROM cell WHERE {condition} ORDER BY index"
-        found, expected = (connect(each).sql(query).to_pydict() for each in (path, daf))
-        assert found == expected != {"index": []}, condition

@@ -6,6 +6,7 @@ import itertools
 import os
 import random
 import shutil
+import struct
 import time
 from pathlib import Path
 from typing import Any
@@ -24,7 +25,7 @@ from daf_query import UnusedIndexWarning, connect
 from daf_query.cli import main
 from daf_query.index import _stored as indexes
 from daf_query.index import build_index, build_point_index
-from daf_query.scan import ZONE_ROWS, ScanOptions
+from daf_query.scan import ZONE_ROWS, Compare, In, ScanOptions
 from daf_storage import DafWriter, MemoryDaf, Packing, ZarrDaf, convert, errors, open_daf, verify
 from daf_storage.base import DecodedCache
 from daf_storage.base import _strings as strings
@@ -496,29 +497,6 @@ def test_rows_of_an_index_are_counted_as_they_are_returned(
     assert session.sql(query).to_pydict() == {"n": [38]}
 
 
-@pytest.mark.parametrize("count", [1, 4, 5, 20])
-def test_rows_outside_of_a_list(path: Path, count: int) -> None:
-    """The index has nothing to say of them: however long the list is, and of names and numbers."""
-    with reopen(path) as daf:
-        build_index(daf, "cell", ["name", "age"])
-    session = connect(path)
-    dataset = session.table("cell")
-    names = [f"é{number}" for number in range(count)]
-    ages = list(range(count))
-    for column, values in (("name", names), ("age", ages)):
-        listed = ", ".join(f"'{one}'" if isinstance(one, str) else str(one) for one in values)
-        query = (
-            f"SELECT count(*) AS n, min(age) AS first FROM cell WHERE {column} NOT IN ({listed})"
-        )
-        assert session.sql(query).to_pydict() == {"n": [N - count], "first": [count]}
-        within = f"{query} AND age < 30 AND name <> 'é29'"
-        assert session.sql(within).to_pydict() == {"n": [29 - count], "first": [count]}
-        filter_ = ~pc.field(column).isin(values)
-        assert dataset.count_rows(filter=filter_) == N - count
-        both = filter_ & pc.field(column).isin([*values, values[0]])
-        assert dataset.count_rows(filter=both) == 0
-
-
 def test_strings_whose_hashes_meet(monkeypatch: pytest.MonkeyPatch) -> None:
     """What is found is compared."""
     few, real = np.uint64(1 << 58), indexes.hashes_of
@@ -531,3 +509,45 @@ def test_strings_whose_hashes_meet(monkeypatch: pytest.MonkeyPatch) -> None:
     explanation = connect(daf).explain_analyze(query).scans[0]
     assert explanation.index_rows is not None
     assert connect(daf).sql(query).to_pydict() == {"index": [*range(7, N, 97)]}
+
+
+def index_of(strings: list[str]) -> tuple[indexes.StringIndex, memoryview]:
+    """Return the index of strings that are stored in a chunk, and the chunk."""
+    encoded = [text.encode() for text in strings]
+    data = b"".join(struct.pack("<I", len(raw)) + raw for raw in encoded)
+    chunk = memoryview(struct.pack("<I", len(strings)) + data)
+    return indexes.StringIndex("s", indexes.arrays_of_strings(pa.array(strings)), chunk), chunk
+
+
+def test_rows_of_strings() -> None:
+    """Ascending, of equal strings and of several; none where they are too many, or not restricted."""
+    index, _ = index_of(["b", "a", "b", "", "c", "b"])
+    for condition, expected in (
+        (Compare("s", "==", "b"), [0, 2, 5]),
+        (Compare("s", "==", "x"), []),
+        (In("s", ("c", "", "b", "x")), [0, 2, 3, 4, 5]),
+    ):
+        rows = index.find([condition], len(expected))
+        assert rows is not None
+        assert rows.tolist() == expected
+        assert rows.dtype == np.int64
+        assert not expected or index.find([condition], len(expected) - 1) is None
+    both = index.find([In("s", ("a", "b")), Compare("s", "==", "a")], 6)
+    assert both is not None
+    assert both.tolist() == [1]
+    assert index.find([], 6) is None
+    assert index.find([In("s", ("b",), is_negated=True), Compare("s", ">", "a")], 6) is None
+
+
+def test_single_strings_of_a_chunk() -> None:
+    """Each is found by the offset of one of sixteen; not where the chunk is not what it was."""
+    strings = [f"é{'x' * (n % 5)}{n}" for n in range(40)]
+    index, chunk = index_of([*strings, ""])
+    for positions in ([0], [15, 16, 17], [39, 0, 39, 40], list(range(40)), []):
+        array = index.strings(np.array(positions, np.int64))
+        assert array is not None
+        assert array.to_pylist() == [[*strings, ""][n] for n in positions]
+    arrays = indexes.arrays_of_strings(pa.array(strings))
+    assert indexes.StringIndex("s", arrays, None).strings(np.array([0])) is None
+    for cut in (1, 5):
+        assert indexes.StringIndex("s", arrays, chunk[: -4 - cut]).strings(np.array([39])) is None
