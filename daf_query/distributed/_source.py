@@ -16,7 +16,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, Final, Generic, Protocol, Self, TypeVar
+from typing import Any, Final, Generic, Self, TypeVar
 
 from daf_storage import Origin, errors
 from daf_storage.base import ForkLock
@@ -29,19 +29,6 @@ _DIGEST_BYTES: Final = 16
 _PICKLE_PROTOCOL: Final = 4
 
 _T = TypeVar("_T")
-
-
-class Versioned(Protocol):
-    """A table or a matrix that is read by path."""
-
-    @property
-    def location(self) -> str:
-        """The data set, for messages."""
-        ...
-
-    def data_version(self, columns: Sequence[str]) -> str | None:
-        """Return what differs once its data were changed; None where nothing shows it."""
-        ...
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -64,8 +51,11 @@ class Source:
     """What is read, where no path leads to it: for the threads of this process alone."""
 
     @classmethod
-    def of(cls, found: Versioned, what: str, columns: Sequence[str] = ()) -> Self:
+    def of(cls, found: Any, what: str, columns: Sequence[str] = ()) -> Self:
         """Return the source of a table or a matrix, with the version that it has now.
+
+        It has a ``location``, and ``data_version(columns)`` returns what differs once its data were
+        changed; None where nothing shows it.
 
         Raises
         ------

@@ -82,11 +82,6 @@ class ConcatenatedAxis:
         """Return selected positions as they are, of the columns of a single data set."""
         return selected
 
-    def get_pa_vector(self, axis: str, name: str) -> pa.Array:
-        """Return a vector of a single data set."""
-        [daf] = self.members.values()
-        return daf.get_pa_vector(axis, name)
-
     def split(self, positions: Positions) -> tuple[npt.NDArray[np.int32], Positions]:
         """Return the number of the data set of each position, and the position within it."""
         owners = np.searchsorted(self.starts, positions, side="right") - 1
@@ -266,12 +261,6 @@ class AlignedAxis:
     def again(self) -> AlignedAxis:
         """Return the same axis as it is now."""
         return aligned_axis(self.members, self.axis, self.join, location=self.location)
-
-    def get_pa_vector(self, axis: str, name: str) -> pa.Array:
-        """Return the names as they are now; no other vector is one of all data sets."""
-        if (axis, name) != (self.axis, _NAME):
-            raise errors.vector_not_found(self.location, axis, name, [_NAME])
-        return self.again().entries
 
     def refuse_nothing_in_common(self) -> None:
         """Refuse an inner join of axes that all have entries, but none in common.

@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 
 from daf_query.moments._profile import GroupProfile
 from daf_query.moments._segments import Counts, Doubles, Moments
-from daf_query.scan import NAME, number_array
+from daf_query.scan import number_array
 from daf_storage import errors
 from daf_storage._lazy import lazy_module
 
@@ -323,7 +323,7 @@ def marker_table(
     """
     axis = content.axes[1]
     unique, places = np.unique(content.columns.positions, return_inverse=True)
-    names = axis.get_pa_vector(axis.axis, NAME).take(pa.array(unique)).cast(pa.string())
+    names = axis.entries_at(unique)
     codes = places.reshape(-1).astype(np.int32)
     schema = marker_schema({n: values.type for n, values in content.groups.items()}, axis.axis)
     tables = []

@@ -81,7 +81,7 @@ class GroupProfile:
         n_groups, n_columns = moments.count.size, self.columns.size
         codes = pa.array(np.repeat(np.arange(n_groups), n_columns))
         unique, places = np.unique(self.columns.positions, return_inverse=True)
-        names = axis.get_pa_vector(axis.axis, NAME).take(pa.array(unique)).cast(pa.string())
+        names = axis.entries_at(unique)
         repeated = np.tile(places.reshape(-1).astype(np.int32), n_groups)
         arrays = {
             **{name: values.take(codes) for name, values in self.groups.items()},
@@ -208,8 +208,6 @@ class PreparedTotals:
         """
         along, across = self.axes
         chosen, others, nonzero, n = np.zeros((4, self.rows.size))
-        names, datasets = np.empty((2, self.rows.size), object)
-        index = np.empty(self.rows.size, np.int64)
         what = f"matrix {self.name!r} for the axes {along.axis!r} and {across.axis!r}"
         both = along.axis, across.axis
         for member, daf, mine, own in along.parts(self.rows.positions, across.members, what):
@@ -222,13 +220,12 @@ class PreparedTotals:
             found = group_segments(daf, both, self.name, groups, rows, progress, is_turned=True)
             (chosen[mine], others[mine]), nonzero[mine] = found.sum, found.nonzero[0]
             n[mine] = found.n[0]
-            entries = daf.get_pa_vector(along.axis, NAME).take(pa.array(own))
-            names[mine], datasets[mine] = entries.to_numpy(zero_copy_only=False), member
-            index[mine] = own
         with np.errstate(all="ignore"):
             mean, share = chosen / n, chosen / (chosen + others)
-        arrays = [] if along.is_alone else [pa.array(datasets, pa.string())]
-        arrays += [pa.array(names, pa.string()), pa.array(index), pa.array(chosen)]
+        owners, index = along.split(self.rows.positions)
+        datasets = pa.array(along.names, pa.string()).take(pa.array(owners))
+        arrays = [] if along.is_alone else [datasets]
+        arrays += [along.entries_at(self.rows.positions), pa.array(index), pa.array(chosen)]
         arrays += [pa.array(nonzero.astype(np.int64)), number_array(mean), number_array(share)]
         return pa.table(arrays, self.schema)
 

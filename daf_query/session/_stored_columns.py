@@ -162,7 +162,7 @@ def derived_vector(engine: Engine, schema: str, axis: str, query: str) -> pa.Arr
         ("has more than one row for", counts > 1, "GROUP BY its name"),
     ):
         if wrong.any():
-            first = whole.get_pa_vector(axis, NAME)[int(np.argmax(wrong))].as_py()
+            first = whole.entries_at(np.flatnonzero(wrong)[:1])[0].as_py()
             raise errors.QueryError(
                 f"the query {problem} {int(wrong.sum()):,} of {len(counts):,} entries of axis "
                 f"{axis!r}, the first is {first!r}; {advice}"
