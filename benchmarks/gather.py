@@ -129,13 +129,12 @@ def fit(path: Path, cells: int, repeats: int) -> None:
                 else Selection.of(np.sort(random.choice(length, count, replace=False)), length)
                 for count, length in ((n_rows, cells), (n_columns, GENES))
             )
-            for layout in find_layouts(daf, ("cell", "gene"), "X", rows, columns).found:
-                plan = layout.plan
+            for plan in find_layouts(daf, ("cell", "gene"), "X", rows, columns).found:
                 elements = int(plan.ranges()[1].sum())
                 is_filtered, width = not plan.minor.is_all, plan.stored.info.shape[0]
                 likely = elements * plan.minor.size / width
                 ranges = 1 if plan.major.is_all else plan.major.size
-                turned = 0 if layout.rows_are_major else likely
+                turned = 0 if plan.rows_are_major else likely
                 minors = is_filtered * width
                 row = [
                     1,
@@ -146,9 +145,7 @@ def fit(path: Path, cells: int, repeats: int) -> None:
                     turned,
                 ]
                 features.append([*row, minors])
-                spent.append(
-                    best(lambda layout=layout: layout.gather(lambda _: None), repeats) * 1e6
-                )
+                spent.append(best(lambda plan=plan: plan.gather(lambda _: None), repeats) * 1e6)
     table, times = np.array(features, float), np.array(spent)
     constants, _ = nnls(table / times[:, np.newaxis], np.ones(times.size))
     names = [

@@ -28,7 +28,6 @@ from daf_query.matrix._gather import (
 from daf_query.matrix._layouts import (
     DamagedLayoutWarning,
     ElementCount,
-    Layout,
     PlannedLayouts,
     count_elements,
     estimate_read,

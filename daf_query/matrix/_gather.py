@@ -18,6 +18,7 @@ Memory: at most two times the result, and a block.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
 from functools import cache, cached_property, partial
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
@@ -142,30 +143,30 @@ def _unpacked(start: int, size: int, dtype: str, packed: bytes) -> Selection:
     return Selection(np.cumsum(positions, out=positions), is_all=False)
 
 
+@dataclass(eq=False, slots=True)
 class SlicePlan:
-    """Which elements of one stored layout of a matrix a slice has.
+    """Which elements of one stored layout of a matrix a slice has."""
 
-    Parameters
-    ----------
-    stored
-        The matrix in this orientation.
-    major, minor
-        The selected entries of its columns axis, and of its rows axis.
-    colptr
-        Where the columns of a sparse matrix begin, if that was read before.
-    """
+    stored: StoredMatrix
+    """The matrix in this orientation."""
+    major: Selection
+    """The selected entries of its columns axis."""
+    minor: Selection
+    """The selected entries of its rows axis."""
+    rows_are_major: bool = True
+    """Whether the stored columns are the rows of the slice."""
+    _colptr: Positions | None = None
+    """Where the columns of a sparse matrix begin, if that was read before."""
 
-    def __init__(
-        self,
-        stored: StoredMatrix,
-        major: Selection,
-        minor: Selection,
-        colptr: Positions | None = None,
-    ) -> None:
-        self.stored = stored
-        self.major = major
-        self.minor = minor
-        self._colptr = colptr
+    @property
+    def rows(self) -> Selection:
+        """The selected rows of the matrix, whichever of the axes is stored first."""
+        return self.major if self.rows_are_major else self.minor
+
+    @property
+    def columns(self) -> Selection:
+        """The selected columns of the matrix, whichever of the axes is stored first."""
+        return self.minor if self.rows_are_major else self.major
 
     @property
     def colptr(self) -> Positions | None:
@@ -182,7 +183,11 @@ class SlicePlan:
 
     def at(self, major: Selection, minor: Selection) -> SlicePlan:
         """Return a plan of other entries; nothing is read."""
-        return SlicePlan(self.stored, major, minor, self._colptr)
+        return replace(self, major=major, minor=minor)
+
+    def of(self, rows: Selection, columns: Selection) -> SlicePlan:
+        """Return a plan of other rows and columns; nothing is read."""
+        return self.at(*((rows, columns) if self.rows_are_major else (columns, rows)))
 
     def in_order(self) -> SlicePlan:
         """Return a plan of a matrix whose elements are in order, each stored once.
@@ -193,7 +198,7 @@ class SlicePlan:
         if not self.stored.info.is_sparse:
             return self
         stored = ordered(self.stored)
-        return self if stored is self.stored else SlicePlan(stored, self.major, self.minor)
+        return self if stored is self.stored else replace(self, stored=stored, _colptr=None)
 
     def ranges(self) -> tuple[Positions, Positions]:
         """Return where the elements of each selected major begin, and how many they are."""
@@ -224,6 +229,20 @@ class SlicePlan:
             height = -(-height // max(array.chunks[0], 1)) * max(array.chunks[0], 1)
         for span in spans_of_length(self.major.size, height):
             yield span, span.size * self.minor.size
+
+    def gather(self, progress: Callable[[int], None] = lambda _: None) -> Any:
+        """Return the values: ``csr_array`` if sparse, else ``ndarray``.
+
+        Raises
+        ------
+        FormatError
+            What is stored is damaged.
+        """
+        if not self.stored.info.is_sparse:
+            dense = gather_dense(self)
+            return dense if self.rows_are_major else dense.T
+        sparse = gather_sparse(self, progress=progress)
+        return sparse if self.rows_are_major else sparse.T.tocsr()
 
     @property
     def cost_bytes(self) -> int:

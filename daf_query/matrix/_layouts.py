@@ -25,8 +25,6 @@ from daf_query.matrix._gather import (
     StoredElements,
     blocks_of,
     dense_reads,
-    gather_dense,
-    gather_sparse,
     spans_of,
 )
 from daf_storage import DafReader, errors
@@ -40,68 +38,6 @@ _T = TypeVar("_T")
 
 class DamagedLayoutWarning(errors.DafWarning):
     """One of the two stored layouts of a matrix is damaged, so the other one is read."""
-
-
-@dataclass(frozen=True, slots=True)
-class Layout:
-    """A slice, planned in one stored layout."""
-
-    plan: SlicePlan
-    rows_are_major: bool
-    """Whether the stored columns are the rows of the slice."""
-
-    @property
-    def cost_ns(self) -> float:
-        """About how many nanoseconds of a processor gathering it takes.
-
-        What is gathered by columns is turned into rows at the end; a dense matrix is not.
-        """
-        plan = self.plan
-        info = plan.stored.info
-        if not info.is_sparse:
-            return plan.cost_bytes * _COPIED_BYTE_NS
-        starts, counts = plan.ranges()
-        if plan.major.is_all:  # one range
-            starts, counts = starts[:1], counts.sum(keepdims=True)[: starts.size]
-        elements = int(counts.sum())
-        total = starts.size * _RANGE_NS
-        for array in plan.stored.element_arrays():
-            total += _taken_ns(array, starts, counts, elements)
-        likely: float = elements
-        if not plan.minor.is_all:
-            likely = elements * plan.minor.size / max(info.shape[0], 1)
-            total += elements * _FILTERED_ELEMENT_NS + likely * _SELECTED_ELEMENT_NS
-            total += info.shape[0] * _MINOR_NS
-        return total if self.rows_are_major else total + likely * _TURNED_ELEMENT_NS
-
-    @property
-    def rows(self) -> Selection:
-        """The selected rows of the matrix, whichever of the axes is stored first."""
-        return self.plan.major if self.rows_are_major else self.plan.minor
-
-    @property
-    def columns(self) -> Selection:
-        """The selected columns of the matrix, whichever of the axes is stored first."""
-        return self.plan.minor if self.rows_are_major else self.plan.major
-
-    def at(self, rows: Selection, columns: Selection) -> Layout:
-        """Return the layout with a plan of other entries of the same matrix; reads nothing."""
-        majors, minors = (rows, columns) if self.rows_are_major else (columns, rows)
-        return Layout(self.plan.at(majors, minors), self.rows_are_major)
-
-    def gather(self, progress: Callable[[int], None] = lambda _: None) -> Any:
-        """Return the values: ``csr_array`` if sparse, else ``ndarray``.
-
-        Raises
-        ------
-        FormatError
-            What is stored is damaged.
-        """
-        if not self.plan.stored.info.is_sparse:
-            dense = gather_dense(self.plan)
-            return dense if self.rows_are_major else dense.T
-        sparse = gather_sparse(self.plan, progress=progress)
-        return sparse if self.rows_are_major else sparse.T.tocsr()
 
 
 class PlannedLayouts:
@@ -121,7 +57,7 @@ class PlannedLayouts:
 
     def __init__(
         self,
-        found: Iterable[Layout],
+        found: Iterable[SlicePlan],
         faults: Iterable[errors.FormatError] = (),
         damaged: set[bool] | None = None,
     ) -> None:
@@ -129,27 +65,27 @@ class PlannedLayouts:
         self.faults = tuple(faults)
         self.damaged: set[bool] = set() if damaged is None else damaged
 
-    def __iter__(self) -> Iterator[Layout]:
+    def __iter__(self) -> Iterator[SlicePlan]:
         """Yield those that are worth a try, the one that takes less time first."""
         usable = [each for each in self.found if each.rows_are_major not in self.damaged]
         return iter(usable or self.found)
 
     @property
-    def first(self) -> Layout:
+    def first(self) -> SlicePlan:
         """The layout that is read."""
         return next(iter(self))
 
     def at(self, rows: Selection, columns: Selection) -> PlannedLayouts:
         """Return plans of other entries of the same matrix."""
         faults = list(self.faults)
-        found = _by_cost([layout.at(rows, columns) for layout in self.found], faults)
+        found = _by_cost([layout.of(rows, columns) for layout in self.found], faults)
         return PlannedLayouts(found, faults, self.damaged)
 
     def gather(self, progress: Callable[[int], None] = lambda _: None) -> Any:
         """Return the values: ``csr_array`` if sparse, else ``ndarray``; see `read`."""
         return self.read(lambda layout: layout.gather(progress))
 
-    def read(self, read: Callable[[Layout], _T]) -> _T:
+    def read(self, read: Callable[[SlicePlan], _T]) -> _T:
         """Return what is read from the first layout that is whole.
 
         Warns
@@ -198,7 +134,7 @@ def find_layouts(
     for matrix in stored:
         rows_are_major = matrix.info.is_row_major or matrix.info.rows_axis != axes[0]
         majors, minors = (rows, columns) if rows_are_major else (columns, rows)
-        layouts.append(Layout(SlicePlan(matrix, majors, minors), rows_are_major))
+        layouts.append(SlicePlan(matrix, majors, minors, rows_are_major))
     found = _by_cost(layouts, faults)
     if not found:
         raise faults[0]
@@ -207,22 +143,22 @@ def find_layouts(
     return PlannedLayouts(found, faults)
 
 
-def _by_cost(layouts: list[Layout], faults: list[errors.FormatError]) -> list[Layout]:
+def _by_cost(layouts: list[SlicePlan], faults: list[errors.FormatError]) -> list[SlicePlan]:
     """Return layouts, the one that takes less time first; what is wrong with others is added.
 
     Of a slice with all entries of one axis and few of the other, one of two layouts is looked at:
     of the other one, which may be on a server, not even the column pointers are read.
     """
-    costs: list[tuple[float, Layout]] = []
-    for layout in sorted(layouts, key=lambda each: not each.plan.minor.is_all):
+    costs: list[tuple[float, SlicePlan]] = []
+    for layout in sorted(layouts, key=lambda each: not each.minor.is_all):
         try:
-            cost = layout.cost_ns
+            cost = gathering_ns(layout)
         except errors.FormatError as error:
             faults.append(error)
             continue
         costs.append((cost, layout))
-        count, plan = layout.plan.stored.info.nnz, layout.plan
-        has_few_majors = plan.minor.is_all and not plan.major.is_all and count is not None
+        count = layout.stored.info.nnz
+        has_few_majors = layout.minor.is_all and not layout.major.is_all and count is not None
         if has_few_majors and cost <= (count or 0) * _FILTERED_ELEMENT_NS:
             return [layout, *(each for each in layouts if each is not layout)]
     return [layout for _, layout in sorted(costs, key=lambda pair: pair[0])]
@@ -260,8 +196,8 @@ def other_layout_command(daf: DafReader, name: str) -> str:
     return f"'daf index {daf.location} --matrix {name}'"
 
 
-def _warn(fault: errors.FormatError, other: Layout) -> None:
-    info = other.plan.stored.info
+def _warn(fault: errors.FormatError, other: SlicePlan) -> None:
+    info = other.stored.info
     warnings.warn(
         f"{fault}; it is read from the other layout, {info.rows_axis} x "
         f"{info.columns_axis}. To write the damaged one again, open the data set with 'r+' and "
@@ -293,6 +229,29 @@ _FETCHED_BYTE_NS: Final = 10.0
 """Of a byte of a file on a server; at 100 MB/s, and not measured."""
 _FETCHED_BLOCK_BYTES: Final = 32 << 10
 """In blocks of how many bytes files of a server are fetched."""
+
+
+def gathering_ns(plan: SlicePlan) -> float:
+    """Return about how many nanoseconds of a processor gathering a slice takes.
+
+    What is gathered by columns is turned into rows at the end; a dense matrix is not.
+    """
+    info = plan.stored.info
+    if not info.is_sparse:
+        return plan.cost_bytes * _COPIED_BYTE_NS
+    starts, counts = plan.ranges()
+    if plan.major.is_all:  # one range
+        starts, counts = starts[:1], counts.sum(keepdims=True)[: starts.size]
+    elements = int(counts.sum())
+    total = starts.size * _RANGE_NS
+    for array in plan.stored.element_arrays():
+        total += _taken_ns(array, starts, counts, elements)
+    likely: float = elements
+    if not plan.minor.is_all:
+        likely = elements * plan.minor.size / max(info.shape[0], 1)
+        total += elements * _FILTERED_ELEMENT_NS + likely * _SELECTED_ELEMENT_NS
+        total += info.shape[0] * _MINOR_NS
+    return total if plan.rows_are_major else total + likely * _TURNED_ELEMENT_NS
 
 
 def _taken_ns(array: StoredArray, starts: Positions, counts: Positions, elements: int) -> float:

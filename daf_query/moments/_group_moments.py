@@ -11,6 +11,7 @@ import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
 
@@ -19,7 +20,6 @@ import numpy.typing as npt
 
 from daf_query._runs import check_cancelled
 from daf_query.matrix import (
-    Layout,
     PlannedLayouts,
     Selection,
     SlicePlan,
@@ -141,7 +141,7 @@ def group_segments(
         of_rows = Selection.of(once.positions, daf.axis_length(grouped))
         both = (selected, of_rows) if is_turned else (of_rows, selected)
         found = layouts_of_numbers(daf, axes, name, *both)
-        turned = (Layout(each.plan, each.rows_are_major != is_turned) for each in found)
+        turned = (replace(each, rows_are_major=each.rows_are_major != is_turned) for each in found)
         layouts = PlannedLayouts(sorted(turned, key=_cost), found.faults)
         read = partial(_accumulated, once, progress=progress)
         accumulator.merge(slice(None), layouts.read(read).map(np.ravel))
@@ -156,7 +156,7 @@ def layouts_of_numbers(
 ) -> PlannedLayouts:
     """Plan a slice in each layout of a matrix; see `find_layouts`.  One of strings is refused."""
     found = find_layouts(daf, axes, name, rows, columns)
-    stored = found.first.plan.stored
+    stored = found.first.stored
     if stored.info.storage_type.is_string:
         raise errors.UnsupportedInputError(
             f"{stored.what}: it is a matrix of strings, which have no sums and means; choose one "
@@ -165,16 +165,18 @@ def layouts_of_numbers(
     return found
 
 
-def _cost(layout: Layout) -> int:
-    return layout.plan.cost_bytes * (_ROWS_ADVANTAGE if layout.rows_are_major else 1)
+def _cost(layout: SlicePlan) -> int:
+    return layout.cost_bytes * (_ROWS_ADVANTAGE if layout.rows_are_major else 1)
 
 
-def _accumulated(once: GroupedRows, layout: Layout, *, progress: Callable[[int], None]) -> Segments:
+def _accumulated(
+    once: GroupedRows, layout: SlicePlan, *, progress: Callable[[int], None]
+) -> Segments:
     """Return a segment for each group and column, of rows that ascend, each of which is once."""
     keep_freed_memory()
     n_columns = layout.columns.size
     accumulator = Accumulator(once.n_groups * n_columns)
-    is_sparse = layout.plan.stored.info.is_sparse
+    is_sparse = layout.stored.info.is_sparse
     tasks = _sparse_tasks if is_sparse else _dense_tasks
     for reduced, n_bytes in in_order(tasks(once, layout), threads=THREADS):
         if reduced is not None:
@@ -183,16 +185,16 @@ def _accumulated(once: GroupedRows, layout: Layout, *, progress: Callable[[int],
     segments = accumulator.segments().reshaped(once.n_groups, n_columns)
     if not is_sparse:
         return segments
-    return with_zeros(segments, once.sizes()[:, np.newaxis], what=layout.plan.stored.what)
+    return with_zeros(segments, once.sizes()[:, np.newaxis], what=layout.stored.what)
 
 
-def _sparse_tasks(once: GroupedRows, layout: Layout) -> Tasks:
+def _sparse_tasks(once: GroupedRows, layout: SlicePlan) -> Tasks:
     """Yield what reduces blocks of stored elements.
 
     The stored columns of a layout, its majors, are the columns of the matrix, or its rows.  Each
     major has a *label* and each minor a *bin*: one of them is the group, the other the column.
     """
-    plan = layout.plan.in_order()
+    plan = layout.in_order()
     elements, base = StoredElements(plan.stored), plan.stored.index_base
     columns = np.arange(layout.columns.size, dtype=np.int32)
     n_bins, labels, bins = once.n_groups, columns, once.codes
@@ -255,9 +257,9 @@ def _by_bin(
     return bins, label_of[starts].astype(np.int64), segments
 
 
-def _dense_tasks(once: GroupedRows, layout: Layout) -> Tasks:
+def _dense_tasks(once: GroupedRows, layout: SlicePlan) -> Tasks:
     """Yield what reduces windows of a dense layout: some columns of all rows, or strips of rows."""
-    plan, n_columns = layout.plan, layout.columns.size
+    plan, n_columns = layout, layout.columns.size
     array, codes = plan.stored.dense().info, once.codes
     item_bytes = plan.stored.info.storage_type.dtype.itemsize
 

@@ -49,7 +49,7 @@ class StoredOrder:
     def of(cls, part: Part) -> StoredOrder:
         """Return the cuts that the stored layouts of a part allow."""
         by_rows = [layout.rows_are_major for layout in part.layouts.found]
-        stored = part.layouts.found[0].plan.stored
+        stored = part.layouts.found[0].stored
         if stored.info.is_sparse:
             return cls((True in by_rows, False in by_rows))
         array = stored.dense().info

@@ -186,12 +186,12 @@ def _layout_costs(part: Part) -> tuple[LayoutCost, ...]:
         if layout is not None and rows_are_major not in layouts.damaged:
             state: LayoutState = "chosen" if layout is layouts.first else "costs more"
             try:
-                costs.append(LayoutCost(axis, state, layout.plan.cost_bytes))
+                costs.append(LayoutCost(axis, state, layout.cost_bytes))
                 continue
             except errors.FormatError as error:
                 faults.append(error)
         if layout is not None and rows_are_major in layouts.damaged:
-            costs.append(LayoutCost(axis, "damaged", layout.plan.cost_bytes))
+            costs.append(LayoutCost(axis, "damaged", layout.cost_bytes))
         elif faults:
             costs.append(LayoutCost(axis, "damaged", None, str(faults.pop())))
         elif axes[0] != axes[1]:

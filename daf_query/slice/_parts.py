@@ -86,7 +86,7 @@ class Part:
     @property
     def plan(self) -> SlicePlan:
         """The stored layout that is read, and about how many bytes of it."""
-        return self.layouts.first.plan
+        return self.layouts.first
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -128,7 +128,7 @@ class Part:
 
     def element_count(self) -> ElementCount:
         """Return how many elements it has, at most; nothing is read."""
-        return count_elements(layout.plan for layout in self.layouts)
+        return count_elements(self.layouts)
 
     def row_counts(self, *, are_exact: bool) -> npt.NDArray[Any]:
         """Return how many elements each row has, at most.
@@ -141,7 +141,7 @@ class Part:
             return np.full(n_rows, n_columns)
         for layout in self.layouts:
             if layout.rows_are_major:
-                return major_counts(layout.plan)
+                return major_counts(layout)
         if are_exact:
             return minor_counts(self.plan)
         return np.full(n_rows, self.element_count().count / max(n_rows, 1))

@@ -25,8 +25,8 @@ from daf_query.distributed import Source
 from daf_query.matrix import (
     ElementBlock,
     Elements,
-    Layout,
     Selection,
+    SlicePlan,
     find_layouts,
     open_layouts,
 )
@@ -233,7 +233,7 @@ class MatrixPlace:
 class _Chosen:
     """What a predicate leaves of a matrix."""
 
-    layout: Layout
+    layout: SlicePlan
     """The layout that is read, planned."""
     entries: dict[str, AxisEntries]
     """The entries of both axes that are left, by the name of their columns."""
@@ -361,7 +361,7 @@ class MatrixDataset(TableDataset):
         Majors for which the filter cannot be true are in none of them.
         """
         chosen = self._chosen(predicate)
-        elements = Elements(chosen.layout.plan)
+        elements = Elements(chosen.layout)
         rows_are_major = chosen.layout.rows_are_major
         size = _block_size(elements.count, self._view.options)
         spans = [] if chosen.is_never else elements.spans(size)
@@ -412,8 +412,8 @@ class MatrixDataset(TableDataset):
             return
         layout = chosen.layout
         source = Source.of(self.of(None, None), f"the table {self._columns.table}")
-        for span, count in layout.plan.groups(rows):
-            part, minor = layout.plan.major.part(span.start, span.stop), layout.plan.minor
+        for span, count in layout.groups(rows):
+            part, minor = layout.major.part(span.start, span.stop), layout.minor
             block = (part, minor) if layout.rows_are_major else (minor, part)
             if count:
                 yield Piece(source, count, self._columns.length, block=block)
@@ -460,12 +460,12 @@ class MatrixDataset(TableDataset):
         ]
         return dict(zip(place.columns, opened, strict=False))
 
-    def _layout(self, entries: Iterable[AxisEntries]) -> Layout:
+    def _layout(self, entries: Iterable[AxisEntries]) -> SlicePlan:
         """Return the layout that is read, planned."""
         place = self._place_of
         selections = [each.selection for each in entries]
         layout = find_layouts(place.daf, place.axes, place.name, *selections).first
-        info = layout.plan.stored.info
+        info = layout.stored.info
         if _kind_of(info, place) != _kind_of(self._info, place):
             raise errors.FormatError(
                 f"{place.daf.location}: {place.table} was replaced while it was being queried; "

@@ -20,6 +20,7 @@ from daf_query import DafSession, connect
 from daf_query.matrix import Selection, SlicePlan, gather_dense, gather_sparse
 from daf_storage import DafReader, DafWriter, MemoryDaf, ZarrDaf, errors
 from tests.limits import lower
+from tests.suites.examples import write_stored
 
 MIB = 1 << 20
 N_CELLS, N_GENES = 6000, 400
@@ -74,10 +75,9 @@ def filled(daf: DafWriter, values: Any, index_type: str | None = None) -> DafWri
         daf.set_matrix("r", "c", "m", values, relayout=False)
         return daf
     stored = sp.csc_array(values)
-    options: Any = {"index_dtype": index_type}
-    with daf.empty_sparse_matrix("r", "c", "m", stored.dtype, stored.nnz, **options) as parts:
-        parts.colptr[:], parts.rowval[:] = stored.indptr + 1, stored.indices + 1
-        parts.nzval[:] = stored.data
+    arrays = {"colptr": stored.indptr + 1, "rowval": stored.indices + 1}
+    arrays = {name: numbers.astype(index_type) for name, numbers in arrays.items()}
+    write_stored(daf, "matrices/r/c/m", arrays | {"nzval": stored.data})
     return daf
 
 
