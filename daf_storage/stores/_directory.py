@@ -50,7 +50,6 @@ from daf_storage.stores._directory_write import (
     TRASH,
     DirectoryTransaction,
     Token,
-    replaced_prefixes,
     restore_replaced,
 )
 from daf_storage.stores._files import refuse
@@ -196,7 +195,7 @@ class DirectoryStore:
         return any(
             f"{prefix}/".startswith(f"{target}/")
             for token in self._tokens()
-            for target, _ in replaced_prefixes(token)
+            for target in replaced_documents(token)
         )
 
     def _snapshot(self, prefix: str) -> DirectorySnapshot | None:

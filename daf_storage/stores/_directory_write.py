@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import itertools
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
@@ -18,16 +18,13 @@ from daf_storage.stores._directories import (
     discard,
     exchange,
     make_directories,
-    names_in,
     release,
     remove_if_empty,
 )
 from daf_storage.stores._directory_snapshot import RECORD_FOLDER, Record, records_in
 from daf_storage.stores._files import allocate, map_file
 
-TARGET_FILE = "target"
 TRASH = "trash-"
-OLD = "old-"
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -133,14 +130,17 @@ class DirectoryTransaction:
             os.rename(source, target)
         elif not replace:
             raise FileExistsError(f"{target} exists")
-        elif not exchange(source, target):
-            self._replace_in_two_steps(source, target, prefix)
+        elif not exchange(source, target):  # `recover` restores the old one after a crash
+            record = Record(is_restored=True, old=(prefix,), new=(prefix,))
+            self._move_to(self._record(record), record.old)
+            os.rename(source, target)
 
     @_translated
     def remove(self, prefix: str) -> None:
         """Rename the directory away; its files are deleted when the transaction ends."""
+        self._old_count += 1
         with suppress(FileNotFoundError):
-            os.rename(self._root / prefix, self._next_old("") / "data")
+            os.rename(self._root / prefix, self.folder / f"old-{self._old_count}")
 
     @_translated
     def replace_file(self, key: str, data: bytes) -> None:
@@ -200,18 +200,6 @@ class DirectoryTransaction:
         """Leave the directory of the transaction, empty: no space is needed for it."""
         self.leaves_sign = True
 
-    def _replace_in_two_steps(self, source: Path, target: Path, prefix: str) -> None:
-        """For file systems that cannot exchange: `recover` restores the old one after a crash."""
-        os.rename(target, self._next_old(prefix) / "data")
-        os.rename(source, target)
-
-    def _next_old(self, prefix: str) -> Path:
-        old = self.folder / f"{OLD}{self._old_count}"
-        self._old_count += 1
-        old.mkdir()
-        (old / TARGET_FILE).write_text(prefix)
-        return old
-
     def _prepared(self, key: str) -> Path:
         path = self._new / key
         if not path.parent.is_dir():
@@ -220,14 +208,7 @@ class DirectoryTransaction:
 
 
 def restore_replaced(root: Path, token: Path) -> None:
-    """Put back what a crash between the two steps of a replacement took away.
-
-    Of files that belong together, bring those back that were being replaced, and take those away
-    that were being removed.
-    """
-    for prefix, data in replaced_prefixes(token):
-        if not (root / prefix).exists():
-            os.rename(data, root / prefix)
+    """Bring back what was being replaced when a writer crashed, and take away what was removed."""
     for folder, record in records_in(token):
         _undo(root, folder, record)
 
@@ -244,16 +225,3 @@ def _undo(root: Path, folder: Path, record: Record) -> None:
             (root / key).unlink(missing_ok=True)
         elif (folder / str(number)).exists():
             os.replace(folder / str(number), root / key)
-
-
-def replaced_prefixes(token: Path) -> Iterator[tuple[str, Path]]:
-    """Yield what a writer has moved away to replace it: its prefix, and where it is now."""
-    for name in names_in(token):
-        data = token / name / "data"
-        if name.startswith(OLD) and data.exists():
-            try:
-                prefix = (token / name / TARGET_FILE).read_text()
-            except FileNotFoundError:  # its writer is removing it
-                continue
-            if prefix:
-                yield prefix, data

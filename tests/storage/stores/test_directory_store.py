@@ -69,10 +69,10 @@ def test_recovery_clears_a_dead_writer(tmp_path: Path) -> None:
 
 def test_recovery_puts_back_what_a_two_step_replacement_took(tmp_path: Path) -> None:
     """A crash between the two steps loses nothing."""
-    old = tmp_path / STAGING_NAME / "dead" / "0" / "old-0"
-    (old / "data").mkdir(parents=True)
-    (old / "data" / "x").write_bytes(b"1")
-    (old / "target").write_text("a")
+    old = tmp_path / STAGING_NAME / "dead" / "0" / "files-1"
+    (old / "0").mkdir(parents=True)
+    (old / "0" / "x").write_bytes(b"1")
+    (old / "record").write_text('{"restore": true, "old": ["a"], "new": ["a"]}')
     assert DirectoryStore(tmp_path).recover()
     assert (tmp_path / "a" / "x").read_bytes() == b"1"
 
