@@ -18,7 +18,7 @@ import os
 import shutil
 import uuid
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from daf_storage import errors
@@ -304,21 +304,23 @@ class DirectoryStore:
             Another writer is preparing something: it would be lost.
         """
         root = Path(os.path.realpath(self.root))
-        with errors.os_errors(self.location), self.lock(), ExitStack() as held:
+        with errors.os_errors(self.location), self.lock():
             self._end_shared()
             self.recover()
             self._refuse_other_writers()
             try:
-                aside = held.enter_context(scratch(root))
+                with scratch(root) as aside:
+                    link_tree(root, aside, without)
+                    yield DirectoryStore(aside, location=self.location)
+                    self._refuse_other_writers()
+                    throw_away(put_in_place(aside, root, replace=True), root)
             except PermissionError as error:
+                if isinstance(error, errors.DafError):
+                    raise
                 raise errors.ReadOnlyError(
                     f"{root}: this needs permission to write in the directory that it is in, "
                     f"{root.parent}"
                 ) from error
-            link_tree(root, aside, without)
-            yield DirectoryStore(aside, location=self.location)
-            self._refuse_other_writers()
-            throw_away(put_in_place(aside, root, replace=True), root)
 
     def _refuse_other_writers(self) -> None:
         if self.has_leftovers():
