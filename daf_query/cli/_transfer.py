@@ -48,7 +48,6 @@ _ALL: Final = ("*", ("*", "*"), ("*", "*", "*"))
     option("--obs-is AXIS", "name of the axis of obs (default: obs)"),
     option("--var-is AXIS", "name of the axis of var (default: var)"),
     option("--X-is NAME", "name of the main matrix (default: X)"),
-    option("--axis-of COLUMN...", "make this categorical an axis", dest="categorical_axes"),
     one_layout("store matrices once, by obs, and not also by var"),
     make_unique("append -1, -2 ... to names that occur twice"),
     MEMORY,
@@ -67,7 +66,7 @@ def import_command(options: Namespace) -> None:
     daf import filtered_feature_bc_matrix run.daf.zarr
     daf import monday.h5ad week.dafs.zarr.zip#/monday
     daf import pbmc.h5ad pbmc.daf.zarr --obs-is cell --var-is gene --X-is UMIs
-    daf import pbmc.h5ad pbmc.daf.zarr --axis-of donor --make-unique --overwrite
+    daf import pbmc.h5ad pbmc.daf.zarr --make-unique --overwrite
     daf import pbmc.h5ad pbmc.daf.zarr --one-layout --strict --quiet
     daf import pbmc.h5ad small.daf.zarr --codec blosc-zstd-shuffle --level 7 \
         --chunk-kb 128 --zarr-format 3 --overwrite
@@ -80,12 +79,12 @@ def import_command(options: Namespace) -> None:
         "progress": progress_of(options),
         **given(options, "obs_is", "var_is", "X_is", "relayout", "if_exists", "zarr_format"),
     }
-    of_anndata = given(options, "categorical_axes", "duplicates", "strict", "memory_bytes")
+    of_anndata = given(options, "duplicates", "strict", "memory_bytes")
     if Path(options.source).is_dir() and not options.source.rstrip("/").endswith(".zarr"):
         is_unique = options.duplicates == "make_unique"
-        if options.categorical_axes or options.strict or is_unique or options.counts_as:
+        if options.strict or is_unique or options.counts_as:
             raise errors.InvalidInputError(
-                f"{options.source} is a folder, of which matrix.mtx is imported: --axis-of, "
+                f"{options.source} is a folder, of which matrix.mtx is imported: "
                 "--make-unique, --strict and --counts-as are for an AnnData; leave them out"
             )
         daf_storage.import_10x_mtx(options.source, options.destination, **how)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import functools
 import math
 import posixpath
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -247,10 +247,9 @@ class KeptPlace:
 
 @dataclass(frozen=True, slots=True)
 class CategoryAxis:
-    """An axis of the categories of a column that has colours, or for which it was asked."""
+    """An axis of the categories of a column that has colours."""
 
     axis: str
-    has_colors: bool
     is_list: bool
     """Whether the colours were a list rather than an array."""
 
@@ -262,17 +261,9 @@ class Contents:
     ----------
     names
         What the caller calls obs, var and X, by ``obs_is``, ``var_is`` and ``X_is``.
-    categorical_axes
-        Categorical columns that become an axis of their own, besides those that have colours.
     """
 
-    def __init__(
-        self,
-        tree: Tree,
-        parts: Parts,
-        names: Mapping[str, str | None],
-        categorical_axes: Collection[str] = (),
-    ) -> None:
+    def __init__(self, tree: Tree, parts: Parts, names: Mapping[str, str | None]) -> None:
         self.tree = tree
         self.parts = parts
         self.lost = Report()
@@ -302,7 +293,7 @@ class Contents:
         self._entries: dict[str, list[str] | None] = {}
         self.frames: dict[str, FrameVectors] = {}
         self.raw_axis = self._add_frames()
-        self._add_category_axes(frozenset(categorical_axes))
+        self._add_category_axes()
         self._add_matrices()
         self._add_annotations(self.obs, parts.obsm, "obsm")
         self._add_annotations(self.var, parts.varm, "varm")
@@ -357,34 +348,21 @@ class Contents:
     def _free_axis(self, name: str) -> str:
         return free_name(name, {*self._entries, self.obs, self.var})
 
-    def _add_category_axes(self, asked: frozenset[str]) -> None:
-        """Make axes of the categories of columns that have colours, or were asked for."""
-        columns = {name for vectors in self.frames.values() for name in vectors.frame.column_names}
-        if unknown := asked - columns:
-            name = min(unknown)
-            raise errors.VectorNotFoundError(
-                f"{self.tree.location}: there is no column {name!r} to make an axis of; there "
-                f"are {errors.known_names(columns, none='none')}{errors.nearest(name, columns)}"
-            )
+    def _add_category_axes(self) -> None:
+        """Make axes of the categories of columns that have colours."""
         for axis, vectors in list(self.frames.items()):
             for name in dict.fromkeys(vectors.frame.column_names):
-                if f"{name}{_COLORS}" in self.uns or name in asked:
-                    self._add_category_axis(axis, vectors, name, is_asked=name in asked)
+                if f"{name}{_COLORS}" in self.uns:
+                    self._add_category_axis(axis, vectors, name)
 
-    def _add_category_axis(
-        self, axis: str, vectors: FrameVectors, column_name: str, *, is_asked: bool
-    ) -> None:
-        colors = self.uns.get(f"{column_name}{_COLORS}")
+    def _add_category_axis(self, axis: str, vectors: FrameVectors, column_name: str) -> None:
+        colors = self.uns[f"{column_name}{_COLORS}"]
         try:
             vector = vectors.of_column(column_name)
             count = vector.column.category_count()
-            if count is None or vector.problem:
+            if count is None or vector.problem or not _are_colors(self.tree, colors, count):
                 return
-            if colors is not None and not _are_colors(self.tree, colors, count):
-                colors = None
         except errors.FormatError:
-            return
-        if colors is None and not is_asked:
             return
         name = column_name if name_problem(column_name) is None else vector.name
         name = self._free_axis(f"{name}_{vectors.part}" if name in self._entries else name)
@@ -393,11 +371,10 @@ class Contents:
             vector.column.sources,
             lambda _: _categories_of(vectors, column_name),
         )
-        if colors is not None:
-            self.properties[layout.vector_path(name, "color")] = _strings_at(colors)
-            del self.uns[f"{column_name}{_COLORS}"]
-        is_list = colors is not None and isinstance(colors.value, list)
-        self.category_axes[axis, column_name] = CategoryAxis(name, colors is not None, is_list)
+        self.properties[layout.vector_path(name, "color")] = _strings_at(colors)
+        del self.uns[f"{column_name}{_COLORS}"]
+        is_list = isinstance(colors.value, list)
+        self.category_axes[axis, column_name] = CategoryAxis(name, is_list)
 
     # Matrices
 

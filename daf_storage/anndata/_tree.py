@@ -11,7 +11,7 @@ import json
 import posixpath
 import time
 import warnings
-from collections.abc import Callable, Collection, Container, Hashable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Container, Hashable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from typing import Any, Final, TypeAlias
 
@@ -196,7 +196,6 @@ def notes_text(
     uns: list[list[Any]] = [
         [f"{column_name}_colors", {"type": "colors", "list": category.is_list}]
         for (_, column_name), category in contents.category_axes.items()
-        if category.has_colors
     ]
     uns += [[key, {"type": "scalar_of_daf", "of": of}] for key, (_, of) in scalars.items()]
     notes = {
@@ -299,8 +298,6 @@ class AnnDataTree:
     obs_is, var_is, X_is
         Names of the two axes and of the main matrix; by default what ``uns`` says, else ``obs``,
         ``var`` and ``X``.
-    categorical_axes
-        Categorical columns that become an axis of their own, besides those that have colours.
     parts
         What the AnnData consists of, if not all of it lies in the tree; see `parts_of_object`.
     remarks
@@ -318,7 +315,6 @@ class AnnDataTree:
         obs_is: str | None = None,
         var_is: str | None = None,
         X_is: str | None = None,  # noqa: N803 - the reference's spelling
-        categorical_axes: Collection[str] = (),
         parts: Parts | None = None,
         remarks: Iterable[tuple[str, str]] = (),
         extra: Callable[[Contents], Mapping[str, Property]] = lambda _: {},
@@ -331,7 +327,6 @@ class AnnDataTree:
         self._extra = extra
         self._within = within
         self._names = {"obs_is": obs_is, "var_is": var_is, "X_is": X_is}
-        self._categorical_axes = categorical_axes
         self._checked_at = time.monotonic()
         self._state = self._base_state()
         self._shown = self._looked_at()
@@ -436,7 +431,7 @@ class AnnDataTree:
 
     def _looked_at(self) -> Shown:
         parts = parts_of(self.base) if self._parts is None else self._parts
-        contents = Contents(self.base, parts, self._names, self._categorical_axes)
+        contents = Contents(self.base, parts, self._names)
         contents.properties |= self._extra(contents)
         return Shown(contents, self._within)
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 import warnings
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -67,7 +67,6 @@ def from_anndata(  # noqa: PLR0913 - the choices of an import
     obs_is: str | None = None,
     var_is: str | None = None,
     X_is: str | None = None,  # noqa: N803 - the reference's spelling
-    categorical_axes: Collection[str] = (),
     relayout: bool = True,
     duplicates: Duplicates = "error",
     strict: bool = False,
@@ -84,8 +83,6 @@ def from_anndata(  # noqa: PLR0913 - the choices of an import
     obs_is, var_is, X_is
         Names of the two axes and of the main matrix.  By default what ``uns`` says under these
         keys, else ``obs``, ``var`` and ``X``.
-    categorical_axes
-        Categorical columns that become an axis of their own, besides those that have colours.
     relayout
         Whether to store the matrices in both orientations.
     duplicates
@@ -124,7 +121,7 @@ def from_anndata(  # noqa: PLR0913 - the choices of an import
     daf = destination if destination is not None else MemoryDaf(name=name)
     names = {"obs_is": obs_is, "var_is": var_is, "X_is": X_is}
     how = _Choices(relayout, duplicates, strict, counts_as, DEFAULT_MEMORY_BYTES, "never")
-    tree = tree_of_object(adata, **names, categorical_axes=categorical_axes)
+    tree = tree_of_object(adata, **names)
     with undone_on_error(daf):
         report = _Import(tree, daf, how).run()
     report.warn()
@@ -138,7 +135,6 @@ def import_h5ad(  # noqa: PLR0913 - the choices of an import
     obs_is: str | None = None,
     var_is: str | None = None,
     X_is: str | None = None,  # noqa: N803 - the reference's spelling
-    categorical_axes: Collection[str] = (),
     relayout: bool = True,
     duplicates: Duplicates = "error",
     strict: bool = False,
@@ -212,7 +208,7 @@ def import_h5ad(  # noqa: PLR0913 - the choices of an import
             f"{destination.location}: it was opened already; open it with packed= and "
             "zarr_format=, or pass its path"
         )
-    with anndata_at(source, **names, categorical_axes=categorical_axes) as tree:
+    with anndata_at(source, **names) as tree:
         if isinstance(destination, DafWriter):
             with undone_on_error(destination):
                 return _Import(tree, destination, how).run()
@@ -262,7 +258,7 @@ class _Import:
     def run(self) -> Report:
         """Do it; return what differs."""
         counts = self._counts()
-        with _unreadable(self._tree.location), warnings.catch_warnings():
+        with warnings.catch_warnings():
             warnings.simplefilter("ignore", AnnDataWarning)  # the report has them
             self._check_groups()
             self._copy_axes()
@@ -273,8 +269,7 @@ class _Import:
         self._copy_matrices(counts)
         if self._how.strict:
             self._report.refuse_losses(self._tree.location, what="import")
-        with _unreadable(self._tree.location):
-            copy_scalars(self._source, self._daf, self._scalar)
+        copy_scalars(self._source, self._daf, self._scalar)
         return self._report
 
     def _scalar(self, name: str, value: Any) -> Any:
@@ -409,18 +404,6 @@ def _narrow(largest: int) -> StorageType:
     """
     kinds = (StorageType.UINT16, StorageType.UINT32, StorageType.UINT64)
     return next(kind for kind in kinds if largest <= np.iinfo(kind.dtype).max)
-
-
-@contextmanager
-def _unreadable(location: str) -> Iterator[None]:
-    """Say of what is damaged that the file cannot be read."""
-    try:
-        yield
-    except errors.CorruptDataError as error:
-        reason = " ".join(str(error).removeprefix(f"{location}: ").split())
-        raise errors.FormatError(
-            f"{location}: the h5ad file cannot be read ({reason}); is it complete?"
-        ) from error
 
 
 @contextmanager

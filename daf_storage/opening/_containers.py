@@ -288,6 +288,11 @@ def siblings(root: Path) -> str:
     """Name the data sets beside a path that does not exist, or say where its link leads."""
     if root.is_symlink():
         return f"; it is a symbolic link to {root.readlink()}, which is not there"
+    if any(character in root.name for character in "*?["):
+        return (
+            "; a pattern is taken by connect() and the commands info, sql, extract, profile and "
+            "concat: name one data set"
+        )
     try:
         names = os.listdir(root.parent)
     except OSError:

@@ -306,8 +306,8 @@ def _tree_to_read(
 
 def _tree_at(source: Container | str, held: ExitStack) -> Tree:
     """Return the tree of what is there, which may be another form's."""
-    if isinstance(source, DafPath) and source.is_foreign:
-        _check_there(source)
+    if isinstance(source, DafPath) and source.is_foreign and source.kind == "hdf5":
+        optional_import("h5py", extra="anndata")  # what is in the file may need anndata as well
     if not isinstance(source, str):
         return read_tree(source, held)
 
@@ -330,22 +330,6 @@ def _sidecar_source(source: Container | str, tree: Tree) -> tuple[Path | RemoteS
     if not isinstance(source, str) or version is None:
         return None, ""
     return RemoteSource(tree.location, version), source.partition("#")[2]
-
-
-def _check_there(where: DafPath) -> None:
-    if where.container.exists():
-        if where.kind == "hdf5":  # what is in the file may need anndata as well
-            optional_import("h5py", extra="anndata")
-        return
-    hint = ""
-    if any(character in where.given for character in "*?["):
-        hint = (
-            "; a pattern is taken by connect() and the commands info, sql, extract, profile and "
-            "concat: name one data set"
-        )
-    raise errors.SourceNotFoundError(
-        f"no such file or directory: {where.container}{hint}{siblings(where.container)}"
-    )
 
 
 def _writable(source: Container | str, mode: OpenMode) -> Container:

@@ -14,7 +14,7 @@ import os
 import stat
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
@@ -213,8 +213,8 @@ class SidecarDocument:
     """Of all of its files."""
     arrays: dict[str, ArrayTypes]
     """Of each axis, vector and matrix that it has, by its path, the arrays that it consists of."""
-    checksums: dict[str, dict[str, int]] = field(default_factory=dict)
-    """Of their contents; none in a sidecar that an older version wrote."""
+    checksums: dict[str, dict[str, int]]
+    """Of their contents."""
 
     @property
     def properties(self) -> tuple[str, ...]:
@@ -248,7 +248,7 @@ class SidecarDocument:
             }
             values["checksums"] = {
                 str(path): {str(name): int(sum_of) for name, sum_of in sums.items()}
-                for path, sums in values.get("checksums", {}).items()
+                for path, sums in values["checksums"].items()
             }
             return SidecarDocument(**values)
         except _MALFORMED as error:
@@ -322,8 +322,7 @@ def property_problem(
         for array in arrays.values():
             array.check_stored(is_complete=True)
         is_read = max_bytes is None or sum(map(_size_bytes, arrays.values())) <= max_bytes
-        known = document.checksums.get(path)
-        if is_read and known is not None and array_checksums(tree, path) != known:
+        if is_read and array_checksums(tree, path) != document.checksums.get(path):
             return "its contents are not those that were written: the checksum is wrong"
     except DafError as error:
         return str(error)

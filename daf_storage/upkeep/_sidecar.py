@@ -212,8 +212,8 @@ def write_sidecar(
     names = [matrices] if isinstance(matrices, str) else list(dict.fromkeys(matrices))
     vectors = [*columns, *(_slow_vectors(daf) if slow_columns else ())]
     old = tree.document() if target == tree.sidecar else None
-    if old is not None and (not old.checksums or tree.damage()):
-        refresh_sidecar(daf, progress=progress)  # what is added to was written again before
+    if old is not None and tree.damage():
+        refresh_sidecar(daf, progress=progress)
     return _made(daf, target, names, vectors, None if old is None else target, max_bytes, progress)
 
 
@@ -301,7 +301,7 @@ def refresh_sidecar(daf: DafReader, *, progress: ShowProgress = "auto") -> Sidec
     try:
         with open_daf(target) as known:
             document = read_document(known.tree)
-            is_sound = bool(document.checksums) and not any(
+            is_sound = not any(
                 property_problem(known.tree, document, path) for path in document.properties
             )
     except errors.DafError:

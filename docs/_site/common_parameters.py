@@ -9,7 +9,6 @@ COMMON_PARAMETERS: Final = {
     "args": "As for pyarrow.",
     "axis": "The name of an axis.",
     "batch_size": "How many rows a batch has at most.",
-    "categorical_axes": "Whether categories become axes, with the vectors that belong to them.",
     "choice": "How the rows are put into batches; see `Sampler.blocks`.",
     "columns": "The names of columns; all of them, if left out.",
     "columns_axis": "The axis whose entries are the columns of the matrix.",

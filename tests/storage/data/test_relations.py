@@ -6,7 +6,6 @@ import json
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import given
@@ -172,26 +171,6 @@ def test_the_import_records_them_and_they_survive_an_export(tmp_path: Path) -> N
     import_h5ad(tmp_path / "x.h5ad", tmp_path / "y.h5df", progress="never")
     with open_daf(tmp_path / "y.h5df") as daf:
         assert daf.relations() == OF_PBMC
-
-
-def test_an_axis_that_the_import_had_to_name_otherwise(tmp_path: Path) -> None:
-    """What is recorded tells the axis where names cannot: ``kind`` of genes is no ``kind``."""
-    anndata = pytest.importorskip("anndata")
-    pandas = pytest.importorskip("pandas")
-    adata = anndata.AnnData(
-        np.ones((2, 2), np.float32),
-        obs=pandas.DataFrame({"kind": pandas.Categorical(["a", None])}, index=["c1", "c2"]),
-        var=pandas.DataFrame({"kind": pandas.Categorical(["p", "q"])}, index=["g1", "g2"]),
-    )
-    adata.write_h5ad(tmp_path / "x.h5ad")
-    import_h5ad(
-        tmp_path / "x.h5ad", tmp_path / "x.daf.zarr", categorical_axes=["kind"], progress="never"
-    )
-    with open_daf(tmp_path / "x.daf.zarr") as daf:
-        assert daf.relations() == [
-            Relation("obs", "kind", "kind", "import"),
-            Relation("var", "kind", "kind_var", "import"),
-        ]
 
 
 @pytest.mark.parametrize(

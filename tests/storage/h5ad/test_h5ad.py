@@ -256,19 +256,13 @@ class TestRoundTrip:
         assert daf.get_np_matrix("obs", "obs", "dense").tolist() == rich.obsp["dense"].tolist()
 
     def test_categoricals_with_colours_become_axes(self, rich: Any) -> None:
-        """And others when asked for; the order of the categories is that of the entries."""
-        daf = from_anndata(rich, categorical_axes=["stage"])
+        """The order of the categories is that of the entries."""
+        daf = from_anndata(rich)
         assert daf.axis_entries("type").tolist() == ["c", "a", "b", "unused"]
         assert daf.get_np_vector("type", "color").tolist() == [f"#00000{i}" for i in range(1, 5)]
-        assert daf.axis_entries("stage").tolist() == ["early", "late"]
+        assert not daf.has_axis("stage")
         assert not daf.has_axis("batch")
         assert_same(without_axis_keys(to_anndata(daf)), rich)
-        empty = MemoryDaf()
-        with pytest.raises(
-            errors.VectorNotFoundError, match="no column 'stag'.*did you mean 'stage'"
-        ):
-            from_anndata(rich, empty, categorical_axes=["stag"])
-        assert empty.axes_set() == set()
 
     def test_reserved_columns_are_renamed(self, rich: Any) -> None:
         """``name`` and ``index`` are reserved in Daf; they come back under their own names."""
@@ -873,7 +867,7 @@ def test_a_mask_of_strings_that_is_none(mask: list[Any], tmp_path: Path) -> None
     with h5py.File(path, "r+") as file:
         del file["obs/s/mask"]
         file["obs/s/mask"] = mask
-    with pytest.raises(errors.FormatError, match=r"a\.h5ad: the h5ad file cannot be read"):
+    with pytest.raises(errors.FormatError, match=r"a\.h5ad: "):
         import_h5ad(path, MemoryDaf(), progress="never")
 
 

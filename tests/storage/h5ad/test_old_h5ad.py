@@ -189,7 +189,7 @@ def test_names_that_are_no_text(tmp_path: Path) -> None:
     with h5py.File(tmp_path / "in.h5ad", "w") as file:
         with_byte_names(file)
         file["obs/_index"][...] = np.array([b"\xe9", b"a", b"b"])
-    with pytest.raises(errors.FormatError, match=r"in\.h5ad: the h5ad file cannot be read"):
+    with pytest.raises(errors.FormatError, match=r"in\.h5ad: "):
         import_h5ad(tmp_path / "in.h5ad", MemoryDaf())
 
 

@@ -363,25 +363,6 @@ def test_large_contents_are_compared_by_verify_alone(
     assert verify(h5ad, progress="never") == []
 
 
-def test_a_sidecar_without_checksums(h5ad: Path) -> None:
-    """It is used as before, verifying says what it lacks, and refreshing writes it again."""
-    write_sidecar(open_daf(h5ad), columns=[("obs", "age")])
-    sidecar = f"{h5ad}.daf.zarr"
-    with cast("Any", open_daf(sidecar, "r+")) as old:
-        document = json.loads(old.get_scalar("sidecar_of"))
-        del document["checksums"]
-        old.set_scalar("sidecar_of", json.dumps(document), if_exists="replace")
-    with open_daf(h5ad) as daf:
-        status = sidecar_status(daf)
-        assert status is not None
-        assert status.is_used
-        (found,) = verify(h5ad, progress="never")
-        assert found.level == "warning"
-        assert "no checksums" in found.problem
-        refresh_sidecar(daf)
-    assert verify(h5ad, progress="never") == []
-
-
 def test_the_bytes_of_a_matrix_are_counted_as_they_are_written() -> None:
     """By rows what was by columns, dense or sparse."""
     values = np.arange(35.0).reshape(7, 5)
