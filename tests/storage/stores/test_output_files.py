@@ -12,10 +12,10 @@ import sys
 import tempfile
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stdout
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import anndata
 import numpy as np
@@ -30,7 +30,6 @@ from daf_query import DafSession, connect
 from daf_query.cli import main
 from daf_storage import convert, errors, export_h5ad, open_daf
 from daf_storage.stores import find_output, open_output, output_path
-from tests.forked_commands import ForkedCommands
 from tests.support import CELLS, contents, create, filled, reopen
 
 QUERY = "SELECT name, age FROM cell ORDER BY index"
@@ -246,31 +245,50 @@ def test_open_descriptors(db: DafSession, tmp_path: Path) -> None:
         db.sql(QUERY).save("/dev/fd/999", format="csv")
 
 
-def test_standard_output(tiny_path: Path, tmp_path: Path) -> None:
+@contextmanager
+def standard_output(file: IO[bytes]) -> Iterator[None]:
+    """Let what is printed go into a file, as the shell does."""
+    with os.fdopen(os.dup(1), "wb") as before, redirect_stdout(open(1, "w", closefd=False)):
+        os.dup2(file.fileno(), 1)
+        try:
+            yield
+        finally:
+            sys.stdout.flush()
+            os.dup2(before.fileno(), 1)
+
+
+def test_standard_output(
+    tiny_path: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     """By its names, for rows and for slices; a file that the shell has opened is appended to."""
-    with ForkedCommands() as commands:
-        for output in ("-", "/dev/stdout"):
-            found = commands.run("sql", tiny_path, QUERY, "-o", output, "--format", "csv")
-            assert rows_in(found.stdout, "csv") == ROWS
-            assert found.returncode == 0
-        assert commands.run("sql", tiny_path, QUERY, "-o", "-").stdout.startswith(b"name  age\n")
-        for output in ("-", "/dev/fd/1"):
-            found = commands.run(
-                "extract", tiny_path, "--matrix", "UMIs", "-o", output, "--format", "h5ad"
-            )
-            assert slice_in(found.stdout, "h5ad", tmp_path).size == 12
-            assert b"standard output" in found.stderr
-        found = commands.run("extract", tiny_path, "--matrix", "UMIs", "-o", "/dev/stdout")
-        assert (found.returncode, found.stdout) == (1, b"")
-        assert b"--format" in found.stderr
-        log = tmp_path / "log"
-        for output in ("-", "/dev/fd/1"):
-            log.write_bytes(b"header\n")
-            with log.open("ab") as file:
-                commands.run("sql", tiny_path, QUERY, "-o", output, "--format", "csv", stdout=file)
-            assert log.read_bytes().startswith(b"header\n")
-            assert rows_in(log.read_bytes().removeprefix(b"header\n"), "csv") == ROWS
-        assert Path("/dev/stdout").is_symlink()
+
+    def printed(*words: str) -> bytes:
+        with tempfile.TemporaryFile() as output:
+            with standard_output(output):
+                assert main([words[0], str(tiny_path), *words[1:]]) == (words[-1] == "/dev/stdout")
+            output.seek(0)
+            return output.read()
+
+    for output in ("-", "/dev/stdout"):
+        assert (
+            rows_in(printed("sql", QUERY, "--format", "csv", f"--output={output}"), "csv") == ROWS
+        )
+    assert printed("sql", QUERY, "-o", "-").startswith(b"name  age\n")
+    matrix = ("extract", "--matrix", "UMIs")
+    for output in ("-", "/dev/fd/1"):
+        found = printed(*matrix, "-o", output, "--format", "h5ad")
+        assert slice_in(found, "h5ad", tmp_path).size == 12
+        assert "standard output" in capsys.readouterr().err
+    assert printed(*matrix, "-o", "/dev/stdout") == b""
+    assert "--format" in capsys.readouterr().err
+    log = tmp_path / "log"
+    for output in ("-", "/dev/fd/1"):
+        log.write_bytes(b"header\n")
+        with log.open("ab") as file, standard_output(file):
+            assert main(["sql", str(tiny_path), QUERY, "-o", output, "--format", "csv"]) == 0
+        assert log.read_bytes().startswith(b"header\n")
+        assert rows_in(log.read_bytes().removeprefix(b"header\n"), "csv") == ROWS
+    assert Path("/dev/stdout").is_symlink()
 
 
 @pytest.mark.parametrize(
