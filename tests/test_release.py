@@ -81,7 +81,9 @@ def test_targets_of_the_guide() -> None:
 
 def test_what_has_to_pass() -> None:
     """The guide lists the commands of ``.ci/run``, in their order."""
-    lines = re.findall(r"^(?:target|side_by_side) (.+)$", (ROOT / ".ci/run").read_text(), re.MULTILINE)
+    lines = re.findall(
+        r"^(?:target|side_by_side) (.+)$", (ROOT / ".ci/run").read_text(), re.MULTILINE
+    )
     commands = " ".join(lines).split()
     guide = (ROOT / "CONTRIBUTING.md").read_text()
     assert ", ".join(f"`make {each}`" for each in commands[:-1]) in " ".join(guide.split())

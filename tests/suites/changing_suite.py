@@ -200,30 +200,6 @@ class ChangingDafSuite(DafSuite):
         daf.set_vector("cell", "new", [1, 2, 3])
         assert daf.axis_indices("cell", ["TATA"]).tolist() == [1]
 
-    @pytest.mark.parametrize(
-        ("order", "error", "message"),
-        [
-            (["TATA", "GATA"], errors.LengthError, "has length 2, but axis 'cell' has 3"),
-            (["TATA", "GATA", "NADA"], errors.EntryNotFoundError, "NADA"),
-            (["TATA", "GATA", "TATA"], errors.InvalidInputError, "'TATA' more than once"),
-            ([0, 1, 1], errors.InvalidInputError, "'GATA' more than once"),
-            ([0, 1, 3], errors.InvalidInputError, "outside of 0 to 2"),
-            ([-1, 0, 1], errors.InvalidInputError, "outside of 0 to 2"),
-            ([0.0, 1.0, 2.0], errors.InvalidInputError, "a list of all its positions"),
-            ([[0, 1, 2]], errors.InvalidInputError, "not 2 dimensions"),
-        ],
-    )
-    def test_orders_that_are_none(
-        self, full: DafWriter, order: Any, error: Any, message: str
-    ) -> None:
-        """Each entry has to be there exactly once; nothing is changed."""
-        before = contents(full)
-        with pytest.raises(error, match=message):
-            full.reorder_axis("cell", order)
-        with pytest.raises(errors.AxisNotFoundError):
-            full.reorder_axis("sell", [0])
-        assert contents(full) == before
-
     def test_a_property_that_is_written_while_its_axis_is_reordered(self, full: DafWriter) -> None:
         """It is refused: it is in the old order."""
 

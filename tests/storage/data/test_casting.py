@@ -138,29 +138,19 @@ def test_the_last_value_of_a_long_array_is_named() -> None:
 
 
 @pytest.mark.parametrize(
-    ("values", "dtype", "named"),
+    ("values", "dtype"),
     [
-        ([300, -1, 2], "uint8", "holds 300 at position 0"),
-        ([1.0, float("nan")], "int32", "holds nan at position 1"),
-        ([0.5, 2**24 + 1], "float32", "holds 16777217 at position 1"),
-        ([1.0, 1e39], "float32", "holds 1e\\+39 at position 1"),
-        ([2**64 - 1, -1], None, "holds -1 at position 1"),
-        ([2**64, 1], None, "holds 18446744073709551616 at position 0"),
-        ([1, 2**100], "float32", None),
-        ([2**64 - 1, 1], None, None),
-        ([1, 0, True], bool, None),
-        ([0.1, 1e-300], "float32", None),
+        ([1, 2**100], "float32"),
+        ([2**64 - 1, 1], None),
+        ([1, 0, True], bool),
+        ([0.1, 1e-300], "float32"),
     ],
 )
-def test_values_fit_or_are_named(values: list[Any], dtype: Any, named: str | None) -> None:
-    """What numpy would wrap, round or cut off is an error; what fits is stored."""
-    if named is None:
-        with np.errstate(all="ignore"):
-            wanted = values if dtype != "float32" else [float(np.float32(v)) for v in values]
-        assert _stored(values, dtype) == wanted
-    else:
-        with pytest.raises(UnsupportedInputError, match=f"vector 'v' of axis 'cell' {named}"):
-            _stored(values, dtype)
+def test_values_that_fit_are_stored(values: list[Any], dtype: Any) -> None:
+    """Rounded only where a float is asked for."""
+    with np.errstate(all="ignore"):
+        wanted = values if dtype != "float32" else [float(np.float32(v)) for v in values]
+    assert _stored(values, dtype) == wanted
 
 
 def test_wide_floats_round_by_request_and_do_not_overflow() -> None:
@@ -213,13 +203,6 @@ def test_positions_in_a_matrix_are_rows_and_columns() -> None:
     for array in (values, np.asfortranarray(values)):
         with pytest.raises(UnsupportedInputError, match=r"holds 0.5 at row 3, column 1, which"):
             stored_numbers(array, "int32", what="m")
-
-
-@pytest.mark.parametrize("dtype", ["float16", "complex64", "M8[ns]", "no such", object])
-def test_a_dtype_that_daf_lacks_is_refused(dtype: Any) -> None:
-    """Whatever the values are."""
-    with pytest.raises(UnsupportedInputError, match="Daf stores Bool"):
-        stored_numbers(np.array([1, 2]), dtype, what="x")
 
 
 def test_values_that_need_no_change_are_not_copied() -> None:
