@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -26,15 +25,11 @@ from daf_storage import (
     to_anndata,
 )
 from daf_storage.errors import (
-    AxisNotFoundError,
     CorruptDataError,
     DuplicateEntriesError,
-    ExistsError,
-    InvalidInputError,
     LabelsError,
     MatrixNotFoundError,
     NotFoundError,
-    ReadOnlyError,
     UnsupportedInputError,
 )
 from tests import seams
@@ -135,50 +130,6 @@ def test_missing_values_of_anndata_beside_empty_strings() -> None:
         sources.append(from_anndata(ad.AnnData(obs=obs)))
     found = to_anndata(_concatenated(sources, "obs")).obs["x"]
     assert [None if pd.isna(v) else v for v in found] == [v for c in columns for v in c]
-
-
-def test_what_is_refused(tmp_path: Path) -> None:
-    """Bad arguments are errors that say what to pass, and nothing is written."""
-    one, other = _daf("a", ["A"]), _daf("b", ["B"])
-    target = tmp_path / "all.daf.zarr"
-    cases: list[tuple[Any, Any, dict[str, Any], type[Exception], str]] = [
-        ("cell", [], {}, InvalidInputError, "takes a list of one or more data sets"),
-        ("cell", one, {}, InvalidInputError, "takes a list"),
-        ("cell", [one, 3], {}, InvalidInputError, "takes an open data set, not 3"),
-        ([], [one], {}, InvalidInputError, "name one axis"),
-        (["cell", "cell"], [one], {}, InvalidInputError, "several different ones"),
-        ("celll", [one], {}, AxisNotFoundError, "celll"),
-        ("cell", [one, one], {}, DuplicateEntriesError, "called 'a!'; pass names="),
-        ("cell", [one, other], {"names": ["a"]}, InvalidInputError, "1 names for 2 data sets"),
-        ("cell", [one, other], {"names": ["a", ""]}, InvalidInputError, "no name of a data set"),
-        ("cell", [one], {"join": "left"}, InvalidInputError, "'exact', 'inner' or 'outer'"),
-        ("cell", [one], {"merge": "first"}, InvalidInputError, "merge='first'; pass 'skip'"),
-        ("cell", [one], {"merge": {(1, "a"): "last"}}, InvalidInputError, "has the key"),
-        ("cell", [one], {"merge": ["last"]}, InvalidInputError, "no pair"),
-        ("cell", [one], {"prefix": [True, False]}, InvalidInputError, "prefix="),
-        ("cell", [one], {"prefixed": "cell"}, InvalidInputError, "is a string"),
-        ("cell", [one], {"prefixed": [["a"], ["b"]]}, InvalidInputError, "one for each axis"),
-        ("cell", [one], {"fill_value": "0"}, InvalidInputError, "fill_value is '0'"),
-        ("cell", [one], {"empty": {("a", "b", "c"): "x"}}, InvalidInputError, "no number"),
-        ("cell", [one], {"dataset_axis": "cell"}, ExistsError, "an axis 'cell' already"),
-        ("cell", [one], {"sparse_if_saves_storage_fraction": 25}, InvalidInputError, "0 to 1"),
-        ("cell", [one], {"duplicates": "drop"}, InvalidInputError, "duplicates='drop'"),
-    ]
-    for axis, sources, options, error, message in cases:
-        with pytest.raises(error, match=message):
-            concatenate(target, axis, sources, **options)
-    other.set_vector("cell", "dataset", ["x"])
-    with pytest.raises(ExistsError, match="a vector 'dataset' of axis 'cell' already"):
-        concatenate(target, "cell", [one, other])
-    with pytest.raises(ExistsError, match="into an empty one; this one has cell"):
-        concatenate(one, "cell", [other])
-    with pytest.raises(ReadOnlyError, match="concatenate writes to"):
-        concatenate(MemoryDaf().read_only(), "cell", [one])  # type: ignore[arg-type] # refused when it runs
-    concatenate(target, "cell", [one])
-    with pytest.raises(ExistsError, match='pass if_exists="replace"'):
-        concatenate(target, "cell", [one])
-    shutil.rmtree(target)
-    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_failure_leaves_nothing(tmp_path: Path) -> None:

@@ -26,7 +26,6 @@ from daf_storage import (
     MemoryDaf,
     OpenMode,
     UnsafeAlignmentWarning,
-    ZarrDaf,
     errors,
     import_h5ad,
     open_daf,
@@ -466,29 +465,6 @@ def test_files_of_other_things_are_left_alone(tmp_path: Path) -> None:
         for mode in ("w+", "w"):
             with pytest.raises(errors.NotADafError, match=message):
                 H5df(f"{tmp_path}/g.h5dfs#/{group}", mode)  # type: ignore[call-overload] # each in turn
-
-
-def test_missing_and_broken_files(tmp_path: Path, path: Path) -> None:
-    """Each says what it is."""
-    with pytest.raises(errors.SourceNotFoundError, match="no such file"):
-        H5df(tmp_path / "no.h5df")
-    with pytest.raises(errors.SourceNotFoundError, match="there is no directory"):
-        H5df(tmp_path / "no" / "x.h5df", "w+")
-    (tmp_path / "text.h5df").write_text("hello " * 1000)
-    with pytest.raises(errors.NotADafError, match="not an HDF5 file"):
-        H5df(tmp_path / "text.h5df")
-    (tmp_path / "cut.h5df").write_bytes(path.read_bytes()[:3000])
-    with pytest.raises(errors.CorruptDataError, match="truncated file"):
-        H5df(tmp_path / "cut.h5df")
-    with pytest.raises(errors.NotADafError, match="there is a directory"):
-        H5df(tmp_path)
-    with pytest.raises(errors.InvalidInputError, match="empty group name after '#/'"):
-        H5df(f"{tmp_path}/x.h5dfs#/")
-    shutil.copy(path, tmp_path / "y.h5dfs")
-    with pytest.raises(errors.NotADafError, match="no such group"):
-        H5df(f"{tmp_path}/y.h5dfs#/nope")
-    with pytest.raises(errors.InvalidInputError, match="open it with open_daf"):
-        ZarrDaf(path)
 
 
 @pytest.mark.parametrize("version", [[2, 0], [1, 1], [1], [1, 0, 0]])

@@ -179,67 +179,12 @@ class TestConsolidatedMetadata:
 
 
 class TestModes:
-    def test_an_unknown_mode(self, tmp_path: Path) -> None:
-        """The message lists the modes."""
-        with pytest.raises(errors.InvalidModeError, match="invalid mode: 'a'; the modes are r"):
-            ZarrDaf(tmp_path / "x.daf.zarr", "a")  # type: ignore[call-overload] # wrong on purpose
-
-    @pytest.mark.parametrize("mode", ["r", "r+"])
-    def test_a_missing_directory(self, tmp_path: Path, mode: Any) -> None:
-        """Reading needs a directory; the message names those beside it."""
-        create(tmp_path / "other.daf.zarr")
-        with pytest.raises(errors.SourceNotFoundError, match="no such directory.*other.daf.zarr"):
-            ZarrDaf(tmp_path / "x.daf.zarr", mode)
-        with pytest.raises(FileNotFoundError):
-            open_daf(tmp_path / "x.daf.zarr", mode)
-
-    def test_a_path_of_another_form(self, tmp_path: Path) -> None:
-        """The suffix says what the path is."""
-        with pytest.raises(errors.InvalidInputError, match="can't parse as path of a data set"):
-            ZarrDaf(tmp_path / "bogus.foo")
-        with pytest.raises(errors.InvalidInputError, match="daf export OUT.daf.zarr pbmc.h5ad"):
-            ZarrDaf("pbmc.h5ad")
-        (tmp_path / "x.h5ad").touch()
-        with pytest.raises(errors.InvalidInputError, match=r"daf import .*x.h5ad OUT.daf.zarr"):
-            ZarrDaf(tmp_path / "x.h5ad")
-
-    def test_a_file_of_that_name(self, tmp_path: Path) -> None:
-        """A file is no directory, in any mode."""
-        path = tmp_path / "x.daf.zarr"
-        path.write_text("")
-        for mode in ("r", "r+", "w+", "w"):
-            with pytest.raises(errors.NotADafError, match="not a directory"):
-                ZarrDaf(path, mode)  # type: ignore[arg-type] # a loop over literals
-        assert path.is_file()
-
-    def test_a_group_that_is_no_daf(self, tmp_path: Path) -> None:
-        """Reading refuses it; ``w+`` makes it one in place."""
-        path = tmp_path / "x.daf.zarr"
-        path.mkdir()
-        with pytest.raises(errors.NotADafError, match="not a zarr group"):
-            ZarrDaf(path)
-        (path / ".zgroup").write_text('{"zarr_format":2}')
-        for mode in ("r", "r+"):
-            with pytest.raises(errors.NotADafError, match="not a daf data set"):
-                ZarrDaf(path, mode)  # type: ignore[arg-type] # a loop over literals
-        ZarrDaf(path, "w+")
-        assert ZarrDaf(path).axes_set() == set()
-
     def test_w_empties_and_w_plus_keeps(self, tiny_path: Path) -> None:
         """``w+`` opens what is there, ``w`` empties it; mapped data stay valid."""
         assert ZarrDaf(tiny_path, "w+").axes_set() == {"cell", "gene"}
         ages = ZarrDaf(tiny_path).get_np_vector("cell", "age")
         assert ZarrDaf(tiny_path, "w").axes_set() == set()
         assert ages.tolist() == [30, 60, 90]
-
-    def test_w_spares_what_is_no_zarr_group(self, tmp_path: Path) -> None:
-        """A directory with other things is never deleted."""
-        path = tmp_path / "x.daf.zarr"
-        path.mkdir()
-        (path / "thesis.txt").write_text("years of work")
-        with pytest.raises(errors.NotADafError, match="does not empty it"):
-            ZarrDaf(path, "w")
-        assert (path / "thesis.txt").exists()
 
     def test_a_reader_cannot_write(self, tiny: DafReader) -> None:
         """What a reader cannot do, it does not have."""

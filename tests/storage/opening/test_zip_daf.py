@@ -159,24 +159,6 @@ def test_another_process_may_not_write(path: Path) -> None:
     reopen(path).set_scalar("after", 1)
 
 
-@pytest.mark.parametrize("mode", ["r", "r+"])
-def test_modes_that_do_not_create(tmp_path: Path, mode: str) -> None:
-    """A missing archive is an error that names what is beside it."""
-    create(tmp_path / "y.daf.zarr.zip").close()
-    with pytest.raises(errors.SourceNotFoundError, match=r"no such file: .*; beside it are y\.daf"):
-        ZarrDaf(tmp_path / "x.daf.zarr.zip", mode)  # type: ignore[call-overload]
-    with pytest.raises(errors.NotADafError, match="not a zarr group: .*#/missing"):
-        ZarrDaf(f"{_shared(tmp_path)}#/missing", mode)  # type: ignore[call-overload]
-
-
-def _shared(folder: Path) -> Path:
-    path = folder / "s.dafs.zarr.zip"
-    daf = ZarrDaf(f"{path}#/present", "w+")
-    assert isinstance(daf, DafWriter)
-    fill(daf).close()
-    return path
-
-
 def test_modes_that_create(tmp_path: Path) -> None:
     """``w+`` keeps what is there, ``w`` does not; names and paths are as in other formats."""
     path = tmp_path / "x.daf.zarr.zip"
@@ -220,59 +202,6 @@ def test_several_data_sets_in_one_archive(tmp_path: Path) -> None:
     assert "a/.zgroup" in names
     assert ".zgroup" not in names
     assert dafs[2].name.startswith(f"{path}#/b/c")
-
-
-@pytest.mark.parametrize(
-    ("name", "mode", "message"),
-    [
-        ("x.dafs.zarr.zip#/", "w+", r"empty group name after '#/'"),
-        ("x.dafs.zarr.zip", "w+", r"missing '#/<group>' in plural"),
-        ("x.dafs.zarr.zip#", "w+", r"missing '#/<group>' in plural"),
-        ("x.daf.zarr.zip#/a", "w+", r"can't address a sub-daf in a singular"),
-        ("x.dafs.zarr.zip#/a", "w", r"can't truncate one data set"),
-        ("x.dafs.zarr.zip#/../a", "w+", r"the group '\.\.' names a directory"),
-        ("x.dafs.zarr.zip#/a//b", "w+", r"the group '' is empty"),
-        ("x.zip", "r", r"expected one of: <stem>\.daf\.zarr, <stem>\.daf\.zarr\.zip, <stem>\.dafs"),
-    ],
-)
-def test_paths_that_mean_nothing(tmp_path: Path, name: str, mode: str, message: str) -> None:
-    """Each says what is wrong with it, and nothing is created."""
-    with pytest.raises(errors.InvalidInputError, match=message):
-        ZarrDaf(f"{tmp_path}/{name}", mode)  # type: ignore[call-overload]
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_an_archive_of_several_says_which(tmp_path: Path) -> None:
-    """Without a group, the message lists the data sets that there are."""
-    path = _shared(tmp_path)
-    ZarrDaf(f"{path}#/other/one", "w+")
-    with pytest.raises(errors.InvalidInputError, match="it holds other/one, present"):
-        ZarrDaf(path)
-
-
-def test_a_group_within_a_data_set_is_refused(tmp_path: Path) -> None:
-    """A data set may lie below another one, and not among its properties."""
-    path = _shared(tmp_path)
-    with pytest.raises(errors.InvalidInputError, match="'vectors' is the name of a part"):
-        ZarrDaf(f"{path}#/present/vectors/cell", "w+")
-    with pytest.raises(errors.InvalidInputError, match="'axes' is the name of a part"):
-        ZarrDaf(f"{path}#/axes", "w+")
-    ZarrDaf(f"{path}#/present/more", "w+")
-
-
-def test_directories_and_other_files_are_no_archives(tmp_path: Path) -> None:
-    """They are refused by what they are, and left alone."""
-    folder, text = tmp_path / "a.daf.zarr.zip", tmp_path / "b.daf.zarr.zip"
-    folder.mkdir()
-    text.write_text("hello " * 100)
-    for mode in ("r", "r+", "w+", "w"):
-        with pytest.raises(errors.NotADafError, match="there is a directory of this name"):
-            ZarrDaf(folder, mode)
-        with pytest.raises(errors.FormatError, match="not a (complete )?ZIP archive"):
-            ZarrDaf(text, mode)
-    assert text.read_text() == "hello " * 100
-    with pytest.raises(errors.SourceNotFoundError, match="there is no directory"):
-        ZarrDaf(tmp_path / "no" / "x.daf.zarr.zip", "w+")
 
 
 def test_an_archive_that_is_no_daf(tmp_path: Path) -> None:
