@@ -20,7 +20,6 @@ from daf_query.index import build_index
 from daf_storage import (
     DafReader,
     FilesDaf,
-    ZarrDaf,
     errors,
     open_daf,
     repair,
@@ -46,76 +45,6 @@ def test_modes(tmp_path: Path) -> None:
     reader = FilesDaf(path)
     assert not reader.is_writable
     assert FilesDaf(path, "w").scalars_set() == set()
-    with pytest.raises(errors.InvalidModeError, match="a"):
-        FilesDaf(path, "a")  # type: ignore[call-overload] # wrong on purpose
-
-
-def test_any_directory(tmp_path: Path) -> None:
-    """`FilesDaf` makes one of any name, `open_daf` knows it by its daf.json; others are left alone."""
-    for name in ("atlas", "x.y"):
-        with pytest.raises(errors.InvalidInputError, match=r"<stem>\.daf,"):
-            open_daf(tmp_path / name, "w")
-        FilesDaf(tmp_path / name, "w").set_scalar("n", 1)
-        assert open_daf(f"{tmp_path}/{name}/").get_scalar("n") == 1
-        assert verify(tmp_path / name) == []
-    folder = tmp_path / "mine.daf"
-    folder.mkdir()
-    (folder / "letter.txt").write_text("hello")
-    for mode in ("r", "r+", "w"):
-        with pytest.raises(errors.NotADafError, match="no daf.json|is not a FilesDaf, so mode 'w'"):
-            open_daf(folder, mode)  # type: ignore[call-overload] # each in turn
-    assert os.listdir(folder) == ["letter.txt"]
-    open_daf(folder, "w+").set_scalar("n", 1)
-    assert (folder / "letter.txt").read_text() == "hello"
-    (tmp_path / "file.daf").write_text("")
-    for mode in ("r", "w+", "w"):
-        with pytest.raises(errors.NotADafError, match="a file of this name, not a directory"):
-            open_daf(tmp_path / "file.daf", mode)  # type: ignore[call-overload] # each in turn
-
-
-@pytest.mark.parametrize(
-    ("path", "message"),
-    [
-        ("x.daf.zip#/a", "singular FilesDaf path: .*several data sets is called <stem>.dafs.zip"),
-        ("x.dafs.zip", "missing '#/<group>' in plural path"),
-        ("x.dafs.zip#/", "empty group name"),
-        ("x.dafs.zip#a", "a group is written with a slash"),
-        ("x.daf.zarr", "can't parse as FilesDaf path: .*; it is another format"),
-        ("x.h5df", "can't parse as FilesDaf path"),
-        ("x.zip", "can't parse as path of a data set"),
-    ],
-)
-def test_paths_that_are_refused(tmp_path: Path, path: str, message: str) -> None:
-    """With the form that was probably meant."""
-    with pytest.raises(errors.InvalidInputError, match=message):
-        FilesDaf(f"{tmp_path}/{path}", "w+")
-    assert os.listdir(tmp_path) == []
-
-
-def test_other_formats_say_so(tmp_path: Path) -> None:
-    """`ZarrDaf` refuses plain files, and they have no version of Zarr."""
-    FilesDaf(tmp_path / "x.daf", "w")
-    with pytest.raises(errors.InvalidInputError, match="it is a FilesDaf: open it with open_daf"):
-        ZarrDaf(tmp_path / "x.daf")
-    with pytest.raises(errors.InvalidInputError, match="a FilesDaf has no zarr_format"):
-        open_daf(tmp_path / "x.daf", zarr_format=3)
-
-
-def test_archives(tmp_path: Path) -> None:
-    """One data set or several; the directory of the archive says which there are."""
-    for group in ("a", "b/c"):
-        with FilesDaf(f"{tmp_path}/x.dafs.zip#/{group}", "w+") as daf:
-            daf.add_axis("cell", [group])
-    with pytest.raises(errors.InvalidInputError, match=r"missing .*; it holds a, b/c"):
-        open_daf(tmp_path / "x.dafs.zip")
-    with pytest.raises(errors.InvalidModeError, match="can't truncate one data set"):
-        open_daf(f"{tmp_path}/x.dafs.zip#/a", "w")
-    with pytest.raises(errors.NotADafError, match=r"x\.dafs\.zip#/d: not a daf data set"):
-        open_daf(f"{tmp_path}/x.dafs.zip#/d")
-    with pytest.raises(errors.InvalidInputError, match="'vectors' is the name of a part"):
-        FilesDaf(f"{tmp_path}/x.dafs.zip#/a/vectors/b", "w+")
-    assert open_daf(f"{tmp_path}/x.dafs.zip#/b/c").axis_entries("cell").tolist() == ["b/c"]
-    assert verify(tmp_path / "x.dafs.zip") == []
 
 
 def test_names(tmp_path: Path) -> None:

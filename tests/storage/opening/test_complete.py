@@ -82,31 +82,6 @@ def test_bases_of_bases(tmp_path: Path) -> None:
         assert daf.vectors_set("cell") == {"x", "x0", "x1", "x2"}
     with complete_daf(paths[0], name="only") as daf:
         assert daf.vectors_set("cell") == {"x", "x0"}
-    with ZarrDaf(paths[0], "r+") as daf:
-        daf.set_scalar("base_daf_repository", "c.daf.zarr")
-    with pytest.raises(errors.CorruptDataError, match="form a circle"):
-        complete_daf(paths[2])
-    with pytest.raises(errors.InvalidModeError, match="modes 'r' and 'r\\+', not 'w'"):
-        complete_daf(paths[2], "w")  # type: ignore[call-overload] # wrong on purpose
-
-
-def test_a_base_that_is_gone_or_no_path(tmp_path: Path) -> None:
-    """The message names the data set that asks for it, and the scalar."""
-    path = tmp_path / "mine.daf.zarr"
-    for base, error in (
-        ("gone.daf.zarr", errors.SourceNotFoundError),
-        (5, errors.CorruptDataError),
-        ("", errors.CorruptDataError),
-        ("base\0.daf.zarr", errors.CorruptDataError),
-        ("base.dafs.zarr.zip#/a\0", errors.CorruptDataError),
-        ("x" * 5000, errors.CorruptDataError),
-        ("[" * 20_000, errors.CorruptDataError),
-        ("http://[", errors.CorruptDataError),
-    ):
-        with ZarrDaf(path, "w") as daf:
-            daf.set_scalar("base_daf_repository", base)
-        with pytest.raises(error, match="mine.daf.zarr: .*base_daf_repository"):
-            complete_daf(path)
 
 
 def test_a_long_chain_is_no_circle(tmp_path: Path) -> None:
@@ -119,17 +94,6 @@ def test_a_long_chain_is_no_circle(tmp_path: Path) -> None:
         assert daf.scalars_set() == {"base_daf_repository"}
     with pytest.raises(errors.UnsupportedDataError, match="more than 64 data sets are based on"):
         complete_daf(tmp_path / "69.daf.zarr")
-
-
-def test_a_view_that_is_nested_too_deep_is_no_json(tmp_path: Path, base: Path) -> None:
-    """Python's parser of JSON has a limit of its own."""
-    path = tmp_path / "mine.daf.zarr"
-    with ZarrDaf(path, "w") as daf:
-        daf.set_scalar("base_daf_repository", "data/base.daf.zarr")
-        daf.set_scalar("base_daf_view", "[" * 20_000)
-    assert base.exists()
-    with pytest.raises(errors.CorruptDataError, match=r"its scalar 'base_daf_view' is no JSON"):
-        complete_daf(path)
 
 
 def test_an_overlay_of_other_entries_is_refused(tmp_path: Path, base: Path) -> None:
@@ -218,18 +182,6 @@ def test_a_base_of_which_a_part_is_meant(tmp_path: Path) -> None:
         assert "n" not in daf.scalars_set()
         assert isinstance(daf, DafWriter)
         daf.set_vector("gene", "mine", [1, 2, 3, 4])
-    for written, error, message in (
-        ("{", errors.CorruptDataError, "is no JSON"),
-        ("[]", errors.CorruptDataError, "a JSON object with 'axes' and 'data'"),
-        ('{"axes": [1]}', errors.CorruptDataError, "not a list of names"),
-        ('{"axes": [{"cell": 1}]}', errors.CorruptDataError, "has 1, where a name"),
-        ('{"data": [{"(cell": "="}]}', errors.CorruptDataError, "is no tuple of names"),
-        ('{"axes": [{"cell": "@ cell [ age > 1 ]"}]}', errors.UnsupportedDataError, "query lang"),
-    ):
-        with ZarrDaf(mine, "r+") as daf:
-            daf.set_scalar("base_daf_view", written, if_exists="replace")
-        with pytest.raises(error, match=f"base_daf_view.*{message}"):
-            complete_daf(mine)
 
 
 def test_no_secret_of_a_url_is_recorded(tmp_path: Path) -> None:

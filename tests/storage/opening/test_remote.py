@@ -188,39 +188,6 @@ def test_servers_are_for_reading(folder: Path) -> None:
                 ZarrDaf(server.url, mode)  # type: ignore[arg-type] # each in turn
 
 
-@pytest.mark.parametrize(
-    ("name", "message"),
-    [
-        ("x.dafs.zarr.zip", "missing '#/<group>' in plural path"),
-        ("x.daf.zarr#/a", "can't address a sub-daf"),
-        ("x.daf.zarr.zip#/a", "several data sets is called <stem>.dafs.zarr.zip"),
-        ("x#/", "empty group name"),
-    ],
-)
-def test_urls_that_mean_nothing(name: str, message: str) -> None:
-    """As for paths; nothing is asked."""
-    with pytest.raises(errors.InvalidInputError, match=message):
-        open_daf(f"http://127.0.0.1:1/{name}")
-
-
-@pytest.mark.parametrize(
-    "url",
-    [
-        "http://",
-        "http:///x.daf.zarr",
-        "http://[::1/x.daf.zarr",
-        "http://me:secret@127.0.0.1:x/x.daf.zarr?token=1",
-        "https://127.0.0.1:99999/x.daf.zarr.zip",
-    ],
-)
-def test_urls_that_are_none(url: str) -> None:
-    """Are errors of ours, which keep secrets."""
-    with pytest.raises(errors.InvalidInputError, match="can't parse as URL: http") as caught:
-        open_daf(url)
-    assert "secret" not in str(caught.value)
-    assert "token" not in str(caught.value)
-
-
 def test_a_server_without_a_data_set(folder: Path) -> None:
     """The root of a server is no archive: it has no name."""
     with served(folder) as server:
