@@ -68,7 +68,7 @@ def test_an_overlay_is_opened_again_with_its_base(tmp_path: Path, base: Path) ->
 
 
 def test_bases_of_bases(tmp_path: Path) -> None:
-    """A chain of three; one without a base is opened alone; a circle is refused."""
+    """A chain of three; one without a base is opened alone."""
     paths = [tmp_path / f"{name}.daf.zarr" for name in "abc"]
     for number, path in enumerate(paths):
         with ZarrDaf(path, "w") as daf:
