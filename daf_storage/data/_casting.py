@@ -364,7 +364,7 @@ def strings_array(values: Any, *, what: str, shape: tuple[int, ...] | None = Non
 def arrow_values(value: pa.Array | pa.ChunkedArray, *, what: str) -> AnyArray | pa.Array:
     """Return the values of an Arrow array as numpy, or as they are if they are strings."""
     _check_nulls(value, what=what)
-    if isinstance(value.type, pa.DictionaryType) or _is_run_end_encoded(value.type):
+    if isinstance(value.type, pa.DictionaryType) or pa.types.is_run_end_encoded(value.type):
         value = _decoded(value)
         _check_nulls(value, what=what)  # the dictionary may have one
     if value.type == pa.null():
@@ -483,13 +483,13 @@ def _check_nulls(value: pa.Array | pa.ChunkedArray, *, what: str) -> None:
 
 
 def _is_any_string(kind: pa.DataType) -> bool:
-    is_view = hasattr(pa.types, "is_string_view") and pa.types.is_string_view(kind)
-    return bool(is_view or pa.types.is_string(kind) or pa.types.is_large_string(kind))
+    types = pa.types
+    return bool(types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind))
 
 
 def _plain_strings(array: Any) -> Any:
     """Return string views as strings, large ones where there are many."""
-    if pa.types.is_string(array.type) or pa.types.is_large_string(array.type):
+    if not pa.types.is_string_view(array.type):
         return array
     try:
         return array.cast(pa.string())
@@ -497,13 +497,9 @@ def _plain_strings(array: Any) -> Any:
         return array.cast(pa.large_string())
 
 
-def _is_run_end_encoded(kind: pa.DataType) -> bool:
-    return bool(pa.types.is_run_end_encoded(kind))
-
-
 def _decoded(value: Any) -> Any:
     """Return a dictionary or a run-end encoding as plain values."""
-    if _is_run_end_encoded(value.type):
+    if pa.types.is_run_end_encoded(value.type):
         return pc.run_end_decode(value)
     return value.cast(value.type.value_type)
 

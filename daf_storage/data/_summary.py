@@ -18,6 +18,7 @@ from daf_storage.base import MatrixInfo, VectorInfo
 from daf_storage.data import _kept as kept
 from daf_storage.data._property_reader import PropertyReader
 from daf_storage.data._stored import Relation, relations_of
+from daf_storage.display import shortened
 from daf_storage.errors import DafError, MatrixNotFoundError
 from daf_storage.trees import Remarked, Tree
 
@@ -281,7 +282,7 @@ def sections(summary: DafSummary) -> list[_Section]:
         ("vectors", vectors),
         ("matrices", matrices),
         ("relations", [(r.axis, r.vector, "->", r.to_axis) for r in summary.relations]),
-        ("scalars", [(s.name, s.storage_type, _short(str(s.value))) for s in summary.scalars]),
+        ("scalars", [(s.name, s.storage_type, shortened(s.value)) for s in summary.scalars]),
         ("problems", [(p.what, p.message) for p in summary.problems]),
         ("not as in the file", [(r.what, r.message) for r in summary.remarks]),
     ]
@@ -323,11 +324,6 @@ def stored_form(info: MatrixInfo) -> str:
     cells = info.shape[0] * info.shape[1]
     share = f"{100 * info.nnz / cells:.3g}%" if cells else "0%"
     return f"sparse, {info.nnz:,} stored ({share})"
-
-
-def _short(text: str, width: int = 60) -> str:
-    line = " ".join(text.split())
-    return line if len(line) <= width else f"{line[: width - 1]}…"
 
 
 _PLAIN: Final = frozenset(" _-.,()+=/|")
