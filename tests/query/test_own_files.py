@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -10,7 +9,6 @@ from pathlib import Path
 import pytest
 
 from daf_query import DafSession, connect
-from daf_query.cli import main
 from daf_storage import errors
 from tests.support import PBMC
 
@@ -94,29 +92,3 @@ def test_nothing_is_written_into_a_directory_that_is_read(
     ):
         save(db, tmp_path / "part.zarr" / "in.h5ad")
     assert not (tmp_path / "part.zarr" / "in.h5ad").exists()
-
-
-def test_the_command_line_says_it_in_a_sentence(
-    atlas: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """``daf extract`` fails, and the file is as it was."""
-    monkeypatch.chdir(atlas.parent)
-    before = os.stat(atlas)
-    assert main(["extract", "pbmc.h5ad", "--matrix", "X", "-o", "pbmc.h5ad"]) == 1
-    assert "name another file" in capsys.readouterr().err
-    assert os.stat(atlas).st_ino == before.st_ino
-
-
-@pytest.mark.parametrize("file_format", ["csv", "table"])
-def test_nor_do_the_rows_of_a_query_on_the_command_line(
-    atlas: Path, capsys: pytest.CaptureFixture[str], file_format: str
-) -> None:
-    """``daf sql -o`` with another format than the suffix says, also by a hard link."""
-    link = atlas.with_name("other.h5ad")
-    link.hardlink_to(atlas)
-    before = os.stat(atlas)
-    asked = ["sql", str(atlas), "SELECT name FROM obs", "--format", file_format, "-o"]
-    for target in (atlas, link):
-        assert main([*asked, str(target)]) == 1
-        assert "name another file" in capsys.readouterr().err
-    assert [os.stat(path).st_ino for path in (atlas, link)] == [before.st_ino] * 2

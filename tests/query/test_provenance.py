@@ -333,7 +333,7 @@ def test_files_that_say_nothing(tmp_path: Path) -> None:
 def test_on_the_command_line(
     path: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """It is written, printed as JSON, and left out on request."""
+    """It is written, and printed as JSON."""
     rows, slices = str(tmp_path / "x.parquet"), str(tmp_path / "x.h5ad")
     extract = ["extract", str(path), "--matrix", "UMIs", "--rows-axis", "cell", "-o", slices]
     extract += ["--rows", "age > 1", "--columns", "is_marker", "--quiet"]
@@ -344,11 +344,6 @@ def test_on_the_command_line(
     check_query(json.loads(capsys.readouterr().out))
     assert main(["provenance", slices]) == 0
     check_slice(json.loads(capsys.readouterr().out))
-    assert main(["sql", str(path), QUERY, "-o", rows, "--quiet", "--no-provenance"]) == 0
-    assert main([*extract, "--no-provenance"]) == 0
-    for file in (rows, slices):
-        assert main(["provenance", file]) == 1
-        assert f"{file} does not say where it comes from" in capsys.readouterr().err
 
 
 def test_an_import_keeps_it(session: DafSession, tmp_path: Path) -> None:

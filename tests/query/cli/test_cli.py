@@ -9,7 +9,6 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import anndata
 import polars as pl
 import pyarrow.parquet as pq
 import pytest
@@ -19,7 +18,7 @@ from daf_query.cli import main
 from daf_storage import DafWriter, ZarrDaf, open_daf
 from tests.storage.h5ad.test_h5ad import read
 from tests.storage.stores.test_zip_crashes import reference_append
-from tests.support import PBMC, UMIS, create, fill, reopen
+from tests.support import PBMC, create, fill
 
 
 @pytest.fixture
@@ -33,40 +32,6 @@ def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, 
     code = main(arguments)
     printed = capsys.readouterr()
     return code, printed.out, printed.err
-
-
-class TestImport:
-    def test_strict(self, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-        """What is kept beside the data is listed; what would be lost fails, and leaves nothing."""
-        adata = anndata.AnnData(sp.eye_array(2, format="csr"))
-        adata.obsm["cube"] = sp.eye_array(2).toarray()[..., None]
-        adata.write_h5ad(tmp_path / "in.h5ad")
-        path, out = tmp_path / "x.daf.zarr", tmp_path / "out.h5ad"
-        code, text, _ = run(capsys, "import", str(tmp_path / "in.h5ad"), str(path), "--strict")
-        assert code == 0
-        assert "  kept: obsm['cube']: it has 3 dimensions; matrices have two\n" in text
-        code, _, _ = run(capsys, "export", str(path), str(out), "--strict")
-        assert code == 0
-        assert read(out).obsm["cube"].tolist() == adata.obsm["cube"].tolist()
-        daf = reopen(path)
-        daf.add_axis("donor", ["d"])
-        daf.set_vector("donor", "age", [30])
-        code, _, error = run(capsys, "export", str(path), str(tmp_path / "no.h5ad"), "--strict")
-        assert code == 1
-        assert "the export would lose vector 'age' of axis 'donor'" in error
-        assert not (tmp_path / "no.h5ad").exists()
-
-    def test_what_has_no_place_is_listed_at_the_end(
-        self, capsys: pytest.CaptureFixture[str], tmp_path: Path
-    ) -> None:
-        """Part by part, with the reason."""
-        adata = anndata.AnnData(UMIS.astype("c8"))
-        adata.write_h5ad(tmp_path / "x.h5ad")
-        code, text, _ = run(
-            capsys, "import", str(tmp_path / "x.h5ad"), str(tmp_path / "x.daf.zarr")
-        )
-        assert code == 0
-        assert text.splitlines()[-1] == "  kept: X: Daf has no matrices of dtype complex64"
 
 
 class TestInfo:
@@ -179,36 +144,6 @@ def test_a_progress_bar_is_shown_on_request(
 
 
 class TestArchives:
-    def test_import_and_use(self, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-        """An archive is a path like any other, also one of several data sets."""
-        for name in ("x.daf.zarr.zip", "y.dafs.zarr.zip#/monday"):
-            out = f"{tmp_path}/{name}"
-            code, text, _ = run(
-                capsys, "import", str(PBMC), out, "--obs-is", "cell", "--var-is", "gene"
-            )
-            assert code == 0
-            assert "700 cell x 765 gene; 8 axes, 15 vectors, 7 matrices, 8.1 MiB on disk" in text
-            code, text, _ = run(
-                capsys, "sql", out, "SELECT count(*) AS n FROM cell", "--format", "ndjson"
-            )
-            assert (code, text) == (0, '{"n": 700}\n')
-            code, text, _ = run(
-                capsys,
-                "extract",
-                out,
-                "--matrix",
-                "X",
-                "--rows",
-                "n_genes > 1500",
-                "-o",
-                f"{tmp_path}/x.npz",
-            )
-            assert code == 0
-            code, text, _ = run(capsys, "verify", out)
-            assert (code, text) == (0, f"{out}: everything is as it should be\n")
-            code, text, _ = run(capsys, "repair", out)
-            assert (code, text) == (0, f"{out}: there is nothing to repair\n")
-
     def test_a_failed_import_leaves_what_was_there(
         self, capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:

@@ -38,10 +38,6 @@ def test_markers_are_those_of_the_session(cells: str, capsys: pytest.CaptureFixt
             is_log1p=False,
         )
         assert json.loads(capsys.readouterr().out) == expected.to_pylist()
-    with pytest.raises(SystemExit, match="2"):
-        main(["markers", cells, "--matrix", "X"])
-    assert main(["markers", cells, "--matrix", "X", "--by", "type", "--top", "0"]) == 1
-    assert "no number of columns" in capsys.readouterr().err
 
 
 def test_totals_are_written(cells: str, tmp_path: Path) -> None:

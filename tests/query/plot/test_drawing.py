@@ -21,7 +21,6 @@ from daf_query.plot import (
     colouring_of,
     draw_points,
 )
-from daf_storage import errors
 
 STYLE: dict[str, Any] = {"title": "t", "size": None, "cmap": "viridis", "seed": 0, "legend": True}
 
@@ -55,23 +54,6 @@ def test_categories_have_their_order_counts_and_colours() -> None:
     assert colouring_of(pa.array([], pa.string())).is_missing.size == 0
 
 
-@pytest.mark.parametrize(
-    ("values", "options", "message"),
-    [
-        (pa.array([[1]]), {}, "color= yields values of type list"),
-        (pa.array(["a", "b"]), {"palette": ["red"]}, "has 1 colours, and color= yields 2"),
-        (pa.array(["a"]), {"palette": {"b": "red"}}, "no colour for 'a'"),
-        (pa.array(["a"]), {"palette": ["no colour"]}, "'no colour', which is no colour"),
-        (pa.array(["a"]), {"palette": "red"}, "not a string"),
-        (pa.array([1.0]), {"palette": ["red"]}, "yields numbers: choose a colour map with cmap="),
-    ],
-)
-def test_wrong_colours(values: Any, options: Any, message: str) -> None:
-    """The message says what is wrong with them."""
-    with pytest.raises(errors.InvalidInputError, match=message):
-        colouring_of(values, **options)
-
-
 def test_points_are_drawn_once_in_an_order_of_the_seed(ax: Any) -> None:
     """Each with its colour; those without a value first, in grey; those without a place not."""
     points = np.random.default_rng(1).normal(size=(50, 2))
@@ -94,14 +76,6 @@ def test_points_are_drawn_once_in_an_order_of_the_seed(ax: Any) -> None:
     other = axes_for(None, inches=(4, 3))
     draw_points(other, points, Numbers(values), **{**STYLE, "seed": 1})
     assert np.asarray(other.collections[1].get_offsets()).tolist() != offsets
-
-
-def test_wrong_styles(ax: Any) -> None:
-    """A colour map or a size that there is not."""
-    with pytest.raises(errors.InvalidInputError, match="cmap= is 'virids'.*did you mean 'viridis'"):
-        draw_points(ax, np.eye(2), None, **{**STYLE, "cmap": "virids"})
-    with pytest.raises(errors.InvalidInputError, match="above 0, not -1"):
-        draw_points(ax, np.eye(2), None, **{**STYLE, "size": -1})
 
 
 def test_a_notebook_shows_the_axes() -> None:

@@ -15,7 +15,7 @@ import pytest
 import scipy.sparse as sp
 
 from daf_query import DafSession, connect
-from daf_storage import DafWriter, MemoryDaf, errors, from_anndata
+from daf_storage import DafWriter, MemoryDaf, from_anndata
 
 SMALL = ["i1", "u1", "i2", "u2", "i4", "u4"]
 OPERATORS: dict[str, Callable[[Any, Any], Any]] = {
@@ -153,16 +153,3 @@ def test_counts_as_changes_no_answer(dtype: Any) -> None:
     ):
         answer, expected = (connect(each).sql(sql).to_pandas() for each in (small, plain))
         pd.testing.assert_frame_equal(answer, expected, check_dtype=False, rtol=1e-6)
-
-
-def test_signed_and_unsigned_of_64_bits_have_no_type_in_common() -> None:
-    """Neither holds the values of the other: an error says so."""
-    members = []
-    for dtype in ("i8", "u8"):
-        daf = MemoryDaf(name=f"wide-{dtype}")
-        daf.add_axis("cell", [dtype])
-        daf.add_axis("gene", ["A"])
-        daf.set_matrix("cell", "gene", "X", np.array([[1]], dtype))
-        members.append(daf)
-    with pytest.raises(errors.DafError, match="none in common"):
-        connect(members).sql("SELECT value FROM matrix('cell', 'gene', 'X')")

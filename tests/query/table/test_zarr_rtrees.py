@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import random
 import struct
 import time
@@ -105,12 +104,6 @@ def test_each_bit_of_an_index_that_was_built_here(path: Path) -> None:
     chunk_of(path).write_bytes(data[:-1])
     with pytest.warns(UnusedIndexWarning):
         assert session_of(path).sql(QUERY).to_pydict() == expected
-    document = path / "indexes/bbox/zarr.json"
-    for value in (3, "text", [1], {"checksum": None}):
-        found = json.loads(document.read_text()) | {"attributes": {"daf_index": value}}
-        document.write_text(json.dumps(found))
-        with pytest.warns(UnusedIndexWarning):
-            assert zarr_table(path).rtree("bbox") is None
 
 
 def test_each_bit_of_an_index_of_another_tool(path: Path) -> None:
