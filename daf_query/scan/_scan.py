@@ -447,6 +447,13 @@ class Scan:
             offset, count = 0, count - rows.count
             yield from _pieces(self._arrays(rows), schema, rows.count)
 
+    def count(self) -> int:
+        """Return the number of matching rows."""
+        partitions = self.plan.partitions
+        if not self.plan.conditions:
+            return self._count_unread(partitions)
+        return sum(self._counted(span, is_counted=True)[0] for span in partitions)
+
     def _count_unread(self, partitions: Sequence[Span]) -> int:
         """Return the number of rows, or of those that indexes named; none of them is read."""
         if self.plan.rows is None:

@@ -1,7 +1,7 @@
 """Queries that are a scan of one table and nothing else, which the engine need not plan.
 
-``SELECT columns FROM axis WHERE condition``, where the columns are written by their names and the
-condition is a simple one; the first rows, too (``LIMIT``).
+``SELECT columns FROM axis WHERE condition`` and ``SELECT count(*)`` of the same, where the columns
+are written by their names and the condition is a simple one; the first rows, too (``LIMIT``).
 Rows, names and types are those that the engine would give, in the order of the axis.  It takes
 milliseconds to plan what takes less than one to answer; and for a few rows, the engine would read
 whole partitions.
@@ -12,7 +12,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 import pyarrow as pa
 
@@ -29,6 +29,7 @@ from daf_query.syntax import (
     Scope,
     Source,
     Statement,
+    function_name,
     identifiers_of,
     item_of,
     kind_of,
@@ -51,10 +52,12 @@ class DirectScan:
 
     table: TableDataset
     of_members: bool
-    """Whether it is that of a collection, of which the first rows are scanned."""
+    """Whether it is that of a collection, of which rows are counted, or the first ones scanned."""
     names: tuple[str, ...]
     """The columns that are selected."""
     predicate: Predicate | None
+    count: str | None = None
+    """What the number of rows is called, if they are counted."""
     limit: int | None = None
     """How many of the matching rows are selected, in the order of the axis; None for all."""
     offset: int = 0
@@ -63,6 +66,8 @@ class DirectScan:
     @property
     def schema(self) -> pa.Schema:
         """The names and types of the columns."""
+        if self.count is not None:
+            return pa.schema([pa.field(self.count, pa.int64(), nullable=False)])
         columns = self.table.table_columns.columns
         return nullable(pa.schema([columns[name].field for name in self.names]))
 
@@ -71,6 +76,7 @@ class DirectScan:
         """What is done, in words."""
         where = "" if self.predicate is None else f" where {describe(self.predicate)}"
         what = "the rows" if self.limit is None else f"the first {self.limit:,} rows"
+        what = what if self.count is None else "the number of rows"
         return f"{what} of {self.table.table_columns.table}{where}"
 
     def batches(self) -> Iterator[pa.RecordBatch]:
@@ -82,7 +88,11 @@ class DirectScan:
             A column cannot be read.
         """
         ENGINE.check()
-        if self.limit is None:
+        if self.count is not None:
+            is_all = self.predicate is None
+            rows = self.table.count_rows() if is_all else self.table.scan(self.predicate).count()
+            yield pa.record_batch([pa.array([rows], pa.int64())], schema=self.schema)
+        elif self.limit is None:
             yield from self.table.scan(self.predicate).batches(self.schema)
         elif self.of_members:
             table = self.table.first_rows(self.offset + self.limit)
@@ -106,19 +116,21 @@ def direct_scan(tables: Tables, text: str, first: int | None = None) -> DirectSc
         Of how many rows, at most; None for all.
     """
     query = simple_query(text)
-    if query is None:
+    if query is None or (first is not None and query.count is not None):
         return None
     limit = min((each for each in (first, query.limit) if each is not None), default=None)
     is_first = limit is not None and limit <= _MAX_FIRST_ROWS
     if not is_first and (limit is not None or query.offset or query.is_by_index):
         return None
-    condition, is_all = query.scope.select["selection"], not query.columns
+    is_counted, is_all = query.count is not None, query.count is None and not query.columns
+    condition = query.scope.select["selection"]
     is_whole = condition is None and not query.is_by_index
+    of_members = is_whole and (is_first or is_counted)
     schema, axis = tables.named(query.source)
     axes = tables.schemas.get(schema)
     if axes is None or axis in axes.added:
         return None
-    if axes.is_collection and not (is_whole and is_first and axes.has_axis(axis)):
+    if axes.is_collection and not (of_members and axes.has_axis(axis)):
         return None
     try:
         table = axes.dataset(axis, None if is_all else query.used)
@@ -135,7 +147,15 @@ def direct_scan(tables: Tables, text: str, first: int | None = None) -> DirectSc
     predicate = None if condition is None else reader.exact(condition)
     if predicate is None and condition is not None:
         return None
-    return DirectScan(table, axes.is_collection, tuple(names), predicate, limit, query.offset)
+    return DirectScan(
+        table,
+        axes.is_collection,
+        tuple(names),
+        predicate,
+        query.count,
+        limit,
+        query.offset,
+    )
 
 
 def direct_rows(tables: Tables, schema: str, axis: str, condition: str) -> DirectScan | None:
@@ -167,7 +187,9 @@ class SimpleQuery:
     statement: Statement
     scope: Scope
     columns: tuple[tuple[str, ...], ...]
-    """The columns that are selected, as they are written; none if all are."""
+    """The columns that are selected, as they are written; none if all are, or rows are counted."""
+    count: str | None
+    """What the number of rows is called, if they are counted."""
     is_by_index: bool
     """Whether rows are sorted by index."""
     limit: int | None
@@ -186,8 +208,8 @@ def simple_query(text: str) -> SimpleQuery | None:
     """Return the parts of a query; None if it has others.
 
     >>> query = simple_query("SELECT donor, c.age FROM cell AS c WHERE age > 60")
-    >>> query.columns, query.source.parts
-    ((('donor',), ('c', 'age')), ('cell',))
+    >>> query.columns, query.count, query.source.parts
+    ((('donor',), ('c', 'age')), None, ('cell',))
     >>> simple_query("SELECT median(age) FROM cell") is None
     True
     """
@@ -208,11 +230,14 @@ def simple_query(text: str) -> SimpleQuery | None:
         and 1 <= len(scope.sources[0].parts) <= 2
         and not scope.sources[0].column_names
     )
-    columns, limits = _selected(scope) if is_of_one else None, _limits(query["limit_clause"])
-    if columns is None or limits is None or not _is_by_index(query["order_by"], scope.sources[0]):
+    selected, limits = _selected(scope) if is_of_one else None, _limits(query["limit_clause"])
+    if selected is None or limits is None or not _is_by_index(query["order_by"], scope.sources[0]):
+        return None
+    (count, columns), (limit, offset), is_by_index = selected, limits, query["order_by"] is not None
+    if count is not None and (is_by_index or offset or limit is not None):
         return None
     used, _ = needed_names(statement) or (frozenset(), None)
-    return SimpleQuery(statement, scope, columns, query["order_by"] is not None, *limits, used)
+    return SimpleQuery(statement, scope, columns, count, is_by_index, limit, offset, used)
 
 
 _SELECT: Final = ("select_token", "projection", "from", "selection", "group_by", "flavor")
@@ -223,11 +248,14 @@ def _has_only(node: Node, *keys: str) -> bool:
     return not any(value for key, value in node.items() if key not in keys)
 
 
-def _selected(scope: Scope) -> tuple[tuple[str, ...], ...] | None:
-    """Return the columns, none for all of them; None if something else is selected."""
+def _selected(scope: Scope) -> tuple[str | None, tuple[tuple[str, ...], ...]] | None:
+    """Return what the number of rows is called, and the columns, or neither for all columns."""
     projection = scope.select["projection"]
     if [kind_of(each) for each in projection] == ["Wildcard"]:
-        return () if _has_only(projection[0]["Wildcard"], "wildcard_token") else None
+        return (None, ()) if _has_only(projection[0]["Wildcard"], "wildcard_token") else None
+    count = _count(projection[0]) if len(projection) == 1 else None
+    if count is not None:
+        return count, ()
     columns = []
     for item in projection:
         node, name = item_of(item)
@@ -236,7 +264,7 @@ def _selected(scope: Scope) -> tuple[tuple[str, ...], ...] | None:
             return None
         columns.append(column)
     is_unique = len({column[-1] for column in columns}) == len(columns)
-    return tuple(columns) if is_unique else None
+    return (None, tuple(columns)) if is_unique else None
 
 
 def _column(node: Node, source: Source) -> tuple[str, ...] | None:
@@ -245,6 +273,21 @@ def _column(node: Node, source: Source) -> tuple[str, ...] | None:
     parts = None if identifiers is None else values_of(identifiers)
     is_of = parts is not None and parts[:-1] in ((), source.written, source.written[-1:])
     return parts if is_of else None
+
+
+def _count(item: Node) -> str | None:
+    """Return what ``count(*)`` is called; None if an item is something else."""
+    node, name = item_of(item)
+    function: Any = node.get("Function") if kind_of(node) == "Function" else None
+    if function is None or function_name(function) != "count" or len(function["name"]) != 1:
+        return None
+    is_plain = _has_only({**function, "parameters": ""}, "name", "args")
+    listed = function["args"].get("List") if kind_of(function["args"]) == "List" else None
+    if not is_plain or listed is None or not _has_only(listed, "args"):
+        return None
+    if function["parameters"] != "None" or listed["args"] != [{"Unnamed": "Wildcard"}]:
+        return None
+    return name or "count(*)"
 
 
 def _is_by_index(order: Node | None, source: Source) -> bool:
