@@ -288,39 +288,6 @@ def test_names() -> None:
     assert hidden.axes_set() == set()
 
 
-@pytest.mark.parametrize(
-    ("axes", "data", "error", "message"),
-    [
-        ({"obs": "sell"}, None, errors.AxisNotFoundError, "no axis 'sell'; .* did you mean 'cell'"),
-        ({"sell": None}, None, errors.AxisNotFoundError, "no axis 'sell'; .* did you mean 'cell'"),
-        (None, {("cell", "tipe"): None}, errors.VectorNotFoundError, "no vector 'tipe'"),
-        (None, {"nam": None}, errors.ScalarNotFoundError, "'nam'"),
-        ({"cell": ["NADA"]}, None, errors.EntryNotFoundError, "no entry 'NADA'"),
-        ({"cell": [3]}, None, errors.EntryNotFoundError, "no entry at position 3; it has 3"),
-        ({"cell": [-1]}, None, errors.EntryNotFoundError, "no entry at position -1"),
-        ({"cell": [0, 1, 0]}, None, errors.DuplicateEntriesError, "position 0 is chosen 2 times"),
-        ({"cell": [True, False]}, None, errors.LengthError, "a mask has length 2"),
-        ({"cell": [0.5]}, None, errors.InvalidInputError, "pass positions, names, a mask"),
-        ({"*": "cell"}, None, errors.InvalidInputError, "'=' to show all axes, or None"),
-        ({"a/b": "cell"}, None, errors.InvalidNameError, "axis 'a/b'"),
-        ({5: "cell"}, None, errors.InvalidInputError, "the key 5, which is no name"),
-        (None, {("cell", "x"): "agee"}, errors.VectorNotFoundError, "no vector 'agee'"),
-        (None, {"x": "y"}, errors.ScalarNotFoundError, "no scalar 'y'"),
-        (None, {("cell", "gene", "x"): "y"}, errors.MatrixNotFoundError, "no matrix 'y'"),
-        ({"cell": None}, {("cell", "x"): "age"}, errors.AxisNotFoundError, "there is no axis 'cel"),
-        (None, {("cell", "*"): "age"}, errors.InvalidInputError, "a key without '\\*'"),
-        (None, {("cell", "x"): 5}, errors.InvalidInputError, "has 5 for"),
-        (None, {5: "="}, errors.InvalidInputError, "a key is a scalar"),
-        (None, {("a", "b", "c", "d"): "="}, errors.InvalidInputError, "a key is a scalar"),
-        (None, {("cell", "label"): "name"}, errors.InvalidNameError, "always exist"),
-    ],
-)
-def test_what_is_refused(axes: Any, data: Any, error: type[Exception], message: str) -> None:
-    """When the view is made, with what there is instead."""
-    with pytest.raises(error, match=message):
-        view(fill(MemoryDaf()), axes, data)
-
-
 def test_parts_of_an_anndata_are_hidden_by_their_names(tmp_path: Path) -> None:
     """Also where all scalars or vectors are; neither copies nor an AnnData of the view have them."""
     path = tmp_path / "some.h5ad"

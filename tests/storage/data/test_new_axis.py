@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pandas as pd
 import pyarrow as pa
 import pytest
 import scipy.sparse as sp
@@ -115,38 +114,6 @@ def test_an_archive_refuses_to_replace(tmp_path: Path) -> None:
     with pytest.raises(errors.AppendOnlyError, match="can't delete or overwrite axis 'cluster'"):
         daf.add_axis("cluster", ["x"], vectors={"n": [1]}, if_exists="replace")
     check_cluster(daf)
-
-
-@pytest.mark.parametrize(
-    ("options", "error", "message"),
-    [
-        ({"vectors": {"n": [1]}}, errors.LengthError, "vector 'n' has length 1, but axis 'b' has"),
-        ({"vectors": {"name": ["x", "y"]}}, errors.InvalidNameError, "'name' of axis 'b' is reser"),
-        ({"vectors": {"a/b": [1, 2]}}, errors.InvalidNameError, "a/b"),
-        ({"vectors": {"n": [1, None]}}, errors.UnsupportedInputError, "missing value"),
-        (
-            {"vectors": {"n": pd.Series([1, 2], ["y", "x"])}},
-            errors.LabelsError,
-            "the labels of vector 'n' are not the entries of axis 'b'",
-        ),
-        (
-            {"vectors": {"n": [1, 2]}, "empty_is_missing": ["n"]},
-            errors.InvalidInputError,
-            "'n' of axis 'b' holds no strings",
-        ),
-        ({"empty_is_missing": ["n"]}, errors.InvalidInputError, "none of the new vectors"),
-    ],
-)
-def test_what_does_not_fit_is_refused(
-    options: dict[str, Any], error: type[Exception], message: str
-) -> None:
-    """An error names it, and neither the axis nor any of its properties is stored."""
-    daf = fill(MemoryDaf())
-    before = contents(daf)
-    with pytest.raises(error, match=message):
-        daf.add_axis("b", ["x", "y"], **options)
-    assert contents(daf) == before
-    assert not daf.has_axis("b")
 
 
 @pytest.mark.sampled(2)

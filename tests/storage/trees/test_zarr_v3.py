@@ -231,32 +231,6 @@ def test_what_is_filled_in_place_is_packed_unless_it_is_to_be_mapped(tmp_path: P
     assert daf.vector_info("cell", "w").chunk_rows == 1024
 
 
-def test_options_that_do_not_go_together(tmp_path: Path) -> None:
-    """Each says what to use instead."""
-    with pytest.raises(errors.InvalidInputError, match="a file for each small chunk"):
-        open_daf(tmp_path / "x.daf.zarr", "w", packed=True, zarr_format=2)
-    with pytest.raises(errors.InvalidInputError, match="mode 'r' only reads"):
-        open_daf(tmp_path / "x.daf.zarr", packed=True)
-    with pytest.raises(errors.InvalidInputError, match="no Zarr format 4"):
-        open_daf(tmp_path / "x.daf.zarr", "w", zarr_format=4)  # type: ignore[call-overload] # wrong on purpose
-    with pytest.raises(errors.InvalidInputError, match="an HDF5 file has no zarr_format"):
-        open_daf(tmp_path / "x.h5df", "w", zarr_format=3)
-    with pytest.raises(errors.InvalidInputError, match="no codec 'snappy'"):
-        Packing("snappy")  # type: ignore[arg-type] # wrong on purpose
-    with pytest.raises(errors.InvalidInputError, match="between 1 and 9"):
-        Packing("gzip", 22)
-    with pytest.raises(errors.InvalidInputError, match="chunks of 0 KiB"):
-        Packing(chunk_kb=0)
-    assert not list(tmp_path.iterdir())
-    filled(tmp_path / "x.daf.zarr")
-    for options in ({"zarr_format": 3}, {"packed": True}):
-        with pytest.raises(errors.InvalidInputError, match="stored in Zarr v2.* convert it"):
-            open_daf(tmp_path / "x.daf.zarr", "r+", **options)  # type: ignore[arg-type] # each in turn
-    fill(writer(tmp_path / "y.daf.zarr.zip", zarr_format=3)).close()
-    with pytest.raises(errors.InvalidInputError, match="stored in Zarr v3, and zarr_format=2"):
-        open_daf(tmp_path / "y.daf.zarr.zip", zarr_format=2)
-
-
 def test_converting_on_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """``--packed``, ``--zarr-format``, ``--codec`` and ``--level``."""
     start = tmp_path / "x.daf.zarr"
