@@ -254,8 +254,6 @@ def accelerated(
     """Write the sidecar of a data set with indexes in it; see `daf_storage.write_sidecar`."""
     wanted = _with_known(daf, indexes or {})
     columns = [(axis, name) for axis, names in wanted.items() for name in names or [NAME]]
-    for axis, name in columns:
-        _check(daf, axis, name)
     status = write_sidecar(
         daf, matrices, columns=columns, path=path, max_bytes=max_bytes, progress=progress
     )
@@ -265,26 +263,13 @@ def accelerated(
 def refreshed(daf: DafReader, *, progress: ShowProgress = "auto") -> SidecarStatus:
     """Make a sidecar fit its source again, with the indexes that it had."""
     wanted = _grouped(sidecar_indexes(daf))
-    status = refresh_sidecar(daf, progress=progress)
-    missing = {
-        axis: [name for name in names or () if f"{axis}/{name}" not in status.indexes]
-        for axis, names in wanted.items()
-        if daf.has_axis(axis)
-    }
-    return _indexed(daf, status, missing, progress)
-
-
-def _check(daf: DafReader, axis: str, name: str) -> None:
-    if not daf.has_axis(axis):
-        raise errors.axis_not_found(daf.location, axis, daf.axes_set())
-    if name != NAME:
-        daf.vector_info(axis, name)
+    return _indexed(daf, refresh_sidecar(daf, progress=progress), wanted, progress)
 
 
 def _with_known(daf: DafReader, indexes: IndexNames) -> IndexNames:
     """Return which indexes are wanted, and which are there: the sidecar is written again."""
     status = sidecar_status(daf)
-    known = _grouped(status.indexes if status is not None and status.is_used else ())
+    known = _grouped(() if status is None else status.indexes)
     wanted: dict[str, Sequence[str] | None] = dict(indexes)
     for axis, names in known.items():
         if wanted.get(axis, ()) is not None:
@@ -305,13 +290,10 @@ def _indexed(
 ) -> SidecarStatus:
     if any(names is None or names for names in wanted.values()):
         with open_daf(status.path, "r+") as sidecar:
-            if isinstance(sidecar, DafWriter):
-                for axis, names in wanted.items():
-                    present = (
-                        None
-                        if names is None
-                        else [name for name in names if _has(sidecar, axis, name)]
-                    )
+            assert isinstance(sidecar, DafWriter)  # noqa: S101 - that is what the mode means
+            for axis, names in wanted.items():
+                present = None if names is None else [n for n in names if _has(sidecar, axis, n)]
+                if present != []:
                     build_index(sidecar, axis, present, progress=progress)
     return sidecar_status(daf) or status
 
