@@ -316,7 +316,7 @@ def os_errors(location: str) -> Iterator[None]:
         raise from_os_error(OSError(str(error)), location) from error
 
 
-def known_names(known: Iterable[str], *, none: str) -> str:
+def known_names(available: Iterable[str], *, none: str) -> str:
     """Return a readable list of names, shortened when there are many.
 
     >>> known_names("abcdefghijklm", none="nothing")
@@ -324,7 +324,7 @@ def known_names(known: Iterable[str], *, none: str) -> str:
     >>> known_names("abcdefghijkl", none="nothing")
     'a, b, c, d, e, f, g, h, i, j, k, l'
     """
-    names = sorted(known)
+    names = sorted(available)
     if not names:
         return none
     shown = ", ".join(names[:_MOST_NAMES_SHOWN])
@@ -336,73 +336,75 @@ _SAME_AXES: Final = (("obs", "cell", "cells"), ("var", "gene", "genes"))
 """What the axes of an AnnData are called in different data sets."""
 
 
-def nearest(asked: str, known: Iterable[str]) -> str:
+def nearest(requested: str, available: Iterable[str]) -> str:
     """Return ``; did you mean 'x'?`` for close spellings, else an empty string."""
     by_fold: dict[str, str] = {}
-    for name in known:
+    for name in available:
         by_fold.setdefault(name.casefold(), name)
-    close = difflib.get_close_matches(asked.casefold(), list(by_fold), n=2, cutoff=0.6)
+    close = difflib.get_close_matches(requested.casefold(), list(by_fold), n=2, cutoff=0.6)
     if not close:
         return ""
     return "; did you mean " + " or ".join(repr(by_fold[name]) for name in close) + "?"
 
 
-def nearest_axis(asked: str, known: Iterable[str]) -> str:
+def nearest_axis(requested: str, available: Iterable[str]) -> str:
     """Do the same for axes; ``obs`` is near ``cell`` where there is one of them only."""
-    known = list(known)
-    close = nearest(asked, known)
+    available = list(available)
+    close = nearest(requested, available)
     if close:
         return close
-    same = next((names for names in _SAME_AXES if asked.casefold() in names), ())
-    others = [repr(name) for name in same if name in known]
+    same = next((names for names in _SAME_AXES if requested.casefold() in names), ())
+    others = [repr(name) for name in same if name in available]
     return f"; did you mean {' or '.join(others)}?" if others else ""
 
 
-def scalar_not_found(source: str, name: str, known: Iterable[str]) -> ScalarNotFoundError:
+def scalar_not_found(source: str, name: str, available: Iterable[str]) -> ScalarNotFoundError:
     """Say which scalars there are."""
-    known = list(known)
-    has = known_names(known, none="no scalars")
+    available = list(available)
+    has = known_names(available, none="no scalars")
     return ScalarNotFoundError(
-        f"{source}: there is no scalar {name!r}; it has {has}{nearest(name, known)}"
+        f"{source}: there is no scalar {name!r}; it has {has}{nearest(name, available)}"
     )
 
 
-def axis_not_found(source: str, axis: str, known: Iterable[str]) -> AxisNotFoundError:
+def axis_not_found(source: str, axis: str, available: Iterable[str]) -> AxisNotFoundError:
     """Say which axes there are."""
-    known = list(known)
-    has = known_names(known, none="no axes")
+    available = list(available)
+    has = known_names(available, none="no axes")
     return AxisNotFoundError(
-        f"{source}: there is no axis {axis!r}; it has {has}{nearest_axis(axis, known)}"
+        f"{source}: there is no axis {axis!r}; it has {has}{nearest_axis(axis, available)}"
     )
 
 
 def vector_not_found(
-    source: str, axis: str, name: str, known: Iterable[str]
+    source: str, axis: str, name: str, available: Iterable[str]
 ) -> VectorNotFoundError:
     """Say which vectors the axis has."""
-    known = list(known)
-    has = known_names(known, none="no vectors")
+    available = list(available)
+    has = known_names(available, none="no vectors")
     return VectorNotFoundError(
-        f"{source}: axis {axis!r} has no vector {name!r}; it has {has}{nearest(name, known)}"
+        f"{source}: axis {axis!r} has no vector {name!r}; it has {has}{nearest(name, available)}"
     )
 
 
 def matrix_not_found(
-    source: str, rows_axis: str, columns_axis: str, name: str, known: Iterable[str]
+    source: str, rows_axis: str, columns_axis: str, name: str, available: Iterable[str]
 ) -> MatrixNotFoundError:
     """Say which matrices the two axes have."""
-    known = list(known)
-    has = known_names(known, none="no matrices")
+    available = list(available)
+    has = known_names(available, none="no matrices")
     return MatrixNotFoundError(
         f"{source}: axes {rows_axis!r} and {columns_axis!r} have no matrix {name!r}; "
-        f"they have {has}{nearest(name, known)}"
+        f"they have {has}{nearest(name, available)}"
     )
 
 
-def entry_not_found(source: str, axis: str, entry: str, known: Iterable[str]) -> EntryNotFoundError:
+def entry_not_found(
+    source: str, axis: str, entry: str, available: Iterable[str]
+) -> EntryNotFoundError:
     """Say which entry was asked for; ``known`` may be a sample of the axis."""
     return EntryNotFoundError(
-        f"{source}: axis {axis!r} has no entry {entry!r}{nearest(entry, known)}"
+        f"{source}: axis {axis!r} has no entry {entry!r}{nearest(entry, available)}"
     )
 
 

@@ -62,7 +62,7 @@ class Typed:
     words: tuple[_Word, ...]
     """The statement around it."""
 
-    def tables(self, known: Collection[tuple[str, ...]]) -> dict[str, tuple[str, ...]]:
+    def tables(self, available: Collection[tuple[str, ...]]) -> dict[str, tuple[str, ...]]:
         """Return the tables of the statement, by their aliases, or else by their names.
 
         >>> typed = typed_at("SELECT c. FROM cell AS c, gene", 9)
@@ -81,7 +81,7 @@ class Typed:
                 parts, place = (*parts, words[place + 1][1]), place + 2
             after, alias = words[place + (words[place][0] == "AS")]
             is_alias = alias and after not in (*KEYWORDS, *_CLAUSES)
-            if parts in known:
+            if parts in available:
                 found[alias if is_alias else parts[-1]] = parts
         return found
 
@@ -330,12 +330,12 @@ class SqlCompleter:
     def _tables(self) -> dict[tuple[str, ...], ListedTable]:
         """Return the tables by the parts of each name that they have."""
         if self._known is None:
-            known, schemas = dict[tuple[str, ...], ListedTable](), self._connections.schemas
+            listed, schemas = dict[tuple[str, ...], ListedTable](), self._connections.schemas
             for table in listed_tables(self._connections):
-                known[table.schema, table.name] = table
+                listed[table.schema, table.name] = table
                 if len(schemas) == 1 or table.schema not in schemas:
-                    known[table.name,] = table
-            self._known = known
+                    listed[table.name,] = table
+            self._known = listed
         return self._known
 
     def _shortest(self) -> list[tuple[str, ...]]:

@@ -180,13 +180,13 @@ class Pool(Generic[_T]):
         """Return what is kept by a key, if it can be used; else open it."""
         with self._lock:
             self._enter()
-            known = self._opened.pop(key, None)
-            if known is None or not is_usable(known):
-                known = open_it()
-            self._opened[key] = known
+            source = self._opened.pop(key, None)
+            if source is None or not is_usable(source):
+                source = open_it()
+            self._opened[key] = source
             while len(self._opened) > self._max_count:
                 self._opened.popitem(last=False)  # closed when the last task lets go of it
-            return known
+            return source
 
     def clear(self) -> None:
         """Let go of everything."""

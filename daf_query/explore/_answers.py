@@ -40,9 +40,9 @@ from daf_query.explore._http import (
     ARROW,
     BINARY,
     Answer,
-    Asked,
     Head,
     Part,
+    Question,
     ended,
     parts_of,
     refusal,
@@ -61,7 +61,7 @@ _DEFAULT_ROWS: Final = 100_000
 _MOST_ID: Final = 200
 
 
-def overview(explorer: Explorer, _: Asked) -> Answer:
+def overview(explorer: Explorer, _: Question) -> Answer:
     """Answer with the catalogue; data sets that were replaced are opened again."""
     session = explorer.data.opened()
     limits = explorer.limits
@@ -82,37 +82,37 @@ def overview(explorer: Explorer, _: Asked) -> Answer:
 # Queries, and rows that they choose
 
 
-def query(explorer: Explorer, asked: Asked) -> Iterator[Part]:
+def query(explorer: Explorer, question: Question) -> Iterator[Part]:
     """Answer with the messages of an Arrow stream, of no more rows than are asked for.
 
     Behind the mark of its end is how the query ended, as JSON; see `ended`.
     """
     began = time.monotonic()
-    name, sql = asked.string("id"), asked.sql()
+    name, sql = question.string("id"), question.sql()
     if not 0 < len(name) <= _MOST_ID:
         raise refusal(400, f"'id' has to be of 1 to {_MOST_ID} characters")
-    most = min(asked.whole_number("rows", _DEFAULT_ROWS), explorer.limits.rows)
+    most = min(question.whole_number("rows", _DEFAULT_ROWS), explorer.limits.rows)
     rows = _limited(explorer.session.sql(sql), most + 1).rows()
     # Not that of the result: a column that turns out to be unreadable is left out.
     schema = plain_schema(rows.schema)
     yield Head(ARROW, {"X-Daf-Row-Limit": str(most)})
     yield schema.serialize().to_pybytes()
-    known = explorer.queries.begin(name, sql, rows)
+    recorded = explorer.queries.begin(name, sql, rows)
     size, truncated = 0, False
-    for batch in joined(wire_parts(known.hold(rows.batches), schema)):
-        left = most - known.sent
+    for batch in joined(wire_parts(recorded.hold(rows.batches), schema)):
+        left = most - recorded.sent
         message = batch.slice(0, left).serialize().to_pybytes() if left else b""
         size += len(message)
         is_large = size > explorer.limits.bytes
         if not is_large and message:
-            known.sent += min(left, batch.num_rows)
+            recorded.sent += min(left, batch.num_rows)
             yield message
         truncated = is_large or batch.num_rows > left
         if truncated:
             break
-    if not known.sent:  # the page takes what follows a schema for a batch
+    if not recorded.sent:  # the page takes what follows a schema for a batch
         yield pa.RecordBatch.from_pylist([], schema).serialize().to_pybytes()
-    known.is_whole = not truncated
+    recorded.is_whole = not truncated
     yield ended(truncated=truncated, seconds=time.monotonic() - began)
 
 
@@ -125,17 +125,17 @@ def _limited(result: QueryResult, count: int) -> QueryResult:
     return result if is_whole else result.limit(count)
 
 
-def rows(explorer: Explorer, asked: Asked) -> Answer:
+def rows(explorer: Explorer, question: Question) -> Answer:
     """Answer with positions, uint32, ascending: those that SQL or an earlier query chose."""
-    along = explorer.data.rows(asked.string("schema"), asked.string("axis"))
-    name = asked.optional_string("query")
+    along = explorer.data.rows(question.string("schema"), question.string("axis"))
+    name = question.optional_string("query")
     if name is None:
-        positions = along.chosen(asked.sql())
+        positions = along.chosen(question.sql())
     else:
-        known = explorer.queries.find(name)
-        if known is None:
+        recorded = explorer.queries.find(name)
+        if recorded is None:
             raise refusal(404, "the rows of this query are not remembered", "run it again")
-        keys = known.keys()
+        keys = recorded.keys()
         if NAME not in keys.column_names:
             raise errors.QueryError(
                 f"the rows are none of axis {along.axis!r}: without {NAME!r} nobody can tell"
@@ -147,19 +147,22 @@ def rows(explorer: Explorer, asked: Asked) -> Answer:
 # Arrays along an axis, and summaries
 
 
-def points(explorer: Explorer, asked: Asked) -> Answer:
+def points(explorer: Explorer, question: Question) -> Answer:
     """Answer with the points of an embedding: float32, x and y in turn.
 
     Both columns of a matrix of one data set are read at once, and not as two columns of SQL.
     """
-    along = explorer.data.rows(asked.string("schema"), asked.string("axis"))
+    along = explorer.data.rows(question.string("schema"), question.string("axis"))
     explorer.check_bytes(along.length * 2 * np.dtype(np.float32).itemsize)
     embeddings = axis_embeddings(along.session, along.schema, along.axis)
-    known, wanted = {each.name: each for each in embeddings}, asked.string("embedding")
-    if wanted not in known:
-        has = f"it has {errors.known_names(known, none='none')}{errors.nearest(wanted, known)}"
-        raise errors.NotFoundError(f"axis {along.axis!r} has no embedding {wanted!r}; {has}")
-    embedding = known[wanted]
+    available, wanted = {each.name: each for each in embeddings}, question.string("embedding")
+    if wanted not in available:
+        has = errors.known_names(available, none="none")
+        raise errors.NotFoundError(
+            f"axis {along.axis!r} has no embedding {wanted!r}; it has {has}"
+            f"{errors.nearest(wanted, available)}"
+        )
+    embedding = available[wanted]
     if embedding.matrix is None or along.is_collection:
         values = points_of(along, embedding.x, embedding.y)
     else:
@@ -170,12 +173,12 @@ def points(explorer: Explorer, asked: Asked) -> Answer:
     return parts_of(Head(BINARY, {_ROWS: str(along.length)}), values)
 
 
-def colour(explorer: Explorer, asked: Asked) -> Answer:
+def colour(explorer: Explorer, question: Question) -> Answer:
     """Answer with what an axis is coloured by: an Arrow stream of one column."""
-    by = asked.part("by")
+    by = question.part("by")
     vector = by.optional_string("vector") or by.optional_string("sql")
     sql = _coloured_by(by)
-    along = explorer.data.rows(asked.string("schema"), asked.string("axis"))
+    along = explorer.data.rows(question.string("schema"), question.string("axis"))
     noted = along.noted_categories(vector) if vector else NotedCategories()
     batch = _coloured(values_of(along, sql, order=noted.order), noted.colours)
     explorer.check_bytes(batch.nbytes)
@@ -185,7 +188,7 @@ def colour(explorer: Explorer, asked: Asked) -> Answer:
     return parts_of(Head(ARROW, {_ROWS: str(along.length)}), sink.getvalue())
 
 
-def _coloured_by(by: Asked) -> str:
+def _coloured_by(by: Question) -> str:
     """Return the SQL of what is coloured by."""
     if by.content.get("vector") is not None:
         return quoted_name(by.string("vector"))
@@ -220,40 +223,40 @@ def _coloured(values: pa.Array, noted: Mapping[str, str] | None) -> pa.RecordBat
     return pa.RecordBatch.from_arrays([values], schema=pa.schema([field]))
 
 
-def summary(explorer: Explorer, asked: Asked) -> Answer:
+def summary(explorer: Explorer, question: Question) -> Answer:
     """Answer with counts, the range and the top values of a vector."""
     session = explorer.session
-    along = axis_rows(session, asked.string("schema"), asked.string("axis"))
-    return summarised(*value_counts(session, along.table, asked.string("vector")))
+    along = axis_rows(session, question.string("schema"), question.string("axis"))
+    return summarised(*value_counts(session, along.table, question.string("vector")))
 
 
 _FEW: Final = 50
 _MOST_ENTRIES: Final = 1000
 
 
-def entries(explorer: Explorer, asked: Asked) -> Answer:
+def entries(explorer: Explorer, question: Question) -> Answer:
     """Answer with the first entries of an axis that begin with some letters, in any case."""
-    limit = asked.optional_string("limit") or str(_FEW)
+    limit = question.optional_string("limit") or str(_FEW)
     if not (limit.isascii() and limit.isdigit() and int(limit) <= _MOST_ENTRIES):
         raise errors.InvalidInputError(f"'limit' is a number up to {_MOST_ENTRIES:,}")
-    along = axis_rows(explorer.session, asked.string("schema"), asked.string("axis"))
-    names, prefix = along.names(), asked.optional_string("prefix") or ""
+    along = axis_rows(explorer.session, question.string("schema"), question.string("axis"))
+    names, prefix = along.names(), question.optional_string("prefix") or ""
     matching = names.filter(pc.starts_with(names, prefix, ignore_case=True))
     if along.is_collection:
         matching = pc.unique(matching)
     return {"entries": matching.slice(0, int(limit)).to_pylist(), "total": len(matching)}
 
 
-def profile(explorer: Explorer, asked: Asked) -> Answer:
+def profile(explorer: Explorer, question: Question) -> Answer:
     """Answer with the numbers of a dot plot."""
     names = ("rows_axis", "columns_axis", "matrix")
-    columns = asked.strings("columns")
+    columns = question.strings("columns")
     made = explorer.session.profile(
-        *(asked.string(name) for name in names),
-        by=asked.string("by"),
-        rows=asked.optional_string("rows"),
+        *(question.string(name) for name in names),
+        by=question.string("by"),
+        rows=question.optional_string("rows"),
         columns=columns,
-        schema=asked.string("schema"),
+        schema=question.string("schema"),
     )
     groups = zip(*(each.to_pylist() for each in made.content.groups.values()), strict=True)
     return {
@@ -279,10 +282,10 @@ def _without_nan(values: Any) -> list[list[float | None]]:
 # The selection, and saving
 
 
-def select(explorer: Explorer, asked: Asked) -> Answer:
+def select(explorer: Explorer, question: Question) -> Answer:
     """Remember positions as the selection."""
-    along = explorer.data.rows(asked.string("schema"), asked.string("axis"))
-    positions = _sent_positions(asked.body, along)
+    along = explorer.data.rows(question.string("schema"), question.string("axis"))
+    positions = _sent_positions(question.body, along)
     columns = {NAME: along.names().take(pa.array(positions)).cast(pa.string())}
     if along.is_collection:
         owners, within = along.whole.split(positions)
@@ -297,10 +300,10 @@ def select(explorer: Explorer, asked: Asked) -> Answer:
         explorer.selection = Selection(
             secrets.token_hex(8), along.session, name, along.schema, along.axis, positions
         )
-    return selected(explorer, asked)
+    return selected(explorer, question)
 
 
-def selected(explorer: Explorer, _: Asked) -> Answer:
+def selected(explorer: Explorer, _: Question) -> Answer:
     """Answer with the selection, without its positions."""
     selection = _current_selection(explorer)
     if selection is None:
@@ -312,7 +315,7 @@ def selected(explorer: Explorer, _: Asked) -> Answer:
     }
 
 
-def deselect(explorer: Explorer, _: Asked) -> Answer:
+def deselect(explorer: Explorer, _: Question) -> Answer:
     """Forget the selection."""
     with explorer.lock:
         _forget(explorer)
@@ -375,11 +378,11 @@ def _sent_positions(content: bytes, along: AxisRows) -> Positions:
     return positions
 
 
-def save(explorer: Explorer, asked: Asked) -> Answer:
+def save(explorer: Explorer, question: Question) -> Answer:
     """Save a vector: which entries are selected, or an SQL expression."""
-    schema, axis, name = (asked.string(each) for each in ("schema", "axis", "name"))
-    values = asked.part("values")
-    if_exists: IfExists = "replace" if asked.flag("overwrite") else "error"
+    schema, axis, name = (question.string(each) for each in ("schema", "axis", "name"))
+    values = question.part("values")
+    if_exists: IfExists = "replace" if question.flag("overwrite") else "error"
     if explorer.data.overlay is None:
         raise refusal(
             403, "this explorer only reads", "start daf explore with --write OVERLAY to save"
@@ -412,9 +415,9 @@ _UNSAFE: Final = re.compile(r"[^\w.\- ]+", re.ASCII)
 _PART_BYTES: Final = 1 << 20
 
 
-def estimate(explorer: Explorer, asked: Asked) -> Answer:
+def estimate(explorer: Explorer, question: Question) -> Answer:
     """Answer with the size of a slice; nothing of its values is read."""
-    explanation = _slice(explorer, asked).explain()
+    explanation = _slice(explorer, question).explain()
     return {
         "rows": explanation.rows,
         "columns": explanation.columns,
@@ -423,40 +426,40 @@ def estimate(explorer: Explorer, asked: Asked) -> Answer:
     }
 
 
-def extract(explorer: Explorer, asked: Asked) -> Answer:
+def extract(explorer: Explorer, question: Question) -> Answer:
     """Answer with the ticket of a slice."""
-    part = _slice(explorer, asked)
+    part = _slice(explorer, question)
     explorer.check_bytes(part.explain().memory_bytes["anndata"])
-    name = f"{asked.string('schema')}-{asked.string('matrix')}.h5ad"
+    name = f"{question.string('schema')}-{question.string('matrix')}.h5ad"
     download = Download(name, "application/x-hdf5", part.save)
     return {"ticket": explorer.downloads.add(download)}
 
 
-def _slice(explorer: Explorer, asked: Asked) -> MatrixSlice:
+def _slice(explorer: Explorer, question: Question) -> MatrixSlice:
     """Return the slice that is asked for."""
     names = ("schema", "rows_axis", "columns_axis", "matrix")
-    schema, rows_axis, columns_axis, matrix = (asked.string(name) for name in names)
-    chosen: Selector = asked.optional_string("rows")
+    schema, rows_axis, columns_axis, matrix = (question.string(name) for name in names)
+    chosen: Selector = question.optional_string("rows")
     session = explorer.session
-    if asked.flag("selection"):
+    if question.flag("selection"):
         positions = _selected_positions(explorer, schema, rows_axis)
         if isinstance(chosen, str):
             matching = explorer.data.rows(schema, rows_axis).chosen(chosen)
             positions = np.intersect1d(positions, matching, assume_unique=True)
         chosen = positions
-    columns = asked.optional_string("columns")
+    columns = question.optional_string("columns")
     return session.matrix(
         rows_axis, columns_axis, matrix, rows=chosen, columns=columns, schema=schema
     )
 
 
-def export(explorer: Explorer, asked: Asked) -> Answer:
+def export(explorer: Explorer, question: Question) -> Answer:
     """Answer with the ticket of the rows of a query: those that it sent, if they are all held."""
-    sql, file_format = asked.sql(), asked.string("format")
-    known = explorer.queries.find(asked.optional_string("query"))
+    sql, file_format = question.sql(), question.string("format")
+    recorded = explorer.queries.find(question.optional_string("query"))
     if file_format not in _FORMATS:
         raise refusal(400, f"there is no format {file_format!r}; there are {', '.join(_FORMATS)}")
-    held = None if known is None else known.rows(sql)
+    held = None if recorded is None else recorded.rows(sql)
     source = explorer.session.sql(sql) if held is None else held
     write = partial(_save, explorer, source, file_format)
     download = Download(f"query.{file_format}", str(_FORMATS[file_format]), write)
@@ -477,9 +480,9 @@ def _save(explorer: Explorer, source: QueryResult | Rows, file_format: str, path
     save_rows(Rows(found.schema, batches()), path, cast("Format", file_format))
 
 
-def download(explorer: Explorer, asked: Asked) -> Iterator[Part]:
+def download(explorer: Explorer, question: Question) -> Iterator[Part]:
     """Answer with the file of a ticket, as an attachment."""
-    wanted = explorer.downloads.take(asked.string("ticket"))
+    wanted = explorer.downloads.take(question.string("ticket"))
     if wanted is None:
         raise refusal(
             404, "this download was fetched already, or is too old", "ask for it in the page again"

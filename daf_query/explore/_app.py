@@ -42,14 +42,14 @@ from daf_query.explore import _answers as answers
 from daf_query.explore._explorer import ExploredData, ExploreLimits, Explorer, replaced
 from daf_query.explore._http import (
     Answer,
-    Asked,
     CancelledError,
     Part,
+    Question,
     RequestError,
     RunResponse,
     answer_parts,
-    asked_of,
     failed,
+    question_of,
     refusal,
 )
 from daf_query.session import DafSession
@@ -152,7 +152,7 @@ _USED: Final = "this address was used already, or is too old: open the one that 
 _VERSION: Final = "X-Daf-Version"
 """The header that says which data the page holds."""
 
-Handler: TypeAlias = Callable[[Explorer, Asked], Answer]
+Handler: TypeAlias = Callable[[Explorer, Question], Answer]
 """Answers what the page asks for."""
 
 _COMPUTED: Final[tuple[tuple[str, str, Handler], ...]] = (
@@ -233,14 +233,14 @@ async def _answered(explorer: Explorer, handler: Handler, request: Request) -> R
         raise replaced()
     if request.method == "HEAD":
         raise refusal(405, "this is fetched, and once")
-    asked = await asked_of(request)
+    question = await question_of(request)
 
     def produce() -> Iterator[Part]:
-        yield from answer_parts(handler(explorer, asked))
+        yield from answer_parts(handler(explorer, question))
 
     runs: Runs = explorer.exports if handler is answers.download else explorer.runs
     return RunResponse(
-        lambda is_gone: runs.start(produce, is_abandoned=is_gone), asked.written_sql()
+        lambda is_gone: runs.start(produce, is_abandoned=is_gone), question.written_sql()
     )
 
 

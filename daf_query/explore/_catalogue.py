@@ -237,14 +237,14 @@ def _matrices(
     """
     order = {axis: place for place, axis in enumerate(_axes(members))}
     tables = session._connections.schema(schema)  # noqa: SLF001 - our own
-    known: dict[tuple[str, str, str], dict[str, Any]] = {}
+    merged: dict[tuple[str, str, str], dict[str, Any]] = {}
     for row in tables.description("matrices").to_table().to_pylist():
         axes = sorted((row["rows_axis"], row["columns_axis"]), key=lambda axis: order.get(axis, 0))
         key = (axes[0], axes[1], row["name"])
-        if key in known:  # of another data set
-            known[key]["stored"] += row["elements"]
+        if key in merged:  # of another data set
+            merged[key]["stored"] += row["elements"]
             continue
-        known[key] = {
+        merged[key] = {
             "rows": axes[0],
             "columns": axes[1],
             "name": row["name"],
@@ -258,7 +258,7 @@ def _matrices(
         rows, columns, name = key
         return rows == columns, order.get(rows, 0), order.get(columns, 0), name != "X", name
 
-    yield from (known[key] for key in sorted(known, key=place))
+    yield from (merged[key] for key in sorted(merged, key=place))
 
 
 def _scalars(members: Iterable[DafReader]) -> dict[str, Any]:

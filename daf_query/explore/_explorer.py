@@ -209,8 +209,8 @@ class ExploredData:
         rows = axis_rows(self.session, schema, axis)
         identity = rows.identity()
         with self._lock:
-            known = identity and self._entries.setdefault((rows.schema, axis), identity)
-        if known != identity:
+            first_identity = identity and self._entries.setdefault((rows.schema, axis), identity)
+        if first_identity != identity:
             raise replaced()
         return rows
 
@@ -231,7 +231,7 @@ def replaced() -> RequestError:
 
 def _signature(paths: Sequence[str]) -> Hashable:
     """Return what files are known by; a directory sees changes by itself, so only which it is."""
-    known = list[Hashable]()
+    parts = list[Hashable]()
     for path in paths:
         try:
             files = matching_paths(path) if is_pattern(path) else [path.partition("#")[0]]
@@ -241,12 +241,12 @@ def _signature(paths: Sequence[str]) -> Hashable:
             try:
                 status = os.stat(file)
             except OSError:
-                known.append((file,))
+                parts.append((file,))
                 continue
             changing = (status.st_size, status.st_mtime_ns)
             which = (file, status.st_dev, status.st_ino)
-            known.append(which if stat.S_ISDIR(status.st_mode) else which + changing)
-    return tuple(known)
+            parts.append(which if stat.S_ISDIR(status.st_mode) else which + changing)
+    return tuple(parts)
 
 
 _MOST_HELD: Final = 4
@@ -327,19 +327,19 @@ class Tickets(Generic[_T]):
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._asked: OrderedDict[str, tuple[float, _T]] = OrderedDict()
+        self._requested: OrderedDict[str, tuple[float, _T]] = OrderedDict()
 
-    def add(self, asked: _T) -> str:
+    def add(self, question: _T) -> str:
         """Return a new ticket."""
         ticket = secrets.token_urlsafe(_TICKET_BYTES)
         with self._lock:
-            self._asked[ticket] = (time.monotonic() + _TICKET_SECONDS, asked)
-            if len(self._asked) > _MOST_TICKETS:
-                self._asked.popitem(last=False)
+            self._requested[ticket] = (time.monotonic() + _TICKET_SECONDS, question)
+            if len(self._requested) > _MOST_TICKETS:
+                self._requested.popitem(last=False)
         return ticket
 
     def take(self, ticket: str) -> _T | None:
         """Return what a ticket is for, once; None if it is unknown, was used or has expired."""
         with self._lock:
-            expires, asked = self._asked.pop(ticket, (0.0, None))
-        return asked if time.monotonic() < expires else None
+            expires, question = self._requested.pop(ticket, (0.0, None))
+        return question if time.monotonic() < expires else None

@@ -148,7 +148,7 @@ _KINDS: Final[Mapping[type, str]] = {
 }
 
 
-async def asked_of(request: Request) -> Asked:
+async def question_of(request: Request) -> Question:
     """Return what a request asks for: the JSON that it has, or the parts of its address.
 
     Raises
@@ -170,11 +170,11 @@ async def asked_of(request: Request) -> Asked:
             raise refusal(400, f"the request is no JSON, or nested too deeply: {error}") from None
         if not isinstance(content, dict):
             raise refusal(400, "the request is no JSON object")
-    return Asked(content, bytes(body))
+    return Question(content, bytes(body))
 
 
 @dataclass(slots=True)
-class Asked:
+class Question:
     """A JSON object that the page sent, or a part of one."""
 
     content: Mapping[str, Any]
@@ -216,9 +216,9 @@ class Asked:
         """Return whether something is asked for; by default not."""
         return self._of(name, bool) if self.content.get(name) is not None else False
 
-    def part(self, name: str) -> Asked:
+    def part(self, name: str) -> Question:
         """Return an object that has to be there."""
-        return Asked(self._of(name, dict))
+        return Question(self._of(name, dict))
 
     def strings(self, name: str) -> list[str]:
         """Return a list of strings that has to be there."""

@@ -183,7 +183,7 @@ class Statuses:
                 named[str(Path(location).resolve())] = name
         self._named = dict(sorted(named.items(), key=lambda item: -len(item[0])))
 
-    def status(self, error: BaseException, asked: str = "") -> Exception:
+    def status(self, error: BaseException, requested: str = "") -> Exception:
         """Return the error that a client gets; what is a fault of the server is logged here.
 
         Parameters
@@ -195,10 +195,10 @@ class Statuses:
             return cast("Exception", error)
         for error_type, made in _STATUSES:
             if isinstance(error, error_type):
-                return made(self.shown(_sentence(error), asked))
+                return made(self.shown(_sentence(error), requested))
         return cast("Exception", flight.FlightInternalError(fault("daf serve", error)))
 
-    def shown(self, message: str, asked: str = "") -> str:
+    def shown(self, message: str, requested: str = "") -> str:
         """Return a message without paths of the server.
 
         >>> statuses = Statuses({"/lab/pbmc.daf.zarr": "pbmc"})
@@ -207,7 +207,7 @@ class Statuses:
         """
         for location, name in self._named.items():
             message = re.sub(rf"(?<![\w/]){re.escape(location)}(?!\w)", name, message)
-        return _PATH.sub(lambda match: match[0] if match[0] in asked else _HIDDEN, message)
+        return _PATH.sub(lambda match: match[0] if match[0] in requested else _HIDDEN, message)
 
 
 def _sentence(error: BaseException) -> str:

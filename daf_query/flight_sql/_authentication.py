@@ -90,7 +90,7 @@ class Tokens(flight.ServerMiddlewareFactory):  # type: ignore[misc] # the same
     def _is_known(self, token: str) -> bool:
         """Compare with all, each in a time that does not depend on where they differ."""
         digest = _digest(token)
-        return sum(hmac.compare_digest(digest, known) for known in self._digests) > 0
+        return sum(hmac.compare_digest(digest, accepted) for accepted in self._digests) > 0
 
 
 class AnyHandshake(flight.ServerAuthHandler):  # type: ignore[misc] # the same

@@ -118,12 +118,12 @@ def sql_info(numbers: Collection[int], max_query_bytes: int) -> pa.RecordBatch:
     >>> sql_info([3, 99_999], 1000).to_pylist()
     [{'info_name': 3, 'value': True}]
     """
-    known = _info(max_query_bytes)
-    asked = [number for number in known if not numbers or number in numbers]
+    infos = _info(max_query_bytes)
+    requested = [number for number in infos if not numbers or number in numbers]
     members: list[list[Any]] = [[] for _ in _MEMBERS]
     types, offsets = [], []
-    for number in asked:
-        place, value = known[number]
+    for number in requested:
+        place, value = infos[number]
         types.append(place)
         offsets.append(len(members[place]))
         members[place].append(value)
@@ -133,7 +133,7 @@ def sql_info(numbers: Collection[int], max_query_bytes: int) -> pa.RecordBatch:
         [pa.array(each, member) for each, (_, member) in zip(members, _MEMBERS, strict=True)],
         [name for name, _ in _MEMBERS],
     )
-    return pa.record_batch([pa.array(asked, pa.uint32()), union], schema=INFO_SCHEMA)
+    return pa.record_batch([pa.array(requested, pa.uint32()), union], schema=INFO_SCHEMA)
 
 
 def _schema(fields: str) -> pa.Schema:
@@ -252,14 +252,14 @@ class Catalog:
 
     def _schemas(self, command: Any) -> pa.Table:
         names = sorted({table.schema for table in self._listed()})
-        rows = [(CATALOG, name) for name in names if _is_asked(command, name)]
+        rows = [(CATALOG, name) for name in names if _is_requested(command, name)]
         return _table(_SCHEMAS, rows)
 
     def _tables(self, command: Any) -> pa.Table:
         tables = [
             table
             for table in self._listed()
-            if _is_asked(command, table.schema)
+            if _is_requested(command, table.schema)
             and _is_like(table.name, given(command, "table_name_filter_pattern"))
             and (not command.table_types or table.type in command.table_types)
         ]
@@ -347,6 +347,6 @@ def _in_regex(part: re.Match[str]) -> str:
     return wildcard or f"\\x{{{ord(escaped or plain):x}}}"
 
 
-def _is_asked(command: Any, schema: str) -> bool:
+def _is_requested(command: Any, schema: str) -> bool:
     pattern = given(command, "db_schema_filter_pattern")
     return given(command, "catalog") in (None, CATALOG) and _is_like(schema, pattern)

@@ -130,9 +130,9 @@ def _ranks(values: pa.Array, column: GroupValues) -> npt.NDArray[np.int64]:
         ) from error
     order = places.to_numpy()
     if categories is not None and categories.type == encoded.dictionary.type:
-        known = pc.index_in(encoded.dictionary, value_set=categories)
-        known = pc.fill_null(known, len(categories)).to_numpy()
-        order = order[np.argsort(known[order], kind="stable")]
+        category_places = pc.index_in(encoded.dictionary, value_set=categories)
+        category_places = pc.fill_null(category_places, len(categories)).to_numpy()
+        order = order[np.argsort(category_places[order], kind="stable")]
     rank_of_value = np.empty(order.size + 1, np.int64)
     rank_of_value[order] = np.arange(order.size)
     rank_of_value[-1] = order.size  # NULL

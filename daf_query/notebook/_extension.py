@@ -112,27 +112,27 @@ class _Magic:
         try:
             if cell is not None:
                 return self._cell(_CELL.read(line), cell.strip().removesuffix(";"))
-            asked = _OPENING.read(line)
-            session = connect(asked.path, mode=asked.mode, overlay=asked.overlay)
-            self._shell.push({asked.name: session})
+            options = _OPENING.read(line)
+            session = connect(options.path, mode=options.mode, overlay=options.overlay)
+            self._shell.push({options.name: session})
             tables = ", ".join(session.tables())
-            print(f"{asked.name} = {session!r} with the tables {tables}")  # noqa: T201 - it says what it did
+            print(f"{options.name} = {session!r} with the tables {tables}")  # noqa: T201 - it says what it did
         except (errors.DafError, KeyboardInterrupt) as error:
             sentence = f"{type(error).__name__}: {str(error) or 'the query was interrupted'}"
             # Which IPython shows without the lines of the program that raised it.
             error._render_traceback_ = lambda: [sentence]  # type: ignore[union-attr]
             raise error from None
 
-    def _cell(self, asked: argparse.Namespace, query: str) -> Any:
+    def _cell(self, options: argparse.Namespace, query: str) -> Any:
         if not query:
             raise errors.InvalidInputError(f"there is no SQL in the cell; write {_CELL.usage}")
-        params = self._params(query, asked.params)
-        result = self._session(asked.session).sql(query, params=params or None)
-        rows = result if asked.to is None else getattr(result, _TO[asked.to])()
-        if asked.output is not None:
-            self._shell.push({asked.output: rows})
+        params = self._params(query, options.params)
+        result = self._session(options.session).sql(query, params=params or None)
+        rows = result if options.to is None else getattr(result, _TO[options.to])()
+        if options.output is not None:
+            self._shell.push({options.output: rows})
             return None
-        if asked.to is not None:
+        if options.to is not None:
             return rows
         # Shown here rather than returned: an error of the rows is one sentence, too.
         self._shell.display_pub.publish(result._shown())  # noqa: SLF001 - our own
@@ -165,17 +165,17 @@ class _Magic:
 
     def _session(self, name: str | None) -> DafSession:
         """Return the session that a cell is asked of: a variable, ``db``, or the only one."""
-        known = self._sessions()
-        only = next(iter(known)) if len(known) == 1 else "db"
-        found = known.get(only if name is None else name)
+        sessions = self._sessions()
+        only = next(iter(sessions)) if len(sessions) == 1 else "db"
+        found = sessions.get(only if name is None else name)
         if found is not None:
             return found
         problem = "which session?" if name is None else f"there is no {name!r};"
         if name in self._shell.user_ns:
             problem = f"the variable {name!r} is no session;"
-        listed = f"there are the sessions {', '.join(sorted(known))}"
+        listed = f"there are the sessions {', '.join(sorted(sessions))}"
         raise errors.InvalidInputError(
-            f"{problem} {listed if known else 'open one: %daf connect PATH'}"
+            f"{problem} {listed if sessions else 'open one: %daf connect PATH'}"
         )
 
     def matches(self, context: Any) -> dict[str, Any]:
@@ -213,22 +213,22 @@ class _Magic:
         if values and values[-1].stop == place:
             begun = values[-1].written[1:]
             return begun, self._variables(begun)
-        known = SqlCompleter(session).completions(sql, place)
-        start = known[0].start if known else place
-        return sql[start:place], [(e.text, str(e.kind)) for e in known if e.start == start]
+        offered = SqlCompleter(session).completions(sql, place)
+        start = offered[0].start if offered else place
+        return sql[start:place], [(e.text, str(e.kind)) for e in offered if e.start == start]
 
     def _of_line(self, before: str) -> tuple[str, list[tuple[str, str]]]:
         """Return what may stand in the line: options, their values, and sessions."""
         words = re.split(r"[\s=]+", before)
         fragment, last = words[-1], words[-2] if len(words) > 1 else ""
         if last == "--to":
-            known = [(form, "form") for form in _TO]
+            candidates = [(form, "form") for form in _TO]
         elif last in _OPTIONS:
             return fragment, self._variables(fragment)
         else:
-            known = [(name, "session") for name in self._sessions()]
-            known += [(option, "option") for option in _OPTIONS]
-        return fragment, [(name, kind) for name, kind in known if name.startswith(fragment)]
+            candidates = [(name, "session") for name in self._sessions()]
+            candidates += [(option, "option") for option in _OPTIONS]
+        return fragment, [(name, kind) for name, kind in candidates if name.startswith(fragment)]
 
     def _variables(self, begun: str) -> list[tuple[str, str]]:
         """Return the variables of the notebook that begin with something; not those of IPython."""

@@ -233,20 +233,20 @@ def draw_points(  # noqa: PLR0913 - what is drawn, and how
     is_missing = colouring.is_missing[order]
     if is_missing.any():
         ax.scatter(*points[order[is_missing]].T, c=MISSING_COLOUR, **style)
-    known = order[~is_missing]
+    valued = order[~is_missing]
     if isinstance(colouring, Categories):
-        if known.size:
+        if valued.size:
             names = optional_import("matplotlib.colors", extra="plot")
             colours = names.to_rgba_array(list(colouring.colours))
-            ax.scatter(*points[known].T, c=colours[colouring.codes[known]], **style)
+            ax.scatter(*points[valued].T, c=colours[colouring.codes[valued]], **style)
         if legend:
             _add_legend(ax, colouring, title)
-    elif known.size:
-        values = colouring.values[known]
+    elif valued.size:
+        values = colouring.values[valued]
         finite = values[np.isfinite(values)]
         least, greatest = (finite.min(), finite.max()) if finite.size else (0.0, 1.0)
         style |= {"c": values, "cmap": cmap, "vmin": least, "vmax": greatest}
-        drawn = ax.scatter(*points[known].T, **style)
+        drawn = ax.scatter(*points[valued].T, **style)
         if legend:
             ax.figure.colorbar(drawn, ax=ax, shrink=0.7)
     write_labels(ax, title=title)

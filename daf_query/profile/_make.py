@@ -85,23 +85,23 @@ def prepared_profile(
     axes = along, found.columns
     prepared = PreparedProfile(axes, request.name, groups, columns.selection, float(fill))
     prepared.check_size(max_bytes)
-    asked = {
+    requested = {
         "profile": {"name": request.name, "rows_axis": rows_axis, "columns_axis": columns_axis},
         "by": written_items(by),
         "rows": rows.written,
         "columns": columns.written,
     }
     if found.tables.is_collection:
-        asked |= {"join": request.join, "along": rows_axis}
-    return prepared, asked
+        requested |= {"join": request.join, "along": rows_axis}
+    return prepared, requested
 
 
 def make_profile(
     request: SliceRequest, by: By, *, max_bytes: int | None, progress: ShowProgress
 ) -> Profile:
     """Return a profile; see `DafSession.profile`."""
-    prepared, asked = prepared_profile(request, by, max_bytes=max_bytes)
-    return Profile(request.engine, prepared.compute(progress=progress), asked)
+    prepared, requested = prepared_profile(request, by, max_bytes=max_bytes)
+    return Profile(request.engine, prepared.compute(progress=progress), requested)
 
 
 def prepared_totals(request: SliceRequest) -> tuple[PreparedTotals, dict[str, Any]]:
@@ -111,20 +111,20 @@ def prepared_totals(request: SliceRequest) -> tuple[PreparedTotals, dict[str, An
     axes = _concatenated_rows(found, "totals are of"), found.columns
     prepared = PreparedTotals(axes, request.name, rows.selection, columns.selection)
     names = dict(zip(("rows_axis", "columns_axis"), request.axes, strict=True))
-    asked = {
+    requested = {
         "totals": {"name": request.name, **names},
         "rows": rows.written,
         "columns": columns.written,
     }
-    return prepared, asked
+    return prepared, requested
 
 
 def make_totals(request: SliceRequest, *, progress: ShowProgress) -> TableResult:
     """Return a row for each entry of the rows' axis; see `DafSession.totals`."""
-    prepared, asked = prepared_totals(request)
+    prepared, requested = prepared_totals(request)
     with progress_bar("totals", None, show=progress) as bar:
         table = prepared.compute(bar.add)
-    return TableResult(request.engine, table, f"the totals of {request.name!r}", asked)
+    return TableResult(request.engine, table, f"the totals of {request.name!r}", requested)
 
 
 def make_markers(  # noqa: PLR0913 - the choices of a profile, and of a test
@@ -147,7 +147,7 @@ def make_markers(  # noqa: PLR0913 - the choices of a profile, and of a test
         )
     if top is not None and top < 1:
         raise errors.InvalidInputError(f"top={top!r} is no number of columns; None is for all")
-    prepared, asked = prepared_profile(request, by, max_bytes=max_bytes)
+    prepared, requested = prepared_profile(request, by, max_bytes=max_bytes)
     content = prepared.compute(progress=progress)
     if method == "t-test":
         table = welch_markers(content, reference, is_log1p=is_log1p, top=top)
@@ -160,8 +160,8 @@ def make_markers(  # noqa: PLR0913 - the choices of a profile, and of a test
             tests = _ranked(request, prepared, width, pairs, bar, tie_correct=tie_correct)
         table = marker_table(content, comparisons, tests, is_log1p=is_log1p, top=top)
     title = f"the markers of {content.name!r} over {' x '.join(content.axis_names)}"
-    asked |= {"markers": {"reference": reference, "method": method}}
-    return TableResult(request.engine, table, title, asked)
+    requested |= {"markers": {"reference": reference, "method": method}}
+    return TableResult(request.engine, table, title, requested)
 
 
 def _ranked(

@@ -58,9 +58,9 @@ class Profile(TableResult):
      {'type': 'T', 'count': 2, 'mean': 2.0, 'nonzero': 1}]
     """
 
-    def __init__(self, engine: Engine, content: GroupProfile, asked: Mapping[str, Any]) -> None:
+    def __init__(self, engine: Engine, content: GroupProfile, requested: Mapping[str, Any]) -> None:
         title = f"the profile of {content.name!r} over {' x '.join(content.axis_names)}"
-        super().__init__(engine, content.to_table(), title, asked)
+        super().__init__(engine, content.to_table(), title, requested)
         self._content = content
 
     def _page(self, rows: pa.Table) -> str:
@@ -153,10 +153,10 @@ class Profile(TableResult):
         if isinstance(axis, AlignedAxis) or not self._table.num_rows:
             return  # whoever reads the columns of several data sets compares the names
         [daf] = axis.members.values()
-        known, positions = self.column_entries.dictionary_decode(), content.columns.positions
-        now = daf.get_pa_vector(axis.axis, NAME).cast(known.type)
+        profiled, positions = self.column_entries.dictionary_decode(), content.columns.positions
+        now = daf.get_pa_vector(axis.axis, NAME).cast(profiled.type)
         is_shorter = int(positions.max(initial=-1)) >= len(now)
-        if is_shorter or not now.take(pa.array(positions)).equals(known):
+        if is_shorter or not now.take(pa.array(positions)).equals(profiled):
             raise errors.InvalidInputError(
                 f"{axis.location}: the axis {axis.axis!r} was replaced or reordered since this "
                 f"profile of {content.name!r} was made; make the profile again"

@@ -236,13 +236,13 @@ def _keys(part: str, choice: str | Iterable[str]) -> list[str]:
 
 
 def _unknown_key(
-    location: str, companions: Companions, part: str, key: str, known: Iterable[str]
+    location: str, companions: Companions, part: str, key: str, available: Iterable[str]
 ) -> errors.DafError:
     """Return the error for a key that cannot come along."""
     if (part, key) in companions.unavailable:
         return companions.unavailable[part, key]
     main = companions.main
-    listed = ", ".join(map(repr, known)) or "none"
+    listed = ", ".join(map(repr, available)) or "none"
     return errors.MatrixNotFoundError(
         f"{location}: the AnnData of a slice of {main.name!r} over the axes {main.rows_axis!r} and "
         f"{main.columns_axis!r} has no {part}[{key!r}]; {part} that it can have: {listed}"

@@ -67,11 +67,11 @@ def check_format(path: Path, file_format: str | None = None) -> str:
             f"cannot write {str(path)!r}: the format {file_format!r} is not one of "
             f"{', '.join(SLICE_FORMATS)}"
         )
-    known = SLICE_FORMATS.get(file_format)
-    if known is None or (is_compressed and not known.is_text):
+    chosen = SLICE_FORMATS.get(file_format)
+    if chosen is None or (is_compressed and not chosen.is_text):
         raise errors.InvalidInputError(
             f"cannot write {str(path)!r}: the suffix {path.suffix!r} is not one of "
-            f"{', '.join(f'.{known}' for known in SLICE_FORMATS)} (those of text also with "
+            f"{', '.join(f'.{chosen}' for chosen in SLICE_FORMATS)} (those of text also with "
             f"{COMPRESSED}), and no format is given"
         )
     if file_format == ZARR:

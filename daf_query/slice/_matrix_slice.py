@@ -58,7 +58,7 @@ else:
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class SliceRecord:
     """Which entries of a data set were asked for, and whether what leaves says so."""
 
     schema: str
@@ -72,7 +72,7 @@ class Asked:
     block: Span | None = None
     """Which of the chosen rows, if not all: those of a block."""
 
-    def of_rows(self, span: Span) -> Asked:
+    def of_rows(self, span: Span) -> SliceRecord:
         """Return the same for some of these rows.
 
         >>> whole = Asked("pbmc", "age > 60", None, is_described=True)
@@ -119,20 +119,20 @@ class MatrixSlice:
     the result, and a block for each thread.
     """
 
-    def __init__(self, whole: Whole, asked: Asked | None = None) -> None:
+    def __init__(self, whole: Whole, requested: SliceRecord | None = None) -> None:
         self.rows_axis, self.columns_axis = whole.axis_names
         self.name = whole.name
         """The name of the matrix."""
         self.whole = whole
         """The part of each data set, and where it goes."""
-        self._asked = asked
+        self._requested = requested
         self._lock = ForkLock()
         self._gathered: Any = None
         self._nnz: int | None = None
 
     def __reduce__(self) -> Any:
         """Pickle what was chosen, not the values; the other process opens the data again."""
-        return type(self), (self.whole, self._asked)
+        return type(self), (self.whole, self._requested)
 
     @property
     def of_several(self) -> bool:
@@ -186,7 +186,7 @@ class MatrixSlice:
     @property
     def empty_selections(self) -> tuple[EmptySelection, ...]:
         """The predicates of ``rows=`` and ``columns=`` that select nothing."""
-        return () if self._asked is None else self._asked.empty
+        return () if self._requested is None else self._requested.empty
 
     @property
     def is_sparse(self) -> bool:
@@ -280,17 +280,17 @@ class MatrixSlice:
 
     def of_rows(self, span: Span) -> Self:
         """Return some of the rows, by their offsets; nothing is read."""
-        asked = self._asked and self._asked.of_rows(span)
-        return self._cut(self.whole.of_rows(span), asked, span.slice)
+        requested = self._requested and self._requested.of_rows(span)
+        return self._cut(self.whole.of_rows(span), requested, span.slice)
 
     def take_rows(self, offsets: npt.NDArray[np.int64]) -> Self:
         """Return some of the rows, by their offsets, which ascend, each once; nothing is read."""
         listed = f"{offsets.size:,} of {self.shape[0]:,}, listed"
-        asked = self._asked and replace(self._asked, rows=listed, block=None)
-        return self._cut(self.whole.take_rows(offsets), asked, offsets)
+        requested = self._requested and replace(self._requested, rows=listed, block=None)
+        return self._cut(self.whole.take_rows(offsets), requested, offsets)
 
-    def _cut(self, whole: Whole, asked: Asked | None, rows: Any) -> Self:
-        cut = type(self)(whole, asked)
+    def _cut(self, whole: Whole, requested: SliceRecord | None, rows: Any) -> Self:
+        cut = type(self)(whole, requested)
         if self._gathered is not None:
             cut._gathered = self._gathered[rows]  # noqa: SLF001 - of this class
         return cut
@@ -303,26 +303,32 @@ class MatrixSlice:
         """
         whole = self.whole
         data_sets = self.data_sets()
-        asked = self._asked or Asked(next(iter(data_sets)), None, None, is_described=True)
+        requested = self._requested or SliceRecord(
+            next(iter(data_sets)), None, None, is_described=True
+        )
         axes = {"rows_axis": self.rows_axis, "columns_axis": self.columns_axis}
-        block = {} if asked.block is None else {"block": [asked.block.start, asked.block.stop]}
+        block = (
+            {}
+            if requested.block is None
+            else {"block": [requested.block.start, requested.block.stop]}
+        )
         described = {
             "matrix": {"name": self.name, **axes},
-            "rows": asked.rows,
+            "rows": requested.rows,
             **block,
-            "columns": asked.columns,
+            "columns": requested.columns,
             "shape": list(self.shape),
         }
         if isinstance(across := whole.axes[1 - whole.along], AlignedAxis):
             described |= {"along": whole.axis_names[whole.along], "join": across.join}
             if whole.missing_count:
                 described["fill_value"] = _plain(whole.fill)
-        return record_of({asked.schema: next(iter(data_sets.values()))}, described)
+        return record_of({requested.schema: next(iter(data_sets.values()))}, described)
 
     def _record(self, *, is_wanted: bool | None) -> Record | None:
         """Return the provenance if that is wanted; None: as the session was connected."""
         if is_wanted is None:
-            is_wanted = self._asked is not None and self._asked.is_described
+            is_wanted = self._requested is not None and self._requested.is_described
         return self.provenance() if is_wanted else None
 
     def data_sets(self) -> Mapping[str, DafReader | Mapping[str, DafReader]]:
@@ -660,7 +666,7 @@ def matrix_slice(request: SliceRequest, *, max_bytes: int | None = None) -> Matr
     empty = tuple(each.empty for each in found.chosen if each.empty is not None)
     is_described = request.engine.connections.provenance
     return MatrixSlice(
-        whole, Asked(request.schema, rows.written, columns.written, is_described, empty)
+        whole, SliceRecord(request.schema, rows.written, columns.written, is_described, empty)
     )
 
 

@@ -274,9 +274,9 @@ def _axis_table(whole: Whole, number: int) -> tuple[Frame, dict[str, Any]]:
     labels = labels_along(whole, number)
     labels.warn_of_repeated(whole.location)
     pandas = optional_import("pandas", extra="anndata")
-    known = labels.datasets.dictionary.to_pylist()
+    dataset_names = labels.datasets.dictionary.to_pylist()
     codes = labels.datasets.indices.to_numpy(zero_copy_only=False)
-    categories = pandas.Index(known, dtype=object)
+    categories = pandas.Index(dataset_names, dtype=object)
     datasets = pandas.Categorical.from_codes(codes, categories=categories)
     what = ("obs", "var")[number], axis.axis
     return _of_all(own, labels.unique, {DATASET: datasets}, what)
@@ -379,9 +379,9 @@ def _joined(pandas: Any, parts: Sequence[tuple[Any, Positions]], length: int) ->
         whole = whole.convert_dtypes(
             infer_objects=False, convert_string=False, convert_floating=False
         )
-    known, found = np.unique(rows[is_there], return_index=True)
+    distinct, found = np.unique(rows[is_there], return_index=True)
     places = np.full(length, -1, np.int64)
-    places[known] = is_there[found]
+    places[distinct] = is_there[found]
     return whole.array.take(places, allow_fill=True)
 
 
@@ -398,13 +398,13 @@ def joined_colors(own: Sequence[OwnFrame], frame: Frame) -> dict[str, Any]:
         column = key.removesuffix("_colors")
         if column not in frame.columns or not hasattr(frame[column], "cat"):
             continue
-        known: dict[Any, set[str]] = {}
+        by_category: dict[Any, set[str]] = {}
         for each in own:
             if key in each.colors and hasattr(each.frame[column], "cat"):
                 categories = each.frame[column].cat.categories
                 for category, color in zip(categories, each.colors[key], strict=False):
-                    known.setdefault(category, set()).add(str(color))
-        listed = [known.get(category, set()) for category in frame[column].cat.categories]
+                    by_category.setdefault(category, set()).add(str(color))
+        listed = [by_category.get(category, set()) for category in frame[column].cat.categories]
         if all(len(each) == 1 for each in listed):
             colors[key] = np.array([next(iter(each)) for each in listed], object)
     return colors

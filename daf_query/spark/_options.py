@@ -103,16 +103,16 @@ class ReadOptions:
                 "name of an axis, or 'matrix'"
             )
         is_matrix = "matrix" in given and table == MATRIX
-        known = _OF_MATRIX if is_matrix else _OF_AXIS
+        available = _OF_MATRIX if is_matrix else _OF_AXIS
         values: dict[str, Any] = {}
         for name, value in given.items():
-            if name in known[2:]:  # path and table are read already
+            if name in available[2:]:  # path and table are read already
                 values[name] = _READ.get(name, str)(value)
-            elif name not in known and not name.startswith(("_", "spark.")):  # as engines add
+            elif name not in available and not name.startswith(("_", "spark.")):  # as engines add
                 raise errors.InvalidInputError(
                     f"the table {table!r} of format 'daf' has no option {name!r}; a matrix is "
                     "table='matrix', with the options 'matrix' and 'axes'; it has "
-                    f"{errors.known_names(known, none='none')}{errors.nearest(name, known)}"
+                    f"{errors.known_names(available, none='none')}{errors.nearest(name, available)}"
                 )
         if is_matrix and "axes" not in given:
             raise errors.InvalidInputError(

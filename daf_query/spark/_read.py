@@ -50,10 +50,10 @@ class TableRead:
         """
         table = _table_of(options)
         schema = _schema_of(options, table)
-        known = spark_schema(schema)
-        names = known.names if options.select is None else options.selected(schema.names)
+        shown = spark_schema(schema)
+        names = shown.names if options.select is None else options.selected(schema.names)
         for name in names:
-            if name not in known.names:
+            if name not in shown.names:
                 raise errors.UnsupportedDataError(
                     f"{options.location}: Spark has no type for {schema.field(name).type}, which "
                     f"the column {name!r} of the table {options.table!r} is"

@@ -262,8 +262,8 @@ def _operands(node: Node, op: str) -> list[Node]:
 
 def _joined(kind: type[And | Or], parts: Sequence[Predicate | None]) -> Predicate | None:
     """Join predicates; None if one is not known, or there is none."""
-    known = [each for each in parts if each is not None]
-    return joined(kind, known) if known and len(known) == len(parts) else None
+    parsed = [each for each in parts if each is not None]
+    return joined(kind, parsed) if parsed and len(parsed) == len(parts) else None
 
 
 def _value(constant: Constant) -> float | str | None:
@@ -519,8 +519,8 @@ def _made(table: TableDataset) -> Restrict:
 def _restricted(
     place: PlacedTable, schemas: Mapping[Source, pa.Schema | None], table: TableDataset
 ) -> TableDataset:
-    known = {**schemas, place.source: table.schema}
-    reader = Conditions(place.statement, place.scope, place.source, known.get)
+    readable = {**schemas, place.source: table.schema}
+    reader = Conditions(place.statement, place.scope, place.source, readable.get)
     predicate = conjunction(map(reader.implied, reader.parts()))
     rows = reader.indexed_rows(table)
     return table if rows is None and predicate is None else table.restricted(rows, predicate)

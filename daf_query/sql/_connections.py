@@ -85,8 +85,8 @@ class Member:
         # What shows a change is looked at before the metadata: one in between shows the next time.
         identity = self.daf.axis_identity(axis)
         with self._lock:
-            known, columns = self._known.get((axis, names), (None, None))
-        if columns is None or known != identity:
+            last_identity, columns = self._known.get((axis, names), (None, None))
+        if columns is None or last_identity != identity:
             columns = self._read(axis, names)
             with self._lock:
                 if names is None or len(self._known) >= _MOST_KNOWN:
@@ -304,11 +304,11 @@ class AxisSchema(SharedSchema):
         """Return the table of an axis: that of the last query, if the columns are its own."""
         key = (axis, is_whole)
         with self._lock:
-            known = self._unions.get(key)
+            cached = self._unions.get(key)
             cache = self._joined.setdefault(axis, self._cache.part())
-        if known is not None and known[0].keys() == columns.keys():
-            if all(known[0][name] is each for name, each in columns.items()):
-                return known[1]
+        if cached is not None and cached[0].keys() == columns.keys():
+            if all(cached[0][name] is each for name, each in columns.items()):
+                return cached[1]
         tables = MemberTables(columns, lambda name, each: self.members[name].table(axis, each))
         union = UnionDataset(axis, tables, location=self.location, cache=cache)
         with self._lock:
@@ -332,8 +332,8 @@ class AxisSchema(SharedSchema):
         over = {key: daf for key, daf in self.readers().items() if all(map(daf.has_axis, axes))}
         having = {key: daf for key, daf in over.items() if daf.has_matrix(*axes, name)}
         if not having:
-            known = {each for daf in over.values() for each in daf.matrices_set(*axes)}
-            raise errors.matrix_not_found(self.location, *axes, name, known)
+            available = {each for daf in over.values() for each in daf.matrices_set(*axes)}
+            raise errors.matrix_not_found(self.location, *axes, name, available)
         return having
 
     def matrix_table(

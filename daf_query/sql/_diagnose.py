@@ -229,21 +229,21 @@ class _Rows:
 
 def _described(expression: str, values: pa.ChunkedArray) -> str:
     """Return which values an expression has; empty if that has no meaning."""
-    known, total = values.drop_null(), len(values)
+    present, total = values.drop_null(), len(values)
     if pa.types.is_boolean(values.type):
-        trues, falses = (pc.sum(each).as_py() or 0 for each in (known, pc.invert(known)))
-        counts = {"true": trues, "false": falses, "null": total - len(known)}
+        trues, falses = (pc.sum(each).as_py() or 0 for each in (present, pc.invert(present)))
+        counts = {"true": trues, "false": falses, "null": total - len(present)}
         said = [f"{name} in {_rows(count)}" for name, count in counts.items() if count]
         return f"{expression} is {' and '.join(said) or 'missing in all rows'}"
     if values.type in STRINGS:
         return f"{expression} is {_strings(values)}"
     if not _has_order(values.type):
         return ""
-    if not known:
+    if not present:
         return f"{expression} is missing in all {_rows(total)}"
-    low, high = (_plain(value.as_py()) for value in pc.min_max(known).values())
-    missing = f", {total - len(known):,} missing" if total > len(known) else ""
-    return f"{expression} is from {low} to {high} in {_rows(len(known))}{missing}"
+    low, high = (_plain(value.as_py()) for value in pc.min_max(present).values())
+    missing = f", {total - len(present):,} missing" if total > len(present) else ""
+    return f"{expression} is from {low} to {high} in {_rows(len(present))}{missing}"
 
 
 def _strings(values: pa.ChunkedArray) -> str:
@@ -336,10 +336,10 @@ def _of_term(rows: _Rows, term: Term, count: int | None) -> Iterator[str]:
 def _with_cast(term: Term, values: pa.ChunkedArray) -> str:
     """Return how to ask strings for a number, if all of them are numbers; else nothing."""
     with suppress(pa.ArrowInvalid):
-        known = pc.cast(values.drop_null(), pa.float64())
+        present = pc.cast(values.drop_null(), pa.float64())
         number = next(each for each in term.values if not isinstance(each, str))
         operator = term.operator if term.form == "order" and term.operator != "BETWEEN" else "="
-        if len(known):
+        if len(present):
             cast = f"CAST({term.expression} AS DOUBLE) {operator} {number}"
             return f"all of them are numbers: write {cast}"
     return ""

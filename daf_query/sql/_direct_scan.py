@@ -136,14 +136,14 @@ def direct_scan(tables: Tables, text: str, first: int | None = None) -> DirectSc
         table = axes.dataset(axis, None if is_all else query.used)
     except (DafError, errors.DafWarning):  # the engine's path says it, or goes on without it
         return None
-    known = table.table_columns
-    names = list(known.schema.names) if is_all else [each[-1] for each in query.columns]
-    columns = [known.columns.get(each) for each in names]
-    if not table.options.direct or (known.length > MAX_ROWS and not is_whole):
+    listed = table.table_columns
+    names = list(listed.schema.names) if is_all else [each[-1] for each in query.columns]
+    columns = [listed.columns.get(each) for each in names]
+    if not table.options.direct or (listed.length > MAX_ROWS and not is_whole):
         return None
     if not all(each is not None and _is_plain(each.field.type) for each in columns):
         return None
-    reader = Conditions(query.statement, query.scope, query.source, lambda _: known.schema)
+    reader = Conditions(query.statement, query.scope, query.source, lambda _: listed.schema)
     predicate = None if condition is None else reader.exact(condition)
     if predicate is None and condition is not None:
         return None

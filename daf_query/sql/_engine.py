@@ -17,7 +17,7 @@ from daf_query.sql._conditions import needed_names, placed_tables, restrictions_
 from daf_query.sql._connections import PUBLIC, Connections, DafCatalog, engine_table
 from daf_query.sql._matrix_entries import Rule, Tables, with_entries
 from daf_query.sql._messages import translated
-from daf_query.sql._missing_names import Asked
+from daf_query.sql._missing_names import FailedQuery
 from daf_query.sql._planning import (
     CATALOG,
     ENGINE,
@@ -270,7 +270,7 @@ class Engine:
 
     def translated(self, error: Exception, query: str) -> errors.DafError:
         """Return an error of planning or running a query in the words of the data sets."""
-        return translated(error, Asked(query, self.tables, self.connections))
+        return translated(error, FailedQuery(query, self.tables, self.connections))
 
     def plan_raw(
         self,

@@ -235,16 +235,16 @@ class _Rule:
 
     def _hands_on(self, source: Source, column: str) -> bool:
         """Return whether a subquery or a view has a column of this name."""
-        known = self._handed_on.get((source, column))
-        if known is None:
+        memoised = self._handed_on.get((source, column))
+        if memoised is None:
             self._handed_on[source, column] = False  # of a query within itself
             query = self._tables.query_of(source)
             scopes = () if query is None else query.scopes
             items = ((scope, item) for scope in scopes for item in scope.select["projection"])
-            known = any(self._selects(*each, column) for each in items)
-            known = column in source.column_names if source.column_names else known
-            self._handed_on[source, column] = known
-        return known
+            memoised = any(self._selects(*each, column) for each in items)
+            memoised = column in source.column_names if source.column_names else memoised
+            self._handed_on[source, column] = memoised
+        return memoised
 
     def _selects(self, scope: Scope, item: Node, column: str) -> bool:
         """Return whether an item of a SELECT is a column of this name, or has it among others."""
@@ -275,8 +275,8 @@ class _Rule:
             It has such a matrix, but the reference does not name one of its entries.
         """
         schema, axis = self._tables.schemas[table[0]], table[1]
-        known = schema.dataset(axis).table_columns.columns
-        if reference.column in known:
+        available = schema.dataset(axis).table_columns.columns
+        if reference.column in available:
             return True
         matrices = _matrices(schema, axis, reference.name)
         if not matrices:
@@ -284,7 +284,7 @@ class _Rule:
         shown = reference.subscript
         dotted = [quoted_name(f"{other}.{name}") for other, name in matrices]
         choices = " or ".join(f"{name}[{shown}]" for name in dotted)
-        if reference.name in known:
+        if reference.name in available:
             raise errors.QueryError(
                 f"{schema.location}: {reference.name} is a vector of axis {axis!r}, so it has no "
                 f"entries; the matrix of that name is {choices}"
@@ -395,7 +395,7 @@ def _malformed(reference: EntryReference, matrix: str) -> errors.QueryError:
     return errors.QueryError(f"{shown}[{inside}] names no entry of the matrix {matrix!r}: {remedy}")
 
 
-def _check_entry(schema: AxisSchema, axis: str, entry: str, asked: str) -> None:
+def _check_entry(schema: AxisSchema, axis: str, entry: str, requested: str) -> None:
     """Raise unless some data set has an entry of an axis; ``asked`` is that of the table.
 
     Raises
@@ -403,7 +403,7 @@ def _check_entry(schema: AxisSchema, axis: str, entry: str, asked: str) -> None:
     EntryNotFoundError
         None has.
     """
-    having = [each for each in schema.members.values() if {axis, asked} <= each.daf.axes_set()]
+    having = [each for each in schema.members.values() if {axis, requested} <= each.daf.axes_set()]
 
     def has_entry(axis: str) -> bool:
         return any(find_entry(each.daf, axis, entry, each.cache) is not None for each in having)
@@ -411,8 +411,8 @@ def _check_entry(schema: AxisSchema, axis: str, entry: str, asked: str) -> None:
     if has_entry(axis):
         return
     error = entry_not_found(having[0].daf, axis, entry, having[0].cache)
-    if has_entry(asked):
-        hint = f"it is one of axis {asked!r} itself: ask the table {axis!r} for it"
+    if has_entry(requested):
+        hint = f"it is one of axis {requested!r} itself: ask the table {axis!r} for it"
         error = errors.with_message(error, f"{error}; {hint}")
     raise error
 
@@ -522,15 +522,15 @@ def unknown_entry_hint(
             )
         if not tables:
             return "; this is not the table of an axis, and only an axis has matrices"
-        known = sorted({each for schema, axis in tables for each in _over(schema, axis, name)})
-        has = errors.known_names(known, none="none")
-        return f"; the matrices over this axis are {has}{errors.nearest(name, known)}"
+        available = sorted({each for schema, axis in tables for each in _over(schema, axis, name)})
+        has = errors.known_names(available, none="none")
+        return f"; the matrices over this axis are {has}{errors.nearest(name, available)}"
     return ""
 
 
-def _over(schema: AxisSchema, axis: str, asked: str) -> Iterator[str]:
+def _over(schema: AxisSchema, axis: str, requested: str) -> Iterator[str]:
     """Yield the names of the matrices over an axis, with a dot if what was asked for has one."""
     for daf in (each for each in schema.readers().values() if each.has_axis(axis)):
         for other in daf.axes_set():
             for name in daf.matrices_set(axis, other):
-                yield f"{other}.{name}" if "." in asked else name
+                yield f"{other}.{name}" if "." in requested else name

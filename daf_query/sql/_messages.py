@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from daf_query._runs import EnginePanic
 from daf_query.sql._missing_names import (
-    Asked,
+    FailedQuery,
     missing_column,
     missing_table,
     parts_of_name,
@@ -62,43 +62,43 @@ class Message:
 
     recognised: str
     """A regular expression."""
-    says: str | Callable[[Asked, Match], Said]
+    says: str | Callable[[FailedQuery, Match], Said]
     """A text, with groups of the expression; what begins with ``;`` or ``:`` is added to its."""
     operators: Collection[str] = ()
     """Where the tree has one of these, the place of its operands is shown."""
 
-    def of(self, asked: Asked) -> Said:
+    def of(self, failed: FailedQuery) -> Said:
         """Return what is said of a query; None if it is another error."""
-        match = re.search(self.recognised, asked.text, re.DOTALL)
+        match = re.search(self.recognised, failed.text, re.DOTALL)
         if match is None or callable(self.says):
-            return self.says(asked, match) if match is not None and callable(self.says) else None
+            return self.says(failed, match) if match is not None and callable(self.says) else None
         said = self.says.format(**match.groupdict())
-        for statement, _, node in asked.nodes("op") if self.operators else ():
+        for statement, _, node in failed.nodes("op") if self.operators else ():
             if node["op"] in self.operators:
-                return error_at(said, asked.query, statement.span(node)[0], title=_TITLE)
-        return f"{shortened(strip_prefixes(asked.text))}{said}" if said[0] in ";:" else said
+                return error_at(said, failed.query, statement.span(node)[0], title=_TITLE)
+        return f"{shortened(strip_prefixes(failed.text))}{said}" if said[0] in ";:" else said
 
 
-def translated(error: Exception, asked: Asked) -> DafError:
+def translated(error: Exception, failed: FailedQuery) -> DafError:
     """Return an error of planning or running a query in the words of the data sets."""
     if isinstance(error, EnginePanic):
-        source = ", ".join(tables.location for tables in asked.schemas.values())
-        query = shortened(asked.query)
+        source = ", ".join(tables.location for tables in failed.schemas.values())
+        query = shortened(failed.query)
         return errors.QueryError(f"{source}: {error}; write the query in another way: {query}")
     if isinstance(error, DafError):
         return error
     if isinstance(error, UnicodeEncodeError):
         found = error.object[error.start : error.start + 1]
         return errors.QueryError(f"the query has {found!r}, which is no Unicode; write it in UTF-8")
-    asked.text = str(error)
-    said = next(filter(None, (message.of(asked) for message in MESSAGES)), None)
+    failed.text = str(error)
+    said = next(filter(None, (message.of(failed) for message in MESSAGES)), None)
     if said is not None:
         return said if isinstance(said, DafError) else errors.QueryError(said)
     try:
-        one_statement(asked.query)
+        one_statement(failed.query)
     except errors.QueryError as of_the_text:  # none, or several: it says where
         return of_the_text
-    return errors.QueryError(shortened(strip_prefixes(asked.text)))
+    return errors.QueryError(shortened(strip_prefixes(failed.text)))
 
 
 def strip_prefixes(text: str) -> str:
@@ -141,7 +141,7 @@ def unknown_result_column(error: Exception, columns: Collection[str]) -> DafErro
     )
 
 
-def _ours(_: Asked, match: Match) -> DafError:
+def _ours(_: FailedQuery, match: Match) -> DafError:
     """Return an error of ours, which came through the engine with its class and a traceback."""
     error_type: type[DafError] = getattr(errors, match["error"], errors.QueryError)
     quote, message = match["quote"], match["message"]
@@ -150,17 +150,17 @@ def _ours(_: Asked, match: Match) -> DafError:
     return error_type(message)
 
 
-def _named(asked: Asked, _: Match) -> Said:
+def _named(failed: FailedQuery, _: Match) -> Said:
     """Return an error of ours of which the engine hands on the name and the message."""
-    match = _NAMED_ERROR.match(strip_prefixes(asked.text))
+    match = _NAMED_ERROR.match(strip_prefixes(failed.text))
     named = None if match is None else getattr(errors, match["error"], None)
     is_ours = isinstance(named, type) and issubclass(named, DafError)
     return named(match["message"]) if is_ours and match is not None and named else None
 
 
-def _syntax(asked: Asked, match: Match) -> DafError:
+def _syntax(failed: FailedQuery, match: Match) -> DafError:
     """Return an error that shows where the parser stopped."""
-    problem, query = match["problem"], asked.query
+    problem, query = match["problem"], failed.query
     place = _PLACE.search(problem)
     lines = query.split("\n")
     line, column = len(lines), len(lines[-1]) + 1
@@ -194,7 +194,7 @@ _SYNTAX: Final[Mapping[tuple[str, str], str]] = {
 """What the parser stopped at, behind what; an empty word is any."""
 
 
-def _refused(_: Asked, match: Match) -> DafError:
+def _refused(_: FailedQuery, match: Match) -> DafError:
     return errors.with_remedy(
         errors.ReadOnlyError(
             f"the query was refused: {match['name']} changes something, and queries only read "
@@ -204,7 +204,7 @@ def _refused(_: Asked, match: Match) -> DafError:
     )
 
 
-def _missing_table_function(_: Asked, match: Match) -> str:
+def _missing_table_function(_: FailedQuery, match: Match) -> str:
     has = "; ".join(USAGES.values())
     close = errors.nearest(match["name"], USAGES)
     return f"there is no table function {match['name']!r}; there is {has}{close}"
@@ -235,18 +235,18 @@ _METHODS: Final = {
 """Methods of pandas and Python, and what to write."""
 
 
-def _missing_function(asked: Asked, match: Match) -> Said:
+def _missing_function(failed: FailedQuery, match: Match) -> Said:
     name = match["name"]
     if name in USAGES:
         return f"{name}() is a table: write it after FROM, {USAGES[name]}"
     if name in _FUNCTIONS:
         return f"there is no function {name!r}; write {_FUNCTIONS[name]}"
-    if name.startswith("st_") and "Did you mean 'st_" not in asked.text:
+    if name.startswith("st_") and "Did you mean 'st_" not in failed.text:
         return (
             f"there is no function {name!r}; those of shapes come from geodatafusion: "
             f"geodatafusion.register_all(db.context); install it with: {install_command('spatial')}"
         )
-    for statement, _scope, node in asked.nodes("name", "args"):
+    for statement, _scope, node in failed.nodes("name", "args"):
         parts = name_of(node["name"])
         if len(parts) > 1 and ".".join(parts).lower() == name:
             first, last = (node["name"][place]["Identifier"] for place in (0, -1))
@@ -255,19 +255,21 @@ def _missing_function(asked: Asked, match: Match) -> Said:
             arguments = statement.text[pair.opening + 1 : pair.closing] or "..."
             instead = advice.format(column=parts[0], arguments=arguments)
             reason = f"columns have no methods here; write {instead}"
-            return error_at(reason, asked.query, statement.start(first), title=_TITLE)
+            return error_at(reason, failed.query, statement.start(first), title=_TITLE)
     return None
 
 
-def _ambiguous(asked: Asked, match: Match) -> str:
+def _ambiguous(failed: FailedQuery, match: Match) -> str:
     name = unquoted_name(match["name"])
     if name.endswith("']"):
         return f"{name} is to be left out of SELECT * of several tables; write a.*, b.* instead"
-    for _, scope, node in asked.nodes("value", "quote_style"):
+    for _, scope, node in failed.nodes("value", "quote_style"):
         if node["value"] != name or scope is None:
             continue
-        schemas = {each.qualifier: asked.schema_of(each) for each in scope.sources}
-        having = [each for each, known in schemas.items() if known is None or name in known.names]
+        schemas = {each.qualifier: failed.schema_of(each) for each in scope.sources}
+        having = [
+            each for each, schema in schemas.items() if schema is None or name in schema.names
+        ]
         if len(having) > 1:
             plain = [each if '""' in each else each.replace('"', "") for each in having]
             choices = " or ".join(f"{each}.{match['name']}" for each in plain)
@@ -327,9 +329,9 @@ _TOO_DEEP: Final = (
 _ORDERS: Final = ("Lt", "LtEq", "Gt", "GtEq", "Eq", "NotEq")
 
 
-def _chain(asked: Asked, _: Match) -> Said:
+def _chain(failed: FailedQuery, _: Match) -> Said:
     """Return the error of ``a < b < c``."""
-    for statement, _scope, node in asked.nodes("op", "left"):
+    for statement, _scope, node in failed.nodes("op", "left"):
         if kind_of(node["left"]) != "BinaryOp":
             continue
         left = node["left"]["BinaryOp"]
@@ -338,22 +340,22 @@ def _chain(asked: Asked, _: Match) -> Said:
             middle = left["right"]["BinaryOp"]["op"] if is_binary else ""
             chain = "comparisons are no chain in SQL: write a < b AND b < c, or b BETWEEN a AND c"
             reason = _BITS if middle in ("BitwiseAnd", "BitwiseOr") else chain
-            return error_at(reason, asked.query, statement.span(node)[0], title=_TITLE)
+            return error_at(reason, failed.query, statement.span(node)[0], title=_TITLE)
     return None
 
 
-def _wrong_type(asked: Asked, _: Match) -> Said:
+def _wrong_type(failed: FailedQuery, _: Match) -> Said:
     """Return the error of a column that is compared with a constant of another type."""
-    for statement, scope, node in asked.nodes():
+    for statement, scope, node in failed.nodes():
         if kind_of(node) not in ("BinaryOp", "InList", "Between"):
             continue
         for term in terms_of(statement, node):
             parts = identifiers_of(term.node)
-            type_ = None if parts is None else asked.type_of(scope, values_of(parts))
+            type_ = None if parts is None else failed.type_of(scope, values_of(parts))
             said = "" if type_ is None else mismatch(term, type_)
             if said:
                 place = statement.span(term.node)[0]
-                return error_at(said, asked.query, place, title=_TITLE)
+                return error_at(said, failed.query, place, title=_TITLE)
     return None
 
 
@@ -388,16 +390,16 @@ def _is_numeral(value: object) -> bool:
     return True
 
 
-def _division(asked: Asked, _: Match) -> Said:
+def _division(failed: FailedQuery, _: Match) -> Said:
     """Return the error of a division by zero: of the constant, or of the only one there may be."""
     reason = "Divide by zero error; write x / nullif(y, 0), which is NULL there"
-    nodes = [(s, n) for s, _, n in asked.nodes("op", "left") if n["op"] in ("Divide", "Modulo")]
+    nodes = [(s, n) for s, _, n in failed.nodes("op", "left") if n["op"] in ("Divide", "Modulo")]
     found = [(s, n) for s, n in nodes if not whole_number_of(n["right"])]
     zeros = [(s, n) for s, n in found if whole_number_of(n["right"]) == 0]
     if not zeros and len(found) != 1:
         return reason
     statement, node = (zeros or found)[0]
-    return error_at(reason, asked.query, statement.span(node)[0], title=_TITLE)
+    return error_at(reason, failed.query, statement.span(node)[0], title=_TITLE)
 
 
 _NO_FIELD: Final = r"No field named (?P<field>.+?)\.(?: Did you mean|\s|$)"
@@ -426,7 +428,7 @@ MESSAGES: Final = (
     Message(_NO_VALUE, _IN_CONDITIONS),
     Message(r"expression ScalarSubquery\(|Correlated scalar subquery", _OF_AROUND),
     Message("null_aware anti join only supports single column", _NOT_AROUND),
-    Message(_NO_FIELD, lambda asked, match: missing_column(asked, match["field"])),
+    Message(_NO_FIELD, lambda failed, match: missing_column(failed, match["field"])),
     Message(r"table function '(?P<name>[^']*)' not found", _missing_table_function),
     Message(r"Invalid function '(?P<name>[^']*)'", _missing_function),
     Message(r"Ambiguous reference to unqualified field (?P<name>.+?)\s*$", _ambiguous),

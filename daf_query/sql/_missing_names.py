@@ -56,7 +56,7 @@ _BETWEEN: Final = " + "
 
 
 @dataclass
-class Asked:
+class FailedQuery:
     """A query that failed, and what it could have named."""
 
     query: str
@@ -110,9 +110,9 @@ class Asked:
         return None
 
 
-def missing_table(asked: Asked, match: re.Match[str]) -> DafError:
+def missing_table(failed: FailedQuery, match: re.Match[str]) -> DafError:
     """Return the error of a table that is not there."""
-    schemas = asked.schemas
+    schemas = failed.schemas
     schema, name = _data_set_and_table(match["table"], schemas)
     if schema not in {*schemas, PUBLIC}:
         has = errors.known_names(schemas, none="none")
@@ -132,16 +132,16 @@ def missing_table(asked: Asked, match: re.Match[str]) -> DafError:
             f"{where}"
         )
     is_single = len(schemas) == 1
-    known = {
+    available = {
         name if is_single else f"{each}.{name}": name
         for each, tables in schemas.items()
         for name in tables.table_names
     }
     source = ", ".join(tables.location for tables in schemas.values())
-    has = errors.known_names(known, none="no tables")
+    has = errors.known_names(available, none="no tables")
     return errors.AxisNotFoundError(
         f"{source}: there is no table {name!r}; there are {has}"
-        f"{errors.nearest_axis(name, set(known.values()))}{_base_hint(schemas.values())}"
+        f"{errors.nearest_axis(name, set(available.values()))}{_base_hint(schemas.values())}"
     )
 
 
@@ -159,7 +159,7 @@ def _data_set_and_table(written: str, schemas: Collection[str]) -> tuple[str, st
     return schema, name
 
 
-def missing_column(asked: Asked, field: str) -> DafError:
+def missing_column(failed: FailedQuery, field: str) -> DafError:
     """Return the error of a column that no table of the query has.
 
     Parameters
@@ -168,13 +168,13 @@ def missing_column(asked: Asked, field: str) -> DafError:
         What the engine does not know, maybe qualified and quoted.
     """
     *qualifier, name = parts_of_name(field)
-    listed = next(filter(None, (each.search(asked.text) for each in _VALID_FIELDS)), None)
+    listed = next(filter(None, (each.search(failed.text) for each in _VALID_FIELDS)), None)
     fields = [parts_of_name(each) for each in _FIELD.findall(listed["fields"] if listed else "")]
     valid = {each[-1] for each in fields}
     relations = {each[-2] for each in fields if len(each) > 1}
-    named = [each for each in asked.sources() if each.name in relations]
-    axes = dict.fromkeys(filter(None, map(asked.tables.find, named)))
-    tables = [(asked.schemas[schema], axis) for schema, axis in axes]
+    named = [each for each in failed.sources() if each.name in relations]
+    axes = dict.fromkeys(filter(None, map(failed.tables.find, named)))
+    tables = [(failed.schemas[schema], axis) for schema, axis in axes]
     columns = valid.union(*(_columns(*each) for each in tables))
     if qualifier and qualifier[-1] not in relations:
         table, dotted = ".".join(qualifier), ".".join((*qualifier, name))
@@ -190,7 +190,7 @@ def missing_column(asked: Asked, field: str) -> DafError:
                 f"has {has}: write {name}"
             )
     scanned = [tables_of.dataset(axis) for tables_of, axis in tables]
-    shared = asked.connections.shared
+    shared = failed.connections.shared
     scanned += [
         shared[each.parts[-1]].readable()
         for each in named
@@ -200,36 +200,36 @@ def missing_column(asked: Asked, field: str) -> DafError:
         if problem := dataset.table_columns.problems.get(name):
             return errors.UnsupportedDataError(problem)
     for tables_of, axis in tables:
-        if entry := _entry_hint(name, asked.query, tables_of, axis):
+        if entry := _entry_hint(name, failed.query, tables_of, axis):
             return errors.VectorNotFoundError(
                 f"{tables_of.location}: axis {axis!r} has no vector {name!r}; {entry}"
             )
-    return _absent_column(asked, name, valid, tables)
+    return _absent_column(failed, name, valid, tables)
 
 
 def _absent_column(
-    asked: Asked, name: str, valid: set[str], tables: list[tuple[AxisSchema, str]]
+    failed: FailedQuery, name: str, valid: set[str], tables: list[tuple[AxisSchema, str]]
 ) -> DafError:
     """Return an error that no table of the query has a column, with what may have been meant."""
     if len(tables) == 1:
         tables_of, axis = tables[0]
-        known = tables_of.dataset(axis).schema.names
-        close = errors.nearest(name, known)
-        error = errors.vector_not_found(tables_of.location, axis, name, known)
+        available = tables_of.dataset(axis).schema.names
+        close = errors.nearest(name, available)
+        error = errors.vector_not_found(tables_of.location, axis, name, available)
     else:
         has, close = errors.known_names(valid, none="no columns"), errors.nearest(name, valid)
         error = errors.VectorNotFoundError(f"the query has no column {name!r}; it has {has}{close}")
     elsewhere = [
         axis
-        for tables_of in asked.schemas.values()
+        for tables_of in failed.schemas.values()
         for axis in sorted(tables_of.axes_set())
         if (tables_of, axis) not in tables and name in _columns(tables_of, axis)
     ]
     hint = (
-        unknown_entry_hint(name, tables, asked.statement)
+        unknown_entry_hint(name, tables, failed.statement)
         or "".join(_elsewhere_hint(axis, tables) for axis in elsewhere[:1])
-        or _alias_hint(asked, name)
-        or _string_hint(asked, name, is_near=close != "")
+        or _alias_hint(failed, name)
+        or _string_hint(failed, name, is_near=close != "")
         or _base_hint(tables_of for tables_of, _ in tables)
     )
     error = errors.with_message(error, f"{error}{hint}")
@@ -252,9 +252,9 @@ def _elsewhere_hint(other: str, tables: Sequence[tuple[AxisSchema, str]]) -> str
     return hint
 
 
-def _alias_hint(asked: Asked, name: str) -> str:
+def _alias_hint(failed: FailedQuery, name: str) -> str:
     """Return how to filter by what SELECT computes, if WHERE has a name that is given there."""
-    for scope in asked.statement.scopes if asked.statement is not None else ():
+    for scope in failed.statement.scopes if failed.statement is not None else ():
         is_given = name in [item_of(each)[1] for each in scope.select["projection"]]
         if is_given and any(each.get("value") == name for each in walk(scope.select["selection"])):
             return (
@@ -264,7 +264,7 @@ def _alias_hint(asked: Asked, name: str) -> str:
     return ""
 
 
-def _string_hint(asked: Asked, name: str, *, is_near: bool) -> str:
+def _string_hint(failed: FailedQuery, name: str, *, is_near: bool) -> str:
     """Return how to write a string, if a name in double quotes, or in none, was to be one.
 
     Parameters
@@ -275,7 +275,7 @@ def _string_hint(asked: Asked, name: str, *, is_near: bool) -> str:
     written = quoted_string(name)
     if name == "None":
         return "; None is NULL: write IS NULL, or IS NOT NULL"
-    for _, _, node in asked.nodes():
+    for _, _, node in failed.nodes():
         kind = kind_of(node)
         body = node[kind] if kind else {}
         values = list(body["list"]) if kind == "InList" else []

@@ -71,7 +71,7 @@ def bind_all(queries: Sequence[str], params: Params | None) -> list[str]:
             )
     if params is None and not any("$" in query or "?" in query for query in queries):
         return list(queries)
-    asked = [placeholders(query) for query in queries]
+    requested = [placeholders(query) for query in queries]
     if isinstance(params, Mapping):
         values = {str(name): value for name, value in params.items()}
     elif params is None or isinstance(params, list | tuple):
@@ -81,10 +81,10 @@ def bind_all(queries: Sequence[str], params: Params | None) -> list[str]:
             "params= is a list of values for ? or $1, or a mapping of names to values for $name, "
             f"not {type(params).__name__}"
         )
-    _check(asked, values, params)
+    _check(requested, values, params)
     return [
         edited(query, [Edit(p.start, p.stop, _written(p, values[p.name])) for p in found])
-        for query, found in zip(queries, asked, strict=True)
+        for query, found in zip(queries, requested, strict=True)
     ]
 
 
@@ -176,16 +176,16 @@ def _time(value: Any) -> str:
 
 
 def _check(
-    asked: Sequence[Sequence[Placeholder]], values: Mapping[str, Any], params: Params | None
+    requested: Sequence[Sequence[Placeholder]], values: Mapping[str, Any], params: Params | None
 ) -> None:
     """Raise unless the parameters and the values are the same ones."""
-    written = {each.written: each.name for found in asked for each in found}
-    names = {each.name for found in asked for each in found}
+    written = {each.written: each.name for found in requested for each in found}
+    names = {each.name for found in requested for each in found}
     others = [each for each in written if each != "?"]
     if "?" in written and others:
         raise errors.QueryError(f"the query has parameters ? and {others[0]}; use one or the other")
     is_named = isinstance(params, Mapping)
-    if ((params is not None and not is_named) or "?" in written) and sum(map(bool, asked)) > 1:
+    if ((params is not None and not is_named) or "?" in written) and sum(map(bool, requested)) > 1:
         raise errors.QueryError(
             "rows= and columns= both have parameters, so say by name which value belongs to which: "
             "$name, and params={'name': value}"

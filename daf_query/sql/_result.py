@@ -127,7 +127,7 @@ class QueryResult:
         *,
         broken_count: int,
         allow: Allow = "read",
-        asked: Mapping[str, Any] | None = None,
+        requested: Mapping[str, Any] | None = None,
         steps: tuple[Step, ...] = (),
     ) -> None:
         self._engine = engine
@@ -136,7 +136,7 @@ class QueryResult:
         # Rows that are scanned directly have no frame until a plan is needed.
         self._frame = rows if isinstance(rows, datafusion.DataFrame) else None
         self._direct = None if isinstance(rows, datafusion.DataFrame) else rows
-        self._asked = {"sql": query} if asked is None else asked
+        self._requested = {"sql": query} if requested is None else requested
         self._broken_count = broken_count
         self._steps = steps
 
@@ -286,14 +286,14 @@ class QueryResult:
         """Return all columns but those of some names."""
 
         def build(frame: datafusion.DataFrame) -> datafusion.DataFrame:
-            known = frame.schema().names
+            columns = frame.schema().names
             for name in names:
-                if name not in known:
+                if name not in columns:
                     raise errors.VectorNotFoundError(
                         f"the result has no column {name!r} to leave out; it has "
-                        f"{errors.known_names(known, none='none')}{errors.nearest(name, known)}"
+                        f"{errors.known_names(columns, none='none')}{errors.nearest(name, columns)}"
                     )
-            kept = [quoted_name(name) for name in known if name not in names]
+            kept = [quoted_name(name) for name in columns if name not in names]
             return frame.select(*kept)
 
         return self._then(build, "drop", names)
@@ -330,7 +330,7 @@ class QueryResult:
             frame,
             broken_count=self._broken_count,
             allow=self._allow,
-            asked=self._asked,
+            requested=self._requested,
             steps=(*self._steps, step),
         )
 
@@ -391,10 +391,10 @@ class QueryResult:
 
         The SQL has the values of its parameters in it.
         """
-        asked = dict(self._asked)
+        requested = dict(self._requested)
         if self._steps:
-            asked["then"] = [step.written for step in self._steps]
-        return record_of(self._engine.connections.data_sets(), asked)
+            requested["then"] = [step.written for step in self._steps]
+        return record_of(self._engine.connections.data_sets(), requested)
 
     def is_described(self, provenance: bool | None) -> bool:  # noqa: FBT001 - as it was given
         """Return whether what leaves says where it comes from; None: as the session says."""
@@ -595,10 +595,10 @@ class TableResult(QueryResult):
     """
 
     def __init__(
-        self, engine: Engine, table: pa.Table, title: str, asked: Mapping[str, Any]
+        self, engine: Engine, table: pa.Table, title: str, requested: Mapping[str, Any]
     ) -> None:
         count = engine.connections.broken_count()
-        super().__init__(engine, title, table_frame(table), broken_count=count, asked=asked)
+        super().__init__(engine, title, table_frame(table), broken_count=count, requested=requested)
         self._table = table
 
     def count(self) -> int:

@@ -372,21 +372,21 @@ def register_category_order(
 
 def _categories(schemas: Mapping[str, AxisSchema], name: str) -> pa.Array:
     """Return the categories of ``axis.column``, or of ``schema.axis.column``."""
-    known: dict[str, pa.Array] = {}
+    by_column: dict[str, pa.Array] = {}
     for schema in (each for each in schemas.values() if not each.is_collection):
         for axis in sorted(schema.axes_set()):
             for column, recorded in recorded_types(schema.only.daf, axis).items():
                 if recorded.categories is not None:
-                    known.setdefault(f"{axis}.{column}", recorded.categories)
-                    known[f"{schema.name}.{axis}.{column}"] = recorded.categories
-    if name not in known:
-        listed = [each for each in known if each.count(".") == 1]
+                    by_column.setdefault(f"{axis}.{column}", recorded.categories)
+                    by_column[f"{schema.name}.{axis}.{column}"] = recorded.categories
+    if name not in by_column:
+        listed = [each for each in by_column if each.count(".") == 1]
         has = errors.known_names(listed, none="none")
         raise errors.QueryError(
             f"{_ORDER}() knows no categories of {name!r}; there are those of {has}"
             f"{errors.nearest(name, listed)}"
         )
-    return known[name]
+    return by_column[name]
 
 
 _KEY: Final = "with_fill"
@@ -421,10 +421,10 @@ def category_keys(
     >>> print(edited(query, category_keys(parsed(query), {"stage": "obs.stage"})))
     SELECT * FROM obs ORDER BY category_order('obs.stage', "stage") DESC
     """
-    known: dict[str, str | None] = dict(categoricals)
+    categorical_of: dict[str, str | None] = dict(categoricals)
     for given in (each for every in (*views, statement) for each in given_names(every)):
-        name = known.get(next(iter(given.columns), ""), "") if given.is_column else ""
-        known[given.name] = name if known.get(given.name, name) == name else None
+        name = categorical_of.get(next(iter(given.columns), ""), "") if given.is_column else ""
+        categorical_of[given.name] = name if categorical_of.get(given.name, name) == name else None
     owners = {id(item): query for query in statement.queries for item in _items(query)}
     distinct = {
         id(item)
@@ -439,16 +439,16 @@ def category_keys(
         query = owners.get(id(node))
         parts, (start, stop) = _column(statement, node["expr"], query)
         name = parts[-1]["value"] if parts else ""
-        if known.get(name, "") == "":
+        if categorical_of.get(name, "") == "":
             continue
         written = ".".join(quoted_name(part["value"]) for part in parts)
         is_distinct = id(node) in distinct or (
             query is not None and any(scope.select["distinct"] for scope in query.scopes)
         )
-        if is_distinct or known[name] is None:
+        if is_distinct or categorical_of[name] is None:
             _warn(written)
         else:
-            yield Edit(start, stop, f"{_ORDER}({literal(known[name])}, {written})")
+            yield Edit(start, stop, f"{_ORDER}({literal(categorical_of[name])}, {written})")
 
 
 def _column(

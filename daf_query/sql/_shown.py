@@ -167,10 +167,10 @@ def _cell(value: Any) -> Markup:
 
 def _notes(rows: pa.Table, total: int | None, *, is_all: bool) -> Markup:
     shown = min(rows.num_rows, SHOWN_ROWS)
-    known = rows.num_rows if total is None else total
-    of = f"{known:,}" if is_all or total is not None else f"more than {LOOKED_AT_ROWS:,}"
-    which = "" if is_all and shown == known else f"the first {shown:,} of "
-    parts = [f"{which}{of} row{'s' * (known != 1)}"]
+    row_count = rows.num_rows if total is None else total
+    of = f"{row_count:,}" if is_all or total is not None else f"more than {LOOKED_AT_ROWS:,}"
+    which = "" if is_all and shown == row_count else f"the first {shown:,} of "
+    parts = [f"{which}{of} row{'s' * (row_count != 1)}"]
     parts += [] if is_all else [f"charts are of the first {LOOKED_AT_ROWS:,}"]
     hidden = rows.num_columns - _SHOWN_COLUMNS
     parts += [f"{hidden:,} more columns"] if hidden > 0 else []

@@ -142,16 +142,16 @@ def _located(schemas: Mapping[str, AxisSchema], default: str, axis: str) -> tupl
             return name, axis[len(name) + 1 :]
     if default in schemas:
         return default, axis
-    known = [f"{name}.{each}" for name, schema in schemas.items() for each in schema.axes_set()]
-    having = [f"{name}.{axis}" for name in schemas if f"{name}.{axis}" in known]
+    available = [f"{name}.{each}" for name, schema in schemas.items() for each in schema.axes_set()]
+    having = [f"{name}.{axis}" for name in schemas if f"{name}.{axis}" in available]
     if having:
         raise errors.InvalidInputError(
             "several data sets are connected, so the first axis needs its data set's name: "
             f"{' or '.join(map(repr, having))}"
         )
-    has = errors.known_names(known, none="no axes")
+    has = errors.known_names(available, none="no axes")
     raise errors.AxisNotFoundError(
-        f"there is no axis {axis!r}; there are {has}{errors.nearest(axis, known)}"
+        f"there is no axis {axis!r}; there are {has}{errors.nearest(axis, available)}"
     )
 
 

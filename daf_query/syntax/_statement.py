@@ -124,9 +124,9 @@ class Statement:
             It has no leaf with a place.
         """
         spans = [each["span"] for each in walk(node) if each.get("span")]
-        known = [span for span in spans if span["start"]["line"]]
-        starts = [self.place(span["start"]) for span in known]
-        return min(starts), max(self.place(span["end"]) for span in known)
+        placed = [span for span in spans if span["start"]["line"]]
+        starts = [self.place(span["start"]) for span in placed]
+        return min(starts), max(self.place(span["end"]) for span in placed)
 
     @cached_property
     def brackets(self) -> list[Brackets]:

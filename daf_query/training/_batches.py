@@ -247,12 +247,12 @@ def _source_again(state: dict[str, Any]) -> RowSource:
 
 def row_source(sampler: Sampled, part: MatrixSlice, **choice: Unpack[BlockChoice]) -> RowSource:
     """Return what is read of a slice for the entries of a sampler; see `Sampler.blocks`."""
-    known = BlockChoice.__annotations__
+    available = BlockChoice.__annotations__
     for name in choice:
-        if name not in known:
+        if name not in available:
             raise errors.InvalidInputError(
                 f"there is no {name}= of batches; there is "
-                f"{errors.known_names(known, none='none')}{errors.nearest(name, known)}"
+                f"{errors.known_names(available, none='none')}{errors.nearest(name, available)}"
             )
     form = choice.get("form", "dense")
     if form not in get_args(Form):
@@ -369,8 +369,8 @@ def _labels(
         whole = _whole(readers, sampler, name)
         column = whole.take(pa.array(sampler.indices))
         if pa.types.is_large_string(column.type):
-            known = pc.unique(whole).drop_null()
-            classes[name] = known.take(pc.array_sort_indices(known))
+            distinct = pc.unique(whole).drop_null()
+            classes[name] = distinct.take(pc.array_sort_indices(distinct))
             codes = pc.index_in(column, value_set=classes[name])
             values[name] = codes.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64)
         else:

@@ -84,7 +84,7 @@ def make_sampler(engine: Engine, schema: str | None, request: SamplerRequest) ->
     if splits is not None:
         _check_splits(splits, shares, weights, request)
     lengths = {name: daf.axis_length(request.axis) for name, daf in chosen.axis.members.items()}
-    asked = {"sampler": {**request.description(), "schema": chosen.schema, "lengths": lengths}}
+    requested = {"sampler": {**request.description(), "schema": chosen.schema, "lengths": lengths}}
     sources = {chosen.schema: engine.connections.data_sets()[chosen.schema]}
     return Sampler(
         request.axis,
@@ -95,7 +95,7 @@ def make_sampler(engine: Engine, schema: str | None, request: SamplerRequest) ->
         splits,
         shares,
         chosen.is_collection,
-        record_of(sources, asked),
+        record_of(sources, requested),
     )
 
 
@@ -401,12 +401,12 @@ def read_sampler(path: Path) -> Sampler:
         The file is damaged.
     """
     record = _record_in(path)
-    asked = record["sampler"]
+    requested = record["sampler"]
     with errors.os_errors(str(path)):
         try:
             table = ds.dataset(path, format=path.suffix.removeprefix(".")).to_table()
-            lengths = {str(name): int(length) for name, length in asked["lengths"].items()}
-            return _sampler_of(table, asked, lengths, record)
+            lengths = {str(name): int(length) for name, length in requested["lengths"].items()}
+            return _sampler_of(table, requested, lengths, record)
         except (pa.ArrowException, KeyError, TypeError, ValueError, AttributeError) as error:
             raise errors.CorruptDataError(
                 f"{path}: the sampler cannot be read: {type(error).__name__}: {error}; save it "
@@ -426,16 +426,18 @@ def _record_in(path: Path) -> Record:
     return record
 
 
-def _sampler_of(table: pa.Table, asked: Record, lengths: dict[str, int], record: Record) -> Sampler:
+def _sampler_of(
+    table: pa.Table, requested: Record, lengths: dict[str, int], record: Record
+) -> Sampler:
     columns = {name: table.column(name).combine_chunks() for name in table.column_names}
     within = columns[INDEX].to_numpy(zero_copy_only=False).astype(np.int64)
     is_collection = DATASET in columns
     starts = np.concatenate([[0], np.cumsum(list(lengths.values()), dtype=np.int64)])
     owners = _codes(columns[DATASET], list(lengths)) if is_collection else 0
-    shares = dict(asked["split"] or ())
+    shares = dict(requested["split"] or ())
     has_splits, has_weights = SPLIT in columns, WEIGHT in columns
     return Sampler(
-        asked["axis"],
+        requested["axis"],
         starts[owners] + within,
         columns[NAME].cast(pa.large_string()),
         columns[WEIGHT].to_numpy(zero_copy_only=False).astype(np.float64) if has_weights else None,
@@ -484,15 +486,15 @@ def load_sampler(engine: Engine, schema: str | None, path: Path, if_changed: IfC
 
 def _request_of(saved: Sampler) -> SamplerRequest:
     """Return how the sampler was asked for; entries that no SQL chose are asked for by position."""
-    asked = saved.record["sampler"]
+    requested = saved.record["sampler"]
     return SamplerRequest(
         saved.axis,
-        asked["where"] if asked["where_is_sql"] else saved.indices,
-        asked["weights"],
-        None if asked["split"] is None else dict(asked["split"]),
-        asked["seed"],
-        asked["stratify"],
-        asked["groups"],
+        requested["where"] if requested["where_is_sql"] else saved.indices,
+        requested["weights"],
+        None if requested["split"] is None else dict(requested["split"]),
+        requested["seed"],
+        requested["stratify"],
+        requested["groups"],
     )
 
 

@@ -145,9 +145,9 @@ class Sampler(Sampled):
             There is no such split.
         """
         if self.split_codes is None or split not in self.shares:
-            known = errors.known_names(self.shares, none="none; it was made without split=")
+            has = errors.known_names(self.shares, none="none; it was made without split=")
             raise errors.NotFoundError(
-                f"the sampler of axis {self.axis!r} has no split {split!r}; it has {known}"
+                f"the sampler of axis {self.axis!r} has no split {split!r}; it has {has}"
                 f"{errors.nearest(str(split), self.shares)}"
             )
         rows = np.flatnonzero(self.split_codes == list(self.shares).index(split))

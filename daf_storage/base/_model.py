@@ -198,9 +198,9 @@ class MatrixInfo:
 
 def check_if_exists(value: object) -> IfExists:
     """Return ``value`` if it is one of the two answers to what is there already."""
-    for known in _IF_EXISTS:
-        if value == known:
-            return known
+    for choice in _IF_EXISTS:
+        if value == choice:
+            return choice
     raise errors.InvalidInputError(
         f"invalid if_exists: {value!r}; pass 'error' (leave what is there) or 'replace'"
     )
@@ -208,9 +208,9 @@ def check_if_exists(value: object) -> IfExists:
 
 def check_mode(mode: str) -> OpenMode:
     """Return ``mode`` if it is one of the four Daf modes."""
-    for known in _MODES:
-        if mode == known:
-            return known
+    for choice in _MODES:
+        if mode == choice:
+            return choice
     raise errors.InvalidModeError(
         f"invalid mode: {mode!r}; the modes are r (read), r+ (read and write), "
         "w+ (the same, created if missing) and w (emptied first)"
@@ -327,9 +327,9 @@ class Packing:
     def __post_init__(self) -> None:
         """Check the options, and fill in the level."""
         if self.codec not in get_args(CodecName):
-            known = ", ".join(get_args(CodecName))
+            names = ", ".join(get_args(CodecName))
             raise errors.InvalidInputError(
-                f"there is no codec {self.codec!r} for packed arrays; it must be one of: {known}"
+                f"there is no codec {self.codec!r} for packed arrays; it must be one of: {names}"
             )
         if self.level == -1:
             object.__setattr__(self, "level", _DEFAULT_LEVELS[self.codec])

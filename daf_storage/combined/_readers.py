@@ -249,10 +249,10 @@ def _name(members: Sequence[DafReader], name: str | None) -> str:
 def _origin(members: Sequence[DafReader], name: str) -> Origin | None:
     """Return how a chain is opened again for reading: each by its path; None if one has none."""
     origins = [member.origin for member in members]
-    known = tuple(origin for origin in origins if origin is not None)
-    if len(known) < len(origins):
+    reopenable = tuple(origin for origin in origins if origin is not None)
+    if len(reopenable) < len(origins):
         return None
-    return Origin(partial(_open_again, known), known[-1].path, name)
+    return Origin(partial(_open_again, reopenable), reopenable[-1].path, name)
 
 
 def _open_again(origins: Sequence[Origin], path: str) -> DafReader:  # noqa: ARG001 - each has its own
@@ -465,8 +465,8 @@ def _check_rules(
         if not base and not daf.has_scalar(wanted):
             raise errors.scalar_not_found(daf.location, wanted, daf.scalars_set())
         if len(base) == 1 and not daf.has_vector(base[0], wanted):
-            known = daf.vectors_set(base[0])
-            raise errors.vector_not_found(daf.location, base[0], wanted, known)
+            available = daf.vectors_set(base[0])
+            raise errors.vector_not_found(daf.location, base[0], wanted, available)
         if len(base) > 1 and not daf.has_matrix(base[0], base[1], wanted):
-            known = daf.matrices_set(base[0], base[1])
-            raise errors.matrix_not_found(daf.location, base[0], base[1], wanted, known)
+            available = daf.matrices_set(base[0], base[1])
+            raise errors.matrix_not_found(daf.location, base[0], base[1], wanted, available)

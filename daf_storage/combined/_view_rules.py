@@ -68,10 +68,10 @@ class DataRules:
         in_base
             The names that the base has.
         """
-        known = list(in_base)
+        base_names = list(in_base)
         renamed = [key[-1] for key, value in self.rules if value not in (SAME, None)]
-        in_view = {name: self.base_name(axes, name) for name in (*known, *renamed)}
-        return {name: base for name, base in in_view.items() if base in set(known)}
+        in_view = {name: self.base_name(axes, name) for name in (*base_names, *renamed)}
+        return {name: base for name, base in in_view.items() if base in set(base_names)}
 
 
 def data_rules(data: Mapping[Any, Any] | Sequence[tuple[Any, Any]] | None) -> DataRules:
@@ -216,9 +216,9 @@ def view_axes(daf: DafReader, axes: ViewAxes | None) -> dict[str, ViewAxis]:
     LengthError, DuplicateEntriesError, InvalidInputError
         A mask is not as long as its axis; an entry is chosen twice; or a value makes no sense.
     """
-    known = sorted(daf.axes_set())
+    available = sorted(daf.axes_set())
     is_default = axes is None or isinstance(axes, Mapping)
-    shown: dict[str, Any] = dict.fromkeys(known, SAME) if is_default else {}
+    shown: dict[str, Any] = dict.fromkeys(available, SAME) if is_default else {}
     for name, value in in_order(axes):
         if not isinstance(name, str):
             raise errors.InvalidInputError(f"a view's axes= has the key {name!r}, which is no name")
@@ -228,10 +228,10 @@ def view_axes(daf: DafReader, axes: ViewAxes | None) -> dict[str, ViewAxis]:
                     f"a view's axes= has {value!r} for '*'; that is '=' to show all axes, or None "
                     "to hide all"
                 )
-            shown = dict.fromkeys(known, SAME) if value is not None else {}
+            shown = dict.fromkeys(available, SAME) if value is not None else {}
         elif value is None:
-            if isinstance(axes, Mapping) and name not in known:
-                raise errors.axis_not_found(daf.location, name, known)
+            if isinstance(axes, Mapping) and name not in available:
+                raise errors.axis_not_found(daf.location, name, available)
             shown.pop(name, None)
         else:
             shown[name] = value

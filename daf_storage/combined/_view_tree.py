@@ -323,9 +323,9 @@ class ViewTree:
 
     def _arrays(self, path: str, node: Node, axes: list[ViewAxis]) -> dict[str, StoredArray]:
         """Return the arrays of what is shown of a property; remembered until that is replaced."""
-        known = self._subsets.get(path)
-        if known is not None and known[0].identity == node.identity:
-            return known[1]
+        cached = self._subsets.get(path)
+        if cached is not None and cached[0].identity == node.identity:
+            return cached[1]
         made = self._made(path, node, axes)
         self._subsets[path] = node, made
         return made

@@ -67,13 +67,13 @@ def merge_scalar(run: Run, name: str, action: str) -> None:
     """Merge a scalar."""
     what = f"scalar {name!r}"
     values = [_scalar(member, name) for member in run.members]
-    known = [value for value in values if value is not None]
+    present = [value for value in values if value is not None]
     if action == "skip":
         run.report.lost(what, _HINT)
     elif action == "collect":
         _collect_scalar(run, name, values)
-    elif action == "last" or all(_is_same(value, known[0]) for value in known):
-        run.daf.set_scalar(name, known[-1])
+    elif action == "last" or all(_is_same(value, present[0]) for value in present):
+        run.daf.set_scalar(name, present[-1])
     else:
         run.report.lost(what, _DIFFER)
 
@@ -239,11 +239,11 @@ def _run(run: Run, show: ShowProgress) -> Report:
 def _check_axes(run: Run) -> None:
     dataset, axes = run.options.dataset_axis, run.options.axes
     for member in run.members:
-        known = member.axes
+        available = member.axes
         for axis in axes:
-            if axis not in known:
-                raise errors.axis_not_found(member.daf.location, axis, known)
-        if dataset in known:
+            if axis not in available:
+                raise errors.axis_not_found(member.daf.location, axis, available)
+        if dataset in available:
             raise errors.ExistsError(
                 f"{member.daf.location}: there is an axis {dataset!r} already, as of what was "
                 "concatenated before; pass another dataset_axis"

@@ -163,8 +163,8 @@ def checked_key(key: object, argument: str) -> PropertyKey:
     parts: Any = (key, key) if isinstance(key, str) else key
     is_key = isinstance(parts, tuple) and all(isinstance(part, str) for part in parts)
     if is_key and len(parts) in (2, 3):
-        known: Any = key
-        checked: PropertyKey = known
+        typed: Any = key
+        checked: PropertyKey = typed
         return checked
     raise errors.InvalidInputError(
         f"{argument} has the key {key!r}; pass 'SCALAR', ('AXIS', 'VECTOR') or "
@@ -174,10 +174,10 @@ def checked_key(key: object, argument: str) -> PropertyKey:
 
 def checked_choice(value: str, choices: Any, argument: str) -> None:
     """Refuse a value that is none of some choices."""
-    known = get_args(choices)
-    if value not in known:
+    allowed = get_args(choices)
+    if value not in allowed:
         raise errors.InvalidInputError(
-            f"{argument}={value!r}; pass {', '.join(map(repr, known[:-1]))} or {known[-1]!r}"
+            f"{argument}={value!r}; pass {', '.join(map(repr, allowed[:-1]))} or {allowed[-1]!r}"
         )
 
 

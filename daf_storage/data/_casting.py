@@ -248,13 +248,13 @@ def count_types(counts_as: CountsAs, main: str) -> dict[str, StorageType]:
     if counts_as is None:
         return {}
     by_name = {main: counts_as} if isinstance(counts_as, str) else dict(counts_as)
-    for name, asked in by_name.items():
-        if asked not in _NAMES:
+    for name, requested in by_name.items():
+        if requested not in _NAMES:
             raise errors.InvalidInputError(
-                f"counts_as: the matrix {name!r} cannot be stored as {asked!r}; choose one of "
+                f"counts_as: the matrix {name!r} cannot be stored as {requested!r}; choose one of "
                 f"{', '.join(_NAMES)}"
             )
-    return {name: StorageType.of(np.dtype(asked)) for name, asked in by_name.items()}
+    return {name: StorageType.of(np.dtype(requested)) for name, requested in by_name.items()}
 
 
 def changed_by(values: AnyArray, dtype: np.dtype[Any]) -> tuple[AnyArray, int | None]:

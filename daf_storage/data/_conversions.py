@@ -133,32 +133,32 @@ def check_unique(location: str, axis: str, entries: Any) -> None:
         )
 
 
-def positions_among(asked: Any, own: Any) -> npt.NDArray[np.int64]:
+def positions_among(requested: Any, own: Any) -> npt.NDArray[np.int64]:
     """Return where each string is among unique ones; -1 where it is not.
 
     A few among many are looked for the other way round: one is compared with all, and a hash table
     of a few is small.
     """
-    if len(asked) * _FEW_AMONG > len(own):
+    if len(requested) * _FEW_AMONG > len(own):
         rows: npt.NDArray[np.int64]
-        rows = pc.index_in(asked, value_set=own).fill_null(-1).to_numpy().astype(np.int64)
+        rows = pc.index_in(requested, value_set=own).fill_null(-1).to_numpy().astype(np.int64)
         return rows
-    wanted = asked.unique()
+    wanted = requested.unique()
     codes = pc.index_in(own, value_set=wanted)
     places = np.flatnonzero(pc.is_valid(codes).to_numpy(zero_copy_only=False))
     found = np.full(len(wanted), -1)
     found[codes.take(pa.array(places)).to_numpy(zero_copy_only=False)] = places
-    numbers = pc.index_in(asked, value_set=wanted).to_numpy(zero_copy_only=False)
+    numbers = pc.index_in(requested, value_set=wanted).to_numpy(zero_copy_only=False)
     return np.asarray(found[numbers], np.int64)
 
 
-def integer_positions(asked: Any, where: str) -> npt.NDArray[np.int64]:
+def integer_positions(requested: Any, where: str) -> npt.NDArray[np.int64]:
     """Return positions as 64-bit integers; fractions, masks and strings are errors.
 
     >>> integer_positions([2, 0], "indices=")
     array([2, 0])
     """
-    positions = np.asarray(asked)
+    positions = np.asarray(requested)
     if positions.size and positions.dtype.kind not in "iu":
         raise errors.InvalidInputError(
             f"{where} holds {positions.dtype} values; pass positions (integers), for a mask "

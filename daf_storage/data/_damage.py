@@ -117,9 +117,9 @@ def listed(names: Iterable[str]) -> str:
     >>> listed("abcde")
     'a, b, c, d, e'
     """
-    known = list(names)
-    shown = ", ".join(known[:_MOST_SHOWN])
-    rest = len(known) - _MOST_SHOWN
+    every = list(names)
+    shown = ", ".join(every[:_MOST_SHOWN])
+    rest = len(every) - _MOST_SHOWN
     return f"{shown} and {rest:,} more" if rest > 0 else shown
 
 

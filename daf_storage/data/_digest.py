@@ -209,8 +209,8 @@ def _of_data(version: Any) -> Hashable:
     (('0', 12, 10),)
     """
     if not isinstance(version, tuple):
-        known: Hashable = version
-        return known
+        hashable: Hashable = version
+        return hashable
     if len(version) == _FILE_PARTS and isinstance(version[0], str):
         name, _, size, time_of_data, _ = version
         return name, size, time_of_data

@@ -262,12 +262,12 @@ class PropertyReader:
             A string is not an entry of the axis.
         """
         own = self._entries(axis)
-        asked = arrow_strings(entries)
-        asked = asked if asked.type == own.type else asked.cast(own.type)
-        positions = positions_among(asked, own)
+        requested = arrow_strings(entries)
+        requested = requested if requested.type == own.type else requested.cast(own.type)
+        positions = positions_among(requested, own)
         is_missing = positions < 0
         if is_missing.any():
-            missing = asked.filter(pa.array(is_missing)).to_pylist()
+            missing = requested.filter(pa.array(is_missing)).to_pylist()
             bad = [e for e in missing if not (allow_empty if e == "" else allow_missing)]
             if bad:
                 raise errors.entry_not_found(
@@ -643,8 +643,8 @@ class PropertyReader:
         """
         found = self.find_matrix(rows_axis, columns_axis, name)
         if found is None:
-            known = self.matrices_set(rows_axis, columns_axis, relayout=False)
-            raise errors.matrix_not_found(self.location, rows_axis, columns_axis, name, known)
+            available = self.matrices_set(rows_axis, columns_axis, relayout=False)
+            raise errors.matrix_not_found(self.location, rows_axis, columns_axis, name, available)
         return found
 
     def find_matrix(self, rows_axis: str, columns_axis: str, name: str) -> StoredMatrix | None:
@@ -673,8 +673,8 @@ class PropertyReader:
 
         stored = look() or self._look_again(pairs, look)
         if not stored:
-            known = self.matrices_set(rows_axis, columns_axis)
-            raise errors.matrix_not_found(self.location, rows_axis, columns_axis, name, known)
+            available = self.matrices_set(rows_axis, columns_axis)
+            raise errors.matrix_not_found(self.location, rows_axis, columns_axis, name, available)
         return stored
 
     def _look_again(self, pairs: list[tuple[str, str]], look: Callable[[], _Found]) -> _Found:

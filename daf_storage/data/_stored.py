@@ -86,8 +86,8 @@ def read_conventions(
         return None, None, [f"its attributes cannot be read ({error})"]
     found = next((one for one in allowed if isinstance(value, str) and value == one.value), None)
     if value is not None and found is None:
-        known = " or ".join(repr(one.value) for one in allowed) or "absent"
-        text = f"its attribute {ATTRIBUTE} is {reprlib.repr(value)}; here it can only be {known}"
+        choices = " or ".join(repr(one.value) for one in allowed) or "absent"
+        text = f"its attribute {ATTRIBUTE} is {reprlib.repr(value)}; here it can only be {choices}"
         problems.append(text)
     if axis is not None and name_problem(axis) is not None:
         text = f"its attribute {ENTRIES_OF} is {reprlib.repr(axis)}, and not the name of an axis"

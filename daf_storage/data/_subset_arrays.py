@@ -194,11 +194,11 @@ class SubsetArray(StoredArray):
         """Return which of the columns of the whole array are meant; None for all."""
         if self._columns is None:
             return within
-        asked = Span(0, self._columns.size) if within is None else within
+        requested = Span(0, self._columns.size) if within is None else within
         if self._columns.span is None:
-            return self._columns.part(asked)
+            return self._columns.part(requested)
         start = self._columns.span.start
-        return Span(start + asked.start, start + asked.stop)
+        return Span(start + requested.start, start + requested.stop)
 
     def _taken_together(
         self, rows: Picks, spans: list[Span], across: Span | None

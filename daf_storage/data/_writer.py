@@ -366,8 +366,10 @@ it, or change the value
         self._require_axis(columns_axis)
         if not self.has_matrix(rows_axis, columns_axis, name, relayout=relayout):
             if must_exist:
-                known = self.matrices_set(rows_axis, columns_axis, relayout=relayout)
-                raise errors.matrix_not_found(self.location, rows_axis, columns_axis, name, known)
+                available = self.matrices_set(rows_axis, columns_axis, relayout=relayout)
+                raise errors.matrix_not_found(
+                    self.location, rows_axis, columns_axis, name, available
+                )
             return
         self._remove(layout.matrix_path(rows_axis, columns_axis, name))
         if relayout and rows_axis != columns_axis:

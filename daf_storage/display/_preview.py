@@ -36,18 +36,18 @@ def shown_values(values: pa.Array | pa.ChunkedArray) -> list[object]:
     if isinstance(values, pa.ChunkedArray):
         values = values.combine_chunks()
     try:
-        known: list[object] = values.to_pylist()
+        plain: list[object] = values.to_pylist()
     except _NO_OBJECT:
         return [_shown(values.slice(place, 1)) for place in range(len(values))]
-    return known
+    return plain
 
 
 def _shown(single: pa.Array) -> object:
     try:
-        known: object = single.to_pylist()[0]
+        plain: object = single.to_pylist()[0]
     except _NO_OBJECT:
         return " ".join(single.to_string().split()).removeprefix("[").removesuffix("]").strip()
-    return known
+    return plain
 
 
 PREVIEW_ROWS: Final = 4096
@@ -159,13 +159,13 @@ def preview_of(
         is_text = types.is_string(values.type) or types.is_large_string(values.type)
         if empty_is_missing and is_text:
             values = pc.if_else(pc.equal(values, ""), None, values)
-        known = values.drop_null()
+        present = values.drop_null()
     except pa.ArrowNotImplementedError:  # lists in a dictionary, and the like
         return Preview(rows, total, values.null_count)
-    missing = rows - len(known)
-    if is_text or types.is_boolean(known.type):
-        return Preview(rows, total, missing, _top(known, is_sample=rows < total))
-    numeric = _numbers(known)
+    missing = rows - len(present)
+    if is_text or types.is_boolean(present.type):
+        return Preview(rows, total, missing, _top(present, is_sample=rows < total))
+    numeric = _numbers(present)
     if numeric is None:
         return Preview(rows, total, missing)
     numbers, written = numeric

@@ -278,8 +278,8 @@ def _part_document(form: PartForm) -> dict[str, Any]:
 def _type(name: Any, what: str) -> StorageType:
     found = _TYPES.get(name.lower()) if isinstance(name, str) else None
     if found is None:
-        known = ", ".join(kind.value for kind in StorageType)
-        raise CorruptDataError(f"{what}: there is no element type {shown(name)}; known are {known}")
+        types = ", ".join(kind.value for kind in StorageType)
+        raise CorruptDataError(f"{what}: there is no element type {shown(name)}; known are {types}")
     return found
 
 

@@ -424,9 +424,9 @@ class FilesTree:
         if files is None:
             raise CorruptDataError(f"{what}: there is no such axis, and its length is needed")
         identity = identity_of(files, place)
-        known = self._lengths.get(axis)
-        if known is not None and known[0] == identity:
-            return known[1]
+        cached = self._lengths.get(axis)
+        if cached is not None and cached[0] == identity:
+            return cached[1]
         length = self._count_entries(files, place, what)
         self._lengths[axis] = (identity, length)
         return length

@@ -268,9 +268,9 @@ def listing_identity(descriptor: int, files: Iterable[str]) -> tuple[Hashable, .
     What is below costs one look each, so it is fit for many.
     """
     found: list[tuple[str, os.stat_result]] = [("", os.fstat(descriptor))]
-    known = list(files)
+    listed = list(files)
     for name in names_at(descriptor):
-        for file in known:
+        for file in listed:
             try:
                 status = os.stat(f"{name}/{file}", dir_fd=descriptor)
             except OSError:  # no directory, or one without this file

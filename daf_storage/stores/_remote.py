@@ -138,8 +138,8 @@ class RemoteFiles:
         with self._lock:
             self.requests += 1
             self.received_bytes += len(data or b"")
-            known = self._versions.setdefault(path, version)
-        if known != version:
+            first_version = self._versions.setdefault(path, version)
+        if first_version != version:
             raise self._changed(path)
         return meta, data
 
@@ -197,10 +197,10 @@ class RemoteFiles:
         CorruptDataError
             The ranges are longer than any file that is read at once: a server announced that.
         """
-        asked = sum(stop - start for start, stop in ranges)
-        if asked > _MAX_READ_BYTES:
+        size = sum(stop - start for start, stop in ranges)
+        if size > _MAX_READ_BYTES:
             raise errors.CorruptDataError(
-                f"{self._where(path)}: the server says that it has {asked:,} bytes, and at most "
+                f"{self._where(path)}: the server says that it has {size:,} bytes, and at most "
                 f"{_MAX_READ_BYTES:,} are read at once"
             )
         if self._has_ranges:
@@ -273,9 +273,9 @@ class RemoteFiles:
     def _whole(self, path: str) -> memoryview:
         """Download a whole file, from a server that sends no parts, once for all threads."""
         with self._whole_lock:
-            known: memoryview | None = self._blocks.peek((path, None), None)
-            if known is not None:
-                return known
+            cached: memoryview | None = self._blocks.peek((path, None), None)
+            if cached is not None:
+                return cached
             size = self.size(path)
             if size is None or size > _MAX_WHOLE_BYTES:
                 raise errors.UnsupportedDataError(

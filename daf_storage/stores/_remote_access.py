@@ -171,8 +171,8 @@ def _may_use_http() -> bool:
 
     Those variables are read by the library itself, but for the permission to use them.
     """
-    asked = (os.environ.get(f"{name}_ALLOW_HTTP", "") for name in ("AWS", "AZURE", "GOOGLE"))
-    return any(value.strip().lower() in _TRUE for value in asked) or any(
+    requested = (os.environ.get(f"{name}_ALLOW_HTTP", "") for name in ("AWS", "AZURE", "GOOGLE"))
+    return any(value.strip().lower() in _TRUE for value in requested) or any(
         os.environ.get(name, "").startswith("http://") for name in _ENDPOINTS
     )
 

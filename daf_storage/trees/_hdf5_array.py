@@ -460,11 +460,11 @@ def _dataset_info(shared: Hdf5File, dataset: Any, what: str) -> tuple[ArrayInfo,
     if dataset.shape is None:
         raise UnsupportedDataError(f"{what}: the dataset is empty: it has not even a shape")
     stored = dataset.get_type()
-    known = known_type(stored)
-    kind = known.storage_type
+    element = known_type(stored)
+    kind = element.storage_type
     if kind is None:
         raise UnsupportedDataError(
-            f"{what}: the dataset has the type {known.dtype}; Daf has Bool, Int8 to Int64, "
+            f"{what}: the dataset has the type {element.dtype}; Daf has Bool, Int8 to Int64, "
             "UInt8 to UInt64, Float32, Float64 and strings"
         )
     item_bytes = int(stored.get_size())
@@ -481,7 +481,7 @@ def _dataset_info(shared: Hdf5File, dataset: Any, what: str) -> tuple[ArrayInfo,
             with suppress(MissingDependencyError):  # reading names the filter, and the package
                 optional_import("hdf5plugin", extra="hdf5")
         check_chunk_bytes(shape, chunks, item_bytes, what=what)
-    is_plain = not kind.is_string and bool(known.dtype == kind.dtype)
+    is_plain = not kind.is_string and bool(element.dtype == kind.dtype)
     is_flat = offset is not None and is_plain
     info = ArrayInfo(
         shape=shape,
@@ -646,11 +646,11 @@ class Hdf5Chunks(ChunkedArray):
         listing: ChunkListing,
         shared: Hdf5File,
     ) -> None:
-        known = known_type(dataset.get_type())
+        element = known_type(dataset.get_type())
         self._filters = _filters_of(dataset.get_create_plist())
-        self._is_known = known.is_native and all(map(_is_known, self._filters))
-        codecs = _codecs_of(self._filters, 0, known.dtype.itemsize) if self._is_known else ()
-        encoding = ChunkEncoding(codecs, known.dtype)
+        self._is_known = element.is_native and all(map(_is_known, self._filters))
+        codecs = _codecs_of(self._filters, 0, element.dtype.itemsize) if self._is_known else ()
+        encoding = ChunkEncoding(codecs, element.dtype)
         super().__init__(whole.info, encoding, self, cache=whole.memory(), what=whole.what)
         self._whole = whole
         self._grid = _grid(whole.info)
@@ -659,7 +659,7 @@ class Hdf5Chunks(ChunkedArray):
         self._runs: Runs | None = None
         is_plain = self._is_known and not codecs and not shared.is_remote
         if is_plain:
-            self._runs = Runs.of(whole.info, known.dtype, listing, shared.whole().data)
+            self._runs = Runs.of(whole.info, element.dtype, listing, shared.whole().data)
         self._version = None if is_plain else shared.content_version()
 
     def read_spans(self, spans: list[Span], within: Span | None = None) -> list[AnyArray]:
@@ -714,8 +714,8 @@ class Hdf5Chunks(ChunkedArray):
 
     def add_stored(self, positions: list[Position], estimate: ReadEstimate) -> None:
         """Add the stored bytes of chunks."""
-        known = [self._range(position) for position in positions]
-        self._shared.estimate([each for each in known if each is not None], estimate)
+        ranges = [self._range(position) for position in positions]
+        self._shared.estimate([each for each in ranges if each is not None], estimate)
         numbers = [self._number(each) for each in positions]
         unknown = [n for n in numbers if self._listing.offsets[n] == _UNKNOWN]
         if unknown:  # as if all of them lay side by side, in order
@@ -776,7 +776,7 @@ class Hdf5Chunks(ChunkedArray):
         for number, position in enumerate(dict.fromkeys([unknown[0], unknown[-1], *unknown])):
             if number == len((0, -1)):
                 self._fetch_between(unknown)
-            offset, size, mask = self._whole.attempt(lambda at=position: self._asked(at))
+            offset, size, mask = self._whole.attempt(lambda at=position: self._requested(at))
             if offset >= 0 and not 0 <= size <= size_bytes - offset:
                 raise _damaged(
                     self.what, f"a chunk is said to be outside the file of {size_bytes:,} bytes"
@@ -793,7 +793,7 @@ class Hdf5Chunks(ChunkedArray):
             if stop - start <= 2 * len(positions) * chunk_bytes:
                 self._shared.stored([(start, stop)])
 
-    def _asked(self, position: Position) -> tuple[int, int, int]:
+    def _requested(self, position: Position) -> tuple[int, int, int]:
         """Return where HDF5 says that a chunk is, how long it is, and its filter mask.
 
         HDF5 tells it by going through all chunks before this one.  To read it, it goes by the index

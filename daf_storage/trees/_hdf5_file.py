@@ -515,11 +515,13 @@ class RemoteHdf5File(Hdf5File):
 
     def look_ahead(self, places: Iterable[int]) -> None:
         """Download the headers of objects, side by side, with what is between near ones."""
-        known, size = np.sort(np.fromiter(places, np.uint64)), self._source.size
-        known = known[known < size].astype(np.int64)
-        firsts = np.diff(known, prepend=-2 * _AHEAD_BYTES) > _AHEAD_BYTES
-        stops = np.minimum(known[np.append(firsts[1:], True)[: known.size]] + _HEADER_BYTES, size)
-        self._source.read_ranges(list(zip(known[firsts].tolist(), stops.tolist(), strict=True)))
+        ordered, size = np.sort(np.fromiter(places, np.uint64)), self._source.size
+        ordered = ordered[ordered < size].astype(np.int64)
+        firsts = np.diff(ordered, prepend=-2 * _AHEAD_BYTES) > _AHEAD_BYTES
+        stops = np.minimum(
+            ordered[np.append(firsts[1:], True)[: ordered.size]] + _HEADER_BYTES, size
+        )
+        self._source.read_ranges(list(zip(ordered[firsts].tolist(), stops.tolist(), strict=True)))
 
     def content_version(self) -> object:
         """Return what stands for the version of the server's file: no other one is ever read."""

@@ -129,13 +129,13 @@ class CountedCopy:
         self._types = count_types(counts_as, main)
         axes = sorted(daf.axes_set())
         pairs = [(rows, columns) for rows in axes for columns in axes]
-        known = {name for pair in pairs for name in daf.matrices_set(*pair, relayout=False)}
-        unknown = set(self._types) - known
+        available = {name for pair in pairs for name in daf.matrices_set(*pair, relayout=False)}
+        unknown = set(self._types) - available
         if unknown:
-            asked = min(unknown)
+            matrix = min(unknown)
             raise errors.MatrixNotFoundError(
-                f"{daf.location}: there is no matrix {asked!r} to store as counts; there are "
-                f"{errors.known_names(known, none='none')}{errors.nearest(asked, known)}"
+                f"{daf.location}: there is no matrix {matrix!r} to store as counts; there are "
+                f"{errors.known_names(available, none='none')}{errors.nearest(matrix, available)}"
             )
 
     def matrix(self, stored: StoredMatrix) -> StoredMatrix:

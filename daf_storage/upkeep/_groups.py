@@ -297,11 +297,11 @@ def _implicit(
     info = daf.open_vector(axis, name).info
     encoded = daf.get_pa_vector(axis, name).dictionary_encode()
     values, is_string = encoded.dictionary, info.storage_type.is_string
-    known = values.to_numpy(zero_copy_only=False)
-    named = values if is_string else number_strings(known)
+    plain = values.to_numpy(zero_copy_only=False)
+    named = values if is_string else number_strings(plain)
     is_none = pc.equal(named, "")
     if empty is not None:
-        is_none = pc.or_(is_none, pa.array(known == (str(empty) if is_string else empty)))
+        is_none = pc.or_(is_none, pa.array(plain == (str(empty) if is_string else empty)))
     strings = pc.if_else(is_none, pa.scalar("", named.type), named).take(encoded.indices)
     order = pc.sort_indices(values)
     unique = named.take(order).filter(pc.invert(is_none.take(order)))
@@ -346,9 +346,9 @@ def _entries(daf: DafWriter, axis: str, unique: pa.Array) -> pa.Array:
     if not daf.has_axis(axis):
         return unique
     entries = daf.get_pa_vector(axis, "name")
-    known = pc.is_in(unique, value_set=entries.cast(unique.type))
-    if not pc.all(known, min_count=0).as_py():
-        entry = unique.filter(pc.invert(known))[0].as_py()
+    is_entry = pc.is_in(unique, value_set=entries.cast(unique.type))
+    if not pc.all(is_entry, min_count=0).as_py():
+        entry = unique.filter(pc.invert(is_entry))[0].as_py()
         raise errors.entry_not_found(daf.location, axis, entry, daf.axis_entries(axis))
     return entries
 
@@ -366,11 +366,14 @@ def _candidates(
     daf: DafWriter,
     axis: str,
     implicit: str,
-    asked: Collection[str] | None,
+    requested: Collection[str] | None,
     skipped: Collection[str],
 ) -> list[str]:
     """Return the vectors that may be moved."""
-    for names, argument in ((asked or (), "implicit_properties"), (skipped, "skipped_properties")):
+    for names, argument in (
+        (requested or (), "implicit_properties"),
+        (skipped, "skipped_properties"),
+    ):
         if isinstance(names, str):
             raise errors.InvalidInputError(f"{argument} is a string; pass a list of names")
         _check_names(daf, axis, names, argument)
@@ -379,13 +382,13 @@ def _candidates(
                 f"{daf.location}: {argument} names {implicit!r}, which is the vector that the "
                 "axis is made of"
             )
-    chosen = daf.vectors_set(axis) - {implicit} if asked is None else set(asked)
+    chosen = daf.vectors_set(axis) - {implicit} if requested is None else set(requested)
     return sorted(chosen - set(skipped))
 
 
 def _check_names(daf: DafWriter, axis: str, names: Collection[str], argument: str) -> None:
-    known = daf.vectors_set(axis)
+    available = daf.vectors_set(axis)
     for name in names:
-        if name not in known:
-            missing = errors.vector_not_found(daf.location, axis, name, known)
+        if name not in available:
+            missing = errors.vector_not_found(daf.location, axis, name, available)
             raise errors.with_message(missing, f"{argument}: {missing}")

@@ -275,8 +275,8 @@ class _Handler(BaseHTTPRequestHandler):
             return
         try:
             is_same = self.headers.get("If-Range", tag) == tag
-            asked = self.headers.get("Range") if is_same else None
-            span = _requested(asked, status.st_size)
+            requested = self.headers.get("Range") if is_same else None
+            span = _requested(requested, status.st_size)
         except ValueError:
             self._refuse(HTTPStatus.BAD_REQUEST)
             return

@@ -50,10 +50,12 @@ def check_readable(entry: Entry, what: str) -> None:
             f"{what} is encrypted; decrypt the archive with the tool that made it"
         )
     if entry.method not in (records.STORED, *_DECODERS):
-        known = ", ".join(["0 (stored)", *(f"{m} ({name})" for m, (name, _) in _DECODERS.items())])
+        readable = ", ".join(
+            ["0 (stored)", *(f"{m} ({name})" for m, (name, _) in _DECODERS.items())]
+        )
         raise UnsupportedDataError(
             f"{what} is compressed by ZIP method {entry.method}, which is not supported; "
-            f"supported are {known}"
+            f"supported are {readable}"
         )
     if entry.method == records.STORED and entry.stored_bytes != entry.size_bytes:
         raise CorruptDataError(
