@@ -50,9 +50,9 @@ _PARQUET_SIGNATURE: Final = b"PAR1"
 _ARROW_SIGNATURE: Final = b"ARROW1"
 
 
-def record_of(data_sets: DataSets, asked: Mapping[str, Any]) -> Record:
+def record_of(data_sets: DataSets, requested: Mapping[str, Any]) -> Record:
     """Return a record of what was asked of some data sets."""
-    return {**asked, "data_sets": _fingerprints(data_sets), "packages": _versions()}
+    return {**requested, "data_sets": _fingerprints(data_sets), "packages": _versions()}
 
 
 def as_json(record: Record) -> str:

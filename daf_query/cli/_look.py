@@ -225,21 +225,25 @@ def description_of(name: str, values: pa.Array, counts: npt.NDArray[Any]) -> dic
     1.0
     """
     is_known = values.is_valid().to_numpy(zero_copy_only=False)
-    known, kept = values.filter(pa.array(is_known)), counts[is_known]
+    present, kept = values.filter(pa.array(is_known)), counts[is_known]
     described: dict[str, Any] = {
         **dict.fromkeys(_DESCRIPTION),
         "column": name,
         "type": str(values.type),
         "count": int(kept.sum()),
         "missing": int(counts.sum() - kept.sum()),
-        "distinct": len(known),
+        "distinct": len(present),
     }
-    if not len(known) or pa.types.is_nested(values.type):
+    if not len(present) or pa.types.is_nested(values.type):
         return described
-    described |= {"min": _value(known[0]), "max": _value(known[-1]), **_statistics(known, kept)}
+    described |= {
+        "min": _value(present[0]),
+        "max": _value(present[-1]),
+        **_statistics(present, kept),
+    }
     most = int(np.argmax(kept))
     if kept[most] > 1:
-        described |= {"top": _value(known[most]), "top_count": int(kept[most])}
+        described |= {"top": _value(present[most]), "top_count": int(kept[most])}
     return described
 
 

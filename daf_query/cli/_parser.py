@@ -84,10 +84,10 @@ class Parser(argparse.ArgumentParser):
     def _print_message(self, message: str, file: Any = None) -> None:
         (file or sys.stderr).write(message)  # argparse passes over a full device
 
-    def refuse(self, what: str, name: str, known: Sequence[str]) -> NoReturn:
+    def refuse(self, what: str, name: str, available: Sequence[str]) -> NoReturn:
         """Refuse a name that there is not, with those that begin or read like it."""
-        near = [each for each in known if each.startswith(name)]
-        near = near or difflib.get_close_matches(name, known, n=3)
+        near = [each for each in available if each.startswith(name)]
+        near = near or difflib.get_close_matches(name, available, n=3)
         hint = f"; do you mean {' or '.join(near)}?" if near else ""
         self.error(f"{what} {name}{hint}")
 
@@ -126,10 +126,10 @@ class Command:
     def parse(self, parser: Parser, arguments: Sequence[str]) -> Namespace:
         """Return what the arguments ask for; wrong usage ends the process with code 2."""
         options, rest = parser.parse_known_intermixed_args(arguments)
-        known = sorted(each for each in parser._option_string_actions if each.startswith("--"))  # noqa: SLF001 - argparse has no other way to list them
+        available = sorted(each for each in parser._option_string_actions if each.startswith("--"))  # noqa: SLF001 - argparse has no other way to list them
         for word in rest:
             if word.startswith("--") and " " not in word:
-                parser.refuse("there is no option", word.partition("=")[0], known)
+                parser.refuse("there is no option", word.partition("=")[0], available)
         if rest:
             parser.error(f"unrecognized arguments: {' '.join(rest)}{_pattern(options, rest)}")
         given = sum(getattr(options, name) is not None for name in self.one_of)

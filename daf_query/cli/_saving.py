@@ -144,11 +144,11 @@ def save_matrix_command(options: Namespace) -> None:
             axes, content = _profile(connected, options)
             choice["statistic"] = options.statistic
         else:
-            source, asked = connected, options
+            source, requested = connected, options
             if options.source is not None:
                 source = stack.enter_context(session.connect(options.source))
-                asked = Namespace(**{**vars(options), "rows_axis": None, "columns_axis": None})
-            taken, chosen = selection.selected(source, asked)
+                requested = Namespace(**{**vars(options), "rows_axis": None, "columns_axis": None})
+            taken, chosen = selection.selected(source, requested)
             content = source.matrix(*taken, options.matrix, **chosen)
             axes = (
                 options.rows_axis or content.rows_axis,

@@ -275,11 +275,11 @@ def _axes_of(daf: DafReader, name: str, given: set[str]) -> tuple[str, str]:
     matrices = [each.info for each in daf.summary().matrices]
     pairs = {(info.rows_axis, info.columns_axis) for info in matrices if info.name == name}
     if not pairs:
-        known = {info.name for info in matrices}
-        has = errors.known_names(known, none="no matrices")
+        available = {info.name for info in matrices}
+        has = errors.known_names(available, none="no matrices")
         raise errors.MatrixNotFoundError(
             f"{daf.location}: there is no matrix {name!r}; there are {has}"
-            f"{errors.nearest(name, known)}{sql.missing_base(daf)}"
+            f"{errors.nearest(name, available)}{sql.missing_base(daf)}"
         )
     fitting = [pair for pair in pairs if given <= set(pair)]
     if len(fitting) > 1:

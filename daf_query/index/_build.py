@@ -269,9 +269,9 @@ def refreshed(daf: DafReader, *, progress: ShowProgress = "auto") -> SidecarStat
 def _with_known(daf: DafReader, indexes: IndexNames) -> IndexNames:
     """Return which indexes are wanted, and which are there: the sidecar is written again."""
     status = sidecar_status(daf)
-    known = _grouped(() if status is None else status.indexes)
+    used = _grouped(() if status is None else status.indexes)
     wanted: dict[str, Sequence[str] | None] = dict(indexes)
-    for axis, names in known.items():
+    for axis, names in used.items():
         if wanted.get(axis, ()) is not None:
             wanted[axis] = list(dict.fromkeys([*(wanted.get(axis) or ()), *(names or ())]))
     return wanted

@@ -199,8 +199,8 @@ class SessionPlots:
         members = list(tables.readers().values())
         if axis is not None and axis not in tables.axes_set():
             raise errors.axis_not_found(tables.location, axis, tables.axes_set())
-        known = {pair for daf in members for pair in _matrices(daf, axis)}
-        found = sorted({(points, columns) for points, columns, each in known if each == name})
+        pairs = {pair for daf in members for pair in _matrices(daf, axis)}
+        found = sorted({(points, columns) for points, columns, each in pairs if each == name})
         if len(found) > 1:
             listed = ", ".join(dict.fromkeys(points for points, _ in found))
             raise errors.InvalidInputError(
@@ -227,7 +227,7 @@ class SessionPlots:
                     names = [name + suffix for suffix in suffixes]
                     if all(daf.has_vector(each, vector) for vector in names):
                         return self._of_vectors(tables, each, names, rows)
-        embeddings = {each for _, other, each in known if axis is not None or other == each}
+        embeddings = {each for _, other, each in pairs if axis is not None or other == each}
         raise errors.MatrixNotFoundError(
             f"{', '.join(daf.location for daf in members[:3])}: there is no embedding {name!r}"
             f"{'' if axis is None else f' of axis {axis!r}'}; there are "

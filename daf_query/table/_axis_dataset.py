@@ -76,9 +76,9 @@ def find_entry(daf: DafReader, axis: str, entry: str, cache: DecodedCache) -> in
     """
     identity = daf.vector_identity(axis, NAME)
     key = (daf.location, axis, NAME, "position", entry)
-    known: np.int64 | None = cache.peek(key, identity)
-    if known is not None:
-        return int(known)
+    cached: np.int64 | None = cache.peek(key, identity)
+    if cached is not None:
+        return int(cached)
     names = entry_names(daf, axis, cache)
     position = int(pc.index(names, pa.scalar(entry, names.type)).as_py())
     if position < 0:
@@ -500,10 +500,10 @@ class AxisDataset(TableDataset):
 
     def data_version(self, columns: Iterable[str]) -> str | None:
         """Return what changes with the values of columns, in any process; None if unknown."""
-        axis, known = self._columns.table, self._columns.columns
+        axis, shown = self._columns.table, self._columns.columns
         names, versions = [], []
         for name in columns:
-            column = known.get(name)
+            column = shown.get(name)
             if isinstance(column, MatrixColumn):
                 entry = column.source
                 versions.append(matrix_version(self._daf, axis, entry.axis, entry.matrix))
@@ -525,8 +525,8 @@ class AxisDataset(TableDataset):
         return self._with(columns, self._view)
 
     def _unknown_column(self, name: str) -> DafError:
-        known = self._columns
-        return errors.vector_not_found(self._location, known.table, name, known.columns)
+        columns = self._columns
+        return errors.vector_not_found(self._location, columns.table, name, columns.columns)
 
 
 def _previews(daf: DafReader, columns: TableColumns) -> tuple[Markup, Markup]:

@@ -118,11 +118,11 @@ class BrokenColumns:
         if not self._noted:  # of thousands of tables, hardly one has any
             return {}
         with self._lock:
-            known = dict(self._noted)
+            current = dict(self._noted)
         new = time.monotonic() - _UNSETTLED_SECONDS
         return {
             name: reason
-            for name, (reason, identity, seen_at) in known.items()
+            for name, (reason, identity, seen_at) in current.items()
             if (reason is not None and seen_at > new) or self._identity(name) == identity
         }
 

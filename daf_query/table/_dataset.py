@@ -464,15 +464,15 @@ class TableDataset(ArrowOperations, EngineTable, Fragmented):
 
     def _needed(self, columns: Any, filtered: Iterable[str]) -> list[str]:
         """Return the columns that are passed on, after checking these and others."""
-        known = self._columns.columns
+        available = self._columns.columns
         if isinstance(columns, dict):
             needed = {name for each in columns.values() for name in self._fields(each)}
         else:
-            needed = set(known if columns is None else columns)
-        unknown = (needed | set(filtered)) - set(known)
+            needed = set(available if columns is None else columns)
+        unknown = (needed | set(filtered)) - set(available)
         if unknown:
             raise self.column_not_found(min(unknown))
-        return [name for name in known if name in needed]
+        return [name for name in available if name in needed]
 
     def _fields(self, expression: pc.Expression | None) -> Iterable[str]:
         """Return the columns of an expression; all if Arrow does not tell them."""
@@ -486,10 +486,10 @@ class TableDataset(ArrowOperations, EngineTable, Fragmented):
         return self._unknown_column(name)
 
     def _unknown_column(self, name: str) -> DafError:
-        known = self._columns.columns
+        available = self._columns.columns
         return errors.NotFoundError(
             f"{self._location}: the table {self._columns.table!r} has no column {name!r}; it has "
-            f"{errors.known_names(known, none='none')}{errors.nearest(name, known)}"
+            f"{errors.known_names(available, none='none')}{errors.nearest(name, available)}"
         )
 
 

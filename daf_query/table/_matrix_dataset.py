@@ -481,8 +481,8 @@ def _info_of(place: MatrixPlace) -> MatrixInfo:
         if not daf.has_axis(axis):
             raise errors.axis_not_found(daf.location, axis, daf.axes_set())
     if not daf.has_matrix(*axes, place.name):
-        known = daf.matrices_set(*axes)
-        raise errors.matrix_not_found(daf.location, *axes, place.name, known)
+        available = daf.matrices_set(*axes)
+        raise errors.matrix_not_found(daf.location, *axes, place.name, available)
     stored, faults = open_layouts(daf, axes, place.name)
     if not stored:
         raise faults[0]

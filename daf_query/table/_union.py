@@ -410,10 +410,10 @@ class JoinedColumn:
                 lambda: lambda span: cached("values", values)[span.slice],
                 cached("zones", lambda: ZoneMap.unknown(length, dtype, options.zone_rows)),
             )
-        known = cache.peek((key, "values"), identity)
+        joined_values = cache.peek((key, "values"), identity)
 
         def codes() -> DictionaryCodes:
-            strings = values() if known is None else known
+            strings = values() if joined_values is None else joined_values
             is_missing = strings.null_count > 0
             of = iter([strings])
             return DictionaryCodes.of(of, len(strings), options, empty_is_missing=is_missing)
@@ -422,7 +422,7 @@ class JoinedColumn:
             partial(cached, "values", values),
             None if self.field.name == NAME else partial(cached, "codes", codes),
             cache.peek((key, "codes"), identity),
-            known,
+            joined_values,
         )
 
     def _joined(self, options: ScanOptions) -> Any:
@@ -610,8 +610,8 @@ class UnionDataset(TableDataset):
         """Return what changes with the values of columns, in any process; None if unknown."""
         named = list(columns)
         versions = [source.data_version(named) for source in self._of.sources.values()]
-        known = [version for version in versions if version is not None]
-        return token_of(known) if len(known) == len(versions) else None
+        numbered = [version for version in versions if version is not None]
+        return token_of(numbered) if len(numbered) == len(versions) else None
 
 
 def _with_entry(

@@ -161,8 +161,8 @@ def _arrays_group(root: Any, group: str, location: str) -> Any:
         ) from error
     if isinstance(arrays_group, zarr.Group):
         return arrays_group
-    known = errors.known_names(groups_of(root), none="no groups")
-    raise errors.SourceNotFoundError(f"{location}: there is no group {group!r}; it has {known}")
+    has = errors.known_names(groups_of(root), none="no groups")
+    raise errors.SourceNotFoundError(f"{location}: there is no group {group!r}; it has {has}")
 
 
 def _columns_of(
