@@ -115,18 +115,20 @@ def answer(table: pa.Table) -> list[tuple[Any, ...]]:
     return sorted(tuple(map(plain, row)) for row in zip(*columns, strict=True))
 
 
-def measure(asked: dict[str, Callable[[str], pa.Table]], runs: int) -> dict[str, dict[str, float]]:
+def measure(
+    requested: dict[str, Callable[[str], pa.Table]], runs: int
+) -> dict[str, dict[str, float]]:
     """Return the milliseconds of each system for each query; their answers are compared first."""
     found: dict[str, dict[str, float]] = {}
     for label, query in QUERIES.items():
-        answers = {name: answer(ask(query)) for name, ask in asked.items()}
+        answers = {name: answer(ask(query)) for name, ask in requested.items()}
         first = next(iter(answers.values()))
         for name, rows in answers.items():
             if rows != first:
                 raise SystemExit(f"{label}: {name} answers {rows[:3]}, daf {first[:3]}")
-        times: dict[str, list[float]] = {name: [] for name in asked}
+        times: dict[str, list[float]] = {name: [] for name in requested}
         for _ in range(runs):
-            for name, ask in asked.items():
+            for name, ask in requested.items():
                 start = time.perf_counter()
                 ask(query)
                 times[name].append(1e3 * (time.perf_counter() - start))

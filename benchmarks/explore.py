@@ -76,8 +76,8 @@ def questions(client: httpx.Client) -> Iterator[tuple[str, Callable[[], httpx.Re
         return lambda: client.post("/api/colour", json={**axis, "by": by})
 
     def query(sql: str) -> Callable[[], httpx.Response]:
-        asked = {"id": sql, "sql": sql, "rows": 100_000}
-        return lambda: client.post("/api/query", json=asked)
+        requested = {"id": sql, "sql": sql, "rows": 100_000}
+        return lambda: client.post("/api/query", json=requested)
 
     def rows(sql: str) -> Callable[[], httpx.Response]:
         return lambda: client.post("/api/rows", json={**axis, "sql": sql})

@@ -134,7 +134,7 @@ def fit(path: Path, cells: int, repeats: int) -> None:
                 is_filtered, width = not plan.minor.is_all, plan.stored.info.shape[0]
                 likely = elements * plan.minor.size / width
                 ranges = 1 if plan.major.is_all else plan.major.size
-                turned = 0 if plan.rows_are_major else likely
+                transposed = 0 if plan.rows_are_major else likely
                 minors = is_filtered * width
                 row = [
                     1,
@@ -142,7 +142,7 @@ def fit(path: Path, cells: int, repeats: int) -> None:
                     8 * elements,
                     is_filtered * elements,
                     is_filtered * likely,
-                    turned,
+                    transposed,
                 ]
                 features.append([*row, minors])
                 spent.append(best(lambda plan=plan: plan.gather(lambda _: None), repeats) * 1e6)

@@ -316,12 +316,12 @@ def os_errors(location: str) -> Iterator[None]:
         raise from_os_error(OSError(str(error)), location) from error
 
 
-def known_names(available: Iterable[str], *, none: str) -> str:
+def listed_names(available: Iterable[str], *, none: str) -> str:
     """Return a readable list of names, shortened when there are many.
 
-    >>> known_names("abcdefghijklm", none="nothing")
+    >>> listed_names("abcdefghijklm", none="nothing")
     'a, b, c, d, e, f, g, h, i, j, k, l and 1 more'
-    >>> known_names("abcdefghijkl", none="nothing")
+    >>> listed_names("abcdefghijkl", none="nothing")
     'a, b, c, d, e, f, g, h, i, j, k, l'
     """
     names = sorted(available)
@@ -361,7 +361,7 @@ def nearest_axis(requested: str, available: Iterable[str]) -> str:
 def scalar_not_found(source: str, name: str, available: Iterable[str]) -> ScalarNotFoundError:
     """Say which scalars there are."""
     available = list(available)
-    has = known_names(available, none="no scalars")
+    has = listed_names(available, none="no scalars")
     return ScalarNotFoundError(
         f"{source}: there is no scalar {name!r}; it has {has}{nearest(name, available)}"
     )
@@ -370,7 +370,7 @@ def scalar_not_found(source: str, name: str, available: Iterable[str]) -> Scalar
 def axis_not_found(source: str, axis: str, available: Iterable[str]) -> AxisNotFoundError:
     """Say which axes there are."""
     available = list(available)
-    has = known_names(available, none="no axes")
+    has = listed_names(available, none="no axes")
     return AxisNotFoundError(
         f"{source}: there is no axis {axis!r}; it has {has}{nearest_axis(axis, available)}"
     )
@@ -381,7 +381,7 @@ def vector_not_found(
 ) -> VectorNotFoundError:
     """Say which vectors the axis has."""
     available = list(available)
-    has = known_names(available, none="no vectors")
+    has = listed_names(available, none="no vectors")
     return VectorNotFoundError(
         f"{source}: axis {axis!r} has no vector {name!r}; it has {has}{nearest(name, available)}"
     )
@@ -392,7 +392,7 @@ def matrix_not_found(
 ) -> MatrixNotFoundError:
     """Say which matrices the two axes have."""
     available = list(available)
-    has = known_names(available, none="no matrices")
+    has = listed_names(available, none="no matrices")
     return MatrixNotFoundError(
         f"{source}: axes {rows_axis!r} and {columns_axis!r} have no matrix {name!r}; "
         f"they have {has}{nearest(name, available)}"

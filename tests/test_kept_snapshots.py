@@ -26,7 +26,7 @@ from tests import seams
 
 N: Final = 60
 VECTORS: Final = 100
-SETTLED_SECONDS: Final = 0.12
+STABLE_SECONDS: Final = 0.12
 
 QUERIES: Final = (
     "SELECT name, age FROM cell WHERE age > 20 AND donor = 'a'",
@@ -149,7 +149,7 @@ def changed(path: Path, rng: random.Random, *, is_packed: bool) -> str:
         "rewrite": lambda: rewritten_in_place(path, rng),
         "relabel": lambda: relabelled_in_place(path),
         "replace all": lambda: replaced_as_a_whole(path, rng, is_packed=is_packed),
-        "wait": lambda: time.sleep(SETTLED_SECONDS),
+        "wait": lambda: time.sleep(STABLE_SECONDS),
     }
     name = rng.choice(sorted(changes))
     changes[name]()
@@ -173,7 +173,7 @@ def test_an_open_session_says_what_a_new_one_says(
             history.append(changed(path, rng, is_packed=is_packed))
             with connect(path) as fresh:
                 assert answers(session) == answers(fresh), history
-            time.sleep(rng.choice([0, 0, SETTLED_SECONDS]))
+            time.sleep(rng.choice([0, 0, STABLE_SECONDS]))
     session.close()
 
 
@@ -217,5 +217,5 @@ def warm(tmp_path: Path) -> DafSession:
             daf.set_vector("cell", f"v{number}", np.arange(N))
         daf.set_vector("cell", "donor", ["a", "b"] * (N // 2))
         daf.set_matrix("cell", "gene", "X", sp.random(N, 6, 0.4, format="csc", random_state=1))
-    time.sleep(SETTLED_SECONDS)
+    time.sleep(STABLE_SECONDS)
     return connect(path)

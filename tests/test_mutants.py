@@ -154,15 +154,15 @@ def test_tests_that_are_new_are_tried_on_all_of_their_package(tmp_path: Path) ->
         (root / path).parent.mkdir(parents=True)
         (root / path).write_text("1\n2\n")
     data = coverage.CoverageData(str(layer / "coverage.sqlite"))
-    known = [f"tests/query/scan/test_known.py::t{number:02}" for number in range(21)]
-    for number, test in enumerate(known):
+    available = [f"tests/query/scan/test_known.py::t{number:02}" for number in range(21)]
+    for number, test in enumerate(available):
         data.set_context(f"{test}|run")
         data.add_lines({path: [1, 2] if number else [1]})
     data.write()
     new, elsewhere = "tests/query/scan/test_new.py::t", "tests/query/sql/test_new.py::t"
-    covering = CoveringTests(tmp_path, tmp_path, {*known, new, elsewhere})
-    assert covering.of_line(path, 1) == [*sorted(known), new]
-    assert set(covering.of_line(path, 2)) == {*known[1:], new}
+    covering = CoveringTests(tmp_path, tmp_path, {*available, new, elsewhere})
+    assert covering.of_line(path, 1) == [*sorted(available), new]
+    assert set(covering.of_line(path, 2)) == {*available[1:], new}
 
 
 def test_what_was_printed_is_found_again_wherever_its_line_is_now() -> None:

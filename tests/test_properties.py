@@ -188,7 +188,7 @@ def test_slices_are_those_of_scipy(block: int) -> None:
         is_sparse = data.draw(st.booleans())
         stored = sp.csc_array(values) if is_sparse else values
         both = data.draw(st.booleans())
-        turned = data.draw(st.booleans())
+        transposed = data.draw(st.booleans())
         if is_sparse and data.draw(st.booleans()):
             index = data.draw(st.sampled_from(["u1", "i2", "u4", "u8"]))
             colptr, rowval = ((n + 1).astype(index) for n in (stored.indptr, stored.indices))
@@ -196,7 +196,7 @@ def test_slices_are_those_of_scipy(block: int) -> None:
             write_stored(daf, "matrices/cell/gene/m", arrays)
             if both:
                 daf.relayout_matrix("cell", "gene", "m")
-        elif turned:
+        elif transposed:
             daf.set_matrix(
                 "gene",
                 "cell",

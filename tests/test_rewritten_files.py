@@ -20,7 +20,7 @@ from daf_storage import DafWriter, MemoryDaf, Packing, ZarrDaf, copy_all, open_d
 from daf_storage.stores import DirectoryStore
 
 N = 400
-SETTLED_SECONDS = 0.15
+STABLE_SECONDS = 0.15
 
 MADE: dict[str, dict[str, Any]] = {
     "x.daf.zarr": {},
@@ -42,27 +42,27 @@ QUERIES = [
 ]
 
 
-def fill(daf: DafWriter, *, turned: bool) -> None:
+def fill(daf: DafWriter, *, transposed: bool) -> None:
     """Set one of everything; if turned, other values that take the same room."""
-    numbers = np.arange(N)[::-1] if turned else np.arange(N)
-    daf.add_axis("cell", [f"{'d' if turned else 'c'}{i:03}" for i in range(N)])
-    daf.add_axis("gene", [f"{'h' if turned else 'g'}{i}" for i in range(5)])
-    daf.set_vector("cell", "age", numbers + (2_000 if turned else 0))
+    numbers = np.arange(N)[::-1] if transposed else np.arange(N)
+    daf.add_axis("cell", [f"{'d' if transposed else 'c'}{i:03}" for i in range(N)])
+    daf.add_axis("gene", [f"{'h' if transposed else 'g'}{i}" for i in range(5)])
+    daf.set_vector("cell", "age", numbers + (2_000 if transposed else 0))
     daf.set_vector("cell", "barcode", [f"é{i:03}" for i in numbers])
-    daf.set_vector("cell", "donor", [("ab" if turned else "ac")[i % 2] for i in range(N)])
+    daf.set_vector("cell", "donor", [("ab" if transposed else "ac")[i % 2] for i in range(N)])
     daf.set_vector("cell", "x", numbers / 2)
     daf.set_vector("cell", "y", numbers)
     daf.set_matrix("cell", "gene", "dense", np.outer(numbers, np.arange(5)).astype("f4"))
     sparse = scipy.sparse.random(N, 5, 0.9, random_state=1, format="csc")
-    sparse.data += turned
+    sparse.data += transposed
     daf.set_matrix("cell", "gene", "sparse", sparse)
 
 
-def make(path: Path, *, turned: bool) -> Path:
+def make(path: Path, *, transposed: bool) -> Path:
     """Return the path of a new data set, closed."""
     with open_daf(path, "w", **MADE[path.name]) as daf:
         assert isinstance(daf, DafWriter)
-        fill(daf, turned=turned)
+        fill(daf, transposed=transposed)
     return path
 
 
@@ -129,11 +129,11 @@ def test_an_open_session_and_a_new_one_see_the_new_data(name: str, tmp_path: Pat
     """SQL, look-ups, strings, zone maps, axis entries and slices, with the times put back."""
     pytest.importorskip("geoindex_rs")
     (tmp_path / "new").mkdir()
-    path = make(tmp_path / name, turned=False)
-    source = make(tmp_path / "new" / name, turned=True)
-    time.sleep(SETTLED_SECONDS)
+    path = make(tmp_path / name, transposed=False)
+    source = make(tmp_path / "new" / name, transposed=True)
+    time.sleep(STABLE_SECONDS)
     index(path)
-    time.sleep(SETTLED_SECONDS)
+    time.sleep(STABLE_SECONDS)
     old, new = answers(in_memory(path)), answers(in_memory(source))
     assert [n for n, (a, b) in enumerate(zip(old, new, strict=True)) if a == b] == []
     session = connect(path)
@@ -142,7 +142,7 @@ def test_an_open_session_and_a_new_one_see_the_new_data(name: str, tmp_path: Pat
     rewrite(path, source)
     assert answers(session) == new
     assert answers(connect(path)) == new
-    time.sleep(SETTLED_SECONDS)
+    time.sleep(STABLE_SECONDS)
     assert answers(session) == new
     assert answers(connect(path)) == new
     session.close()
@@ -153,10 +153,10 @@ def test_an_open_session_and_a_new_one_see_the_new_data(name: str, tmp_path: Pat
 def test_a_writer_sees_the_new_data(name: str, tmp_path: Path) -> None:
     """Also an object that has the data set open for changes of its own."""
     (tmp_path / "new").mkdir()
-    path = make(tmp_path / name, turned=False)
-    source = make(tmp_path / "new" / name, turned=True)
+    path = make(tmp_path / name, transposed=False)
+    source = make(tmp_path / "new" / name, transposed=True)
     new = answers(in_memory(source))
-    time.sleep(SETTLED_SECONDS)
+    time.sleep(STABLE_SECONDS)
     with open_daf(path, "r+") as daf:
         session = connect(daf)
         queries = QUERIES if name != "x.h5df" else QUERIES[:2] + QUERIES[5:7]  # numbers are mapped
@@ -170,11 +170,11 @@ def test_a_writer_sees_the_new_data(name: str, tmp_path: Path) -> None:
 def test_several_data_sets_as_one(tmp_path: Path) -> None:
     """A rewritten member of a union is seen, the other stays."""
     paths = [tmp_path / "one.daf.zarr", tmp_path / "two.daf.zarr", tmp_path / "new.daf.zarr"]
-    for path, turned in zip(paths, (False, False, True), strict=True):
+    for path, transposed in zip(paths, (False, False, True), strict=True):
         with ZarrDaf(path, "w") as daf:
             assert isinstance(daf, DafWriter)
-            fill(daf, turned=turned)
-    time.sleep(SETTLED_SECONDS)
+            fill(daf, transposed=transposed)
+    time.sleep(STABLE_SECONDS)
     index(paths[1])
     session = connect([paths[0], paths[1]])
     query = "SELECT dataset, index FROM cell WHERE barcode = 'é007' ORDER BY 1"
@@ -201,7 +201,7 @@ def test_tables_of_zarr_arrays(tmp_path: Path, *, is_archive: bool) -> None:
     path = table(tmp_path / "x", np.arange(N))
     source = table(tmp_path / "y", np.arange(N)[::-1].copy())
     query = "SELECT count(*) AS n, sum(x) AS s FROM meta WHERE x > 390 AND x < 395"
-    time.sleep(SETTLED_SECONDS)
+    time.sleep(STABLE_SECONDS)
     session = connect(zarr_table(path))
     first = session.sql("SELECT x FROM meta LIMIT 3").to_pydict()
     assert first == {"x": [0, 1, 2]}
@@ -214,10 +214,10 @@ def test_tables_of_zarr_arrays(tmp_path: Path, *, is_archive: bool) -> None:
 
 def test_a_mapping_of_another_program(tmp_path: Path) -> None:
     """``np.memmap`` writes without a system call, and the times of the file show it."""
-    path = make(tmp_path / "x.daf.zarr", turned=False)
-    time.sleep(SETTLED_SECONDS)
+    path = make(tmp_path / "x.daf.zarr", transposed=False)
+    time.sleep(STABLE_SECONDS)
     index(path)
-    time.sleep(SETTLED_SECONDS)
+    time.sleep(STABLE_SECONDS)
     session = connect(path)
     query = "SELECT index FROM cell WHERE age = -5"
     assert session.sql(query).to_pydict() == {"index": []}
@@ -230,8 +230,8 @@ def test_a_mapping_of_another_program(tmp_path: Path) -> None:
 
 def test_metadata_that_are_rewritten(tmp_path: Path) -> None:
     """A vector of another type is another column of the table, at once."""
-    path = make(tmp_path / "x.daf.zarr", turned=False)
-    time.sleep(SETTLED_SECONDS)
+    path = make(tmp_path / "x.daf.zarr", transposed=False)
+    time.sleep(STABLE_SECONDS)
     session = connect(path)
     assert session.sql("SELECT max(age) AS m FROM cell").to_pydict() == {"m": [N - 1]}
     document = path / "vectors/cell/age/.zarray"
@@ -250,11 +250,11 @@ def identity_of(store: Any, key: str) -> Any:
 @pytest.mark.parametrize("change", ["data", "document", "nothing", "link to nothing"])
 def test_the_identity_of_a_directory(tmp_path: Path, change: str) -> None:
     """It is the same while nothing was written, and another one after that."""
-    path = make(tmp_path / "x.daf.zarr", turned=False)
+    path = make(tmp_path / "x.daf.zarr", transposed=False)
     if change == "link to nothing":
         (path / "vectors/cell/age/link").symlink_to("nowhere")
         (path / "vectors/cell/age/round").symlink_to(".")
-    time.sleep(SETTLED_SECONDS)
+    time.sleep(STABLE_SECONDS)
     store = DirectoryStore(path)
     before = identity_of(store, "vectors/cell/age")
     files: dict[str, Callable[[], object]] = {
@@ -262,6 +262,6 @@ def test_the_identity_of_a_directory(tmp_path: Path, change: str) -> None:
         "document": lambda: os.utime(path / "vectors/cell/age/.zarray"),
     }
     files.get(change, lambda: None)()
-    time.sleep(SETTLED_SECONDS)
+    time.sleep(STABLE_SECONDS)
     is_same = identity_of(store, "vectors/cell/age") == before
     assert is_same == (change not in files)

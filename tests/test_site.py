@@ -79,9 +79,9 @@ def test_members_that_are_not_shown_are_members() -> None:
 
 def test_examples_are_of_public_names() -> None:
     """No section is left over from a name that is gone."""
-    known = {name.name for name in public_names()}
-    known |= {f"{name.name}.{member}" for name in public_names() for member in name.members}
-    assert sorted(set(examples()) - known) == []
+    available = {name.name for name in public_names()}
+    available |= {f"{name.name}.{member}" for name in public_names() for member in name.members}
+    assert sorted(set(examples()) - available) == []
 
 
 @pytest.mark.parametrize(
@@ -162,8 +162,8 @@ def test_each_function_that_is_added_is_known_to_the_engine() -> None:
     """The page shows how it is called."""
     with daf_query.connect(daf_storage.MemoryDaf(name="empty")) as session:
         rows = session.sql("SELECT DISTINCT routine_name AS n FROM information_schema.routines")
-        known = set(rows.to_pydict()["n"])
-    assert {call.partition("(")[0] for call in sql_functions.OURS} <= known
+        available = set(rows.to_pydict()["n"])
+    assert {call.partition("(")[0] for call in sql_functions.OURS} <= available
 
 
 def test_every_extra_is_on_the_page_of_the_installation() -> None:

@@ -66,7 +66,10 @@ PROSE: Final = (
 IDENTIFIERS: Final = (
     _rule(r"(?:^|_)stamps?(?:_|$)", "fingerprint"),
     _rule(r"^(?-i:Both|Either)$", "And, Or"),
-    _rule(r"^(?-i:Truth)$", "IsTrue"),
+    _rule(r"^_?(?:is_)?asked$", "requested"),
+    _rule(r"^_?known(?:_names)?$", "available, cached, recorded, present"),
+    _rule(r"(?:^|_)settled(?:_|$)", "stable, resolved"),
+    _rule(r"(?:^|_)turned(?:_|$)", "transposed"),
 )
 """Names that nothing in Python code has."""
 

@@ -257,13 +257,13 @@ def matrix_axes(
         except (errors.AxisNotFoundError, errors.MatrixNotFoundError) as problem:
             problems.append(problem)
             continue
-        turned = axes[::-1]
-        if given or axes == turned:
-            is_turned = rows_axis == axes[1] or columns_axis == axes[0]
+        transposed = axes[::-1]
+        if given or axes == transposed:
+            is_transposed = rows_axis == axes[1] or columns_axis == axes[0]
         else:
             first = matrix.concatenated_of(readers, axes, None, location=daf.location)
-            is_turned = first != axes[0]
-        return turned if is_turned else axes
+            is_transposed = first != axes[0]
+        return transposed if is_transposed else axes
     raise problems[0]
 
 
@@ -276,7 +276,7 @@ def _axes_of(daf: DafReader, name: str, given: set[str]) -> tuple[str, str]:
     pairs = {(info.rows_axis, info.columns_axis) for info in matrices if info.name == name}
     if not pairs:
         available = {info.name for info in matrices}
-        has = errors.known_names(available, none="no matrices")
+        has = errors.listed_names(available, none="no matrices")
         raise errors.MatrixNotFoundError(
             f"{daf.location}: there is no matrix {name!r}; there are {has}"
             f"{errors.nearest(name, available)}{sql.missing_base(daf)}"

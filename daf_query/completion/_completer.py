@@ -241,7 +241,7 @@ class SqlCompleter:
     def forget(self) -> None:
         """Look the names up again."""
         self._columns: dict[tuple[str, ...], list[str]] = {}
-        self._known: dict[tuple[str, ...], ListedTable] | None = None
+        self._listed: dict[tuple[str, ...], ListedTable] | None = None
 
     def completions(self, sql: str, cursor: int | None = None) -> list[Completion]:
         """Return what may stand for the word before the cursor; by default that is the end.
@@ -329,14 +329,14 @@ class SqlCompleter:
 
     def _tables(self) -> dict[tuple[str, ...], ListedTable]:
         """Return the tables by the parts of each name that they have."""
-        if self._known is None:
+        if self._listed is None:
             listed, schemas = dict[tuple[str, ...], ListedTable](), self._connections.schemas
             for table in listed_tables(self._connections):
                 listed[table.schema, table.name] = table
                 if len(schemas) == 1 or table.schema not in schemas:
                     listed[table.name,] = table
-            self._known = listed
-        return self._known
+            self._listed = listed
+        return self._listed
 
     def _shortest(self) -> list[tuple[str, ...]]:
         """Return the tables by the shortest name that each has."""

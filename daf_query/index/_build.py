@@ -252,7 +252,7 @@ def accelerated(
     progress: ShowProgress = "auto",
 ) -> SidecarStatus:
     """Write the sidecar of a data set with indexes in it; see `daf_storage.write_sidecar`."""
-    wanted = _with_known(daf, indexes or {})
+    wanted = _with_existing(daf, indexes or {})
     columns = [(axis, name) for axis, names in wanted.items() for name in names or [NAME]]
     status = write_sidecar(
         daf, matrices, columns=columns, path=path, max_bytes=max_bytes, progress=progress
@@ -266,7 +266,7 @@ def refreshed(daf: DafReader, *, progress: ShowProgress = "auto") -> SidecarStat
     return _indexed(daf, refresh_sidecar(daf, progress=progress), wanted, progress)
 
 
-def _with_known(daf: DafReader, indexes: IndexNames) -> IndexNames:
+def _with_existing(daf: DafReader, indexes: IndexNames) -> IndexNames:
     """Return which indexes are wanted, and which are there: the sidecar is written again."""
     status = sidecar_status(daf)
     used = _grouped(() if status is None else status.indexes)

@@ -219,7 +219,7 @@ _FILTERED_ELEMENT_NS: Final = 1.4
 """Of an element whose minor is looked up among the selected ones."""
 _SELECTED_ELEMENT_NS: Final = 4.4
 """Of an element that is kept of those."""
-_TURNED_ELEMENT_NS: Final = 8.4
+_TRANSPOSED_ELEMENT_NS: Final = 8.4
 """Of an element that is put from columns into rows."""
 _MINOR_NS: Final = 1.0
 """Of a minor, selected or not, in the table in which minors are looked up."""
@@ -251,7 +251,7 @@ def gathering_ns(plan: SlicePlan) -> float:
         likely = elements * plan.minor.size / max(info.shape[0], 1)
         total += elements * _FILTERED_ELEMENT_NS + likely * _SELECTED_ELEMENT_NS
         total += info.shape[0] * _MINOR_NS
-    return total if plan.rows_are_major else total + likely * _TURNED_ELEMENT_NS
+    return total if plan.rows_are_major else total + likely * _TRANSPOSED_ELEMENT_NS
 
 
 def _taken_ns(array: StoredArray, starts: Positions, counts: Positions, elements: int) -> float:

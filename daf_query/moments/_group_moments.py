@@ -99,7 +99,7 @@ def group_segments(
     columns: Selection,
     progress: Callable[[int], None],
     *,
-    is_turned: bool = False,
+    is_transposed: bool = False,
 ) -> Segments:
     """Return a segment for each group and selected column of a matrix.
 
@@ -134,15 +134,17 @@ def group_segments(
         One of two layouts is damaged, and the other one is read.
     """
     unique, order = np.unique(columns.positions, return_inverse=True)
-    grouped, other = axes[::-1] if is_turned else axes
+    grouped, other = axes[::-1] if is_transposed else axes
     selected = Selection.of(unique, daf.axis_length(other))
     accumulator = Accumulator(rows.n_groups * unique.size)
     for once in rows.rounds():
         of_rows = Selection.of(once.positions, daf.axis_length(grouped))
-        both = (selected, of_rows) if is_turned else (of_rows, selected)
+        both = (selected, of_rows) if is_transposed else (of_rows, selected)
         found = layouts_of_numbers(daf, axes, name, *both)
-        turned = (replace(each, rows_are_major=each.rows_are_major != is_turned) for each in found)
-        layouts = PlannedLayouts(sorted(turned, key=_cost), found.faults)
+        transposed = (
+            replace(each, rows_are_major=each.rows_are_major != is_transposed) for each in found
+        )
+        layouts = PlannedLayouts(sorted(transposed, key=_cost), found.faults)
         read = partial(_accumulated, once, progress=progress)
         accumulator.merge(slice(None), layouts.read(read).map(np.ravel))
     segments = accumulator.segments().reshaped(rows.n_groups, unique.size)

@@ -217,7 +217,7 @@ class PreparedTotals:
             codes[sources[sources >= 0]] = 0
             groups = GroupedRows(np.arange(codes.size), codes, 2)
             rows = Selection.of(own, daf.axis_length(along.axis))
-            found = group_segments(daf, both, self.name, groups, rows, progress, is_turned=True)
+            found = group_segments(daf, both, self.name, groups, rows, progress, is_transposed=True)
             (chosen[mine], others[mine]), nonzero[mine] = found.sum, found.nonzero[0]
             n[mine] = found.n[0]
         with np.errstate(all="ignore"):

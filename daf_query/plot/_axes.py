@@ -84,10 +84,10 @@ _NAME: Final = 40
 _LETTER_INCHES: Final = 0.09
 
 
-def drawn_name(text: object, characters: int = _NAME) -> str:
+def plotted_name(text: object, characters: int = _NAME) -> str:
     """Return a name as it is drawn: in one line, without characters that have no shape.
 
-    >>> drawn_name("a  long  name", 8)
+    >>> plotted_name("a  long  name", 8)
     'a long …'
     """
     line = shortened(text, characters)
@@ -96,7 +96,7 @@ def drawn_name(text: object, characters: int = _NAME) -> str:
 
 def names_inches(names: Sequence[str], characters: int = _NAME) -> float:
     """Return how much room names take, in inches, along their lines."""
-    return _LETTER_INCHES * max((len(drawn_name(name, characters)) for name in names), default=0)
+    return _LETTER_INCHES * max((len(plotted_name(name, characters)) for name in names), default=0)
 
 
 def write_labels(
@@ -104,14 +104,14 @@ def write_labels(
 ) -> None:
     """Write what is beside axes and above them; what is None stays as it is."""
     if x is not None:
-        ax.set_xlabel(drawn_name(x, _TITLE), **RAW)
+        ax.set_xlabel(plotted_name(x, _TITLE), **RAW)
     if y is not None:
-        ax.set_ylabel(drawn_name(y, _TITLE), **RAW)
+        ax.set_ylabel(plotted_name(y, _TITLE), **RAW)
     if title is not None:
-        ax.set_title(drawn_name(title, _TITLE), **RAW)
+        ax.set_title(plotted_name(title, _TITLE), **RAW)
 
 
 def write_names(axis: Any, names: Sequence[str], *, rotation: float = 0) -> None:
     """Write names at 0, 1, 2 and so on of an axis of matplotlib."""
-    shown = [drawn_name(name) for name in names]
+    shown = [plotted_name(name) for name in names]
     axis.set_ticks(range(len(shown)), shown, rotation=rotation, **RAW)

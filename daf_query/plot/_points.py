@@ -15,8 +15,8 @@ from daf_query.plot._axes import (
     RAW,
     AxesLike,
     check_cmap,
-    drawn_name,
     names_inches,
+    plotted_name,
     write_labels,
 )
 from daf_storage import errors
@@ -246,9 +246,9 @@ def draw_points(  # noqa: PLR0913 - what is drawn, and how
         finite = values[np.isfinite(values)]
         least, greatest = (finite.min(), finite.max()) if finite.size else (0.0, 1.0)
         style |= {"c": values, "cmap": cmap, "vmin": least, "vmax": greatest}
-        drawn = ax.scatter(*points[valued].T, **style)
+        sampled_entries = ax.scatter(*points[valued].T, **style)
         if legend:
-            ax.figure.colorbar(drawn, ax=ax, shrink=0.7)
+            ax.figure.colorbar(sampled_entries, ax=ax, shrink=0.7)
     write_labels(ax, title=title)
 
 
@@ -256,7 +256,7 @@ def legend_inches(colouring: Colouring | None) -> float:
     """Return how wide the legend of a colouring is, or its colour bar."""
     if not isinstance(colouring, Categories):
         return _BAR_INCHES
-    labels = [f"{drawn_name(label)} (99,999)" for label in colouring.labels]
+    labels = [f"{plotted_name(label)} (99,999)" for label in colouring.labels]
     return _legend_columns(len(labels) + 1) * (_SMALL * names_inches(labels, 60) + _MARKER_INCHES)
 
 
@@ -273,7 +273,7 @@ def _add_legend(ax: AxesLike, colouring: Categories, title: str) -> None:
         entries.append(("missing", missing, MISSING_COLOUR))
     style = {"marker": "o", "linestyle": ""}
     handles = [
-        lines.Line2D([], [], color=colour, label=f"{drawn_name(label)} ({count:,})", **style)
+        lines.Line2D([], [], color=colour, label=f"{plotted_name(label)} ({count:,})", **style)
         for label, count, colour in entries
     ]
     legend = ax.legend(

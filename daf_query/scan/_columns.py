@@ -440,11 +440,11 @@ class VectorColumn:
         if info.name == NAME:
             identity: Hashable = self.daf.vector_identity(info.axis, NAME)
             array = self.daf.string_array(info.axis, NAME)
-            decoded, cached = array.read_strings, self.daf.known_entries(info.axis)
+            decoded, cached = array.read_strings, self.daf.cached_entries(info.axis)
         else:
             stored = self._pinned()
             identity = (stored.identity, is_missing)
-            decoded, cached = stored.read_strings, self.daf.known_strings(stored)
+            decoded, cached = stored.read_strings, self.daf.cached_strings(stored)
 
         def missing(strings: Any) -> Any:
             return nulls_for_empty(strings) if is_missing and strings is not None else strings

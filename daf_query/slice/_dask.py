@@ -135,12 +135,14 @@ def _costly(
     """Return the error of blocks each of which would read everything."""
     cut, other = whole.axis_names[number], whole.axis_names[1 - number]
     keyword, instead = ("rows", "columns") if number == 0 else ("columns", "rows")
-    turned = f", or pass {instead}_per_block= instead of {keyword}_per_block=" if can_turn else ""
+    transposed = (
+        f", or pass {instead}_per_block= instead of {keyword}_per_block=" if can_turn else ""
+    )
     remedy = other_layout_command(part.daf, whole.name) or "relayout_matrix()"
     return errors.InvalidInputError(
         f"{part.daf.location}: the matrix {whole.name!r} is stored by {other!r} alone, so each of "
         f"{count:,} blocks of {cut!r} would read all that is selected; store the other layout with "
-        f"{remedy}{turned}"
+        f"{remedy}{transposed}"
     )
 
 

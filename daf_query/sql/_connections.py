@@ -67,7 +67,9 @@ class Member:
         self.scan_options = scan_options
         """How its tables are cut, pruned and read."""
         self._categoricals: Categoricals = categoricals
-        self._known: dict[tuple[str, frozenset[str] | None], tuple[Hashable, TableColumns]] = {}
+        self._columns_read: dict[
+            tuple[str, frozenset[str] | None], tuple[Hashable, TableColumns]
+        ] = {}
         self._broken: dict[str, BrokenColumns] = {}
         self._lock = ForkLock()
 
@@ -85,13 +87,15 @@ class Member:
         # What shows a change is looked at before the metadata: one in between shows the next time.
         identity = self.daf.axis_identity(axis)
         with self._lock:
-            last_identity, columns = self._known.get((axis, names), (None, None))
+            last_identity, columns = self._columns_read.get((axis, names), (None, None))
         if columns is None or last_identity != identity:
             columns = self._read(axis, names)
             with self._lock:
-                if names is None or len(self._known) >= _MOST_KNOWN:
-                    self._known = {key: each for key, each in self._known.items() if not key[1]}
-                self._known[axis, names] = identity, columns
+                if names is None or len(self._columns_read) >= _MOST_KNOWN:
+                    self._columns_read = {
+                        key: each for key, each in self._columns_read.items() if not key[1]
+                    }
+                self._columns_read[axis, names] = identity, columns
         return columns.readable()
 
     def _read(self, axis: str, names: frozenset[str] | None) -> TableColumns:
@@ -104,7 +108,7 @@ class Member:
     def knows_all(self, axis: str) -> bool:
         """Return whether the metadata of all columns of an axis were looked at."""
         with self._lock:
-            return (axis, None) in self._known
+            return (axis, None) in self._columns_read
 
     def table(self, axis: str, columns: TableColumns) -> AxisDataset:
         """Return the table of an axis whose columns are known."""
@@ -325,10 +329,10 @@ class AxisSchema(SharedSchema):
         AxisNotFoundError, MatrixNotFoundError
             None has an axis, or the matrix.
         """
-        known_axes = self.axes_set()
+        available_axes = self.axes_set()
         for axis in axes:
-            if axis not in known_axes:
-                raise errors.axis_not_found(self.location, axis, known_axes)
+            if axis not in available_axes:
+                raise errors.axis_not_found(self.location, axis, available_axes)
         over = {key: daf for key, daf in self.readers().items() if all(map(daf.has_axis, axes))}
         having = {key: daf for key, daf in over.items() if daf.has_matrix(*axes, name)}
         if not having:
@@ -635,7 +639,7 @@ class Connections:
         elif name in self.schemas:
             self.schemas.pop(name).close()
         else:
-            has = errors.known_names(self.names, none="nothing")
+            has = errors.listed_names(self.names, none="nothing")
             raise errors.NotFoundError(f"nothing is connected as {name!r}; there are {has}")
 
     def schema(self, name: str | None) -> AxisSchema:
@@ -658,10 +662,10 @@ class Connections:
         if name is None:
             raise errors.InvalidInputError(
                 "several data sets are connected; say which with schema=, one of "
-                f"{errors.known_names(self.schemas, none='none')}"
+                f"{errors.listed_names(self.schemas, none='none')}"
             )
         if name not in self.schemas:
-            has = errors.known_names(self.schemas, none="none")
+            has = errors.listed_names(self.schemas, none="none")
             close = errors.nearest(name, self.schemas)
             raise errors.NotFoundError(f"no data set {name!r} is connected; there are {has}{close}")
         return self.schemas[name]

@@ -35,9 +35,9 @@ from daf_query.sql._rules import (
     category_keys,
     computed_names,
     corrections,
-    known_categories,
     limit_barriers,
     list_barriers,
+    recorded_categories,
     register_category_order,
     register_size_checks,
     signed_ranks,
@@ -384,7 +384,7 @@ class Engine:
         others, tables = _parsed(views.values()), self.tables
         read = {tables.find(each) for every in (statement, *others) for each in every.sources}
         axes = [(tables.schemas[name[0]], name[1]) for name in read if name is not None]
-        yield from category_keys(statement, known_categories(axes), others)
+        yield from category_keys(statement, recorded_categories(axes), others)
 
     def _remember_view(self, query: str) -> None:
         """Note the query of a view that was created: it is planned again whenever it is used."""

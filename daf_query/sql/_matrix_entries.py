@@ -109,7 +109,7 @@ def references_in(statement: Statement) -> Iterator[EntryReference]:
             )
 
 
-def with_known_columns(written: str, columns: Sequence[str], rules: Sequence[Rule] = ()) -> str:
+def with_existing_columns(written: str, columns: Sequence[str], rules: Sequence[Rule] = ()) -> str:
     """Return SQL over a result, in which entries that are its columns are written as such.
 
     Parameters
@@ -523,7 +523,7 @@ def unknown_entry_hint(
         if not tables:
             return "; this is not the table of an axis, and only an axis has matrices"
         available = sorted({each for schema, axis in tables for each in _over(schema, axis, name)})
-        has = errors.known_names(available, none="none")
+        has = errors.listed_names(available, none="none")
         return f"; the matrices over this axis are {has}{errors.nearest(name, available)}"
     return ""
 

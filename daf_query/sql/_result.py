@@ -20,7 +20,7 @@ from daf_query._runs import attended, call_engine
 from daf_query.scan import size_bytes
 from daf_query.sql._direct_scan import DirectScan, direct_scan
 from daf_query.sql._engine import Allow, Engine
-from daf_query.sql._matrix_entries import with_known_columns
+from daf_query.sql._matrix_entries import with_existing_columns
 from daf_query.sql._messages import unknown_result_column
 from daf_query.sql._planning import (
     ENGINE,
@@ -70,7 +70,7 @@ def _expressions(
             found.append(datafusion.col(quoted_name(column)))
         else:
             rules = (corrections, lambda each: list_barriers(each, is_part=True))
-            found.append(frame.parse_sql_expr(with_known_columns(column, names, rules)))
+            found.append(frame.parse_sql_expr(with_existing_columns(column, names, rules)))
     return found
 
 
@@ -291,7 +291,8 @@ class QueryResult:
                 if name not in columns:
                     raise errors.VectorNotFoundError(
                         f"the result has no column {name!r} to leave out; it has "
-                        f"{errors.known_names(columns, none='none')}{errors.nearest(name, columns)}"
+                        f"{errors.listed_names(columns, none='none')}"
+                        f"{errors.nearest(name, columns)}"
                     )
             kept = [quoted_name(name) for name in columns if name not in names]
             return frame.select(*kept)

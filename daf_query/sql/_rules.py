@@ -381,7 +381,7 @@ def _categories(schemas: Mapping[str, AxisSchema], name: str) -> pa.Array:
                     by_column[f"{schema.name}.{axis}.{column}"] = recorded.categories
     if name not in by_column:
         listed = [each for each in by_column if each.count(".") == 1]
-        has = errors.known_names(listed, none="none")
+        has = errors.listed_names(listed, none="none")
         raise errors.QueryError(
             f"{_ORDER}() knows no categories of {name!r}; there are those of {has}"
             f"{errors.nearest(name, listed)}"
@@ -480,7 +480,7 @@ def _warn(column: str) -> None:
     )
 
 
-def known_categories(axes: Iterable[tuple[AxisSchema, str]]) -> dict[str, str | None]:
+def recorded_categories(axes: Iterable[tuple[AxisSchema, str]]) -> dict[str, str | None]:
     """Return what `category_order` calls the categories of each categorical column of some axes.
 
     None for a column of several of the axes, each of which may have categories of its own.

@@ -98,7 +98,7 @@ def _by_symbol(daf: DafReader, axis: str, symbol: str) -> int | None:
             entries = daf.get_pa_vector(axis, NAME).take(rows).to_pylist()
             raise errors.InvalidInputError(
                 f"{daf.location}: {len(rows)} entries of axis {axis!r} have the {name} {symbol!r}; "
-                f"write one of {errors.known_names(entries, none='none')}"
+                f"write one of {errors.listed_names(entries, none='none')}"
             )
         if len(rows):
             return int(rows[0].as_py())
@@ -510,8 +510,8 @@ class AxisDataset(TableDataset):
             else:
                 names.append(name)
         versions.append(vectors_version(self._daf, axis, names))
-        known_versions = [version for version in versions if version is not None]
-        return "-".join(known_versions) if len(known_versions) == len(versions) else None
+        versions_present = [version for version in versions if version is not None]
+        return "-".join(versions_present) if len(versions_present) == len(versions) else None
 
     def with_matrix_columns(self, entries: Mapping[str, MatrixEntry]) -> Self:
         """Return the same table with entries of matrices as columns, by their names."""

@@ -161,7 +161,7 @@ class BlockPlan:
         return start, stop
 
 
-def drawn(weights: npt.NDArray[np.float64], count: int, seed: int, epoch: int) -> Entries:
+def sampled_entries(weights: npt.NDArray[np.float64], count: int, seed: int, epoch: int) -> Entries:
     """Return entries that are drawn by weight, with replacement, ascending.
 
     >>> drawn(np.array([0.0, 1.0, 0.0]), 4, 0, 0).tolist()
@@ -215,7 +215,7 @@ class RowSource:
         """Yield the batches of a worker in an epoch; a fetch of them is read at once."""
         plan, taken = self.plan, None
         if self.weights is not None:
-            taken = drawn(self.weights, plan.entries, plan.seed, epoch)
+            taken = sampled_entries(self.weights, plan.entries, plan.seed, epoch)
         for fetch in plan.batches(epoch, consumer):
             order = fetch if taken is None else [taken[places] for places in fetch]
             values = self.read(np.concatenate(order), is_dense=self.form == "dense")
@@ -252,7 +252,7 @@ def row_source(sampler: Sampled, part: MatrixSlice, **choice: Unpack[BlockChoice
         if name not in available:
             raise errors.InvalidInputError(
                 f"there is no {name}= of batches; there is "
-                f"{errors.known_names(available, none='none')}{errors.nearest(name, available)}"
+                f"{errors.listed_names(available, none='none')}{errors.nearest(name, available)}"
             )
     form = choice.get("form", "dense")
     if form not in get_args(Form):

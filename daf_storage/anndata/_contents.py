@@ -466,9 +466,9 @@ class Contents:
 
     def _entries_of(self, axis: str, length: int) -> list[str]:
         """Return the entries of an axis that was added before, unless it has another length."""
-        known = self._entries[axis]
-        if known is not None:
-            return known
+        cached = self._entries[axis]
+        if cached is not None:
+            return cached
         array = self.properties[layout.axis_path(axis)].node(self.tree).array()
         if array is None or array.info.size != length:
             return []

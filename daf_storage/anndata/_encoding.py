@@ -248,8 +248,8 @@ def _decode_categorical(
 ) -> Any:
     if is_missing is None:
         is_missing = (values == "") & ("" not in categories)
-    known = set(categories)
-    added = sorted({v for v in values[~is_missing] if v not in known})
+    listed = set(categories)
+    added = sorted({v for v in values[~is_missing] if v not in listed})
     strings = values.copy()
     strings[is_missing] = None
     typed = pandas().Categorical(strings, [*categories, *added], ordered=rule.get("ordered", False))

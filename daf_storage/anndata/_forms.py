@@ -111,7 +111,7 @@ def cell_ranger_parts(tree: Tree) -> Parts:
     return Parts(
         obs=StoredFrame(tree, group, barcodes, _lists(tree, group, shape[1], others)),
         var=StoredFrame(tree, features, index, of_features),
-        main=Place(group, known=header),
+        main=Place(group, given_header=header),
     )
 
 

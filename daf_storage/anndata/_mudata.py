@@ -175,8 +175,8 @@ class _Modality:
             return
         inner = None
         if names is not None:
-            known = (self.rules.base_name((axis,), name) for name in names)
-            inner = [name for name in known if name is not None]
+            renamed = (self.rules.base_name((axis,), name) for name in names)
+            inner = [name for name in renamed if name is not None]
         in_view = {base: view for view, base in self._in_base.items()}
         prefix = self.rules.prefix((axis,))
         for rule in self.tree.column_rules(self._in_base[axis], inner):
@@ -321,7 +321,7 @@ class MuDataParts:
         given = {key: str(daf.get_scalar(key, default=name)) for key, name in AXIS_KEYS.items()}
         self.axes = {"obs": given["obs_is"], "var": given["var_is"]}
         """What its global axes are called."""
-        known, every = noted.get("modalities", {}), daf.axes_set()
+        recorded, every = noted.get("modalities", {}), daf.axes_set()
         found = {a.rpartition(".")[0] for a in every if a.endswith((".obs", ".var"))}
         if set(self.axes.values()) <= every:
             found |= {
@@ -329,8 +329,10 @@ class MuDataParts:
                 for name in daf.matrices_set(*self.axes.values())
                 if name.endswith(".X")
             }
-        names = [*known, *sorted(found - known.keys() - {""})]
-        self.modalities = [self._modality(daf, name, names, known.get(name, {})) for name in names]
+        names = [*recorded, *sorted(found - recorded.keys() - {""})]
+        self.modalities = [
+            self._modality(daf, name, names, recorded.get(name, {})) for name in names
+        ]
         columns = notes.get("axes", {})
         hidden = {
             axis: {rule.get("vector") for rule in columns.get(axis, {}).get("columns", [])}

@@ -89,10 +89,10 @@ class StoredFrame:
         In a file of HDF5 that is noticed for all of it; elsewhere the column is looked at: that an
         array within it was written to does not show in the group around it.
         """
-        known = self._columns.get(position)
-        if known is not None and (known.state is None or known.state == self._state(known)):
-            return known
-        self.renewals += known is not None
+        cached = self._columns.get(position)
+        if cached is not None and (cached.state is None or cached.state == self._state(cached)):
+            return cached
+        self.renewals += cached is not None
         path = self._column_paths[position]
         is_hdf5 = isinstance(self._tree, Hdf5Tree)
         before = None if is_hdf5 else self._tree.identity(path)
@@ -304,7 +304,7 @@ class FrameVector:
         return self._companion if has_one else ""
 
 
-_KNOWN: Final = frozenset(
+_PARTS: Final = frozenset(
     {"X", "layers", "obs", "var", "obsm", "varm", "obsp", "varp", "uns", "raw"}
     | {"raw.X", "raw.var", "raw.varm"}
 )
@@ -378,7 +378,7 @@ def anndata_parts(tree: Tree) -> Parts:
         raw_var=raw_var,
         raw_main=_main(tree, "raw/X") if raw_var is not None else None,
         raw_varm=_places(tree, "raw/varm", damaged) if raw_var is not None else {},
-        unknown=tuple(sorted(set(children) - _KNOWN)),
+        unknown=tuple(sorted(set(children) - _PARTS)),
         damaged=damaged,
     )
     _add_neighbors(tree, parts)
@@ -484,7 +484,7 @@ def _add_neighbors(tree: Tree, parts: Parts) -> None:
 
 def _old_parts(tree: Tree, children: Iterable[str]) -> Parts:
     """Return the parts of a file of which anndata has to read all but the large matrices."""
-    parts = parts_of_object(_read_small(tree, set(children) & (_KNOWN - _LARGE)), tree)
+    parts = parts_of_object(_read_small(tree, set(children) & (_PARTS - _LARGE)), tree)
     parts.main, parts.layers = _main(tree, "X"), _places(tree, "layers", {})
     if "raw.X" in children:
         raw = _read_small(tree, ["obs"], renamed={"raw.var": "var", "raw.varm": "varm"})

@@ -362,7 +362,7 @@ class Place:
     """Its path in the file, or that of what has it."""
     value: Any = STORED
     """The value, if it is in memory, or only anndata understands how it is stored."""
-    known: MatrixHeader | None = None
+    given_header: MatrixHeader | None = None
     """What is known of it as a matrix, where its own metadata do not say it."""
 
     @property
@@ -372,9 +372,9 @@ class Place:
 
     def header(self, tree: Tree) -> MatrixHeader:
         """Return what is known of it as a matrix, or why it is none."""
-        if self.known is not None:
-            return self.known
-        return _stored_header(tree, self.path) if self.is_stored else _known_header(self.value)
+        if self.given_header is not None:
+            return self.given_header
+        return _stored_header(tree, self.path) if self.is_stored else _header_of_value(self.value)
 
     def read(self, tree: Tree) -> Any:
         """Return it as anndata reads it."""
@@ -408,7 +408,7 @@ def _dense_header(shape: tuple[int, ...], dtype: np.dtype[Any]) -> MatrixHeader:
     return MatrixHeader("dense", (shape[0], shape[1]), dtype, dtype_problem(dtype))
 
 
-def _known_header(value: Any) -> MatrixHeader:
+def _header_of_value(value: Any) -> MatrixHeader:
     """Return what is known of a value in memory."""
     if isinstance(value, np.ma.MaskedArray) and np.ma.is_masked(value):
         return MatrixHeader(problem="Daf has no masks")

@@ -50,7 +50,7 @@ from daf_storage.trees import (
     Tree,
     WritableTree,
     WritableZarrTree,
-    release_kept,
+    release_cached,
 )
 
 _PYTHON: Final = {"b": StorageType.BOOL, "i": StorageType.INT64, "f": StorageType.FLOAT64}
@@ -108,8 +108,8 @@ def _stored(node: Any, path: str, kind: StorageType | None) -> Any:
     return MemoryArray(lambda: array.read().astype(kind.dtype), shape=(), storage_type=kind)
 
 
-def _as_array(known: Any) -> Any:
-    value = scalar_value(known)
+def _as_array(stored: Any) -> Any:
+    value = scalar_value(stored)
     return pa.array([value], pa.string()) if isinstance(value, str) else np.array(value)
 
 
@@ -338,16 +338,16 @@ class AnnDataTree:
         """Where the tree is, for messages."""
         return self.base.location
 
-    def release_kept(self) -> None:
+    def release_cached(self) -> None:
         """Let go of mappings of files that are kept; arrays that were handed out stay valid."""
-        release_kept(self.base)
+        release_cached(self.base)
 
     def kind(self, path: str) -> NodeKind | None:
         """Return what is at ``path``; None if nothing is."""
         shown = self.current()
-        known = shown.find(path)
-        if known is not None:
-            return known.kind
+        found = shown.find(path)
+        if found is not None:
+            return found.kind
         return "group" if shown.is_group(path) else None
 
     def children(self, path: str) -> dict[str, NodeKind]:
@@ -356,13 +356,13 @@ class AnnDataTree:
 
     def identity(self, path: str) -> Hashable:
         """Return a value that changes whenever something at or below ``path`` does."""
-        known = self.current(is_exact=True).find(path)
-        return None if known is None else tuple(map(self.base.identity, known.sources))
+        found = self.current(is_exact=True).find(path)
+        return None if found is None else tuple(map(self.base.identity, found.sources))
 
     def version(self, path: str) -> Hashable:
         """Return what differs whenever something at ``path`` does, in any process."""
-        known = self.current(is_exact=True).find(path)
-        sources = ("",) if known is None else known.sources
+        found = self.current(is_exact=True).find(path)
+        sources = ("",) if found is None else found.sources
         versions = tuple(self.base.version(source) for source in sources)
         return None if any(each is None for each in versions) else versions
 
@@ -378,15 +378,15 @@ class AnnDataTree:
     def node(self, path: str) -> VirtualNode | None:
         """Return the property at ``path``, pinned; None if there is none."""
         shown = self.current()
-        known = shown.find(path)
-        if known is None:
+        found = shown.find(path)
+        if found is None:
             return None
-        node = shown.node(path, known)
+        node = shown.node(path, found)
         for _ in range(_LOOKS):
-            if known is None or known.state is None or known.state == node.identity:
+            if found is None or found.state is None or found.state == node.identity:
                 break
-            known = shown.find(path)  # written to between the look at it and at its arrays
-            node = node if known is None else known.node(self.base)
+            found = shown.find(path)  # written to between the look at it and at its arrays
+            node = node if found is None else found.node(self.base)
         return node
 
     @property
@@ -485,15 +485,15 @@ class Shown:
             found = self.contents.vector(axis, name) if name else None
         return found
 
-    def node(self, path: str, known: Property) -> VirtualNode:
+    def node(self, path: str, found: Property) -> VirtualNode:
         """Return a property, pinned.
 
         In a file of HDF5 it is opened once: whatever changes in the file, there are other contents.
         """
         if not isinstance(self.contents.tree, Hdf5Tree):
-            return known.node(self.contents.tree)
+            return found.node(self.contents.tree)
         if path not in self._nodes:
-            self._nodes[path] = known.node(self.contents.tree)
+            self._nodes[path] = found.node(self.contents.tree)
         return self._nodes[path]
 
     def is_group(self, path: str) -> bool:
@@ -504,7 +504,7 @@ class Shown:
         if top in (layout.VECTORS, layout.MATRICES):
             most = 1 if top == layout.VECTORS else 2
             return len(names) <= most and set(self.contents.axes) >= set(names)
-        return top == kept.GROUP and any(f"{known}/".startswith(f"{path}/") for known in self.kept)
+        return top == kept.GROUP and any(f"{part}/".startswith(f"{path}/") for part in self.kept)
 
     def children(self, path: str) -> dict[str, NodeKind]:
         """Return the names directly below a group, and what each is."""
@@ -517,10 +517,10 @@ class Shown:
         if (top == layout.VECTORS and not axes) or (top == layout.MATRICES and len(axes) < 2):
             return dict.fromkeys(self.contents.axes, "group")
         found: dict[str, NodeKind] = {}
-        for known in self._paths(top, *axes):
-            if known.startswith(f"{path}/"):
-                name, _, below = known.removeprefix(f"{path}/").partition("/")
-                shown = None if below else self.find(known)
+        for other in self._paths(top, *axes):
+            if other.startswith(f"{path}/"):
+                name, _, below = other.removeprefix(f"{path}/").partition("/")
+                shown = None if below else self.find(other)
                 found[name] = "group" if shown is None else shown.kind
         return found
 

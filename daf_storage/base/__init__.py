@@ -55,7 +55,7 @@ from daf_storage.base._threads import (
     DecodedCache,
     ForkLock,
     ThreadedLibrary,
-    kept_threads,
     new_chunk_cache,
     paused_collection,
+    pooled_threads,
 )

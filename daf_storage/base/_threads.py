@@ -130,7 +130,7 @@ _pools: Final[dict[tuple[str, int, int], ThreadPoolExecutor]] = {}
 _lock: Final = ForkLock()
 
 
-def kept_threads(name: str, most: int) -> ThreadPoolExecutor:
+def pooled_threads(name: str, most: int) -> ThreadPoolExecutor:
     """Return the threads of this process for one purpose; they are begun as they are needed.
 
     A fork has none of its parent's, and gets its own.
@@ -144,9 +144,9 @@ def kept_threads(name: str, most: int) -> ThreadPoolExecutor:
 
     Examples
     --------
-    >>> kept_threads("example", 2).submit(len, "abc").result()
+    >>> pooled_threads("example", 2).submit(len, "abc").result()
     3
-    >>> kept_threads("example", 2) is kept_threads("example", 2)
+    >>> pooled_threads("example", 2) is pooled_threads("example", 2)
     True
     """
     key = (name, most, os.getpid())

@@ -29,7 +29,7 @@ from daf_storage.trees import (
     Tree,
     TreeTransaction,
     WritableTree,
-    release_kept,
+    release_cached,
 )
 
 if TYPE_CHECKING:
@@ -121,10 +121,10 @@ class ChainTree:
         """The tree of the indexes: this one."""
         return self
 
-    def release_kept(self) -> None:
+    def release_cached(self) -> None:
         """Let go of mappings of files that are kept; arrays that were handed out stay valid."""
         for member in self._members:
-            release_kept(member)
+            release_cached(member)
 
     def kind(self, path: str) -> NodeKind | None:
         """Return what is at ``path``; None if nothing is."""

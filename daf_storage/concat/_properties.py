@@ -68,23 +68,23 @@ class MergedMatrix:
             m.daf.open_orientations(*axes, name)[0] if name in m.matrices(*axes) else None
             for m in members
         ]
-        self._known = [matrix for matrix in self.stored if matrix is not None]
+        self._present = [matrix for matrix in self.stored if matrix is not None]
         self._is_square = axes[0] == axes[1]
-        self._is_row_major = self._is_square and self._known[0].info.is_row_major
-        self._is_string = any(matrix.info.storage_type.is_string for matrix in self._known)
+        self._is_row_major = self._is_square and self._present[0].info.is_row_major
+        self._is_string = any(matrix.info.storage_type.is_string for matrix in self._present)
         fill = run.options.empty_of((*axes, name), (*axes[::-1], name))
         fill = run.options.fill_value if fill is None else fill
         if rows.is_concatenated or self._is_string:
             fill = 0
         elif fill is None:
-            fill = 0 if any(matrix.info.is_sparse for matrix in self._known) else np.nan
+            fill = 0 if any(matrix.info.is_sparse for matrix in self._present) else np.nan
         self._fill = fill
         """What stands where a member has no such entry of an axis, or no such matrix."""
 
     @property
     def size_bytes(self) -> int:
         """About how many bytes will be written, in all orientations."""
-        once = size_bytes(array for one in self._known for array in one.arrays().values())
+        once = size_bytes(array for one in self._present for array in one.arrays().values())
         return once * (2 if self._run.options.relayout and not self._is_square else 1)
 
     def _n_columns(self, number: int) -> int:
@@ -113,7 +113,7 @@ class MergedMatrix:
         if self._is_string or (self._fill and any(map(self._n_missing, members))):
             return False
         count = sum(filled) if self._fill else 0
-        for matrix in self._known:
+        for matrix in self._present:
             shape, nnz = matrix.info.shape, matrix.info.nnz
             count += shape[0] * shape[1] if nnz is None else nnz
         size = self._rows.length * self._columns.length
@@ -153,7 +153,7 @@ class MergedMatrix:
         if self._is_string:
             kind = StorageType.STRING
         else:
-            dtypes = [matrix.info.storage_type.dtype for matrix in self._known]
+            dtypes = [matrix.info.storage_type.dtype for matrix in self._present]
             kind = StorageType.of(promoted(dtypes, self._fill if any(filled) else None))
         item_bytes = 1 if kind.is_string else kind.dtype.itemsize
         is_sparse = self._is_sparse(filled, item_bytes)
@@ -177,7 +177,7 @@ class MergedVector:
         self.stored: list[StoredVector | None] = [
             member.open_vector(axis.name, name) for member in run.members
         ]
-        self._known = [
+        self._present = [
             (number, vector) for number, vector in enumerate(self.stored) if vector is not None
         ]
         self._rules = [self._rule(member) for member in run.members]
@@ -185,14 +185,14 @@ class MergedVector:
         """What stands where no member has a value; None for a missing value."""
         self._sources = np.full(axis.length, -1)
         start = 0
-        for number, vector in self._known:
+        for number, vector in self._present:
             places = axis.places(number)
             is_kept = places >= 0
             self._sources[places[is_kept]] = start + np.flatnonzero(is_kept)
             start += vector.info.length
         self.lacks_values = bool((self._sources < 0).any())
         """Whether no member has a value for some entry."""
-        kinds = {vector.info.storage_type for _, vector in self._known}
+        kinds = {vector.info.storage_type for _, vector in self._present}
         self.is_string = (
             any(kind.is_string for kind in kinds)
             or isinstance(self.empty, str)
@@ -219,14 +219,14 @@ class MergedVector:
     def agrees(self) -> bool:
         """Return whether all members that have a value of an entry have the same."""
         if self.is_string:
-            parts: list[Any] = [self._strings(number) for number, _ in self._known]
+            parts: list[Any] = [self._strings(number) for number, _ in self._present]
             merged: Any = self._strings_merged()
         else:
-            dtype = promoted([vector.info.storage_type.dtype for _, vector in self._known])
-            parts = [(self._numbers(number, dtype),) for number, _ in self._known]
+            dtype = promoted([vector.info.storage_type.dtype for _, vector in self._present])
+            parts = [(self._numbers(number, dtype),) for number, _ in self._present]
             numbers = np.concatenate([*(part for (part,) in parts), np.zeros(1, dtype)])
             merged = (numbers[self._sources],)
-        for (number, _), part in zip(self._known, parts, strict=True):
+        for (number, _), part in zip(self._present, parts, strict=True):
             places = self._axis.places(number)
             own = np.flatnonzero(places >= 0)
             for values, whole in zip(part, merged, strict=True):
@@ -238,12 +238,12 @@ class MergedVector:
         """Write it; return what an import would have noted of it."""
         if self.is_string:
             return self._write_strings()
-        dtypes = [vector.info.storage_type.dtype for _, vector in self._known]
+        dtypes = [vector.info.storage_type.dtype for _, vector in self._present]
         fill = self.empty
         if self.lacks_values and fill is None:
             fill, dtypes = np.nan, [*dtypes, np.dtype(_with_nan(dtypes))]
         dtype = promoted(dtypes, fill if self.lacks_values else None)
-        parts = [self._numbers(number, dtype) for number, _ in self._known]
+        parts = [self._numbers(number, dtype) for number, _ in self._present]
         values = np.concatenate([*parts, np.full(1, fill if self.lacks_values else 0, dtype)])
         values = values[self._sources]
         value: VectorInput = values
@@ -262,7 +262,7 @@ class MergedVector:
 
     def _is_sparse(self, dtype: np.dtype[Any], fill: Any) -> bool:
         count = int(np.count_nonzero(self._sources < 0)) if fill != 0 else 0
-        for _, vector in self._known:
+        for _, vector in self._present:
             is_sparse = vector.info.is_sparse
             count += vector.sparse_parts().nzind.size if is_sparse else vector.info.length
         return is_worth_sparse(
@@ -275,7 +275,7 @@ class MergedVector:
 
     def _strings_merged(self) -> tuple[pa.Array, AnyArray]:
         """Return all values as strings, and which are missing."""
-        parts, masks = zip(*(self._strings(number) for number, _ in self._known), strict=True)
+        parts, masks = zip(*(self._strings(number) for number, _ in self._present), strict=True)
         fill = pa.array(["" if self.empty is None else string_of(self.empty)], pa.large_string())
         strings = pa.concat_arrays([*parts, fill])
         places = np.where(self._sources < 0, len(strings) - 1, self._sources)
@@ -346,7 +346,7 @@ class MergedVector:
 
     def _entries_of(self, strings: pa.Array) -> str | None:
         """Return the axis that was recorded for the values of all members, if they are its."""
-        recorded = {vector.info.entries_of for _, vector in self._known} - {None}
+        recorded = {vector.info.entries_of for _, vector in self._present} - {None}
         axis = next(iter(recorded)) if len(recorded) == 1 else None
         if axis is None or axis not in self._run.axes:
             return None
@@ -356,7 +356,7 @@ class MergedVector:
     def write_columns(self, columns_axis: str) -> None:
         """Write a matrix that has a column for the vector of each member."""
         run, options = self._run, self._run.options
-        fill, is_any_sparse = self.empty, any(vector.info.is_sparse for _, vector in self._known)
+        fill, is_any_sparse = self.empty, any(vector.info.is_sparse for _, vector in self._present)
         if fill is None and not self.is_string:
             default = 0 if is_any_sparse else np.nan
             fill = default if options.fill_value is None else options.fill_value
@@ -367,7 +367,7 @@ class MergedVector:
         if self.is_string:
             dtype, fill = np.dtype(object), string_of(fill or "")
         else:
-            dtypes = [vector.info.storage_type.dtype for _, vector in self._known]
+            dtypes = [vector.info.storage_type.dtype for _, vector in self._present]
             dtype = promoted(dtypes, None if is_whole else fill)
         shape = (self._axis.length, len(self.stored))
         matrix = np.full(shape, 0 if is_whole else fill, dtype, order="F")

@@ -263,9 +263,9 @@ def _dense_columns(part: Part, stored: StoredMatrix) -> _DenseColumns:
 
     def read(span: Span) -> AnyArray:
         values = array.read_spans([Span(0, rows)], within=span)[0]
-        turned = np.empty(values.shape[::-1], values.dtype)
-        transpose_dense(values, turned)
-        return turned
+        transposed = np.empty(values.shape[::-1], values.dtype)
+        transpose_dense(values, transposed)
+        return transposed
 
     return _DenseColumns(rows, read, stored.what, lacking)
 

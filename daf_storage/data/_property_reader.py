@@ -49,7 +49,7 @@ from daf_storage.data._stored import (
     StoredMatrix,
     StoredVector,
 )
-from daf_storage.trees import Node, StoredArray, Tree, release_kept
+from daf_storage.trees import Node, StoredArray, Tree, release_cached
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -137,7 +137,7 @@ class PropertyReader:
         """Refuse further use; arrays handed out earlier stay valid.  May be called twice."""
         self._is_closed = True
         self._decoded.clear()
-        release_kept(self._tree)
+        release_cached(self._tree)
         if self._release is not None:
             self._release()
 
@@ -342,7 +342,7 @@ class PropertyReader:
             self._unique[axis] = node.identity
         return entries
 
-    def known_entries(self, axis: str) -> Any:
+    def cached_entries(self, axis: str) -> Any:
         """Return the entries of an axis if they are remembered, or None."""
         return self._decoded.peek((axis,), self._axis_node(axis).identity)
 
@@ -550,7 +550,7 @@ class PropertyReader:
         key = (stored.info.axis, stored.info.name)
         return self._decoded.get(key, stored.identity, stored.read_strings)
 
-    def known_strings(self, stored: StoredVector) -> Any:
+    def cached_strings(self, stored: StoredVector) -> Any:
         """Return all elements of a pinned vector of strings if they are remembered, or None."""
         return self._decoded.peek((stored.info.axis, stored.info.name), stored.identity)
 

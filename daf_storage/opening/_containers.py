@@ -88,21 +88,21 @@ class Registry(Generic[T]):
         """
         key = Path(os.path.realpath(path))
         with self._lock:
-            known = self._current(key)
-            if known is not None and mode == "w":
-                if known.is_writable:
-                    known.close()  # its handles refuse further use; arrays stay valid
-                known = None
-            if known is None:
-                known = self._open[key] = open_it()
-            elif mode != "r" and not known.is_writable:
+            store = self._current(key)
+            if store is not None and mode == "w":
+                if store.is_writable:
+                    store.close()  # its handles refuse further use; arrays stay valid
+                store = None
+            if store is None:
+                store = self._open[key] = open_it()
+            elif mode != "r" and not store.is_writable:
                 raise errors.InUseError(
                     f"{self._kind} is already open read-only in this process: {location}; close "
                     "that handle before opening it for writing"
                 )
-            self._holders[id(known)] += 1
-        held.callback(self._let_go, key, known)
-        return known
+            self._holders[id(store)] += 1
+        held.callback(self._let_go, key, store)
+        return store
 
     def forget(self) -> None:
         """Act as if nothing were open, as a new process would."""
@@ -120,14 +120,14 @@ class Registry(Generic[T]):
 
     def _current(self, key: Path) -> T | None:
         """Return what is open at a path, unless another file was put there meanwhile."""
-        known = self._open.get(key)
-        if known is None:
+        store = self._open.get(key)
+        if store is None:
             return None
         try:
             status = key.stat()
         except FileNotFoundError:
             return None
-        return known if (status.st_dev, status.st_ino) == known.file_identity else None
+        return store if (status.st_dev, status.st_ino) == store.file_identity else None
 
 
 _BACKUP: Final = ".reorder.backup"
@@ -302,7 +302,7 @@ def siblings(root: Path) -> str:
         for name in names
         if name.endswith(SUFFIXES) and not name.startswith(".") and (root.parent / name).exists()
     ]
-    return f"; beside it are {errors.known_names(beside, none='')}" if beside else ""
+    return f"; beside it are {errors.listed_names(beside, none='')}" if beside else ""
 
 
 def _empty_directory(root: Path, given: str, form: StoredForm) -> None:
@@ -439,7 +439,7 @@ def _written_hdf5(tree: WritableHdf5Tree, mode: OpenMode) -> WritableTree:
         if mode != "r+":
             raise errors.NotADafError(
                 f"{tree.location}: not a daf data set, and not empty: it holds "
-                f"{errors.known_names(children, none='')}; nothing was changed; choose another "
+                f"{errors.listed_names(children, none='')}; nothing was changed; choose another "
                 "file or group"
             )
     if mode == "w" and is_daf:
@@ -550,7 +550,7 @@ def _check_replaceable(path: Path, location: str) -> None:
     """Refuse to empty a file that holds something other than one data set."""
     with _h5py_file(path, location) as file:
         if len(file) and not {layout.DAF, *layout.SKELETON} >= set(file):
-            listed = errors.known_names(list(file), none="")
+            listed = errors.listed_names(list(file), none="")
             raise errors.NotADafError(
                 f"{location}: this file holds other things than a data set ({listed}), so mode 'w' "
                 "does not empty it; delete it yourself if that is what you want"

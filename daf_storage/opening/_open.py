@@ -187,8 +187,8 @@ def _source(path: Any, mode: OpenMode, parse: Callable[..., DafPath]) -> Contain
     try:
         return parse(path)
     except errors.InvalidInputError as error:
-        known = other_kind_at(path) if isinstance(path, str | Path) else None
-        raise known or _named_at(path, error, mode) from None
+        other = other_kind_at(path) if isinstance(path, str | Path) else None
+        raise other or _named_at(path, error, mode) from None
 
 
 def _parsed_to_open(path: Any) -> DafPath:
@@ -202,7 +202,7 @@ def _named_at(
     container = Path(str(path).rstrip("#"))
     if container.name.endswith(SHARED_ARCHIVES) and container.is_file():
         with MmapZipStore(container) as store:
-            groups = errors.known_names(groups_of(store), none="no data sets")
+            groups = errors.listed_names(groups_of(store), none="no data sets")
         return errors.with_message(error, f"{error}; it holds {groups}")
     if mode != "r" or not isinstance(path, str | os.PathLike):
         return error

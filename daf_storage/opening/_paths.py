@@ -220,8 +220,8 @@ def _by_contents(path: str, *, expects_files: bool, is_read: bool) -> Ending | N
         with open(path, "rb") as file:
             beginning = file.read(len(_HDF5_BEGINNING))
     is_zip = beginning.startswith(_ZIP_BEGINNING) and path.endswith(".zip")
-    known = ".h5ad" if beginning == _HDF5_BEGINNING else ".zarr.zip" if is_zip else ""
-    return _ENDINGS.get(known)
+    ending = ".h5ad" if beginning == _HDF5_BEGINNING else ".zarr.zip" if is_zip else ""
+    return _ENDINGS.get(ending)
 
 
 def _no_path(given: str, container: str) -> errors.InvalidInputError:

@@ -19,9 +19,9 @@ from daf_storage.sidecars._document import (
     is_sidecar,
     property_problem,
     read_document,
-    settled_state,
     sidecar_beside,
     source_digest,
     source_state,
+    stable_state,
 )
 from daf_storage.sidecars._sidecar_tree import SidecarTree, SidecarWarning

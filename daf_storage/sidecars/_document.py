@@ -21,7 +21,7 @@ from typing import Any, Final, TypeAlias
 from daf_storage import errors
 from daf_storage.data import contents_of, layout
 from daf_storage.errors import CorruptDataError, DafError
-from daf_storage.stores import fingerprint, is_settled
+from daf_storage.stores import fingerprint, is_stable
 from daf_storage.trees import StoredArray, Tree
 
 _PIECE_BYTES: Final = 1 << 24
@@ -39,7 +39,7 @@ class SourceState:
     """Changes with every write to any of them."""
     size_bytes: int
     """Of all of them."""
-    is_settled: bool
+    is_stable: bool
     """Whether the next write is bound to change the fingerprint."""
 
 
@@ -69,7 +69,7 @@ def source_state(path: Source) -> SourceState | None:
         A directory cannot be read, so that a change below it would not show.
     """
     if isinstance(path, RemoteSource):
-        return SourceState(_digest(path.version), int(path.version[0]), is_settled=True)
+        return SourceState(_digest(path.version), int(path.version[0]), is_stable=True)
     try:
         with errors.os_errors(""):
             files = list(_files(path))
@@ -79,7 +79,7 @@ def source_state(path: Source) -> SourceState | None:
     return SourceState(
         _digest(listed),
         sum(status.st_size for _, status in files),
-        all(is_settled(status) for _, status in files),
+        all(is_stable(status) for _, status in files),
     )
 
 
@@ -87,11 +87,11 @@ def _digest(value: object) -> str:
     return hashlib.blake2b(repr(value).encode(), digest_size=_DIGEST_BYTES).hexdigest()
 
 
-def settled_state(path: Source) -> SourceState | None:
+def stable_state(path: Source) -> SourceState | None:
     """Return the state of a source once its next write is bound to show; waits for a moment."""
     end = time.monotonic() + _MAX_WAIT_SECONDS
     state = source_state(path)
-    while state is not None and not state.is_settled and time.monotonic() < end:
+    while state is not None and not state.is_stable and time.monotonic() < end:
         time.sleep(_WAIT_SECONDS)
         state = source_state(path)
     return state
@@ -113,8 +113,8 @@ def source_digest(
     if isinstance(path, RemoteSource):
         return state.fingerprint
     key = str(path), state.fingerprint
-    if (known := _DIGESTS.get(key)) is not None:
-        return known
+    if (cached := _DIGESTS.get(key)) is not None:
+        return cached
     total = hashlib.blake2b(digest_size=_DIGEST_BYTES)
     try:
         with errors.os_errors(""):
@@ -124,7 +124,7 @@ def source_digest(
                     _add_file(total, path / name if name else path, progress)
     except errors.SourceNotFoundError:
         return None
-    if not state.is_settled or source_state(path) != state:
+    if not state.is_stable or source_state(path) != state:
         return None
     if len(_DIGESTS) >= _MOST_DIGESTS:
         _DIGESTS.clear()

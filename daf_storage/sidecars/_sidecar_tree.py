@@ -23,10 +23,10 @@ from daf_storage.sidecars._document import (
     Source,
     property_problem,
     read_document,
-    settled_state,
     sidecar_beside,
     source_digest,
     source_state,
+    stable_state,
 )
 from daf_storage.stores import DirectoryStore, fingerprint
 from daf_storage.trees import (
@@ -35,7 +35,7 @@ from daf_storage.trees import (
     Remarked,
     Tree,
     ZarrTree,
-    release_kept,
+    release_cached,
 )
 
 _CHECKED_BYTES: Final = 1 << 18
@@ -134,9 +134,9 @@ class SidecarTree:
     def kind(self, path: str) -> NodeKind | None:
         """Return what is at ``path``; None if nothing is."""
         owner = self._owner(path)
-        known = None if owner is None else owner.kind(path)
-        is_new = known is None and owner is self.base and bool(self._names_below(path))
-        return "group" if is_new else known
+        result = None if owner is None else owner.kind(path)
+        is_new = result is None and owner is self.base and bool(self._names_below(path))
+        return "group" if is_new else result
 
     def children(self, path: str) -> dict[str, NodeKind]:
         """Return the names directly below a group, and what each is."""
@@ -151,8 +151,8 @@ class SidecarTree:
     def identity(self, path: str) -> Hashable:
         """Return a value that changes whenever something at or below ``path`` does."""
         owner = self._owner(path)
-        known = None if owner is None else owner.identity(path)
-        return known if known is None or owner is self.base else ("sidecar", known)
+        owned = None if owner is None else owner.identity(path)
+        return owned if owned is None or owner is self.base else ("sidecar", owned)
 
     def version(self, path: str) -> Hashable:
         """Return what differs whenever something at or below ``path`` does, in any process.
@@ -160,13 +160,13 @@ class SidecarTree:
         What the sidecar has of a property follows from the source.
         """
         place = _property_of(path)
-        known = path if place is None else self._base_place(place)
-        return None if known is None or _is_index(path) else self.base.version(known)
+        base_path = path if place is None else self._base_place(place)
+        return None if base_path is None or _is_index(path) else self.base.version(base_path)
 
     def listing_identity(self, path: str) -> Hashable:
         """Return a value that changes whenever a child of ``path`` does."""
-        loaded, known = self._current(), self.base.listing_identity(path)
-        return known if loaded is None else (known, loaded.state, frozenset(loaded.damaged))
+        loaded, listing = self._current(), self.base.listing_identity(path)
+        return listing if loaded is None else (listing, loaded.state, frozenset(loaded.damaged))
 
     def node(self, path: str) -> Node | None:
         """Return the group or array at ``path``, pinned; None if there is none."""
@@ -204,12 +204,12 @@ class SidecarTree:
         rules_of = getattr(self.base, "column_rules", None)
         return None if rules_of is None else list(rules_of(axis, names))
 
-    def release_kept(self) -> None:
+    def release_cached(self) -> None:
         """Let go of mappings of files that are kept; arrays that were handed out stay valid."""
-        release_kept(self.base)
+        release_cached(self.base)
         with self._lock:
             if self._loaded is not None:
-                self._loaded.tree.release_kept()
+                self._loaded.tree.release_cached()
 
     # What is used of the sidecar
 
@@ -257,11 +257,11 @@ class SidecarTree:
         places = [place]
         if top == layout.MATRICES:
             places.append(layout.matrix_path(names[1], names[0], names[2]))
-        return next((known for known in places if self.base.kind(known) is not None), None)
+        return next((found for found in places if self.base.kind(found) is not None), None)
 
     def _base_identity(self, place: str) -> Hashable:
-        known = self._base_place(place)
-        return None if known is None else self.base.identity(known)
+        base_path = self._base_place(place)
+        return None if base_path is None else self.base.identity(base_path)
 
     def _names_below(self, path: str) -> list[str]:
         """Return the names that the sidecar has directly below a group of properties."""
@@ -272,9 +272,9 @@ class SidecarTree:
             return []
         start = f"{path}/" if path else ""
         below = (
-            known.removeprefix(start).partition("/")[0]
-            for known in loaded.document.properties
-            if known.startswith(start) and known not in loaded.damaged
+            shown_path.removeprefix(start).partition("/")[0]
+            for shown_path in loaded.document.properties
+            if shown_path.startswith(start) and shown_path not in loaded.damaged
         )
         return sorted(set(below))
 
@@ -339,10 +339,10 @@ class SidecarTree:
             return True
         if state.size_bytes != document.size_bytes or state.size_bytes > _MAX_DIGEST_BYTES:
             return False
-        settled = settled_state(self.source)
-        if settled is None or not settled.is_settled:
+        stable = stable_state(self.source)
+        if stable is None or not stable.is_stable:
             return False
-        return source_digest(self.source, settled) == document.digest
+        return source_digest(self.source, stable) == document.digest
 
     def _note_damage(self, path: str, problem: str) -> None:
         place = _property_of(path) or path

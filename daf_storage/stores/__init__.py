@@ -33,10 +33,10 @@ from daf_storage.stores._files import (
     file_identity,
     fingerprint,
     is_lasting,
-    is_settled,
+    is_stable,
     map_file,
     open_regular,
-    settled,
+    stable,
 )
 from daf_storage.stores._mapping_store import MappingStore, MemoryStore
 from daf_storage.stores._protocol import (

@@ -40,7 +40,7 @@ from daf_storage.stores._directory_snapshot import (
     DirectorySnapshot,
     PartNames,
     PropertyFiles,
-    kept_files,
+    file_cache,
     looks,
     open_files,
     open_replaced,
@@ -113,7 +113,7 @@ class DirectoryStore:
         self._root_path = os.fspath(self.root)  # a prefix is joined to it for each node
         self._staging = self.root / STAGING_NAME
         self.location = location or str(root)
-        self.kept = kept_files()
+        self.kept = file_cache()
         """Its files, mapped or read, kept while they are what they were; also deleted ones."""
         self._was_there = False
         self._batches = 0
@@ -146,7 +146,7 @@ class DirectoryStore:
         self._was_there = self._was_there or found is not None
         return found
 
-    def release_kept(self) -> None:
+    def release_cached(self) -> None:
         """Let go of what is kept of files; views that were handed out stay valid."""
         self.kept.clear()
 

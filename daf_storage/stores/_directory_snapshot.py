@@ -25,14 +25,14 @@ from daf_storage.stores._files import (
     directory_identity,
     files_identity,
     fingerprint,
-    is_settled,
+    is_stable,
     listing_identity,
     map_file,
     names_at,
     not_regular,
     open_regular,
     refuse,
-    settled,
+    stable,
 )
 from daf_storage.stores._protocol import Snapshot
 
@@ -48,7 +48,7 @@ class _Mapped:
 
     def fingerprint(self) -> list[int] | None:
         """Return inode, size and times; None while it is too new to tell by them."""
-        return list(fingerprint(self.status)) if is_settled(self.status) else None
+        return list(fingerprint(self.status)) if is_stable(self.status) else None
 
 
 _SMALL_BYTES: Final = 1 << 16
@@ -67,7 +67,7 @@ class _Kept(NamedTuple):
         return max(self.data.nbytes, _KEPT_BYTES // _KEPT_FILES)
 
 
-def kept_files() -> DecodedCache:
+def file_cache() -> DecodedCache:
     """Return a cache of files, mapped or read, bounded in their number and in their bytes.
 
     To map a file again costs a page fault for each page that is touched, and to read a small one
@@ -96,7 +96,7 @@ class DirectorySnapshot(Snapshot):
         self._descriptor = descriptor
         self.path = path
         """Where the directory was when it was opened."""
-        self._kept = kept_files() if kept is None else kept
+        self._kept = file_cache() if kept is None else kept
 
     def __del__(self) -> None:
         """Let go of the directory."""
@@ -112,7 +112,7 @@ class DirectorySnapshot(Snapshot):
 
     def version(self) -> Hashable:
         """Return inode, size and times of each file, which any process sees alike."""
-        return settled(self.identity)
+        return stable(self.identity)
 
     def listing_identity(self, files: Iterable[str]) -> Hashable:
         """Return what changes with the directories directly below, or these files in them."""
@@ -187,7 +187,7 @@ class DirectorySnapshot(Snapshot):
         if descriptor is None:
             return None
         found = _mapped(descriptor, self._what(key))
-        if found.data.nbytes <= _KEPT_BYTES and is_settled(found.status):
+        if found.data.nbytes <= _KEPT_BYTES and is_stable(found.status):
             place = (found.status.st_dev, found.status.st_ino)
             self._kept.keep(place, fingerprint(found.status), _Kept(found.data))
         return found
@@ -246,7 +246,7 @@ class PropertyFiles(Snapshot):
 
     def version(self) -> Hashable:
         """Return inode, size and times of each file, which any process sees alike."""
-        return settled(self.identity)
+        return stable(self.identity)
 
     def is_same(self, other: object) -> bool:
         """Return whether another snapshot has the same document."""

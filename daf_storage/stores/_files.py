@@ -233,14 +233,14 @@ def fingerprint(status: os.stat_result) -> Fingerprint:
     return status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
 
 
-def is_settled(status: os.stat_result) -> bool:
+def is_stable(status: os.stat_result) -> bool:
     """Return whether the next change of a file is bound to show in its times."""
     return time.time_ns() - max(status.st_mtime_ns, status.st_ctime_ns) >= _TIME_STEP_NS
 
 
 def file_identity(status: os.stat_result) -> Hashable:
     """Return what differs whenever a file was written to; equal to nothing if that is now."""
-    return fingerprint(status) if is_settled(status) else Unsettled()
+    return fingerprint(status) if is_stable(status) else Unsettled()
 
 
 def directory_identity(descriptor: int) -> tuple[Hashable, ...]:
@@ -248,7 +248,7 @@ def directory_identity(descriptor: int) -> tuple[Hashable, ...]:
     return files_identity(_all_below(descriptor))
 
 
-def settled(identity: Callable[[], Hashable]) -> Hashable:
+def stable(identity: Callable[[], Hashable]) -> Hashable:
     """Return the identity of files once their next change is bound to show; it may be kept.
 
     It is the same for whoever looks, in any process.  None if that takes too long, as where the
@@ -282,7 +282,7 @@ def listing_identity(descriptor: int, files: Iterable[str]) -> tuple[Hashable, .
 
 def files_identity(found: list[tuple[str, os.stat_result]]) -> tuple[Hashable, ...]:
     """Return what differs whenever one of some files was replaced or written to."""
-    if not all(is_settled(status) for _, status in found):
+    if not all(is_stable(status) for _, status in found):
         return (Unsettled(),)
     return tuple((name, *fingerprint(status)) for name, status in found)
 

@@ -49,7 +49,7 @@ from daf_storage.trees._protocol import (
     Tree,
     TreeTransaction,
     WritableTree,
-    release_kept,
+    release_cached,
 )
 from daf_storage.trees._stored_array import (
     ArrayInfo,

@@ -24,7 +24,7 @@ import numpy as np
 import pyarrow as pa
 
 from daf_storage._lazy import lazy_module
-from daf_storage.base import AnyArray, kept_threads, optional_import
+from daf_storage.base import AnyArray, optional_import, pooled_threads
 from daf_storage.errors import CorruptDataError, DafError, UnsupportedDataError
 
 if TYPE_CHECKING:
@@ -108,7 +108,7 @@ def _in_order(
 ) -> Iterator[_R]:
     """Yield what tasks return; those that are not taken yet are pending."""
     for task in tasks:
-        pending.append(kept_threads(pool, threads).submit(task))
+        pending.append(pooled_threads(pool, threads).submit(task))
         if len(pending) > 2 * threads:
             yield pending.popleft().result()
     while pending:

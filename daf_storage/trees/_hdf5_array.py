@@ -37,7 +37,7 @@ from daf_storage.errors import (
     MissingDependencyError,
     UnsupportedDataError,
 )
-from daf_storage.stores import ReadEstimate, fingerprint, is_settled
+from daf_storage.stores import ReadEstimate, fingerprint, is_stable
 from daf_storage.trees._chunked_array import ChunkedArray, Position
 from daf_storage.trees._decompress import Codec, undone
 from daf_storage.trees._hdf5_file import Hdf5File, HeldObject
@@ -46,8 +46,8 @@ from daf_storage.trees._hdf5_objects import (
     STRING_BLOCK,
     check_source,
     check_type,
+    element_type_of,
     h5py,
-    known_type,
     node_kind,
     open_below,
     reason_of,
@@ -164,7 +164,7 @@ class Hdf5Array(StoredArray):
         """Return inode, size and times of the file; None while it is too new to tell by them."""
         with self._shared.lock:
             status = self._shared.status()
-        return None if status is None or not is_settled(status) else list(fingerprint(status))
+        return None if status is None or not is_stable(status) else list(fingerprint(status))
 
     def check_stored(self, *, is_complete: bool = False) -> None:
         """Raise if there is no room in the file for the elements, by what it says of its size."""
@@ -460,7 +460,7 @@ def _dataset_info(shared: Hdf5File, dataset: Any, what: str) -> tuple[ArrayInfo,
     if dataset.shape is None:
         raise UnsupportedDataError(f"{what}: the dataset is empty: it has not even a shape")
     stored = dataset.get_type()
-    element = known_type(stored)
+    element = element_type_of(stored)
     kind = element.storage_type
     if kind is None:
         raise UnsupportedDataError(
@@ -646,7 +646,7 @@ class Hdf5Chunks(ChunkedArray):
         listing: ChunkListing,
         shared: Hdf5File,
     ) -> None:
-        element = known_type(dataset.get_type())
+        element = element_type_of(dataset.get_type())
         self._filters = _filters_of(dataset.get_create_plist())
         self._is_known = element.is_native and all(map(_is_known, self._filters))
         codecs = _codecs_of(self._filters, 0, element.dtype.itemsize) if self._is_known else ()

@@ -86,7 +86,7 @@ def reason_of(error: BaseException) -> str:
 # Types.
 
 
-class KnownType(NamedTuple):
+class ElementType(NamedTuple):
     """A type of HDF5."""
 
     dtype: np.dtype[Any]
@@ -97,17 +97,17 @@ class KnownType(NamedTuple):
     """Whether the dtype says all of how numbers are stored, bit by bit."""
 
 
-def known_type(stored: Any) -> KnownType:
+def element_type_of(stored: Any) -> ElementType:
     """Return what there is to know of a type, given by its identifier."""
     h5 = h5py()
     if stored.get_class() == h5.h5t.BITFIELD and stored.get_size() == 1:
-        return KnownType(np.dtype(bool), StorageType.BOOL, is_native=True)
+        return ElementType(np.dtype(bool), StorageType.BOOL, is_native=True)
     dtype = stored.dtype
     if h5.check_string_dtype(dtype) is not None:
-        return KnownType(dtype, StorageType.STRING, is_native=False)
+        return ElementType(dtype, StorageType.STRING, is_native=False)
     storage_type = None if dtype.kind not in "biuf" else StorageType.from_numpy(dtype)
     is_native = storage_type is not None and stored == h5.h5t.py_create(dtype, logical=True)
-    return KnownType(dtype, storage_type, is_native=bool(is_native))
+    return ElementType(dtype, storage_type, is_native=bool(is_native))
 
 
 def hdf5_type(storage_type: StorageType) -> Any:

@@ -29,7 +29,7 @@ from daf_storage.errors import (
     FormatError,
     UnsupportedInputError,
 )
-from daf_storage.stores import settled
+from daf_storage.stores import stable
 from daf_storage.trees._decompress import fill_blocks
 from daf_storage.trees._hdf5_array import Hdf5Node
 from daf_storage.trees._hdf5_file import Hdf5File, HeldObject, index_tree
@@ -464,7 +464,7 @@ class Hdf5Tree:
     def version(self, path: str) -> Hashable:
         """Return inode, size and times of the file; None if it is not one of the file system."""
         with self._shared.lock:
-            return None if self.kind(path) is None else settled(self._shared.state)
+            return None if self.kind(path) is None else stable(self._shared.state)
 
     def listing_identity(self, path: str) -> Hashable:
         """Return a value that changes whenever a child of ``path`` does."""

@@ -96,14 +96,14 @@ class Remarked(Protocol):
 class KeepingTree(Protocol):
     """A tree that keeps mappings of files from one use to the next."""
 
-    def release_kept(self) -> None:
+    def release_cached(self) -> None:
         """Let go of them; arrays that were handed out stay valid."""
 
 
-def release_kept(tree: object) -> None:
+def release_cached(tree: object) -> None:
     """Let go of what a tree keeps of its files, if it keeps anything."""
     if isinstance(tree, KeepingTree):
-        tree.release_kept()
+        tree.release_cached()
 
 
 class TreeTransaction(Protocol):

@@ -164,7 +164,7 @@ class MemoryArray(StoredArray):
     ) -> None:
         self._make = make
         self._made: Any = None
-        self._known = (shape, storage_type)
+        self._cached_info = (shape, storage_type)
         self._sources = sources
 
     @property
@@ -176,13 +176,13 @@ class MemoryArray(StoredArray):
     @property
     def info(self) -> ArrayInfo:  # type: ignore[override]  # computed, where others have it ready
         """Its metadata."""
-        shape, kind = self._known
+        shape, kind = self._cached_info
         if shape is None or kind is None:
             values = self._values
             is_numpy = isinstance(values, np.ndarray)
             shape = values.shape if is_numpy else (len(values),)
             kind = StorageType.of(values.dtype) if is_numpy else StorageType.STRING
-            self._known = shape, kind
+            self._cached_info = shape, kind
         return ArrayInfo(shape, kind, shape, is_mappable=False)
 
     def fingerprint(self) -> list[int] | None:

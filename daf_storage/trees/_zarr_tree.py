@@ -191,10 +191,10 @@ class ZarrTree:
             return None
         return self.format.attribute(snapshot, "", name, what=self.location)
 
-    def release_kept(self) -> None:
+    def release_cached(self) -> None:
         """Let go of mappings of files that are kept; arrays that were handed out stay valid."""
         if isinstance(self._store, DirectoryStore):
-            self._store.release_kept()
+            self._store.release_cached()
 
     def _snapshot(self, path: str) -> Snapshot | None:
         return self._store.snapshot(self.key(path))

@@ -41,9 +41,9 @@ from daf_storage.sidecars import (
     is_sidecar,
     property_problem,
     read_document,
-    settled_state,
     source_digest,
     source_state,
+    stable_state,
 )
 from daf_storage.stores import is_remote, scratch
 from daf_storage.trees import Tree
@@ -93,8 +93,8 @@ def _status(tree: SidecarTree) -> SidecarStatus:
 def sidecar_indexes(daf: DafReader) -> tuple[str, ...]:
     """Return the vectors that have an index in the sidecar, also of one that is not used."""
     try:
-        with open_daf(sidecar_tree(daf).sidecar) as known:
-            return _indexes_of(known.tree)
+        with open_daf(sidecar_tree(daf).sidecar) as opened:
+            return _indexes_of(opened.tree)
     except errors.DafError:
         return ()
 
@@ -231,34 +231,34 @@ def _made(
     matrices = {matrix: None for name in names for matrix in _matrices_of(daf, name)}
     vectors = dict.fromkeys(vectors)
     axes = {axis for *pair, _ in matrices for axis in pair} | {axis for axis, _ in vectors}
-    with nullcontext() if old is None else open_daf(old) as known:
-        new_axes = sorted(axes if known is None else axes - known.axes_set())
+    with nullcontext() if old is None else open_daf(old) as previous:
+        new_axes = sorted(axes if previous is None else axes - previous.axes_set())
         new_vectors = {
             layout.vector_path(axis, name): daf.open_vector(axis, name)
             for axis, name in vectors
-            if name != "name" and not (known is not None and _has_vector(known, axis, name))
+            if name != "name" and not (previous is not None and _has_vector(previous, axis, name))
         }
         new_matrices = [
             daf.open_matrix(*matrix)
             for matrix in matrices
-            if not (known is not None and _has_flipped(known, *matrix))
+            if not (previous is not None and _has_flipped(previous, *matrix))
         ]
         new: list[StoredVector | StoredMatrix] = [*new_vectors.values(), *new_matrices]
         size = sum(_STRING_BYTES * daf.axis_length(axis) for axis in new_axes)
         size += size_bytes(array for one in new for array in one.arrays().values())
-        old_bytes = 0 if known is None else size_of(target)
+        old_bytes = 0 if previous is None else size_of(target)
         _check_budget(daf, old_bytes + size, max_bytes)
-        state = settled_state(tree.source)
+        state = stable_state(tree.source)
         if state is None:
             raise errors.SourceNotFoundError(f"no such file or directory: {tree.source}")
-        if known is None:
+        if previous is None:
             _check_replaceable(target)
         with (
             progress_bar("sidecar", size + state.size_bytes, show=progress) as bar,
             new_data_set(target, if_exists="replace") as made,
         ):
-            if known is not None:
-                copy_all(known, made, link=True, progress="never")
+            if previous is not None:
+                copy_all(previous, made, link=True, progress="never")
             for axis in new_axes:
                 made.add_axis(axis, daf.get_pa_vector(axis, "name"))
             for path, vector in new_vectors.items():
@@ -299,14 +299,14 @@ def refresh_sidecar(daf: DafReader, *, progress: ShowProgress = "auto") -> Sidec
     if not is_sidecar(target):
         raise errors.SourceNotFoundError(f"{daf.location}: there is no sidecar at {target}")
     try:
-        with open_daf(target) as known:
-            document = read_document(known.tree)
+        with open_daf(target) as opened:
+            document = read_document(opened.tree)
             is_sound = not any(
-                property_problem(known.tree, document, path) for path in document.properties
+                property_problem(opened.tree, document, path) for path in document.properties
             )
     except errors.DafError:
         return write_sidecar(daf, progress=progress)
-    state = settled_state(tree.source)
+    state = stable_state(tree.source)
     if is_sound and state is not None and state.size_bytes == document.size_bytes:
         with progress_bar("check", state.size_bytes, show=progress) as bar:
             digest = source_digest(tree.source, state, bar.add)
@@ -320,8 +320,8 @@ def refresh_sidecar(daf: DafReader, *, progress: ShowProgress = "auto") -> Sidec
     columns = [(p[1], p[2]) for p in parts if p[0] == layout.VECTORS]
     columns = [(axis, name) for axis, name in columns if _has_vector(daf, axis, name)]
     names = [p[3] for p in parts if p[0] == layout.MATRICES]
-    known_names = {name for *_, name in _flippable(daf)}
-    names = [name for name in dict.fromkeys(names) if name in known_names]
+    listed_names = {name for *_, name in _flippable(daf)}
+    names = [name for name in dict.fromkeys(names) if name in listed_names]
     columns += [(p[1], "name") for p in parts if p[0] == layout.AXES and daf.has_axis(p[1])]
     tree.look_at(target / "nothing")  # so that nothing is copied from the old one
     try:
@@ -372,15 +372,17 @@ def _matrices_of(daf: DafReader, name: str) -> list[tuple[str, str, str]]:
     """Return the matrices of a name that the source has in one layout."""
     tree = sidecar_tree(daf)
     found = []
-    for rows, cols, known in _flippable(daf):
-        path = layout.matrix_path(rows, cols, known)
-        if known == name and tree.base.kind(path) is not None:
+    for rows, cols, available in _flippable(daf):
+        path = layout.matrix_path(rows, cols, available)
+        if available == name and tree.base.kind(path) is not None:
             found.append((rows, cols, name))
     if found:
         return found
-    known_names = errors.known_names({known for *_, known in _flippable(daf)}, none="none")
+    listed_names = errors.listed_names(
+        {available for *_, available in _flippable(daf)}, none="none"
+    )
     raise errors.MatrixNotFoundError(
-        f"{daf.location}: no two axes have a matrix {name!r}; there are {known_names}"
+        f"{daf.location}: no two axes have a matrix {name!r}; there are {listed_names}"
     )
 
 

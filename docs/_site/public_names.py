@@ -18,7 +18,7 @@ _OURS: Final = ("daf_storage", "daf_query")
 INNER_MEMBERS: Final = {
     "DafError": "sentence",
     "DafReader": """
-        axis_identity check_labels find_matrix given_axis known_entries known_strings
+        axis_identity check_labels find_matrix given_axis cached_entries cached_strings
         open_orientations
         string_array vector_identity
     """,

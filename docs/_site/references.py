@@ -53,8 +53,8 @@ def _public(target: str) -> str | None:
 
 def _is_of_this_project(target: str) -> bool:
     first, dot, _ = target.partition(".")
-    known = {"daf_query", "daf_storage", *(name.name for name in public_names())}
-    return bool(dot) and first in known
+    available = {"daf_query", "daf_storage", *(name.name for name in public_names())}
+    return bool(dot) and first in available
 
 
 _ALIASES = {"np": "numpy", "pa": "pyarrow", "pd": "pandas", "ds": "pyarrow.dataset"}

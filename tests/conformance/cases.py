@@ -86,7 +86,7 @@ class Case:
         """Whether this is a statement that later queries need."""
         return self.text.upper().startswith(("CREATE ", "DROP "))
 
-    def is_asked(self, path: str) -> bool:
+    def is_requested(self, path: str) -> bool:
         """Return whether the query is asked on a path."""
         if path in self.excluded:
             return False
@@ -98,8 +98,8 @@ class Case:
 
     def in_turn(self, paths: Sequence[str]) -> str:
         """Return one of some paths, which stays the same as long as the query does."""
-        asked = [path for path in paths if self.is_asked(path)]
-        return asked[crc32(self.text.encode()) % len(asked)]
+        requested = [path for path in paths if self.is_requested(path)]
+        return requested[crc32(self.text.encode()) % len(requested)]
 
     def known_wrong(self, path: str) -> str:
         """Return why the rows are wrong on a path, or nothing."""

@@ -50,7 +50,7 @@ def main() -> None:
     parser.add_argument("--here", action="store_true", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.here:
-        for answered in asked(arguments.folder, arguments.most):
+        for answered in requested(arguments.folder, arguments.most):
             print(json.dumps(answered))
         return
     counts: Counter[tuple[str, str]] = Counter()
@@ -103,7 +103,7 @@ def _engine() -> datafusion.SessionContext:
 
 
 @dataclass
-class Asked:
+class Requested:
     """A session, and plain DataFusion over the same tables."""
 
     session: DafSession
@@ -127,7 +127,7 @@ class Script:
 
     engine: datafusion.SessionContext = field(default_factory=_engine)
     views: list[str] = field(default_factory=list)
-    by_path: dict[str, Asked] | None = None
+    by_path: dict[str, Requested] | None = None
 
     def execute(self, statement: str) -> None:
         """Execute a statement; what fails is none of ours."""
@@ -139,14 +139,14 @@ class Script:
         if statement.upper().lstrip().startswith(("CREATE VIEW", "CREATE OR REPLACE VIEW")):
             self.views.append(statement)
 
-    def paths(self) -> dict[str, Asked]:
+    def paths(self) -> dict[str, Requested]:
         """Return sessions over the tables as they are now."""
         if self.by_path is None:
             tables = dict(self._tables())
             axes = {name: daf for name, table in tables.items() if (daf := _axis(name, table))}
             self.by_path = {
-                "own tables": self._asked(tables, {}),
-                "axes": self._asked(tables, axes),
+                "own tables": self._requested(tables, {}),
+                "axes": self._requested(tables, axes),
             }
         return self.by_path
 
@@ -159,21 +159,23 @@ class Script:
             except Exception:  # noqa: BLE001, S112 - a table of files that are not here
                 continue
 
-    def _asked(self, tables: Mapping[str, pa.Table], axes: Mapping[str, DafReader]) -> Asked:
-        asked = Asked(connect(_joined(axes)), _engine())
+    def _requested(
+        self, tables: Mapping[str, pa.Table], axes: Mapping[str, DafReader]
+    ) -> Requested:
+        requested = Requested(connect(_joined(axes)), _engine())
         for name, table in tables.items():
             if not table.num_columns:
                 continue
             seen = _numbered(table) if name in axes else table
             quoted = f'"{name}"'
-            asked.engine.register_table(quoted, asked.engine.from_arrow(seen))
+            requested.engine.register_table(quoted, requested.engine.from_arrow(seen))
             if name not in axes:
-                asked.session.register(table, name)
+                requested.session.register(table, name)
         for view in self.views:
-            for each in (asked.engine, Allowed(asked.session)):
+            for each in (requested.engine, Allowed(requested.session)):
                 with suppress(Exception):  # of a schema, or a table, that is not here
                     each.sql(view).collect()
-        return asked
+        return requested
 
 
 def _joined(axes: Mapping[str, DafReader]) -> DafReader:
@@ -233,7 +235,7 @@ _OTHERS = (
 )
 
 
-def asked(path: Path, most: int) -> Iterator[dict[str, Any]]:
+def requested(path: Path, most: int) -> Iterator[dict[str, Any]]:
     """Ask the queries of a script, or so many of them, evenly chosen."""
     script, found = Script(), list(records(path))
     n_queries = sum(record.is_query for record in found)
@@ -249,11 +251,11 @@ def asked(path: Path, most: int) -> Iterator[dict[str, Any]]:
                 yield {"path": name, "line": record.line, **_compared(pair, record)}
 
 
-def _compared(asked: Asked, record: Record) -> dict[str, str]:
+def _compared(requested: Requested, record: Record) -> dict[str, str]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        expected = _answer(asked.engine, record.text)
-        got = _answer(asked.session, record.text)
+        expected = _answer(requested.engine, record.text)
+        got = _answer(requested.session, record.text)
     detail = f"{record.text}\n  expected  {_shown(expected)}\n  got       {_shown(got)}"
     if expected.error:
         kind = "refused by both" if got.error else "equal"
@@ -264,9 +266,9 @@ def _compared(asked: Asked, record: Record) -> dict[str, str]:
     return {"kind": kind, "detail": detail}
 
 
-def _answer(asked: Any, query: str) -> Answer:
+def _answer(requested: Any, query: str) -> Answer:
     try:
-        return answer_of(asked.sql(query).to_arrow_table())
+        return answer_of(requested.sql(query).to_arrow_table())
     except KeyboardInterrupt:
         raise
     except BaseException as error:  # noqa: BLE001 - a panic of the engine is no Exception

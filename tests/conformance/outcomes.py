@@ -63,13 +63,13 @@ def oracles_of(path: str, subject: str) -> Oracles:
 
 def outcomes(forms: Forms, path: str, subject: str, *, in_turn: bool) -> Iterator[Outcome]:
     """Ask all queries of a subject on a path in one session, or those whose turn it is."""
-    asked = [case for case in cases_of(subject) if case.is_asked(path)]
-    if not asked:
+    requested = [case for case in cases_of(subject) if case.is_requested(path)]
+    if not requested:
         return
     oracles = oracles_of(path, subject)
     with forms.open(path) as session, warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        for case in asked:
+        for case in requested:
             if case.creates:
                 yield from _created(session, case, path)
             elif case.is_in_turn(path) or not in_turn:
@@ -148,7 +148,7 @@ def disagreements(subject: str) -> Iterator[str]:
     for case in cases_of(subject):
         if case.creates or case.error or case.rows is not None:
             continue
-        oracles = oracles_of(next(filter(case.is_asked, PATHS)), subject)
+        oracles = oracles_of(next(filter(case.is_requested, PATHS)), subject)
         engine, duck = (oracles.answer(case, name) for name in ("datafusion", "duckdb"))
         place = f"queries/{subject}.sql, line {case.line}\n  {case.theirs or case.text}\n"
         if oracles.expected(case).error:

@@ -20,8 +20,8 @@ from daf_query import DafSession, connect
 from daf_storage import DafReader, MemoryDaf, from_anndata, import_h5ad, open_daf, to_anndata
 from daf_storage.errors import DafError
 from tests.corpus.description import describe
+from tests.corpus.exceptions import READ_OTHERWISE, UNREADABLE, why
 from tests.corpus.files import CorpusFile
-from tests.corpus.known import READ_OTHERWISE, UNREADABLE, why
 from tests.suites import contents
 
 _AXIS_KEYS: Final = ("obs_is", "var_is", "X_is")
@@ -121,9 +121,9 @@ def _contents(daf: DafReader) -> Any:
     described["scalars"].pop("anndata_notes", None)
     matrices = {}
     for (rows, columns, name), values in described["matrices"].items():
-        is_turned = rows > columns
-        key = (columns, rows, name) if is_turned else (rows, columns, name)
-        lines = [list(line) for line in zip(*values, strict=True)] if is_turned else values
+        is_transposed = rows > columns
+        key = (columns, rows, name) if is_transposed else (rows, columns, name)
+        lines = [list(line) for line in zip(*values, strict=True)] if is_transposed else values
         matrices[key] = lines if any(lines) else "no elements"
     described["matrices"] = matrices
     return described

@@ -107,10 +107,10 @@ def test_a_door_does_not_import_what_it_does_not_need(door: str, folder: Path) -
 
 def test_the_parser_offers_what_the_commands_know(capsys: pytest.CaptureFixture[str]) -> None:
     """It has lists of its own, since the modules that define the formats are expensive."""
-    for command, known in (("convert", CodecName), ("save-matrix", Statistic)):
+    for command, available in (("convert", CodecName), ("save-matrix", Statistic)):
         with pytest.raises(SystemExit):
             main([command, "--help"])
-        assert f"{{{','.join(get_args(known))}}}" in capsys.readouterr().out.replace("\n", "")
+        assert f"{{{','.join(get_args(available))}}}" in capsys.readouterr().out.replace("\n", "")
 
 
 def _lazy_doors() -> Iterator[Path]:

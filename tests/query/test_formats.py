@@ -33,7 +33,7 @@ def test_each_format_is_written_by_its_name_and_its_suffix(tmp_path: Path) -> No
 
 @pytest.mark.parametrize(("command", "known"), [("sql", ROW_FORMATS), ("extract", SLICE_FORMATS)])
 def test_commands_offer_the_formats_that_there_are(
-    command: str, known: dict[str, object], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    command: str, available: dict[str, object], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """As choices of ``--format``; another one is refused with a list of them."""
     with open_daf(tmp_path / "x.daf.zarr", "w") as daf:
@@ -41,4 +41,4 @@ def test_commands_offer_the_formats_that_there_are(
     with pytest.raises(SystemExit):
         main([command, "--help"])
     offered = "".join(capsys.readouterr().out.split())
-    assert ",".join(known) in offered
+    assert ",".join(available) in offered

@@ -15,7 +15,7 @@ import pytest
 from daf_query._runs import CancelledWork, attended, call_engine
 from daf_storage import errors
 
-_ASKED: ContextVar[int] = ContextVar("asked", default=0)
+_REQUESTED: ContextVar[int] = ContextVar("asked", default=0)
 
 
 @pytest.fixture(autouse=True)
@@ -32,11 +32,11 @@ def _interruptible() -> Iterator[None]:
 
 def test_the_main_thread_waits_for_another() -> None:
     """With the variables of the context; values and errors come back; also one call in another."""
-    token = _ASKED.set(5)
+    token = _REQUESTED.set(5)
     try:
-        found = call_engine(lambda: (threading.current_thread(), _ASKED.get()))
+        found = call_engine(lambda: (threading.current_thread(), _REQUESTED.get()))
     finally:
-        _ASKED.reset(token)
+        _REQUESTED.reset(token)
     assert found[0] is not threading.current_thread()
     assert found[1] == 5
     assert call_engine(lambda: call_engine(lambda: 3)) == 3

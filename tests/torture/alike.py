@@ -84,16 +84,16 @@ def _compare(session: Any, names: list[str], rng: random.Random) -> None:
     """Look for some names in every way that there is; each is itself alone."""
     for name in rng.sample(names, 4):
         places = [names.index(each) for each in (name, rng.choice(names))]
-        asked = [names[place] for place in places]
+        requested = [names[place] for place in places]
         for make in _LISTS:
-            part = session.matrix("cell", "gene", "X", rows=make(asked), columns=make([name]))
+            part = session.matrix("cell", "gene", "X", rows=make(requested), columns=make([name]))
             _check(part.to_numpy()[:, 0].tolist(), [len(names) * p + places[0] for p in places])
         written = "'" + name.replace("'", "''") + "'"
         for column in ("name", "label", "concat(label, '')"):
             for condition in (f"{column} = {written}", f"{column} IN ({written}, 'nope')"):
                 query = f"SELECT place FROM cell WHERE {condition}"
                 _check(session.sql(query).to_pydict()["place"], places[:1])
-            for condition, value in ((f"{column} = $x", name), (f"{column} IN $x", asked)):
+            for condition, value in ((f"{column} = $x", name), (f"{column} IN $x", requested)):
                 query = f"SELECT place FROM cell WHERE {condition} ORDER BY place"
                 found = session.sql(query, params={"x": value}).to_pydict()["place"]
                 _check(found, places[:1] if value is name else sorted(set(places)))

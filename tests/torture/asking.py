@@ -47,7 +47,7 @@ def _table(random_numbers: np.random.Generator) -> dict[str, Any]:
 
 
 @cache
-def _asked(form: Form, *, with_indexes: bool) -> tuple[DafSession, duckdb.DuckDBPyConnection]:
+def _requested(form: Form, *, with_indexes: bool) -> tuple[DafSession, duckdb.DuckDBPyConnection]:
     """Return a session over a stored table, and DuckDB over the same columns in memory."""
     columns = _table(np.random.default_rng(3))
     folder = Path(tempfile.mkdtemp(prefix="daf-asked-"))
@@ -156,7 +156,7 @@ def ask(form: Form, *, with_indexes: bool) -> Callable[[], Case]:
     """Return a campaign of random queries beside DuckDB."""
 
     def campaign() -> Case:
-        session, theirs = _asked(form, with_indexes=with_indexes)
+        session, theirs = _requested(form, with_indexes=with_indexes)
 
         def case(_folder: Path, rng: random.Random) -> None:
             for _ in range(_QUERIES_PER_CASE):
@@ -211,8 +211,8 @@ def _check_slice(session: DafSession, values: Any, rng: random.Random) -> None:
     (rows, i), (columns, j) = (
         _selector(length, letter, rng) for length, letter in zip(values.shape, "cg", strict=True)
     )
-    is_turned = rng.random() < 0.4
-    if is_turned:
+    is_transposed = rng.random() < 0.4
+    if is_transposed:
         part = session.matrix("gene", "cell", "m", rows=columns, columns=rows)
         expected = values[i][:, j].T
     else:
@@ -225,7 +225,7 @@ def _check_slice(session: DafSession, values: Any, rng: random.Random) -> None:
     }
     for name, found in forms.items():
         if found.shape != expected.shape or not np.array_equal(found, expected):
-            raise WrongAnswerError(f"{name} of {rows!r} x {columns!r}, turned: {is_turned}")
+            raise WrongAnswerError(f"{name} of {rows!r} x {columns!r}, turned: {is_transposed}")
 
 
 def _selector(length: int, letter: str, rng: random.Random) -> tuple[Any, list[int]]:

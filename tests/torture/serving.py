@@ -168,14 +168,14 @@ class _LyingHandler(BaseHTTPRequestHandler):
         self._send(reply, has_body=has_body)
 
     def _honest(self, whole: bytes) -> Reply:
-        start, stop = self._asked(len(whole))
+        start, stop = self._requested(len(whole))
         headers = {"ETag": f'"{len(whole)}"', "Accept-Ranges": "bytes"}
         if not self.headers.get("Range"):
             return Reply(200, headers, whole, whole).with_body(whole)
         headers["Content-Range"] = f"bytes {start}-{stop - 1}/{len(whole)}"
         return Reply(206, headers, b"", whole).with_body(whole[start:stop])
 
-    def _asked(self, size: int) -> tuple[int, int]:
+    def _requested(self, size: int) -> tuple[int, int]:
         text = self.headers.get("Range", "")
         first, _, last = text.removeprefix("bytes=").partition("-")
         if not first:

@@ -122,7 +122,7 @@ def test_selections_are_those_of_the_whole(data: st.DataObject) -> None:
         lower(patch, part_bytes=block_bytes)
         same(part, expected)
     assert part.nnz <= bounds.stored_elements
-    turned = db.matrix(
+    transposed = db.matrix(
         "gene",
         "cell",
         "X",
@@ -131,7 +131,7 @@ def test_selections_are_those_of_the_whole(data: st.DataObject) -> None:
         join=join,
         fill_value=3,
     )
-    np.testing.assert_array_equal(turned.to_numpy(), part.to_numpy().T)
+    np.testing.assert_array_equal(transposed.to_numpy(), part.to_numpy().T)
     heights = [block.shape[0] for block in part.blocks(max_bytes=max(block_bytes, 8))]
     assert sum(heights) == len(rows)
 

@@ -26,9 +26,9 @@ NUMBERS = np.arange(CELLS)
 SLICE = {"schema": "tiny", "rows_axis": "cell", "columns_axis": "gene", "matrix": "X"}
 
 
-def ticket_of(client: TestClient, path: str, asked: dict[str, Any]) -> str:
+def ticket_of(client: TestClient, path: str, requested: dict[str, Any]) -> str:
     """Ask for a download."""
-    reply = client.post(path, json=asked)
+    reply = client.post(path, json=requested)
     assert reply.status_code == 200, reply.text
     ticket: str = reply.json()["ticket"]
     return ticket
@@ -60,14 +60,14 @@ def select(client: TestClient, positions: list[int]) -> None:
     ],
 )
 def test_cells_as_an_h5ad(
-    client: TestClient, tmp_path: Path, asked: dict[str, Any], cells: Any, genes: list[str]
+    client: TestClient, tmp_path: Path, requested: dict[str, Any], cells: Any, genes: list[str]
 ) -> None:
     """Its size is known before; the file has these cells and genes, and what belongs to them."""
     select(client, [3, 5, 80])
-    size = client.post("/api/extract/estimate", json={**SLICE, **asked}).json()
+    size = client.post("/api/extract/estimate", json={**SLICE, **requested}).json()
     assert (size["rows"], size["columns"]) == (len(cells), len(genes))
     assert size["stored"] == len(cells) * len(genes)
-    ticket = ticket_of(client, "/api/extract", {**SLICE, **asked})
+    ticket = ticket_of(client, "/api/extract", {**SLICE, **requested})
     adata = anndata.read_h5ad(fetched(client, ticket, tmp_path / "x.h5ad"))
     assert adata.obs_names.tolist() == [f"C{number}" for number in cells]
     assert adata.var_names.tolist() == genes
@@ -84,12 +84,12 @@ def test_rows_of_a_query_as_a_file(client: TestClient, tmp_path: Path) -> None:
     csv = ticket_of(client, "/api/export", {"sql": sql, "format": "csv"})
     text = fetched(client, csv, tmp_path / "x.csv").read_text()
     assert text.splitlines() == ['"name","age"', '"C2",2', '"C1",1', '"C0",0']
-    for asked, status in (
+    for requested, status in (
         ({"sql": "SELECT agee FROM cell", "format": "csv"}, 404),
         ({"sql": sql, "format": "xls"}, 400),
         ({"sql": "COPY cell TO 'x.csv'", "format": "csv"}, 403),
     ):
-        assert client.post("/api/export", json=asked).status_code == status
+        assert client.post("/api/export", json=requested).status_code == status
 
 
 def sent(client: TestClient, name: str, sql: str, **more: Any) -> pa.Table:

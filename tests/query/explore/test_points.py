@@ -186,9 +186,11 @@ def test_colours_that_fail(
         ({"embedding": "umap"}, "did you mean 'X_umap'"),
     ],
 )
-def test_points_that_are_not_there(client: TestClient, asked: dict[str, str], said: str) -> None:
+def test_points_that_are_not_there(
+    client: TestClient, requested: dict[str, str], said: str
+) -> None:
     """The error says what is there instead."""
-    reply = client.post("/api/points", json={**AXIS, "embedding": "X_umap", **asked})
+    reply = client.post("/api/points", json={**AXIS, "embedding": "X_umap", **requested})
     assert reply.status_code == 404
     assert said in reply.json()["message"]
 

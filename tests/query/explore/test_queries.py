@@ -44,10 +44,10 @@ def test_rows_are_those_of_the_session(client: TestClient) -> None:
     [(10, 10, True), (0, 0, True), (299, 299, True), (300, 300, False), (10**9, 300, False)],
 )
 def test_no_more_rows_than_asked_for(
-    client: TestClient, asked: int, rows: int, *, truncated: bool
+    client: TestClient, requested: int, rows: int, *, truncated: bool
 ) -> None:
     """The end says whether there were more; exactly as many are not cut."""
-    reply = sent(client, "SELECT name FROM cell", rows=asked)
+    reply = sent(client, "SELECT name FROM cell", rows=requested)
     assert pa.ipc.open_stream(reply.content).read_all().num_rows == rows
     assert how_ended(reply)["truncated"] is truncated
 

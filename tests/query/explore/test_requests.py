@@ -44,10 +44,10 @@ REQUESTS: Final[dict[str, dict[str, Any]]] = {
 @pytest.mark.parametrize("path", REQUESTS)
 def test_odd_values_are_no_faults_of_the_server(client: TestClient, path: str) -> None:
     """Whatever is in the place of one value, the answer says what is wrong with it."""
-    asked = REQUESTS[path]
-    for name in asked:
+    requested = REQUESTS[path]
+    for name in requested:
         for value in ODD:
-            content = json.dumps({**asked, name: value}).encode()
+            content = json.dumps({**requested, name: value}).encode()
             reply = client.post(f"/api/{path}", content=content)
             assert reply.status_code < 500, (name, value, reply.text)
             if reply.status_code != 200:
@@ -61,15 +61,15 @@ def test_odd_addresses_are_no_faults_of_the_server(
 ) -> None:
     """The same of what stands in an address."""
     for value in ("", "\0", "'", "☃" * 2000, "1e9"):
-        asked = {**AXIS, "vector": "age", name: value}
-        assert client.get(f"/api/{path}", params=asked).status_code < 500, (name, value)
+        requested = {**AXIS, "vector": "age", name: value}
+        assert client.get(f"/api/{path}", params=requested).status_code < 500, (name, value)
 
 
 @pytest.mark.parametrize(("more", "status"), [(0, 404), (1, 413)])
 def test_as_many_bytes_as_a_request_may_have(client: TestClient, more: int, status: int) -> None:
     """Four mebibytes, of which SQL may have one."""
-    asked = json.dumps({**AXIS, "embedding": "none"}).encode()
-    content = asked + b" " * ((4 << 20) - len(asked) + more)
+    requested = json.dumps({**AXIS, "embedding": "none"}).encode()
+    content = requested + b" " * ((4 << 20) - len(requested) + more)
     assert client.post("/api/points", content=content).status_code == status
     sql = "SELECT 1" + " " * ((1 << 20) - 8 + more)
     reply = client.post("/api/query", json={"id": "long", "sql": sql})

@@ -98,18 +98,18 @@ def test_bins_and_top_values() -> None:
     ],
 )
 def test_entries_by_their_beginning(
-    client: TestClient, asked: dict[str, str], entries: list[str], total: int
+    client: TestClient, requested: dict[str, str], entries: list[str], total: int
 ) -> None:
     """In any case; the first of them, and how many there are."""
-    reply = client.get("/api/entries", params={**AXIS, **asked})
+    reply = client.get("/api/entries", params={**AXIS, **requested})
     assert reply.json() == {"entries": entries, "total": total}
 
 
 def test_a_profile(client: TestClient) -> None:
     """It is that of the session, without NaN; a wrong group says where it is wrong."""
-    asked = {**AXIS, "rows_axis": "cell", "columns_axis": "gene", "matrix": "X", "by": "type"}
+    requested = {**AXIS, "rows_axis": "cell", "columns_axis": "gene", "matrix": "X", "by": "type"}
     reply = client.post(
-        "/api/profile", json={**asked, "columns": ["CST3", "CD8A"], "rows": "age > 9"}
+        "/api/profile", json={**requested, "columns": ["CST3", "CD8A"], "rows": "age > 9"}
     )
     shown = reply.json()
     with connect({"tiny": tiny()}) as session:
@@ -120,9 +120,9 @@ def test_a_profile(client: TestClient) -> None:
         assert shown["fraction"] == made.statistic("fraction").tolist()
     assert (shown["groups"], shown["columns"]) == (["B", "NK", "T"], ["CST3", "CD8A"])
     assert sum(shown["sizes"]) == CELLS - 10
-    wrong = client.post("/api/profile", json={**asked, "by": "tipe", "columns": ["CST3"]})
+    wrong = client.post("/api/profile", json={**requested, "by": "tipe", "columns": ["CST3"]})
     assert (wrong.status_code, wrong.json()["column"]) == (404, 1)
-    missing = client.post("/api/profile", json={**asked, "columns": ["CST4"]})
+    missing = client.post("/api/profile", json={**requested, "columns": ["CST4"]})
     assert (missing.status_code, "CST4" in missing.json()["message"]) == (404, True)
 
 
@@ -134,9 +134,15 @@ def test_a_profile_of_nothing_but_missing_values() -> None:
     daf.set_vector("cell", "type", ["T"])
     daf.set_matrix("cell", "gene", "X", [[np.nan]])
     with connect({"tiny": daf}) as session:
-        asked = {**AXIS, "rows_axis": "cell", "columns_axis": "gene", "matrix": "X", "by": "type"}
+        requested = {
+            **AXIS,
+            "rows_axis": "cell",
+            "columns_axis": "gene",
+            "matrix": "X",
+            "by": "type",
+        }
         reply = client_of(app(session, token=TOKEN)).post(
-            "/api/profile", json={**asked, "columns": ["g"]}
+            "/api/profile", json={**requested, "columns": ["g"]}
         )
         assert (reply.json()["mean"], reply.json()["sizes"]) == ([[None]], [1])
 
@@ -149,9 +155,15 @@ def test_groups_of_a_profile() -> None:
     daf.set_vector("cell", "type", ["T", "B", ""], empty_is_missing=True)
     daf.set_matrix("cell", "gene", "X", [[1.0], [np.inf], [0.0]])
     with connect({"tiny": daf}) as session:
-        asked = {**AXIS, "rows_axis": "cell", "columns_axis": "gene", "matrix": "X", "by": "type"}
+        requested = {
+            **AXIS,
+            "rows_axis": "cell",
+            "columns_axis": "gene",
+            "matrix": "X",
+            "by": "type",
+        }
         reply = client_of(app(session, token=TOKEN)).post(
-            "/api/profile", json={**asked, "columns": ["g"]}
+            "/api/profile", json={**requested, "columns": ["g"]}
         )
         shown = reply.json()
         by_group = dict(zip(shown["groups"], shown["mean"], strict=True))

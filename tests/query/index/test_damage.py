@@ -34,7 +34,7 @@ connect = partial(
 )
 """Connects so that indexes are used for a large part of so small a table."""
 
-SETTLED_SECONDS = 0.15
+STABLE_SECONDS = 0.15
 
 FILTERS: list[Any] = [
     pc.field("name") == "c007",

@@ -261,7 +261,7 @@ def test_sql_has_markers_and_totals_as_tables(tmp_path: Path, form: str) -> None
         )
         assert best.count() > 0
         totals = db.totals("obs", "var", "X", columns="name LIKE 'MT-%'").to_pandas()
-        asked = db.sql(
+        requested = db.sql(
             "SELECT * FROM totals('obs', 'var', 'X', NULL, 'name LIKE ''MT-%''')"
         ).to_pandas()
-        pd.testing.assert_frame_equal(asked, totals)
+        pd.testing.assert_frame_equal(requested, totals)

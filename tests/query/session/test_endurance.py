@@ -105,7 +105,7 @@ def test_nothing_grows_with_the_questions(stored: Path, form: str) -> None:
                     _ask(session, axis, number)
                     _slice(session, axis, number)
 
-        def asked(queries: int, slices: int) -> None:
+        def requested(queries: int, slices: int) -> None:
             with connect(path) as session:
                 for number in range(queries):
                     _ask(session, axis, number)
@@ -113,10 +113,10 @@ def test_nothing_grows_with_the_questions(stored: Path, form: str) -> None:
                     _slice(session, axis, number)
 
         opened(5)
-        asked(50, 20)
+        requested(50, 20)
         before = Held.now()
         share = len(_FORMS)
-        asked(_QUERIES // share, _SLICES // share)
+        requested(_QUERIES // share, _SLICES // share)
         opened(_OPENINGS // share)
         held, deadline = Held.now(), time.monotonic() + 20
         while held.threads > before.threads and time.monotonic() < deadline:

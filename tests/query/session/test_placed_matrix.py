@@ -54,9 +54,9 @@ def values_of(daf: DafWriter, name: str, axes: tuple[str, str] = ("cell", "gene"
 @given(
     rows=st.lists(st.integers(0, 3), max_size=6),
     columns=st.lists(st.integers(0, 2), max_size=5),
-    turned=st.booleans(),
+    transposed=st.booleans(),
 )
-def test_a_slice_is_placed(rows: list[int], columns: list[int], turned: bool) -> None:  # noqa: FBT001 - hypothesis
+def test_a_slice_is_placed(rows: list[int], columns: list[int], transposed: bool) -> None:  # noqa: FBT001 - hypothesis
     """At the positions of its entries, in any order and with duplicates, as numpy places them."""
     daf = fill(MemoryDaf())
     with connect(daf) as session:
@@ -67,7 +67,7 @@ def test_a_slice_is_placed(rows: list[int], columns: list[int], turned: bool) ->
         ):
             expected: Any = np.full((4, 3), 0 if fill_value is None else fill_value, matrix.dtype)
             expected[np.ix_(rows, columns)] = matrix[np.ix_(rows, columns)]
-            if turned:
+            if transposed:
                 part = session.matrix("gene", "cell", name, rows=columns, columns=rows)
                 expected = expected.T
             else:

@@ -18,7 +18,7 @@ from daf_storage import DafWriter, errors, open_daf
 
 CELLS: Final = [f"c{n}" for n in range(40)]
 GENES: Final = [f"g{n}" for n in range(30)]
-SETTLED_SECONDS: Final = 0.12
+STABLE_SECONDS: Final = 0.12
 KINDS: Final = ("f4", "i2", "?")
 
 
@@ -40,7 +40,7 @@ def path(tmp_path: Path) -> Path:
         daf.add_axis("gene", GENES)
         for kind in KINDS:
             daf.set_matrix("cell", "gene", kind, values(kind))
-    time.sleep(SETTLED_SECONDS)
+    time.sleep(STABLE_SECONDS)
     return path
 
 
@@ -68,7 +68,7 @@ def test_a_replaced_matrix_is_noticed(path: Path, db: DafSession) -> None:
         daf.set_matrix("cell", "gene", "f4", values("f4", 5), if_exists="replace")
     for _ in range(5):
         assert gene(db).tolist() == values("f4", 5).toarray()[:, 7].tolist()
-        time.sleep(SETTLED_SECONDS)
+        time.sleep(STABLE_SECONDS)
 
 
 def test_a_file_rewritten_in_place_is_noticed(path: Path, db: DafSession) -> None:
@@ -103,7 +103,7 @@ def test_another_axis_is_noticed(path: Path, db: DafSession) -> None:
         daf.reorder_axis("gene", np.arange(30)[::-1])
     for _ in range(4):
         assert gene(db).tolist() == before.tolist()
-        time.sleep(SETTLED_SECONDS)
+        time.sleep(STABLE_SECONDS)
 
 
 def test_a_closed_session_says_so(db: DafSession) -> None:
@@ -132,7 +132,7 @@ def test_a_row_number_that_leaves_the_axis(path: Path) -> None:
     first, last = stored.indptr[7:9]
     changed[(first + last) // 2] = np.iinfo(changed.dtype).max
     file.write_bytes(changed.tobytes())
-    time.sleep(SETTLED_SECONDS)
+    time.sleep(STABLE_SECONDS)
     session = connect(path)
     for _ in range(6):
         with pytest.raises(errors.CorruptDataError):

@@ -62,8 +62,10 @@ def test_other_values_are_as_they_were(
 
 def test_groups_orders_and_conditions(session: DafSession) -> None:
     """A size that is checked is the same in all places of a query."""
-    asked = "SELECT repeat(name, n + 0) AS k, count(*) AS c FROM cell"
-    grouped = session.sql(f"{asked} GROUP BY repeat(name, n + 0) ORDER BY repeat(name, n + 0) DESC")
+    requested = "SELECT repeat(name, n + 0) AS k, count(*) AS c FROM cell"
+    grouped = session.sql(
+        f"{requested} GROUP BY repeat(name, n + 0) ORDER BY repeat(name, n + 0) DESC"
+    )
     assert grouped.to_pydict() == {"k": ["ccc", "bb", "a"], "c": [1, 1, 1]}
     assert session.sql("SELECT n FROM cell WHERE repeat(name, n + 1) = 'bbb'").to_pydict() == {
         "n": [2]
@@ -104,8 +106,8 @@ def test_series_that_are_tables_are_not_bounded(session: DafSession) -> None:
 
 def test_sizes_that_grow(session: DafSession) -> None:
     """At random within bounds."""
-    drawn = "SELECT length(repeat(name, CAST(random() * 5 AS BIGINT))) AS n FROM cell"
-    assert max(session.sql(drawn).to_pydict()["n"]) < 5
+    sampled_entries = "SELECT length(repeat(name, CAST(random() * 5 AS BIGINT))) AS n FROM cell"
+    assert max(session.sql(sampled_entries).to_pydict()["n"]) < 5
 
 
 def test_a_panic_of_the_engine_is_an_error(

@@ -25,8 +25,8 @@ def names_of(path: Path, *, is_collection: bool) -> tuple[list[str], dict[str, b
     session.register(zarr_table(store), "shared")
     session.sql("CREATE TABLE made AS SELECT 1 AS one", allow="write")
     (schema,) = session._engine.connections.schemas.values()
-    asked = ("cell", "scalars", "relations", "matrices", "made", "shared", "gene", "")
-    return schema.table_names, {name: schema.table_exist(name) for name in asked}
+    requested = ("cell", "scalars", "relations", "matrices", "made", "shared", "gene", "")
+    return schema.table_names, {name: schema.table_exist(name) for name in requested}
 
 
 @pytest.mark.parametrize("is_collection", [False, True])

@@ -62,7 +62,7 @@ def test_columns_are_those_of_scipy(
     made: tuple[npt.NDArray[Any], bool, bool, int, int], operator: str, constant: int
 ) -> None:
     """Of any type, layout and density, with NaN and explicit zeros, filtered or not."""
-    values, is_sparse, is_turned, entry, seed = made
+    values, is_sparse, is_transposed, entry, seed = made
     daf = MemoryDaf(packed=Packing("zstd", chunk_kb=1) if seed % 2 else False)
     daf.add_axis("cell", [f"c{i}" for i in range(len(values))])
     daf.add_axis("gene", [f"g{i}" for i in range(values.shape[1])])
@@ -72,7 +72,7 @@ def test_columns_are_those_of_scipy(
         if stored.nnz and values.dtype != bool:
             stored.data[0] = 0  # an explicit zero
         values = stored.toarray()
-    if is_turned:
+    if is_transposed:
         daf.set_matrix("gene", "cell", "X", stored.T, relayout=False)
     else:
         daf.set_matrix("cell", "gene", "X", stored)
@@ -213,17 +213,17 @@ def test_one_gene_of_a_packed_dense_matrix_reads_its_chunks_alone(
     daf.add_axis("gene", [f"g{i}" for i in range(100)])
     values = np.random.default_rng(0).random((1000, 100))
     daf.set_matrix("cell", "gene", "X", values)
-    asked: list[Any] = []
+    requested: list[Any] = []
     read_spans = ChunkedArray.read_spans
 
     def noted(array: ChunkedArray, spans: list[Span], within: Span | None = None) -> Any:
-        asked.append((spans, within))
+        requested.append((spans, within))
         return read_spans(array, spans, within)
 
     monkeypatch.setattr(ChunkedArray, "read_spans", noted)
     table = column(AxisDataset(daf, "cell"), "gene", "X", "g7")
     assert table.to_table()["x"].to_pylist() == values[:, 7].tolist()
-    assert asked == [([Span(7, 8)], None)]
+    assert requested == [([Span(7, 8)], None)]
 
 
 def test_a_dense_column_is_not_copied_for_arrow(tmp_path: Path) -> None:
@@ -290,22 +290,22 @@ def test_of_a_served_matrix_the_ranges_of_a_gene_are_asked_for(tmp_path: Path) -
     with served(tmp_path / "y.daf.zarr") as server:
         session = connect(server.url)
         session.sql("SELECT name FROM cell WHERE index < 1").to_pydict()
-        before = len(server.asked)
+        before = len(server.requested)
         query = "SELECT index FROM cell WHERE X['g30'] > 0.5"
         expected = np.flatnonzero(values.toarray()[:, 30] > 0.5)
         assert session.sql(query).to_pydict()["index"] == expected.tolist()
-        asked = {url for _, url, _ in server.asked[before:]}
-        assert {url.rsplit("/", 2)[1] for url in asked} == {"gene", "colptr", "rowval", "nzval"}
+        requested = {url for _, url, _ in server.requested[before:]}
+        assert {url.rsplit("/", 2)[1] for url in requested} == {"gene", "colptr", "rowval", "nzval"}
         _first, rowval = [
-            each for _, url, each in server.asked[before:] if "rowval" in url and each
+            each for _, url, each in server.requested[before:] if "rowval" in url and each
         ]
         first, last = map(int, str(rowval).removeprefix("bytes=").split("-"))
         assert (
             last - first < 2 * values.nnz
         )  # half of their bytes; the first block tells the length
-        before = len(server.asked)
+        before = len(server.requested)
         assert session.sql(query).to_pydict()["index"] == expected.tolist()
-        assert len(server.asked) == before
+        assert len(server.requested) == before
 
 
 def test_threads_share_what_is_decoded() -> None:

@@ -22,7 +22,7 @@ pytestmark = [pytest.mark.filterwarnings("ignore::zarr.errors.UnstableSpecificat
 
 N = 240
 CHUNK = 8
-SETTLED_SECONDS = 0.15
+STABLE_SECONDS = 0.15
 BINARY: Any = VariableLengthBytes()
 
 
@@ -82,7 +82,7 @@ def store_of(path: Path, geometries: list[bytes]) -> Path:
     meta.create_array("bbox", shape=(count,), dtype=BINARY, chunks=(CHUNK,))[:] = values
     meta.create_array("n", data=np.arange(count), chunks=(CHUNK,))
     build_spatial_index(path)
-    time.sleep(SETTLED_SECONDS)
+    time.sleep(STABLE_SECONDS)
     return path
 
 
@@ -169,9 +169,9 @@ def test_random_rectangles(tmp_path: Path) -> None:
 )
 def test_geometries_that_are_used_otherwise(grid: Path, query: str) -> None:
     """Or are asked for by another shape than a rectangle, are those that are stored."""
-    asked = query.format(rectangle(1.75, 1.75, 4, 4), rectangle(2.75, 2.75, 9, 9))
+    requested = query.format(rectangle(1.75, 1.75, 4, 4), rectangle(2.75, 2.75, 9, 9))
     session = session_of(grid)
-    assert session.sql(asked).to_pydict() == without_index(grid).sql(asked).to_pydict()
+    assert session.sql(requested).to_pydict() == without_index(grid).sql(requested).to_pydict()
 
 
 def test_geometries_that_change(grid: Path) -> None:
@@ -184,7 +184,7 @@ def test_geometries_that_change(grid: Path) -> None:
     array: Any = zarr.open_group(grid, mode="r+")["meta/bbox"]
     array[1:2] = np.array([polygon(box(50, 50, 1, 1)), None], object)[:1]
     assert result.to_pydict() == {"n": [0, 2, 3]}
-    time.sleep(SETTLED_SECONDS)
+    time.sleep(STABLE_SECONDS)
     assert result.to_pydict() == {"n": [0, 2, 3]}
     with pytest.warns(UserWarning, match="changed since"):
         assert session.sql(query).to_pydict() == {"n": [0, 2, 3]}
@@ -197,7 +197,7 @@ def test_rows_that_are_added(grid: Path) -> None:
     with pytest.warns(UserWarning, match="256 items for 257 rows"):
         assert session_of(grid).sql(query).to_pydict() == {"n": [0, 1, 2, 999]}
     build_spatial_index(grid)
-    time.sleep(SETTLED_SECONDS)
+    time.sleep(STABLE_SECONDS)
     assert session_of(grid).sql(query).to_pydict() == {"n": [0, 1, 2, 999]}
 
 

@@ -28,7 +28,7 @@ pytestmark = [
 ]
 
 N = 60
-SETTLED_SECONDS = 0.15
+STABLE_SECONDS = 0.15
 WHOLE = (-10.0, -10.0, 1000.0, 1000.0)
 QUERY = (
     "SELECT n FROM meta WHERE ST_Intersects(bbox, "
@@ -137,9 +137,9 @@ def test_an_array_that_is_no_tree(path: Path, kind: str) -> None:
 
 def test_geometries_that_are_rewritten_in_place(path: Path) -> None:
     """An index that was built here is not used any more, in an open session and in a new one."""
-    time.sleep(SETTLED_SECONDS)
+    time.sleep(STABLE_SECONDS)
     build_spatial_index(path)
-    time.sleep(SETTLED_SECONDS)
+    time.sleep(STABLE_SECONDS)
     session = session_of(path)
     assert session.sql(QUERY).to_pydict() == {"n": [0, 1, 2, 3, 4]}
     other = zarr.open_group(path.parent / "y.zarr", mode="w", zarr_format=3)
@@ -164,7 +164,7 @@ def test_a_copy_in_an_archive(path: Path) -> None:
     with zipfile.ZipFile(archive, "w") as file:
         for one in sorted(path.rglob("*")):
             file.write(one, one.relative_to(path))
-    time.sleep(SETTLED_SECONDS)
+    time.sleep(STABLE_SECONDS)
     session = session_of(archive)
     explanation = session.explain_analyze(QUERY)
     assert (explanation.rows, explanation.scans[0].index_rows) == (5, 5)
@@ -200,13 +200,13 @@ def test_a_column_that_changes_while_it_is_indexed(
 def test_it_is_checked_once_for_each_state(path: Path) -> None:
     """Further queries look at the files alone."""
     build_spatial_index(path)
-    time.sleep(SETTLED_SECONDS)
+    time.sleep(STABLE_SECONDS)
     table = zarr_table(path)
     first = table.rtree("bbox")
     assert first is not None
     assert table.rtree("bbox") is first
     build_spatial_index(path)
-    time.sleep(SETTLED_SECONDS)
+    time.sleep(STABLE_SECONDS)
     assert table.rtree("bbox") is not first
 
 

@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from daf_query.training._batches import BlockPlan, Consumer, drawn
+from daf_query.training._batches import BlockPlan, Consumer, sampled_entries
 
 PLANS = st.builds(
     BlockPlan,
@@ -85,12 +85,12 @@ def test_blocks_stay_together_in_a_fetch() -> None:
 def test_entries_are_drawn_by_weight() -> None:
     """As often as weights say, to within five standard deviations; never those of weight 0."""
     weights = np.array([0.0, 1, 2, 0, 7, 0])
-    entries = drawn(weights, 50_000, 1, 2)
+    entries = sampled_entries(weights, 50_000, 1, 2)
     counts = np.bincount(entries, minlength=6)
     expected = weights / weights.sum() * 50_000
     assert (np.abs(counts - expected) <= 5 * np.sqrt(expected)).all()
     assert (np.diff(entries) >= 0).all()
-    assert drawn(weights, 50_000, 1, 3).tolist() != entries.tolist()
+    assert sampled_entries(weights, 50_000, 1, 3).tolist() != entries.tolist()
 
 
 FIRST_FETCH = [[929, 931, 934, 933], [930, 935, 928, 932]]

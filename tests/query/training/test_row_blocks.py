@@ -107,9 +107,9 @@ def test_of_several_data_sets() -> None:
             "cell", where="dataset <> 'rows_bare' AND NOT is_odd", weights="index + 1"
         )
         blocks = sampler.blocks(part, labels="type", batch_rows=7, block_rows=3, rows_per_epoch=100)
-        drawn = np.concatenate([batch["index"] for batch in blocks])
-        assert drawn.size == 100
-        assert set(drawn % 2) == {0}
+        sampled_entries = np.concatenate([batch["index"] for batch in blocks])
+        assert sampled_entries.size == 100
+        assert set(sampled_entries % 2) == {0}
         for batch in blocks:
             assert np.array_equal(batch["x"], whole[batch["index"]])
     every = db.sampler("cell")

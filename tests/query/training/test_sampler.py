@@ -140,18 +140,18 @@ def test_the_same_seed_makes_the_same_in_every_form(tmp_path: Path, db: DafSessi
         filled(MemoryDaf(name="training_first"), cells(0, 120)),
         filled(MemoryDaf(name="training_second"), cells(120, COUNT)),
     ]
-    asked: dict[str, Any] = {
+    requested: dict[str, Any] = {
         "where": "depth > 2",
         "weights": "1 / count(*) OVER (PARTITION BY type)",
         "split": SPLIT,
         "seed": 5,
         "stratify": ["type", "score IS NULL"],
     }
-    expected = as_pandas(db.sampler("cell", **asked))
+    expected = as_pandas(db.sampler("cell", **requested))
     grouped = as_pandas(db.sampler("cell", split=SPLIT, groups="donor"))
     for source in (tmp_path / "cells.daf.zarr", tmp_path / "cells.daf.zarr.zip", halves):
         with connect(source) as other:
-            found = as_pandas(other.sampler("cell", **asked))
+            found = as_pandas(other.sampler("cell", **requested))
             columns = ["name", "split", "weight"]
             assert found[columns].equals(expected[columns])
             other_grouped = as_pandas(other.sampler("cell", split=SPLIT, groups="donor"))
@@ -209,21 +209,21 @@ def test_saved_and_loaded(tmp_path: Path, db: DafSession) -> None:
 def test_a_changed_data_set_is_noticed(tmp_path: Path) -> None:
     """Other entries, another order, other values: each is named; ``keep`` finds entries by name."""
     path = tmp_path / "split.parquet"
-    asked: dict[str, Any] = {
+    requested: dict[str, Any] = {
         "weights": "depth + 1",
         "split": {"train": 0.5, "val": 0.5},
         "stratify": "type",
     }
     frame = cells(0, 40)
-    sampler = connect(filled(MemoryDaf(), frame)).sampler("cell", **asked)
+    sampler = connect(filled(MemoryDaf(), frame)).sampler("cell", **requested)
     sampler.save(path)
-    more, turned, deeper, other_types = cells(0, 41), frame[::-1], frame.copy(), frame.copy()
+    more, transposed, deeper, other_types = cells(0, 41), frame[::-1], frame.copy(), frame.copy()
     deeper["depth"] += deeper.index == 3
     other_types["type"] = other_types["type"].to_numpy()[::-1]
     saved = dict(zip(sampler.names.to_pylist(), as_pandas(sampler)["split"], strict=True))
     for changed, message in (
         (more, "chooses 41 entries and chose 40"),
-        (turned, "others, or at other positions"),
+        (transposed, "others, or at other positions"),
         (deeper, "weights= yields other numbers"),
         (other_types, "belong to other splits"),
         (frame.drop(columns="type").assign(type=1.0), "belong to other splits"),

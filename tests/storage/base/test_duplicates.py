@@ -49,13 +49,13 @@ def test_duplicates_are_named_by_every_door() -> None:
 
 
 @pytest.mark.parametrize("asked", [["e7"], ["e7", "no", "e7", "e3"], ["no"], []])
-def test_a_few_entries_are_found_among_many(asked: list[str]) -> None:
+def test_a_few_entries_are_found_among_many(requested: list[str]) -> None:
     """As when all are looked for, which goes the other way round."""
     daf = MemoryDaf()
     entries = [f"e{n}" for n in range(200)]
     daf.add_axis("cell", entries)
-    few = daf.axis_indices("cell", asked, allow_missing=True).tolist()
-    many = daf.axis_indices("cell", asked + entries, allow_missing=True).tolist()
-    assert few == [entries.index(name) if name in entries else -1 for name in asked]
-    assert many[: len(asked)] == few
-    assert many[len(asked) :] == list(range(200))
+    few = daf.axis_indices("cell", requested, allow_missing=True).tolist()
+    many = daf.axis_indices("cell", requested + entries, allow_missing=True).tolist()
+    assert few == [entries.index(name) if name in entries else -1 for name in requested]
+    assert many[: len(requested)] == few
+    assert many[len(requested) :] == list(range(200))

@@ -185,11 +185,11 @@ def take_two_steps(patch: pytest.MonkeyPatch, change: Callable[[], Any]) -> int:
     Up to there nothing is other than where names are exchanged.
     """
     with patch.context() as counting:
-        injector, asked = FaultInjector(counting, at=sys.maxsize), list[int]()
-        counting.setattr(seams.EXCHANGE_FUNCTION, lambda: asked.append(injector.count))
+        injector, requested = FaultInjector(counting, at=sys.maxsize), list[int]()
+        counting.setattr(seams.EXCHANGE_FUNCTION, lambda: requested.append(injector.count))
         change()
     without_exchange(patch)
-    return asked[0]
+    return requested[0]
 
 
 _RANDOM = re.compile("[0-9a-f]{32}")

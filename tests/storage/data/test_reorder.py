@@ -121,14 +121,14 @@ def test_a_crash_at_any_point(
     )
     before = contents(daf)
     after = reordered(before, "cell", ORDER)
-    asked = 0
+    requested = 0
     if not exchange:
         daf = reopen(shutil.copytree(base, tmp_path / "done.daf.zarr"))
-        asked = take_two_steps(monkeypatch, lambda: daf.reorder_axis("cell", ORDER))
+        requested = take_two_steps(monkeypatch, lambda: daf.reorder_axis("cell", ORDER))
     at, finished = 0, False
     checked: list[dict[Path, bytes]] = []
     while not finished:
-        at += every(8) if at >= asked - 3 else 3  # the first ones are those with an exchange
+        at += every(8) if at >= requested - 3 else 3  # the first ones are those with an exchange
         path = tmp_path / f"{at}.daf.zarr"
         shutil.copytree(base, path)
         daf = reopen(path)

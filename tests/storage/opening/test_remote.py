@@ -53,13 +53,13 @@ class Watched(DafServer):
     def __init__(self, path: Path, fault: Fault | None = None) -> None:
         super().__init__(path)
         self.RequestHandlerClass = _WatchedHandler
-        self.asked: list[tuple[str, str, str | None]] = []
+        self.requested: list[tuple[str, str, str | None]] = []
         self.sent_bytes = 0
         self.fault = fault
 
     def files(self) -> set[str]:
         """Return the files that were asked for, below the data set."""
-        return {path.split(".daf.zarr", 1)[-1].lstrip("/") for _, path, _ in self.asked}
+        return {path.split(".daf.zarr", 1)[-1].lstrip("/") for _, path, _ in self.requested}
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """Say nothing when a client hangs up."""
@@ -69,12 +69,12 @@ class _WatchedHandler(serving._Handler):
     server: Watched
 
     def do_GET(self) -> None:
-        self.server.asked.append((self.command, self.path, self.headers.get("Range")))
+        self.server.requested.append((self.command, self.path, self.headers.get("Range")))
         if self.server.fault is None or not self.server.fault(self):
             super().do_GET()
 
     def do_HEAD(self) -> None:
-        self.server.asked.append((self.command, self.path, None))
+        self.server.requested.append((self.command, self.path, None))
         super().do_HEAD()
 
     def _send_part(self, file: Any, start: int, stop: int, tag: str) -> None:
@@ -146,7 +146,7 @@ def test_only_what_is_asked_for_is_downloaded(large: Path, name: str) -> None:
     """Opening reads metadata, a query its columns, a slice the ranges of its rows."""
     with served(large.with_name(name)) as server:
         session = connect(server.url)
-        assert len(server.asked) <= 5
+        assert len(server.requested) <= 5
         assert server.sent_bytes < 200_000
         before = server.sent_bytes
         session.sql("SELECT count(*) FROM cell WHERE a > 5 AND b < 100").to_pylist()
@@ -154,11 +154,11 @@ def test_only_what_is_asked_for_is_downloaded(large: Path, name: str) -> None:
         if name == "x.daf.zarr":
             chunks = {f for f in server.files() if f.endswith("/0")}
             assert chunks == {"daf/0", "vectors/cell/a/0", "vectors/cell/b/0"}
-        before, asked = server.sent_bytes, len(server.asked)
+        before, requested = server.sent_bytes, len(server.requested)
         part = session.matrix("cell", "gene", "X", rows=np.arange(5000, 5100)).to_scipy()
         assert part.nnz == 10_000
         assert server.sent_bytes - before < 700_000
-        assert len(server.asked) - asked < 12
+        assert len(server.requested) - requested < 12
         before = server.sent_bytes
         session.sql("SELECT sum(a + b) FROM cell").to_pylist()
         assert server.sent_bytes == before
@@ -423,10 +423,10 @@ def test_a_file_that_is_empty_by_now(tmp_path: Path) -> None:
     with served(tmp_path) as server:
         files = RemoteFiles(server.url)
         assert files.size("empty") == 0
-        before = len(server.asked)
+        before = len(server.requested)
         with pytest.raises(errors.CorruptDataError, match="empty ends too early: bytes 0 to 5"):
             files.read_ranges("empty", [(0, 5)])
-        assert len(server.asked) == before
+        assert len(server.requested) == before
 
 
 def test_large_files_of_servers_without_ranges(
@@ -452,11 +452,11 @@ def announcing(length: int, sent: int = 1 << 16) -> Fault:
     def fault(handler: Any) -> bool:
         if not handler.path.endswith(("/score/0", ".zmetadata")):
             return False
-        asked = handler.headers.get("Range", "bytes=0-0").removeprefix("bytes=")
+        requested = handler.headers.get("Range", "bytes=0-0").removeprefix("bytes=")
         handler.close_connection = True
         handler.send_response(206 if "Range" in handler.headers else 200)
         handler.send_header("Content-Length", str(length))
-        handler.send_header("Content-Range", f"bytes {asked}/{length}")
+        handler.send_header("Content-Range", f"bytes {requested}/{length}")
         handler.end_headers()
         with suppress(OSError):
             handler.wfile.write(b"x" * sent)
@@ -500,9 +500,9 @@ def test_a_short_file_is_one_request(folder: Path) -> None:
         assert bytes(files.read_ranges("vectors/cell/score/0", [(0, 12)])[0]) == (
             (folder / "vectors/cell/score/0").read_bytes()
         )
-        assert len(server.asked) == files.requests == 1
+        assert len(server.requested) == files.requests == 1
         assert files.size("vectors/cell/none/0") is None
-        assert len(server.asked) == 2
+        assert len(server.requested) == 2
 
 
 def test_deeply_nested_metadata(folder: Path) -> None:
@@ -530,7 +530,7 @@ def test_a_handful_of_requests_for_many_vectors(
         assert session.reader().description().count("Float64") == 50
         found = session.sql("SELECT sum(v7) AS s FROM cell WHERE v9 > 20").to_pydict()
         assert found == {"s": [float(np.arange(12, 500).sum() + 7 * 488)]}
-        assert len(server.asked) <= 12
+        assert len(server.requested) <= 12
 
 
 @pytest.mark.parametrize("name", ["data", "data.zip", "atlas.v2"])
@@ -641,9 +641,9 @@ def test_what_is_closed_keeps_nothing(
         while (threads() > before or len(server.connections)) and time.monotonic() < deadline:
             time.sleep(0.02)
         assert (threads(), len(server.connections)) == (before, 0)
-        asked = len(server.asked)
+        requested = len(server.requested)
         assert part.to_numpy().shape == part.shape
-        assert len(server.asked) > asked
+        assert len(server.requested) > requested
 
 
 @pytest.mark.parametrize("name", ["x.daf.zarr", "x.daf.zarr.zip"])
@@ -773,9 +773,9 @@ def test_remembered_blocks_take_a_bounded_part_of_memory(
             (part,) = files.read_ranges(".zmetadata", [(start, start + 30)])
             assert bytes(part) == expected[start : start + 30]
             assert files._blocks.nbytes <= 64
-        before = len(server.asked)
+        before = len(server.requested)
         files.read_ranges(".zmetadata", [(0, 30)])
-        assert len(server.asked) == before
+        assert len(server.requested) == before
 
 
 def test_pins_of_one_place_are_the_same(folder: Path) -> None:

@@ -62,9 +62,9 @@ class _Handler(http.server.BaseHTTPRequestHandler):
         status = 403 if is_refused else 200 if path.is_file() else 404
         data = path.read_bytes() if status == 200 else b""
         start, stop = 0, len(data)
-        asked = re.match(r"bytes=(\d+)-(\d*)", self.headers.get("Range", ""))
-        if data and asked and server.has_ranges:
-            start, stop = int(asked[1]), min(int(asked[2] or len(data)) + 1, len(data))
+        requested = re.match(r"bytes=(\d+)-(\d*)", self.headers.get("Range", ""))
+        if data and requested and server.has_ranges:
+            start, stop = int(requested[1]), min(int(requested[2] or len(data)) + 1, len(data))
             status = 206
         self.send_response(status)
         if status == 206:

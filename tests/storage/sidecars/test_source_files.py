@@ -15,11 +15,11 @@ from daf_storage.sidecars import source_digest, source_state
 from tests.storage.sidecars.test_sidecars import write
 
 
-def _settled(path: Path) -> Any:
+def _stable(path: Path) -> Any:
     time.sleep(0.12)
     state = source_state(path)
     assert state is not None
-    assert state.is_settled
+    assert state.is_stable
     return state
 
 
@@ -33,10 +33,10 @@ def test_all_that_is_below_a_folder_counts(tmp_path: Path) -> None:
     (source / "link").symlink_to(outside)
     (source / "nothing").symlink_to(tmp_path / "absent")
     os.mkfifo(source / "pipe")
-    state = _settled(source)
+    state = _stable(source)
     digest = source_digest(source, state)
     (outside / "z").write_text("2")
-    changed = _settled(source)
+    changed = _stable(source)
     assert changed != state
     assert source_digest(source, changed) not in (None, digest)
     assert source_digest(source, state) == digest  # remembered

@@ -16,14 +16,14 @@ from daf_storage.base import DecodedCache
 from daf_storage.stores import DirectorySnapshot, DirectoryStore
 
 LONG_AGO = (1_000_000_000, 1_000_000_000)
-SETTLED_SECONDS = 0.12
+STABLE_SECONDS = 0.12
 LOOKS = 4
 
 
 def make(path: Path, data: bytes) -> os.stat_result:
     """Write a file, and return what the file system says of it once its times tell of changes."""
     path.write_bytes(data)
-    time.sleep(SETTLED_SECONDS)
+    time.sleep(STABLE_SECONDS)
     return path.stat()
 
 
@@ -55,7 +55,7 @@ def test_a_file_that_changed_is_opened_again(tmp_path: Path, change: str) -> Non
     path = tmp_path / "x/0"
     path.write_bytes(b"abc")
     os.utime(path, LONG_AGO)
-    time.sleep(SETTLED_SECONDS)
+    time.sleep(STABLE_SECONDS)
     store = DirectoryStore(tmp_path)
     assert (pinned(store).read("0"), bytes(pinned(store).map("0") or b"")) == (b"abc", b"abc")
     assert store.kept.nbytes
@@ -78,7 +78,7 @@ def test_a_file_that_is_cut_after_it_was_mapped_is_an_error(tmp_path: Path, name
         writer.add_axis("cell", [f"c{n}" for n in range(5_000)])
         writer.set_vector("cell", "age", np.arange(5_000))
         writer.set_vector("cell", "donor", [f"donor {n}" for n in range(5_000)])
-    time.sleep(SETTLED_SECONDS)
+    time.sleep(STABLE_SECONDS)
     reader = open_daf(path)
     for _ in range(LOOKS):
         assert len(reader.get_np_vector("cell", name)) == 5_000
@@ -110,7 +110,7 @@ def test_readers_see_each_change(tmp_path: Path, zarr_format: Literal[2, 3]) -> 
             assert reader.axis_indices("cell", [entries[-1]]).tolist() == [len(entries) - 1]
             assert reader.get_np_matrix("cell", "gene", "X").tolist() == values.tolist()
             assert reader.get_np_vector("cell", "age").tolist() == [number] * len(entries)
-            time.sleep(SETTLED_SECONDS if look == 0 else 0)
+            time.sleep(STABLE_SECONDS if look == 0 else 0)
     assert reader is not None
     chunks = [each for each in (path / "matrices").rglob("*") if each.is_file()]
     both = [each for each in chunks if each.stat().st_size == np.dtype(float).itemsize * 5]
@@ -130,7 +130,7 @@ def test_an_index_that_somebody_builds_is_found(tmp_path: Path) -> None:
     with ZarrDaf(path, "w") as daf:
         assert isinstance(daf, DafWriter)
         daf.add_axis("cell", [f"c{n}" for n in range(50)])
-    time.sleep(SETTLED_SECONDS)
+    time.sleep(STABLE_SECONDS)
     reader = open_daf(path)
     indexes, cache = StoredIndexes(reader, "cell"), DecodedCache()
     assert [indexes.strings("name", cache) for _ in range(2)] == [None, None]

@@ -396,11 +396,11 @@ def test_filters_orders_and_fill_values_of_others(tmp_path: Path) -> None:
     root = zarr.create_group(tmp_path / "3", zarr_format=3)
     whole, real = NUMBERS[:60].astype("i4").reshape(3, 4, 5), np.linspace(0, 1, 60).reshape(12, 5)
     text = np.array([["a", "bcd"], ["", "é"], ["x", "y"], ["z", ""]], np.dtypes.StringDType())
-    turned = [TransposeCodec(order=(2, 0, 1)), TransposeCodec(order=(1, 0, 2))]
+    transposed = [TransposeCodec(order=(2, 0, 1)), TransposeCodec(order=(1, 0, 2))]
     scaled = codecs.FixedScaleOffset(offset=0, scale=1000, dtype="<f8", astype="<i4")
     for name, values, options in (
-        ("turned", whole, {"chunks": (2, 3, 2), "filters": turned}),
-        ("shard", whole, {"chunks": (1, 2, 5), "shards": (2, 4, 5), "filters": turned[:1]}),
+        ("turned", whole, {"chunks": (2, 3, 2), "filters": transposed}),
+        ("shard", whole, {"chunks": (1, 2, 5), "shards": (2, 4, 5), "filters": transposed[:1]}),
         ("delta", whole.ravel(), {"chunks": (7,), "filters": [codecs.Delta(dtype="<i4")]}),
         ("scaled", real, {"chunks": (5, 5), "filters": [scaled]}),
         ("bits", whole.ravel() > 30, {"chunks": (7,), "filters": [codecs.PackBits()]}),

@@ -30,15 +30,15 @@ LAYOUTS: dict[str, dict[str, Any]] = {
 @pytest.fixture
 def by_h5py(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     """Count the ranges of strings that HDF5 reads."""
-    asked: list[Any] = []
+    requested: list[Any] = []
     read = seams.real(seams.HDF5_ARRAY_OBJECTS)
 
     def counted(array: Any, pick: Any) -> Any:
-        asked.append(pick)
+        requested.append(pick)
         return read(array, pick)
 
     monkeypatch.setattr(seams.HDF5_ARRAY_OBJECTS, counted)
-    return asked
+    return requested
 
 
 def written(path: Path, strings: Any, **options: Any) -> Path:

@@ -66,14 +66,14 @@ def test_whole_files_and_parts(server: DafServer) -> None:
     assert headers["Content-Type"] == "application/octet-stream"
     changed = (server.root / "vectors/cell/age/0").stat().st_mtime
     assert parsedate_to_datetime(headers["Last-Modified"]).timestamp() == int(changed)
-    for asked, expected, said in (
+    for requested, expected, said in (
         ("bytes=0-1", [30, 60], "bytes 0-1/3"),
         ("bytes=1-", [60, 90], "bytes 1-2/3"),
         ("bytes=-1", [90], "bytes 2-2/3"),
         ("bytes=-9", [30, 60, 90], "bytes 0-2/3"),
         ("bytes=1-100", [60, 90], "bytes 1-2/3"),
     ):
-        status, headers, body = ask(server, AGE, Range=asked)
+        status, headers, body = ask(server, AGE, Range=requested)
         assert (status, list(body), headers["Content-Range"]) == (206, expected, said)
     status, headers, body = ask(server, AGE, Range="bytes=3-5")
     assert (status, headers["Content-Range"], body) == (416, "bytes */3", b"")
