@@ -75,7 +75,7 @@ class SliceRecord:
     def of_rows(self, span: Span) -> SliceRecord:
         """Return the same for some of these rows.
 
-        >>> whole = Asked("pbmc", "age > 60", None, is_described=True)
+        >>> whole = SliceRecord("pbmc", "age > 60", None, is_described=True)
         >>> whole.of_rows(Span(10, 20)).of_rows(Span(2, 4)).block
         Span(start=12, stop=14)
         """

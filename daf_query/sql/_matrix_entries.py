@@ -119,7 +119,7 @@ def with_existing_columns(written: str, columns: Sequence[str], rules: Sequence[
 
     Examples
     --------
-    >>> print(with_known_columns("X['g'] > 2 AND Y['g'] > 2", ["X['g']"]))
+    >>> print(with_existing_columns("X['g'] > 2 AND Y['g'] > 2", ["X['g']"]))
     "X['g']" > 2 AND Y['g'] > 2
     """
     select = "SELECT "

@@ -164,9 +164,9 @@ class BlockPlan:
 def sampled_entries(weights: npt.NDArray[np.float64], count: int, seed: int, epoch: int) -> Entries:
     """Return entries that are drawn by weight, with replacement, ascending.
 
-    >>> drawn(np.array([0.0, 1.0, 0.0]), 4, 0, 0).tolist()
+    >>> sampled_entries(np.array([0.0, 1.0, 0.0]), 4, 0, 0).tolist()
     [1, 1, 1, 1]
-    >>> drawn(np.array([0.0, 1e308, 1e308]), 4, 0, 0).tolist()  # whose sum is no float
+    >>> sampled_entries(np.array([0.0, 1e308, 1e308]), 4, 0, 0).tolist()  # whose sum is no float
     [1, 1, 2, 2]
     """
     with np.errstate(over="ignore"):

@@ -31,7 +31,9 @@ def test_each_format_is_written_by_its_name_and_its_suffix(tmp_path: Path) -> No
             assert (tmp_path / f"slice.{name}").exists()
 
 
-@pytest.mark.parametrize(("command", "known"), [("sql", ROW_FORMATS), ("extract", SLICE_FORMATS)])
+@pytest.mark.parametrize(
+    ("command", "available"), [("sql", ROW_FORMATS), ("extract", SLICE_FORMATS)]
+)
 def test_commands_offer_the_formats_that_there_are(
     command: str, available: dict[str, object], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

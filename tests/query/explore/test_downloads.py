@@ -51,7 +51,7 @@ def select(client: TestClient, positions: list[int]) -> None:
 
 @pytest.mark.filterwarnings("ignore:obs.*no missing text")
 @pytest.mark.parametrize(
-    ("asked", "cells", "genes"),
+    ("requested", "cells", "genes"),
     [
         ({}, range(CELLS), ["CD8A", "it's", "CST3"]),
         ({"rows": "age < 9", "columns": "name != 'it''s'"}, range(9), ["CD8A", "CST3"]),

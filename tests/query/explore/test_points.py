@@ -179,7 +179,7 @@ def test_colours_that_fail(
 
 
 @pytest.mark.parametrize(
-    ("asked", "said"),
+    ("requested", "said"),
     [
         ({"schema": "other"}, "no data set 'other'"),
         ({"axis": "cel"}, "no axis 'cel'"),

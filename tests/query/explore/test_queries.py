@@ -40,7 +40,7 @@ def test_rows_are_those_of_the_session(client: TestClient) -> None:
 
 
 @pytest.mark.parametrize(
-    ("asked", "rows", "truncated"),
+    ("requested", "rows", "truncated"),
     [(10, 10, True), (0, 0, True), (299, 299, True), (300, 300, False), (10**9, 300, False)],
 )
 def test_no_more_rows_than_asked_for(

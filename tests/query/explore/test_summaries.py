@@ -86,7 +86,7 @@ def test_bins_and_top_values() -> None:
 
 
 @pytest.mark.parametrize(
-    ("asked", "entries", "total"),
+    ("requested", "entries", "total"),
     [
         ({"axis": "gene", "prefix": "c"}, ["CD8A", "CST3"], 2),
         ({"axis": "gene", "prefix": "IT'"}, ["it's"], 1),

@@ -48,7 +48,7 @@ def test_duplicates_are_named_by_every_door() -> None:
         daf.axis_entries("cell")
 
 
-@pytest.mark.parametrize("asked", [["e7"], ["e7", "no", "e7", "e3"], ["no"], []])
+@pytest.mark.parametrize("requested", [["e7"], ["e7", "no", "e7", "e3"], ["no"], []])
 def test_a_few_entries_are_found_among_many(requested: list[str]) -> None:
     """As when all are looked for, which goes the other way round."""
     daf = MemoryDaf()
