@@ -53,6 +53,10 @@ _ANNDATA: Final = {
 }
 """What an h5ad file of a slice has beside ``X``."""
 
+_MAX_BYTES: Final = option(
+    "--max-bytes SIZE", "refuse a larger result or download (default: 4GiB)", type=byte_size
+)
+
 
 @command(
     PATH,
@@ -231,6 +235,7 @@ def _anndata_choice(options: Namespace) -> Any:
     option("--by WHAT", "vectors or SQL expressions, with commas between them, each also AS name"),
     *join_options("outer"),
     option("--statistic NAME", "what X of an .h5ad file is (default: mean)"),
+    _MAX_BYTES,
     *rows_out(_H5AD),
 )
 def profile_command(options: Namespace) -> None:
@@ -265,6 +270,7 @@ def profile_command(options: Namespace) -> None:
     with selection.reading(options) as session:
         axes, chosen = selection.selected(session, options, join="outer")
         by, progress = options.by or (), progress_of(options)
+        chosen |= given(options, "max_bytes")
         profile = session.profile(*axes, options.matrix, by=by, **chosen, progress=progress)
         if chosen["rows"] is not None and not profile.content.moments.count.sum():
             advice = ""
@@ -295,6 +301,7 @@ def _answer(options: Namespace, question: str, join: str | None, **more: Any) ->
     option("--method", "default: t-test", choices=("t-test", "wilcoxon")),
     option("--counts", "the values are counts, and no logarithms of counts and 1"),
     option("--top N", "only the N highest scores of each group", type=int),
+    _MAX_BYTES,
     *join_options("outer"),
     *rows_out(),
 )
@@ -307,7 +314,7 @@ def markers_command(options: Namespace) -> None:
     daf markers pbmc.daf.zarr --matrix X --by louvain --rows "phase = 'G1'" -o markers.csv
     daf markers pbmc.daf.zarr --matrix UMIs --by type --reference T --counts --method wilcoxon
     """
-    more = given(options, "by", "reference", "method", "top")
+    more = given(options, "by", "reference", "method", "top", "max_bytes")
     _answer(options, "markers", "outer", is_log1p=not options.counts, **more)
 
 

@@ -25,6 +25,7 @@ from daf_query.matrix import (
     SlicePlan,
     StoredElements,
     cut_at,
+    estimate_read,
     find_layouts,
     gather_dense,
     keep_freed_memory,
@@ -38,6 +39,7 @@ from daf_query.moments._segments import (
 )
 from daf_storage import DafReader, errors
 from daf_storage._lazy import lazy_module
+from daf_storage.stores import ReadEstimate
 
 if TYPE_CHECKING:
     import scipy.sparse as sp
@@ -151,6 +153,13 @@ def group_segments(
     if np.array_equal(order, np.arange(unique.size)):
         return segments
     return segments.map(lambda each: each[:, order.reshape(-1)])
+
+
+def estimate_segments(
+    daf: DafReader, axes: tuple[str, str], name: str, rows: Selection, columns: Selection
+) -> ReadEstimate:
+    """Return what `group_segments` reads of rows and columns; column pointers are read at most."""
+    return estimate_read(min(layouts_of_numbers(daf, axes, name, rows, columns), key=_cost))
 
 
 def layouts_of_numbers(

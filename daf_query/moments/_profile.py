@@ -7,18 +7,19 @@ exact, since counts, sums and squared deviations of groups combine, whatever the
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from itertools import count
-from typing import Final
+from typing import Final, TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from daf_query.matrix import ConcatenatedAxis, EntryAxis, Selection
-from daf_query.moments._group_moments import group_segments
+from daf_query.moments._group_moments import estimate_segments, group_segments
 from daf_query.moments._grouping import GroupedRows, Groups
 from daf_query.moments._segments import (
     Accumulator,
@@ -29,8 +30,9 @@ from daf_query.moments._segments import (
     reduce_segments,
 )
 from daf_query.scan import INDEX, NAME, number_array
-from daf_storage import ShowProgress, errors
+from daf_storage import DafReader, ShowProgress, errors
 from daf_storage.base import AnyArray, progress_bar
+from daf_storage.stores import is_remote
 
 PROFILE_MAX_BYTES: Final = 4 << 30
 """How large a profile may be by default: 4 GiB."""
@@ -43,6 +45,8 @@ STATISTICS: Final = (*COUNTS, *NUMBERS)
 DATASET: Final = "dataset"
 
 _BYTES: Final = 8
+
+Positions: TypeAlias = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,39 +129,70 @@ class PreparedProfile:
         return _schema_of(self.groups.columns, self.axes[1].axis)
 
     def check_size(self, max_bytes: int | None) -> None:
-        """Raise if the result would be too large.
+        """Raise if the result would be too large, or more would be downloaded of a server.
 
         Raises
         ------
         BudgetError
             It would have more bytes.
         """
+        if max_bytes is None:
+            return
         n_groups, n_columns = self.groups.rows.n_groups, self.columns.size
         n_bytes = n_groups * n_columns * _row_bytes(self.groups.columns)
-        if max_bytes is not None and n_bytes > max_bytes:
-            raise errors.BudgetError(
-                f"{self.axes[1].location}: the profile of {self.name!r} would have "
-                f"{n_groups * n_columns:,} rows ({n_groups:,} groups x {n_columns:,} "
-                f"{self.axes[1].axis}), about {n_bytes:,} bytes, which is more than "
-                f"max_bytes={max_bytes:,}; choose fewer groups or columns, or pass a larger "
-                "max_bytes to session.profile() (None: no limit)"
-            )
+        what = (
+            f"would have {n_groups * n_columns:,} rows ({n_groups:,} groups x {n_columns:,} "
+            f"{self.axes[1].axis}), about {n_bytes:,} bytes"
+        )
+        if n_bytes <= max_bytes:
+            n_bytes, requests = self._download()
+            what = f"downloads about {n_bytes:,} bytes in about {requests:,} requests"
+        if n_bytes > max_bytes:
+            message = f"{self.axes[1].location}: the profile of {self.name!r} {what}, which is "
+            message += f"more than the budget of {max_bytes:,}"
+            advice = "choose fewer rows, groups or columns, or pass a larger "
+            remedy = errors.Remedy(advice, errors.MAX_BYTES)
+            raise errors.with_remedy(errors.BudgetError(message), remedy)
 
-    def _moments(self, progress: Callable[[int], None]) -> Moments:
-        """Read the matrices one after the other, and return the moments of each group and column.
+    def _download(self) -> tuple[int, int]:
+        """Return about how many bytes of the matrix are on servers, and in how many requests."""
+        names = self.axes[0].axis, self.axes[1].axis
+        n_bytes = requests = 0
+        for daf, _, positions, sources in self._parts():
+            if is_remote(daf.location):
+                chosen = (
+                    Selection.of(np.unique(each), daf.axis_length(axis))
+                    for each, axis in zip((positions, sources[sources >= 0]), names, strict=True)
+                )
+                read = estimate_segments(daf, names, self.name, *chosen)
+                n_bytes += read.size_bytes if read.is_remote else 0
+                requests += read.requests
+        return n_bytes, requests
+
+    def _parts(self) -> Iterator[tuple[DafReader, Positions, Positions, Positions]]:
+        """Yield data sets that have rows: which, where they are in it, and where the columns are.
+
+        A column that it lacks is at -1.
 
         Raises
         ------
         MatrixNotFoundError
             Rows are selected of a data set that lacks the matrix.
         """
+        along, across = self.axes
+        what = f"matrix {self.name!r} for the axes {along.axis!r} and {across.axis!r}"
+        for name, daf, mine, positions in along.parts(
+            self.groups.rows.positions, across.members, what
+        ):
+            yield daf, mine, positions, across.sources(name, self.columns.positions)
+
+    def _moments(self, progress: Callable[[int], None]) -> Moments:
+        """Read the matrices one after the other; return the moments of each group and column."""
         rows, n_columns, (along, across) = self.groups.rows, self.columns.size, self.axes
         accumulator = Accumulator(rows.n_groups * n_columns)
         keys = np.arange(rows.n_groups * n_columns).reshape(rows.n_groups, n_columns)
-        what = f"matrix {self.name!r} for the axes {along.axis!r} and {across.axis!r}"
-        for name, daf, mine, positions in along.parts(rows.positions, across.members, what):
+        for daf, mine, positions, sources in self._parts():
             own = GroupedRows(positions, rows.codes[mine], rows.n_groups)
-            sources = across.sources(name, self.columns.positions)
             has, lacks = np.flatnonzero(sources >= 0), np.flatnonzero(sources < 0)
             columns = Selection.of(sources[has], daf.axis_length(across.axis))
             both = along.axis, across.axis

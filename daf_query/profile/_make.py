@@ -70,7 +70,7 @@ def prepared_profile(
     InvalidInputError
         The rows are not those of one data set after the other; or ``fill_value`` is no number.
     BudgetError
-        The result would be larger than ``max_bytes``.
+        The result or the download would be larger than ``max_bytes``.
     """
     found = matrix_axes(request)
     rows_axis, columns_axis = request.axes

@@ -33,6 +33,7 @@ from daf_query.scan._predicate import (
 from daf_storage import DafReader, VectorInfo, errors
 from daf_storage.base import DecodedCache, ForkLock, Span, StorageType, first_strings
 from daf_storage.data import StoredVector
+from daf_storage.stores import ReadEstimate, is_remote
 from daf_storage.trees import StoredArray
 
 INDEX: Final = "index"
@@ -392,6 +393,15 @@ class VectorColumn:
         if self.is_string:
             return self._open_strings(cache, options)
         return self._open_numbers(cache, options)
+
+    def estimate(self, read: ReadEstimate) -> None:
+        """Add what all of it downloads, if it is on a server; metadata are read at most."""
+        daf, info = self.daf, self.info
+        if info.name == INDEX or not is_remote(daf.location):
+            return
+        arrays = {NAME: daf.string_array(info.axis, NAME)} if info.name == NAME else {}
+        for array in (arrays or self._pinned().arrays()).values():
+            array.estimate([Span(0, array.info.shape[0])], read)
 
     def _pinned(self) -> StoredVector:
         """Return the vector as it is now, if it is still like the one that is known."""

@@ -225,8 +225,8 @@ class MatrixQuestions(Queries):
         schema
             Which data set, where several are connected.
         max_bytes
-            How large the result may be: a number of bytes, or ``"500MB"``, ``"2GiB"``; 4 GiB by
-            default, None for no limit.
+            How large the result may be, and of a server, how much is downloaded: a number of
+            bytes, or ``"500MB"``, ``"2GiB"``; 4 GiB by default, None for no limit.
         progress
             Whether to show a bar on stderr.
         join, along
@@ -253,7 +253,7 @@ class MatrixQuestions(Queries):
         UnsupportedInputError
             It is a matrix of strings.
         BudgetError
-            The result would be larger than ``max_bytes``.
+            The result or the download would be larger than ``max_bytes``.
 
         Examples
         --------

@@ -32,6 +32,7 @@ from daf_query.scan import (
     Scan,
     ScanOptions,
     ScanReport,
+    VectorColumn,
     balanced,
     columns_of,
     conjunction,
@@ -48,11 +49,18 @@ from daf_query.table._arrow_face import (
     plain_schema,
     until_interpreter_ends,
 )
-from daf_query.table._columns import MatrixEntry, TableColumns, is_of_few_bits, wide_columns
+from daf_query.table._columns import (
+    MatrixEntry,
+    TableColumn,
+    TableColumns,
+    is_of_few_bits,
+    wide_columns,
+)
 from daf_query.table._fragments import Fragmented, Piece
 from daf_storage import DafError, errors
 from daf_storage.base import DecodedCache, Span
 from daf_storage.display import Markup, html_element, html_page, html_table, shortened
+from daf_storage.stores import ReadEstimate
 
 Read: TypeAlias = Callable[[pa.Schema], Iterator[pa.RecordBatch]]
 """Yields the rows that match, with the columns of a schema in its types."""
@@ -252,6 +260,9 @@ class TableDataset(ArrowOperations, EngineTable, Fragmented):
     ) -> ds.Scanner:
         """Return a scanner of columns, or of expressions by name; nothing is read so far."""
         needed = self._needed(columns, columns_of(predicate))
+        reports = self._view.reports
+        if reports is not None and (notes := self._downloads({*needed, *columns_of(predicate)})):
+            reports.append(ScanReport(self._columns.table, 0, notes=notes))
         if columns is None:
             columns = self.schema.names
         names = needed if isinstance(columns, dict) else list(columns)
@@ -461,6 +472,21 @@ class TableDataset(ArrowOperations, EngineTable, Fragmented):
         filtered = self._fields(filter)
         needed = {*self._needed(columns, filtered), *filtered}
         return [name for name in self._columns.columns if name in needed]
+
+    def _downloads(self, names: Iterable[str]) -> dict[str, str]:
+        """Return what columns download that are on a server, by name; metadata are read at most."""
+        notes = {}
+        for name in sorted(names):
+            read = ReadEstimate()
+            for table in self._members():
+                column = table.table_columns.columns.get(name)
+                stored = column.stored if isinstance(column, TableColumn) else column
+                if isinstance(stored, VectorColumn):
+                    stored.estimate(read)
+            if read.is_remote:
+                size = f"about {read.size_bytes:,} bytes in {read.requests:,} requests"
+                notes[name] = f"downloads {size}"
+        return notes
 
     def _needed(self, columns: Any, filtered: Iterable[str]) -> list[str]:
         """Return the columns that are passed on, after checking these and others."""

@@ -64,6 +64,7 @@ from daf_storage.trees._stored_array import (
     ArrayInfo,
     Ranges,
     StoredArray,
+    decoded_bytes,
     elements_bytes,
     frozen,
     join_views,
@@ -239,7 +240,12 @@ class Hdf5Array(StoredArray):
             self._shared.estimate(self._ranges(spans), estimate)
             return
         chunks = self._chunks()
-        if chunks is None:
+        if chunks is None and self._shared.is_remote:
+            # A string lies apart: it takes a reference and a header, of 16 bytes each, as well.
+            size_bytes = decoded_bytes(self.info, spans, within)
+            is_string = self.info.storage_type.is_string
+            estimate.add_inexact(size_bytes * (3 if is_string else 1), requests=1 + is_string)
+        elif chunks is None:
             super().estimate(spans, estimate, within)
         else:
             chunks.estimate(spans, estimate, within)

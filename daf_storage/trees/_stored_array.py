@@ -189,6 +189,15 @@ class MemoryArray(StoredArray):
         """Return numbers that change with what it is made of."""
         return joined_fingerprints(self._sources)
 
+    def estimate(
+        self, spans: list[Span], estimate: ReadEstimate, within: Span | None = None
+    ) -> None:
+        """Add what reading the arrays costs that it is made of."""
+        if not self._sources:
+            super().estimate(spans, estimate, within)
+        for source in self._sources:
+            source.estimate(spans, estimate, within)
+
     def read(self) -> AnyArray:
         """Return all elements."""
         kind = self.info.storage_type

@@ -194,9 +194,50 @@ def test_only_what_is_asked_for_is_downloaded(tmp_path: Path, compression: Any) 
             db.matrix("obs", "var", "X", max_bytes="10kB")
         with pytest.raises(errors.BudgetError, match="downloads about .* requests"):
             db.matrix("obs", "var", "X", columns=["g7"], max_bytes="1MB")
-        [note] = db.explain("SELECT count(*) FROM obs WHERE X['g7'] > 0").notes.values()
+        note = db.explain("SELECT count(*) FROM obs WHERE X['g7'] > 0").notes["X['g7']"]
         assert re.search("about [0-9,]+ bytes in [0-9]+ requests.* --into mine.daf.zarr", note)
         assert server.sent_bytes - before < size_bytes / 5
+
+
+def test_explain_says_what_the_columns_of_a_query_download(tmp_path: Path) -> None:
+    """Those that are read, about as much as is then downloaded; nothing of a file that is here."""
+    query = "SELECT kind, max(index) FROM obs WHERE score > 0.5 AND note <> '8' GROUP BY kind"
+    _cells(20_000).write_h5ad(tmp_path / "atlas.h5ad")
+    with served(tmp_path) as server, daf_query.connect(server.url("atlas.h5ad")) as db:
+        assert not db.explain("SELECT count(*) FROM obs").notes
+        before = server.sent_bytes
+        notes = db.explain(query).notes
+        assert server.sent_bytes == before
+        assert set(notes) == {"kind", "score", "note"}
+        found = [
+            re.fullmatch("downloads about ([0-9,]+) bytes in [12] requests", notes[n])
+            for n in notes
+        ]
+        expected = sum(int(each[1].replace(",", "")) for each in found if each)
+        db.sql(query).to_pylist()
+        assert 0.5 < expected / (server.sent_bytes - before) < 2
+        assert db.explain("SELECT maybe FROM obs").notes["maybe"].endswith("in 2 requests")
+    with daf_query.connect(tmp_path / "atlas.h5ad") as db:
+        assert not db.explain(query).notes
+
+
+def test_a_profile_that_would_download_more_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Before it does, in Python and by --max-bytes; one of fewer rows is not."""
+    _cells(20_000).write_h5ad(tmp_path / "atlas.h5ad")
+    with served(tmp_path) as server, daf_query.connect(server.url("atlas.h5ad")) as db:
+        chosen = db.profile("obs", "var", "X", by="kind", rows=slice(50), max_bytes="500kB")
+        assert chosen.content.moments.count.sum() == 50
+        for ask in (db.profile, db.markers):
+            before = server.sent_bytes
+            with pytest.raises(errors.BudgetError, match="downloads about .* larger max_bytes="):
+                ask("obs", "var", "X", by="kind", max_bytes="500kB")
+            assert server.sent_bytes - before < 500_000
+        command = ["profile", server.url("atlas.h5ad"), "--matrix", "X", "--max-bytes"]
+        assert main([*command, "100kB"]) == 1
+        assert re.search("downloads about .* larger --max-bytes", capsys.readouterr().err)
+        assert main([*command, "1GB"]) == 0
 
 
 def test_an_import_is_that_of_the_file(tmp_path: Path) -> None:
