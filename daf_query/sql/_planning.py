@@ -27,6 +27,9 @@ from daf_storage.base import ThreadedLibrary
 CATALOG: Final = "daf"
 """The catalog of all schemas."""
 
+_JOINED_BYTES: Final = 4 << 20
+"""How much of a large table is read ahead of a join."""
+
 TableName: TypeAlias = tuple[str, str]
 """Schema and table."""
 
@@ -156,6 +159,8 @@ def new_context(default: str, *, memory_bytes: int | None) -> datafusion.Session
         .set("datafusion.sql_parser.enable_ident_normalization", "false")
         # It takes memory for as many groups as LIMIT says, and panics where that is very many.
         .set("datafusion.optimizer.enable_topk_aggregation", "false")
+        # Rows that are joined are read by tasks of their own: else one thread joined all of them.
+        .set("datafusion.execution.hash_join_buffering_capacity", str(_JOINED_BYTES))
     )
     ENGINE.note_start()
     runtime = datafusion.RuntimeEnvBuilder()
