@@ -29,9 +29,9 @@ _PREPARE: Final = "{}: writes one layout, of two that daf-query writes"
 
 def reason(work: Work, system: str) -> str:
     """Return why a system is faster at a work."""
-    available = _REASONS.get((work.task, system))
-    if available:
-        return available
+    written = _REASONS.get((work.task, system))
+    if written:
+        return written
     title = INFOS[system].title
     if title in _ENGINES and work.mode == "first":
         return (_NAMES if work.task == "look_up" else _CODES).format(title)

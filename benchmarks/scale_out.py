@@ -259,9 +259,9 @@ def main() -> None:
     for engine in given.engines:
         for workers in (1,) if engine == "session" else given.counts:
             for result in run(engine, pattern, workers, given.partition_rows):
-                available = expected.setdefault(result["task"], result["answer"])
-                if result["answer"] != available:
-                    raise SystemExit(f"{engine} answers {result['answer']}, and not {available}")
+                first = expected.setdefault(result["task"], result["answer"])
+                if result["answer"] != first:
+                    raise SystemExit(f"{engine} answers {result['answer']}, and not {first}")
                 sizes = result["sizes"]
                 parts = f"{len(sizes):4} partitions, {sum(sizes) / 1e6:8.1f} MB, " if sizes else ""
                 most = f"at most {max(sizes) / 1e6:.2f} MB each, " if sizes else ""

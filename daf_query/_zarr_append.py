@@ -66,10 +66,10 @@ def append_rows(path: str | Path, rows: Mapping[str, Any] | pa.Table, group: str
         for name in _names(rows)
     }
     if columns.keys() != arrays.keys():
-        has = errors.listed_names(arrays, none="none")
+        has = errors.shown_names(arrays, none="none")
         raise errors.InvalidInputError(
             f"{path}: rows need exactly the columns of the group {group!r}, {has}; got "
-            f"{errors.listed_names(columns, none='none')}"
+            f"{errors.shown_names(columns, none='none')}"
         )
     lengths = {len(values) for values in columns.values()}
     if len(lengths) > 1:

@@ -316,12 +316,12 @@ def os_errors(location: str) -> Iterator[None]:
         raise from_os_error(OSError(str(error)), location) from error
 
 
-def listed_names(available: Iterable[str], *, none: str) -> str:
+def shown_names(available: Iterable[str], *, none: str) -> str:
     """Return a readable list of names, shortened when there are many.
 
-    >>> listed_names("abcdefghijklm", none="nothing")
+    >>> shown_names("abcdefghijklm", none="nothing")
     'a, b, c, d, e, f, g, h, i, j, k, l and 1 more'
-    >>> listed_names("abcdefghijkl", none="nothing")
+    >>> shown_names("abcdefghijkl", none="nothing")
     'a, b, c, d, e, f, g, h, i, j, k, l'
     """
     names = sorted(available)
@@ -361,7 +361,7 @@ def nearest_axis(requested: str, available: Iterable[str]) -> str:
 def scalar_not_found(source: str, name: str, available: Iterable[str]) -> ScalarNotFoundError:
     """Say which scalars there are."""
     available = list(available)
-    has = listed_names(available, none="no scalars")
+    has = shown_names(available, none="no scalars")
     return ScalarNotFoundError(
         f"{source}: there is no scalar {name!r}; it has {has}{nearest(name, available)}"
     )
@@ -370,7 +370,7 @@ def scalar_not_found(source: str, name: str, available: Iterable[str]) -> Scalar
 def axis_not_found(source: str, axis: str, available: Iterable[str]) -> AxisNotFoundError:
     """Say which axes there are."""
     available = list(available)
-    has = listed_names(available, none="no axes")
+    has = shown_names(available, none="no axes")
     return AxisNotFoundError(
         f"{source}: there is no axis {axis!r}; it has {has}{nearest_axis(axis, available)}"
     )
@@ -381,7 +381,7 @@ def vector_not_found(
 ) -> VectorNotFoundError:
     """Say which vectors the axis has."""
     available = list(available)
-    has = listed_names(available, none="no vectors")
+    has = shown_names(available, none="no vectors")
     return VectorNotFoundError(
         f"{source}: axis {axis!r} has no vector {name!r}; it has {has}{nearest(name, available)}"
     )
@@ -392,7 +392,7 @@ def matrix_not_found(
 ) -> MatrixNotFoundError:
     """Say which matrices the two axes have."""
     available = list(available)
-    has = listed_names(available, none="no matrices")
+    has = shown_names(available, none="no matrices")
     return MatrixNotFoundError(
         f"{source}: axes {rows_axis!r} and {columns_axis!r} have no matrix {name!r}; "
         f"they have {has}{nearest(name, available)}"
@@ -402,7 +402,7 @@ def matrix_not_found(
 def entry_not_found(
     source: str, axis: str, entry: str, available: Iterable[str]
 ) -> EntryNotFoundError:
-    """Say which entry was asked for; ``known`` may be a sample of the axis."""
+    """Say which entry was asked for; ``available`` may be a sample of the axis."""
     return EntryNotFoundError(
         f"{source}: axis {axis!r} has no entry {entry!r}{nearest(entry, available)}"
     )

@@ -42,27 +42,27 @@ QUERIES = [
 ]
 
 
-def fill(daf: DafWriter, *, transposed: bool) -> None:
+def fill(daf: DafWriter, *, is_reversed: bool) -> None:
     """Set one of everything; if turned, other values that take the same room."""
-    numbers = np.arange(N)[::-1] if transposed else np.arange(N)
-    daf.add_axis("cell", [f"{'d' if transposed else 'c'}{i:03}" for i in range(N)])
-    daf.add_axis("gene", [f"{'h' if transposed else 'g'}{i}" for i in range(5)])
-    daf.set_vector("cell", "age", numbers + (2_000 if transposed else 0))
+    numbers = np.arange(N)[::-1] if is_reversed else np.arange(N)
+    daf.add_axis("cell", [f"{'d' if is_reversed else 'c'}{i:03}" for i in range(N)])
+    daf.add_axis("gene", [f"{'h' if is_reversed else 'g'}{i}" for i in range(5)])
+    daf.set_vector("cell", "age", numbers + (2_000 if is_reversed else 0))
     daf.set_vector("cell", "barcode", [f"é{i:03}" for i in numbers])
-    daf.set_vector("cell", "donor", [("ab" if transposed else "ac")[i % 2] for i in range(N)])
+    daf.set_vector("cell", "donor", [("ab" if is_reversed else "ac")[i % 2] for i in range(N)])
     daf.set_vector("cell", "x", numbers / 2)
     daf.set_vector("cell", "y", numbers)
     daf.set_matrix("cell", "gene", "dense", np.outer(numbers, np.arange(5)).astype("f4"))
     sparse = scipy.sparse.random(N, 5, 0.9, random_state=1, format="csc")
-    sparse.data += transposed
+    sparse.data += is_reversed
     daf.set_matrix("cell", "gene", "sparse", sparse)
 
 
-def make(path: Path, *, transposed: bool) -> Path:
+def make(path: Path, *, is_reversed: bool) -> Path:
     """Return the path of a new data set, closed."""
     with open_daf(path, "w", **MADE[path.name]) as daf:
         assert isinstance(daf, DafWriter)
-        fill(daf, transposed=transposed)
+        fill(daf, is_reversed=is_reversed)
     return path
 
 
@@ -129,8 +129,8 @@ def test_an_open_session_and_a_new_one_see_the_new_data(name: str, tmp_path: Pat
     """SQL, look-ups, strings, zone maps, axis entries and slices, with the times put back."""
     pytest.importorskip("geoindex_rs")
     (tmp_path / "new").mkdir()
-    path = make(tmp_path / name, transposed=False)
-    source = make(tmp_path / "new" / name, transposed=True)
+    path = make(tmp_path / name, is_reversed=False)
+    source = make(tmp_path / "new" / name, is_reversed=True)
     time.sleep(STABLE_SECONDS)
     index(path)
     time.sleep(STABLE_SECONDS)
@@ -153,8 +153,8 @@ def test_an_open_session_and_a_new_one_see_the_new_data(name: str, tmp_path: Pat
 def test_a_writer_sees_the_new_data(name: str, tmp_path: Path) -> None:
     """Also an object that has the data set open for changes of its own."""
     (tmp_path / "new").mkdir()
-    path = make(tmp_path / name, transposed=False)
-    source = make(tmp_path / "new" / name, transposed=True)
+    path = make(tmp_path / name, is_reversed=False)
+    source = make(tmp_path / "new" / name, is_reversed=True)
     new = answers(in_memory(source))
     time.sleep(STABLE_SECONDS)
     with open_daf(path, "r+") as daf:
@@ -170,10 +170,10 @@ def test_a_writer_sees_the_new_data(name: str, tmp_path: Path) -> None:
 def test_several_data_sets_as_one(tmp_path: Path) -> None:
     """A rewritten member of a union is seen, the other stays."""
     paths = [tmp_path / "one.daf.zarr", tmp_path / "two.daf.zarr", tmp_path / "new.daf.zarr"]
-    for path, transposed in zip(paths, (False, False, True), strict=True):
+    for path, is_reversed in zip(paths, (False, False, True), strict=True):
         with ZarrDaf(path, "w") as daf:
             assert isinstance(daf, DafWriter)
-            fill(daf, transposed=transposed)
+            fill(daf, is_reversed=is_reversed)
     time.sleep(STABLE_SECONDS)
     index(paths[1])
     session = connect([paths[0], paths[1]])
@@ -214,7 +214,7 @@ def test_tables_of_zarr_arrays(tmp_path: Path, *, is_archive: bool) -> None:
 
 def test_a_mapping_of_another_program(tmp_path: Path) -> None:
     """``np.memmap`` writes without a system call, and the times of the file show it."""
-    path = make(tmp_path / "x.daf.zarr", transposed=False)
+    path = make(tmp_path / "x.daf.zarr", is_reversed=False)
     time.sleep(STABLE_SECONDS)
     index(path)
     time.sleep(STABLE_SECONDS)
@@ -230,7 +230,7 @@ def test_a_mapping_of_another_program(tmp_path: Path) -> None:
 
 def test_metadata_that_are_rewritten(tmp_path: Path) -> None:
     """A vector of another type is another column of the table, at once."""
-    path = make(tmp_path / "x.daf.zarr", transposed=False)
+    path = make(tmp_path / "x.daf.zarr", is_reversed=False)
     time.sleep(STABLE_SECONDS)
     session = connect(path)
     assert session.sql("SELECT max(age) AS m FROM cell").to_pydict() == {"m": [N - 1]}
@@ -250,7 +250,7 @@ def identity_of(store: Any, key: str) -> Any:
 @pytest.mark.parametrize("change", ["data", "document", "nothing", "link to nothing"])
 def test_the_identity_of_a_directory(tmp_path: Path, change: str) -> None:
     """It is the same while nothing was written, and another one after that."""
-    path = make(tmp_path / "x.daf.zarr", transposed=False)
+    path = make(tmp_path / "x.daf.zarr", is_reversed=False)
     if change == "link to nothing":
         (path / "vectors/cell/age/link").symlink_to("nowhere")
         (path / "vectors/cell/age/round").symlink_to(".")

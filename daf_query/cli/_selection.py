@@ -276,7 +276,7 @@ def _axes_of(daf: DafReader, name: str, given: set[str]) -> tuple[str, str]:
     pairs = {(info.rows_axis, info.columns_axis) for info in matrices if info.name == name}
     if not pairs:
         available = {info.name for info in matrices}
-        has = errors.listed_names(available, none="no matrices")
+        has = errors.shown_names(available, none="no matrices")
         raise errors.MatrixNotFoundError(
             f"{daf.location}: there is no matrix {name!r}; there are {has}"
             f"{errors.nearest(name, available)}{sql.missing_base(daf)}"

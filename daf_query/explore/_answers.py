@@ -157,7 +157,7 @@ def points(explorer: Explorer, question: Question) -> Answer:
     embeddings = axis_embeddings(along.session, along.schema, along.axis)
     available, wanted = {each.name: each for each in embeddings}, question.string("embedding")
     if wanted not in available:
-        has = errors.listed_names(available, none="none")
+        has = errors.shown_names(available, none="none")
         raise errors.NotFoundError(
             f"axis {along.axis!r} has no embedding {wanted!r}; it has {has}"
             f"{errors.nearest(wanted, available)}"

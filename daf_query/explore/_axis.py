@@ -145,7 +145,7 @@ class AxisRows:
         if not keys:
             raise errors.QueryError(
                 f"the rows are none of axis {self.axis!r}: a query has to yield {NAME} or {INDEX}, "
-                f"and this yields {errors.listed_names(names, none='none')}"
+                f"and this yields {errors.shown_names(names, none='none')}"
             )
         return keys
 

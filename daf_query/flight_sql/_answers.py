@@ -188,7 +188,7 @@ class Statuses:
 
         Parameters
         ----------
-        asked
+        requested
             What the client sent: a path in it is no secret.
         """
         if isinstance(error, flight.FlightError | InvalidRequest | NotSupported):

@@ -117,7 +117,7 @@ class RTree:
             raise UnfitIndexError(f"it has {len(data):,} bytes, and its items need {needed:,}")
         boxes = data[_HEADER.size : stop].view(coordinates).reshape(-1, _SIDES)
         items = data[stop:].view(number)[:n_items]
-        _check_items(items)
+        check_items(items)
         start = 0
         for count, above in itertools.pairwise(levels):
             end = start + count
@@ -188,14 +188,14 @@ def _header(data: npt.NDArray[np.uint8]) -> tuple[np.dtype[Any], int, int]:
     return coordinates, node_size, n_items
 
 
-def _check_items(items: npt.NDArray[Any]) -> None:
+def check_items(items: npt.NDArray[Any]) -> None:
     """Raise unless each item is there once."""
     is_there = np.zeros(len(items), np.bool_)
-    if int(items.max()) >= len(items):
-        raise UnfitIndexError("it names items that there are not")
+    if int(items.max(initial=0)) >= max(len(items), 1):
+        raise UnfitIndexError("it names rows that there are not")
     is_there[items] = True
     if not is_there.all():
-        raise UnfitIndexError("it names items twice and others not at all")
+        raise UnfitIndexError("it names rows twice and others not at all")
 
 
 def _check_boxes(children: npt.NDArray[Any], parents: npt.NDArray[Any], node_size: int) -> None:

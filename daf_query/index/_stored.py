@@ -23,7 +23,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from daf_query.index._rtree import PointIndex, RTree, UnfitIndexError
+from daf_query.index._rtree import PointIndex, RTree, UnfitIndexError, check_items
 from daf_query.scan import (
     Compare,
     In,
@@ -185,7 +185,7 @@ class StringIndex:
         starts = self._arrays["start"][positions // _EVERY].tolist()
         try:
             return pa.array(list(self._read(self._chunk, positions, starts)), pa.string())
-        except (struct.error, IndexError, UnicodeDecodeError):
+        except (struct.error, IndexError, OverflowError, UnicodeDecodeError):
             return None
 
     @staticmethod
@@ -285,10 +285,11 @@ class StoredIndexes:
         if place.kind == "points":
             x, y = place.columns
             return PointIndex(x, y, RTree.open(arrays["rtree"], length))
+        if any(array.ndim != 1 for array in arrays.values()):
+            raise UnfitIndexError("its arrays have several dimensions")
         if place.kind == "ranges":
             return _zone_map(arrays, length)
-        if not len(arrays["key"]) == len(arrays["row"]) == length:
-            raise UnfitIndexError(f"it has not one row for each of {length:,}")
+        _check_strings(arrays, length)
         return StringIndex(column, arrays, daf.string_array(place.axis, column).plain_strings())
 
 
@@ -296,6 +297,18 @@ def _location(daf: DafReader) -> str:
     """Return the path of the data set that has the indexes: a sidecar, or itself."""
     status = sidecar_status(daf)
     return daf.location if status is None else status.path
+
+
+def _check_strings(arrays: Arrays, length: int) -> None:
+    """Raise unless the keys ascend, and each row has one."""
+    keys, rows, starts = (arrays[name] for name in ("key", "row", "start"))
+    if keys.dtype != np.uint64 or starts.dtype != np.uint64 or rows.dtype.kind != "u":
+        raise UnfitIndexError("its arrays have other types than those of an index of strings")
+    if not len(keys) == len(rows) == length or len(starts) != -(-length // _EVERY):
+        raise UnfitIndexError(f"it has not one row for each of {length:,}")
+    if np.any(keys[1:] < keys[:-1]):
+        raise UnfitIndexError("its keys do not ascend")
+    check_items(rows)
 
 
 def _zone_map(arrays: Arrays, length: int) -> ZoneMap:

@@ -155,7 +155,7 @@ class ConcatenatedAxis:
         found = pc.index_in(datasets.cast(pa.string()), value_set=pa.array(self.names, pa.string()))
         if found.null_count:
             missing = datasets.filter(pc.is_null(found))[0].as_py()
-            has = errors.listed_names(self.names, none="none")
+            has = errors.shown_names(self.names, none="none")
             raise errors.NotFoundError(
                 f"{self.location}: no data set {missing!r} has the axis {self.axis!r}; those that "
                 f"have it are {has}{errors.nearest(str(missing), self.names)}"
@@ -214,7 +214,7 @@ class ConcatenatedAxis:
         having = [n for n, daf in self.members.items() if _found(daf, self.axis, [entry])[0] >= 0]
         return errors.InvalidInputError(
             f"{self.location}: the name {entry!r} of axis {self.axis!r} occurs in "
-            f"{len(having):,} data sets ({errors.listed_names(having, none='none')}); pass a table "
+            f"{len(having):,} data sets ({errors.shown_names(having, none='none')}); pass a table "
             "with the columns dataset and name, or a predicate: "
             f"\"dataset = '{having[0]}' AND name = '{entry}'\", or name = '{entry}' for all"
         )
@@ -327,7 +327,7 @@ class AlignedAxis:
                 f"{self.location}: no data set has an entry {entry!r} on axis {self.axis!r}{near}"
             )
         raise errors.EntryNotFoundError(
-            f"{self.location}: {errors.listed_names(lacking, none='none')} has no entry {entry!r} "
+            f"{self.location}: {errors.shown_names(lacking, none='none')} has no entry {entry!r} "
             f"on axis {self.axis!r}, and join='inner' keeps those that all have; pass join='outer'"
         )
 

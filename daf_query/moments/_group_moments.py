@@ -113,7 +113,7 @@ def group_segments(
         Any order; a column that is there twice is returned twice.
     progress
         Called with the bytes that were read, block by block.
-    is_turned
+    is_transposed
         Whether it is the columns of the matrix that are grouped, and ``columns`` are rows.
 
     Returns

@@ -246,9 +246,9 @@ def draw_points(  # noqa: PLR0913 - what is drawn, and how
         finite = values[np.isfinite(values)]
         least, greatest = (finite.min(), finite.max()) if finite.size else (0.0, 1.0)
         style |= {"c": values, "cmap": cmap, "vmin": least, "vmax": greatest}
-        sampled_entries = ax.scatter(*points[valued].T, **style)
+        artist = ax.scatter(*points[valued].T, **style)
         if legend:
-            ax.figure.colorbar(sampled_entries, ax=ax, shrink=0.7)
+            ax.figure.colorbar(artist, ax=ax, shrink=0.7)
     write_labels(ax, title=title)
 
 

@@ -158,22 +158,22 @@ class SessionPlots:
         return ax
 
     def _values(
-        self, tables: AxisSchema, sampled_entries: Coordinates, text: str, keyword: str
+        self, tables: AxisSchema, points: Coordinates, text: str, keyword: str
     ) -> tuple[pa.Array, NotedCategories]:
         """Return the values of a vector or an expression, and what is noted of them.
 
         If nothing is, categories have the order of those of the whole axis.
         """
-        grouped = GroupedAxis(tables, sampled_entries.axis)
+        grouped = GroupedAxis(tables, points.axis)
         expression = quoted_name(text) if text in grouped.vectors else text
         try:
-            table = expression_table(self.engine, tables.name, sampled_entries.axis, expression)
+            table = expression_table(self.engine, tables.name, points.axis, expression)
         except errors.DafError as error:
             raise errors.with_message(error, f"{keyword}=: {error}") from None
         order = np.argsort(table.column(0).to_numpy())
-        values = table.column(1).take(pa.array(order[sampled_entries.positions])).combine_chunks()
-        noted = noted_categories(tables, sampled_entries.axis, text)
-        if noted.order is None and sampled_entries.positions.size < grouped.length:
+        values = table.column(1).take(pa.array(order[points.positions])).combine_chunks()
+        noted = noted_categories(tables, points.axis, text)
+        if noted.order is None and points.positions.size < grouped.length:
             noted = replace(noted, order=_categories(table.column(1)))
         return values, noted
 
@@ -231,7 +231,7 @@ class SessionPlots:
         raise errors.MatrixNotFoundError(
             f"{', '.join(daf.location for daf in members[:3])}: there is no embedding {name!r}"
             f"{'' if axis is None else f' of axis {axis!r}'}; there are "
-            f"{errors.listed_names(embeddings, none='none')}{errors.nearest(name, embeddings)}"
+            f"{errors.shown_names(embeddings, none='none')}{errors.nearest(name, embeddings)}"
         )
 
     def _of_vectors(

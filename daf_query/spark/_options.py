@@ -72,7 +72,7 @@ class ReadOptions:
             if name not in names:
                 raise errors.NotFoundError(
                     f"{self.location}: the table {self.table!r} has no column {name!r}; it has "
-                    f"{errors.listed_names(names, none='none')}{errors.nearest(name, names)}"
+                    f"{errors.shown_names(names, none='none')}{errors.nearest(name, names)}"
                 )
         return names if self.select is None else self.select
 
@@ -112,7 +112,7 @@ class ReadOptions:
                 raise errors.InvalidInputError(
                     f"the table {table!r} of format 'daf' has no option {name!r}; a matrix is "
                     "table='matrix', with the options 'matrix' and 'axes'; it has "
-                    f"{errors.listed_names(available, none='none')}"
+                    f"{errors.shown_names(available, none='none')}"
                     f"{errors.nearest(name, available)}"
                 )
         if is_matrix and "axes" not in given:

@@ -79,7 +79,7 @@ class TableRead:
                 raise errors.InvalidInputError(
                     f"{self.options.location}: the schema that was given has the column {name!r}; "
                     f"the table {self.options.table!r} has "
-                    f"{errors.listed_names(self.stored.names, none='none')}"
+                    f"{errors.shown_names(self.stored.names, none='none')}"
                 )
         return replace(self, stored=pa.schema([self.stored.field(name) for name in names]))
 

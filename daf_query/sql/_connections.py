@@ -639,7 +639,7 @@ class Connections:
         elif name in self.schemas:
             self.schemas.pop(name).close()
         else:
-            has = errors.listed_names(self.names, none="nothing")
+            has = errors.shown_names(self.names, none="nothing")
             raise errors.NotFoundError(f"nothing is connected as {name!r}; there are {has}")
 
     def schema(self, name: str | None) -> AxisSchema:
@@ -662,10 +662,10 @@ class Connections:
         if name is None:
             raise errors.InvalidInputError(
                 "several data sets are connected; say which with schema=, one of "
-                f"{errors.listed_names(self.schemas, none='none')}"
+                f"{errors.shown_names(self.schemas, none='none')}"
             )
         if name not in self.schemas:
-            has = errors.listed_names(self.schemas, none="none")
+            has = errors.shown_names(self.schemas, none="none")
             close = errors.nearest(name, self.schemas)
             raise errors.NotFoundError(f"no data set {name!r} is connected; there are {has}{close}")
         return self.schemas[name]

@@ -396,7 +396,7 @@ def _malformed(reference: EntryReference, matrix: str) -> errors.QueryError:
 
 
 def _check_entry(schema: AxisSchema, axis: str, entry: str, requested: str) -> None:
-    """Raise unless some data set has an entry of an axis; ``asked`` is that of the table.
+    """Raise unless some data set has an entry of an axis; ``requested`` is that of the table.
 
     Raises
     ------
@@ -523,7 +523,7 @@ def unknown_entry_hint(
         if not tables:
             return "; this is not the table of an axis, and only an axis has matrices"
         available = sorted({each for schema, axis in tables for each in _over(schema, axis, name)})
-        has = errors.listed_names(available, none="none")
+        has = errors.shown_names(available, none="none")
         return f"; the matrices over this axis are {has}{errors.nearest(name, available)}"
     return ""
 

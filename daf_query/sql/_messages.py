@@ -135,7 +135,7 @@ def unknown_result_column(error: Exception, columns: Collection[str]) -> DafErro
     if match is None:
         return None
     name = parts_of_name(match["field"])[-1]
-    has = errors.listed_names(columns, none="none")
+    has = errors.shown_names(columns, none="none")
     return errors.VectorNotFoundError(
         f"the result has no column {name!r}; it has {has}{errors.nearest(name, columns)}"
     )

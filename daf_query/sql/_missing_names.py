@@ -115,7 +115,7 @@ def missing_table(failed: FailedQuery, match: re.Match[str]) -> DafError:
     schemas = failed.schemas
     schema, name = _data_set_and_table(match["table"], schemas)
     if schema not in {*schemas, PUBLIC}:
-        has = errors.listed_names(schemas, none="none")
+        has = errors.shown_names(schemas, none="none")
         is_file = table_format(f"{schema}.{name}") is not None
         hint = f"; a file is a table in quotes: FROM '{schema}.{name}'" if is_file else ""
         return errors.NotFoundError(f"no data set {schema!r} is connected; there are {has}{hint}")
@@ -138,7 +138,7 @@ def missing_table(failed: FailedQuery, match: re.Match[str]) -> DafError:
         for name in tables.table_names
     }
     source = ", ".join(tables.location for tables in schemas.values())
-    has = errors.listed_names(available, none="no tables")
+    has = errors.shown_names(available, none="no tables")
     return errors.AxisNotFoundError(
         f"{source}: there is no table {name!r}; there are {has}"
         f"{errors.nearest_axis(name, set(available.values()))}{_base_hint(schemas.values())}"
@@ -184,7 +184,7 @@ def missing_column(failed: FailedQuery, field: str) -> DafError:
                 f"name, as in {quoted_name(dotted)}"
             )
         if name in valid or unknown_entry_hint(name, tables, None):
-            has = errors.listed_names(relations, none="none")
+            has = errors.shown_names(relations, none="none")
             return errors.VectorNotFoundError(
                 f"{dotted} is a column of a table {table!r}, which the query does not have; it "
                 f"has {has}: write {name}"
@@ -217,7 +217,7 @@ def _absent_column(
         close = errors.nearest(name, available)
         error = errors.vector_not_found(tables_of.location, axis, name, available)
     else:
-        has, close = errors.listed_names(valid, none="no columns"), errors.nearest(name, valid)
+        has, close = errors.shown_names(valid, none="no columns"), errors.nearest(name, valid)
         error = errors.VectorNotFoundError(f"the query has no column {name!r}; it has {has}{close}")
     elsewhere = [
         axis

@@ -291,7 +291,7 @@ class QueryResult:
                 if name not in columns:
                     raise errors.VectorNotFoundError(
                         f"the result has no column {name!r} to leave out; it has "
-                        f"{errors.listed_names(columns, none='none')}"
+                        f"{errors.shown_names(columns, none='none')}"
                         f"{errors.nearest(name, columns)}"
                     )
             kept = [quoted_name(name) for name in columns if name not in names]
@@ -591,7 +591,7 @@ class TableResult(QueryResult):
     ----------
     title
         What the rows are, for messages.
-    asked
+    requested
         What was asked, for the provenance.
     """
 

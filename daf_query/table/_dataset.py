@@ -515,7 +515,7 @@ class TableDataset(ArrowOperations, EngineTable, Fragmented):
         available = self._columns.columns
         return errors.NotFoundError(
             f"{self._location}: the table {self._columns.table!r} has no column {name!r}; it has "
-            f"{errors.listed_names(available, none='none')}{errors.nearest(name, available)}"
+            f"{errors.shown_names(available, none='none')}{errors.nearest(name, available)}"
         )
 
 

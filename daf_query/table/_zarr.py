@@ -161,7 +161,7 @@ def _arrays_group(root: Any, group: str, location: str) -> Any:
         ) from error
     if isinstance(arrays_group, zarr.Group):
         return arrays_group
-    has = errors.listed_names(groups_of(root), none="no groups")
+    has = errors.shown_names(groups_of(root), none="no groups")
     raise errors.SourceNotFoundError(f"{location}: there is no group {group!r}; it has {has}")
 
 

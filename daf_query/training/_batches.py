@@ -252,7 +252,7 @@ def row_source(sampler: Sampled, part: MatrixSlice, **choice: Unpack[BlockChoice
         if name not in available:
             raise errors.InvalidInputError(
                 f"there is no {name}= of batches; there is "
-                f"{errors.listed_names(available, none='none')}{errors.nearest(name, available)}"
+                f"{errors.shown_names(available, none='none')}{errors.nearest(name, available)}"
             )
     form = choice.get("form", "dense")
     if form not in get_args(Form):

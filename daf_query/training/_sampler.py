@@ -145,7 +145,7 @@ class Sampler(Sampled):
             There is no such split.
         """
         if self.split_codes is None or split not in self.shares:
-            has = errors.listed_names(self.shares, none="none; it was made without split=")
+            has = errors.shown_names(self.shares, none="none; it was made without split=")
             raise errors.NotFoundError(
                 f"the sampler of axis {self.axis!r} has no split {split!r}; it has {has}"
                 f"{errors.nearest(str(split), self.shares)}"

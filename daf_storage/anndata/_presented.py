@@ -53,7 +53,7 @@ def _spatial_tree(tree: Tree, **options: Any) -> Tree:
     groups = [group for group in _TABLES if tree.kind(group) == "group"]
     tables = [posixpath.join(group, name) for group in groups for name in tree.children(group)]
     elements = {
-        each: errors.listed_names(tree.children(each), none="")
+        each: errors.shown_names(tree.children(each), none="")
         for each in _ELEMENTS
         if tree.kind(each) == "group" and tree.children(each)
     }

@@ -173,7 +173,7 @@ def _files_of(folder: Path, prefix: str | None) -> _Folder:
                 return folder / name
         raise errors.SourceNotFoundError(
             f"{folder}: there is no {' or '.join(wanted)}; "
-            f"it has {errors.listed_names(names, none='no files')}"
+            f"it has {errors.shown_names(names, none='no files')}"
         )
 
     return _Folder(

@@ -514,7 +514,7 @@ def _default_names(sources: Sequence[Source], opened: list[DafReader]) -> list[s
 
 def _check_empty(daf: DafWriter) -> None:
     if daf.axes_set() or daf.scalars_set():
-        has = errors.listed_names(daf.axes_set() | daf.scalars_set(), none="")
+        has = errors.shown_names(daf.axes_set() | daf.scalars_set(), none="")
         raise errors.ExistsError(
             f"{daf.location}: data sets are concatenated into an empty one; this one has {has}"
         )

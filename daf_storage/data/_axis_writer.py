@@ -92,7 +92,7 @@ def new_axis(
     if unknown:
         raise errors.InvalidInputError(
             f"{daf.location}: empty_is_missing names {unknown[0]!r}, which is none of the new "
-            f"vectors; there are {errors.listed_names(vectors, none='none')}"
+            f"vectors; there are {errors.shown_names(vectors, none='none')}"
         )
     converted: dict[str, VectorInput] = {}
     given = GivenAxis(axis, len(stored), partial(check_labels, daf.location, axis, lambda: stored))

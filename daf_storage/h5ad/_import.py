@@ -245,7 +245,7 @@ class _Import:
         if daf.axes_set():
             raise errors.ExistsError(
                 f"{daf.location}: an import needs an empty data set; this one has axes "
-                f"{errors.listed_names(daf.axes_set(), none='')}"
+                f"{errors.shown_names(daf.axes_set(), none='')}"
             )
         self._tree = tree
         self._source = DafReader(tree, name="AnnData")
@@ -285,7 +285,7 @@ class _Import:
             matrix = min(unknown)
             raise errors.MatrixNotFoundError(
                 f"{self._tree.location}: there is no matrix {matrix!r} to store as counts; there "
-                f"are {errors.listed_names(parts, none='none')}{errors.nearest(matrix, parts)}"
+                f"are {errors.shown_names(parts, none='none')}{errors.nearest(matrix, parts)}"
             )
         found = {parts[name]: kind for name, kind in counts.items()}
         for label, header in self._contents.matrices.values():

@@ -302,7 +302,7 @@ def siblings(root: Path) -> str:
         for name in names
         if name.endswith(SUFFIXES) and not name.startswith(".") and (root.parent / name).exists()
     ]
-    return f"; beside it are {errors.listed_names(beside, none='')}" if beside else ""
+    return f"; beside it are {errors.shown_names(beside, none='')}" if beside else ""
 
 
 def _empty_directory(root: Path, given: str, form: StoredForm) -> None:
@@ -439,7 +439,7 @@ def _written_hdf5(tree: WritableHdf5Tree, mode: OpenMode) -> WritableTree:
         if mode != "r+":
             raise errors.NotADafError(
                 f"{tree.location}: not a daf data set, and not empty: it holds "
-                f"{errors.listed_names(children, none='')}; nothing was changed; choose another "
+                f"{errors.shown_names(children, none='')}; nothing was changed; choose another "
                 "file or group"
             )
     if mode == "w" and is_daf:
@@ -550,7 +550,7 @@ def _check_replaceable(path: Path, location: str) -> None:
     """Refuse to empty a file that holds something other than one data set."""
     with _h5py_file(path, location) as file:
         if len(file) and not {layout.DAF, *layout.SKELETON} >= set(file):
-            listed = errors.listed_names(list(file), none="")
+            listed = errors.shown_names(list(file), none="")
             raise errors.NotADafError(
                 f"{location}: this file holds other things than a data set ({listed}), so mode 'w' "
                 "does not empty it; delete it yourself if that is what you want"

@@ -36,7 +36,7 @@ def not_read(tree: Tree) -> errors.NotADafError:
     no_form = ", and ".join(f"no {form.what}" for form in anndata.FORMS)
     return errors.NotADafError(
         f"{tree.location}: not a daf data set: it has no array named 'daf'; and {no_form}; it has "
-        f"{errors.listed_names(names, none='nothing')}"
+        f"{errors.shown_names(names, none='nothing')}"
     )
 
 

@@ -202,7 +202,7 @@ def _named_at(
     container = Path(str(path).rstrip("#"))
     if container.name.endswith(SHARED_ARCHIVES) and container.is_file():
         with MmapZipStore(container) as store:
-            groups = errors.listed_names(groups_of(store), none="no data sets")
+            groups = errors.shown_names(groups_of(store), none="no data sets")
         return errors.with_message(error, f"{error}; it holds {groups}")
     if mode != "r" or not isinstance(path, str | os.PathLike):
         return error

@@ -135,7 +135,7 @@ class CountedCopy:
             matrix = min(unknown)
             raise errors.MatrixNotFoundError(
                 f"{daf.location}: there is no matrix {matrix!r} to store as counts; there are "
-                f"{errors.listed_names(available, none='none')}{errors.nearest(matrix, available)}"
+                f"{errors.shown_names(available, none='none')}{errors.nearest(matrix, available)}"
             )
 
     def matrix(self, stored: StoredMatrix) -> StoredMatrix:

@@ -320,8 +320,8 @@ def refresh_sidecar(daf: DafReader, *, progress: ShowProgress = "auto") -> Sidec
     columns = [(p[1], p[2]) for p in parts if p[0] == layout.VECTORS]
     columns = [(axis, name) for axis, name in columns if _has_vector(daf, axis, name)]
     names = [p[3] for p in parts if p[0] == layout.MATRICES]
-    listed_names = {name for *_, name in _flippable(daf)}
-    names = [name for name in dict.fromkeys(names) if name in listed_names]
+    matrices = {name for *_, name in _flippable(daf)}
+    names = [name for name in dict.fromkeys(names) if name in matrices]
     columns += [(p[1], "name") for p in parts if p[0] == layout.AXES and daf.has_axis(p[1])]
     tree.look_at(target / "nothing")  # so that nothing is copied from the old one
     try:
@@ -372,17 +372,15 @@ def _matrices_of(daf: DafReader, name: str) -> list[tuple[str, str, str]]:
     """Return the matrices of a name that the source has in one layout."""
     tree = sidecar_tree(daf)
     found = []
-    for rows, cols, available in _flippable(daf):
-        path = layout.matrix_path(rows, cols, available)
-        if available == name and tree.base.kind(path) is not None:
+    for rows, cols, each in _flippable(daf):
+        path = layout.matrix_path(rows, cols, each)
+        if each == name and tree.base.kind(path) is not None:
             found.append((rows, cols, name))
     if found:
         return found
-    listed_names = errors.listed_names(
-        {available for *_, available in _flippable(daf)}, none="none"
-    )
+    has = errors.shown_names({each for *_, each in _flippable(daf)}, none="none")
     raise errors.MatrixNotFoundError(
-        f"{daf.location}: no two axes have a matrix {name!r}; there are {listed_names}"
+        f"{daf.location}: no two axes have a matrix {name!r}; there are {has}"
     )
 
 

@@ -60,8 +60,8 @@ def examples() -> dict[str, Any]:
 
 def columns_of(frame: Any) -> dict[str, list[str]]:
     """Return the columns of a DataFrame in which nothing is missing, as text."""
-    available = [name for name in frame.columns if not frame[name].isna().any()]
-    return {name: [str(value) for value in frame[name]] for name in available}
+    complete = [name for name in frame.columns if not frame[name].isna().any()]
+    return {name: [str(value) for value in frame[name]] for name in complete}
 
 
 def described(mdata: Any) -> dict[str, Any]:

@@ -74,13 +74,13 @@ def main() -> int:
         code = measure(ROOT, FOLDER, only=arguments.add, jobs=arguments.jobs)
         if code:
             print(f"Some tests fail (exit code {code}); they notice no mutants.")
-    available = without_effect()
+    unnoticeable = without_effect()
     every = all_mutations(arguments.only)
-    for key in sorted(available - {one.key for one in every}) if not arguments.only else ():
+    for key in sorted(unnoticeable - {one.key for one in every}) if not arguments.only else ():
         print(f"without_effect.txt has what is no mutation any more: {key}")
-    candidates = [one for one in every if one.key not in available]
+    candidates = [one for one in every if one.key not in unnoticeable]
     if arguments.again is not None:
-        chosen = _again(arguments.again, every, available)
+        chosen = _again(arguments.again, every, unnoticeable)
     else:
         chosen = sample(candidates, arguments.count, arguments.seed)
     start = time.monotonic()
@@ -122,15 +122,15 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _again(file: Path, every: list[Mutation], available: set[str]) -> list[Mutation]:
+def _again(file: Path, every: list[Mutation], unnoticeable: set[str]) -> list[Mutation]:
     """Return the mutations that a file lists and that a test can notice."""
     again = find_again(file.read_text(), every)
     for key in again.gone:
         print(f"no longer in the code: {key}")
     for one in again.mutations:
-        if one.key in available:
+        if one.key in unnoticeable:
             print(f"without effect: {one.key}")
-    return [one for one in again.mutations if one.key not in available]
+    return [one for one in again.mutations if one.key not in unnoticeable]
 
 
 def _print_survivors(outcomes: list[Outcome]) -> float:

@@ -126,8 +126,8 @@ def _drawing() -> list[str]:
 def test_the_picture_of_the_packages_is_that_of_the_imports() -> None:
     """The document has each arrow that does not follow from others, and no other one."""
     page = (ROOT / "docs" / "explanation" / "architecture.md").read_text()
-    sampled_entries = [line for line in page.splitlines() if " --> " in line]
-    assert sampled_entries == _drawing(), "\n".join(_drawing())
+    arrows = [line for line in page.splitlines() if " --> " in line]
+    assert arrows == _drawing(), "\n".join(_drawing())
 
 
 def test_code_lines_are_those_without_documents() -> None:

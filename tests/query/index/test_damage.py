@@ -209,6 +209,13 @@ def stored(
 UNFIT: list[tuple[IndexPlace, str, Callable[[dict[str, Any]], Mapping[str, Any]], str]] = [
     (NAME, "fewer", lambda a: {**a, "key": a["key"][:-1]}, "row for each of 600"),
     (NAME, "no rows", lambda a: {**a, "row": a["row"][:0]}, "row for each of 600"),
+    (NAME, "far rows", lambda a: {**a, "row": a["row"] + np.uint32(N)}, "names rows that there"),
+    (NAME, "one row", lambda a: {**a, "row": a["row"] * 0}, "names rows twice"),
+    (NAME, "fractions", lambda a: {**a, "row": a["row"] / 2}, "other types"),
+    (NAME, "signed", lambda a: {**a, "start": a["start"].astype("i8")}, "other types"),
+    (NAME, "2-D", lambda a: {**a, "key": a["key"].reshape(-1, 1)}, "several dimensions"),
+    (NAME, "descending", lambda a: {**a, "key": a["key"][::-1]}, "do not ascend"),
+    (NAME, "few starts", lambda a: {**a, "start": a["start"][:1]}, "row for each of 600"),
     (FAR, "many", lambda a: {**a, "low": np.tile(a["low"], 2)}, "no 1 ranges"),
     (FAR, "turned", lambda a: {**a, "low": a["high"], "high": a["low"]}, "largest values"),
     (FAR, "nulls", lambda a: {**a, "null": a["null"] + N + 1}, "more nulls than rows"),
@@ -222,7 +229,7 @@ UNFIT: list[tuple[IndexPlace, str, Callable[[dict[str, Any]], Mapping[str, Any]]
 ]
 
 
-@pytest.mark.sampled(11)
+@pytest.mark.sampled(14)
 @pytest.mark.parametrize(
     ("place", "change", "why"),
     [pytest.param(place, change, why, id=what) for place, what, change, why in UNFIT],

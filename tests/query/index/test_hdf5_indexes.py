@@ -34,12 +34,12 @@ STABLE_SECONDS = 0.15
 QUERY = "SELECT index FROM cell WHERE code = 'x7'"
 
 
-def fill(daf: Any, *, transposed: bool = False) -> None:
+def fill(daf: Any, *, is_reversed: bool = False) -> None:
     """Set a vector of numbers, one of strings, and coordinates."""
     ages = np.arange(N)
     daf.add_axis("cell", [f"c{i}" for i in range(N)])
     daf.set_vector("cell", "age", ages)
-    daf.set_vector("cell", "code", [f"x{i}" for i in (ages[::-1] if transposed else ages)])
+    daf.set_vector("cell", "code", [f"x{i}" for i in (ages[::-1] if is_reversed else ages)])
     daf.set_vector("cell", "x", ages / 2)
 
 
@@ -48,10 +48,10 @@ def index(daf: Any) -> None:
     assert build_index(daf, "cell", ["name", "age", "code"]) == ["name", "age", "code"]
 
 
-def made(path: str | Path, *, transposed: bool = False) -> None:
+def made(path: str | Path, *, is_reversed: bool = False) -> None:
     """Make a data set."""
     with open_daf(path, "w") as daf:
-        fill(daf, transposed=transposed)
+        fill(daf, is_reversed=is_reversed)
 
 
 def used(path: Any) -> list[str]:
@@ -91,7 +91,7 @@ def test_data_sets_in_one_file(tmp_path: Path) -> None:
     for number, group in enumerate(groups):
         with open_daf(f"{path}#/{group}", "w") as daf:
             assert isinstance(daf, DafWriter)
-            fill(daf, transposed=bool(number % 2))
+            fill(daf, is_reversed=bool(number % 2))
             index(daf)
     for number, group in enumerate(groups):
         assert used(f"{path}#/{group}") == ["code"]
@@ -123,7 +123,7 @@ def test_stale_ones_are_passed_over(tmp_path: Path) -> None:
     """Of another file under the same name, and of a vector that was replaced."""
     path, other = tmp_path / "x.h5df", tmp_path / "y.h5df"
     made(path)
-    made(other, transposed=True)
+    made(other, is_reversed=True)
     with open_daf(path, "r+") as daf:
         index(daf)
     time.sleep(STABLE_SECONDS)
@@ -173,7 +173,7 @@ def test_they_go_with_the_data_set(tmp_path: Path) -> None:
         if how == "w":
             open_daf(path, "w").close()
         else:
-            made(tmp_path / "y.daf.zarr", transposed=True)
+            made(tmp_path / "y.daf.zarr", is_reversed=True)
             convert(tmp_path / "y.daf.zarr", path, if_exists="replace")
         with open_daf(path) as daf:
             assert IndexStorage(daf).places() == []

@@ -311,8 +311,8 @@ def test_stale_indexes_of_every_kind_are_not_used(numbers: DafWriter) -> None:
     for query in queries:
         session.sql(query).to_pydict()
     for name in ("u", "f", "y"):
-        transposed = numbers.get_np_vector("cell", name)[::-1].copy()
-        numbers.set_vector("cell", name, transposed, if_exists="replace")
+        in_reverse = numbers.get_np_vector("cell", name)[::-1].copy()
+        numbers.set_vector("cell", name, in_reverse, if_exists="replace")
     codes = numbers.get_np_vector("cell", "code")[::-1].copy()
     numbers.set_vector("cell", "code", codes, if_exists="replace")
     other = MemoryDaf()

@@ -61,14 +61,13 @@ def test_points_are_drawn_once_in_an_order_of_the_seed(ax: Any) -> None:
     values = np.arange(50.0)
     values[7] = np.nan
     draw_points(ax, points, Numbers(values), **STYLE)
-    grey, sampled_entries = ax.collections[:2]
+    grey, dots = ax.collections[:2]
     assert grey.get_offsets().tolist() == [points[7].tolist()]
     assert to_hex(grey.get_facecolors()[0]) == "#cccccc"
     expected = {(*points[n].tolist(), float(n)) for n in range(50) if n not in (3, 7)}
-    offsets = np.asarray(sampled_entries.get_offsets()).tolist()
+    offsets = np.asarray(dots.get_offsets()).tolist()
     assert {
-        (*place, value)
-        for place, value in zip(offsets, sampled_entries.get_array().tolist(), strict=True)
+        (*place, value) for place, value in zip(offsets, dots.get_array().tolist(), strict=True)
     } == expected
     assert offsets != sorted(offsets, key=lambda place: points.tolist().index(place))
     again = axes_for(None, inches=(4, 3))

@@ -37,16 +37,16 @@ def _offsets(collection: Any) -> list[list[float]]:
 def test_an_embedding_coloured_by_a_category(pbmc: DafSession, adata: Any) -> None:
     """Places, colours and counts are those of scanpy's object; all cells are there once."""
     ax = pbmc.plot.embedding("X_umap", color="bulk_labels")
-    (sampled_entries,) = ax.collections
+    (dots,) = ax.collections
     places = {
         tuple(place): n for n, place in enumerate(adata.obsm["X_umap"].astype(float).tolist())
     }
-    cells = [places[tuple(place)] for place in _offsets(sampled_entries)]
+    cells = [places[tuple(place)] for place in _offsets(dots)]
     assert sorted(cells) == list(range(700))
     colour_of = dict(
         zip(adata.obs["bulk_labels"].cat.categories, adata.uns["bulk_labels_colors"], strict=True)
     )
-    found = [to_hex(colour) for colour in sampled_entries.get_facecolors()]
+    found = [to_hex(colour) for colour in dots.get_facecolors()]
     assert found == [to_hex(colour_of[adata.obs["bulk_labels"].iloc[cell]]) for cell in cells]
     counts = adata.obs["bulk_labels"].value_counts(sort=False)
     labels = [each.get_label() for each in ax.get_legend().legend_handles]
@@ -62,7 +62,7 @@ def test_an_embedding_coloured_by_a_gene(pbmc: DafSession, adata: Any) -> None:
     ):
         chosen = np.flatnonzero(adata.obs["phase"] == "G1")
         ax = pbmc.plot.embedding("X_umap", color=color, rows="phase = 'G1'")
-        sampled_entries = ax.collections[0]
+        dots = ax.collections[0]
         wanted = {
             (*place, value)
             for place, value in zip(
@@ -71,12 +71,7 @@ def test_an_embedding_coloured_by_a_gene(pbmc: DafSession, adata: Any) -> None:
                 strict=True,
             )
         }
-        found = {
-            (*p, v)
-            for p, v in zip(
-                _offsets(sampled_entries), sampled_entries.get_array().tolist(), strict=True
-            )
-        }
+        found = {(*p, v) for p, v in zip(_offsets(dots), dots.get_array().tolist(), strict=True)}
         assert found == wanted
         assert ax.get_title() == color
 
@@ -106,10 +101,8 @@ def test_several_data_sets_as_one() -> None:
     """The points of all, each with its own colour."""
     db = connect([_small("mo", 3), _small("tue", 2)])
     ax = db.plot.embedding("X_umap", color="dataset")
-    sampled_entries = ax.collections[0]
-    found = sorted(
-        zip(_offsets(sampled_entries), map(to_hex, sampled_entries.get_facecolors()), strict=True)
-    )
+    dots = ax.collections[0]
+    found = sorted(zip(_offsets(dots), map(to_hex, dots.get_facecolors()), strict=True))
     first, second = to_hex("tab:blue"), to_hex("tab:orange")
     wanted = [
         ([2.0, 3.0], first),

@@ -106,8 +106,8 @@ def test_series_that_are_tables_are_not_bounded(session: DafSession) -> None:
 
 def test_sizes_that_grow(session: DafSession) -> None:
     """At random within bounds."""
-    sampled_entries = "SELECT length(repeat(name, CAST(random() * 5 AS BIGINT))) AS n FROM cell"
-    assert max(session.sql(sampled_entries).to_pydict()["n"]) < 5
+    query = "SELECT length(repeat(name, CAST(random() * 5 AS BIGINT))) AS n FROM cell"
+    assert max(session.sql(query).to_pydict()["n"]) < 5
 
 
 def test_a_panic_of_the_engine_is_an_error(

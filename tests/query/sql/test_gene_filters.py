@@ -101,20 +101,17 @@ def sources(draw: st.DrawFn, number: int = 0) -> tuple[str, str]:
 @st.composite
 def wildcards(draw: st.DrawFn) -> str:
     """Draw a query with wildcards over up to three joined sources, with ``{gene:...}`` in it."""
-    sampled_entries = [draw(sources(number)) for number in range(draw(st.integers(1, 3)))]
+    chosen = [draw(sources(number)) for number in range(draw(st.integers(1, 3)))]
     star = draw(st.sampled_from(["*", "t0.*", "1 AS one, *", "DISTINCT *"]))
     if draw(st.booleans()):
-        limited = [
-            f"(SELECT * FROM {source} LIMIT 3) t{n}"
-            for n, (source, _) in enumerate(sampled_entries)
-        ]
+        limited = [f"(SELECT * FROM {source} LIMIT 3) t{n}" for n, (source, _) in enumerate(chosen)]
         return f"SELECT {star} FROM {' CROSS JOIN '.join(limited)}"
     joined = " JOIN ".join(
-        f"{source} ON TRUE" if n else source for n, (source, _) in enumerate(sampled_entries)
+        f"{source} ON TRUE" if n else source for n, (source, _) in enumerate(chosen)
     )
-    conditions = " AND ".join(f"{{gene:{condition}}}" for _, condition in sampled_entries)
+    conditions = " AND ".join(f"{{gene:{condition}}}" for _, condition in chosen)
     query = f"SELECT {star} FROM {joined} WHERE {conditions} LIMIT 4"
-    return query if len(sampled_entries) > 1 else f"WITH w AS ({query}) SELECT * FROM w"
+    return query if len(chosen) > 1 else f"WITH w AS ({query}) SELECT * FROM w"
 
 
 @pytest.mark.filterwarnings("ignore::daf_query.DuplicateColumnsWarning")

@@ -103,10 +103,10 @@ def test_the_order_of_the_categories(daf: DafWriter, categoricals: str) -> None:
 
 def test_unknown_categories(session: DafSession) -> None:
     """An unknown column is an error that names those that are known."""
-    available = (
+    message = (
         r"no categories of 'obs\.stag'; there are those of obs\.kind, obs\.stage.*did you mean"
     )
-    with pytest.raises(errors.QueryError, match=available):
+    with pytest.raises(errors.QueryError, match=message):
         session.sql("SELECT category_order('obs.stag', stage) FROM obs").to_pydict()
 
 

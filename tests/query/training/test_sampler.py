@@ -217,13 +217,13 @@ def test_a_changed_data_set_is_noticed(tmp_path: Path) -> None:
     frame = cells(0, 40)
     sampler = connect(filled(MemoryDaf(), frame)).sampler("cell", **requested)
     sampler.save(path)
-    more, transposed, deeper, other_types = cells(0, 41), frame[::-1], frame.copy(), frame.copy()
+    more, in_reverse, deeper, other_types = cells(0, 41), frame[::-1], frame.copy(), frame.copy()
     deeper["depth"] += deeper.index == 3
     other_types["type"] = other_types["type"].to_numpy()[::-1]
     saved = dict(zip(sampler.names.to_pylist(), as_pandas(sampler)["split"], strict=True))
     for changed, message in (
         (more, "chooses 41 entries and chose 40"),
-        (transposed, "others, or at other positions"),
+        (in_reverse, "others, or at other positions"),
         (deeper, "weights= yields other numbers"),
         (other_types, "belong to other splits"),
         (frame.drop(columns="type").assign(type=1.0), "belong to other splits"),

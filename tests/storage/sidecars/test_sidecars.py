@@ -215,10 +215,10 @@ def test_a_change_in_place_is_noticed(h5ad: Path) -> None:
     assert h5ad.stat().st_size == status.st_size
     again = reopened(h5ad, "--refresh")
     assert again.get_np_vector("obs", "age").tolist() == [old[0] + 1, *old[1:]]
-    available = sidecar_status(again)
-    assert available is not None
-    assert not available.is_used
-    assert "changed or copied" in available.problem
+    found = sidecar_status(again)
+    assert found is not None
+    assert not found.is_used
+    assert "changed or copied" in found.problem
     with pytest.warns(SidecarWarning, match="--refresh"):
         assert daf.get_np_vector("obs", "age").tolist()[0] == old[0] + 1
     refresh_sidecar(reopened(h5ad, "--refresh"))
@@ -226,10 +226,10 @@ def test_a_change_in_place_is_noticed(h5ad: Path) -> None:
         warnings.simplefilter("error")
         last = open_daf(h5ad)
         assert last.get_np_vector("obs", "age").tolist()[0] == old[0] + 1
-        available = sidecar_status(last)
-    assert available is not None
-    assert available.is_used
-    assert "matrices/obs/var/X" in available.properties
+        found = sidecar_status(last)
+    assert found is not None
+    assert found.is_used
+    assert "matrices/obs/var/X" in found.properties
 
 
 def test_a_change_of_a_directory_is_noticed(tmp_path: Path) -> None:
