@@ -15,7 +15,9 @@ import pkgutil
 import sys
 from collections.abc import Callable, Mapping
 from types import ModuleType
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+__all__ = ["lazy_module", "lazy_names", "pc", "sp", "stubbed_modules", "stubbed_names"]
 
 Door: TypeAlias = tuple[Callable[[str], Any], Callable[[], list[str]], list[str]]
 """The ``__getattr__`` and the ``__dir__`` of a module (PEP 562), and its ``__all__``."""
@@ -98,6 +100,13 @@ def lazy_module(name: str) -> Any:
     Fraction(1, 2)
     """
     return _LazyModule(name)
+
+
+if TYPE_CHECKING:
+    import pyarrow.compute as pc
+    import scipy.sparse as sp
+else:
+    pc, sp = lazy_module("pyarrow.compute"), lazy_module("scipy.sparse")
 
 
 def stubbed_modules(package: str, stub: str) -> dict[str, Any]:

@@ -8,20 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 import pyarrow as pa
 
 from daf_query.distributed._source import token_of
-from daf_storage._lazy import lazy_module
+from daf_storage._lazy import sp
 from daf_storage.base import Span, optional_import
-
-if TYPE_CHECKING:
-    import scipy.sparse as sp
-else:
-    sp = lazy_module("scipy.sparse")
-
 
 BlockKind: TypeAlias = Literal["csr", "dense"]
 """What a block is: a ``csr_matrix``, or a ``numpy.ndarray``."""

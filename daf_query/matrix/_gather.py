@@ -20,21 +20,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import cache, cached_property, partial
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from daf_storage import errors
-from daf_storage._lazy import lazy_module
+from daf_storage._lazy import sp
 from daf_storage.base import Span
 from daf_storage.data import StoredMatrix, checked_indices, ordered
 from daf_storage.trees import read_joined
-
-if TYPE_CHECKING:
-    import scipy.sparse as sp
-else:
-    sp = lazy_module("scipy.sparse")
 
 STRING_BYTES: Final = 16
 """About how many bytes a string takes in memory."""

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
+from typing import Any, Final, TypeAlias, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -38,13 +38,8 @@ from daf_query.moments._segments import (
     with_zeros,
 )
 from daf_storage import DafReader, errors
-from daf_storage._lazy import lazy_module
+from daf_storage._lazy import sp
 from daf_storage.stores import ReadEstimate
-
-if TYPE_CHECKING:
-    import scipy.sparse as sp
-else:
-    sp = lazy_module("scipy.sparse")
 
 _ROWS_ADVANTAGE: Final = 2
 """How many times fewer bytes the layout by rows must be to be read first."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -14,12 +14,7 @@ from daf_query.profile import Profile
 from daf_query.session._stored_columns import is_any_string, one_array, repeated, storable
 from daf_query.slice import MatrixSlice
 from daf_storage import DafReader, errors
-from daf_storage._lazy import lazy_module
-
-if TYPE_CHECKING:
-    import scipy.sparse as sp
-else:
-    sp = lazy_module("scipy.sparse")
+from daf_storage._lazy import sp
 
 Positions: TypeAlias = npt.NDArray[np.int64]
 

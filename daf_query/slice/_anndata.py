@@ -10,7 +10,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypedDict
+from typing import Any, Final, TypeAlias, TypedDict
 
 from daf_query._provenance import KEY, Record, as_json
 from daf_query.matrix import (
@@ -26,15 +26,10 @@ from daf_query.slice._parts import Part, Whole, info_of, slice_of
 from daf_query.slice._reading import read_whole
 from daf_query.slice._tables import axis_tables
 from daf_storage import AnnDataWarning, errors
-from daf_storage._lazy import lazy_module
+from daf_storage._lazy import sp
 from daf_storage.anndata import ANNDATA_PARTS, AlignedMatrix, aligned_matrices
 from daf_storage.base import optional_import
 from daf_storage.data import StoredMatrix
-
-if TYPE_CHECKING:
-    import scipy.sparse as sp
-else:
-    sp = lazy_module("scipy.sparse")
 
 ANNDATA_MAX_BYTES: Final = 1 << 30
 """Default of ``max_bytes=``: 1 GiB for what comes along with ``X``."""

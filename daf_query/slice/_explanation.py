@@ -9,7 +9,7 @@ from __future__ import annotations
 import html
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
+from typing import Any, Final, Literal, TypeAlias
 
 import numpy as np
 
@@ -18,7 +18,7 @@ from daf_query.slice._anndata import find_companions, select_companions
 from daf_query.slice._parts import Part, Whole
 from daf_query.slice._reading import figures_of, read_whole, shown_bytes
 from daf_storage import DafReader, errors
-from daf_storage._lazy import lazy_module
+from daf_storage._lazy import sp
 from daf_storage._terminal_text import visible_name
 from daf_storage.data import arrow_of, plain_values
 from daf_storage.display import (
@@ -32,11 +32,6 @@ from daf_storage.display import (
     preview_of,
     shortened,
 )
-
-if TYPE_CHECKING:
-    import scipy.sparse as sp
-else:
-    sp = lazy_module("scipy.sparse")
 
 LayoutState: TypeAlias = Literal["chosen", "costs more", "not stored", "damaged"]
 

@@ -43,7 +43,7 @@ from daf_query.slice._tables import (
     wide_polars,
 )
 from daf_storage import DafReader, errors
-from daf_storage._lazy import lazy_module
+from daf_storage._lazy import sp
 from daf_storage._terminal_text import visible_name
 from daf_storage.base import ForkLock, Span
 
@@ -52,9 +52,6 @@ if TYPE_CHECKING:
     import dask.array as da
     import pandas as pd
     import polars as pl
-    import scipy.sparse as sp
-else:
-    sp = lazy_module("scipy.sparse")
 
 
 @dataclass(frozen=True, slots=True)

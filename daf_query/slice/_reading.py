@@ -13,7 +13,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -30,13 +30,8 @@ from daf_query.matrix import (
 from daf_query.moments import in_order
 from daf_query.slice._parts import Positions, Whole
 from daf_storage import errors
-from daf_storage._lazy import lazy_module
+from daf_storage._lazy import sp
 from daf_storage.base import Span
-
-if TYPE_CHECKING:
-    import scipy.sparse as sp
-else:
-    sp = lazy_module("scipy.sparse")
 
 ByteSize: TypeAlias = float | str
 """A number of bytes, or text with a unit: ``500MB`` (a million bytes each), ``2GiB`` (2**30)."""

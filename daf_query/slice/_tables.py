@@ -10,7 +10,7 @@ import warnings
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -23,14 +23,9 @@ from daf_query.scan import number_array
 from daf_query.slice._parts import Positions, Whole
 from daf_query.table import DATASET, check_column_names
 from daf_storage import AnnDataWarning, errors
-from daf_storage._lazy import lazy_module
+from daf_storage._lazy import sp
 from daf_storage.anndata import axis_frame, unstructured
 from daf_storage.base import Span, optional_import
-
-if TYPE_CHECKING:
-    import scipy.sparse as sp
-else:
-    sp = lazy_module("scipy.sparse")
 
 VALUE = "value"
 

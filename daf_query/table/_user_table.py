@@ -17,14 +17,12 @@ import pyarrow as pa
 
 from daf_query.scan import INDEX, NAME
 from daf_storage import errors
-from daf_storage._lazy import lazy_module
+from daf_storage._lazy import lazy_module, pc
 
 if TYPE_CHECKING:
-    import pyarrow.compute as pc
     import pyarrow.csv as pacsv
     import pyarrow.dataset as ds
 else:
-    pc = lazy_module("pyarrow.compute")
     pacsv = lazy_module("pyarrow.csv")
     ds = lazy_module("pyarrow.dataset")
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, TypedDict, Unpack, get_args
+from typing import Any, Final, Literal, TypeAlias, TypedDict, Unpack, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -25,12 +25,7 @@ from daf_query.slice import MatrixSlice, slice_source
 from daf_query.table import AxisDataset
 from daf_query.training._splits import Keys, checked_seed, mixed, seed_key
 from daf_storage import DafReader, errors
-from daf_storage._lazy import lazy_module
-
-if TYPE_CHECKING:
-    import scipy.sparse as sp
-else:
-    sp = lazy_module("scipy.sparse")
+from daf_storage._lazy import sp
 
 Form: TypeAlias = Literal["dense", "sparse"]
 """Whether a batch is dense, or CSR."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -16,13 +16,8 @@ import pyarrow as pa
 
 from daf_query.training._batches import Batch, Consumer, RowBlocks, RowSource, checked_epoch
 from daf_storage import errors
-from daf_storage._lazy import lazy_module
+from daf_storage._lazy import sp
 from daf_storage.base import optional_import
-
-if TYPE_CHECKING:
-    import scipy.sparse as sp
-else:
-    sp = lazy_module("scipy.sparse")
 
 
 def torch_blocks(source: RowSource, *, rank: int | None, ranks: int | None) -> Any:

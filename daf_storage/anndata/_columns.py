@@ -9,12 +9,12 @@ from __future__ import annotations
 import functools
 import importlib.metadata
 from collections.abc import Callable, Hashable, Mapping
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
 
-from daf_storage._lazy import lazy_module
+from daf_storage._lazy import pc
 from daf_storage.anndata import _encoding as encoding
 from daf_storage.anndata import _stored as elements
 from daf_storage.anndata._stored import CodedStrings, MadeOf, Nodes, node_at
@@ -28,11 +28,6 @@ from daf_storage.errors import (
     UnsupportedInputError,
 )
 from daf_storage.trees import ArrayInfo, MemoryArray, Node, StoredArray, Tree
-
-if TYPE_CHECKING:
-    import pyarrow.compute as pc
-else:
-    pc = lazy_module("pyarrow.compute")
 
 _UNREADABLE: Final = (UnsupportedInputError, ValueError, TypeError, pa.ArrowException)
 """What pandas and Arrow raise for a column that no vector has."""

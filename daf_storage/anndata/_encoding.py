@@ -8,20 +8,15 @@ Encoding turns a pandas Series into Daf vectors and, where the vector alone does
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from daf_storage._lazy import lazy_module
+from daf_storage._lazy import sp
 from daf_storage.base import StorageType, pandas
 from daf_storage.errors import UnsupportedInputError
-
-if TYPE_CHECKING:
-    import scipy.sparse as sp
-else:
-    sp = lazy_module("scipy.sparse")
 
 _EXACT_FLOAT = 2**53
 _TRUTH = {"true": True, "false": False}

@@ -6,21 +6,16 @@ import functools
 import warnings
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from daf_storage._lazy import lazy_module
+from daf_storage._lazy import sp
 from daf_storage.anndata._report import Report
 from daf_storage.base import optional_import, pandas
 from daf_storage.data import kept
 from daf_storage.errors import UnsupportedInputError
 from daf_storage.trees import hdf5_output
-
-if TYPE_CHECKING:
-    import scipy.sparse as sp
-else:
-    sp = lazy_module("scipy.sparse")
 
 _RESERVED = "_index"
 

@@ -11,14 +11,14 @@ import re
 import warnings
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
+from typing import Any, Final, Literal, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
 from daf_storage import errors
-from daf_storage._lazy import lazy_module
+from daf_storage._lazy import pc, sp
 from daf_storage.anndata._encoding import decode_annotation, decode_column, narrowed
 from daf_storage.anndata._report import (
     AXIS_KEYS,
@@ -34,15 +34,6 @@ from daf_storage.anndata._report import (
 from daf_storage.base import NAME_VECTOR, pandas
 from daf_storage.data import DafReader, kept
 from daf_storage.errors import FormatError, ReadOnlyError
-
-if TYPE_CHECKING:
-    import pyarrow.compute as pc
-else:
-    pc = lazy_module("pyarrow.compute")
-if TYPE_CHECKING:
-    import scipy.sparse as sp
-else:
-    sp = lazy_module("scipy.sparse")
 
 COLOR: Final = "color"
 """The vector of a categorical's axis that has its colours."""

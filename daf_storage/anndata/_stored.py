@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
+from typing import Any, Final, Literal, TypeAlias
 
 import numpy as np
 import pyarrow as pa
 
-from daf_storage._lazy import lazy_module
+from daf_storage._lazy import sp
 from daf_storage.base import AnyArray, Span, StorageType
 from daf_storage.data import kept
 from daf_storage.errors import CorruptDataError, DafError, FormatError, UnsupportedDataError
@@ -30,11 +30,6 @@ from daf_storage.trees import (
     ZarrTree,
     joined_fingerprints,
 )
-
-if TYPE_CHECKING:
-    import scipy.sparse as sp
-else:
-    sp = lazy_module("scipy.sparse")
 
 _BATCH_ROWS: Final = 1 << 20
 

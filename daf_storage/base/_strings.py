@@ -16,18 +16,13 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from daf_storage._lazy import lazy_module
+from daf_storage._lazy import lazy_module, pc
 from daf_storage.errors import CorruptDataError
 
 if TYPE_CHECKING:
     import pyarrow.parquet as pq
 else:
     pq = lazy_module("pyarrow.parquet")
-
-if TYPE_CHECKING:
-    import pyarrow.compute as pc
-else:
-    pc = lazy_module("pyarrow.compute")
 
 
 _COUNT_BYTES = 4

@@ -13,13 +13,13 @@ import posixpath
 from collections.abc import Hashable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import Any, Final, cast
 
 import numpy as np
 import pyarrow as pa
 
 from daf_storage import errors
-from daf_storage._lazy import lazy_module
+from daf_storage._lazy import pc
 from daf_storage.base import Packing
 from daf_storage.data import copy_entries, kept, layout
 from daf_storage.trees import (
@@ -31,11 +31,6 @@ from daf_storage.trees import (
     WritableTree,
     release_cached,
 )
-
-if TYPE_CHECKING:
-    import pyarrow.compute as pc
-else:
-    pc = lazy_module("pyarrow.compute")
 
 _DEPTHS: Final[dict[str, int]] = {layout.SCALARS: 0, layout.VECTORS: 1, layout.MATRICES: 2}
 """Of how many axes the properties are that a group has."""

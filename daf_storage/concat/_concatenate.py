@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 import pyarrow as pa
 
 from daf_storage import errors
-from daf_storage._lazy import lazy_module
 from daf_storage.anndata import AXIS_KEYS, NOTES, Report
 from daf_storage.base import IfExists, Packing, ShowProgress, check_name, progress_bar
 from daf_storage.concat._members import (
@@ -52,12 +51,6 @@ from daf_storage.data import (
 from daf_storage.h5ad import undone_on_error
 from daf_storage.opening import check_outside, new_data_set, open_daf, parse_path, short_names
 from daf_storage.trees import ZarrVersion
-
-if TYPE_CHECKING:
-    import scipy.sparse as sp
-else:
-    sp = lazy_module("scipy.sparse")
-
 
 _HINT = "it does not run along a concatenated axis; merge= keeps it"
 _DIFFER = "the data sets have different values"

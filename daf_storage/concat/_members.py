@@ -7,13 +7,13 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
 
 from daf_storage import errors
-from daf_storage._lazy import lazy_module
+from daf_storage._lazy import pc
 from daf_storage.anndata import Notes, Report, read_notes
 from daf_storage.base import NAME_VECTOR, AnyArray, Progress, Span, first_duplicate
 from daf_storage.concat._options import Options
@@ -26,11 +26,6 @@ from daf_storage.data import (
     relation_of,
     stored_numbers,
 )
-
-if TYPE_CHECKING:
-    import pyarrow.compute as pc
-else:
-    pc = lazy_module("pyarrow.compute")
 
 _EXACT_FLOAT_BITS: Final = 32
 _UINT32_MOST: Final = 2**32 - 1

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from daf_storage import errors
-from daf_storage._lazy import lazy_module
+from daf_storage._lazy import pc, sp
 from daf_storage.anndata import MISSING_SUFFIX
 from daf_storage.base import AnyArray, Span, StorageType
 from daf_storage.concat._members import (
@@ -38,13 +38,6 @@ from daf_storage.data import (
     write_assembled,
     write_vector,
 )
-
-if TYPE_CHECKING:
-    import pyarrow.compute as pc
-    import scipy.sparse as sp
-else:
-    pc = lazy_module("pyarrow.compute")
-    sp = lazy_module("scipy.sparse")
 
 _UINT32_MOST = 2**32 - 1
 

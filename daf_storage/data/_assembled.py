@@ -14,13 +14,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 import pyarrow as pa
 
 from daf_storage import errors
-from daf_storage._lazy import lazy_module
+from daf_storage._lazy import pc, sp
 from daf_storage.base import AnyArray, Span, StorageType
 from daf_storage.data import _kept as kept
 from daf_storage.data import _layout as layout
@@ -54,14 +54,6 @@ from daf_storage.data._transpose import (
     transpose_dense,
 )
 from daf_storage.trees import StoredArray, TreeTransaction, WritableTree
-
-if TYPE_CHECKING:
-    import pyarrow.compute as pc
-    import scipy.sparse as sp
-else:
-    pc = lazy_module("pyarrow.compute")
-    sp = lazy_module("scipy.sparse")
-
 
 _HELD_PER_ELEMENT: Final = 96
 """What an element takes on its way, as numbers of rows, columns and places."""

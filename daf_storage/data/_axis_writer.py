@@ -10,13 +10,12 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from daf_storage import errors
-from daf_storage._lazy import lazy_module
 from daf_storage.base import (
     RESERVED_VECTORS,
     AnyArray,
@@ -46,11 +45,6 @@ from daf_storage.data._property_reader import PropertyReader, check_labels
 from daf_storage.data._reader import DafReader
 from daf_storage.data._stored import Convention, attributes_of
 from daf_storage.trees import Node, Tree, TreeTransaction, WritableTree
-
-if TYPE_CHECKING:
-    import scipy.sparse as sp
-else:
-    sp = lazy_module("scipy.sparse")
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,22 +15,16 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from decimal import Decimal
 from numbers import Integral, Rational
-from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, get_args
+from typing import Any, Final, Literal, TypeAlias, get_args
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
 from daf_storage import errors
-from daf_storage._lazy import lazy_module
+from daf_storage._lazy import pc
 from daf_storage.base import AnyArray, StorageType, one_array
 from daf_storage.errors import UnsupportedInputError
-
-if TYPE_CHECKING:
-    import pyarrow.compute as pc
-else:
-    pc = lazy_module("pyarrow.compute")
-
 
 Place: TypeAlias = Callable[[tuple[int, ...]], str]
 """Says in words where the element with these indices is, as `position_of` does."""

@@ -10,12 +10,12 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 import pyarrow as pa
 
-from daf_storage._lazy import lazy_module
+from daf_storage._lazy import sp
 from daf_storage.base import AnyArray
 from daf_storage.data._casting import (
     holds_strings,
@@ -26,11 +26,6 @@ from daf_storage.data._casting import (
     strings_array,
 )
 from daf_storage.errors import UnsupportedInputError, wrong_length
-
-if TYPE_CHECKING:
-    import scipy.sparse as sp
-else:
-    sp = lazy_module("scipy.sparse")
 
 _MAX_STRING_BYTES: Final = 2**31 - 1
 _LARGEST_SURE_SUM: Final = 2.0**62

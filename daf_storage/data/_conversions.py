@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
 from daf_storage import errors
-from daf_storage._lazy import lazy_module
+from daf_storage._lazy import pc, sp
 from daf_storage.base import AnyArray, Span, first_duplicate, one_array
 from daf_storage.data._casting import strings_array
 from daf_storage.data._coercion import (
@@ -26,13 +26,6 @@ from daf_storage.data._transpose import column_blocks
 from daf_storage.errors import CorruptDataError
 from daf_storage.stores import is_lasting
 from daf_storage.trees import memory_array
-
-if TYPE_CHECKING:
-    import pyarrow.compute as pc
-    import scipy.sparse as sp
-else:
-    sp = lazy_module("scipy.sparse")
-    pc = lazy_module("pyarrow.compute")
 
 _FEW_AMONG = 16
 

@@ -10,13 +10,13 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from tempfile import TemporaryFile, gettempdir
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from daf_storage import errors
-from daf_storage._lazy import lazy_module
+from daf_storage._lazy import pc
 from daf_storage.base import AnyArray, Span, StorageType
 from daf_storage.data import _layout as layout
 from daf_storage.data._coercion import (
@@ -29,11 +29,6 @@ from daf_storage.data._coercion import (
 from daf_storage.data._stored import StoredMatrix, is_colptr
 from daf_storage.data._transpose import block_spans, transpose_dense, transpose_sparse
 from daf_storage.trees import StoredArray, TreeTransaction, elements_bytes, passing_over
-
-if TYPE_CHECKING:
-    import pyarrow.compute as pc
-else:
-    pc = lazy_module("pyarrow.compute")
 
 _BLOCK_BYTES = 1 << 24
 _SCRATCH_BYTES = 1 << 24

@@ -12,11 +12,11 @@ import warnings
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 
-from daf_storage._lazy import lazy_module
+from daf_storage._lazy import sp
 from daf_storage.base import AnyArray, name_problem, optional_import
 from daf_storage.errors import (
     CorruptDataError,
@@ -24,11 +24,6 @@ from daf_storage.errors import (
     UnsupportedInputError,
 )
 from daf_storage.trees import StoredArray, Tree, TreeTransaction, WritableTree, check_contained
-
-if TYPE_CHECKING:
-    import scipy.sparse as sp
-else:
-    sp = lazy_module("scipy.sparse")
 
 Writer: TypeAlias = Callable[[Any, str], None]
 """Writes a value into a group of an h5ad file, under a name; or nothing."""

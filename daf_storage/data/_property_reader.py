@@ -15,7 +15,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from daf_storage import errors
-from daf_storage._lazy import lazy_module
+from daf_storage._lazy import sp
 from daf_storage.base import (
     INDEX_VECTOR,
     NAME_VECTOR,
@@ -53,9 +53,6 @@ from daf_storage.trees import Node, StoredArray, Tree, release_cached
 
 if TYPE_CHECKING:
     import pandas as pd
-    import scipy.sparse as sp
-else:
-    sp = lazy_module("scipy.sparse")
 
 
 class _Required(enum.Enum):

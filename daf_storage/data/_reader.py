@@ -11,10 +11,9 @@ import os
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 from daf_storage import errors
-from daf_storage._lazy import lazy_module
 from daf_storage.base import VectorInfo
 from daf_storage.data import _summary as summaries
 from daf_storage.data._page import data_set_page
@@ -23,11 +22,6 @@ from daf_storage.data._stored import Relation, relations_of
 from daf_storage.data._summary import as_mermaid
 from daf_storage.display import PreviewBudget
 from daf_storage.trees import Remarked
-
-if TYPE_CHECKING:
-    import scipy.sparse as sp
-else:
-    sp = lazy_module("scipy.sparse")
 
 
 @dataclass(frozen=True, slots=True)

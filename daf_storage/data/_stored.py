@@ -11,23 +11,17 @@ import reprlib
 import warnings
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, Literal, TypeAlias, TypeVar
+from typing import Any, ClassVar, Final, Generic, Literal, TypeAlias, TypeVar
 
 import numpy as np
 import pyarrow as pa
 
-from daf_storage._lazy import lazy_module
+from daf_storage._lazy import pc
 from daf_storage.base import AnyArray, MatrixInfo, Span, StorageType, VectorInfo, name_problem
 from daf_storage.data._coercion import SparseVectorInput, VectorInput
 from daf_storage.data._transpose import transpose_sparse
 from daf_storage.errors import CorruptDataError, DafWarning, ReadOnlyError
 from daf_storage.trees import ArrayInfo, Node, NodeKind, StoredArray
-
-if TYPE_CHECKING:
-    import pyarrow.compute as pc
-else:
-    pc = lazy_module("pyarrow.compute")
-
 
 ATTRIBUTE: Final = "daf_convention"
 """Name of the attribute of a convention."""

@@ -6,19 +6,14 @@ import math
 from collections.abc import Callable, Iterator
 from functools import partial
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
 
-from daf_storage._lazy import lazy_module
+from daf_storage._lazy import sp
 from daf_storage.base import AnyArray, Span
 from daf_storage.errors import CorruptDataError, InvalidInputError
 from daf_storage.trees import THREADS, StoredArray, computed, run_all
-
-if TYPE_CHECKING:
-    import scipy.sparse as sp
-else:
-    sp = lazy_module("scipy.sparse")
 
 _BLOCK_BYTES: Final = 1 << 24
 _THREAD_BYTES: Final = 1 << 21

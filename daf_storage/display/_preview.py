@@ -4,20 +4,14 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from daf_storage._lazy import lazy_module
+from daf_storage._lazy import pc
 from daf_storage.display._markup import Markup, html_element
-
-if TYPE_CHECKING:
-    import pyarrow.compute as pc
-else:
-    pc = lazy_module("pyarrow.compute")
-
 
 _NO_OBJECT = (ArithmeticError, LookupError, ValueError, pa.ArrowException)
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
 import pyarrow as pa
 
-from daf_storage._lazy import lazy_module
+from daf_storage._lazy import pc
 from daf_storage.base import AnyArray, DecodedCache, Span, StorageType
 from daf_storage.errors import CorruptDataError, UnsupportedInputError
 from daf_storage.files_daf._descriptors import PackedForm, PartForm, ScalarForm
@@ -24,12 +24,6 @@ from daf_storage.trees import (
     limit_of_stored,
     open_zarr_array,
 )
-
-if TYPE_CHECKING:
-    import pyarrow.compute as pc
-else:
-    pc = lazy_module("pyarrow.compute")
-
 
 _NEWLINE: Final = 10
 _COUNT_BYTES: Final = 1 << 20

@@ -7,13 +7,13 @@ from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from daf_storage import errors
-from daf_storage._lazy import lazy_module
+from daf_storage._lazy import pc
 from daf_storage.anndata import (
     AXIS_KEYS,
     COLOR,
@@ -53,13 +53,6 @@ from daf_storage.data import (
 from daf_storage.opening import check_outside
 from daf_storage.stores import check_output, output_path
 from daf_storage.trees import hdf5_output
-
-if TYPE_CHECKING:
-    import pyarrow.compute as pc
-    import scipy.sparse as sp
-else:
-    pc = lazy_module("pyarrow.compute")
-    sp = lazy_module("scipy.sparse")
 
 
 def to_anndata(
