@@ -5,7 +5,8 @@ folder of their own (`scenes`), and goes there.  Then come rows, each a call and
 
 ``>>> db.matrix("cell", "gene", "Xs")``
     A call of Python, continued by ``...``; below it ``MatrixNotFoundError: PATTERN``, the class and a
-    regular expression that is in the message.  Without that the call has to succeed.
+    regular expression that is in the message.  Without that the call has to succeed.  ``warns CLASS:
+    PATTERN`` is a warning, in a line; there have to be these and no others, or ``warns nothing``.
 ``$ daf sql tiny.daf.zarr "SELECT 1"``
     A command, continued after ``\``, perhaps behind ``NAME=value`` for the environment.  Below it
     ``! PATTERN`` is in what it prints on standard error, ``> PATTERN`` in its output, ``| LINE`` are

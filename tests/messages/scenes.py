@@ -14,15 +14,17 @@ import pytest
 import scipy.sparse as sp
 
 from daf_query import connect
-from daf_storage import DafWriter, MemoryDaf, copy_all, open_daf
+from daf_storage import DafWriter, MemoryDaf, copy_all, from_anndata, open_daf
 from tests.query.collection.cases import RUNS, daf_of
 from tests.support import PBMC, create, fill
 
 NAMES: dict[str, Any] = {
+    "__name__": __name__,
     "Path": Path,
     "MemoryDaf": MemoryDaf,
     "anndata": anndata,
     "connect": connect,
+    "from_anndata": from_anndata,
     "np": np,
     "open_daf": open_daf,
     "pd": pd,

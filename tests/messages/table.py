@@ -86,9 +86,7 @@ def problems(
     """Try the rows of a scene in the working directory; yield what is not as expected."""
     for row in scene.rows:
         before = _state(names)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            found = _command(row, capfd) if row.is_command else _call(row, names)
+        found = _command(row, capfd) if row.is_command else _call(row, names)
         for problem in found.problems:
             yield f"{row.place}\n  {row.call}\n  {problem}"
         changed = {name for name, _ in before.items() ^ _state(names).items()}
@@ -110,23 +108,41 @@ class _Found:
 
 
 def _call(row: Row, names: dict[str, Any]) -> _Found:
-    kind, _, pattern = " ".join(row.expected).partition(": ")
-    try:
-        exec(row.call, names)  # noqa: S102 - of our own
-    except Exception as error:  # noqa: BLE001 - it is compared with what is expected
-        kinds = [each.__name__ for each in type(error).__mro__]
-        is_right = kind in kinds and re.search(pattern, str(error))
-        said = f"{type(error).__name__}: {error}"
-        return _Found([] if is_right else [f"says {said}"], has_failed=True)
-    return _Found(["says nothing"] if row.expected else [], has_failed=False)
+    warns = [line[6:] for line in row.expected if line.startswith("warns ")]
+    wanted = " ".join(line for line in row.expected if not line.startswith("warns "))
+    with warnings.catch_warnings(record=True) as warned:
+        warnings.simplefilter("always")
+        try:
+            exec(row.call, names)  # noqa: S102 - of our own
+        except Exception as error:  # noqa: BLE001 - it is compared with what is expected
+            found = [] if _is_said(wanted, error) else [f"says {type(error).__name__}: {error}"]
+            return _Found(found, has_failed=True)
+    found = ["says nothing"] if wanted else []
+    said = [each.message for each in warned if isinstance(each.message, Warning)]
+    if warns and (warns != ["nothing"] if not said else not _are_said(warns, said)):
+        found.append(f"warns {said}")
+    return _Found(found, has_failed=False)
+
+
+def _is_said(wanted: str, raised: BaseException) -> bool:
+    """Return whether something is of a class, and has a pattern in its message."""
+    kind, _, pattern = wanted.partition(": ")
+    kinds = [each.__name__ for each in type(raised).__mro__]
+    return kind in kinds and re.search(pattern, str(raised)) is not None
+
+
+def _are_said(warns: list[str], said: list[Warning]) -> bool:
+    """Return whether the warnings are those that are expected, in their order."""
+    return len(warns) == len(said) and all(map(_is_said, warns, said))
 
 
 def _command(row: Row, capfd: pytest.CaptureFixture[str]) -> _Found:
     words = shlex.split(row.call.removeprefix("$ "))
     start = words.index("daf")
-    with pytest.MonkeyPatch.context() as patch:
+    with pytest.MonkeyPatch.context() as patch, warnings.catch_warnings():
         for setting in words[:start]:
             patch.setenv(*setting.split("=", 1))
+        warnings.simplefilter("ignore")
         try:
             code: Any = main(words[start + 1 :])
         except SystemExit as ended:

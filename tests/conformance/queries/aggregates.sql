@@ -135,3 +135,15 @@ SELECT CASE WHEN k IN (1, 2) THEN 'few' ELSE 'many' END AS g, count(*) FROM cell
 SELECT k IN (1, 2), count(*) FROM cell WHERE k IN (1, 2, 3) GROUP BY k IN (1, 2);
 SELECT k = 1 OR k = 2, count(*) FROM cell GROUP BY (k = 1 OR k = 2);
 SELECT (k = 1 OR k = 2) AS a, x <> 3 AND x <> 4 b, count(*) FROM cell GROUP BY k = 1 OR k = 2, x <> 3 AND x <> 4;
+
+-- mode: as a string, without missing values, the first in the alphabet of several.
+--: theirs SELECT x, min(d) AS m FROM (SELECT x, donor AS d, count(*) AS n, max(count(*)) OVER (PARTITION BY x) AS most FROM cell WHERE donor IS NOT NULL GROUP BY x, donor) WHERE n = most GROUP BY x
+SELECT x, mode(donor) AS m FROM cell GROUP BY x HAVING count(donor) > 0;
+--: rows [["B"]]
+SELECT mode(louvain) AS m FROM cell;
+--: rows [["2"]]
+SELECT mode(x) AS m FROM cell;
+--: rows [[null]]
+SELECT mode(name) AS m FROM cell WHERE x > 9;
+--: rows [["2"]]
+SELECT DISTINCT mode(x) OVER () AS m FROM cell;

@@ -85,3 +85,52 @@ SELECT louvain AS l, count(*) FROM cell GROUP BY louvain ORDER BY l;
 --: ordered
 --: rows [["T", 6], ["NK", 6], ["Mono", 6], ["B", 6]]
 SELECT louvain, count(*) FROM cell GROUP BY louvain ORDER BY category_order('cell.louvain', louvain);
+--: only dictionary
+SELECT name FROM cell WHERE stage <> 'child' AND stage IN ('child', 'adult') OR stage BETWEEN 'a' AND 'c';
+--: only dictionary
+SELECT name FROM cell WHERE stage = 'child' OR stage IS NOT NULL AND stage > 'b' AND louvain = 'T';
+--: only dictionary
+SELECT name FROM cell WHERE upper(stage) = 'CHILD' OR stage LIKE 'a%' OR louvain NOT IN ('T') AND stage = louvain;
+--: only directory, archive, hdf5, h5ad, dictionary
+--: ordered
+--: rows [["adult", 6], ["child", 6], ["embryo", 6], [null, 6]]
+SELECT stage, count(*) FROM cell GROUP BY stage ORDER BY category_order('data.cell.stage', stage) DESC NULLS LAST;
+
+-- Sorted as strings: the name is that of something else, or DISTINCT forbids another key.
+--: only dictionary
+--: ordered
+SELECT DISTINCT louvain FROM cell ORDER BY louvain;
+--: only dictionary
+--: ordered
+SELECT DISTINCT louvain AS l FROM cell ORDER BY l DESC;
+--: only dictionary
+--: ordered
+SELECT DISTINCT louvain FROM cell ORDER BY 1;
+--: only dictionary
+--: ordered
+WITH o (m, louvain) AS (SELECT x, s FROM cell) SELECT louvain, m FROM o ORDER BY louvain, m;
+--: only dictionary
+--: ordered
+SELECT louvain FROM (SELECT x, s FROM cell) AS o (m, louvain) ORDER BY louvain;
+--: only dictionary
+--: ordered
+SELECT upper(louvain) AS louvain FROM cell ORDER BY louvain;
+
+-- Views have the categories of their columns; a name that a view gives to something else is sorted as strings.
+CREATE VIEW late AS SELECT louvain, name, louvain AS l FROM cell WHERE x > 3;
+CREATE VIEW later AS SELECT * FROM late;
+CREATE VIEW other AS SELECT upper(louvain) AS louvain, name FROM late;
+--: only dictionary
+--: ordered
+--: theirs SELECT name FROM late ORDER BY CASE louvain WHEN 'T' THEN 0 WHEN 'NK' THEN 1 WHEN 'Mono' THEN 2 ELSE 3 END, name
+SELECT name FROM late ORDER BY louvain, name;
+--: only dictionary
+--: ordered
+--: theirs SELECT l, name FROM later ORDER BY CASE louvain WHEN 'T' THEN 0 WHEN 'NK' THEN 1 WHEN 'Mono' THEN 2 ELSE 3 END, name
+SELECT l, name FROM later ORDER BY l, name;
+--: only dictionary
+--: ordered
+SELECT louvain, name FROM other ORDER BY louvain, name;
+--: only dictionary
+--: rows [["B"]]
+SELECT mode(louvain) AS m FROM cell;

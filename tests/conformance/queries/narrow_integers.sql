@@ -77,3 +77,14 @@ SELECT name FROM cell ORDER BY u - v, name;
 SELECT CAST(u AS INT), CAST(u8 AS VARCHAR), v::DOUBLE FROM cell WHERE u < 1000000000;
 SELECT x, avg(u8), min(u), max(v) FROM cell GROUP BY x;
 SELECT u8 & 3, i8 & 15, u | 1 FROM cell;
+
+-- Beside floats integers have the type of the float, also where that rounds them.
+SELECT coalesce(u, f32) AS a, coalesce(f32, u) AS b, v + f32 AS c, greatest(huge, f32) AS d FROM cell;
+SELECT CASE WHEN f32 > 1 THEN f32 ELSE v END AS a, u = f32 AS b, coalesce(v, CAST(f32 AS DOUBLE)) AS c FROM cell;
+SELECT name FROM cell WHERE x = f32 OR u = CAST(f32 AS DOUBLE) OR huge = f32;
+
+-- Sums of unsigned counts beside a signed 0 have all their digits.
+--: theirs SELECT sum(v)::BIGINT AS a, sum(v)::BIGINT AS b FROM cell
+SELECT nvl(sum(v), 0) AS a, ifnull(sum(v), -1) AS b FROM cell;
+--: theirs SELECT 9007199254740993 AS a, 9007199254740993 AS b
+SELECT coalesce(sum(huge), 0) AS a, IfNull(sum(huge), -1) AS b FROM cell WHERE huge = 9007199254740993 AND name < 'c05';

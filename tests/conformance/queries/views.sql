@@ -45,3 +45,20 @@ CREATE VIEW doubled AS SELECT name, 2 * x AS doubled FROM cell;
 SELECT name, doubled FROM doubled WHERE doubled > 8;
 CREATE VIEW few_large AS (SELECT name, x AS few FROM few WHERE x > 3);
 SELECT f.name, f.few, d.doubled FROM few_large f JOIN doubled d ON f.name = d.name;
+
+-- Limited rows in brackets, before a comment, in a table.
+CREATE VIEW in_brackets AS (SELECT name, x FROM cell ORDER BY name LIMIT 3 OFFSET 4);
+CREATE VIEW commented AS SELECT name, x FROM cell ORDER BY name LIMIT 3 OFFSET 4 -- the end
+;
+CREATE TABLE sorted AS SELECT * FROM (SELECT name, x FROM cell ORDER BY name LIMIT 3 OFFSET 4) ORDER BY name;
+--: ordered
+--: not collection
+--: rows [["c04"], ["c05"], ["c06"]]
+SELECT name FROM in_brackets ORDER BY name;
+--: ordered
+--: not collection
+--: rows [["c04"], ["c05"], ["c06"]]
+SELECT name FROM commented ORDER BY name;
+--: not collection
+--: rows [[3]]
+SELECT count(*) FROM sorted;

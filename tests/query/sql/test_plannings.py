@@ -129,6 +129,16 @@ def test_slices_and_plans_are_planned_once(session: DafSession, plannings: list[
         assert len(plannings) == times
 
 
+@pytest.mark.parametrize(
+    "predicate",
+    ["age IN (1, 2) AND donor IN ('a', 'b')", "age IN (1, 2) AND age IN (2, 3)"],
+)
+def test_tables_use_lists(session: DafSession, predicate: str) -> None:
+    """Those of different columns, and two of one that the engine would merge."""
+    query = f"SELECT upper(name) FROM cell WHERE {predicate}"
+    assert session.explain_analyze(query).scans[0].predicate == predicate
+
+
 QUERIES = [
     "SELECT name FROM cell c WHERE score > 0.5 ORDER BY name",
     "SELECT name FROM cell WHERE donor LIKE 'b%' AND age NOT IN (NULL, 3) ORDER BY name",

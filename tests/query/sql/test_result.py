@@ -126,6 +126,30 @@ def test_missing_values_are_sorted_as_by_order_by(session: DafSession, key: str)
     assert session.sql(query).sort(key, "index").to_pydict() == expected.to_pydict()
 
 
+def test_results_are_limited_before_they_are_sorted(session: DafSession) -> None:
+    """Steps that are built upon a result keep its rows, and windows do, too."""
+    cells = session.sql("SELECT index, -index AS x FROM cell WHERE index < 30")
+    for query in (
+        "SELECT index FROM cell ORDER BY index LIMIT 3 OFFSET 4",
+        "SELECT index FROM cell WHERE index < 30 LIMIT 3 OFFSET 4",
+    ):
+        result = session.sql(query)
+        assert result.sort("index DESC").to_pydict()["index"] == [6, 5, 4]
+        numbered = result.select("index", "row_number() OVER (ORDER BY index) AS n")
+        assert sorted(numbered.to_pydict()["index"]) == [4, 5, 6]
+    assert cells.limit(3, 4).sort("index").to_pydict()["index"] == [4, 5, 6]
+    assert cells.limit(3).sort("x").to_pydict()["index"] == [2, 1, 0]
+
+
+def test_lists_of_later_steps_are_not_merged(session: DafSession) -> None:
+    """Of a query and of what its rows are filtered by, in one step or in two."""
+    few = session.sql("SELECT index, age FROM cell WHERE index < 90")
+    both = few.filter("age IN (1, 2)").select("index", "age").filter("age NOT IN (2, NULL)")
+    assert both.to_pylist() == []
+    assert few.filter("age IN (1, 2)", "age NOT IN (2, NULL)").to_pylist() == []
+    assert few.filter("age IN (1, 2)", "age NOT IN (2, 3)").to_pydict()["index"] == [1]
+
+
 def test_results_are_arrow_data(session: DafSession) -> None:
     """Whatever takes Arrow data takes a result, also one that is built upon another."""
     result = session.sql(QUERY)

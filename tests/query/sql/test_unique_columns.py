@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import warnings
-from typing import Any, Literal
+from typing import Any
 
 import polars as pl
 import pyarrow as pa
 import pytest
 
-from daf_query import DafSession, DuplicateColumnsWarning, QueryResult, connect
-from daf_storage import MemoryDaf, errors
+from daf_query import DuplicateColumnsWarning, QueryResult, connect
+from daf_storage import MemoryDaf
 
 JOIN = "SELECT * FROM cell c JOIN louvain l ON c.cluster = l.name ORDER BY c.index"
 EXPECTED = {
@@ -24,45 +23,19 @@ EXPECTED = {
 }
 
 
-def fill_joined(daf: Any) -> None:
-    """Add two axes that can be joined, and a vector that is called like a renamed column."""
+@pytest.fixture
+def result() -> QueryResult:
+    """Return a join of two axes, with a vector that is called like a renamed column."""
+    daf = MemoryDaf(name="joined")
     daf.add_axis("cell", ["A", "B", "C"])
     daf.set_vector("cell", "cluster", ["t", "u", "t"])
     daf.set_vector("cell", "name_1", ["x", "y", "z"])
     daf.add_axis("louvain", ["t", "u"])
     daf.set_vector("louvain", "color", ["red", "blue"])
-    daf.set_matrix("cell", "louvain", "m", [[1, 2], [3, 4], [5, 6]])
-
-
-@pytest.fixture
-def session() -> DafSession:
-    """Return a session with two tables that share names of columns."""
-    daf = MemoryDaf(name="joined")
-    fill_joined(daf)
-    return connect({"joined": daf})
-
-
-@pytest.fixture
-def result(session: DafSession) -> QueryResult:
-    """Return the result of a join of which columns have the same names."""
-    with pytest.warns(DuplicateColumnsWarning):
-        return session.sql(JOIN)
-
-
-@pytest.mark.parametrize("allow", ["read", "write"])
-def test_one_warning_says_what_was_renamed(
-    session: DafSession, allow: Literal["read", "write"]
-) -> None:
-    """However many columns were; and it points to who asked, whatever the query may do."""
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        session.sql(JOIN, allow=allow)
-    assert len(caught) == 1
-    assert str(caught[0].message) == (
-        "the query yields more than one column named 'name', 'index': l.name is 'name_2', "
-        "l.index is 'index_1'; name them with AS"
-    )
-    assert caught[0].filename == __file__
+    with pytest.warns(DuplicateColumnsWarning) as warned:
+        found = connect({"joined": daf}).sql(JOIN)
+    assert [warning.filename for warning in warned] == [__file__]
+    return found
 
 
 @pytest.mark.parametrize(
@@ -85,12 +58,3 @@ def test_one_warning_says_what_was_renamed(
 def test_no_form_loses_a_column(result: QueryResult, form: Any) -> None:
     """Each has all columns, with names of their own and the right values."""
     assert form(result) == EXPECTED
-
-
-def test_a_view_names_its_columns(session: DafSession) -> None:
-    """Two of one name are refused, as of a table, with what to write."""
-    for created in ("VIEW", "TABLE"):
-        with pytest.raises(errors.QueryError, match="two columns called 'name'; name them with AS"):
-            session.sql(f"CREATE {created} v AS {JOIN}", allow="write").collect()
-    session.sql("CREATE VIEW v AS SELECT c.name, l.name AS l FROM cell c, louvain l", allow="write")
-    assert session.sql("SELECT * FROM v").column_names == ["name", "l"]
