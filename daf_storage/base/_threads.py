@@ -6,7 +6,8 @@ next task: to begin one takes longer than many a task.
 
 The garbage collector looks at all objects again each time that a quarter more are there.  While
 thousands of data sets are opened, hardly anything of what is made is garbage, and to look for it
-takes up to a third of the time.  Reference counting goes on.
+takes up to a third of the time.  Reference counting goes on.  It is paused, too, while HDF5 waits
+for a server: HDF5 has a lock meanwhile, and a thread that collects one of its objects waits for it.
 
 What was decoded is remembered, bounded in bytes, so that no query decodes it again.
 """
@@ -158,19 +159,19 @@ def pooled_threads(name: str, most: int) -> ThreadPoolExecutor:
 
 
 MIN_PAUSED_MEMBERS: Final = 64
-"""Of fewer data sets the collector is left alone: it takes a few milliseconds."""
+"""For fewer data sets the collector is left alone: it takes a few milliseconds."""
 
 
 @contextmanager
-def paused_collection(members: int) -> Iterator[None]:
-    """Pause the cyclic garbage collector within a block, if many data sets are looked at there.
+def paused_collection(members: int = MIN_PAUSED_MEMBERS) -> Iterator[None]:
+    """Pause the cyclic garbage collector within a block, unless few data sets are looked at there.
 
     Whoever has disabled the collector finds it disabled.
 
     Parameters
     ----------
     members
-        How many data sets there are; of fewer than `MIN_PAUSED_MEMBERS`, nothing happens.
+        How many data sets there are; for fewer than `MIN_PAUSED_MEMBERS`, nothing happens.
 
     Examples
     --------

@@ -22,7 +22,7 @@ from urllib.parse import quote
 
 import numpy as np
 
-from daf_storage.base import AnyArray, ForkLock, new_chunk_cache
+from daf_storage.base import AnyArray, ForkLock, new_chunk_cache, paused_collection
 from daf_storage.errors import (
     CorruptDataError,
     InvalidInputError,
@@ -462,7 +462,8 @@ class RemoteBytes(io.RawIOBase):
         if not self._files.has(self._path, first, last):
             first = first // _AHEAD_BYTES * _AHEAD_BYTES
             last = min(-(-stop // _AHEAD_BYTES) * _AHEAD_BYTES, self.size)
-        (data,) = self._files.read_ranges(self._path, [(first, last)])
+        with paused_collection():  # which would wait for HDF5, while HDF5 waits for its thread
+            (data,) = self._files.read_ranges(self._path, [(first, last)])
         count = stop - self._at
         view[:count] = data[self._at - first : stop - first]
         self._at = stop

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import http.server
 import re
 import subprocess
@@ -36,6 +37,8 @@ class Server(http.server.ThreadingHTTPServer):
         self.folder = folder
         self.requests = self.sent_bytes = 0
         self.tag = '"1"'
+        self.collecting: list[bool] = []
+        """Whether garbage might have been collected in this process, at each request."""
         self.has_ranges = True
         self.first_refused = sys.maxsize
         """The number of the request from which on the server refuses."""
@@ -58,6 +61,7 @@ class _Handler(http.server.BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         server, path = self.server, self.server.folder / self.path.lstrip("/")
         server.requests += 1
+        server.collecting.append(gc.isenabled())
         is_refused = server.requests >= server.first_refused
         status = 403 if is_refused else 200 if path.is_file() else 404
         data = path.read_bytes() if status == 200 else b""
@@ -238,6 +242,16 @@ def test_a_profile_that_would_download_more_is_refused(
         assert main([*command, "100kB"]) == 1
         assert re.search("downloads about .* larger --max-bytes", capsys.readouterr().err)
         assert main([*command, "1GB"]) == 0
+
+
+def test_nothing_is_collected_while_hdf5_waits_for_a_server(tmp_path: Path) -> None:
+    """A thread that collects one of its objects would wait for it, perhaps the one that answers."""
+    _cells(20_000).write_h5ad(tmp_path / "atlas.h5ad")
+    with served(tmp_path) as server:
+        daf_storage.open_daf(server.url("atlas.h5ad"))
+        assert len(server.collecting) > 2
+        assert sum(server.collecting) < 3, "the size, and columns that are read beside HDF5"
+    assert gc.isenabled()
 
 
 def test_an_import_is_that_of_the_file(tmp_path: Path) -> None:
