@@ -30,8 +30,7 @@ from daf_query.table import (
     BrokenColumns,
     Categoricals,
     MatrixDataset,
-    MatrixUnionDataset,
-    MemberTables,
+    Members,
     TableColumns,
     TableDataset,
     TableView,
@@ -39,6 +38,7 @@ from daf_query.table import (
     UserTable,
     axis_columns,
     broken_columns,
+    matrix_union,
     warn_of_problems,
     warn_once,
 )
@@ -313,8 +313,8 @@ class AxisSchema(SharedSchema):
         if cached is not None and cached[0].keys() == columns.keys():
             if all(cached[0][name] is each for name, each in columns.items()):
                 return cached[1]
-        tables = MemberTables(columns, lambda name, each: self.members[name].table(axis, each))
-        union = UnionDataset(axis, tables, location=self.location, cache=cache)
+        members = Members(axis, columns, lambda name: self.members[name].table(axis, columns[name]))
+        union = UnionDataset(axis, members, location=self.location, cache=cache)
         with self._lock:
             self._unions[key] = (columns, union)
             if is_whole:
@@ -365,8 +365,7 @@ class AxisSchema(SharedSchema):
             key: self.members[key].matrix_table(axes, name, of_rows.get(key), of_columns.get(key))
             for key in having
         }
-        table = next(iter(tables.values())).table_columns.table
-        return MatrixUnionDataset(table, tables, location=self.location)
+        return matrix_union(tables, self.location)
 
     def concatenated(self, axis: str) -> ConcatenatedAxis:
         """Return an axis of all data sets that have it."""

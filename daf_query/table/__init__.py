@@ -36,8 +36,8 @@ from daf_query.table._columns import (
 )
 from daf_query.table._dataset import TableDataset, TableFragment, TableView
 from daf_query.table._fragments import ROWS_PER_FRAGMENT, Fragment, Piece
-from daf_query.table._matrix_dataset import MatrixDataset, MatrixUnionDataset
-from daf_query.table._union import MemberTables, UnionDataset
+from daf_query.table._matrix_dataset import MatrixDataset, matrix_union
+from daf_query.table._union import Members, UnionDataset
 from daf_query.table._user_table import (
     UserTable,
     arrow_table,

@@ -470,12 +470,13 @@ class AxisDataset(TableDataset):
     ) -> None:
         super().__init__(columns or axis_columns(daf, axis), location=daf.location, view=view)
         self._daf = daf
+        self.has_positions = INDEX in self.table_columns.columns
 
     def _repr_html_(self) -> str:
         """Return a page with previews of its vectors, or what is wrong in their place."""
         heading = table_heading(self)
         try:
-            return html_page(heading, *_previews(self._daf, self._columns))
+            return html_page(heading, *_previews(self._daf, self.table_columns))
         except errors.DafError as error:
             note = f"cannot be read: {shortened(error, 160)}"
             return html_page(heading, html_element("div", note, class_="note"))
@@ -484,23 +485,18 @@ class AxisDataset(TableDataset):
         return type(self)(self._daf, columns.table, columns=columns, view=view)
 
     def _place(self) -> tuple[Callable[..., TableDataset], tuple[Any, ...]]:
-        columns = self._columns.columns.values()
+        columns = self.table_columns.columns.values()
         has_categoricals = any(
             isinstance(c, TableColumn) and c.categories is not None for c in columns
         )
         categoricals = "dictionary" if has_categoricals else "string"
         entries = {c.name: c.source for c in columns if isinstance(c, MatrixColumn)}
         origin = self._daf.require_origin()
-        return _open_axis, (origin, self._columns.table, categoricals, entries)
-
-    @property
-    def has_positions(self) -> bool:
-        """Whether the column ``index`` counts the rows: it does."""
-        return INDEX in self._columns.columns
+        return _open_axis, (origin, self.table_columns.table, categoricals, entries)
 
     def data_version(self, columns: Iterable[str]) -> str | None:
         """Return what changes with the values of columns, in any process; None if unknown."""
-        axis, shown = self._columns.table, self._columns.columns
+        axis, shown = self.table_columns.table, self.table_columns.columns
         names, versions = [], []
         for name in columns:
             column = shown.get(name)
@@ -516,17 +512,17 @@ class AxisDataset(TableDataset):
     def with_matrix_columns(self, entries: Mapping[str, MatrixEntry]) -> Self:
         """Return the same table with entries of matrices as columns, by their names."""
         self._check_free(entries)
-        axis = self._columns.table
+        axis = self.table_columns.table
         added = {
             name: matrix_column(self._daf, axis, name, source, self.cache)
             for name, source in entries.items()
         }
-        columns = replace(self._columns, columns={**self._columns.columns, **added})
-        return self._with(columns, self._view)
+        columns = replace(self.table_columns, columns={**self.table_columns.columns, **added})
+        return self._with(columns, self.view)
 
     def _unknown_column(self, name: str) -> DafError:
-        columns = self._columns
-        return errors.vector_not_found(self._location, columns.table, name, columns.columns)
+        columns = self.table_columns
+        return errors.vector_not_found(self.location, columns.table, name, columns.columns)
 
 
 def _previews(daf: DafReader, columns: TableColumns) -> tuple[Markup, Markup]:

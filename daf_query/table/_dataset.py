@@ -110,19 +110,27 @@ class TableDataset(ArrowOperations, EngineTable, Fragmented):
         Which rows are wanted, and how they are read; by default all.
     """
 
+    member_name: str | None = None
+    """What the column ``dataset`` of a union calls it; ``None`` for a table of its own."""
+    has_positions = False
+    """Whether the column ``index`` counts the rows of the whole table."""
+
     def __init__(
         self, columns: TableColumns, *, location: str, view: TableView | None = None
     ) -> None:
-        self._columns = columns
-        self._location = location
-        self._view = view or TableView()
+        self.table_columns = columns
+        """The columns, and what cannot be a column."""
+        self.location = location
+        """Where it is, for messages."""
+        self.view = view or TableView()
+        """Which rows are wanted, and how they are read."""
         self._last_filter: tuple[pc.Expression, Predicate] | None = None
-        strings, schema = self._view.engine_strings, columns.schema
+        strings, schema = self.view.engine_strings, columns.schema
         super().__init__(schema if strings is None else engine_schema(schema, strings))
 
     def _with(self, columns: TableColumns, view: TableView) -> Self:
         """Return another table over the same data."""
-        return type(self)(columns, location=self._location, view=view)
+        return type(self)(columns, location=self.location, view=view)
 
     def with_view(self, **changes: Any) -> Self:
         """Return the same table, of which other rows are wanted, or read in another way.
@@ -132,57 +140,37 @@ class TableDataset(ArrowOperations, EngineTable, Fragmented):
         **changes
             The fields of `TableView` that are others, by name.
         """
-        return self._with(self._columns, replace(self._view, **changes))
+        return self._with(self.table_columns, replace(self.view, **changes))
 
     def __repr__(self) -> str:
-        return f"{type(self).__name__}({self._location!r}, {self._columns.table!r})"
+        return f"{type(self).__name__}({self.location!r}, {self.table_columns.table!r})"
 
     def _repr_html_(self) -> str:
-        cells = [(shortened(each.name), str(each.type)) for each in self._columns.schema]
+        cells = [(shortened(each.name), str(each.type)) for each in self.table_columns.schema]
         return html_page(table_heading(self), html_table(("column", "type"), cells))
 
     def __reduce__(self) -> Any:
         """Pickle the place, not the data; the other process opens it again."""
-        return _open_again, (*self._place(), self._view.pickled())
+        return _open_again, (*self._place(), self.view.pickled())
 
     def _place(self) -> tuple[Callable[..., TableDataset], tuple[Any, ...]]:
         """Return a function and its arguments that open this table in another process."""
         raise errors.InvalidInputError(f"{self!r} cannot be pickled; pickle its to_table()")
 
     @property
-    def table_columns(self) -> TableColumns:
-        """The columns, and what cannot be a column."""
-        return self._columns
-
-    @property
-    def location(self) -> str:
-        """Where it is, for messages."""
-        return self._location
-
-    @property
-    def member_name(self) -> str | None:
-        """What the column ``dataset`` of a union calls it; ``None`` for a table of its own."""
-        return None
-
-    @property
-    def view(self) -> TableView:
-        """Which rows are wanted, and how they are read."""
-        return self._view
-
-    @property
     def cache(self) -> DecodedCache:
         """What was decoded, by any scan that shares it."""
-        return self._view.cache
+        return self.view.cache
 
     @property
     def options(self) -> ScanOptions:
         """How its rows are cut, pruned and read."""
-        return self._view.options
+        return self.view.options
 
     @property
     def is_filtered(self) -> bool:
         """Whether `filter` leaves only some of the rows."""
-        return self._view.is_filtered
+        return self.view.is_filtered
 
     def predicate_of(self, expression: Any) -> Predicate:
         """Return what a filter, and that of the table, ask of the rows.
@@ -192,13 +180,13 @@ class TableDataset(ArrowOperations, EngineTable, Fragmented):
         """
         is_constant = isinstance(expression, pa.Scalar)
         own = pc.scalar(bool(expression.as_py())) if is_constant else expression
-        combined = _both(self._view.base_filter, own)
+        combined = _both(self.view.base_filter, own)
         last = self._last_filter
         if last is not None and combined is not None and combined.equals(last[0]):
             return last[1]
-        predicate = parse(combined, self._columns.schema)
-        if self._view.inferred is not None:
-            predicate = conjunction([predicate, self._view.inferred]) or predicate
+        predicate = parse(combined, self.table_columns.schema)
+        if self.view.inferred is not None:
+            predicate = conjunction([predicate, self.view.inferred]) or predicate
         if combined is not None:
             self._last_filter = (combined, predicate)
         return predicate
@@ -225,7 +213,7 @@ class TableDataset(ArrowOperations, EngineTable, Fragmented):
             scan = table.scan(predicate)
             pieces += [_Piece(table, scan, span) for span in scan.plan.partitions]
         groups = balanced(
-            pieces, lambda piece: piece.span.size, max_groups=self._view.options.threads
+            pieces, lambda piece: piece.span.size, max_groups=self.view.options.threads
         )
         return (TableFragment(self, group, filter) for group in groups or [[]])
 
@@ -236,8 +224,8 @@ class TableDataset(ArrowOperations, EngineTable, Fragmented):
 
     def readable(self) -> Self:
         """Return the same table without columns that turned out to be unreadable."""
-        columns = self._columns.readable()
-        return self if columns is self._columns else self._with(columns, self._view)
+        columns = self.table_columns.readable()
+        return self if columns is self.table_columns else self._with(columns, self.view)
 
     def scanner(
         self,
@@ -260,9 +248,9 @@ class TableDataset(ArrowOperations, EngineTable, Fragmented):
     ) -> ds.Scanner:
         """Return a scanner of columns, or of expressions by name; nothing is read so far."""
         needed = self._needed(columns, columns_of(predicate))
-        reports = self._view.reports
+        reports = self.view.reports
         if reports is not None and (notes := self._downloads({*needed, *columns_of(predicate)})):
-            reports.append(ScanReport(self._columns.table, 0, notes=notes))
+            reports.append(ScanReport(self.table_columns.table, 0, notes=notes))
         if columns is None:
             columns = self.schema.names
         names = needed if isinstance(columns, dict) else list(columns)
@@ -275,11 +263,6 @@ class TableDataset(ArrowOperations, EngineTable, Fragmented):
         return ds.Scanner.from_batches(
             batches, schema=plain, columns=columns, batch_size=batch_rows
         )
-
-    @property
-    def has_positions(self) -> bool:
-        """Whether the column ``index`` counts the rows of the whole table."""
-        return False
 
     def pieces(
         self,
@@ -295,12 +278,14 @@ class TableDataset(ArrowOperations, EngineTable, Fragmented):
             The columns whose version counts, those of filters among them.
         """
         options = replace(self.options, partition_rows=rows, min_partition_rows=rows)
-        predicate, length = self.predicate_of(filter), self._columns.length
+        predicate, length = self.predicate_of(filter), self.table_columns.length
         left = self.with_options(options).scan(predicate).plan.partitions if length else ()
         source = None
         for span in left:
             if span.size:
-                source = source or Source.of(self, f"the table {self._columns.table!r}", needed)
+                source = source or Source.of(
+                    self, f"the table {self.table_columns.table!r}", needed
+                )
                 yield Piece(source, span.size, length, (span,))
 
     def rows_of(
@@ -333,7 +318,7 @@ class TableDataset(ArrowOperations, EngineTable, Fragmented):
         required
             Only the rows for which these are true.
         """
-        columns, view = self._columns, self._view
+        columns, view = self.table_columns, self.view
         cache = view.cache if view.reports is None else view.cache.counter()
         report = ScanReport(title or columns.table, columns.length, cache=cache)
         if view.reports is not None:
@@ -354,12 +339,12 @@ class TableDataset(ArrowOperations, EngineTable, Fragmented):
     def count_rows(self, filter: pc.Expression | None = None, **kwargs: Any) -> int:  # noqa: A002 - pyarrow's name
         """Return the number of rows; without a filter nothing is read."""
         if filter is None and not self.is_filtered:
-            return self._columns.length
+            return self.table_columns.length
         return int(self.scanner(columns=[], filter=filter, **kwargs).count_rows())
 
     def filter(self, expression: pc.Expression) -> Self:
         """Return the same table with only the rows for which ``expression`` is true."""
-        return self.with_view(base_filter=_both(self._view.base_filter, expression))
+        return self.with_view(base_filter=_both(self.view.base_filter, expression))
 
     def restricted(self, rows: Positions | None, inferred: Predicate | None = None) -> Self:
         """Return the same table, of which only some rows are wanted; see `TableView`."""
@@ -370,7 +355,7 @@ class TableDataset(ArrowOperations, EngineTable, Fragmented):
 
         Of a filtered table it is not known which rows these are.
         """
-        length = self._columns.length
+        length = self.table_columns.length
         if self.is_filtered or count >= min(length, self.options.partition_rows):
             return self
         return self.restricted(np.arange(count))
@@ -448,17 +433,17 @@ class TableDataset(ArrowOperations, EngineTable, Fragmented):
         return self._widened(names)
 
     def _widened(self, names: AbstractSet[str]) -> Self:
-        wide = wide_columns(self._columns.columns, names)
-        columns = replace(self._columns, columns=wide)
-        return self._with(columns, self._view)
+        wide = wide_columns(self.table_columns.columns, names)
+        columns = replace(self.table_columns, columns=wide)
+        return self._with(columns, self.view)
 
     def _check_free(self, names: Iterable[str]) -> None:
         """Raise if the table has a column of one of some names."""
-        taken = [name for name in names if name in self._columns.columns]
+        taken = [name for name in names if name in self.table_columns.columns]
         if taken:
             raise errors.ExistsError(
-                f"{self._location}: the table {self._columns.table!r} has a column {taken[0]!r} "
-                "already; give the entry of the matrix another name"
+                f"{self.location}: the table {self.table_columns.table!r} has a column "
+                f"{taken[0]!r} already; give the entry of the matrix another name"
             )
 
     def needed(self, columns: Any, filter: pc.Expression | None) -> list[str]:  # noqa: A002 - pyarrow's name
@@ -471,7 +456,7 @@ class TableDataset(ArrowOperations, EngineTable, Fragmented):
         """
         filtered = self._fields(filter)
         needed = {*self._needed(columns, filtered), *filtered}
-        return [name for name in self._columns.columns if name in needed]
+        return [name for name in self.table_columns.columns if name in needed]
 
     def _downloads(self, names: Iterable[str]) -> dict[str, str]:
         """Return what columns download that are on a server, by name; metadata are read at most."""
@@ -490,7 +475,7 @@ class TableDataset(ArrowOperations, EngineTable, Fragmented):
 
     def _needed(self, columns: Any, filtered: Iterable[str]) -> list[str]:
         """Return the columns that are passed on, after checking these and others."""
-        available = self._columns.columns
+        available = self.table_columns.columns
         if isinstance(columns, dict):
             needed = {name for each in columns.values() for name in self._fields(each)}
         else:
@@ -503,19 +488,19 @@ class TableDataset(ArrowOperations, EngineTable, Fragmented):
     def _fields(self, expression: pc.Expression | None) -> Iterable[str]:
         """Return the columns of an expression; all if Arrow does not tell them."""
         found = field_names(expression)
-        return self._columns.columns if found is None else found
+        return self.table_columns.columns if found is None else found
 
     def column_not_found(self, name: str) -> DafError:
         """Return an error that names the columns, or why this one cannot be read."""
-        if name in self._columns.problems:
-            return errors.UnsupportedDataError(self._columns.problems[name])
+        if name in self.table_columns.problems:
+            return errors.UnsupportedDataError(self.table_columns.problems[name])
         return self._unknown_column(name)
 
     def _unknown_column(self, name: str) -> DafError:
-        available = self._columns.columns
+        available = self.table_columns.columns
         return errors.NotFoundError(
-            f"{self._location}: the table {self._columns.table!r} has no column {name!r}; it has "
-            f"{errors.shown_names(available, none='none')}{errors.nearest(name, available)}"
+            f"{self.location}: the table {self.table_columns.table!r} has no column {name!r}; "
+            f"it has {errors.shown_names(available, none='none')}{errors.nearest(name, available)}"
         )
 
 

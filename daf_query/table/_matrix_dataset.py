@@ -12,9 +12,9 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
-from typing import Any, Final, Literal, Self, cast
+from typing import Any, Final, Literal, Self, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -55,15 +55,18 @@ from daf_query.table._axis_dataset import entry_names
 from daf_query.table._columns import DATASET, ConstantColumn, TableColumns, value_type
 from daf_query.table._dataset import TableDataset, TableView
 from daf_query.table._fragments import Piece
-from daf_query.table._union import Members, UnionDataset, value_type_of_all
+from daf_query.table._union import UnionDataset, value_type_of_all
 from daf_storage import DafReader, MatrixInfo, Origin, errors
 from daf_storage.anndata import was_float
-from daf_storage.base import DecodedCache, Span, StorageType
+from daf_storage.base import DecodedCache, Span
 from daf_storage.data import matrix_version
 
 _WIDE: Final = 8
 _VALUE: Final = "value"
 _MOST_ENTRIES: Final = (1 << 31) - 1
+
+Part: TypeAlias = Literal["majors", "minors", "values"]
+"""What a column has of each element."""
 
 
 class AxisEntries:
@@ -150,7 +153,7 @@ class ElementColumn:
     """A part of each element; it is its own open column."""
 
     field: pa.Field
-    part: Literal["majors", "minors", "values"]
+    part: Part
     blocks: ElementBlocks
     entries: AxisEntries | None = None
     """The entries of its axis; None for values."""
@@ -190,64 +193,12 @@ def _is_small_integer(values: Any) -> bool:
     return isinstance(values, np.ndarray) and values.dtype.kind in "iu" and values.itemsize < _WIDE
 
 
-@dataclass(frozen=True)
-class MatrixMember:
-    """The data set of a matrix as one of several, in whose table its rows are."""
-
-    name: str
-    """What the column ``dataset`` calls it."""
-    value_type: pa.DataType
-    """The type of the values of all."""
-
-
-@dataclass(frozen=True)
-class MatrixPlace:
-    """Which matrix of which data set."""
-
-    daf: DafReader
-    axes: tuple[str, str]
-    """Its rows axis and its columns axis, as they were asked for."""
-    name: str
-    member: MatrixMember | None = None
-    """What there is beside it; None if it stands alone."""
-
-    @property
-    def columns(self) -> tuple[str, str, str]:
-        """The names of the columns: both axes, and the values.
-
-        Of a matrix of an axis with itself, the second is ``AXIS_2``.
-        """
-        rows, columns = self.axes
-        if self.member is not None:
-            rows, columns = (f"{each}_2" if each == DATASET else each for each in self.axes)
-        second = f"{columns}_2" if columns == rows else columns
-        return rows, second, f"{_VALUE}_2" if _VALUE in (rows, second) else _VALUE
-
-    @property
-    def table(self) -> str:
-        """The table as reports name it."""
-        return f"matrix({self.axes[0]!r}, {self.axes[1]!r}, {self.name!r})"
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class _Chosen:
-    """What a predicate leaves of a matrix."""
-
-    layout: SlicePlan
-    """The layout that is read, planned."""
-    entries: dict[str, AxisEntries]
-    """The entries of both axes that are left, by the name of their columns."""
-    residual: list[Predicate]
-    """Conditions on values, which are evaluated on each element."""
-    is_never: bool
-    """Whether the predicate is true for nothing."""
-
-
 class MatrixDataset(TableDataset):
     """The long form of a matrix: a row for each stored element of a sparse one, or of a dense one.
 
     Its columns are the two axes, as dictionaries of their entries whose codes are the positions,
-    and ``value``, NULL where it is NaN.  Explicit zeros of a sparse matrix are rows too.
+    and ``value``, NULL where it is NaN.  Explicit zeros of a sparse matrix are rows too.  Of a
+    matrix of an axis with itself, the second column is ``AXIS_2``.
 
     It is scanned in blocks of a bounded number of elements.  What a filter says of one axis alone
     becomes a slice: of the two layouts, if both are stored, the one that reads less is taken, and
@@ -258,7 +209,8 @@ class MatrixDataset(TableDataset):
     rows, columns
         Only these entries of the axes, in any order, each once.
     member
-        Of one of several data sets that are asked as one: it has a column ``dataset`` first.
+        Of one of several data sets that are asked as one: what the column ``dataset``, which it has
+        first, calls it, and the type of the values of all.
 
     Raises
     ------
@@ -287,18 +239,69 @@ class MatrixDataset(TableDataset):
         rows: Selection | None = None,
         columns: Selection | None = None,
         view: TableView | None = None,
-        member: MatrixMember | None = None,
+        member: tuple[str, pa.DataType] | None = None,
     ) -> None:
-        self._place_of = MatrixPlace(daf, (rows_axis, columns_axis), name, member)
-        self._info = _info_of(self._place_of)
+        self._daf, self._axes, self._name = daf, (rows_axis, columns_axis), name
+        self._what = f"matrix({rows_axis!r}, {columns_axis!r}, {name!r})"
+        self._member = member
+        self._info = info = self._checked_info()
+        self.stored_type = arrow_type(info.storage_type)
+        """The Arrow type in which the values are stored."""
+        was = was_float(daf, *self._axes, name)
+        self.value_type = value_type(info.storage_type, was_float=was) if not member else member[1]
+        """The type of the values."""
         self._selections = (_as_set(rows), _as_set(columns))
-        super().__init__(_columns_of(self._place_of, self._info), location=daf.location, view=view)
+        super().__init__(self._listed(), location=daf.location, view=view)
+        self.member_name = member and member[0]
+
+    def _checked_info(self) -> MatrixInfo:
+        """Return the metadata of the matrix in one of its layouts; raise if it has none."""
+        daf, axes = self._daf, self._axes
+        for axis in axes:
+            if not daf.has_axis(axis):
+                raise errors.axis_not_found(daf.location, axis, daf.axes_set())
+        if not daf.has_matrix(*axes, self._name):
+            available = daf.matrices_set(*axes)
+            raise errors.matrix_not_found(daf.location, *axes, self._name, available)
+        stored, faults = open_layouts(daf, axes, self._name)
+        if not stored:
+            raise faults[0]
+        info = stored[0].info
+        if max(info.shape) > _MOST_ENTRIES:
+            raise errors.UnsupportedDataError(
+                f"{daf.location}: {self._what} has an axis of {max(info.shape):,} entries; the "
+                f"codes of its columns have room for {_MOST_ENTRIES:,}"
+            )
+        return info
+
+    def _listed(self) -> TableColumns:
+        """Return the columns, which the scan of the matrix reads."""
+        info = self._info
+        first, second, value = self._names
+        entries = pa.dictionary(pa.int32(), pa.string())
+        can_be_null = any(map(pa.types.is_floating, (self.stored_type, self.value_type)))
+        fields = [
+            *([] if self._member is None else [pa.field(DATASET, pa.string(), nullable=False)]),
+            pa.field(first, entries, nullable=False),
+            pa.field(second, entries, nullable=False),
+            pa.field(value, self.value_type, nullable=can_be_null),
+        ]
+        length = info.shape[0] * info.shape[1] if info.nnz is None else info.nnz
+        columns: dict[str, Column] = {
+            field.name: ConstantColumn(field, None, length) for field in fields
+        }
+        return TableColumns(self._what, length, columns, {})
+
+    @property
+    def _names(self) -> tuple[str, str, str]:
+        """The names of the columns: both axes, and the values."""
+        rows, columns = self._axes
+        if self._member is not None:
+            rows, columns = (f"{each}_2" if each == DATASET else each for each in self._axes)
+        second = f"{columns}_2" if columns == rows else columns
+        return rows, second, f"{_VALUE}_2" if _VALUE in (rows, second) else _VALUE
 
     def _with(self, columns: TableColumns, view: TableView) -> Self:  # noqa: ARG002 - they follow
-        return self.seen(view)
-
-    def seen(self, view: TableView) -> Self:
-        """Return the same table with another view."""
         return self._changed(view=view)
 
     def of(self, rows: Selection | None, columns: Selection | None) -> Self:
@@ -307,48 +310,20 @@ class MatrixDataset(TableDataset):
 
     def as_member(self, name: str, value_type: pa.DataType) -> Self:
         """Return the same table as one of several."""
-        return self._changed(member=MatrixMember(name, value_type))
+        return self._changed(member=(name, value_type))
 
     def _changed(self, **changes: Any) -> Self:
-        place, (rows, columns) = self._place_of, self._selections
-        own = {"rows": rows, "columns": columns, "view": self._view, "member": place.member}
-        return type(self)(place.daf, *place.axes, place.name, **{**own, **changes})
+        rows, columns = self._selections
+        own = {"rows": rows, "columns": columns, "view": self.view, "member": self._member}
+        return type(self)(self._daf, *self._axes, self._name, **{**own, **changes})
 
     def data_version(self, columns: Iterable[str]) -> str | None:  # noqa: ARG002 - of all
         """Return what differs once the matrix was changed; None where nothing shows it."""
-        place = self._place_of
-        return matrix_version(place.daf, *place.axes, place.name)
+        return matrix_version(self._daf, *self._axes, self._name)
 
     def _place(self) -> tuple[Callable[..., TableDataset], tuple[Any, ...]]:
-        place = self._place_of
-        return _open_matrix, (
-            place.daf.require_origin(),
-            place.axes,
-            place.name,
-            self._selections,
-            place.member,
-        )
-
-    @property
-    def reader(self) -> DafReader:
-        """The data set whose matrix it is."""
-        return self._place_of.daf
-
-    @property
-    def member_name(self) -> str | None:
-        """What the column ``dataset`` of several calls it; ``None`` if it stands alone."""
-        member = self._place_of.member
-        return None if member is None else member.name
-
-    @property
-    def value_type(self) -> pa.DataType:
-        """The type of the values."""
-        return self.schema.field(self._place_of.columns[2]).type
-
-    @property
-    def stored_type(self) -> pa.DataType:
-        """The Arrow type in which they are stored."""
-        return arrow_type(self._info.storage_type)
+        origin = self._daf.require_origin()
+        return _open_matrix, (origin, self._axes, self._name, self._selections, self._member)
 
     @property
     def is_filtered(self) -> bool:
@@ -360,42 +335,35 @@ class MatrixDataset(TableDataset):
 
         Majors for which the filter cannot be true are in none of them.
         """
-        chosen = self._chosen(predicate)
-        elements = Elements(chosen.layout)
-        rows_are_major = chosen.layout.rows_are_major
-        size = _block_size(elements.count, self._view.options)
-        spans = [] if chosen.is_never else elements.spans(size)
-        major, minor = (0, 1) if rows_are_major else (1, 0)
+        layout, entries, residual = self._chosen(predicate)
+        elements = Elements(layout)
+        size = _block_size(elements.count, self.view.options)
+        spans = [] if residual is None else elements.spans(size)
+        major, minor = (0, 1) if layout.rows_are_major else (1, 0)
         required: list[Predicate] = []
         if elements.has_other_minors:
-            required.append(IsNull(self._place_of.columns[minor], is_negated=True))
+            required.append(IsNull(self._names[minor], is_negated=True))
         plan = ScanPlan(
             spans,
             spans,
             predicate,
-            [*required, *chosen.residual],
-            rows_pruned=self._columns.length - sum(span.size for span in spans),
+            [*required, *(residual or ())],
+            rows_pruned=self.table_columns.length - sum(span.size for span in spans),
         )
-        title = f"{self._columns.table}, stored by {self._place_of.axes[major]!r}"
-        columns = self._element_columns(elements, chosen.entries, rows_are_major=rows_are_major)
-        table = self.open_table(title, columns, required)
-        return Scan(table, plan)
-
-    def _element_columns(
-        self, elements: Elements, entries: Mapping[str, AxisEntries], *, rows_are_major: bool
-    ) -> dict[str, Column]:
-        """Return what reads each column of some elements."""
-        blocks, schema = ElementBlocks(elements), self._columns.schema
-        first, second, value = self._place_of.columns
+        blocks, schema = ElementBlocks(elements), self.table_columns.schema
         columns: dict[str, Column] = {}
         if self.member_name is not None:
             field = schema.field(DATASET)
             columns[DATASET] = ConstantColumn(field, self.member_name, elements.count)
-        for name, is_major in ((first, rows_are_major), (second, not rows_are_major)):
-            part: Literal["majors", "minors"] = "majors" if is_major else "minors"
-            columns[name] = ElementColumn(schema.field(name), part, blocks, entries[name])
-        columns[value] = ElementColumn(schema.field(value), "values", blocks)
-        return columns
+        parts: dict[str, Part] = {
+            self._names[major]: "majors",
+            self._names[minor]: "minors",
+            self._names[2]: "values",
+        }
+        for name, part in parts.items():
+            columns[name] = ElementColumn(schema.field(name), part, blocks, entries.get(name))
+        title = f"{self._what}, stored by {self._axes[major]!r}"
+        return Scan(self.open_table(title, columns, required), plan)
 
     def pieces(
         self,
@@ -407,16 +375,15 @@ class MatrixDataset(TableDataset):
 
         Each has all of the selected minors for some of the selected majors, at least one.
         """
-        chosen = self._chosen(self.predicate_of(filter))
-        if chosen.is_never:
+        layout, _, residual = self._chosen(self.predicate_of(filter))
+        if residual is None:
             return
-        layout = chosen.layout
-        source = Source.of(self.of(None, None), f"the table {self._columns.table}")
+        source = Source.of(self.of(None, None), f"the table {self._what}")
         for span, count in layout.groups(rows):
             part, minor = layout.major.part(span.start, span.stop), layout.minor
             block = (part, minor) if layout.rows_are_major else (minor, part)
             if count:
-                yield Piece(source, count, self._columns.length, block=block)
+                yield Piece(source, count, self.table_columns.length, block=block)
 
     def rows_of(
         self,
@@ -426,9 +393,29 @@ class MatrixDataset(TableDataset):
         """Return the elements of a block."""
         return self if piece.block is None else self.of(*piece.block)
 
-    def _chosen(self, predicate: Predicate | None) -> _Chosen:
-        """Return what a predicate leaves of both axes, and the layout that it is read from."""
-        entries, residual, is_never = self._entries(), list[Predicate](), False
+    def _chosen(
+        self, predicate: Predicate | None
+    ) -> tuple[SlicePlan, dict[str, AxisEntries], list[Predicate] | None]:
+        """Return what a predicate leaves of a matrix.
+
+        Returns
+        -------
+        SlicePlan
+            The layout that is read, planned.
+        dict
+            The entries of both axes that are left, by the name of their columns.
+        list or None
+            Conditions on values, which are evaluated on each element; ``None`` if nothing is left.
+        """
+        options, cache = self.view.options, self.view.cache
+        shape = _shape_of(self._info, self._axes)
+        entries = {
+            name: AxisEntries(self._daf, axis, length, selection, cache, options)
+            for name, axis, length, selection in zip(
+                self._names[:2], self._axes, shape, self._selections, strict=True
+            )
+        }
+        residual, is_never = list[Predicate](), False
         own_name = pa.array([self.member_name], pa.string())
         for condition in conjuncts(predicate):
             names = columns_of(condition)
@@ -438,7 +425,18 @@ class MatrixDataset(TableDataset):
                 is_never |= not evaluate(condition, lambda _: own_name, 1)[0]
             else:
                 residual.append(condition)
-        return _Chosen(self._layout(entries.values()), entries, residual, is_never=is_never)
+        selections = [each.selection for each in entries.values()]
+        layout = find_layouts(self._daf, self._axes, self._name, *selections).first
+        if self._kind_of(layout.stored.info) != self._kind_of(self._info):
+            raise errors.FormatError(
+                f"{self.location}: {self._what} was replaced while it was being queried; run the "
+                "query again"
+            )
+        return layout, entries, None if is_never else residual
+
+    def _kind_of(self, info: MatrixInfo) -> tuple[Any, ...]:
+        """Return what the columns follow from, whichever layout it is of."""
+        return info.storage_type, info.is_sparse, _shape_of(info, self._axes)
 
     def restricted(self, rows: Positions | None, inferred: Predicate | None = None) -> Self:
         """Return the same table, of which only some rows are wanted; see `TableView`."""
@@ -450,85 +448,11 @@ class MatrixDataset(TableDataset):
         """Return the same table: its scan yields batches as it reads."""
         return self
 
-    def _entries(self) -> dict[str, AxisEntries]:
-        """Return the entries of both axes, by the name of their columns."""
-        place, view = self._place_of, self._view
-        shape = _shape_of(self._info, place)
-        opened = [
-            AxisEntries(place.daf, axis, length, selection, view.cache, view.options)
-            for axis, length, selection in zip(place.axes, shape, self._selections, strict=True)
-        ]
-        return dict(zip(place.columns, opened, strict=False))
 
-    def _layout(self, entries: Iterable[AxisEntries]) -> SlicePlan:
-        """Return the layout that is read, planned."""
-        place = self._place_of
-        selections = [each.selection for each in entries]
-        layout = find_layouts(place.daf, place.axes, place.name, *selections).first
-        info = layout.stored.info
-        if _kind_of(info, place) != _kind_of(self._info, place):
-            raise errors.FormatError(
-                f"{place.daf.location}: {place.table} was replaced while it was being queried; "
-                "run the query again"
-            )
-        return layout
-
-
-def _info_of(place: MatrixPlace) -> MatrixInfo:
-    """Return the metadata of a matrix in one of its layouts, after checking that there is one."""
-    daf, axes = place.daf, place.axes
-    for axis in axes:
-        if not daf.has_axis(axis):
-            raise errors.axis_not_found(daf.location, axis, daf.axes_set())
-    if not daf.has_matrix(*axes, place.name):
-        available = daf.matrices_set(*axes)
-        raise errors.matrix_not_found(daf.location, *axes, place.name, available)
-    stored, faults = open_layouts(daf, axes, place.name)
-    if not stored:
-        raise faults[0]
-    info = stored[0].info
-    if max(info.shape) > _MOST_ENTRIES:
-        raise errors.UnsupportedDataError(
-            f"{daf.location}: {place.table} has an axis of {max(info.shape):,} entries; the codes "
-            f"of its columns have room for {_MOST_ENTRIES:,}"
-        )
-    return info
-
-
-def _columns_of(place: MatrixPlace, info: MatrixInfo) -> TableColumns:
-    """Return the columns of the long form; the scan of the matrix reads them."""
-    first, second, value = place.columns
-    entries = pa.dictionary(pa.int32(), pa.string())
-    is_float = info.storage_type in (StorageType.FLOAT32, StorageType.FLOAT64)
-    member = place.member
-    shown = _value_type(place, info) if member is None else member.value_type
-    fields = [
-        *([] if member is None else [pa.field(DATASET, pa.string(), nullable=False)]),
-        pa.field(first, entries, nullable=False),
-        pa.field(second, entries, nullable=False),
-        pa.field(value, shown, nullable=is_float or pa.types.is_floating(shown)),
-    ]
-    length = info.shape[0] * info.shape[1] if info.nnz is None else info.nnz
-    columns: dict[str, Column] = {
-        field.name: ConstantColumn(field, None, length) for field in fields
-    }
-    return TableColumns(place.table, length, columns, {})
-
-
-def _value_type(place: MatrixPlace, info: MatrixInfo) -> pa.DataType:
-    was = was_float(place.daf, *place.axes, place.name)
-    return value_type(info.storage_type, was_float=was)
-
-
-def _shape_of(info: MatrixInfo, place: MatrixPlace) -> tuple[int, int]:
+def _shape_of(info: MatrixInfo, axes: tuple[str, str]) -> tuple[int, int]:
     """Return the shape of a matrix as its axes were asked for."""
     rows, columns = info.shape
-    return (rows, columns) if info.rows_axis == place.axes[0] else (columns, rows)
-
-
-def _kind_of(info: MatrixInfo, place: MatrixPlace) -> tuple[Any, ...]:
-    """Return what the columns of a matrix follow from, whichever layout it is of."""
-    return info.storage_type, info.is_sparse, _shape_of(info, place)
+    return (rows, columns) if info.rows_axis == axes[0] else (columns, rows)
 
 
 def _as_set(selection: Selection | None) -> Selection | None:
@@ -549,14 +473,14 @@ def _open_matrix(
     axes: tuple[str, str],
     name: str,
     selections: tuple[Selection | None, Selection | None],
-    member: MatrixMember | None,
+    member: tuple[str, pa.DataType] | None,
 ) -> MatrixDataset:
     rows, columns = selections
     return MatrixDataset(origin.open(), *axes, name, rows=rows, columns=columns, member=member)
 
 
-class MatrixUnionDataset(UnionDataset):
-    """The elements of the matrices of several data sets.
+def matrix_union(tables: Mapping[str, MatrixDataset], location: str) -> UnionDataset:
+    """Return the elements of the matrices of several data sets.
 
     Its columns are ``dataset``, the two axes, and ``value`` in the smallest type that holds those
     of all.  Each data set is scanned by itself, so filters on ``dataset`` leave out whole files,
@@ -564,8 +488,6 @@ class MatrixUnionDataset(UnionDataset):
 
     Parameters
     ----------
-    table
-        The name of the table.
     tables
         The long form of each data set that has the matrix, by name.
     location
@@ -586,40 +508,21 @@ class MatrixUnionDataset(UnionDataset):
     ...     daf.add_axis("gene", ["CD8A"])
     ...     daf.set_matrix("cell", "gene", "X", [[value]])
     ...     runs[name] = MatrixDataset(daf, "cell", "gene", "X")
-    >>> table = MatrixUnionDataset("X", runs, location="runs")
+    >>> table = matrix_union(runs, location="runs")
     >>> table.to_table().to_pydict()
     {'dataset': ['monday', 'tuesday'], 'cell': ['A', 'A'], 'gene': ['CD8A', 'CD8A'], \
 'value': [1.0, 2.5]}
     """
-
-    @staticmethod
-    def _members_of(table: str, sources: Mapping[str, TableDataset], location: str) -> Members:
-        matrices = cast("Mapping[str, MatrixDataset]", sources)
-        value_type = value_type_of_all(
-            {each.value_type for each in matrices.values()},
-            {each.stored_type for each in matrices.values()},
+    matrices = tables.values()
+    title = next(iter(matrices)).table_columns.table
+    value_type = value_type_of_all(
+        {each.value_type for each in matrices}, {each.stored_type for each in matrices}
+    )
+    if value_type is None:
+        types = ", ".join(f"{name}: {each.value_type}" for name, each in tables.items())
+        raise errors.UnsupportedDataError(
+            f"{location}: {title} has values of types that have none in common ({types}); "
+            "connect the data sets one by one"
         )
-        if value_type is None:
-            types = ", ".join(f"{name}: {each.value_type}" for name, each in matrices.items())
-            raise errors.UnsupportedDataError(
-                f"{location}: {table} has values of types that have none in common ({types}); "
-                "connect the data sets one by one"
-            )
-        members = {name: each.as_member(name, value_type) for name, each in matrices.items()}
-        own = next(iter(members.values())).table_columns
-        length = sum(each.table_columns.length for each in members.values())
-        return Members(table, members, replace(own, length=length))
-
-    def pieces(
-        self,
-        filter: pc.Expression | None,  # noqa: A002 - pyarrow's name
-        needed: Sequence[str],
-        rows: int,
-    ) -> Iterator[Piece]:
-        """Yield blocks of the matrix of each data set."""
-        for matrix in self._members():
-            yield from matrix.pieces(filter, needed, rows)
-
-    def _part(self, number: int) -> MatrixDataset:
-        matrix = cast("MatrixDataset", self._of.sources[self._of.names[number]])
-        return matrix.seen(replace(self._view, cache=matrix.cache))
+    members = {name: each.as_member(name, value_type) for name, each in tables.items()}
+    return UnionDataset(title, members, location=location)

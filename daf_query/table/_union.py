@@ -155,37 +155,6 @@ def common_type(types: set[pa.DataType]) -> pa.DataType | None:
     return pa.from_numpy_dtype(common)
 
 
-class MemberTables(Mapping[str, TableDataset]):
-    """Tables by the names of their data sets, of which the columns are known.
-
-    To make a table of each of thousands takes longer than to scan them as one.
-
-    Parameters
-    ----------
-    columns
-        Those of each table.
-    make
-        Makes a table, by the name of its data set; in each the same rows are wanted: all.
-    """
-
-    def __init__(
-        self,
-        columns: Mapping[str, TableColumns],
-        make: Callable[[str, TableColumns], TableDataset],
-    ) -> None:
-        self.columns = columns
-        self._make = make
-
-    def __getitem__(self, name: str) -> TableDataset:
-        return self._make(name, self.columns[name])
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self.columns)
-
-    def __len__(self) -> int:
-        return len(self.columns)
-
-
 class MemberDataset(TableDataset):
     """The rows of one data set, with the columns of all.
 
@@ -201,23 +170,18 @@ class MemberDataset(TableDataset):
         self, name: str, source: TableDataset, columns: TableColumns, view: TableView
     ) -> None:
         super().__init__(columns, location=source.location, view=view)
-        self._name = name
+        self.member_name = name
         self._source = source
 
     def _with(self, columns: TableColumns, view: TableView) -> Self:
-        return type(self)(self._name, self._source, columns, view)
+        return type(self)(self.member_name or "", self._source, columns, view)
 
     def _place(self) -> tuple[Callable[..., TableDataset], tuple[Any, ...]]:
-        return _member_table, (self._name, self._source, list(self._columns.schema))
+        return _member_table, (self.member_name, self._source, list(self.table_columns.schema))
 
     def data_version(self, columns: Iterable[str]) -> str | None:
         """Return what differs once its data were changed; None where nothing shows it."""
         return self._source.data_version(columns)
-
-    @property
-    def member_name(self) -> str | None:
-        """What the column ``dataset`` calls it."""
-        return self._name
 
 
 def _member_table(name: str, source: TableDataset, fields: Sequence[pa.Field]) -> TableDataset:
@@ -242,6 +206,10 @@ class Members:
 
     Parameters
     ----------
+    columns
+        Those of the table of each, by name.
+    source
+        Makes the table of a data set: to make thousands takes longer than to scan them as one.
     union
         The columns of all, if they are those of more data sets; these are scanned one by one.
     """
@@ -249,31 +217,41 @@ class Members:
     def __init__(
         self,
         table: str,
-        sources: Mapping[str, TableDataset],
+        columns: Mapping[str, TableColumns],
+        source: Callable[[str], TableDataset],
         union: TableColumns | None = None,
     ) -> None:
-        self.sources = sources
-        self.columns: Mapping[str, TableColumns] = (
-            sources.columns
-            if isinstance(sources, MemberTables)
-            else {name: source.table_columns for name, source in sources.items()}
-        )
-        self.names = list(sources)
-        self.union = union or _columns_of_all(table, self.columns)
+        self.columns = columns
+        self.source = source
+        self.names = list(columns)
         self._are_joined = union is None
+        self.first = source(self.names[0]) if columns else None
+        if union is None and self.first is not None and self.first.member_name is not None:
+            length = sum(each.length for each in columns.values())
+            union = replace(self.first.table_columns, length=length)
+        self.union = union or _columns_of_all(table, columns)
         self._shown: dict[int, TableColumns] = {}
         self._runs: tuple[ScanOptions, Sequence[JoinedRun]] | None = None
 
-    def part(self, number: int, view: TableView) -> TableDataset:
-        """Return the rows of a data set, with the columns of all."""
+    def part(
+        self, number: int, view: TableView, names: Sequence[str] | None = None
+    ) -> TableDataset:
+        """Return the rows of a data set, with the columns of all, or with some of them."""
         name = self.names[number]
-        source = self.sources[name]
-        columns = self._shown.get(number)
-        if columns is None:
-            columns = columns_as(name, self.columns[name], self.union.schema)
-            self._shown[number] = columns
+        source = self.source(name)
         view = replace(view, cache=source.cache, rows=source.view.rows)
-        return MemberDataset(name, source, columns, view)
+        if source.member_name is not None:
+            return source.with_view(**vars(view))
+        shown = self._shown if names is None else {}
+        if number not in shown:
+            fields = self.union.schema if names is None else map(self.union.schema.field, names)
+            shown[number] = columns_as(name, self.columns[name], fields)
+        return MemberDataset(name, source, shown[number], view)
+
+    @property
+    def sources(self) -> dict[str, TableDataset]:
+        """The tables of all data sets."""
+        return {name: self.source(name) for name in self.names}
 
     def runs(self, options: ScanOptions) -> Sequence[JoinedRun]:
         """Return neighbouring small data sets that are scanned as one."""
@@ -283,6 +261,13 @@ class Members:
                 runs = joined_runs(members, self.union, options)
             self._runs = (options, runs)
         return self._runs[1]
+
+
+def _members_of(
+    table: str, sources: Mapping[str, TableDataset], union: TableColumns | None = None
+) -> Members:
+    columns = {name: source.table_columns for name, source in sources.items()}
+    return Members(table, columns, sources.__getitem__, union)
 
 
 def may_match_by_name(predicate: Predicate, names: Sequence[str]) -> Mask:
@@ -485,21 +470,12 @@ class UnionDataset(TableDataset):
         cache: DecodedCache | None = None,
         view: TableView | None = None,
     ) -> None:
-        members = parts if isinstance(parts, Members) else self._members_of(table, parts, location)
-        first = next(iter(members.sources.values()), None)
+        members = parts if isinstance(parts, Members) else _members_of(table, parts)
+        first = members.first
         if view is None and first is not None:
             view = TableView(cache=cache or first.cache.part(), options=first.options)
         super().__init__(members.union, location=location, view=view)
         self._of = members
-
-    @staticmethod
-    def _members_of(
-        table: str,
-        sources: Mapping[str, TableDataset],
-        location: str,  # noqa: ARG004 - of others
-    ) -> Members:
-        """Return the data sets of some tables, with the columns of all."""
-        return Members(table, sources)
 
     def _with(self, columns: TableColumns, view: TableView) -> Self:  # noqa: ARG002 - they follow
         return self._with_sources(self._of, view)
@@ -507,23 +483,18 @@ class UnionDataset(TableDataset):
     def _with_sources(
         self, sources: Mapping[str, TableDataset] | Members, view: TableView | None = None
     ) -> Self:
-        view = view or self._view
-        return type(self)(self._columns.table, sources, location=self._location, view=view)
+        view = view or self.view
+        return type(self)(self.table_columns.table, sources, location=self.location, view=view)
 
     def _place(self) -> tuple[Callable[..., TableDataset], tuple[Any, ...]]:
-        parts = self._columns.table, dict(self._of.sources), self._location
-        return _open_union, (type(self), *parts)
+        return _open_union, (self.table_columns.table, self._of.sources, self.location)
 
     def readable(self) -> Self:
         """Return the same table: what is unreadable is noted with its data set."""
         return self
 
-    def _part(self, number: int) -> TableDataset:
-        """Return the rows of one data set."""
-        return self._of.part(number, self._view)
-
     def _members(self) -> Sequence[TableDataset]:
-        return [self._part(number) for number in range(len(self._of.names))]
+        return [self._of.part(number, self.view) for number in range(len(self._of.names))]
 
     def _scanned(self, predicate: Predicate) -> Sequence[TableDataset]:
         """Return what is scanned for a predicate: data sets, and runs of small ones as one table.
@@ -536,12 +507,12 @@ class UnionDataset(TableDataset):
 
         def add_single(span: Span) -> None:
             numbers = np.flatnonzero(may[span.slice]) + span.start
-            tables.extend(map(self._part, numbers.tolist()))
+            tables.extend(self._of.part(number, self.view) for number in numbers.tolist())
 
         for members, columns in self._of.runs(self.options):
             add_single(Span(position, members.start))
             if 2 * int(np.count_nonzero(may[members.slice])) > members.size:
-                tables.append(TableDataset(columns, location=self._location, view=self._view))
+                tables.append(TableDataset(columns, location=self.location, view=self.view))
             else:
                 add_single(members)
             position = members.stop
@@ -556,12 +527,8 @@ class UnionDataset(TableDataset):
     ) -> Iterator[Piece]:
         """Yield the pieces of each data set that a filter may leave; see `TableDataset`."""
         of, predicate = self._of, self.predicate_of(filter)
-        fields = [self.schema.field(name) for name in needed]
         for number in np.flatnonzero(may_match_by_name(predicate, of.names)).tolist():
-            name, source = of.names[number], of.sources[of.names[number]]
-            columns = columns_as(name, of.columns[name], fields)
-            view = replace(self._view, cache=source.cache, rows=source.view.rows)
-            yield from MemberDataset(name, source, columns, view).pieces(filter, needed, rows)
+            yield from of.part(number, self.view, needed).pieces(filter, needed, rows)
 
     def restricted(self, rows: Positions | None, inferred: Predicate | None = None) -> Self:
         """Return the same table, of which only some rows are wanted; see `TableDataset`."""
@@ -575,11 +542,13 @@ class UnionDataset(TableDataset):
             return self
         sources: dict[str, TableDataset] = {}
         for name in self._of.names:
-            sources[name] = self._of.sources[name].first_rows(count)
+            sources[name] = self._of.source(name).first_rows(count)
             count -= self._of.columns[name].length
             if count <= 0:
                 break
-        return self._with_sources(Members(self._columns.table, sources, self._columns))
+        return self._with_sources(
+            _members_of(self.table_columns.table, sources, self.table_columns)
+        )
 
     def with_matrix_columns(self, entries: Mapping[str, MatrixEntry]) -> Self:
         """Return the same table with entries of matrices as columns; NULL where one is lacking.
@@ -594,7 +563,7 @@ class UnionDataset(TableDataset):
             The types of a matrix have none in common.
         """
         self._check_free(entries)
-        sources = dict(self._of.sources)
+        sources = self._of.sources
         for name, entry in entries.items():
             sources = _with_entry(sources, name, entry)
         table = self._with_sources(sources)
@@ -658,7 +627,5 @@ def _columns_of_all(table: str, members: Mapping[str, TableColumns]) -> TableCol
     return TableColumns(table, length, shown, problems)
 
 
-def _open_union(
-    kind: type[UnionDataset], table: str, sources: Mapping[str, TableDataset], location: str
-) -> UnionDataset:
-    return kind(table, sources, location=location)
+def _open_union(table: str, sources: Mapping[str, TableDataset], location: str) -> UnionDataset:
+    return UnionDataset(table, sources, location=location)

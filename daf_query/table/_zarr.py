@@ -247,7 +247,7 @@ class ZarrTable(TableDataset):
     def _with(self, columns: TableColumns, view: TableView) -> Self:
         return type(self)(
             columns,
-            self._location,
+            self.location,
             self._arrays,
             store=self._store,
             path_and_group=self._path_and_group,
@@ -260,7 +260,7 @@ class ZarrTable(TableDataset):
     @property
     def row_count(self) -> int:
         """Number of rows."""
-        return self._columns.length
+        return self.table_columns.length
 
     def source_of(self, column: str) -> dict[str, Any]:
         """Return what is noted of a column beside its index: checksum and state of its files."""
@@ -279,18 +279,18 @@ class ZarrTable(TableDataset):
             return None
         identity = (index.identity(), self._arrays[column].snapshot().identity())
         try:
-            key = (self._location, "rtree", column)
+            key = (self.location, "rtree", column)
             tree: RTree = self.cache.get(key, identity, lambda: self._tree(column))
         except UnfitIndexError as error:
             what = f"of {column!r}"
-            warn_once(self.cache, self._location, what, str(error), "build it again")
+            warn_once(self.cache, self.location, what, str(error), "build it again")
             return None
         return tree
 
     def _tree(self, column: str) -> RTree:
         """Return the R-tree of a column after checking all of it."""
         try:
-            index = _root_of(self._store, self._location)[f"{INDEXES}/{column}"]
+            index = _root_of(self._store, self.location)[f"{INDEXES}/{column}"]
         except Exception as error:  # zarr raises many kinds for broken metadata
             raise UnfitIndexError(f"it cannot be opened ({reason_of(error)})") from error
         if not isinstance(index, zarr.Array) or index.dtype != np.uint8 or index.ndim != 1:
