@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import difflib
 import inspect
+import re
 import sys
 import textwrap
 from argparse import Namespace
@@ -83,6 +84,11 @@ class Parser(argparse.ArgumentParser):
 
     def _print_message(self, message: str, file: Any = None) -> None:
         (file or sys.stderr).write(message)  # argparse passes over a full device
+
+    def error(self, message: str) -> NoReturn:
+        """Refuse wrong usage; what is in the data set is listed by ``daf info``."""
+        is_of_data = re.search(r" required: .*(AXIS|--axis|--matrix|--by)\b", message)
+        super().error(f"{message}; 'daf info PATH' lists what there is" if is_of_data else message)
 
     def refuse(self, what: str, name: str, available: Sequence[str]) -> NoReturn:
         """Refuse a name that there is not, with those that begin or read like it."""

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import shutil
 from argparse import Namespace
+from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+import daf_storage
 from daf_query.cli import _selection as selection
 from daf_query.cli._later import session
 from daf_query.cli._output import progress_of, report
@@ -217,7 +221,7 @@ def annotate_command(options: Namespace) -> None:
     access: dict[str, Any] = (
         {"mode": "r+"} if options.overlay is None else {"overlay": options.overlay}
     )
-    with session.connect(options.path, **access) as connected:
+    with _without_empty(Path(target)), session.connect(options.path, **access) as connected:
         found = connected.annotate(
             options.axis,
             options.table,
@@ -228,6 +232,19 @@ def annotate_command(options: Namespace) -> None:
             if_exists=options.if_exists,
         )
     report(options, f"stored in {target}: {found}", path=target, **found.to_dict())
+
+
+@contextlib.contextmanager
+def _without_empty(target: Path) -> Iterator[None]:
+    """Remove a data set that the block has made, if the block fails and nothing is stored in it."""
+    was_there = target.exists()
+    try:
+        yield
+    except BaseException:
+        with contextlib.suppress(errors.DafError):
+            if not was_there and not daf_storage.open_daf(target).axes_set():
+                shutil.rmtree(target) if target.is_dir() else target.unlink()
+        raise
 
 
 def _columns(given: str | None) -> dict[str, str] | None:

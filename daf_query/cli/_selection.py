@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 import sys
 from argparse import Namespace
 from collections.abc import Iterable, Sequence
@@ -66,6 +67,8 @@ def usable(options: Namespace, paths: list[str]) -> list[str]:
 def query_of(options: Namespace) -> str:
     """Return the query of ``daf sql``, which is given in one of three ways."""
     if options.query is not None and options.query != _STANDARD_INPUT:
+        if os.path.exists(options.query):  # noqa: PTH110 - a query may be too long for a Path
+            raise errors.InvalidInputError(f"{options.query} is a file: write daf sql PATH QUERY")
         return syntax.one_statement(options.query)
     path = options.query if options.file is None else options.file
     return syntax.one_statement(read_text(path), source="standard input" if path == "-" else path)

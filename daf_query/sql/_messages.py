@@ -205,13 +205,24 @@ def _refused(_: FailedQuery, match: Match) -> DafError:
 
 
 def _missing_table_function(_: FailedQuery, match: Match) -> str:
-    has = "; ".join(USAGES.values())
-    close = errors.nearest(match["name"], USAGES)
-    return f"there is no table function {match['name']!r}; there is {has}{close}"
+    has = f"there is {'; '.join(USAGES.values())}{errors.nearest(match['name'], USAGES)}"
+    hint = "a file is a table: write FROM 'samples.csv'" if "read_" in match["name"] else has
+    return f"there is no table function {match['name']!r}; {hint}"
 
 
 _FUNCTIONS: Final = {
     "average": "avg(x)",
+    "count_if": "count(*) FILTER (WHERE x > 0)",
+    "first": "first_value(x ORDER BY y)",
+    "group_concat": "string_agg(x, ', ')",
+    "if": "CASE WHEN x > 0 THEN y ELSE z END",
+    "max_by": "first_value(x ORDER BY y DESC)",
+    "min_by": "first_value(x ORDER BY y)",
+    "mod": "x % y",
+    "quantile": "quantile_cont(x, 0.9)",
+    "regexp_matches": "regexp_like(x, '^CD')",
+    "strftime": "to_char(x, '%Y-%m-%d')",
+    "typeof": "arrow_typeof(x)",
     "mean": "avg(x)",
     "strlen": "length(x)",
     "len": "length(x)",
