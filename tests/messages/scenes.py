@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -14,8 +15,11 @@ import pytest
 import scipy.sparse as sp
 
 from daf_query import connect
+from daf_query.explore import app
 from daf_storage import DafWriter, MemoryDaf, copy_all, from_anndata, open_daf
 from tests.query.collection.cases import RUNS, daf_of
+from tests.query.explore.conftest import TOKEN, client_of
+from tests.query.explore.conftest import tiny as explored_cells
 from tests.support import PBMC, create, fill
 
 NAMES: dict[str, Any] = {
@@ -200,3 +204,26 @@ def numbered() -> dict[str, Any]:
         daf.set_vector("cell", "age", list(range(40)))
         daf.set_vector("cell", "donor", [f"d{n % 8}" for n in range(40)])
     return {}
+
+
+class Refused(Exception):  # noqa: N818 - not of the software
+    """An answer of the explorer that is an error: its status, its place, what it says and what to do."""
+
+
+@scene
+def explored() -> dict[str, Any]:
+    """Explore a small data set, as the page does."""
+    client = client_of(app(connect({"tiny": explored_cells()}), token=TOKEN))
+
+    def ask(path: str, content: bytes | None = None, /, **requested: Any) -> None:
+        body = json.dumps(requested).encode() if content is None else content
+        reply = client.post(f"/api/{path}", content=body)
+        if reply.status_code != 200:
+            said = reply.json()
+            numbers = [str(said[name]) for name in ("line", "column", "length") if said[name]]
+            place = f" at {', '.join(numbers)}" if numbers else ""
+            raise Refused(f"{reply.status_code}{place}: {said['message']}; {said['remedy']}")
+
+    axis = {"schema": "tiny", "axis": "cell"}
+    matrix = {"schema": "tiny", "rows_axis": "cell", "columns_axis": "gene", "matrix": "X"}
+    return {"ask": ask, "AXIS": axis, "MATRIX": matrix}

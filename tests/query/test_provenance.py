@@ -20,7 +20,6 @@ from pyarrow import feather
 
 import daf_query
 from daf_query import DafSession, MatrixSlice, connect
-from daf_query.cli import main
 from daf_storage import (
     DafReader,
     DafWriter,
@@ -328,22 +327,6 @@ def test_files_that_say_nothing(tmp_path: Path) -> None:
     for source in (strange, tmp_path / "strange.h5ad"):
         with pytest.raises(errors.CorruptDataError, match="no JSON object"):
             daf_query.provenance(source)
-
-
-def test_on_the_command_line(
-    path: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """It is written, and printed as JSON."""
-    rows, slices = str(tmp_path / "x.parquet"), str(tmp_path / "x.h5ad")
-    extract = ["extract", str(path), "--matrix", "UMIs", "--rows-axis", "cell", "-o", slices]
-    extract += ["--rows", "age > 1", "--columns", "is_marker", "--quiet"]
-    assert main(["sql", str(path), QUERY, "-o", rows, "--quiet"]) == 0
-    assert main(extract) == 0
-    capsys.readouterr()
-    assert main(["provenance", rows]) == 0
-    check_query(json.loads(capsys.readouterr().out))
-    assert main(["provenance", slices]) == 0
-    check_slice(json.loads(capsys.readouterr().out))
 
 
 def test_an_import_keeps_it(session: DafSession, tmp_path: Path) -> None:

@@ -112,5 +112,5 @@ SELECT donor, count(*) AS n FROM cell GROUP BY donor ORDER BY n DESC, donor NULL
 SELECT plate, avg(x) AS m FROM cell GROUP BY plate ORDER BY m DESC, plate LIMIT 5;
 --: ordered
 SELECT name FROM (SELECT name, x FROM cell ORDER BY total LIMIT 5 OFFSET 100000) ORDER BY x, name;
---: theirs SELECT batch, min(d) AS m FROM (SELECT batch, donor AS d, count(*) AS n, max(count(*)) OVER (PARTITION BY batch) AS most FROM cell WHERE donor IS NOT NULL GROUP BY batch, donor) WHERE n = most GROUP BY batch
-SELECT batch, mode(donor) AS m FROM cell GROUP BY batch;
+--: theirs SELECT u8, min(d) AS m FROM (SELECT u8, donor AS d, count(*) AS n, max(count(*)) OVER (PARTITION BY u8) AS most FROM cell WHERE donor IS NOT NULL GROUP BY u8, donor) WHERE n = most GROUP BY u8
+SELECT u8, mode(donor) AS m FROM cell GROUP BY u8;

@@ -88,3 +88,13 @@ SELECT name FROM cell WHERE x = f32 OR u = CAST(f32 AS DOUBLE) OR huge = f32;
 SELECT nvl(sum(v), 0) AS a, ifnull(sum(v), -1) AS b FROM cell;
 --: theirs SELECT 9007199254740993 AS a, 9007199254740993 AS b
 SELECT coalesce(sum(huge), 0) AS a, IfNull(sum(huge), -1) AS b FROM cell WHERE huge = 9007199254740993 AND name < 'c05';
+
+-- Unsigned numbers beyond Int64: decimals beside constants, an error beside columns that says what to write.
+--: datafusion DuckDB has no wider type for it
+SELECT huge + 1 AS a, huge % 10 AS b FROM cell;
+--: error CAST\(huge AS DECIMAL\(20, 0\)\)
+SELECT huge - x FROM cell;
+--: error CAST\(huge AS DECIMAL\(20, 0\)\)
+SELECT huge - huge FROM cell;
+SELECT CAST(huge AS DECIMAL(20, 0)) - CAST(x AS DECIMAL(20, 0)) AS d FROM cell;
+SELECT huge FROM cell WHERE f * 2 >= 0;

@@ -237,3 +237,11 @@ SELECT name FROM cell WHERE name = 'c01' AND name = 'c02' AND (x > 2 OR donor = 
 SELECT name FROM cell WHERE (x = 3 AND x = 1 AND donor = 'N1') OR donor = 'N2';
 SELECT name FROM (SELECT * FROM cell WHERE x = 3 AND donor = 'N1') WHERE x = 1;
 SELECT c.name FROM cell c JOIN cell d ON c.x = d.x AND c.donor = 'N1' WHERE c.x = 3 AND d.x = 1;
+
+-- NULL and NaN are in no list, and outside of none, however long it is; beside comparisons of columns.
+SELECT name FROM cell WHERE f NOT IN (1);
+SELECT name FROM cell WHERE f NOT IN (1, 2, 3, 4);
+SELECT name FROM cell WHERE f NOT IN (1, 2, 3, 4, 5, 5.5, 0.25);
+SELECT name FROM cell WHERE k NOT IN (1, 3, 5, 6, 7) OR x > k;
+SELECT name FROM cell WHERE NOT (f IN (1, 3, 5, 6, 7) AND x <> f);
+SELECT name FROM cell WHERE (f NOT IN (1, 3, 5, 6, 7) AND x >= f) OR name = 'c03';

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import pickle
 import warnings
 from pathlib import Path
 from typing import Any
@@ -20,7 +19,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from daf_query import DafSession, DuplicateNamesWarning, MatrixSlice, connect, provenance
-from daf_storage import AnnDataWarning, concatenate, convert, errors, import_h5ad, open_daf
+from daf_storage import AnnDataWarning, concatenate, errors, import_h5ad
 from tests.limits import lower
 from tests.query.collection.cases import (
     RUNS,
@@ -54,26 +53,6 @@ def test_all_rows_with_columns_by_name(db: DafSession, join: Any, fill: Any) -> 
     is_float = join == "outer" and isinstance(fill, float)
     assert part.dtype == np.result_type("f4", "i2", "u1", "i4", "f4" if is_float else "u1")
     assert values.dtype == part.dtype
-
-
-def test_the_order_of_columns_is_not_that_of_anndata_but_the_values_are(db: DafSession) -> None:
-    """anndata.concat sorts the names of an outer join; here they come as they are first met."""
-    adatas = {
-        name: anndata.AnnData(
-            sp.csr_matrix(frame_of(name, run).to_numpy()),
-            obs=pd.DataFrame(index=run.cells),
-            var=pd.DataFrame(index=run.genes),
-        )
-        for name, run in RUNS.items()
-    }
-    for join in ("inner", "outer"):
-        judge = anndata.concat(adatas, join=join, index_unique="-", label="dataset")
-        with pytest.warns(DuplicateNamesWarning, match="1 name occurs .* 'a' in monday and tuesd"):
-            ours = db.matrix("cell", "gene", "X", join=join).to_anndata()
-        assert list(ours.obs_names) == list(judge.obs_names)
-        assert list(ours.obs["dataset"]) == list(judge.obs["dataset"])
-        assert set(ours.var_names) == set(judge.var_names)
-        np.testing.assert_array_equal(ours.X.toarray(), judge[:, list(ours.var_names)].X.toarray())
 
 
 def test_the_other_way_round(db: DafSession) -> None:
@@ -229,24 +208,6 @@ def test_names_beside_a_compressed_matrix(db: DafSession, tmp_path: Path) -> Non
     with np.load(tmp_path / "x.npz") as arrays:
         assert arrays["column_datasets"].tolist() == list(part.datasets)
         assert "row_datasets" not in arrays
-
-
-def test_pickling_opens_the_data_sets_again(tmp_path: Path) -> None:
-    """Of what has a path; the values are read by the other process."""
-    for name, run in RUNS.items():
-        with open_daf(tmp_path / f"{name}.daf.zarr", "w") as target:
-            source = daf_of(name, run)
-            for axis in ("cell", "gene"):
-                target.add_axis(axis, source.axis_entries(axis))
-            target.set_matrix("cell", "gene", "X", source.get_np_matrix("cell", "gene", "X"))
-    convert(tmp_path / "friday.daf.zarr", tmp_path / "friday.h5df")
-    paths = [tmp_path / f"{name}.daf.zarr" for name in list(RUNS)[:3]]
-    db = connect([*paths, tmp_path / "friday.h5df"])
-    part = db.matrix("cell", "gene", "X", join="outer", rows=[5, 1, 7])
-    again = pickle.loads(pickle.dumps(part))
-    pd.testing.assert_frame_equal(table(again), table(part))
-    assert again.provenance() == part.provenance()
-    same(part, expected_of(RUNS, "outer", 0).iloc[[5, 1, 7]])
 
 
 def test_a_member_that_lacks_the_matrix() -> None:

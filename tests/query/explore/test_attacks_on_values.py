@@ -69,24 +69,6 @@ def test_the_rows_that_are_lit_are_those_of_the_table(odd: TestClient, sql: str)
     assert positions == sorted(int(name[1:]) for name in names)
 
 
-@pytest.mark.parametrize(
-    ("sql", "status"),
-    [
-        ("SELECT index FROM gene", 400),
-        ("SELECT count(*) AS index FROM cell", 400),
-        ("SELECT name, index FROM gene", 400),
-        ("SELECT name AS label FROM cell", 400),
-        ("SELECT name FROM gene", 400),
-        ("SELECT name, index FROM cell WHERE false", 200),
-    ],
-)
-def test_rows_of_another_axis_are_not_lit(odd: TestClient, sql: str, status: int) -> None:
-    """A position without its name might be of any axis."""
-    run(odd, sql, sql)
-    assert lit(odd, sql).status_code == status
-    assert lit(odd, "never sent").status_code == 404
-
-
 @pytest.mark.parametrize("vector", WHOLE)
 def test_summaries_of_whole_numbers_are_exact(odd: TestClient, vector: str) -> None:
     """Beyond 2**53, where neighbours are one and the same float, too."""
@@ -100,14 +82,6 @@ def test_summaries_of_whole_numbers_are_exact(odd: TestClient, vector: str) -> N
     assert all(counts[int(value)] == count for value, count in shown["top"])
     assert sum(shown["bins"]) == COUNT
     assert (shown["bins"][0] > 0, shown["bins"][-1] > 0) == (True, True)
-
-
-@pytest.mark.parametrize("sql", ["INTERVAL '1' DAY", "[1]", "X'00'", "named_struct('a', 1)"])
-def test_values_without_colours(odd: TestClient, sql: str) -> None:
-    """The error says what they are."""
-    reply = odd.post("/api/colour", json={**AXIS, "by": {"sql": sql}})
-    assert reply.status_code == 400
-    assert "has no colours" in reply.json()["message"]
 
 
 def test_a_group_of_missing_values_has_a_name(odd: TestClient) -> None:

@@ -10,8 +10,8 @@ import pytest
 from starlette.testclient import TestClient
 
 from daf_query import UnreadableVectorWarning, connect
-from daf_query.explore import ExploreLimits, app
-from daf_storage import MemoryDaf, copy_all, errors, open_daf
+from daf_query.explore import app
+from daf_storage import MemoryDaf, copy_all, open_daf
 from tests.query.explore.conftest import CELLS, HOSTILE, TOKEN, client_of, data_sets_of, tiny
 
 
@@ -107,10 +107,3 @@ def test_a_collection_and_a_broken_vector(tmp_path: Path) -> None:
         names = [vector["name"] for vector in axes_of(data_set)["cell"]["vectors"]]
         assert "age" not in names
         assert "type" in names
-
-
-@pytest.mark.parametrize("limits", [{"rows": 0}, {"seconds": -1}, {"queries": 0}])
-def test_limits_are_positive(limits: dict[str, int]) -> None:
-    """Those that are not say so."""
-    with pytest.raises(errors.InvalidInputError, match="has to be positive"):
-        ExploreLimits(**limits)

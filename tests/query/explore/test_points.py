@@ -41,12 +41,6 @@ def colour(client: TestClient, by: dict[str, Any], **axis: str) -> pa.Array:
     return table.column(0).combine_chunks()
 
 
-def failed(client: TestClient, by: Any) -> tuple[int, dict[str, Any]]:
-    """Return the status and the error of a colour."""
-    reply = client.post("/api/colour", json={**AXIS, "by": by})
-    return reply.status_code, reply.json()
-
-
 def test_points_of_a_matrix_and_of_vectors(client: TestClient) -> None:
     """In the order of the axis, x and y in turn."""
     expected = np.stack([NUMBERS / 2, -NUMBERS / 4], axis=1).astype(np.float32)
@@ -145,54 +139,6 @@ def test_colours_of_genes(client: TestClient, gene: str, factor: int) -> None:
     """Also of one whose name has a quote."""
     by = {"gene": {"matrix": "X", "columns": "gene", "name": gene}}
     np.testing.assert_array_equal(colour(client, by).to_numpy(), NUMBERS * factor)
-
-
-@pytest.mark.parametrize(
-    ("by", "status", "said", "place"),
-    [
-        ({"sql": "age >"}, 400, "Expected: an expression", (1, 6, 1)),
-        ({"sql": "1 +\n agee"}, 404, "no vector 'agee'", (2, 2, 4)),
-        ({"sql": "X['CD8']"}, 404, "no entry 'CD8'", (1, 3, 5)),
-        ({"sql": "1) FROM cell --"}, 400, "a bracket", (None, None, None)),
-        ({"sql": "unnest([1, 2])"}, 400, "it needs one for each", (None, None, None)),
-        ({"sql": "[age]"}, 400, "no colours", (None, None, None)),
-        (
-            {"sql": "unnest(CASE age WHEN 0 THEN [1, 2] WHEN 1 THEN [] ELSE [1] END)"},
-            400,
-            "has 300 values, and axis 'cell' has 300 entries; it needs one for each",
-            (None, None, None),
-        ),
-        ({"sql": "(SELECT 1 FROM '/etc/passwd')"}, 404, "there is no table", (1, 16, 13)),
-        ({"vector": "agee"}, 404, "did you mean 'age'", (None, None, None)),
-        ({}, 400, "'by' needs one of", (None, None, None)),
-        ({"vector": 1}, 400, "'vector', a string", (None, None, None)),
-        (None, 400, "'by', an object", (None, None, None)),
-    ],
-)
-def test_colours_that_fail(
-    client: TestClient, by: Any, status: int, said: str, place: tuple[int | None, ...]
-) -> None:
-    """Each says what is wrong, and where in what was sent."""
-    got, error = failed(client, by)
-    assert (got, (error["line"], error["column"], error["length"])) == (status, place)
-    assert said in error["message"]
-
-
-@pytest.mark.parametrize(
-    ("requested", "said"),
-    [
-        ({"schema": "other"}, "no data set 'other'"),
-        ({"axis": "cel"}, "no axis 'cel'"),
-        ({"embedding": "umap"}, "did you mean 'X_umap'"),
-    ],
-)
-def test_points_that_are_not_there(
-    client: TestClient, requested: dict[str, str], said: str
-) -> None:
-    """The error says what is there instead."""
-    reply = client.post("/api/points", json={**AXIS, "embedding": "X_umap", **requested})
-    assert reply.status_code == 404
-    assert said in reply.json()["message"]
 
 
 def test_several_data_sets(tmp_path: Path) -> None:

@@ -62,38 +62,6 @@ def test_rows_that_sql_chooses(client: TestClient, sql: str) -> None:
     assert chosen(client, sql) == [297, 298, 299]
 
 
-@pytest.mark.parametrize(
-    ("sql", "status", "said", "place"),
-    [
-        ("agee > 3", 404, "no vector 'agee'", (1, 1)),
-        ("age > 3 AND\n (name =", 400, "Expected", (2, 9)),
-        ("", 400, "empty", (None, None)),
-        ("SELECT name FROM gene", 400, "no entry 'CD8A'", (None, None)),
-        ("SELECT * FROM gene", 400, "select 'name' or 'index' of that axis", (None, None)),
-        ('SELECT age * 2 AS "index" FROM cell', 400, "positions count from 0 to 299", (None, None)),
-        ('SELECT age + 1 AS "index" FROM cell', 400, "positions count from 0 to 299", (None, None)),
-        ('SELECT age - 1 AS "index" FROM cell', 400, "positions count from 0 to 299", (None, None)),
-        (
-            'SELECT name, 299 - age AS "index" FROM cell',
-            400,
-            "select 'name' or 'index' of that axis",
-            (None, None),
-        ),
-        ('SELECT name AS "index" FROM cell', 400, "holds string, not integers", (None, None)),
-        ("SELECT count(*) AS n FROM cell", 400, "this yields n", (None, None)),
-        ("SELECT nome FROM cell", 404, "no vector 'nome'", (1, 8)),
-    ],
-)
-def test_rows_that_fail(
-    client: TestClient, sql: str, status: int, said: str, place: tuple[int | None, int | None]
-) -> None:
-    """Rows of another axis are no rows of this one, also if they have the same columns."""
-    reply = client.post("/api/rows", json={**AXIS, "sql": sql})
-    error = reply.json()
-    assert (reply.status_code, (error["line"], error["column"])) == (status, place)
-    assert said in error["message"]
-
-
 def test_a_selection_is_a_table(client: TestClient) -> None:
     """Its rows are what was selected, until another one replaces it."""
     assert client.get("/api/selection").json() == {"id": None, "count": 0}
@@ -113,25 +81,6 @@ def test_a_selection_is_a_table(client: TestClient) -> None:
     assert client.get("/api/selection").json() == {"id": None, "count": 0}
     gone = client.post("/api/query", json={"id": "2", "sql": ages})
     assert "no table 'selection'" in gone.json()["message"]
-
-
-@pytest.mark.parametrize(
-    ("content", "status", "said"),
-    [
-        (b"\0\0\0", 400, "uint32"),
-        (np.array([CELLS], "<u4").tobytes(), 400, "none at 300"),
-    ],
-)
-def test_selections_that_are_none(
-    client: TestClient, content: bytes, status: int, said: str
-) -> None:
-    """Neither other bytes, nor entries that the axis does not have, nor more than it has."""
-    reply = client.post("/api/selection", params=AXIS, content=content)
-    assert reply.status_code == status
-    assert said in reply.json()["message"]
-    assert select(client, [0], axis="cel").status_code == 404
-    missing = client.post("/api/selection", content=b"")
-    assert "'schema', a string" in missing.json()["message"]
 
 
 def test_several_data_sets(tmp_path: Path) -> None:

@@ -19,7 +19,7 @@ import pytest
 from daf_query import connect
 from daf_query.cli import main
 from daf_query.explore import ExploreLimits, ExploreServer
-from daf_storage import MemoryDaf, copy_all, errors, open_daf
+from daf_storage import MemoryDaf, copy_all, open_daf
 from daf_storage.base import install_command
 from tests.query.explore.conftest import CELLS, tiny
 
@@ -141,15 +141,6 @@ def test_a_query_that_takes_too_long() -> None:
         assert (reply.status_code, reply.json()["remedy"]) == (413, "a larger --seconds lets it")
         assert "0.5 seconds" in reply.json()["message"]
         wait_until(lambda: server.running_queries == 0)
-
-
-def test_a_port_in_use() -> None:
-    """The error says what to do."""
-    with connect({"tiny": tiny()}) as session, ExploreServer(session) as first:
-        with pytest.raises(errors.InUseError, match="choose another with port="):
-            ExploreServer(session, port=first.port)
-        with pytest.raises(errors.InvalidInputError, match="no port 99999"):
-            ExploreServer(session, port=99999)
 
 
 def test_the_command(tmp_path: Path) -> None:

@@ -299,31 +299,6 @@ def test_stored_ranges_are_there_from_the_first_query(tmp_path: Path) -> None:
     assert connect(path).sql(query).to_pydict() == {"n": [n - 100001]}
 
 
-def test_stale_indexes_of_every_kind_are_not_used(numbers: DafWriter) -> None:
-    """In formats without times of files, the contents tell."""
-    pytest.importorskip("geoindex_rs")
-    if numbers.location.endswith(".zip"):
-        pytest.skip("an archive is not changed in place")
-    build_index(numbers, "cell", ["u", "f", "code"])
-    build_point_index(numbers, "cell", "x", "y")
-    session = connect(numbers)
-    queries = queries_of(numbers)
-    for query in queries:
-        session.sql(query).to_pydict()
-    for name in ("u", "f", "y"):
-        in_reverse = numbers.get_np_vector("cell", name)[::-1].copy()
-        numbers.set_vector("cell", name, in_reverse, if_exists="replace")
-    codes = numbers.get_np_vector("cell", "code")[::-1].copy()
-    numbers.set_vector("cell", "code", codes, if_exists="replace")
-    other = MemoryDaf()
-    other.add_axis("cell", numbers.axis_entries("cell"))
-    for name in numbers.vectors_set("cell"):
-        other.set_vector("cell", name, numbers.get_np_vector("cell", name))
-    expected = [connect(other).sql(query).to_pydict() for query in queries]
-    for each in (session, connect(numbers)):
-        assert [each.sql(query).to_pydict() for query in queries] == expected
-
-
 def test_a_copied_directory_keeps_its_indexes(path: Path, tmp_path: Path) -> None:
     """The times of its files differ, the contents do not."""
     with reopen(path) as daf:

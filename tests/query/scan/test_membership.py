@@ -5,14 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import duckdb
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from daf_query import connect
 from daf_query.scan import evaluate, parse
-from daf_storage import MemoryDaf
 
 TABLE = pa.table({"x": ["a", "b", None, ""], "y": ["a", "c", "d", None], "n": [1, 2, None, 4]})
 X, Y, NULL = pc.field("x"), pc.field("y"), pa.scalar(None, pa.string())
@@ -42,25 +39,3 @@ def test_rows_are_those_of_sql(name: str) -> None:
     found = oracle.filter(pa.array(mask)).to_pylist()
     expected = duckdb.sql(f"SELECT * FROM oracle WHERE {condition}").fetchall()
     assert [tuple(row.values()) for row in found] == expected
-
-
-@pytest.mark.parametrize(
-    "condition",
-    [
-        "x NOT IN (1, 3, 5, 6, 7) OR y > x",
-        "NOT (x IN (1, 3, 5, 6, 7) AND y <> x)",
-        "(x NOT IN (1, 3, 5, 6, 7) AND y >= x) OR name = 'D'",
-    ],
-)
-def test_not_in_beside_a_comparison_of_columns(condition: str) -> None:
-    """The engine hands over the whole condition, and Arrow evaluates it."""
-    daf = MemoryDaf()
-    daf.add_axis("cell", list("ABCDEF"))
-    x, y = np.array([1.0, np.nan, 3.0, 4.0, 9.0, 1.0]), np.array([1.0, 2.0, 3.0, 4.0, 9.0, 7.0])
-    daf.set_vector("cell", "x", x)
-    daf.set_vector("cell", "y", y)
-    oracle = pa.table({"name": list("ABCDEF"), "x": pa.array(x, from_pandas=True), "y": y})
-    expected = duckdb.sql(f"SELECT name FROM oracle WHERE {condition}").fetchall()
-    found = connect(daf).sql(f"SELECT name FROM cell WHERE {condition} ORDER BY name")
-    assert [tuple(row.values()) for row in found.to_pylist()] == expected
-    assert len(oracle) == 6

@@ -11,9 +11,7 @@ import anndata
 import duckdb
 import numpy as np
 import pandas as pd
-import polars as pl
 import pyarrow as pa
-import pyarrow.compute as pc
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -146,43 +144,6 @@ def test_a_column_that_one_of_empty_data_sets_lacks() -> None:
     condition = "few = '' OR (many LIKE 'a%' AND few IS NULL)"
     query = f"SELECT name, few, many FROM cell WHERE ({condition})"
     assert connect(members).sql(query).to_pylist() == []
-
-
-EXPRESSIONS: dict[str, tuple[Any, Any]] = {
-    "is null": (pc.field("few").is_null(), pl.col("few").is_null()),
-    "is not null": (pc.field("few").is_valid(), pl.col("few").is_not_null()),
-    "not is null": (~pc.field("few").is_null(), ~pl.col("few").is_null()),
-    "empty": (pc.field("few") == "", pl.col("few") == ""),
-    "another": (pc.field("few") != "a", pl.col("few") != "a"),
-    "not the same": (~(pc.field("few") == "a"), ~(pl.col("few") == "a")),
-    "among": (pc.field("few").isin(["a", ""]), pl.col("few").is_in(["a", ""])),
-    "not among": (~pc.field("few").isin(["a", "b"]), ~pl.col("few").is_in(["a", "b"])),
-    "below": (pc.field("few") < "b", pl.col("few") < "b"),
-    "or": (
-        (pc.field("few") == "a") | pc.field("few").is_null(),
-        (pl.col("few") == "a") | pl.col("few").is_null(),
-    ),
-}
-
-
-@pytest.mark.parametrize("name", EXPRESSIONS)
-def test_pyarrow_and_polars(name: str) -> None:
-    """A filter keeps the rows for which it is true, and not those for which it is null."""
-    daf = MemoryDaf()
-    values = ["a", "", "b", "", "ab", "a"]
-    daf.add_axis("cell", list("uvwxyz"))
-    daf.set_vector("cell", "few", values, empty_is_missing=True)
-    by_arrow, by_polars = EXPRESSIONS[name]
-    frame = pl.DataFrame({"name": list("uvwxyz"), "few": [one or None for one in values]})
-    expected = frame.filter(by_polars).rows()
-    table = connect(daf).table("cell")
-    found = table.to_table(columns=["name", "few"], filter=by_arrow)
-    assert [tuple(row.values()) for row in found.to_pylist()] == expected
-    assert table.count_rows(filter=by_arrow) == len(expected)
-    lazy = pl.scan_pyarrow_dataset(table).filter(by_polars).select("name", "few")
-    assert lazy.collect().rows() == expected
-    assert table.schema.field("few").nullable
-    assert not table.schema.field("name").nullable
 
 
 # Ranges of rows, indexes, and what replaces a vector

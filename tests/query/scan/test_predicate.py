@@ -348,18 +348,6 @@ def test_random_queries_equal_duckdb(how: str) -> None:
         assert str(ours) == str(theirs), (number, query)
 
 
-def test_null_is_in_no_list_and_outside_of_none() -> None:
-    """Whatever the length of the list; engines pass long ones as one expression."""
-    daf = MemoryDaf()
-    daf.add_axis("cell", list("abcdef"))
-    daf.set_vector("cell", "s", [1, 2, 3, 4, math.nan, 9])
-    db = connect(daf)
-    for values in ("1", "1, 2, 3, 4", "1, 2, 3, 4, 5, 6, 7"):
-        found = db.sql(f"SELECT count(*) AS n FROM cell WHERE s NOT IN ({values})").to_pydict()
-        expected = sum(v not in eval(f"({values},)") for v in (1, 2, 3, 4, 9))  # noqa: S307
-        assert found == {"n": [expected]}
-
-
 def test_arrow_evaluates_what_is_not_known() -> None:
     """With the same rows, through every engine's way in."""
     daf = MemoryDaf()

@@ -14,7 +14,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from daf_query import DamagedLayoutWarning, MatrixSlice, connect, provenance
-from daf_storage import MemoryDaf, errors
 from tests.query.slice.test_explanation import slices, sparse_bytes
 from tests.support import create, taken_elements
 
@@ -98,29 +97,6 @@ def test_a_damaged_layout_is_read_once(path: Path, tmp_path: Path) -> None:
     assert len(caught) == 1
     expected = connect(path).matrix("cell", "gene", "both").to_numpy()
     np.testing.assert_array_equal(found, expected)
-
-
-@pytest.mark.parametrize(
-    ("sizes", "message"),
-    [
-        ({"rows": 0}, "rows=0 is no number of rows; pass 1 or more"),
-        ({"rows": -2}, "rows=-2"),
-        ({"rows": 1.5}, "rows=1.5"),
-        ({"rows": True}, "rows=True"),
-        ({"max_bytes": 0}, "max_bytes=0 has no room for a row"),
-        ({"max_bytes": -1}, "max_bytes=-1 is no size"),
-        ({"max_bytes": "much"}, "max_bytes='much' is no size"),
-        ({"rows": 1, "max_bytes": 1}, "takes rows= or max_bytes=, not both"),
-    ],
-)
-def test_bad_sizes(sizes: Any, message: str) -> None:
-    """They are refused by the call, not by the first block."""
-    daf = MemoryDaf()
-    daf.add_axis("cell", ["a", "b"])
-    daf.set_matrix("cell", "cell", "m", [[1, 2], [3, 4]])
-    part = connect(daf).matrix("cell", "cell", "m")
-    with pytest.raises(errors.InvalidInputError, match=message):
-        part.blocks(**sizes)
 
 
 def test_blocks_say_which_rows_they_have(path: Path, tmp_path: Path) -> None:

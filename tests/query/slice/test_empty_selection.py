@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 
 from daf_query import DafSession, connect
-from daf_query.cli import main
-from daf_storage import DafWriter, MemoryDaf, errors, open_daf
+from daf_storage import DafWriter, MemoryDaf, open_daf
 
 
 def filled(daf: DafWriter) -> DafWriter:
@@ -71,42 +70,3 @@ def test_both_axes(path: str) -> None:
     assert [each.keyword for each in part.empty_selections] == ["rows", "columns"]
     assert "columns= selects no gene" in repr(pickle.loads(pickle.dumps(part)))
     assert "&lt;b&gt;" in part._repr_html_()
-
-
-def test_the_command_says_it_on_stderr(
-    path: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """The file is written, and the exit code is 0, as before; --quiet says nothing."""
-    out = tmp_path / "o.csv"
-    command = ["extract", path, "--matrix", "X", "--rows", "donor = 'n3'", "-o", str(out)]
-    assert main(command) == 0
-    captured = capsys.readouterr()
-    assert "wrote 0 cell x 2 gene" in captured.out
-    assert captured.err.startswith("daf: note: --rows selects no cell; ")
-    assert captured.err.endswith(
-        f"; daf diagnose {path} cell 'donor = '\"'\"'n3'\"'\"'' says why\n"
-    )
-    assert out.exists()
-    assert main([*command, "--quiet"]) == 0
-    assert capsys.readouterr().err == ""
-    assert main([*command, "--dry-run"]) == 0
-    assert "daf: note: --rows selects no cell" in capsys.readouterr().err
-
-
-@pytest.mark.parametrize(
-    ("predicate", "hint"),
-    [
-        ("age = 'old'", "'old' is no number, and age holds int64"),
-        ("donor > 5", "donor holds strings, and 5 is a number: write '5'"),
-        ("(x > 1) & (flag == 1)", "flag is true or false: write flag, or NOT flag"),
-    ],
-)  # fmt: skip
-def test_types_that_do_not_fit(session: DafSession, predicate: str, hint: str) -> None:
-    """The error of a slice says what to write, of metadata alone."""
-    writer = session.reader()
-    assert isinstance(writer, DafWriter)
-    writer.set_vector("cell", "flag", [True, False, True])
-    with pytest.raises(errors.QueryError) as caught:
-        session.matrix("cell", "gene", "X", rows=predicate)
-    assert f"SQL error in the predicate: {hint}\n  {predicate}\n" in str(caught.value)
-    assert "caused by" not in str(caught.value)

@@ -9,7 +9,7 @@ import pytest
 import zarr
 
 from daf_query import connect, zarr_table
-from daf_storage import MemoryDaf, errors
+from daf_storage import errors
 from tests.support import create
 
 
@@ -36,13 +36,6 @@ def test_tables_that_exist(tmp_path: Path, *, is_collection: bool) -> None:
     assert {name for name, is_there in exist.items() if is_there} == set(listed)
     described = {"relations", "matrices"} | (set() if is_collection else {"scalars"})
     assert set(listed) == {"cell", "made", "shared"} | described
-
-
-def test_an_axis_called_scalars() -> None:
-    """It is the axis."""
-    daf = MemoryDaf()
-    daf.add_axis("scalars", ["x", "y"])
-    assert connect(daf).sql("SELECT name FROM scalars").to_pydict() == {"name": ["x", "y"]}
 
 
 def test_tables_of_no_data_set(tmp_path: Path) -> None:

@@ -99,9 +99,9 @@ def test_data_sets_as_one() -> None:
             session.diagram()
 
 
-@pytest.mark.parametrize("table", ["relations", "matrices"])
+@pytest.mark.parametrize("table", ["relations", "matrices", "scalars"])
 def test_an_axis_of_that_name_wins(table: str) -> None:
-    """As with ``scalars``; the other tables stay."""
+    """The other tables stay."""
     daf = MemoryDaf(name="m")
     daf.add_axis(table, ["x"])
     with connect(daf) as session:

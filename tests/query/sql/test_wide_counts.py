@@ -85,18 +85,6 @@ def test_arithmetic_of_entries_is_exact(dtype: str, form: str) -> None:
         assert column(db, "SELECT sum(X['A'] * X['A']) FROM cell") == squares
 
 
-@pytest.mark.parametrize("dtype", SMALL)
-def test_arithmetic_of_the_long_form_is_exact(dtype: str) -> None:
-    """What holds for columns of genes holds for the column of all values."""
-    values = extremes(dtype)
-    db = connect(stored(values))
-    sql = "SELECT value - 2 * value FROM matrix('cell', 'gene', 'X')"
-    assert sorted(column(db, sql)) == sorted(-int(v) for v in values.ravel())
-    sql = """SELECT a.value - b.value FROM matrix('cell', 'gene', 'X') a
-        JOIN matrix('cell', 'gene', 'X') b ON a.cell = b.cell AND a.gene = 'A' AND b.gene = 'B'"""
-    assert sorted(column(db, sql)) == sorted(int(a) - int(b) for a, b in values)
-
-
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize(("dtype", "was_float"), [("i1", False), ("u2", True), ("u4", False)])
 def test_conditions_are_evaluated_as_stored(dtype: str, *, was_float: bool) -> None:

@@ -12,33 +12,20 @@ import pyarrow.parquet
 import pytest
 import zarr
 
-from daf_query import DafSession, connect, zarr_table
+from daf_query import connect, zarr_table
 from daf_storage import DafWriter, MemoryDaf, errors
-
-
-def extremes(dtype: str) -> npt.NDArray[Any]:
-    """Return pairs of the extremes of a type; of UInt64, those of Int64."""
-    limits = np.iinfo(dtype)
-    most = min(limits.max, 2**62)
-    values = [0, 1, limits.min, most, most // 2]
-    return np.array([(first, second) for first in values for second in values], dtype)
+from tests.query.sql.test_wide_counts import column, extremes
 
 
 def stored(values: npt.NDArray[Any]) -> DafWriter:
     """Return a data set with the columns of an array as vectors ``a`` and ``b``."""
     daf = MemoryDaf()
     daf.add_axis("cell", [f"c{i}" for i in range(len(values))])
-    for name, column in zip("ab", values.T, strict=True):
-        daf.set_vector("cell", name, column)
+    for name, numbers in zip("ab", values.T, strict=True):
+        daf.set_vector("cell", name, numbers)
     daf.set_vector("cell", "x", np.linspace(0, 1, len(values)))
     daf.set_vector("cell", "half", np.where(np.arange(len(values)) % 2, "odd", "even"))
     return daf
-
-
-def column(session: DafSession, query: str) -> list[Any]:
-    """Return the only column of a query."""
-    result: list[Any] = session.sql(query).to_arrow_table()[0].to_pylist()
-    return result
 
 
 def test_types_stay_where_nothing_is_computed() -> None:
@@ -55,19 +42,6 @@ def test_types_stay_where_nothing_is_computed() -> None:
         "SELECT a - b FROM cell": pa.int64(),
     }.items():
         assert db.sql(sql).to_arrow_table().schema.types[0] == expected, sql
-
-
-def test_unsigned_numbers_beyond_int64() -> None:
-    """An error that says what to write where they are computed with; else they are as stored."""
-    daf = stored(np.array([[2**64 - 1, 1], [3, 5]], "u8"))
-    db = connect(daf)
-    assert column(db, "SELECT a FROM cell WHERE x * 2 >= 0") == [2**64 - 1, 3]
-    for constant, expected in (("+ 1", [2**64, 4]), ("% 10", [5, 3])):  # the engine has decimals
-        assert [int(each) for each in column(db, f"SELECT a {constant} FROM cell")] == expected
-    with pytest.raises(errors.DafError, match=r"CAST\(a AS DECIMAL\(20, 0\)\)"):
-        db.sql("SELECT a - b FROM cell").to_arrow_table()
-    sql = "SELECT CAST(a AS DECIMAL(20, 0)) - CAST(b AS DECIMAL(20, 0)) FROM cell"
-    assert [int(each) for each in column(db, sql)] == [2**64 - 2, -2]
 
 
 def test_several_data_sets_and_zarr_tables(tmp_path: Path) -> None:

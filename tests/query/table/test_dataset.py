@@ -47,17 +47,6 @@ def test_the_schema_has_name_index_and_the_vectors(tiny_path: Path) -> None:
     assert [field.nullable for field in schema] == [False] * 4 + [True]
 
 
-def test_rows_are_those_of_pandas(large: AxisDataset) -> None:
-    """A filter over several columns keeps just the rows that pandas keeps, in order."""
-    frame = large.to_table().to_pandas()
-    expected = frame[(frame.score > 0.5) & (frame.donor != "N2") & frame.is_old]
-    found = large.to_table(
-        columns=["name", "age"],
-        filter=(pc.field("score") > 0.5) & (pc.field("donor") != "N2") & pc.field("is_old"),
-    ).to_pandas()
-    assert found.equals(expected[["name", "age"]].reset_index(drop=True))
-
-
 def test_fragments_are_the_rows_in_parts(large: AxisDataset) -> None:
     """Together they hold every row once."""
     fragments = list(large.get_fragments())

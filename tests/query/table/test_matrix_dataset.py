@@ -22,9 +22,9 @@ from daf_query import DamagedLayoutWarning, ScanOptions, connect
 from daf_query.matrix import Selection
 from daf_query.scan import ScanReport
 from daf_query.table import MatrixDataset
-from daf_storage import DafReader, DafWriter, MemoryDaf, ZarrDaf, convert, errors, open_daf
+from daf_storage import DafReader, DafWriter, MemoryDaf, errors
 from tests.suites.examples import BY_ROWS, write_stored
-from tests.support import CELLS, GENES, UMIS, create, recorded_reads, reopen, served
+from tests.support import CELLS, GENES, UMIS, create, recorded_reads, reopen
 
 Row = tuple[str, str, Any]
 Test = Callable[[Row], bool]
@@ -411,61 +411,6 @@ class TestHowLittleIsRead:
         _, nzval = batch.column("value").buffers()
         assert not nzval.is_mutable
         assert nzval.size == 4 * batch.num_rows
-
-
-@pytest.fixture(params=["directory", "archive", "v3", "hdf5", "packed", "server", "packed server"])
-def anywhere(request: pytest.FixtureRequest, tmp_path: Path) -> Any:
-    """Yield a data set with a sparse and a dense matrix in each format."""
-    rng = np.random.default_rng(5)
-    values = np.where(rng.random((60, 40)) < 0.2, rng.random((60, 40)), 0).astype(np.float32)
-    source = stored(sp.csc_array(values), is_sparse=True)
-    assert isinstance(source, DafWriter)
-    source.set_matrix("cell", "gene", "D", values)
-    packed = "packed" in request.param
-    if packed:
-        request.getfixturevalue("tiny_chunks")
-    path = tmp_path / "x.daf.zarr"
-    with ZarrDaf(path, "w", packed=packed, zarr_format=3 if request.param == "v3" else None) as daf:
-        copy(source, daf)
-    if request.param in ("archive", "hdf5"):
-        target = tmp_path / ("y.daf.zarr.zip" if request.param == "archive" else "y.h5df")
-        convert(path, target)
-        path = target
-    if "server" in request.param:
-        with served(path) as server:
-            yield open_daf(server.url), values
-    else:
-        yield open_daf(path), values
-
-
-def copy(source: DafReader, target: Any) -> None:
-    """Copy the two matrices."""
-    for axis in ("cell", "gene"):
-        target.add_axis(axis, source.axis_entries(axis))
-    for name in "XD":
-        target.set_matrix("cell", "gene", name, source.get_np_matrix("cell", "gene", name))
-
-
-@pytest.mark.sampled(3)
-def test_every_format(anywhere: tuple[DafReader, Any]) -> None:
-    """The same elements, in blocks or at once, of rows, columns and both."""
-    daf, values = anywhere
-    matrix = sp.csc_array(values)
-    conditions: list[tuple[pc.Expression | None, Test]] = [
-        (None, lambda _: True),
-        (pc.field("cell").isin(["c3", "c17", "c40"]), lambda row: row[0] in ("c3", "c17", "c40")),
-        (
-            (pc.field("gene") == "g9") & (pc.field("cell") > "c4"),
-            lambda row: row[1] == "g9" and row[0] > "c4",
-        ),
-    ]
-    for name in "XD":
-        wanted = expected(matrix, is_sparse=name == "X")
-        for options in (ScanOptions(), ScanOptions(partition_rows=50, min_partition_rows=1)):
-            table = MatrixDataset(daf, "cell", "gene", name).with_options(options)
-            for expression, is_true in conditions:
-                found = rows_of(table.to_table(filter=expression))
-                assert found == [row for row in wanted if is_true(row)]
 
 
 class TestOtherEngines:

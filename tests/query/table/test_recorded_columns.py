@@ -118,22 +118,6 @@ def test_filters(session: DafSession, case: str) -> None:
     assert part.schema.field("n").type == pa.int16()
 
 
-def test_order_and_groups(session: DafSession) -> None:
-    """Times sort as times, and booleans group with their NULL."""
-    assert session.sql("SELECT name FROM obs ORDER BY day NULLS LAST").to_pydict()["name"] == [
-        "D",
-        "A",
-        "C",
-        "B",
-    ]
-    counts = session.sql("SELECT flag, count(*) AS n FROM obs GROUP BY flag ORDER BY flag")
-    assert counts.to_pydict() == {"flag": [False, True, None], "n": [1, 2, 1]}
-    assert session.sql("SELECT sum(n) AS n, avg(big) > 0 AS b FROM obs").to_pydict() == {
-        "n": [7],
-        "b": [True],
-    }
-
-
 def test_a_replaced_vector_is_read_as_it_is_stored(daf: DafWriter) -> None:
     """What does not hold what was recorded is no error of a query, and no NULL."""
     session = connect(daf)

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import json
+import warnings
 from pathlib import Path
-from typing import Any
 
 import duckdb
 import numpy as np
@@ -14,9 +13,7 @@ import pyarrow.compute as pc
 import pytest
 
 from daf_query import DafSession, UnreadableVectorWarning, connect
-from daf_query.cli import main
 from daf_query.table import UnionDataset
-from daf_query.table._union import unified
 from daf_storage import DafWriter, MemoryDaf, convert, errors, open_daf
 from tests.random_conditions import Conditions
 from tests.support import create
@@ -154,21 +151,25 @@ def test_types_without_a_common_one() -> None:
 @pytest.mark.parametrize(
     ("first", "second", "common"),
     [
-        (pa.uint8(), pa.int8(), pa.int16()),
-        (pa.uint32(), pa.int8(), pa.int64()),
-        (pa.int64(), pa.uint64(), None),
-        (pa.float32(), pa.int8(), pa.float32()),
-        (pa.float32(), pa.int32(), pa.float64()),
-        (pa.bool_(), pa.int8(), None),
-        (pa.string(), pa.string(), pa.string()),
+        ("uint8", "int8", "int16"),
+        ("uint32", "int8", "int64"),
+        ("int64", "uint64", None),
+        ("float32", "int8", "float"),
+        ("float32", "int32", "double"),
+        ("bool", "int8", None),
+        ("str", "str", "string"),
     ],
 )
-def test_common_types(first: pa.DataType, second: pa.DataType, common: pa.DataType | None) -> None:
+def test_common_types(first: str, second: str, common: str | None) -> None:
     """Only such as hold all whole numbers."""
-    schemas = {"a": pa.schema([("x", first)]), "b": pa.schema([("x", second)])}
-    fields, problems = unified(schemas, "cell")
-    assert [field.type for field in fields[1:]] == ([] if common is None else [common])
-    assert list(problems) == (["x"] if common is None else [])
+    members = [MemoryDaf(), MemoryDaf()]
+    for daf, kind in zip(members, (first, second), strict=True):
+        daf.add_axis("cell", ["a"])
+        daf.set_vector("cell", "x", np.zeros(1, kind))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error" if common else "ignore")
+        schema = connect(members).table("cell").schema
+    assert [str(field.type) for field in schema if field.name == "x"] == [common] * bool(common)
 
 
 def test_a_broken_vector_is_not_taken_for_a_missing_one(folder: Path) -> None:
@@ -219,14 +220,6 @@ def test_changes_show_in_the_next_query(folder: Path) -> None:
     assert session.sql(query).to_pydict() == {"n": [300]}
     writer.set_vector("cell", "count", np.arange(200))
     assert session.sql(query).to_pydict() == {"n": [500]}
-
-
-def test_on_the_command_line(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """A pattern in quotes."""
-    query = "SELECT dataset, count(*) AS n FROM cell GROUP BY dataset ORDER BY dataset"
-    assert main(["sql", f"{folder}/*.daf.zarr", query, "--format", "json"]) == 0
-    rows: list[dict[str, Any]] = json.loads(capsys.readouterr().out)
-    assert rows == [{"dataset": day, "n": N[day]} for day in sorted(N)]
 
 
 def test_many_data_sets() -> None:

@@ -23,7 +23,6 @@ from zarr.core.dtype import RawBytes, VariableLengthBytes, VariableLengthUTF8
 
 from daf_query import (
     DafSession,
-    UnusedIndexWarning,
     append_rows,
     build_spatial_index,
     connect,
@@ -31,9 +30,9 @@ from daf_query import (
 )
 from daf_query.cli import main
 from daf_query.scan import ScanOptions
-from daf_storage import MemoryDaf, errors
+from daf_storage import errors
 from tests import seams
-from tests.support import fill, served
+from tests.support import served
 
 geodatafusion = pytest.importorskip("geodatafusion")
 rtree = pytest.importorskip("geoindex_rs.rtree")
@@ -255,45 +254,6 @@ def test_the_seeds_own_flow(store: Path, monkeypatch: pytest.MonkeyPatch) -> Non
         assert len(set(chunks)) == 20  # the engine evaluates the condition, on all rows
 
 
-def test_building_the_index(store: Path) -> None:
-    """The same tree for the same boxes; an index that does not fit is not used, with a warning."""
-    query = "SELECT id FROM meta WHERE ST_Intersects(bbox, ST_GeomFromText('POINT(5.1 5.1)'))"
-    assert build_spatial_index(store) == N
-    table = zarr_table(store)
-    index: Any = zarr.open_array(store / "indexes/bbox", mode="r")
-    assert rtree.RTreeMetadata.from_index(index[:]).num_items == N
-    assert with_geometry(table).sql(query).to_pydict() == {"id": ["scene 5 é"]}
-    meta: Any = zarr.open_group(store, mode="r")["meta"]
-    rows = {name: array[:1] for name, array in meta.arrays()} | {
-        "bbox": objects([square(5, 5)]),
-        "id": objects(["new"]),
-    }
-    assert append_rows(store, rows) == N + 1
-    with pytest.warns(UnusedIndexWarning, match="100 items for 101 rows; build it again"):
-        assert with_geometry(zarr_table(store)).sql(query).to_pydict() == {
-            "id": ["scene 5 é", "new"]
-        }
-    build_spatial_index(store)
-    assert with_geometry(zarr_table(store)).sql(query).to_pydict() == {"id": ["scene 5 é", "new"]}
-    assert sorted(p.name for p in (store / "indexes").iterdir()) == ["bbox", "zarr.json"]
-    zarr.open_group(store, mode="r+")["indexes/bbox"][:] = 1  # type: ignore[index]
-    with pytest.warns(UnusedIndexWarning, match="its checksum is wrong"):
-        assert len(with_geometry(zarr_table(store)).sql(query).to_pydict()["id"]) == 2
-
-
-def test_empty_geometries_are_indexed(tmp_path: Path) -> None:
-    """They are in no polygon, and do not keep the others from being found."""
-    meta = zarr.open_group(tmp_path, mode="w").create_group("meta")
-    empty = struct.pack("<BII", 1, 3, 0)
-    values = objects([empty, square(1, 1), empty, square(9, 9)])
-    meta.create_array("bbox", shape=(4,), dtype=BYTES, chunks=(2,))[:] = values
-    meta.create_array("n", data=np.arange(4), chunks=(2,))
-    query = "SELECT n FROM meta WHERE ST_Intersects(bbox, ST_GeomFromText('POLYGON((0 0,3 0,3 3,0 3,0 0))'))"
-    before = with_geometry(zarr_table(tmp_path)).sql(query).to_pydict()
-    build_spatial_index(tmp_path)
-    assert with_geometry(zarr_table(tmp_path)).sql(query).to_pydict() == before == {"n": [1]}
-
-
 def test_appending(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """All arrays or none: an error gives them back their length, and so does the next call after a crash."""
     shutil.rmtree(store / "meta/odd")
@@ -328,26 +288,6 @@ def test_appending(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     after = zarr_table(store).to_table()
     assert after.slice(0, N).equals(before)
     assert after.slice(N).equals(before.slice(0, 3))
-
-
-def test_registering_and_letting_go(store: Path) -> None:
-    """Tables and data sets come and go by name; queries join them."""
-    one, two = MemoryDaf(name="one"), MemoryDaf(name="two")
-    fill(one)
-    fill(two)
-    session = connect({"one": one})
-    session.register(two, "two")
-    session.register(zarr_table(store), "scenes")
-    assert {"one.cell", "two.cell", "scenes"} <= set(session.tables())
-    query = "SELECT count(*) AS n FROM cell JOIN two.cell AS c ON cell.name = c.name JOIN public.scenes AS s ON s.int32 = c.age"
-    assert session.sql(query).to_pydict() == {"n": [3]}
-    assert session.sql("SELECT count(*) AS n FROM scenes").to_pydict() == {"n": [N]}
-    session.unregister("scenes")
-    session.unregister("two")
-    with pytest.raises(errors.DafError):
-        session.sql("SELECT * FROM two.cell")
-    both = connect({"pbmc": MemoryDaf(), "scenes": zarr_table(store)})
-    assert both.sql("SELECT max(int8) AS m FROM scenes").to_pydict() == {"m": [99]}
 
 
 def test_on_a_server(store: Path, tmp_path: Path) -> None:
