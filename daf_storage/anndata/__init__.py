@@ -17,9 +17,9 @@ from daf_storage.anndata._file_values import (
     write_parts,
     write_value,
 )
+from daf_storage.anndata._forms import FORMS, ForeignForm, form_of
 from daf_storage.anndata._mudata import MuDataParts
 from daf_storage.anndata._parts import MISSING_SUFFIX, EntryNames
-from daf_storage.anndata._presented import FORMS, ForeignForm, form_of
 from daf_storage.anndata._report import (
     AXIS_KEYS,
     NOTES,
@@ -45,4 +45,4 @@ from daf_storage.anndata._restored import (
     vector_rules,
     was_float,
 )
-from daf_storage.anndata._tree import AnnDataTree, keep_part, tree_of_object
+from daf_storage.anndata._tree import AnnDataTree, kept_image, tree_of_object

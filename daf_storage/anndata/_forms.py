@@ -1,4 +1,7 @@
-"""Files that are presented as an AnnData: how each is recognised, and its parts.
+"""Files of others that are presented as data sets, in one table.
+
+A *form* is recognised by the names of groups and attributes, and presented as the tree of a data
+set.
 
 Cell Ranger writes a matrix of features by barcodes, compressed by barcode: version 3 into the group
 ``matrix``, with a group ``features``; versions 1 and 2 into a group for each genome.
@@ -7,61 +10,29 @@ Cell Ranger writes a matrix of features by barcodes, compressed by barcode: vers
 from __future__ import annotations
 
 import posixpath
-from typing import Final
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Final
 
 from daf_storage import errors
 from daf_storage.anndata import _stored as elements
-from daf_storage.anndata._parts import Parts, StoredFrame, anndata_parts, is_anndata
+from daf_storage.anndata._mudata import MuDataTree, is_mudata
+from daf_storage.anndata._parts import Parts, StoredFrame, is_anndata
 from daf_storage.anndata._stored import MatrixHeader, Place
-from daf_storage.trees import Hdf5Tree, Tree
+from daf_storage.anndata._tree import AnnDataTree
+from daf_storage.trees import Hdf5Tree, Tree, ZarrTree
 
 _MATRIX: Final = frozenset({"barcodes", "data", "indices", "indptr", "shape"})
-_OF_MUDATA: Final = ("mod", "obsmap", "varmap")
+_ELEMENTS: Final = ("images", "labels", "points", "shapes")
+"""What a SpatialData has beside tables."""
+_TABLES: Final = ("tables", "table")
 _NAMES: Final = {
     "name": "gene_symbols",
     "gene_names": "gene_symbols",
     "feature_type": "feature_types",
 }
 """What lists of features are called here, as scanpy calls them; others keep their names."""
-
-
-def parts_of(tree: Tree) -> Parts:
-    """Return the parts of the AnnData that a tree is, by metadata.
-
-    Raises
-    ------
-    FormatError
-        It is damaged, or is none.
-    """
-    if is_mudata(tree):
-        return _global_parts(tree)
-    return cell_ranger_parts(tree) if is_cell_ranger(tree) else anndata_parts(tree)
-
-
-def is_mudata(tree: Tree) -> bool:
-    """Return whether a tree holds a MuData, by its root and the group of modalities."""
-    root = tree.node("")
-    if root is None or root.kind != "group" or elements.encoding_of(root).lower() != "mudata":
-        return False
-    return tree.kind("mod") == "group"
-
-
-def modalities_of(tree: Tree) -> list[str]:
-    """Return the names of the modalities of a MuData, in their order."""
-    names = list(tree.children("mod"))
-    node = tree.node("mod")
-    order = [] if node is None else elements.names_of(node.attribute("mod-order"))
-    return [name for name in order if name in names] or names
-
-
-def _global_parts(tree: Tree) -> Parts:
-    """Return what a MuData has beside its modalities; masks of these are not among it."""
-    parts, modalities = anndata_parts(tree), set(modalities_of(tree))
-    for places in (parts.obsm, parts.varm):
-        for name in modalities & places.keys():
-            del places[name]
-    parts.unknown = tuple(name for name in parts.unknown if name not in _OF_MUDATA)
-    return parts
 
 
 def is_cell_ranger(tree: Tree) -> bool:
@@ -130,3 +101,60 @@ def _length(tree: Tree, path: str) -> int | None:
     """Return the length of a list; None for what is none."""
     shape, _ = elements.shape_and_dtype(tree, path)
     return shape[0] if len(shape) == 1 else None
+
+
+@dataclass(frozen=True, slots=True)
+class ForeignForm:
+    """A form of files that is presented as a data set."""
+
+    what: str
+    """What messages call it."""
+    recognises: Callable[[Tree], bool]
+    """Returns whether a tree is of this form, by the names of its groups alone."""
+    present: Callable[..., Tree]
+    """Returns the tree of the data set; the options are those of `AnnDataTree`."""
+
+
+def form_of(tree: Tree) -> ForeignForm | None:
+    """Return the form of a tree; None if it has none of these."""
+    return next((form for form in FORMS if form.recognises(tree)), None)
+
+
+def _is_spatial(tree: Tree) -> bool:
+    root = tree.node("")
+    if not isinstance(tree, ZarrTree) or root is None or root.kind != "group":
+        return False
+    return root.attribute("spatialdata_attrs") is not None
+
+
+def _spatial_tree(tree: Tree, **options: Any) -> Tree:
+    """Return the one table of a SpatialData; of several, say what they are called."""
+    assert isinstance(tree, ZarrTree)  # noqa: S101 - no other one is recognised
+    groups = [group for group in _TABLES if tree.kind(group) == "group"]
+    tables = [posixpath.join(group, name) for group in groups for name in tree.children(group)]
+    elements = {
+        each: errors.shown_names(tree.children(each), none="")
+        for each in _ELEMENTS
+        if tree.kind(each) == "group" and tree.children(each)
+    }
+    if len(tables) == 1:
+        remarks = [(each, f"not read: {listed}") for each, listed in elements.items()]
+        return AnnDataTree(tree.below(tables[0]), **options, remarks=remarks)
+    rest = "; ".join(f"{each} ({listed})" for each, listed in elements.items())
+    paths = " or ".join(f"{tree.location}#/{table}" for table in tables)
+    raise errors.NotADafError(
+        f"{tree.location}: a SpatialData with {len(tables) or 'no'} tables"
+        + (f"; open one of them: {paths}" if tables else "")
+        + (f"; what else it has is not read: {rest}" if rest else "")
+    )
+
+
+FORMS: Final = (
+    ForeignForm("AnnData, which is a group with obs and var", is_anndata, AnnDataTree),
+    ForeignForm(
+        "matrix of Cell Ranger", is_cell_ranger, partial(AnnDataTree, read=cell_ranger_parts)
+    ),
+    ForeignForm("MuData", is_mudata, MuDataTree),
+    ForeignForm("SpatialData", _is_spatial, _spatial_tree),
+)
+"""All forms; another one is an entry."""

@@ -19,8 +19,7 @@ import pyarrow as pa
 from daf_storage import errors
 from daf_storage.anndata import _stored as elements
 from daf_storage.anndata._contents import Contents
-from daf_storage.anndata._forms import is_mudata, modalities_of
-from daf_storage.anndata._parts import is_anndata, stored_frame
+from daf_storage.anndata._parts import Parts, anndata_parts, is_anndata, stored_frame
 from daf_storage.anndata._report import AXIS_KEYS, NOTES, axis_notes, read_notes
 from daf_storage.anndata._stored import Nodes, Property, array_property, node_at
 from daf_storage.anndata._tree import AnnDataTree
@@ -39,6 +38,32 @@ _HIDDEN: Final = frozenset({*AXIS_KEYS, NOTES})
 _MAPS: Final = {"obs": "obsmap", "var": "varmap"}
 
 
+def is_mudata(tree: Tree) -> bool:
+    """Return whether a tree holds a MuData, by its root and the group of modalities."""
+    root = tree.node("")
+    if root is None or root.kind != "group" or elements.encoding_of(root).lower() != "mudata":
+        return False
+    return tree.kind("mod") == "group"
+
+
+def modalities_of(tree: Tree) -> list[str]:
+    """Return the names of the modalities of a MuData, in their order."""
+    names = list(tree.children("mod"))
+    node = tree.node("mod")
+    order = [] if node is None else elements.names_of(node.attribute("mod-order"))
+    return [name for name in order if name in names] or names
+
+
+def _global_parts(tree: Tree) -> Parts:
+    """Return what a MuData has beside its modalities; masks of these are not among it."""
+    parts, modalities = anndata_parts(tree), set(modalities_of(tree))
+    for places in (parts.obsm, parts.varm):
+        for name in modalities & places.keys():
+            del places[name]
+    parts.unknown = tuple(name for name in parts.unknown if name not in ("mod", *_MAPS.values()))
+    return parts
+
+
 def kept_within(modality: str) -> str:
     """Return what the names of the kept parts of a modality begin with."""
     return f"mod/{modality}/"
@@ -51,15 +76,15 @@ class MuDataTree(ChainTree):
     ----------
     base
         The tree of an h5mu file, or of a Zarr store that mudata wrote.
-    obs_is, var_is
-        Names of the two global axes.
+    names
+        Those of the two global axes; see `AnnDataTree`.
     """
 
-    def __init__(self, base: Tree, *, obs_is: str | None = None, var_is: str | None = None) -> None:
+    def __init__(self, base: Tree, **names: Any) -> None:
         self.base = base
         """The tree of the file."""
         self._modalities: list[_Modality] = []
-        self._whole = AnnDataTree(base, obs_is=obs_is, var_is=var_is, extra=self._of_modalities)
+        self._whole = AnnDataTree(base, read=_global_parts, extra=self._of_modalities, **names)
         super().__init__([self._whole, *(each.view for each in self._modalities)])
 
     def _of_modalities(self, contents: Contents) -> dict[str, Property]:

@@ -12,7 +12,7 @@ import posixpath
 import time
 import warnings
 from collections.abc import Callable, Container, Hashable, Iterable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from typing import Any, Final, TypeAlias
 
 import numpy as np
@@ -22,8 +22,14 @@ from daf_storage import errors
 from daf_storage.anndata import _stored as elements
 from daf_storage.anndata._columns import SeriesColumn
 from daf_storage.anndata._contents import Contents, KeptPlace
-from daf_storage.anndata._forms import parts_of
-from daf_storage.anndata._parts import GROUPS, FrameVector, Parts, StoredFrame, parts_of_object
+from daf_storage.anndata._parts import (
+    GROUPS,
+    FrameVector,
+    Parts,
+    StoredFrame,
+    anndata_parts,
+    parts_of_object,
+)
 from daf_storage.anndata._report import (
     AXIS_KEYS,
     NOTES,
@@ -48,7 +54,6 @@ from daf_storage.trees import (
     MemoryArray,
     NodeKind,
     Tree,
-    WritableTree,
     WritableZarrTree,
     release_cached,
 )
@@ -145,18 +150,10 @@ def _kept_columns(contents: Contents) -> Iterator[KeptPlace]:
             yield KeptPlace((axis,), vectors.part, vector.column_name, place, vector.problem)
 
 
-def kept_property(tree: Tree, place: KeptPlace, within: str) -> Property:
-    """Return a kept part as its image, which says of which modality it is."""
-
-    def image() -> AnyArray:
-        with _writer(tree, place.place, kept.write_element) as writer:
-            return kept.image_of(within + place.part, place.key, writer)
-
-    return array_property((place.place.path,), lambda _: MemoryArray(image))
-
-
-def keep_part(tree: Tree, place: KeptPlace, target: WritableTree, write: WriteValue) -> None:
-    """Store a part beside the data of another tree.
+def kept_image(
+    tree: Tree, place: KeptPlace, part: str, write: WriteValue = kept.write_element
+) -> AnyArray:
+    """Return a kept part as its image, which says which part it is.
 
     Parameters
     ----------
@@ -166,19 +163,13 @@ def keep_part(tree: Tree, place: KeptPlace, target: WritableTree, write: WriteVa
     Raises
     ------
     UnsupportedInputError
-        Nothing of it can be written, so nothing was stored.
+        Nothing of it can be written.
     """
-    with _writer(tree, place.place, write) as writer:
-        kept.keep(target, place.axes, place.part, place.key, writer)
-
-
-@contextmanager
-def _writer(tree: Tree, place: Place, write: WriteValue) -> Iterator[kept.Writer]:
-    if place.is_stored and isinstance(tree, Hdf5Tree):
-        with elements.element(tree, place.path) as stored:
-            yield kept.writer_of(stored)
-    else:
-        yield lambda group, name: write(group, name, place.read(tree))
+    at, key = place.place, place.key
+    if at.is_stored and isinstance(tree, Hdf5Tree):
+        with elements.element(tree, at.path) as stored:
+            return kept.image_of(part, key, kept.writer_of(stored))
+    return kept.image_of(part, key, lambda group, name: write(group, name, at.read(tree)))
 
 
 # What is said of it
@@ -298,8 +289,8 @@ class AnnDataTree:
     obs_is, var_is, X_is
         Names of the two axes and of the main matrix; by default what ``uns`` says, else ``obs``,
         ``var`` and ``X``.
-    parts
-        What the AnnData consists of, if not all of it lies in the tree; see `parts_of_object`.
+    read
+        Returns the parts of the AnnData that the tree is, by metadata.
     remarks
         What is beside it in the file and is not shown, and why.
     extra
@@ -315,14 +306,14 @@ class AnnDataTree:
         obs_is: str | None = None,
         var_is: str | None = None,
         X_is: str | None = None,  # noqa: N803 - the reference's spelling
-        parts: Parts | None = None,
+        read: Callable[[Tree], Parts] = anndata_parts,
         remarks: Iterable[tuple[str, str]] = (),
         extra: Callable[[Contents], Mapping[str, Property]] = lambda _: {},
         within: str = "",
     ) -> None:
         self.base = base
         """The tree of the file."""
-        self._parts = parts
+        self._read = read
         self._beside = list(remarks)
         self._extra = extra
         self._within = within
@@ -430,8 +421,7 @@ class AnnDataTree:
         return self._shown
 
     def _looked_at(self) -> Shown:
-        parts = parts_of(self.base) if self._parts is None else self._parts
-        contents = Contents(self.base, parts, self._names)
+        contents = Contents(self.base, self._read(self.base), self._names)
         contents.properties |= self._extra(contents)
         return Shown(contents, self._within)
 
@@ -478,12 +468,16 @@ class Shown:
             return self._scalars.get(path)
         if top == kept.GROUP:
             place = self.kept.get(path)
-            return None if place is None else kept_property(self.contents.tree, place, self._within)
+            return None if place is None else self._kept_property(place)
         found = self.contents.properties.get(path)
         if found is None and top == layout.VECTORS:
             axis, _, name = rest.partition("/")
             found = self.contents.vector(axis, name) if name else None
         return found
+
+    def _kept_property(self, place: KeptPlace) -> Property:
+        image = functools.partial(kept_image, self.contents.tree, place, self._within + place.part)
+        return array_property((place.place.path,), lambda _: MemoryArray(image))
 
     def node(self, path: str, found: Property) -> VirtualNode:
         """Return a property, pinned.
@@ -549,4 +543,4 @@ def tree_of_object(adata: Any, **options: Any) -> AnnDataTree:
         base = WritableZarrTree(MemoryStore(location="AnnData"), consolidated=False)
         with base.transaction() as changes:
             changes.mark_group("")
-    return AnnDataTree(base, parts=parts_of_object(adata, base), **options)
+    return AnnDataTree(base, read=functools.partial(parts_of_object, adata), **options)

@@ -45,7 +45,6 @@ from daf_storage.data import (
     check_writer,
     digest,
     kept,
-    new_property,
     ordered,
 )
 from daf_storage.h5ad import undone_on_error
@@ -194,9 +193,7 @@ def write_kept_parts(run: Run) -> None:
         last = parts[-1].array.read()
         is_same = all(np.array_equal(part.array.read(), last) for part in parts)
         if action == "last" or (action == "same" and is_same):
-            with new_property(run.daf, path) as changes:
-                kept.make_groups(run.daf.tree, changes, path)
-                changes.write_array(path, last)
+            kept.keep(run.daf.writable_tree, path, last)
         else:
             run.report.lost(
                 f"uns[{parts[0].key!r}]", "merge= keeps it, if it is 'last', or 'same' and is"

@@ -209,36 +209,41 @@ class MergedVector:
         member = self._run.members[number]
         return f"{member.name}: vector {self._name!r} of axis {self._axis.name!r}"
 
+    def _dtypes(self) -> list[np.dtype[Any]]:
+        return [vector.info.storage_type.dtype for _, vector in self._present]
+
+    def _parts(self, dtype: np.dtype[Any] | None) -> list[Any]:
+        """Return the values of each member that has some: numbers of a type, or strings."""
+        numbers = (number for number, _ in self._present)
+        return [self._strings(n) if dtype is None else self._numbers(n, dtype) for n in numbers]
+
+    def _merged(self, parts: list[Any], fill: Any) -> Any:
+        """Return the value of each entry, of parts of which strings may be null."""
+        if isinstance(parts[0], np.ndarray):
+            return np.concatenate([*parts, np.full(1, fill, parts[0].dtype)])[self._sources]
+        every = pa.concat_arrays([*parts, pa.array([fill], pa.large_string())])
+        return _taken(every, np.where(self._sources < 0, len(every) - 1, self._sources))
+
     def agrees(self) -> bool:
         """Return whether all members that have a value of an entry have the same."""
-        if self.is_string:
-            parts: list[Any] = [self._strings(number) for number, _ in self._present]
-            merged: Any = self._strings_merged()
-        else:
-            dtype = promoted([vector.info.storage_type.dtype for _, vector in self._present])
-            parts = [(self._numbers(number, dtype),) for number, _ in self._present]
-            numbers = np.concatenate([*(part for (part,) in parts), np.zeros(1, dtype)])
-            merged = (numbers[self._sources],)
-        for (number, _), part in zip(self._present, parts, strict=True):
+        parts = self._parts(None if self.is_string else promoted(self._dtypes()))
+        merged = self._merged(parts, None if self.is_string else 0)
+        for (number, _), values in zip(self._present, parts, strict=True):
             places = self._axis.places(number)
             own = np.flatnonzero(places >= 0)
-            for values, whole in zip(part, merged, strict=True):
-                if not _are_equal(_taken(values, own), _taken(whole, places[own])):
-                    return False
+            if not _are_equal(_taken(values, own), _taken(merged, places[own])):
+                return False
         return True
 
     def write(self) -> Rule:
         """Write it; return what an import would have noted of it."""
         if self.is_string:
             return self._write_strings()
-        dtypes = [vector.info.storage_type.dtype for _, vector in self._present]
-        fill = self.empty
+        dtypes, fill = self._dtypes(), self.empty
         if self.lacks_values and fill is None:
             fill, dtypes = np.nan, [*dtypes, np.dtype(_with_nan(dtypes))]
         dtype = promoted(dtypes, fill if self.lacks_values else None)
-        parts = [self._numbers(number, dtype) for number, _ in self._present]
-        values = np.concatenate([*parts, np.full(1, fill if self.lacks_values else 0, dtype)])
-        values = values[self._sources]
+        values = self._merged(self._parts(dtype), fill if self.lacks_values else 0)
         value: VectorInput = values
         if self._is_sparse(dtype, fill):
             places = np.flatnonzero(values)
@@ -266,21 +271,14 @@ class MergedVector:
             largest=self._axis.length,
         )
 
-    def _strings_merged(self) -> tuple[pa.Array, AnyArray]:
-        """Return all values as strings, and which are missing."""
-        parts, masks = zip(*(self._strings(number) for number, _ in self._present), strict=True)
-        fill = pa.array(["" if self.empty is None else string_of(self.empty)], pa.large_string())
-        strings = pa.concat_arrays([*parts, fill])
-        places = np.where(self._sources < 0, len(strings) - 1, self._sources)
-        is_missing = np.concatenate([*masks, [self.empty is None]])
-        return strings.take(pa.array(places)), is_missing[places]
-
     def _write_strings(self) -> Rule:
         daf, axis = self._run.daf, self._axis.name
-        strings, is_missing = self._strings_merged()
-        is_empty = pc.equal(strings, "").to_numpy(zero_copy_only=False)
-        has_missing = bool(is_missing.any())
-        is_ambiguous = has_missing and bool((is_empty & ~is_missing).any())
+        merged = self._merged(
+            self._parts(None), None if self.empty is None else string_of(self.empty)
+        )
+        has_missing = merged.null_count > 0
+        is_ambiguous = has_missing and pc.any(pc.equal(merged, ""), min_count=0).as_py()
+        strings = merged.fill_null("")
         daf.set_vector(
             axis,
             self._name,
@@ -294,7 +292,7 @@ class MergedVector:
             taken = {name for member in self._run.members for name in member.vectors(axis)}
             while companion in taken:
                 companion = f"{companion}_"
-            daf.set_vector(axis, companion, is_missing)
+            daf.set_vector(axis, companion, merged.is_null())
             extra = {"is_missing": companion}
         rule = merged_rule(self._rules, extra)
         if self._is_bool:
@@ -303,23 +301,23 @@ class MergedVector:
             return {**rule, "kind": "text", "missing": True}
         return {**rule, "missing": True} if has_missing and rule["kind"] == "text" else rule
 
-    def _strings(self, number: int) -> tuple[pa.Array, AnyArray]:
-        """Return the values of a member as large strings, and which are missing."""
+    def _strings(self, number: int) -> pa.Array:
+        """Return the values of a member as large strings, null where they are missing."""
         stored: Any = self.stored[number]
         length, rule = stored.info.length, self._rules[number] or {}
         if not stored.info.storage_type.is_string:
             return _strings_of_numbers(stored.read(Span(0, length)), rule)
         member = self._run.members[number]
         strings = stored.read_strings().cast(pa.large_string())
+        if self._axis.is_concatenated:
+            strings = self._renamed(number, stored, strings)
         companion = rule.get("is_missing")
         if isinstance(companion, str) and companion in member.vectors(self._axis.name):
             is_missing = member.daf.get_np_vector(self._axis.name, companion).astype(bool)
-        elif stored.info.empty_is_missing:
-            is_missing = pc.equal(strings, "").to_numpy(zero_copy_only=False)
-        else:
-            is_missing = np.zeros(length, bool)
-        is_renamed = self._axis.is_concatenated
-        return self._renamed(number, stored, strings) if is_renamed else strings, is_missing
+            return pc.if_else(pa.array(is_missing), None, strings)
+        if stored.info.empty_is_missing:
+            return pc.if_else(pc.equal(strings, ""), None, strings)
+        return strings
 
     def _renamed(self, number: int, stored: StoredVector, strings: pa.Array) -> pa.Array:
         """Return values as the entries of a concatenated axis are called now, if they are such."""
@@ -360,8 +358,7 @@ class MergedVector:
         if self.is_string:
             dtype, fill = np.dtype(object), string_of(fill or "")
         else:
-            dtypes = [vector.info.storage_type.dtype for _, vector in self._present]
-            dtype = promoted(dtypes, None if is_whole else fill)
+            dtype = promoted(self._dtypes(), None if is_whole else fill)
         shape = (self._axis.length, len(self.stored))
         matrix = np.full(shape, 0 if is_whole else fill, dtype, order="F")
         count = 0
@@ -369,7 +366,9 @@ class MergedVector:
             along = self._axis.alignments[number]
             if vector is not None:
                 values = (
-                    self._strings(number)[0] if self.is_string else self._numbers(number, dtype)
+                    self._strings(number).fill_null("")
+                    if self.is_string
+                    else self._numbers(number, dtype)
                 )
                 matrix[:, number] = aligned_vector(values, along, fill, what=self._named(number))
             is_zero = fill == 0 if vector is None else vector.info.is_sparse
@@ -415,11 +414,10 @@ def _with_nan(dtypes: list[np.dtype[Any]]) -> Any:
     return max(dtypes, key=lambda dtype: dtype.itemsize) if is_float else np.float64
 
 
-def _strings_of_numbers(values: AnyArray, rule: Rule) -> tuple[pa.Array, AnyArray]:
+def _strings_of_numbers(values: AnyArray, rule: Rule) -> pa.Array:
     """Return numbers as strings; NaN is missing where an import noted integers."""
-    is_missing = np.zeros(values.size, bool)
-    if rule.get("kind") == "nullable" and values.dtype.kind == "f":
-        is_missing = np.isnan(values)
-        values = np.where(is_missing, 0, values).astype(np.int64)
-    strings = number_strings(values).cast(pa.large_string())
-    return pc.if_else(pa.array(is_missing), "", strings), is_missing
+    if rule.get("kind") != "nullable" or values.dtype.kind != "f":
+        return number_strings(values).cast(pa.large_string())
+    is_missing = np.isnan(values)
+    integers = np.where(is_missing, 0, values).astype(np.int64)
+    return pc.if_else(pa.array(is_missing), None, number_strings(integers).cast(pa.large_string()))

@@ -50,6 +50,7 @@ from daf_storage.data._subset_arrays import (
 from daf_storage.data._transpose import (
     DEFAULT_MEMORY_BYTES,
     block_height,
+    check_rows,
     column_blocks,
     transpose_dense,
 )
@@ -211,10 +212,7 @@ class _SparseColumns:
     def rows(self, span: Span) -> tuple[AnyArray, Positions]:
         """Return the row numbers of some columns, from 1 and checked, and where each begins."""
         rows = self.rowval.read_rows(self.elements(span))
-        if rows.size and (int(rows.min()) < 1 or int(rows.max()) > self.n_rows):
-            raise errors.CorruptDataError(
-                f"{self.what}: rowval leaves the range 1 to {self.n_rows:,} of its rows axis"
-            )
+        check_rows(rows, self.n_rows, self.what)
         return rows, self.colptr[span.start : span.stop + 1] - self.colptr[span.start]
 
     def values(self, span: Span) -> AnyArray:
@@ -345,17 +343,26 @@ def _elements(part: Part) -> Iterator[tuple[AnyArray, AnyArray]]:
     if not isinstance(columns, _SparseColumns):
         return
     for span in _spans(part, columns):
-        rows, pointers = columns.rows(span)
-        values = columns.values(span)
-        if part.rows.places is not None:
-            rows = part.rows.places[rows.astype(np.int64) - 1] + 1  # 0 of those that are left out
-        if not part.rows.is_complete:
-            kept = np.flatnonzero(rows)
-            rows, values, pointers = rows[kept], values[kept], np.searchsorted(kept, pointers)
-        if not ascend(rows, pointers):
-            rows, order = _sorted(rows, pointers, part.rows.n_entries, columns.what)
-            values = values[order]
-        yield rows, _as_result(values, part, columns.what)
+        rows, _, values = _moved(part, columns, span)
+        yield rows, values
+
+
+def _moved(part: Part, columns: _SparseColumns, span: Span) -> tuple[AnyArray, Positions, AnyArray]:
+    """Return the rows of the elements of some columns, where each column begins, and the values.
+
+    The rows are those of the result, from 1 and ascending within each column.
+    """
+    rows, pointers = columns.rows(span)
+    values = columns.values(span)
+    if part.rows.places is not None:
+        rows = part.rows.places[rows.astype(np.int64) - 1] + 1  # 0 of those that are left out
+    if not part.rows.is_complete:
+        kept = np.flatnonzero(rows)
+        rows, values, pointers = rows[kept], values[kept], np.searchsorted(kept, pointers)
+    if not ascend(rows, pointers):
+        rows, order = _sorted(rows, pointers, part.rows.n_entries, columns.what)
+        values = values[order]
+    return rows, pointers, _as_result(values, part, columns.what)
 
 
 def _is_spread(part: Part) -> bool:
@@ -396,7 +403,9 @@ def _dense_pieces(part: Part) -> Iterator[AnyArray]:
         else:
             block = np.zeros((span.size, n_rows), part.kind.dtype)
             if columns is not None:
-                _expand(part, columns, span, block)
+                rows, pointers, values = _moved(part, columns, span)
+                places = np.repeat(np.arange(span.size), np.diff(pointers))
+                block[places, rows.astype(np.int64) - 1] = values
             if part.fill:
                 block[:, part.missing_rows] = part.fill
         if columns is not None and columns.is_lacking is not None:
@@ -424,21 +433,6 @@ def _placed(part: Part, columns: _DenseColumns, span: Span) -> AnyArray:
     places = np.flatnonzero(sources >= 0)
     block[:, places] = _as_result(values[:, sources[places]], part, columns.what)
     return block
-
-
-def _expand(part: Part, columns: _SparseColumns, span: Span, block: AnyArray) -> None:
-    """Put the elements of some columns into an array of zeros."""
-    rows, pointers = columns.rows(span)
-    values = columns.values(span)
-    if not ascend(rows, pointers):
-        _sorted(rows, pointers, columns.n_rows, columns.what)
-    rows = rows.astype(np.int64) - 1
-    places = np.repeat(np.arange(span.size), np.diff(pointers))
-    if part.rows.places is not None:
-        rows = part.rows.places[rows]
-        is_kept = rows >= 0
-        rows, places, values = rows[is_kept], places[is_kept], values[is_kept]
-    block[places, rows] = _as_result(values, part, columns.what)
 
 
 # Writing

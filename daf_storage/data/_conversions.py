@@ -22,8 +22,7 @@ from daf_storage.data._coercion import (
     VectorInput,
 )
 from daf_storage.data._stored import PartsNode, StoredMatrix
-from daf_storage.data._transpose import column_blocks
-from daf_storage.errors import CorruptDataError
+from daf_storage.data._transpose import check_rows, column_blocks
 from daf_storage.stores import is_lasting
 from daf_storage.trees import memory_array
 
@@ -211,11 +210,7 @@ def checked_indices(stored: StoredMatrix, rows: AnyArray) -> AnyArray:
     Of a file of others, also that none of them stands in for one that is missing.
     """
     base, n_rows = stored.index_base, stored.info.shape[0]
-    if rows.size and (int(rows.min()) < base or int(rows.max()) >= n_rows + base):
-        raise CorruptDataError(
-            f"{stored.what}: rowval leaves the range {base} to {n_rows + base - 1:,} of its rows "
-            "axis"
-        )
+    check_rows(rows, n_rows, stored.what, base)
     if rows.size and not stored.is_filled and not rows.all():  # what Zarr leaves out reads as zeros
         stored.check_filled(asks_server=not (rows[1:] | rows[:-1]).all())
     return rows

@@ -15,8 +15,10 @@ import pyarrow as pa
 
 from daf_storage.base import AnyArray, Span
 from daf_storage.data import _layout as layout
+from daf_storage.data._conversions import ascend
 from daf_storage.data._reader import DafReader
 from daf_storage.data._stored import StoredMatrix
+from daf_storage.data._transpose import check_rows, column_blocks
 from daf_storage.errors import CorruptDataError
 from daf_storage.trees import StoredArray
 
@@ -47,30 +49,17 @@ def digest(matrix: StoredMatrix, add: Callable[[int], None], *, flipped: bool = 
 
 
 def _digest_sparse(matrix: StoredMatrix, add: Callable[[int], None], *, flipped: bool) -> int:
-    n_rows = matrix.info.shape[0]
-    indptr = matrix.colptr()
-    nnz = int(indptr[-1])
-    rowval = matrix.entries("rowval")
-    nzval = matrix.entries("nzval") if matrix.has_values() else None
-    total, last_row, is_start = 0, 0, np.zeros(0, bool)
-    for start in range(0, nnz, _BLOCK):
-        span = Span(start, min(start + _BLOCK, nnz))
-        rows = rowval.read_rows(span).astype(np.int64)
-        values = np.ones(span.size, bool) if nzval is None else nzval.read_rows(span)
+    indptr, total = matrix.colptr(), 0
+    for span in column_blocks(indptr):
+        elements = Span(int(indptr[span.start]), int(indptr[span.stop]))
+        rows, values = matrix.row_numbers(elements), matrix.values(elements)
         check_bools(values)
-        if rows.min() < 1 or rows.max() > n_rows:
-            raise CorruptDataError(f"a row number is outside 1 to {n_rows:,}")
-        first, stop = np.searchsorted(indptr, [span.start, span.stop], side="left")
-        is_start = np.zeros(span.size + 1, bool)
-        is_start[indptr[first:stop] - span.start] = True
-        is_start = is_start[: span.size]
-        rises = np.diff(rows, prepend=last_row) > 0
-        if not bool(np.all(rises | is_start)):
+        check_rows(rows, matrix.info.shape[0], matrix.what)
+        pointers = indptr[span.start : span.stop + 1] - elements.start
+        if not ascend(rows, pointers):
             raise CorruptDataError("the row numbers do not rise within each column")
-        last_row = int(rows[-1])
-        positions = np.arange(span.start, span.stop)
-        columns = np.searchsorted(indptr, positions, side="right") - 1
-        total += _sum(rows - 1, columns, values, flipped=flipped)
+        columns = np.repeat(np.arange(span.start, span.stop), np.diff(pointers))
+        total += _sum(rows.astype(np.int64) - 1, columns, values, flipped=flipped)
         add(rows.nbytes + values.nbytes)
     return total % 2**64
 

@@ -10,7 +10,6 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from tempfile import TemporaryFile, gettempdir
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -26,7 +25,7 @@ from daf_storage.data._coercion import (
     StringMatrixInput,
     VectorInput,
 )
-from daf_storage.data._stored import StoredMatrix, is_colptr
+from daf_storage.data._stored import SparseMatrixParts, StoredMatrix, is_colptr
 from daf_storage.data._transpose import block_spans, transpose_dense, transpose_sparse
 from daf_storage.trees import StoredArray, TreeTransaction, elements_bytes, passing_over
 
@@ -309,19 +308,17 @@ def fill_transpose(
     decoded twice, in ranges: to count, and to transpose.
     """
     decoded_bytes = stored.decoded_bytes()
-    rowval: Any
-    nzval: Any
+    columns: SparseMatrixParts | StoredMatrix = stored
     if stored.info.is_row_major or decoded_bytes <= memory_bytes // _HELD_PART:
-        parts = stored.parts_as_stored()
-        rowval, nzval = parts.rowval, parts.nzval
+        columns = stored.parts_as_stored()
         memory_bytes = max(memory_bytes - decoded_bytes, memory_bytes // 2)
     else:
-        rowval, nzval = stored.element_ranges()
+        stored.entries("rowval").check_stored(is_complete=True)
     with passing_over():
         transpose_sparse(
             indptr=stored.colptr(),
-            rowval=rowval,
-            nzval=nzval,
+            rowval=columns.row_numbers,
+            nzval=columns.values if stored.has_values() else None,
             out_colptr=out.colptr,
             out_rowval=out.rowval,
             out_nzval=out.nzval,

@@ -191,16 +191,8 @@ class KeptPart:
             file.copy(file[_ELEMENTS][_NAME], group, name)
 
 
-def keep(tree: WritableTree, axes: tuple[str, ...], part: str, key: str, write: Writer) -> None:
-    """Store a part of an AnnData.
-
-    Raises
-    ------
-    UnsupportedInputError
-        Anndata cannot write it either; nothing was stored.
-    """
-    path = _free_path(tree, axes, f"{part}.{key}" if key else part)
-    image = image_of(part, key, write)
+def keep(tree: WritableTree, path: str, image: AnyArray) -> None:
+    """Store a part of an AnnData."""
     with tree.transaction() as changes, tree.lock():
         make_groups(tree, changes, path)
         changes.write_array(path, image)
@@ -318,12 +310,6 @@ def _taken(value: Any, positions: AnyArray, dimension: int, *, what: str) -> Any
 
 def _axes_of(path: str) -> tuple[str, ...]:
     return tuple(path.split("/")[2:-1])
-
-
-def _free_path(tree: Tree, axes: tuple[str, ...], wanted: str) -> str:
-    group = posixpath.join(GROUP, LEVELS[len(axes)], *axes)
-    taken = set(tree.children(group)) if tree.kind(group) is not None else set()
-    return posixpath.join(group, free_name(wanted, taken))
 
 
 def free_name(wanted: str, taken: Collection[str]) -> str:

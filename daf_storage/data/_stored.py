@@ -246,17 +246,13 @@ class SparseMatrixParts:
         self.nzval = nzval
         """The stored elements; None where all are true (Bool)."""
 
+    def row_numbers(self, span: Span) -> AnyArray:
+        """Return some of the row numbers, from 1."""
+        return self.rowval[span.slice]
 
-class ElementRanges:
-    """All row numbers or values of a sparse matrix, read where they are sliced."""
-
-    def __init__(self, array: StoredArray) -> None:
-        self._array = array
-        self.size = array.info.size
-        """How many there are."""
-
-    def __getitem__(self, part: slice) -> AnyArray:
-        return self._array.read_rows(Span(part.start, min(part.stop, self.size)))
+    def values(self, span: Span) -> AnyArray:
+        """Return some of the stored elements."""
+        return np.ones(span.size, bool) if self.nzval is None else self.nzval[span.slice]
 
 
 class SparseStrings(StoredArray):
@@ -586,6 +582,16 @@ class StoredMatrix(_StoredProperty[MatrixInfo]):
         """Return whether a sparse matrix stores its values; if not, all are true (Bool)."""
         return self._node.array("nzval") is not None
 
+    def row_numbers(self, span: Span) -> AnyArray:
+        """Return some of the row numbers of a sparse matrix, from 1; unchecked."""
+        return self.entries("rowval").read_rows(span)
+
+    def values(self, span: Span) -> AnyArray:
+        """Return some of the stored elements of a sparse matrix."""
+        if not self.has_values():
+            return np.ones(span.size, bool)
+        return self.entries("nzval").read_rows(span)
+
     def sparse_parts(self) -> SparseMatrixParts:
         """Return the parts of a sparse matrix, after checking ``colptr``.
 
@@ -602,16 +608,6 @@ class StoredMatrix(_StoredProperty[MatrixInfo]):
         """Return how much memory the numbers take that are not mapped, once all are read."""
         decoded = (array.info for array in self.arrays().values() if not array.info.is_mappable)
         return sum(info.size * info.storage_type.dtype.itemsize for info in decoded)
-
-    def element_ranges(self) -> tuple[ElementRanges, ElementRanges | None]:
-        """Return the row numbers, from 1, and the values, as they are stored, to be sliced.
-
-        Nothing is read before, and what is decoded is not held.
-        """
-        rowval = self.entries("rowval")
-        rowval.check_stored(is_complete=True)
-        nzval = ElementRanges(self.entries("nzval")) if self.has_values() else None
-        return ElementRanges(rowval), nzval
 
     def parts_as_stored(self) -> SparseMatrixParts:
         """Return the parts as they are stored: by columns, or by rows if ``info.is_row_major``.
@@ -633,8 +629,8 @@ def _transposed_parts(indptr: AnyArray, stored: SparseMatrixParts, what: str) ->
     nzval = None if stored.nzval is None else np.empty_like(stored.nzval)
     transpose_sparse(
         indptr=indptr,
-        rowval=stored.rowval,
-        nzval=stored.nzval,
+        rowval=stored.row_numbers,
+        nzval=None if stored.nzval is None else stored.values,
         out_colptr=colptr,
         out_rowval=rowval,
         out_nzval=nzval,

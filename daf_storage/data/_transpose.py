@@ -78,8 +78,8 @@ def check_memory(memory_bytes: object) -> int:
 def transpose_sparse(  # noqa: PLR0913 - three arrays on each side
     *,
     indptr: AnyArray,
-    rowval: Any,
-    nzval: Any,
+    rowval: Callable[[Span], AnyArray],
+    nzval: Callable[[Span], AnyArray] | None,
     out_colptr: AnyArray,
     out_rowval: AnyArray,
     out_nzval: AnyArray | None,
@@ -94,8 +94,8 @@ def transpose_sparse(  # noqa: PLR0913 - three arrays on each side
     indptr
         Where the columns of the source begin, from 0, int64.
     rowval, nzval
-        1-based row numbers and values of the source, which are sliced, each twice, in this thread;
-        no values if all are true.
+        Return 1-based row numbers and values of the source, each twice, in this thread; no values
+        if all are true.
     out_colptr, out_rowval, out_nzval
         Filled in place: where columns begin, and row numbers that ascend within each, all from 1.
         No values if all are true.
@@ -117,7 +117,7 @@ def transpose_sparse(  # noqa: PLR0913 - three arrays on each side
     size = max(min(max(_BLOCK_ELEMENTS, 2 * n_rows), most), _LEAST_BLOCK_ELEMENTS)
     blocks = [Span(start, min(start + size, nnz)) for start in range(0, nnz, size)]
     counts = np.zeros(n_rows + 1, np.int64)
-    for found in computed(partial(_counted, rowval[b.slice], n_rows, what) for b in blocks):
+    for found in computed(partial(_counted, rowval(b), n_rows, what) for b in blocks):
         counts += found
     ends = np.cumsum(counts)
     out_colptr[:] = ends + 1
@@ -127,8 +127,8 @@ def transpose_sparse(  # noqa: PLR0913 - three arrays on each side
             _transposed,
             indptr,
             block,
-            rowval[block.slice],
-            None if nzval is None else nzval[block.slice],
+            rowval(block),
+            None if nzval is None else nzval(block),
             n_rows,
             what,
         )
@@ -147,7 +147,7 @@ def transpose_sparse(  # noqa: PLR0913 - three arrays on each side
 
 def _counted(rows: AnyArray, n_rows: int, what: str) -> AnyArray:
     """Return how often each row number occurs, the first place of which is not used."""
-    _check_rows(rows, n_rows, what)
+    check_rows(rows, n_rows, what)
     return np.bincount(rows.astype(np.int64, copy=False), minlength=n_rows + 1)
 
 
@@ -155,7 +155,7 @@ def _transposed(
     indptr: AnyArray, block: Span, rows: AnyArray, values: AnyArray | None, n_rows: int, what: str
 ) -> tuple[int, Any]:
     """Return the first column with elements in a block, and the transpose of the block."""
-    _check_rows(rows, n_rows, what)
+    check_rows(rows, n_rows, what)
     first = int(np.searchsorted(indptr, block.start, side="right")) - 1
     last = int(np.searchsorted(indptr, block.stop, side="left"))
     pointers = np.clip(indptr[first : last + 1], block.start, block.stop) - block.start
@@ -180,14 +180,15 @@ def _put(
         out_nzval[places] = piece.data
 
 
-def _check_rows(rows: AnyArray, n_rows: int, what: str) -> None:
+def check_rows(rows: AnyArray, n_rows: int, what: str, base: int = 1) -> None:
     """Raise before compiled code is given a number outside of its arrays."""
-    if rows.size and (int(rows.min()) < 1 or int(rows.max()) > n_rows):
-        raise _outside(what, n_rows)
+    if rows.size and (int(rows.min()) < base or int(rows.max()) >= n_rows + base):
+        raise _outside(what, n_rows, base)
 
 
-def _outside(what: str, n_rows: int) -> CorruptDataError:
-    return CorruptDataError(f"{what}: rowval leaves the range 1 to {n_rows:,} of its rows axis")
+def _outside(what: str, n_rows: int, base: int = 1) -> CorruptDataError:
+    last = n_rows + base - 1
+    return CorruptDataError(f"{what}: rowval leaves the range {base} to {last:,} of its rows axis")
 
 
 def transpose_dense(source: AnyArray, out: AnyArray) -> None:

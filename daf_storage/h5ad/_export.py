@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
@@ -151,17 +150,9 @@ def export_h5ad(  # noqa: PLR0913 - the choices of an export
     >>> daf_storage.export_h5ad(daf, path, obs_is="cell", var_is="gene", X_is="UMIs").items
     []
     """
-    check_reader(daf, "export_h5ad")
-    check_output(path, if_exists=if_exists)
-    check_outside(daf, path)
-    optional_import("anndata", extra="anndata")
+    _check_export(daf, path, if_exists, "export_h5ad")
     exporter = _Exporter(daf, {"obs_is": obs_is, "var_is": var_is, "X_is": X_is})
-    with output_path(path, if_exists=if_exists) as prepared:
-        with hdf5_output(prepared) as (file, check), _bar([exporter], progress) as bar:
-            exporter.write(file, check, bar)
-        if strict:
-            exporter.report.refuse_losses(daf.location, what="export")
-    return exporter.report
+    return _exported(daf, path, {"": exporter}, None, strict, if_exists, progress)
 
 
 def export_h5mu(
@@ -210,11 +201,8 @@ def export_h5mu(
     >>> daf_storage.open_daf(f"{path}#/mod/prot").axis_entries("var").tolist()
     ['CD4']
     """
-    check_reader(daf, "export_h5mu")
-    check_output(path, if_exists=if_exists)
-    check_outside(daf, path)
-    optional_import("anndata", extra="anndata")
-    parts, report = MuDataParts(daf), Report()
+    _check_export(daf, path, if_exists, "export_h5mu")
+    parts = MuDataParts(daf)
     if not parts.modalities:
         raise errors.UnsupportedInputError(
             f"{daf.location}: it has no modality, which is what has an axis such as 'rna.var' and "
@@ -227,26 +215,50 @@ def export_h5mu(
         for name, tree in trees.items()
     }
     exporters[""].leave_out({"X", "layers"}, "a MuData has no matrices beside its modalities")
+    return _exported(daf, path, exporters, parts, strict, if_exists, progress)
+
+
+def _check_export(daf: DafReader, path: str | Path, if_exists: IfExists, function: str) -> None:
+    check_reader(daf, function)
+    check_output(path, if_exists=if_exists)
+    check_outside(daf, path)
+    optional_import("anndata", extra="anndata")
+
+
+def _exported(
+    daf: DafReader,
+    path: str | Path,
+    exporters: Mapping[str, _Exporter],
+    parts: MuDataParts | None,
+    strict: bool,  # noqa: FBT001 - as it was given
+    if_exists: IfExists,
+    show: ShowProgress,
+) -> Report:
+    """Write an AnnData, or those of modalities by their names; return what is not as it was."""
+    report, total = Report(), sum(exporter.size_bytes() for exporter in exporters.values())
     with output_path(path, if_exists=if_exists) as prepared:
-        with hdf5_output(prepared) as (file, check), _bar(exporters.values(), progress) as bar:
+        with (
+            hdf5_output(prepared) as (file, check),
+            progress_bar("export", total, show=show) as bar,
+        ):
             for name, exporter in exporters.items():
-                group = file.create_group(f"mod/{name}") if name else file
-                exporter.write(group, check, bar)
+                exporter.write(file.create_group(f"mod/{name}") if name else file, check, bar)
                 report.items += [
                     replace(item, what=f"{name}: {item.what}" if name else item.what)
                     for item in exporter.report.items
                 ]
-            del file["layers"]
-            file.attrs.update({"encoding-type": "MuData", "axis": parts.axis})
-            file["mod"].attrs["mod-order"] = [each.name for each in parts.modalities]
-            _write_maps(file, daf, parts)
+            if parts is not None:
+                _write_mudata(file, daf, parts)
         if strict:
             report.refuse_losses(daf.location, what="export")
     return report
 
 
-def _write_maps(file: Any, daf: DafReader, parts: MuDataParts) -> None:
+def _write_mudata(file: Any, daf: DafReader, parts: MuDataParts) -> None:
     """Write where the entries of the global axes are in each modality, and masks of them."""
+    del file["layers"]
+    file.attrs.update({"encoding-type": "MuData", "axis": parts.axis})
+    file["mod"].attrs["mod-order"] = [each.name for each in parts.modalities]
     for part, axis in parts.axes.items():
         kept.write_element(file, f"{part}map", {})
         for each in parts.modalities:
@@ -257,13 +269,6 @@ def _write_maps(file: Any, daf: DafReader, parts: MuDataParts) -> None:
                 places = (pc.fill_null(found, -1).to_numpy() + 1).astype(np.uint32)
             kept.write_element(file, f"{part}map/{each.name}", places)
             kept.write_element(file, f"{part}m/{each.name}", places > 0)
-
-
-@contextmanager
-def _bar(exporters: Iterable[_Exporter], show: ShowProgress) -> Iterator[Progress]:
-    total = sum(exporter.size_bytes() for exporter in exporters)
-    with progress_bar("export", total, show=show) as progress:
-        yield progress
 
 
 class _Exporter:

@@ -23,7 +23,7 @@ from daf_storage.anndata import (
     AnnDataWarning,
     EntryNames,
     Report,
-    keep_part,
+    kept_image,
     part_label,
     tree_of_object,
     write_value,
@@ -120,10 +120,9 @@ def from_anndata(  # noqa: PLR0913 - the choices of an import
         )
     daf = destination if destination is not None else MemoryDaf(name=name)
     names = {"obs_is": obs_is, "var_is": var_is, "X_is": X_is}
-    how = _Choices(relayout, duplicates, strict, counts_as, DEFAULT_MEMORY_BYTES, "never")
     tree = tree_of_object(adata, **names)
     with undone_on_error(daf):
-        report = _Import(tree, daf, how).run()
+        report = _Import(tree, daf, relayout, duplicates, strict, counts_as).run()
     report.warn()
     return daf
 
@@ -201,8 +200,7 @@ def import_h5ad(  # noqa: PLR0913 - the choices of an import
     3
     """
     names = {"obs_is": obs_is, "var_is": var_is, "X_is": X_is}
-    memory_bytes = check_memory(memory_bytes)
-    how = _Choices(relayout, duplicates, strict, counts_as, memory_bytes, progress)
+    how: Any = (relayout, duplicates, strict, counts_as, check_memory(memory_bytes), progress)
     if isinstance(destination, DafWriter) and (packed or zarr_format is not None):
         raise errors.InvalidInputError(
             f"{destination.location}: it was opened already; open it with packed= and "
@@ -211,14 +209,14 @@ def import_h5ad(  # noqa: PLR0913 - the choices of an import
     with anndata_at(source, **names) as tree:
         if isinstance(destination, DafWriter):
             with undone_on_error(destination):
-                return _Import(tree, destination, how).run()
+                return _Import(tree, destination, *how).run()
         with new_data_set(
             destination,
             if_exists=if_exists,
             zarr_format=zarr_format,
             packed=_import_packing(packed),
         ) as daf:
-            return _Import(tree, daf, how).run()
+            return _Import(tree, daf, *how).run()
 
 
 def _import_packing(packed: bool | Packing) -> bool | Packing:  # noqa: FBT001 - as `packed=` is given
@@ -226,33 +224,28 @@ def _import_packing(packed: bool | Packing) -> bool | Packing:  # noqa: FBT001 -
     return Packing(chunk_kb=IMPORT_CHUNK_KB) if packed is True else packed
 
 
-@dataclass(frozen=True, slots=True)
-class _Choices:
-    """What an import is asked for, beside names."""
+@dataclass
+class _Import:
+    """One import: a copy, into an empty data set, of an AnnData as it is presented in place."""
 
+    tree: AnnDataTree
+    daf: DafWriter
     relayout: bool
     duplicates: Duplicates
     strict: bool
     counts_as: CountsAs
-    memory_bytes: int
-    progress: ShowProgress
+    memory_bytes: int = DEFAULT_MEMORY_BYTES
+    progress: ShowProgress = "never"
 
-
-class _Import:
-    """One import: a copy, into an empty data set, of an AnnData as it is presented in place."""
-
-    def __init__(self, tree: AnnDataTree, daf: DafWriter, how: _Choices) -> None:
-        if daf.axes_set():
+    def __post_init__(self) -> None:
+        if self.daf.axes_set():
             raise errors.ExistsError(
-                f"{daf.location}: an import needs an empty data set; this one has axes "
-                f"{errors.shown_names(daf.axes_set(), none='')}"
+                f"{self.daf.location}: an import needs an empty data set; this one has axes "
+                f"{errors.shown_names(self.daf.axes_set(), none='')}"
             )
-        self._tree = tree
-        self._source = DafReader(tree, name="AnnData")
-        self._shown = tree.current()
+        self._source = DafReader(self.tree, name="AnnData")
+        self._shown = self.tree.current()
         self._contents = self._shown.contents
-        self._daf = daf
-        self._how = how
         self._report = Report()
 
     def run(self) -> Report:
@@ -263,13 +256,13 @@ class _Import:
             self._check_groups()
             self._copy_axes()
             lost = self._keep_parts()
-            items = self._tree.report().items
+            items = self.tree.report().items
             self._copy_vectors()
         self._report.items += [item for item in items if item.what not in lost]
         self._copy_matrices(counts)
-        if self._how.strict:
-            self._report.refuse_losses(self._tree.location, what="import")
-        copy_scalars(self._source, self._daf, self._scalar)
+        if self.strict:
+            self._report.refuse_losses(self.tree.location, what="import")
+        copy_scalars(self._source, self.daf, self._scalar)
         return self._report
 
     def _scalar(self, name: str, value: Any) -> Any:
@@ -279,12 +272,12 @@ class _Import:
     def _counts(self) -> dict[str, StorageType]:
         """Return the types of matrices by what reports call them; refuse names of none."""
         parts = self._contents.count_keys()
-        counts = count_types(self._how.counts_as, "X")
+        counts = count_types(self.counts_as, "X")
         unknown = set(counts) - set(parts)
         if unknown:
             matrix = min(unknown)
             raise errors.MatrixNotFoundError(
-                f"{self._tree.location}: there is no matrix {matrix!r} to store as counts; there "
+                f"{self.tree.location}: there is no matrix {matrix!r} to store as counts; there "
                 f"are {errors.shown_names(parts, none='none')}{errors.nearest(matrix, parts)}"
             )
         found = {parts[name]: kind for name, kind in counts.items()}
@@ -294,17 +287,17 @@ class _Import:
         return found
 
     def _check_groups(self) -> None:
-        for what, problem in self._tree.losses():
+        for what, problem in self.tree.losses():
             raise errors.CorruptDataError(f"{what}: {problem}")
 
     def _copy_axes(self) -> None:
         for axis, vectors in self._contents.frames.items():
-            node = self._contents.properties[layout.axis_path(axis)].node(self._tree.base)
+            node = self._contents.properties[layout.axis_path(axis)].node(self.tree.base)
             names = node.array()
             if isinstance(names, EntryNames):
                 self._check_names(names, vectors.part)
         for axis in sorted(self._source.axes_set()):
-            self._daf.add_axis(axis, self._source.get_pa_vector(axis, "name"))
+            self.daf.add_axis(axis, self._source.get_pa_vector(axis, "name"))
 
     def _check_names(self, names: EntryNames, part: str) -> None:
         """Refuse names that occur twice, unless they are to be made unique."""
@@ -313,10 +306,10 @@ class _Import:
         twice = first_duplicate(names.given())
         if twice is None:
             return
-        if self._how.duplicates == "error":
+        if self.duplicates == "error":
             raise errors.with_remedy(
                 errors.DuplicateEntriesError(
-                    f"{self._tree.location}: {part}_names are not unique: {twice!r} occurs more "
+                    f"{self.tree.location}: {part}_names are not unique: {twice!r} occurs more "
                     "than once"
                 ),
                 errors.Remedy(
@@ -326,23 +319,24 @@ class _Import:
         self._report.renamed(f"{part}_names", f"made unique, such as {twice!r} to '{twice}-1'")
 
     def _copy_vectors(self) -> None:
-        memory_bytes = self._how.memory_bytes
         for axis in sorted(self._source.axes_set()):
             for name in sorted(self._source.vectors_set(axis)):
                 stored = self._source.open_vector(axis, name)
                 path = layout.vector_path(axis, name)
-                copy_property(self._daf, path, stored, memory_bytes=memory_bytes)
+                copy_property(self.daf, path, stored, memory_bytes=self.memory_bytes)
 
     def _keep_parts(self) -> set[str]:
         """Keep what Daf has no place for; return the names of what anndata cannot write either."""
         lost = set()
-        for place in self._shown.kept.values():
+        for path, place in self._shown.kept.items():
             what = part_label(place.part, place.key)
             write = functools.partial(write_value, what=what, report=self._report)
             try:
-                keep_part(self._tree.base, place, self._daf.writable_tree, write)
+                image = kept_image(self.tree.base, place, place.part, write)
             except errors.UnsupportedInputError:  # the report says why
                 lost.add(what)
+            else:
+                kept.keep(self.daf.writable_tree, path, image)
         return lost
 
     def _copy_matrices(self, counts: dict[str, StorageType]) -> None:
@@ -351,12 +345,12 @@ class _Import:
             for path in self._contents.matrices
         ]
         total = sum(_bytes_of(stored) * (1 + self._is_relaid(stored)) for _, stored in found)
-        with progress_bar("import", total, show=self._how.progress) as progress, passing_over():
+        with progress_bar("import", total, show=self.progress) as progress, passing_over():
             for path, stored in found:
                 self._copy_matrix(path, stored, counts, progress)
 
     def _is_relaid(self, stored: StoredMatrix) -> bool:
-        return self._how.relayout and stored.info.rows_axis != stored.info.columns_axis
+        return self.relayout and stored.info.rows_axis != stored.info.columns_axis
 
     def _copy_matrix(
         self,
@@ -368,8 +362,8 @@ class _Import:
         """Copy a matrix, with its elements in order, and store the other layout."""
         label, header = self._contents.matrices[path]
         count = counts.get(label)
-        whole, packing = ordered(stored), self._daf.writable_tree.packing
-        info, memory_bytes = whole.info, self._how.memory_bytes
+        whole, packing = ordered(stored), self.daf.writable_tree.packing
+        info, memory_bytes = whole.info, self.memory_bytes
         if info.nnz != stored.info.nnz:
             self._report.changed(label, "elements that were stored more than once were added up")
         kinds = {} if count is None else {"nzval" if info.is_sparse else "": count}
@@ -378,11 +372,11 @@ class _Import:
         axes = (info.rows_axis, info.columns_axis)
         is_flipped = axes[0] != axes[1] and header.layout != "csc"
         copied = counted_matrix(self._source, whole, kinds, what=label, is_flipped=is_flipped)
-        copy_property(self._daf, path, copied, memory_bytes=memory_bytes, add=progress.add)
+        copy_property(self.daf, path, copied, memory_bytes=memory_bytes, add=progress.add)
         if self._is_relaid(stored):
             size = info.nnz or info.shape[0] * info.shape[1]
             item_bytes = _bytes_of(whole) / max(size, 1)
-            self._daf.relayout_matrix(
+            self.daf.relayout_matrix(
                 *axes,
                 info.name,
                 progress=lambda done: progress.add(int(done * item_bytes)),

@@ -20,7 +20,6 @@ from typing import Any, Final, Generic, TypeAlias, TypeVar
 from daf_storage import errors, settings
 from daf_storage.base import ForkLock, OpenMode
 from daf_storage.data import RecoveryWarning, layout
-from daf_storage.opening._foreign import form_of
 from daf_storage.opening._forms import (
     FORMS,
     StoredForm,
@@ -28,6 +27,7 @@ from daf_storage.opening._forms import (
     WritableStoredTree,
     check_free_group,
     check_group,
+    form_of,
     make_or_check,
     written_in_place,
 )

@@ -7,37 +7,11 @@ import zlib
 from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from daf_storage import errors
-from daf_storage._lazy import lazy_module
-from daf_storage.trees import Tree
-
-if TYPE_CHECKING:
-    from daf_storage import anndata
-    from daf_storage.anndata import ForeignForm
-else:
-    anndata = lazy_module("daf_storage.anndata")
 
 _BEGINNING_BYTES: Final = 16
-
-
-def form_of(tree: Tree) -> ForeignForm | None:
-    """Return the form of another format that a tree has; None if it has none."""
-    return anndata.form_of(tree)
-
-
-def not_read(tree: Tree) -> errors.NotADafError:
-    """Say what a tree is that has none of the forms."""
-    names = tree.children("")
-    for kind in OTHER_KINDS:
-        if kind.is_it(names):
-            return kind.error(tree.location)
-    no_form = ", and ".join(f"no {form.what}" for form in anndata.FORMS)
-    return errors.NotADafError(
-        f"{tree.location}: not a daf data set: it has no array named 'daf'; and {no_form}; it has "
-        f"{errors.shown_names(names, none='nothing')}"
-    )
 
 
 # Other kinds

@@ -10,9 +10,10 @@ from __future__ import annotations
 import posixpath
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from daf_storage import errors
+from daf_storage._lazy import lazy_module
 from daf_storage.base import OpenMode, Packing, packing_of, unique_name
 from daf_storage.data import kept, layout, recover_zarr_archive
 from daf_storage.files_daf import (
@@ -23,7 +24,7 @@ from daf_storage.files_daf import (
     check_packing,
     recover_files_archive,
 )
-from daf_storage.opening._foreign import form_of, not_read
+from daf_storage.opening._foreign import OTHER_KINDS
 from daf_storage.opening._paths import DafPath, Form
 from daf_storage.stores import DirectoryStore, MmapZipStore, WritableStore
 from daf_storage.trees import (
@@ -35,6 +36,12 @@ from daf_storage.trees import (
     ZarrVersion,
     find_version,
 )
+
+if TYPE_CHECKING:
+    from daf_storage import anndata
+    from daf_storage.anndata import ForeignForm
+else:
+    anndata = lazy_module("daf_storage.anndata")
 
 _PARTS = frozenset({*layout.SKELETON, layout.DAF, layout.INDEXES, INDEXES_FOLDER, kept.GROUP})
 """The groups of a data set, in which no other one can lie."""
@@ -169,6 +176,24 @@ FORMS: Final[Mapping[str, StoredForm]] = {
 
 
 # What is there
+
+
+def form_of(tree: Tree) -> ForeignForm | None:
+    """Return the form of another format that a tree has; None if it has none."""
+    return anndata.form_of(tree)
+
+
+def not_read(tree: Tree) -> errors.NotADafError:
+    """Say what a tree is that has none of the forms."""
+    names = tree.children("")
+    for kind in OTHER_KINDS:
+        if kind.is_it(names):
+            return kind.error(tree.location)
+    no_form = ", and ".join(f"no {form.what}" for form in anndata.FORMS)
+    return errors.NotADafError(
+        f"{tree.location}: not a daf data set: it has no array named 'daf'; and {no_form}; it has "
+        f"{errors.shown_names(names, none='nothing')}"
+    )
 
 
 def readable_tree(tree: Tree, names: Mapping[str, Any]) -> Tree:

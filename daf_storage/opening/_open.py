@@ -27,10 +27,11 @@ from daf_storage.opening._containers import (
     siblings,
     written_tree,
 )
-from daf_storage.opening._foreign import form_of, other_kind_at
+from daf_storage.opening._foreign import other_kind_at
 from daf_storage.opening._forms import (
     Style,
     create_skeleton,
+    form_of,
     groups_of,
     name_of,
     readable_tree,

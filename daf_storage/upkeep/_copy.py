@@ -275,10 +275,8 @@ def _copy_kept(copier: Copier) -> None:
         if destination.tree.kind(path) is not None or not is_same:
             left.append(path)
             continue
-        with new_property(destination, path) as changes:
-            kept.make_groups(destination.tree, changes, path)
-            how: Any = {"memory_bytes": copier.memory_bytes, "add": copier.add}
-            copy_stored(changes, path, {"": array}, **how)
+        kept.keep(destination.writable_tree, path, array.read())
+        copier.add(size_bytes([array]))
     if left:
         warnings.warn(
             f"{destination.location}: {', '.join(left)} of {copier.source.location} were not "

@@ -397,7 +397,8 @@ class TestAxes:
         daf = MemoryDaf()
         daf.add_axis("obs", list("abc"))
         daf.add_axis("var", list("xy"))
-        kept.keep(daf.writable_tree, ("obs",), "obsm", "deep", kept.writer_of(np.zeros((4, 2, 2))))
+        image = kept.image_of("obsm", "deep", kept.writer_of(np.zeros((4, 2, 2))))
+        kept.keep(daf.writable_tree, "anndata/vectors/obs/obsm.deep", image)
         with pytest.warns(AnnDataWarning, match=r"obsm\['deep'\]: it has the shape \(4, 2, 2\)"):
             assert "deep" not in to_anndata(daf).obsm
         assert "obsm['deep']: it has the shape" in str(export_h5ad(daf, tmp_path / "x.h5ad"))
@@ -688,8 +689,9 @@ def test_only_parts_of_the_axes_are_aligned_with_them() -> None:
     daf.add_axis("cell", ["a", "b"])
     daf.add_axis("gene", ["x", "y", "z"])
     tree = daf.writable_tree
-    for axes, size in ((("cell",), 2), (("gene",), 3), ((), 2)):
-        kept.keep(tree, axes, "obsm", "p", kept.writer_of(np.zeros((size, 2, 2))))
+    for group, size in (("vectors/cell", 2), ("vectors/gene", 3), ("scalars", 2)):
+        image = kept.image_of("obsm", "p", kept.writer_of(np.zeros((size, 2, 2))))
+        kept.keep(tree, f"anndata/{group}/obsm.p", image)
     cells, genes = (kept.aligned_paths(tree, [axis]) for axis in ("cell", "gene"))
     assert cells
     assert all("/cell/" in path for path in cells)

@@ -166,7 +166,7 @@ DAMAGES: dict[str, tuple[Callable[[Path], Any], str, str]] = {
             p / "matrices/cell/gene/sparse/rowval/0", 2, 3, 1, 2, 3, 1, 2, 1, 4, dtype="<i4"
         ),
         "matrices/cell/gene/sparse",
-        "outside 1 to 3",
+        "rowval leaves the range 1 to 3",
     ),
     "rows out of order": (
         lambda p: write(
