@@ -102,14 +102,9 @@ def main() -> None:
         for stored, how in STORED.items():
             write_source(source, scale, how)
             for memory_bytes in MEMORY_BYTES:
+                daf_storage.settings.DAF_COPY_MAX_BYTES = memory_bytes
                 processor, elapsed = least(
-                    functools.partial(
-                        daf_storage.import_h5ad,
-                        source,
-                        target,
-                        memory_bytes=memory_bytes,
-                        progress="never",
-                    ),
+                    functools.partial(daf_storage.import_h5ad, source, target, progress="never"),
                     lambda: shutil.rmtree(target, ignore_errors=True),
                     options.repeats,
                 )

@@ -27,3 +27,12 @@ DAF_DECODED_CHUNKS_MAX_BYTES: int = 1 << 28
 Looked at when the first file is opened, and for what is remembered of an array: of one that takes
 more than half of this, only the chunks of which a read used a part.
 """
+
+DAF_COPY_MAX_BYTES: int = 1 << 30
+"""How much memory the numbers of a matrix may take while it is copied, transposed or imported.
+
+1 GiB by default, and never less than 16 MiB; of an array that is cut into chunks, a row of these at
+least.  Names, vectors, strings and pointers to columns are held besides; and so are matrices that
+become sparse, or dense, or of another type.  With more, the other layout of a packed matrix is
+written in fewer passes.
+"""

@@ -72,6 +72,7 @@ def import_command(options: Namespace) -> None:
         --chunk-kb 128 --zarr-format 3 --overwrite
     """
     started = time.monotonic()
+    _allow_memory(options)
     warnings.simplefilter("ignore", daf_storage.AnnDataWarning)  # the report lists them
     found = None
     how = {
@@ -79,7 +80,7 @@ def import_command(options: Namespace) -> None:
         "progress": progress_of(options),
         **given(options, "obs_is", "var_is", "X_is", "relayout", "if_exists", "zarr_format"),
     }
-    of_anndata = given(options, "duplicates", "strict", "memory_bytes")
+    of_anndata = given(options, "duplicates", "strict")
     if Path(options.source).is_dir() and not options.source.rstrip("/").endswith(".zarr"):
         is_unique = options.duplicates == "make_unique"
         if options.strict or is_unique or options.counts_as:
@@ -169,13 +170,14 @@ def convert_command(options: Namespace) -> None:
     daf convert atlas.daf.zarr copy.daf.zarr --link
     """
     started = time.monotonic()
+    _allow_memory(options)
     daf_storage.convert(
         options.source,
         options.destination,
         packed=packing_of(options),
         counts_as=counts_of(options),
         progress=progress_of(options),
-        **given(options, "if_exists", "zarr_format", "link", "memory_bytes"),
+        **given(options, "if_exists", "zarr_format", "link"),
     )
     size = f"{display.readable_bytes(size_bytes(options.destination))} on disk"
     seconds = time.monotonic() - started
@@ -245,6 +247,12 @@ def concat_command(options: Namespace) -> None:
         lengths = ", ".join(f"{daf.axis_length(axis):,} {visible_name(axis)}" for axis in axes)
     done = f"concatenated {len(paths):,} data sets into {options.output}"
     _say(options, done, options.output, started, f"{lengths}; ", found)
+
+
+def _allow_memory(options: Namespace) -> None:
+    """Let copies take as much memory as is given."""
+    if options.memory_bytes is not None:
+        daf_storage.settings.DAF_COPY_MAX_BYTES = options.memory_bytes
 
 
 def _say(

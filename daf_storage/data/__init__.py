@@ -96,10 +96,7 @@ from daf_storage.data._subset_arrays import (
 )
 from daf_storage.data._summary import axes_in_order
 from daf_storage.data._transpose import (
-    DEFAULT_MEMORY_BYTES,
-    LEAST_MEMORY_BYTES,
     block_spans,
-    check_memory,
     column_blocks,
 )
 from daf_storage.data._writer import DafWriter, check_writer, new_property

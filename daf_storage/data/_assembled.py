@@ -48,7 +48,6 @@ from daf_storage.data._subset_arrays import (
     SubsetArray,
 )
 from daf_storage.data._transpose import (
-    DEFAULT_MEMORY_BYTES,
     block_height,
     check_rows,
     column_blocks,
@@ -174,8 +173,6 @@ class Part:
     """Which of its columns they are, -1 for one that it lacks; None for all, in their order."""
     folder: Path | None = None
     """Where large arrays are kept while they are needed; None for the system's folder."""
-    memory_bytes: int = DEFAULT_MEMORY_BYTES
-    """What may be held at a time, about."""
 
     @cached_property
     def columns(self) -> _Columns | None:
@@ -294,9 +291,9 @@ def _mapped(array: StoredArray, part: Part, used_bytes: int) -> StoredArray:
     used_bytes
         What is used of it: within a block, each chunk is decoded once anyway.
     """
-    if array.info.is_mappable or used_bytes <= block_height(1, part.memory_bytes):
+    if array.info.is_mappable or used_bytes <= block_height(1):
         return array
-    return HeldArray(decoded_array(array, part.memory_bytes, part.folder))
+    return HeldArray(decoded_array(array, part.folder))
 
 
 def _transposed(part: Part, stored: StoredMatrix) -> _SparseColumns:
@@ -309,7 +306,7 @@ def _transposed(part: Part, stored: StoredMatrix) -> _SparseColumns:
         rowval=scratch_array(nnz, index, part.folder),
         nzval=scratch_array(nnz, stored.info.storage_type, part.folder),
     )
-    fill_transpose(stored, out, progress=lambda _: None, memory_bytes=part.memory_bytes)
+    fill_transpose(stored, out)
     nzval = HeldArray(out.nzval) if has_values else None
     return _SparseColumns(out.colptr - 1, HeldArray(out.rowval), nzval, n_columns, stored.what)
 
@@ -325,7 +322,7 @@ def _counts(part: Part) -> Positions:
     if part.rows.is_complete or part.rows.places is None:
         return np.diff(columns.colptr)
     counts = []
-    for span in _spans(part, columns):
+    for span in _spans(columns):
         rows, pointers = columns.rows(span)
         kept = np.flatnonzero(part.rows.places[rows.astype(np.int64) - 1] >= 0)
         counts.append(np.diff(np.searchsorted(kept, pointers)))
@@ -342,7 +339,7 @@ def _elements(part: Part) -> Iterator[tuple[AnyArray, AnyArray]]:
     columns = part.columns
     if not isinstance(columns, _SparseColumns):
         return
-    for span in _spans(part, columns):
+    for span in _spans(columns):
         rows, _, values = _moved(part, columns, span)
         yield rows, values
 
@@ -371,8 +368,8 @@ def _is_spread(part: Part) -> bool:
     return isinstance(part.columns, _DenseColumns) or is_filled
 
 
-def _spans(part: Part, columns: _SparseColumns) -> Iterator[Span]:
-    most = block_height(_HELD_PER_ELEMENT, part.memory_bytes)
+def _spans(columns: _SparseColumns) -> Iterator[Span]:
+    most = block_height(_HELD_PER_ELEMENT)
     return column_blocks(columns.colptr, max_elements=most)
 
 
@@ -395,7 +392,7 @@ def _dense_pieces(part: Part) -> Iterator[AnyArray]:
     """Yield what one part contributes to a dense matrix: a row for each column of the matrix."""
     columns, n_rows = part.columns, part.rows.n_entries
     row_bytes = max(n_rows, 0 if columns is None else columns.n_rows) * part.kind.dtype.itemsize
-    step = block_height(row_bytes, part.memory_bytes)
+    step = block_height(row_bytes)
     for start in range(0, part.n_columns, step):
         span = Span(start, min(start + step, part.n_columns))
         if isinstance(columns, _DenseColumns):
@@ -530,7 +527,6 @@ def write_transposed(
     stored: StoredMatrix,
     *,
     progress: Callable[[int], None],
-    memory_bytes: int,
 ) -> None:
     """Prepare the other orientation of a matrix.
 
@@ -542,7 +538,7 @@ def write_transposed(
     kind, (n_rows, n_columns) = stored.info.storage_type, stored.info.shape
     if not stored.info.is_sparse:
         rows = Alignment(None, n_columns)
-        part = Part(stored, rows, n_rows, kind, is_transposed=True, memory_bytes=memory_bytes)
+        part = Part(stored, rows, n_rows, kind, is_transposed=True)
         write_assembled(changes, path, [part], is_sparse=False)
         progress(n_rows * n_columns)
         return
@@ -550,7 +546,7 @@ def write_transposed(
     index_kind = index_type(max(n_columns, nnz + 1), usual)
     filling = Filling(changes)
     out = filling.sparse_matrix(path, n_rows, nnz, index_kind, kind)
-    fill_transpose(stored, out, progress=progress, memory_bytes=memory_bytes)
+    fill_transpose(stored, out, progress=progress)
     filling.finish()
 
 

@@ -26,7 +26,7 @@ from daf_storage.data._coercion import (
     VectorInput,
 )
 from daf_storage.data._stored import SparseMatrixParts, StoredMatrix, is_colptr
-from daf_storage.data._transpose import block_spans, transpose_dense, transpose_sparse
+from daf_storage.data._transpose import block_spans, memory_bytes, transpose_dense, transpose_sparse
 from daf_storage.trees import StoredArray, TreeTransaction, elements_bytes, passing_over
 
 _BLOCK_BYTES = 1 << 24
@@ -133,7 +133,6 @@ def copy_array(
     changes: TreeTransaction,
     path: str,
     array: StoredArray,
-    memory_bytes: int,
     add: Callable[[int], None],
 ) -> None:
     """Copy an array of numbers in blocks; one of strings is held while it is copied.
@@ -149,7 +148,7 @@ def copy_array(
         return
 
     def blocks() -> Iterator[AnyArray]:
-        for span in block_spans(array, memory_bytes):
+        for span in block_spans(array):
             block = array.read_rows(span)
             yield block
             add(block.nbytes)
@@ -164,7 +163,6 @@ def copy_stored(
     attributes: Mapping[str, str] = {},
     *,
     link: bool = False,
-    memory_bytes: int,
     add: Callable[[int], None],
 ) -> None:
     """Copy a property as it is stored, array by array.
@@ -184,7 +182,7 @@ def copy_stored(
         if link and _linked(changes, place, array):
             add(size_bytes([array]))
         else:
-            copy_array(changes, place, array, memory_bytes, add)
+            copy_array(changes, place, array, add)
 
 
 def _linked(changes: TreeTransaction, path: str, array: StoredArray) -> bool:
@@ -277,10 +275,10 @@ def scratch_array(count: int, kind: StorageType, folder: Path | None = None) -> 
         return np.memmap(file, kind.dtype, "w+", shape=(count,))
 
 
-def decoded_array(array: StoredArray, memory_bytes: int, folder: Path | None = None) -> AnyArray:
+def decoded_array(array: StoredArray, folder: Path | None = None) -> AnyArray:
     """Return an array in chunks, each of which is decoded once; a large one lies in a file."""
     out = scratch_array(array.info.size, array.info.storage_type, folder).reshape(array.info.shape)
-    for span in block_spans(array, memory_bytes):
+    for span in block_spans(array):
         out[span.slice] = array.read_rows(span)
     return out
 
@@ -300,18 +298,17 @@ def check_filled(parts: EmptySparse, shape: tuple[int, int], nnz: int, what: str
 
 
 def fill_transpose(
-    stored: StoredMatrix, out: EmptySparse, *, progress: Callable[[int], None], memory_bytes: int
+    stored: StoredMatrix, out: EmptySparse, *, progress: Callable[[int], None] = lambda _: None
 ) -> None:
     """Fill the parts of the transpose of a sparse matrix.
 
     What has to be decoded is held where it takes a quarter of the memory at most; else it is
     decoded twice, in ranges: to count, and to transpose.
     """
-    decoded_bytes = stored.decoded_bytes()
+    held_bytes = stored.decoded_bytes()
     columns: SparseMatrixParts | StoredMatrix = stored
-    if stored.info.is_row_major or decoded_bytes <= memory_bytes // _HELD_PART:
+    if stored.info.is_row_major or held_bytes <= memory_bytes() // _HELD_PART:
         columns = stored.parts_as_stored()
-        memory_bytes = max(memory_bytes - decoded_bytes, memory_bytes // 2)
     else:
         stored.entries("rowval").check_stored(is_complete=True)
     with passing_over():
@@ -324,5 +321,5 @@ def fill_transpose(
             out_nzval=out.nzval,
             what=stored.what,
             progress=progress,
-            memory_bytes=memory_bytes,
+            held_bytes=min(held_bytes, memory_bytes() // 2),
         )

@@ -10,9 +10,10 @@ from typing import Any, Final
 
 import numpy as np
 
+from daf_storage import settings
 from daf_storage._lazy import sp
 from daf_storage.base import AnyArray, Span
-from daf_storage.errors import CorruptDataError, InvalidInputError
+from daf_storage.errors import CorruptDataError
 from daf_storage.trees import THREADS, StoredArray, computed, run_all
 
 _BLOCK_BYTES: Final = 1 << 24
@@ -21,58 +22,37 @@ _BLOCKS_HELD: Final = 4
 """One of the source, one of the copy, and what they are decoded from."""
 
 
-def block_height(row_bytes: int, memory_bytes: int) -> int:
+def memory_bytes() -> int:
+    """Return how much memory numbers may take on their way."""
+    return max(settings.DAF_COPY_MAX_BYTES, _LEAST_MEMORY_BYTES)
+
+
+def block_height(row_bytes: int) -> int:
     """Return how many rows of so many bytes a block has: what is held with it fits the memory."""
-    block_bytes = min(max(_BLOCK_BYTES, _THREAD_BYTES * THREADS), memory_bytes // _BLOCKS_HELD)
+    block_bytes = min(max(_BLOCK_BYTES, _THREAD_BYTES * THREADS), memory_bytes() // _BLOCKS_HELD)
     return max(block_bytes // max(row_bytes, 1), 1)
 
 
-def block_spans(array: StoredArray, memory_bytes: int) -> Iterator[Span]:
+def block_spans(array: StoredArray) -> Iterator[Span]:
     """Yield ranges of the first dimension, along chunks where there are several.
 
     What is held while one is copied, or compared, fits the memory; it is a row of chunks at least.
     """
     length, *rest = array.info.shape
     chunk = max(array.info.chunks[0], 1)
-    height = block_height(math.prod(rest) * array.info.storage_type.dtype.itemsize, memory_bytes)
+    height = block_height(math.prod(rest) * array.info.storage_type.dtype.itemsize)
     if chunk < length:
         height = max(height // chunk, 1) * chunk
     for start in range(0, length, height):
         yield Span(start, min(start + height, length))
 
 
-DEFAULT_MEMORY_BYTES: Final = 1 << 30
-"""How much memory a transposition takes at most, unless the caller says otherwise."""
-
-LEAST_MEMORY_BYTES: Final = 1 << 24
-"""Less than that is refused."""
-
+_LEAST_MEMORY_BYTES: Final = 1 << 24
 _BLOCK_ELEMENTS: Final = 1 << 20
 _LEAST_BLOCK_ELEMENTS: Final = 1 << 12
 _HELD_BYTES: Final = 40
 """What an element takes on its way besides its value: numbers of rows, of columns, and places."""
 _TILE: Final = 512
-
-
-def check_memory(memory_bytes: object) -> int:
-    """Return how much memory may be taken, if that is enough to work with.
-
-    Raises
-    ------
-    InvalidInputError
-        It is no whole number of bytes, or too few.
-
-    Examples
-    --------
-    >>> check_memory(1 << 30)
-    1073741824
-    """
-    if not isinstance(memory_bytes, int) or memory_bytes < LEAST_MEMORY_BYTES:
-        raise InvalidInputError(
-            f"memory_bytes={memory_bytes!r} is not enough to work with; pass a number of bytes, "
-            f"{LEAST_MEMORY_BYTES:,} (16 MiB) or more"
-        )
-    return memory_bytes
 
 
 def transpose_sparse(  # noqa: PLR0913 - three arrays on each side
@@ -85,7 +65,7 @@ def transpose_sparse(  # noqa: PLR0913 - three arrays on each side
     out_nzval: AnyArray | None,
     what: str,
     progress: Callable[[int], None] = lambda _: None,
-    memory_bytes: int = DEFAULT_MEMORY_BYTES,
+    held_bytes: int = 0,
 ) -> None:
     """Fill the transpose of a CSC matrix, given where its columns begin.
 
@@ -103,8 +83,8 @@ def transpose_sparse(  # noqa: PLR0913 - three arrays on each side
         The matrix, for messages.
     progress
         Called after each block with the number of elements done.
-    memory_bytes
-        How much memory may be taken, besides a few numbers for each row and column.
+    held_bytes
+        How much of the memory is taken already; a few numbers for each row and column are besides.
 
     Raises
     ------
@@ -113,7 +93,7 @@ def transpose_sparse(  # noqa: PLR0913 - three arrays on each side
     """
     nnz, n_rows = int(indptr[-1]), out_colptr.size - 1
     item_bytes = 0 if nzval is None or out_nzval is None else 2 * out_nzval.itemsize
-    most = memory_bytes // (2 * THREADS * (_HELD_BYTES + item_bytes))
+    most = (memory_bytes() - held_bytes) // (2 * THREADS * (_HELD_BYTES + item_bytes))
     size = max(min(max(_BLOCK_ELEMENTS, 2 * n_rows), most), _LEAST_BLOCK_ELEMENTS)
     blocks = [Span(start, min(start + size, nnz)) for start in range(0, nnz, size)]
     counts = np.zeros(n_rows + 1, np.int64)

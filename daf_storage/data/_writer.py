@@ -36,7 +36,6 @@ from daf_storage.data._encoding import (
 )
 from daf_storage.data._reader import DafReader, check_reader, writing_remedy
 from daf_storage.data._stored import Convention, are_positions, attributes_of, values_without_entry
-from daf_storage.data._transpose import DEFAULT_MEMORY_BYTES, check_memory
 from daf_storage.trees import TreeTransaction
 
 
@@ -317,7 +316,6 @@ it, or change the value
         if_exists: IfExists = "error",
         progress: Callable[[int], None] = _ignore,
         packed: bool | Packing | None = None,
-        memory_bytes: int = DEFAULT_MEMORY_BYTES,
     ) -> None:
         """Store the transpose of a matrix too, block by block: memory does not grow with it.
 
@@ -327,19 +325,15 @@ it, or change the value
             Whether to compress it, and how; by default as the data set was opened.
         progress
             Called after each block with the number of elements done.
-        memory_bytes
-            How much memory a sparse matrix may take on its way, 16 MiB or more.
 
         Raises
         ------
         InvalidInputError
-            Both axes are the same: such a matrix has one orientation only; or ``memory_bytes`` is
-            too little.
+            Both axes are the same: such a matrix has one orientation only.
         MatrixNotFoundError
             The matrix is not stored in exactly this orientation.
         """
         self._check_matrix(rows_axis, columns_axis, name)
-        check_memory(memory_bytes)
         if rows_axis == columns_axis:
             raise errors.InvalidInputError(
                 f"{self.location}: can't relayout the square matrix {name!r} of axis "
@@ -350,7 +344,7 @@ it, or change the value
         with self.new_matrix(
             columns_axis, rows_axis, name, if_exists=if_exists, packed=packed, flipped="stays"
         ) as (path, changes):
-            write_transposed(changes, path, stored, progress=progress, memory_bytes=memory_bytes)
+            write_transposed(changes, path, stored, progress=progress)
 
     def delete_matrix(
         self,

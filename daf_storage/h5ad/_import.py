@@ -39,12 +39,10 @@ from daf_storage.base import (
     progress_bar,
 )
 from daf_storage.data import (
-    DEFAULT_MEMORY_BYTES,
     CountsAs,
     DafReader,
     DafWriter,
     StoredMatrix,
-    check_memory,
     count_types,
     kept,
     layout,
@@ -141,7 +139,6 @@ def import_h5ad(  # noqa: PLR0913 - the choices of an import
     if_exists: IfExists = "error",
     zarr_format: ZarrVersion | None = None,
     packed: bool | Packing = False,
-    memory_bytes: int = DEFAULT_MEMORY_BYTES,
     progress: ShowProgress = "auto",
 ) -> Report:
     """Import an AnnData into a new Daf data set, streaming its matrices.
@@ -160,11 +157,6 @@ def import_h5ad(  # noqa: PLR0913 - the choices of an import
     zarr_format, packed
         How to write it at a path, see `open_daf`; a data set was opened so.  Where it is packed,
         indices have the narrowest type, and ``True`` asks for chunks of 64 KiB.
-    memory_bytes
-        How much memory the elements of matrices may take on their way, 16 MiB or more.  Names,
-        columns and pointers to rows are not counted.  With more, the second orientation of a matrix
-        is written in fewer passes.  Of what is packed, each matrix is held besides, and so is one
-        whose elements are out of order.
     progress
         Whether to show a progress bar on stderr.
 
@@ -179,8 +171,6 @@ def import_h5ad(  # noqa: PLR0913 - the choices of an import
     ------
     FormatError
         The source is no AnnData.
-    InvalidInputError
-        ``memory_bytes`` is too little.
     UnsupportedDataError
         A link in the file leads to another file, or the elements of a dataset are in one: no other
         file is read.
@@ -200,7 +190,7 @@ def import_h5ad(  # noqa: PLR0913 - the choices of an import
     3
     """
     names = {"obs_is": obs_is, "var_is": var_is, "X_is": X_is}
-    how: Any = (relayout, duplicates, strict, counts_as, check_memory(memory_bytes), progress)
+    how: Any = (relayout, duplicates, strict, counts_as, progress)
     if isinstance(destination, DafWriter) and (packed or zarr_format is not None):
         raise errors.InvalidInputError(
             f"{destination.location}: it was opened already; open it with packed= and "
@@ -234,7 +224,6 @@ class _Import:
     duplicates: Duplicates
     strict: bool
     counts_as: CountsAs
-    memory_bytes: int = DEFAULT_MEMORY_BYTES
     progress: ShowProgress = "never"
 
     def __post_init__(self) -> None:
@@ -323,7 +312,7 @@ class _Import:
             for name in sorted(self._source.vectors_set(axis)):
                 stored = self._source.open_vector(axis, name)
                 path = layout.vector_path(axis, name)
-                copy_property(self.daf, path, stored, memory_bytes=self.memory_bytes)
+                copy_property(self.daf, path, stored)
 
     def _keep_parts(self) -> set[str]:
         """Keep what Daf has no place for; return the names of what anndata cannot write either."""
@@ -363,7 +352,7 @@ class _Import:
         label, header = self._contents.matrices[path]
         count = counts.get(label)
         whole, packing = ordered(stored), self.daf.writable_tree.packing
-        info, memory_bytes = whole.info, self.memory_bytes
+        info = whole.info
         if info.nnz != stored.info.nnz:
             self._report.changed(label, "elements that were stored more than once were added up")
         kinds = {} if count is None else {"nzval" if info.is_sparse else "": count}
@@ -372,7 +361,7 @@ class _Import:
         axes = (info.rows_axis, info.columns_axis)
         is_flipped = axes[0] != axes[1] and header.layout != "csc"
         copied = counted_matrix(self._source, whole, kinds, what=label, is_flipped=is_flipped)
-        copy_property(self.daf, path, copied, memory_bytes=memory_bytes, add=progress.add)
+        copy_property(self.daf, path, copied, add=progress.add)
         if self._is_relaid(stored):
             size = info.nnz or info.shape[0] * info.shape[1]
             item_bytes = _bytes_of(whole) / max(size, 1)
@@ -381,7 +370,6 @@ class _Import:
                 info.name,
                 progress=lambda done: progress.add(int(done * item_bytes)),
                 packed=packing,
-                memory_bytes=memory_bytes,
             )
 
 

@@ -20,14 +20,12 @@ from daf_storage.base import (
     progress_bar,
 )
 from daf_storage.data import (
-    DEFAULT_MEMORY_BYTES,
     CountsAs,
     DafReader,
     DafWriter,
     StoredMatrix,
     StoredVector,
     block_spans,
-    check_memory,
     copy_stored,
     kept,
     new_property,
@@ -52,7 +50,6 @@ def copy_all(  # noqa: PLR0913 - the choices of the reference
     if_exists: CopyIfExists = "error",
     packed: bool | Packing | None = None,
     link: bool = False,
-    memory_bytes: int = DEFAULT_MEMORY_BYTES,
     progress: ShowProgress = "auto",
 ) -> None:
     """Copy everything into another data set, of whatever format.
@@ -78,10 +75,6 @@ def copy_all(  # noqa: PLR0913 - the choices of the reference
         From one directory to another: whether the two share the files whose bytes are the same,
         by hard links.  That costs no space; no writer here changes a file in place, but another
         program might.  Without it they are copied, sharing blocks where the file system can.
-    memory_bytes
-        How much memory numbers may take on their way, 16 MiB or more; of an array that is cut into
-        chunks, a row of these at least.  Vectors, and strings, are held besides; and matrices that
-        become sparse, or dense, or of another type, in one that has something.
     progress
         Whether to show a bar on stderr.
 
@@ -90,8 +83,7 @@ def copy_all(  # noqa: PLR0913 - the choices of the reference
     ExistsError
         The destination has a property already.
     InvalidInputError
-        Entries have no values, or either axis has entries that the other one lacks; or
-        ``memory_bytes`` is too little.
+        Entries have no values, or either axis has entries that the other one lacks.
     CorruptDataError
         Something of the source cannot be read, or is not the same when it is read back.
 
@@ -110,8 +102,7 @@ def copy_all(  # noqa: PLR0913 - the choices of the reference
     >>> larger.get_np_vector("cell", "age").tolist()
     [0, 2, 1]
     """
-    memory_bytes = check_memory(memory_bytes)
-    how: Any = {"packed": packed, "link": link, "memory_bytes": memory_bytes, "is_of_all": True}
+    how: Any = {"packed": packed, "link": link, "is_of_all": True}
     copier = Copier(source, destination, "copy_all", if_exists, **how)
     copier.is_whole = not (destination.axes_set() or destination.scalars_set() or empty or dtypes)
     values, types = _checked(empty or {}, "empty"), _checked(dtypes or {}, "dtypes")
@@ -165,7 +156,6 @@ def convert(  # noqa: PLR0913 - how a copy is written
     packed: bool | Packing = False,
     counts_as: CountsAs = None,
     link: bool = False,
-    memory_bytes: int = DEFAULT_MEMORY_BYTES,
     progress: ShowProgress = "auto",
 ) -> None:
     """Copy a data set to another path, in the format that the path asks for.
@@ -187,8 +177,6 @@ def convert(  # noqa: PLR0913 - how a copy is written
         their names.  What was imported from an AnnData is exported in the type that it had.
     link
         From one directory to another: whether to share files, see `copy_all`.
-    memory_bytes
-        How much memory numbers may take on their way, see `copy_all`.
     progress
         Whether to show a bar on stderr.
 
@@ -197,7 +185,7 @@ def convert(  # noqa: PLR0913 - how a copy is written
     ExistsError
         There is something at the destination and ``if_exists`` is ``"error"``.
     InvalidInputError
-        ``memory_bytes`` is too little; or the destination is the source, or within its directory.
+        The destination is the source, or within its directory.
     UnsupportedInputError
         A value of a matrix of ``counts_as`` would change; nothing is left at the destination.
 
@@ -210,13 +198,12 @@ def convert(  # noqa: PLR0913 - how a copy is written
     >>> daf_storage.open_daf(f"{folder}/x.daf.zarr.zip").get_scalar("n")
     1
     """
-    how: Any = {"link": link, "memory_bytes": check_memory(memory_bytes)}
     style: dict[str, Any] = {"zarr_format": zarr_format, "packed": packed}
     with open_daf(source, _source_mode(source, destination)) as daf:
         check_outside(daf, destination)
         counted = CountedCopy(daf, counts_as)
         with new_data_set(destination, if_exists=if_exists, **style) as new:
-            copier = Copier(daf, new, "convert", "error", counted=counted, is_whole=True, **how)
+            copier = Copier(daf, new, "convert", "error", link=link, counted=counted, is_whole=True)
             _copy_everything(copier, {}, {}, progress)
 
 
@@ -257,13 +244,11 @@ def copy_property(
     path: str,
     stored: StoredVector | StoredMatrix,
     *,
-    memory_bytes: int = DEFAULT_MEMORY_BYTES,
     add: Callable[[int], None] = lambda _: None,
 ) -> None:
     """Copy a vector, or a matrix in one layout, array by array."""
-    how: Any = {"memory_bytes": memory_bytes, "add": add}
     with new_property(destination, path) as changes:
-        copy_stored(changes, path, stored.arrays(), stored.attributes, **how)
+        copy_stored(changes, path, stored.arrays(), stored.attributes, add=add)
 
 
 def _copy_kept(copier: Copier) -> None:
@@ -342,7 +327,7 @@ def _are_equal(one: StoredArray, other: StoredArray, copier: Copier) -> bool:
     if one.info.storage_type.is_string:
         copier.add(size_bytes([one]))
         return bool(one.read_strings().equals(other.read_strings()))
-    for span in block_spans(one, copier.memory_bytes):
+    for span in block_spans(one):
         block = one.read_rows(span)
         if not has_equal_bytes(block, other.read_rows(span)):
             return False

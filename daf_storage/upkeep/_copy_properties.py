@@ -13,7 +13,6 @@ from daf_storage import errors
 from daf_storage.anndata import AXIS_KEYS, NOTES, part_label, raw_axis_of, read_notes
 from daf_storage.base import AnyArray, IfExists, Packing, Span, StorageType
 from daf_storage.data import (
-    DEFAULT_MEMORY_BYTES,
     REQUIRED,
     Alignment,
     CountsAs,
@@ -236,7 +235,6 @@ class Copier:
     if_exists: CopyIfExists
     packed: bool | Packing | None = None
     link: bool = False
-    memory_bytes: int = DEFAULT_MEMORY_BYTES
     counted: CountedCopy | None = None
     """Which matrices are copied as whole numbers; by default none."""
     is_whole: bool = False
@@ -279,7 +277,7 @@ class Copier:
     def _copy(
         self, changes: TreeTransaction, path: str, stored: StoredVector | StoredMatrix
     ) -> None:
-        how: Any = {"link": self.link, "memory_bytes": self.memory_bytes, "add": self.add}
+        how: Any = {"link": self.link, "add": self.add}
         copy_stored(changes, path, stored.arrays(), stored.attributes, **how)
 
     def scalar(self, name: str, target: str, *, dtype: Any = None, default: Any = REQUIRED) -> None:
@@ -431,9 +429,7 @@ class Copier:
             is_copied = is_as_stored and key[0] != key[1]
             flipped = source.find_matrix(key[1], key[0], key[2]) if is_copied else None
             if flipped is None:
-                destination.relayout_matrix(
-                    *target, **self._writing, memory_bytes=self.memory_bytes
-                )
+                destination.relayout_matrix(*target, **self._writing)
                 return
             pair = (target[1], target[0], target[2])
             with destination.new_matrix(*pair, **self._writing, flipped="stays") as (path, changes):
@@ -468,7 +464,6 @@ class Copier:
             fill_value(kind, lacking, empty, what=what),
             is_transposed=stored.info.rows_axis != rows_axis or stored.info.is_row_major,
             chosen=None if columns.places is None else columns.sources,
-            memory_bytes=self.memory_bytes,
         )
         is_sparse = not kind.is_string and (stored.info.is_sparse or is_embedded)
         return part, is_sparse and (not is_embedded or bool(empty == 0))
@@ -642,7 +637,6 @@ def copy_matrix(  # noqa: PLR0913 - the choices of the reference
     relayout: bool = True,
     if_exists: CopyIfExists = "error",
     packed: bool | Packing | None = None,
-    memory_bytes: int = DEFAULT_MEMORY_BYTES,
 ) -> None:
     """Copy a matrix from one data set to another, by the entries of its axes.
 
@@ -665,8 +659,6 @@ def copy_matrix(  # noqa: PLR0913 - the choices of the reference
         Whether the destination gets both orientations; without it, only this one.
     if_exists, packed
         As of `copy_vector`.
-    memory_bytes
-        How much memory numbers may take on their way, see `copy_all`.
 
     Raises
     ------
@@ -685,9 +677,7 @@ def copy_matrix(  # noqa: PLR0913 - the choices of the reference
     >>> other.get_np_matrix("cell", "gene", "UMIs").tolist()
     [[3, 4]]
     """
-    copier = Copier(
-        source, destination, "copy_matrix", if_exists, packed=packed, memory_bytes=memory_bytes
-    )
+    copier = Copier(source, destination, "copy_matrix", if_exists, packed=packed)
     copier.property(
         (rows_axis, columns_axis, name),
         (rows_reaxis or rows_axis, columns_reaxis or columns_axis, rename or name),

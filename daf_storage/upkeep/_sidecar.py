@@ -15,7 +15,6 @@ from typing import Final
 from daf_storage import errors
 from daf_storage.base import ShowProgress, progress_bar
 from daf_storage.data import (
-    DEFAULT_MEMORY_BYTES,
     DafReader,
     DafWriter,
     StoredMatrix,
@@ -444,5 +443,4 @@ def _write_flipped(stored: StoredMatrix, new: DafWriter, add: Callable[[int], No
             path,
             stored,
             progress=lambda count: add(count * item_bytes),
-            memory_bytes=DEFAULT_MEMORY_BYTES,
         )

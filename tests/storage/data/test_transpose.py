@@ -12,8 +12,7 @@ import scipy.sparse as sp
 from hypothesis import given
 from hypothesis import strategies as st
 
-from daf_storage import DafWriter, MemoryDaf, ZarrDaf, errors
-from daf_storage.data import LEAST_MEMORY_BYTES
+from daf_storage import DafWriter, MemoryDaf, ZarrDaf, errors, settings
 from tests.limits import lower
 
 
@@ -57,8 +56,10 @@ def test_transposes_are_those_of_scipy(
 
 
 @pytest.mark.parametrize("width", [40, 20_000])
-def test_memory_is_bounded(tmp_path: Path, width: int) -> None:
+def test_memory_is_bounded(tmp_path: Path, width: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """What is allocated stays below what was allowed."""
+    most = 1 << 24
+    monkeypatch.setattr(settings, "DAF_COPY_MAX_BYTES", most)
     random = np.random.default_rng(0)
     nnz, n_columns = 1_000_000, 2_000
     matrix = sp.csc_array(
@@ -77,11 +78,11 @@ def test_memory_is_bounded(tmp_path: Path, width: int) -> None:
         daf.set_matrix("a", "b", "first", matrix)  # what is imported is not counted
         tracemalloc.start()
         try:
-            daf.relayout_matrix("a", "b", "m", memory_bytes=LEAST_MEMORY_BYTES)
+            daf.relayout_matrix("a", "b", "m")
             peak = tracemalloc.get_traced_memory()[1]
         finally:
             tracemalloc.stop()
-        assert peak <= LEAST_MEMORY_BYTES + 64 * (width + n_columns)
+        assert peak <= most + 64 * (width + n_columns)
         assert abs(daf.get_np_matrix("b", "a", "m", relayout=False) - matrix.T).nnz == 0
 
 

@@ -175,19 +175,11 @@ def test_an_interrupt_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
     spans = seams.real(seams.BLOCK_SPANS)
 
-    def interrupted(array: Any, memory_bytes: int) -> Any:
-        yield from list(spans(array, memory_bytes))[:2]
+    def interrupted(array: Any) -> Any:
+        yield from list(spans(array))[:2]
         raise KeyboardInterrupt
 
     monkeypatch.setattr(seams.BLOCK_SPANS, interrupted)
     with pytest.raises(KeyboardInterrupt):
         import_h5ad(tmp_path / "x.h5ad", tmp_path / "x.daf.zarr")
     assert [path.name for path in tmp_path.iterdir()] == ["x.h5ad"]
-
-
-@pytest.mark.parametrize("memory_bytes", [0, (1 << 24) - 1, True, "1GiB", None])
-def test_too_little_memory_is_refused(tmp_path: Path, memory_bytes: Any) -> None:
-    """Before anything is read or written."""
-    with pytest.raises(errors.InvalidInputError, match=r"16 MiB.* or more"):
-        import_h5ad(tmp_path / "none", tmp_path / "x.daf.zarr", memory_bytes=memory_bytes)
-    assert not list(tmp_path.iterdir())

@@ -743,8 +743,9 @@ def test_import_streams(tmp_path: Path) -> None:
             data[start : start + block.size] = 1
     script = (
         "import sys, threading, time, re\n"
-        "from daf_storage import import_h5ad\n"
+        "from daf_storage import import_h5ad, settings\n"
         "import anndata, h5py, pandas\n"
+        "settings.DAF_COPY_MAX_BYTES = 1 << 26\n"
         "def anonymous():\n"
         "    return int(re.search(r'RssAnon:\\s+(\\d+)', open('/proc/self/status').read()).group(1))\n"
         "start, peak, stop = anonymous(), [0], threading.Event()\n"
@@ -753,7 +754,7 @@ def test_import_streams(tmp_path: Path) -> None:
         "        peak[0] = max(peak[0], anonymous()); time.sleep(0.01)\n"
         "watcher = threading.Thread(target=watch); watcher.start()\n"
         "for target in sys.argv[2:]:\n"
-        "    import_h5ad(sys.argv[1], target, memory_bytes=1 << 26)\n"
+        "    import_h5ad(sys.argv[1], target)\n"
         "    print((peak[0] - start) // 1024)\n"
         "stop.set(); watcher.join()\n"
     )

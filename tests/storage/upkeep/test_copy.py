@@ -198,9 +198,9 @@ def test_a_copy_that_differs_is_noticed(
     filled(tmp_path / "x.daf.zarr")
     copy = seams.real(seams.COPY_ARRAY)
 
-    def spoil(changes: Any, path: str, array: Any, memory_bytes: int, add: Any) -> None:
+    def spoil(changes: Any, path: str, array: Any, add: Any) -> None:
         if not path.endswith("UMIs"):
-            copy(changes, path, array, memory_bytes, add)
+            copy(changes, path, array, add)
             return
         out = changes.reserve_array(path, array.info.shape, array.info.storage_type)
         out[:] = array.read()
@@ -244,7 +244,7 @@ def test_damaged_sources_are_named(tmp_path: Path) -> None:
 
 PEAKS = (
     "import sys, threading, time, re, json\n"
-    "from daf_storage import Packing, convert\n"
+    "from daf_storage import Packing, convert, settings\n"
     "import h5py\n"
     "def anonymous():\n"
     "    return int(re.search(r'RssAnon:\\s+(\\d+)', open('/proc/self/status').read()).group(1))\n"
@@ -255,6 +255,7 @@ PEAKS = (
     "watcher = threading.Thread(target=watch); watcher.start()\n"
     "options = json.loads(sys.argv[1])\n"
     "if options.pop('packs', False): options['packed'] = Packing(level=1)\n"
+    "settings.DAF_COPY_MAX_BYTES = options.pop('copy_bytes', 1 << 30)\n"
     "for target in sys.argv[3:]:\n"
     "    convert(sys.argv[2], target, **options)\n"
     "    print((peak[0] - start) // 1024)\n"
@@ -303,24 +304,12 @@ def test_memory_is_limited(tmp_path: Path) -> None:
     daf.add_axis("gene", [str(i) for i in range(1_000)])
     with daf.empty_dense_matrix("cell", "gene", "X", "f8") as out:
         out[:] = np.random.default_rng(1).random((8_000, 1_000))
-    limit: dict[str, Any] = {"memory_bytes": 16 << 20, "progress": "never"}
+    limit: dict[str, Any] = {"copy_bytes": 16 << 20, "progress": "never"}
     assert peaks(flat, [packed], packs=True, **limit)[-1] < 60
     assert peaks(packed, [tmp_path / "y.h5df"], **limit)[-1] < 60
     with open_daf(flat) as one, open_daf(tmp_path / "y.h5df") as other:
         expected = one.get_np_matrix("cell", "gene", "X")
         assert np.array_equal(other.get_np_matrix("cell", "gene", "X"), expected)
-
-
-def test_too_little_memory(tmp_path: Path) -> None:
-    """It is an error that says how much there has to be; nothing is written."""
-    filled(tmp_path / "x.daf.zarr")
-    with pytest.raises(errors.InvalidInputError, match="pass a number of bytes, 16,777,216"):
-        convert(tmp_path / "x.daf.zarr", tmp_path / "y.h5df", memory_bytes=1000)
-    with open_daf(tmp_path / "x.daf.zarr") as daf, MemoryDaf() as memory:
-        with pytest.raises(errors.InvalidInputError, match="16,777,216"):
-            copy_all(daf, memory, memory_bytes=-1)
-        assert not memory.axes_set()
-    assert [p.name for p in tmp_path.iterdir()] == ["x.daf.zarr"]
 
 
 def test_each_packed_chunk_is_decoded_twice(
