@@ -37,19 +37,20 @@ from daf_storage.stores._directories import (
     scratch,
 )
 from daf_storage.stores._directory_snapshot import (
+    OLD,
     DirectorySnapshot,
     PartNames,
     PropertyFiles,
     file_cache,
     looks,
     open_files,
-    open_replaced,
-    replaced_documents,
+    records_in,
 )
 from daf_storage.stores._directory_write import (
     TRASH,
     DirectoryTransaction,
     Token,
+    link_file,
     restore_replaced,
 )
 from daf_storage.stores._files import refuse
@@ -65,14 +66,7 @@ def link_tree(source: Path, target: Path, without: list[str]) -> None:
         shutil.copystat(folder, copy)
         for file in files:
             if os.path.join(folder, file) not in left_out:
-                _link(os.path.join(folder, file), copy / file)
-
-
-def _link(source: str, target: Path) -> None:
-    try:
-        os.link(source, target)
-    except OSError:  # a file system without hard links
-        shutil.copyfile(source, target)
+                link_file(os.path.join(folder, file), copy / file)
 
 
 def throw_away(old: Path, root: Path) -> None:
@@ -88,10 +82,6 @@ def throw_away(old: Path, root: Path) -> None:
                 raise
     discard(trash)
     remove_if_empty(trash.parent)
-
-
-_LOOKS = 100
-_LOOK_SECONDS = 0.001
 
 
 class DirectoryStore:
@@ -160,16 +150,14 @@ class DirectoryStore:
         """
         key = f"{folder}/{document}" if folder else document
         for _ in looks():
-            directory = self.snapshot(folder)
-            found = None if directory is None else open_files(directory, document, parts)
-            if found is not None:
-                return found
-            tokens = self._tokens()
-            for token in tokens:
-                found = open_replaced(self.root, token, key, parts)
+            is_replaced = False
+            for place in (folder, *self._replaced(key)):
+                is_replaced = place != folder
+                directory = self.snapshot(place)
+                found = None if directory is None else open_files(directory, document, parts)
                 if found is not None:
                     return found
-            if not any(key in replaced_documents(token) for token in tokens):
+            if not is_replaced:
                 break  # or else it has been put in place since
         directory = self.snapshot(folder)
         return None if directory is None else open_files(directory, document, parts)
@@ -180,23 +168,24 @@ class DirectoryStore:
         Or a crashed one, until another one opens the store for writing.
         """
         start = f"{folder}/" if folder else ""
-        found = (key for token in self._tokens() for key in replaced_documents(token))
-        below = (key.removeprefix(start) for key in found if key.startswith(start))
+        below = (key.removeprefix(start) for key, _ in self._records() if key.startswith(start))
         return {name for name in below if "/" not in name}
 
-    def _tokens(self) -> list[Path]:
-        """Return the directories in which writers prepare changes, or had done so."""
-        names = names_in(self._staging)
-        tokens = [self._staging / name for name in names if not name.startswith(TRASH)]
-        return [token / name for token in tokens for name in names_in(token)]
+    def _replaced(self, key: str) -> Iterator[str]:
+        """Yield where the old files are of a property that a writer, or a crash, has taken away."""
+        return (place for document, place in self._records() if document == key)
+
+    def _records(self) -> Iterator[tuple[str, str]]:
+        """Yield what writers replace, or had been replacing, and where the old files are."""
+        for token in names_in(self._staging):
+            for number in names_in(self._staging / token) if not token.startswith(TRASH) else ():
+                for folder, record in records_in(self._staging / token / number):
+                    if record.is_restored:
+                        yield record.old[0], os.path.relpath(folder / OLD, self.root)
 
     def _is_being_replaced(self, prefix: str) -> bool:
         """Return whether a writer has moved ``prefix`` away to put another in its place."""
-        return any(
-            f"{prefix}/".startswith(f"{target}/")
-            for token in self._tokens()
-            for target in replaced_documents(token)
-        )
+        return any(f"{prefix}/".startswith(f"{target}/") for target, _ in self._records())
 
     def _snapshot(self, prefix: str) -> DirectorySnapshot | None:
         path = f"{self._root_path}/{prefix}" if prefix else self._root_path

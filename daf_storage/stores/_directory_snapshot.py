@@ -4,7 +4,7 @@ A `DirectorySnapshot` holds the directory open and locked.  Of several files of 
 belong together and change together, the first one, the *document*, says which others there are.
 Whoever replaces them takes the document away first and puts the new one in place last.  So whoever
 finds the same document before and after opening the others has files that belong together; a crash
-in between is undone, by a record of what was moved.
+in between is undone, by a record with other names of the old ones.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import json
 import os
 import stat
 import time
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, NamedTuple, TypeAlias
@@ -228,6 +228,8 @@ PartNames: TypeAlias = Callable[[bytes], Iterable[str]]
 
 RECORD_FOLDER: Final = "files-"
 _RECORD: Final = "record"
+OLD: Final = "old"
+"""The directory beside a record in which the old files have the names that they had."""
 _LOOKS: Final = 100
 _LOOK_SECONDS: Final = 0.001
 
@@ -316,13 +318,12 @@ class Record:
     is_restored: bool
     """Whether a crash brings the old files back; if not, the rest of them goes."""
     old: tuple[str, ...]
-    """The files that are there, the document first; each is moved beside the record."""
+    """The files that are there, the document first; they have other names beside the record."""
     new: tuple[str, ...]
     """The files that take their place, the document first."""
 
     def write(self, folder: Path) -> None:
-        """Write it into its folder."""
-        folder.mkdir()
+        """Write it into its folder, which has the old files by now."""
         document = {"restore": self.is_restored, "old": self.old, "new": self.new}
         (folder / _RECORD).write_text(json.dumps(document))
 
@@ -340,50 +341,6 @@ def records_in(token: Path) -> Iterator[tuple[Path, Record]]:
             except (OSError, ValueError, KeyError, TypeError):
                 continue
             yield token / name, record
-
-
-def replaced_documents(token: Path) -> set[str]:
-    """Return the keys of documents that a writer, or a crash, has taken away to replace them."""
-    return {record.old[0] for _, record in records_in(token) if record.is_restored}
-
-
-def open_replaced(root: Path, token: Path, key: str, parts: PartNames) -> PropertyFiles | None:
-    """Open the old files of a property that is being replaced; None where it is not, or no more."""
-    for folder, record in records_in(token):
-        if record.is_restored and record.old[0] == key:
-            return _open_moved(root, folder, record.old, parts)
-    return None
-
-
-def _open_moved(
-    root: Path, moved: Path, keys: Sequence[str], parts: PartNames
-) -> PropertyFiles | None:
-    """Open files of which the first ones were moved into a directory already."""
-    document = moved / "0"
-    names = [Path(key).name for key in keys]
-    first = _map_path(document)
-    if first is None:
-        return None
-    files = {names[0]: first}
-    for part in parts(bytes(first.data)):
-        number = names.index(part) if part in names else -1
-        place = moved / str(number)
-        mapped = None if number < 0 else _map_path(place)
-        if mapped is None and number > 0:  # it is not moved yet, unless it is now
-            mapped = None if place.exists() else _map_path(root / keys[number])
-            if place.exists():
-                return None
-        if mapped is not None:
-            files[part] = mapped
-    now = _map_path(document)
-    if now is None or not os.path.samestat(now.status, first.status):
-        return None
-    return PropertyFiles(str((root / keys[0]).parent), names[0], files)
-
-
-def _map_path(path: Path) -> _Mapped | None:
-    descriptor = open_regular(path, what=str(path))
-    return None if descriptor is None else _mapped(descriptor, str(path))
 
 
 def looks() -> Iterator[None]:

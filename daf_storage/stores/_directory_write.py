@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import itertools
 import os
+import shutil
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -21,7 +22,7 @@ from daf_storage.stores._directories import (
     release,
     remove_if_empty,
 )
-from daf_storage.stores._directory_snapshot import RECORD_FOLDER, Record, records_in
+from daf_storage.stores._directory_snapshot import OLD, RECORD_FOLDER, Record, records_in
 from daf_storage.stores._files import allocate, map_file
 
 TRASH = "trash-"
@@ -132,7 +133,7 @@ class DirectoryTransaction:
             raise FileExistsError(f"{target} exists")
         elif not exchange(source, target):  # `recover` restores the old one after a crash
             record = Record(is_restored=True, old=(prefix,), new=(prefix,))
-            self._move_to(self._record(record), record.old)
+            os.rename(target, self._record(record) / OLD / target.name)
             os.rename(source, target)
 
     @_translated
@@ -163,15 +164,15 @@ class DirectoryTransaction:
         make_directories(target.parent)
         if target.exists() and not replace:
             raise FileExistsError(f"{target} exists")
-        if not others and not any((self._root / key).exists() for key in stale):
-            self.publish(document, replace=replace)
-            return
         candidates = dict.fromkeys([document, *others, *stale])
         old = tuple(key for key in candidates if (self._root / key).exists())
+        if not others and old in ((), (document,)):
+            self.publish(document, replace=replace)
+            return
         record = Record(document in old, old, (document, *others))
         folder = self._record(record)
         try:
-            self._move_to(folder, old)
+            self._unlink(old)
             for key in (*others, document):
                 os.rename(self._new / key, self._root / key)
         except BaseException:
@@ -183,18 +184,23 @@ class DirectoryTransaction:
         """Take files away that belong together, the document first."""
         old = tuple(key for key in (document, *others) if (self._root / key).exists())
         if old:
-            self._move_to(self._record(Record(is_restored=False, old=old, new=(document,))), old)
+            self._record(Record(is_restored=False, old=old, new=(document,)))
+            self._unlink(old)
 
     def _record(self, record: Record) -> Path:
-        """Write down what is about to be moved, and return the folder for the old files."""
+        """Write down what is about to be replaced, and return the folder with the old files."""
         self._old_count += 1
         folder = self.folder / f"{RECORD_FOLDER}{self._old_count}"
+        (folder / OLD).mkdir(parents=True)
+        for key in record.old if record.is_restored else ():
+            if not (self._root / key).is_dir():
+                link_file(self._root / key, folder / OLD / Path(key).name)
         record.write(folder)
         return folder
 
-    def _move_to(self, folder: Path, keys: Sequence[str]) -> None:
-        for number, key in enumerate(keys):
-            os.rename(self._root / key, folder / str(number))
+    def _unlink(self, keys: Sequence[str]) -> None:
+        for key in keys:
+            (self._root / key).unlink()
 
     def leave_sign(self) -> None:
         """Leave the directory of the transaction, empty: no space is needed for it."""
@@ -217,11 +223,17 @@ def _undo(root: Path, folder: Path, record: Record) -> None:
     """Bring back the old files, or take away the rest of them, unless the new ones are complete."""
     if (root / record.new[0]).exists():
         return
-    for key in record.new:
-        if key not in record.old:
-            (root / key).unlink(missing_ok=True)
-    for number, key in reversed(list(enumerate(record.old))):  # the document comes last
-        if not record.is_restored:
-            (root / key).unlink(missing_ok=True)
-        elif (folder / str(number)).exists():
-            os.replace(folder / str(number), root / key)
+    restored = record.old if record.is_restored else ()
+    for key in {*record.new, *record.old}.difference(restored):
+        (root / key).unlink(missing_ok=True)
+    for key in reversed(restored):  # the document comes last
+        with suppress(FileNotFoundError):
+            os.replace(folder / OLD / Path(key).name, root / key)
+
+
+def link_file(source: str | Path, target: Path) -> None:
+    """Give a file another name, or copy it where there are no hard links."""
+    try:
+        os.link(source, target)
+    except OSError:
+        shutil.copyfile(source, target)

@@ -70,8 +70,8 @@ def test_recovery_clears_a_dead_writer(tmp_path: Path) -> None:
 def test_recovery_puts_back_what_a_two_step_replacement_took(tmp_path: Path) -> None:
     """A crash between the two steps loses nothing."""
     old = tmp_path / STAGING_NAME / "dead" / "0" / "files-1"
-    (old / "0").mkdir(parents=True)
-    (old / "0" / "x").write_bytes(b"1")
+    (old / "old" / "a").mkdir(parents=True)
+    (old / "old" / "a" / "x").write_bytes(b"1")
     (old / "record").write_text('{"restore": true, "old": ["a"], "new": ["a"]}')
     assert DirectoryStore(tmp_path).recover()
     assert (tmp_path / "a" / "x").read_bytes() == b"1"
