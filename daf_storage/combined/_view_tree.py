@@ -105,6 +105,17 @@ _NAMES_OF_AXES: Final = ("obs_is", "var_is", "anndata_notes")
 """Scalars of an AnnData import that name axes."""
 
 
+_DEPTHS: Final = {layout.AXES: 0, **{level: depth for depth, level in enumerate(kept.LEVELS)}}
+"""By the last part of where properties are, of how many axes they are."""
+
+
+def _split(path: str) -> tuple[list[str], list[str]]:
+    """Return where properties are, which may be below the group of what is kept, and the rest."""
+    names = path.split("/")
+    count = 2 if names[0] == kept.GROUP else 1
+    return names[:count], names[count:]
+
+
 class ViewTree:
     """A part of a tree under other names.
 
@@ -146,27 +157,19 @@ class ViewTree:
         base_path = self._base_path(path)
         if base_path is None:
             return {}
-        if property_of(path) is not None or path in ("", kept.GROUP):
-            return self._tree(path).children(base_path)
-        names: Iterable[str] = ()
-        match path.split("/"):
-            case [layout.AXES | layout.VECTORS | layout.MATRICES] | [layout.MATRICES, _]:
-                names = self._axes
-            case [layout.SCALARS]:
-                names = self._rules.names((), self._base.children(layout.SCALARS))
-            case [layout.VECTORS, axis]:
-                names = self._rules.names((axis,), self._base.children(base_path))
-            case [layout.MATRICES, rows, columns]:
-                names = self._rules.names((rows, columns), self._matrices(rows, columns))
-            case [kept.GROUP, level, *axes]:
-                is_of_axes = len(axes) == kept.LEVELS.index(level)
-                names = self._axes
-                if is_of_axes:
-                    names = self._rules.names(tuple(axes), self._base.children(base_path))
-            case [layout.INDEXES, *_]:
-                names = self._tree(path).children(base_path)
-        start = f"{path}/"
-        kinds = {name: self.kind(start + name) for name in names}
+        place, axes = _split(path)
+        depth = _DEPTHS.get(place[-1], -1)
+        names: Iterable[str] = self._axes
+        if len(axes) > depth:
+            shown = self._tree(path).children(base_path)
+            if place != [layout.INDEXES]:
+                return shown
+            names = shown
+        elif len(axes) == depth and place != [layout.AXES]:
+            is_of_matrices = place == [layout.MATRICES]
+            found = self._matrices(*axes) if is_of_matrices else self._base.children(base_path)
+            names = self._rules.names(tuple(axes), found)
+        kinds = {name: self.kind(f"{path}/{name}") for name in names}
         return {name: kind for name, kind in kinds.items() if kind is not None}
 
     def identity(self, path: str) -> Hashable:
@@ -226,58 +229,34 @@ class ViewTree:
 
     def _base_path(self, path: str) -> str | None:
         """Return where something is in the base; None if it is not shown."""
-        match path.split("/"):
-            case [layout.AXES, name, *below]:
-                axis = self._axes.get(name)
-                return None if axis is None else "/".join([layout.AXES, axis.base, *below])
-            case [layout.SCALARS, *names] if names:
-                return self._base_of_scalar(names)
-            case [layout.VECTORS, axis_name, *names]:
-                return self._base_of(path, [axis_name], names)
-            case [layout.MATRICES, *names] if names:
-                return self._base_of(path, names[:2], names[2:])
-            case [layout.INDEXES, *names] if names:
-                return path if self._shows_index(names) else None
-            case [kept.GROUP, level, *names] if names:
-                return self._base_of_part(level, names)
-        return path
-
-    def _base_of_part(self, level: str, names: list[str]) -> str | None:
-        """Return where a part of an AnnData is in the base, or a group of them."""
-        depth = kept.LEVELS.index(level)
-        shown = [self._axes.get(axis) for axis in names[:depth]]
-        base_axes = [axis.base for axis in shown if axis is not None and axis.entries is None]
-        if len(base_axes) < len(shown):
-            return None
-        below = names[depth:]
-        if below:
-            name = self._rules.base_name(tuple(names[:depth]), below[0])
-            if name is None:
-                return None
-            below = [name, *below[1:]]
-        return "/".join([kept.GROUP, level, *base_axes, *below])
-
-    def _base_of_scalar(self, names: list[str]) -> str | None:
-        name = self._rules.base_name((), names[0])
-        if name is None or (name in _NAMES_OF_AXES and not self._has_same_names):
-            return None
-        return "/".join([layout.SCALARS, name, *names[1:]])
-
-    def _base_of(self, path: str, axes: list[str], names: list[str]) -> str | None:
-        """Return where a vector or a matrix is in the base, or a group of them."""
+        start, names = _split(path)
+        depth = _DEPTHS.get(start[-1])
+        if not names:
+            return path
+        if depth is None:
+            return path if start[0] != layout.INDEXES or self._shows_index(names) else None
+        if start == [layout.AXES]:
+            axis = self._axes.get(names[0])
+            return None if axis is None else "/".join([layout.AXES, axis.base, *names[1:]])
+        axes, below = names[:depth], names[depth:]
         shown = [self._axes.get(axis) for axis in axes]
+        if start[0] == kept.GROUP:  # its parts are not cut
+            shown = [axis for axis in shown if axis is not None and axis.entries is None]
         base_axes = [axis.base for axis in shown if axis is not None]
         if len(base_axes) < len(axes):
             return None
-        group = path.partition("/")[0]
-        if not names:
-            return "/".join([group, *base_axes])
-        name = self._rules.base_name(tuple(axes), names[0])
-        if name is None:
-            return None
-        if group == layout.MATRICES and name not in self._matrices(axes[0], axes[1]):
-            return None
-        return "/".join([group, *base_axes, name, *names[1:]])
+        if below:
+            name = self._rules.base_name(tuple(axes), below[0])
+            if name is None or self._is_hidden(start, axes, name):
+                return None
+            below = [name, *below[1:]]
+        return "/".join([*start, *base_axes, *below])
+
+    def _is_hidden(self, start: list[str], axes: list[str], name: str) -> bool:
+        """Return whether a property of the base is not shown, whatever the rules say."""
+        if start == [layout.SCALARS]:
+            return name in _NAMES_OF_AXES and not self._has_same_names
+        return start == [layout.MATRICES] and name not in self._matrices(*axes)
 
     def _matrices(self, rows: str, columns: str) -> dict[str, NodeKind]:
         """Return the matrices of the base that are shown in an orientation, by their names there.

@@ -9,7 +9,6 @@ Must not know data sets, files or queries: it is given values.
 
 from daf_storage.display._markup import (
     Markup,
-    escaped,
     html_details,
     html_element,
     html_page,

@@ -21,6 +21,5 @@ from daf_storage.files_daf._tree import FilesTree
 from daf_storage.files_daf._writable_tree import (
     WritableFilesTree,
     incomplete_properties,
-    property_path,
     recover_files_archive,
 )

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
 
 from daf_storage._lazy import pc
-from daf_storage.base import AnyArray, DecodedCache, Span, StorageType
+from daf_storage.base import DecodedCache, Span, StorageType
 from daf_storage.errors import CorruptDataError, UnsupportedInputError
-from daf_storage.files_daf._descriptors import PackedForm, PartForm, ScalarForm
+from daf_storage.files_daf._descriptors import PackedForm, PartForm
 from daf_storage.stores import ReadEstimate, Snapshot, estimate_ranges
 from daf_storage.trees import (
     ArrayInfo,
@@ -67,24 +67,19 @@ def decode_lines(
     n_lines = count_lines(data, what=what)
     if n_lines != count:
         raise CorruptDataError(f"{what}: it has {n_lines:,} lines instead of {count:,}")
-    is_large = len(data) >= _LARGE_BYTES
-    kind = pa.large_string() if is_large else pa.string()
-    values = np.frombuffer(data, np.uint8)
-    is_newline = values == _NEWLINE
-    offsets = np.zeros(count + 1, np.int64 if is_large else np.int32)
-    np.subtract(np.flatnonzero(is_newline), np.arange(count), out=offsets[1:], casting="unsafe")
-    characters = values[~is_newline]
-    array = pa.Array.from_buffers(
-        kind, count, [None, pa.py_buffer(offsets), pa.py_buffer(characters)]
-    )
+    if not count:
+        return pa.array([], pa.string())
+    ends = pa.py_buffer(np.array([0, len(data) - 1]))
+    whole = pa.Array.from_buffers(pa.large_string(), 1, [None, ends, pa.py_buffer(data)])
     try:
-        array.validate(full=True)
+        whole.validate(full=True)
     except pa.ArrowException as error:
         raise CorruptDataError(f"{what}: its lines are not UTF-8 ({error})") from None
-    return array
+    found = pc.split_pattern(whole, "\n").flatten()
+    return found if len(data) >= _LARGE_BYTES else found.cast(pa.string())
 
 
-def encode_lines(strings: pa.Array, *, what: str) -> Iterator[bytes]:
+def encode_lines(strings: pa.Array, *, what: str) -> Iterator[memoryview]:
     r"""Yield the lines of strings in blocks of bytes.
 
     >>> b"".join(encode_lines(pa.array(["A", ""]), what="x"))
@@ -104,27 +99,19 @@ def lines_bytes(strings: pa.Array) -> int:
     return len(strings) + (pc.sum(pc.binary_length(strings)).as_py() or 0)
 
 
-def _encoded(strings: pa.Array, start: int, what: str) -> bytes:
-    kind = np.int64 if pa.types.is_large_string(strings.type) else np.int32
-    offsets = np.frombuffer(strings.buffers()[1], kind)[strings.offset :][: len(strings) + 1]
-    data = strings.buffers()[2]
-    first, last = int(offsets[0]), int(offsets[-1])
-    characters: AnyArray = np.frombuffer(data if data is not None else b"", np.uint8)[first:last]
-    newlines = np.flatnonzero(characters == _NEWLINE)
-    if newlines.size:
-        number = int(np.searchsorted(offsets, first + newlines[0], side="right")) - 1
+def _encoded(strings: pa.Array, start: int, what: str) -> memoryview:
+    has_break = pc.match_substring(strings, "\n")
+    number = pc.index(has_break, True).as_py()
+    if number >= 0:
         raise UnsupportedInputError(
             f"{what} has a line break in {strings[number].as_py()!r} at position "
             f"{start + number:,}, and FilesDaf stores a string a line; take the line break out, or "
             "use another format (.daf.zarr, .h5df)"
         )
-    ends = offsets[1:].astype(np.int64) - first + np.arange(len(strings))
-    out = np.empty(characters.size + len(strings), np.uint8)
-    is_character = np.ones(out.size, bool)
-    is_character[ends] = False
-    out[is_character] = characters
-    out[ends] = _NEWLINE
-    return out.tobytes()
+    kind = pa.large_string()
+    ending = pa.scalar("", kind), pa.scalar("\n", kind)
+    lines = pc.binary_join_element_wise(strings.cast(kind), *ending)
+    return memoryview(lines.buffers()[2])[: lines_bytes(strings)]
 
 
 _LINE_BYTES = 16
@@ -284,10 +271,9 @@ def missing(what: str, file: str) -> CorruptDataError:
     )
 
 
-def scalar_array(form: ScalarForm) -> MemoryArray:
+def scalar_array(kind: StorageType, scalar: Any) -> MemoryArray:
     """Return a scalar as an array of one element."""
-    kind = form.storage_type
-    values = pa.array([form.value]) if kind.is_string else np.array([form.value], kind.dtype)
+    values = pa.array([scalar]) if kind.is_string else np.array([scalar], kind.dtype)
     return MemoryArray(lambda: values, shape=(1,), storage_type=kind)
 
 

@@ -37,8 +37,6 @@ VERSION: Final = (1, 1)
 PARTS: Final[tuple[str, ...]] = ("nzind", "colptr", "rowval", "nzval")
 """The parts of sparse properties, in the order of the documents that are written."""
 
-FormKind: TypeAlias = Literal["dense", "sparse"]
-
 _MAX_DOCUMENT_BYTES: Final = 1 << 20
 _MAX_LENGTH: Final = 2**62
 _COMPRESSIONS: Final = ("blosc_zstd_bitshuffle", "blosc_lz4_bitshuffle", "zstd", "gzip")
@@ -87,24 +85,17 @@ class PartForm:
 class PropertyForm:
     """What a document says of a vector or a matrix."""
 
-    kind: FormKind
-    """Whether all elements are stored."""
     parts: Mapping[str, PartForm]
-    """Its arrays by name; a dense one has the empty name."""
+    """Its arrays by name; the one of a dense property has the empty name."""
     is_explicit: bool = True
     """Whether the document names each part of a sparse property, as those of version 1.1 do."""
     attributes: Mapping[str, Any] = field(default_factory=dict)
     """What else the document has, which others ignore."""
 
-
-@dataclass(frozen=True, slots=True)
-class ScalarForm:
-    """What a document says of a scalar: all of it."""
-
-    storage_type: StorageType
-    """Its type."""
-    value: Any
-    """A string, or a numpy scalar of this type."""
+    @property
+    def is_sparse(self) -> bool:
+        """Whether only the non-zero elements are stored."""
+        return "" not in self.parts
 
 
 def parse_version(data: bytes, *, what: str) -> tuple[int, int]:
@@ -137,37 +128,35 @@ def parse_property(data: bytes, *, what: str) -> PropertyForm:
     kind = document.get("format")
     attributes = {key: value for key, value in document.items() if key not in _FORMAT_KEYS}
     if kind == "dense":
-        return PropertyForm(kind, {"": _part(document, what)}, attributes=attributes)
+        return PropertyForm({"": _part(document, what)}, attributes=attributes)
     if kind != "sparse":
         raise CorruptDataError(
             f"{what}: its format is {shown(kind)}, and neither 'dense' nor 'sparse'"
         )
     if "eltype" in document:
-        index = PartForm(_type(document.get("indtype"), what))
-        values = PartForm(_type(document["eltype"], what))
-        parts = dict[str, PartForm]((part, index) for part in PARTS)
-        parts["nzval"] = values
-        return PropertyForm(kind, parts, is_explicit=False, attributes=attributes)
+        parts = dict.fromkeys(PARTS, PartForm(_type(document.get("indtype"), what)))
+        parts["nzval"] = PartForm(_type(document["eltype"], what))
+        return PropertyForm(parts, is_explicit=False, attributes=attributes)
     found = {}
     for part in PARTS:
         if part in document:
             if not isinstance(document[part], dict):
                 raise CorruptDataError(f"{what}: its {part} is {shown(document[part])}")
             found[part] = _part(document[part], f"{what}: {part}")
-    return PropertyForm(kind, found, attributes=attributes)
+    return PropertyForm(found, attributes=attributes)
 
 
-def property_document(form: PropertyForm) -> bytes:
+def property_document(parts: Mapping[str, PartForm], attributes: Mapping[str, Any]) -> bytes:
     """Return the document of a vector or a matrix."""
-    attributes = {k: v for k, v in form.attributes.items() if k not in _FORMAT_KEYS}
-    if form.kind == "dense":
-        return to_json({**_part_document(form.parts[""]), **attributes}) + b"\n"
-    parts = {name: _part_document(form.parts[name]) for name in PARTS if name in form.parts}
-    return to_json({"format": "sparse", **parts, **attributes}) + b"\n"
+    others = {k: v for k, v in attributes.items() if k not in _FORMAT_KEYS}
+    if "" in parts:
+        return to_json({**_part_document(parts[""]), **others}) + b"\n"
+    found = {name: _part_document(parts[name]) for name in PARTS if name in parts}
+    return to_json({"format": "sparse", **found, **others}) + b"\n"
 
 
-def parse_scalar(data: bytes, *, what: str) -> ScalarForm:
-    """Return the scalar that a document holds."""
+def parse_scalar(data: bytes, *, what: str) -> tuple[StorageType, Any]:
+    """Return the type of the scalar in a document, and a string or a numpy scalar of that type."""
     document = parse_object(data, what=what)
     kind = _type(document.get("type"), what)
     value = document.get("value")
@@ -175,7 +164,7 @@ def parse_scalar(data: bytes, *, what: str) -> ScalarForm:
     if kind.is_string:
         if not isinstance(value, str):
             raise CorruptDataError(problem)
-        return ScalarForm(kind, value)
+        return kind, value
     is_float = kind.dtype.kind == "f"
     if is_float and value is None:
         value = math.nan
@@ -186,21 +175,21 @@ def parse_scalar(data: bytes, *, what: str) -> ScalarForm:
         raise CorruptDataError(problem)
     try:
         number = np.asarray(value, np.float64 if is_float else object)
-        return ScalarForm(kind, stored_numbers(number, kind.dtype, what=what)[()])
+        return kind, stored_numbers(number, kind.dtype, what=what)[()]
     except (UnsupportedInputError, OverflowError):
         raise CorruptDataError(problem) from None
 
 
-def scalar_document(form: ScalarForm) -> bytes:
-    r"""Return the document of a scalar.
+def scalar_document(kind: StorageType, scalar: Any) -> bytes:
+    r"""Return the document of a scalar: a string, or a numpy scalar of this type.
 
-    >>> scalar_document(ScalarForm(StorageType.FLOAT32, np.float32(0.1)))
+    >>> scalar_document(StorageType.FLOAT32, np.float32(0.1))
     b'{"type":"Float32","value":0.1}\n'
     """
-    value = form.value if form.storage_type.is_string else form.value.item()
-    if form.storage_type is StorageType.FLOAT32 and math.isfinite(value):
-        value = float(str(form.value))  # the shortest that reads back, as for 64 bits
-    return to_json({"type": form.storage_type.value, "value": value}) + b"\n"
+    value = scalar if kind.is_string else scalar.item()
+    if kind is StorageType.FLOAT32 and math.isfinite(value):
+        value = float(str(scalar))  # the shortest that reads back, as for 64 bits
+    return to_json({"type": kind.value, "value": value}) + b"\n"
 
 
 def check_packing(packing: Packing | None, location: str) -> None:
@@ -298,12 +287,10 @@ def _are_lengths(value: Any) -> bool:
 
 METADATA_FILE: Final = "metadata.json"
 
-_AXIS: Final = "axis"
-
 
 def axis_document(length: int) -> dict[str, Any]:
     """Return what the file says of an axis."""
-    return {"format": _AXIS, "n_entries": length}
+    return {"format": "axis", "n_entries": length}
 
 
 def parse_consolidated(data: bytes, *, what: str) -> dict[str, dict[str, Any]]:
@@ -337,8 +324,7 @@ ATTRIBUTES_FILE: Final = ".attributes"
 INDEXES_FOLDER: Final = ".daf.indexes"
 """The directory of the indexes, a Zarr hierarchy."""
 
-_PART_NAMES: Final = ("nzind", "colptr", "rowval", "nzval")
-_SPARSE_ENDINGS: Final = tuple(f".{part}{end}" for part in _PART_NAMES for end in ("", ".zip"))
+_SPARSE_ENDINGS: Final = tuple(f".{part}{end}" for part in PARTS for end in ("", ".zip"))
 _DENSE_ENDINGS: Final = (".data", LINES_ENDING, ".zip")
 _LONGEST_NAME_BYTES: Final = 255
 _VECTOR_DEPTH: Final = 3
@@ -403,10 +389,6 @@ class Place:
             return f"{self.name}.{STRINGS_PART}" if part else f"{stem}{LINES_ENDING}"
         return stem if part else f"{stem}.data"
 
-    def files(self, form: PropertyForm) -> list[str]:
-        """Return the names of the files of a property, without the document."""
-        return [self.file(part, part_form) for part, part_form in form.parts.items()]
-
     def check_name(self, location: str) -> None:
         """Refuse a name by which files would be those of a part of another one, or be too long."""
         if self.kind != "axis" and self.name.endswith(_SPARSE_ENDINGS):
@@ -415,18 +397,14 @@ class Place:
                 f"the parts of sparse properties are called so; choose another name"
             )
         size_bytes = len(os.fsencode(self.name))
-        longest_bytes = _LONGEST_NAME_BYTES - len(self._longest_ending)
+        endings = (DOCUMENT_ENDING, *(_SPARSE_ENDINGS if self.may_be_sparse else ()))
+        longest_bytes = _LONGEST_NAME_BYTES - max(map(len, endings))
         if size_bytes > longest_bytes:
             raise InvalidNameError(
                 f"{location}: {self.name[:32]!r}... cannot be the name of the {self.kind} in "
                 f"FilesDaf: it has {size_bytes} bytes, and the names of its files have room for "
                 f"{longest_bytes}; choose a shorter one"
             )
-
-    @property
-    def _longest_ending(self) -> str:
-        endings = (DOCUMENT_ENDING, *(_SPARSE_ENDINGS if self.may_be_sparse else ()))
-        return max(endings, key=len)
 
     @property
     def may_exist(self) -> bool:

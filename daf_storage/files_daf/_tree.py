@@ -89,7 +89,7 @@ class PropertyNode:
         self._form: PropertyForm | None = None
         if place.kind not in ("scalar", "axis"):
             self._form = parse_property(read_document(snapshot, place, what), what=what)
-        is_group = self._form is not None and self._form.kind == "sparse"
+        is_group = self._form is not None and self._form.is_sparse
         self.kind: NodeKind = "group" if is_group else "array"
 
     @property
@@ -119,12 +119,12 @@ class PropertyNode:
 
     def _open(self, name: str) -> StoredArray | None:
         place, form, what = self._place, self._form, self._what
-        is_part = form is not None and form.kind == "sparse"
+        is_part = self.kind == "group"
         if name and not is_part:
             return None
         if form is None and place.kind == "scalar":
             data = read_document(self.snapshot, place, what)
-            return scalar_array(parse_scalar(data, what=what))
+            return scalar_array(*parse_scalar(data, what=what))
         if form is None:
             shape: tuple[int, ...] = (self._length_of(place.name),)
             return LinesArray(self.snapshot, place.document, shape, what=what)
@@ -317,7 +317,7 @@ class FilesTree:
         if not isinstance(self._store, RemoteStore):
             return False
         try:
-            return parse_property(snapshot.read(file) or b"", what=file).kind == "sparse"
+            return parse_property(snapshot.read(file) or b"", what=file).is_sparse
         except FormatError:
             return False
 
@@ -445,7 +445,8 @@ def _parts(place: Place, data: bytes) -> list[str]:
     if place.kind in ("scalar", "axis"):
         return []
     try:
-        return place.files(parse_property(data, what=place.path))
+        parts = parse_property(data, what=place.path).parts
+        return [place.file(part, form) for part, form in parts.items()]
     except DafError:
         return []
 

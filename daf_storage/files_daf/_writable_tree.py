@@ -5,7 +5,7 @@ from __future__ import annotations
 import posixpath
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -19,12 +19,11 @@ from daf_storage.files_daf._descriptors import (
     DAF_FILE,
     INDEXES_FOLDER,
     METADATA_FILE,
+    PARTS,
     STRINGS_PART,
     VERSION,
     PartForm,
     Place,
-    PropertyForm,
-    ScalarForm,
     axis_document,
     check_packing,
     parse_consolidated,
@@ -40,8 +39,6 @@ from daf_storage.files_daf._descriptors import (
 from daf_storage.files_daf._tree import FilesTree, read_document
 from daf_storage.stores import DirectoryStore, FileTransaction, MmapZipStore
 from daf_storage.trees import Consolidated, FileChanges, FileTree, WritableZarrTree
-
-_PARTS: Final = ("nzind", "colptr", "rowval", "nzval", STRINGS_PART)
 
 
 class WritableFilesTree(FilesTree, FileTree[dict[str, Any]]):
@@ -186,11 +183,11 @@ class FilesTransaction(FileChanges):
         place = place_of(path)
         place.check_name(self._tree.location)
         if isinstance(values, np.ndarray):
-            form = ScalarForm(StorageType.of(values.dtype), values.reshape(-1)[0])
+            document = scalar_document(StorageType.of(values.dtype), values.reshape(-1)[0])
         else:
-            form = ScalarForm(StorageType.STRING, values[0].as_py())
+            document = scalar_document(StorageType.STRING, values[0].as_py())
         self._documents.add(path)
-        self._changes.write(self._document_key(place), scalar_document(form))
+        self._changes.write(self._document_key(place), document)
 
     def write_strings(self, path: str, strings: pa.Array, shape: tuple[int, ...]) -> None:
         """Prepare an array of strings, a line each."""
@@ -236,7 +233,11 @@ class FilesTransaction(FileChanges):
     def _place(self, path: str) -> tuple[Place, str]:
         """Return the property of an array, and the name of its part; of a dense one it is empty."""
         parent, name = posixpath.split(path)
-        if name in _PARTS and parent in self._parts and place_of(parent).may_be_sparse:
+        if (
+            name in (*PARTS, STRINGS_PART)
+            and parent in self._parts
+            and place_of(parent).may_be_sparse
+        ):
             return place_of(parent), "nzval" if name == STRINGS_PART else name
         return place_of(path), ""
 
@@ -265,11 +266,10 @@ class FilesTransaction(FileChanges):
             return
         self._documents.add(path)
         parts = self._parts[path]
-        attributes = self._attributes.pop(path, {})
-        form = PropertyForm("dense" if "" in parts else "sparse", parts, attributes=attributes)
-        if form.kind == "sparse" and self._tree.is_old:  # whose readers know no such document
+        if "" not in parts and self._tree.is_old:  # whose readers know no such document
             self._changes.replace_file(self._tree.key(DAF_FILE), version_document())
-        self._changes.write(self._document_key(place_of(path)), property_document(form))
+        document = property_document(parts, self._attributes.pop(path, {}))
+        self._changes.write(self._document_key(place_of(path)), document)
 
     def _forget(self, path: str) -> None:
         """Forget what was put in place: the same transaction may prepare another one."""

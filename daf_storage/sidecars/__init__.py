@@ -13,7 +13,6 @@ from daf_storage.sidecars._document import (
     SIDECARS_VARIABLE,
     RemoteSource,
     SidecarDocument,
-    SourceState,
     array_checksums,
     array_types,
     is_sidecar,

@@ -26,7 +26,6 @@ from daf_storage.stores._directories import (
 from daf_storage.stores._directory import DirectoryStore
 from daf_storage.stores._directory_snapshot import DirectorySnapshot, PropertyFiles
 from daf_storage.stores._files import (
-    Fingerprint,
     allocate,
     check_length,
     check_linked,
@@ -35,7 +34,6 @@ from daf_storage.stores._files import (
     is_lasting,
     is_stable,
     map_file,
-    open_regular,
     stable,
 )
 from daf_storage.stores._mapping_store import MappingStore, MemoryStore
@@ -58,7 +56,6 @@ from daf_storage.stores._remote_access import (
     is_remote,
     is_url_pattern,
     matching_urls,
-    open_access,
     shown_url,
 )
 from daf_storage.stores.mmap_zip import (

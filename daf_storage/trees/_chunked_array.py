@@ -16,7 +16,7 @@ from collections.abc import Callable, Hashable, Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
-from typing import Any, Final, Protocol, TypeAlias
+from typing import Any, Final, Protocol, TypeAlias, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -54,6 +54,8 @@ _CODED_STRINGS: Final = 1 << 16
 
 _COUNT_BYTES: Final = 4
 
+
+_T = TypeVar("_T")
 
 Position: TypeAlias = tuple[int, ...]
 """The number of a chunk along each dimension."""
@@ -314,8 +316,8 @@ class ChunkedArray(StoredArray):
             return _joined(parts).slice(0, left).dictionary_encode()
 
         stored = self._locator.fetch(self._positions(Span(0, length)))
-        groups = _groups(stored, max(_CODED_STRINGS // height, 1))
-        return computed(functools.partial(coded, group) for group in groups)
+        some = groups(stored, max(_CODED_STRINGS // height, 1))
+        return computed(functools.partial(coded, group) for group in some)
 
     @property
     def dtype(self) -> np.dtype[Any]:
@@ -449,16 +451,14 @@ def _run(
     if count <= per_task:
         run(stored)
     else:
-        groups = _groups(stored, max(int(per_task), 1))
-        run_all(functools.partial(run, group) for group in groups)
+        some = groups(stored, max(int(per_task), 1))
+        run_all(functools.partial(run, group) for group in some)
 
 
-def _groups(
-    stored: Iterable[tuple[Position, Any]], count: int
-) -> Iterator[list[tuple[Position, Any]]]:
-    """Yield so many chunks at a time."""
-    chunks = iter(stored)
-    while group := list(itertools.islice(chunks, count)):
+def groups(items: Iterable[_T], count: int) -> Iterator[list[_T]]:
+    """Yield so many items at a time."""
+    items = iter(items)
+    while group := list(itertools.islice(items, count)):
         yield group
 
 

@@ -13,6 +13,7 @@ Source: the specification of ``sharding_indexed``.
 from __future__ import annotations
 
 import functools
+import itertools
 import math
 import posixpath
 import struct
@@ -33,7 +34,7 @@ from daf_storage.stores import (
     Snapshot,
     estimate_ranges,
 )
-from daf_storage.trees._chunked_array import MAX_CHUNKS, Position, wrong_size
+from daf_storage.trees._chunked_array import MAX_CHUNKS, Position, groups, wrong_size
 from daf_storage.trees._decompress import computed, fetched, limit_of_stored
 from daf_storage.trees._metadata import ArrayMetadata, ShardLayout, key_below
 from daf_storage.trees._stored_array import STRING_BYTES
@@ -430,7 +431,7 @@ class ShardWriter:
         self._width = math.prod(chunks)
         self._is_flat = chunks[1:] == shape[1:]  # the elements of a chunk follow each other
         self._dtype = None if storage_type.is_string else storage_type.dtype
-        self._task_chunks = max(_TASK_BYTES // (packing.chunk_kb << 10), 1)
+        self._per_task = max(_TASK_BYTES // (packing.chunk_kb << 10), 1)
         self._compress: Callable[[Any], bytes] = _compressor(packing)
         self._rest = np.empty(0, self._dtype or np.uint8)
         self._places: list[tuple[int, int]] = []
@@ -441,61 +442,51 @@ class ShardWriter:
     def add_numbers(self, block: AnyArray) -> None:
         """Add the next range of the first dimension."""
         if not self._is_flat:
-            self._add(piece for row in block for piece in self._pieces(row))
+            self._run(piece for row in block for piece in self._pieces(row))
             return
-        block, width = block.reshape(-1), self._width
+        values = block.reshape(-1)
         if self._rest.size:
-            missing = width - self._rest.size
-            start, block = np.concatenate([self._rest, block[:missing]]), block[missing:]
-            self._rest = start
-            if start.size < width:
-                return
-            self._add([start])
-        stop = block.size // width * width
-        self._add(self._pieces(block[:stop]))
-        self._rest = block[stop:].copy()
+            values = np.concatenate([self._rest, values])
+        stop = values.size // self._width * self._width
+        self._run(self._pieces(values[:stop]))
+        self._rest = values[stop:].copy()
 
     def add_strings(self, strings: pa.Array) -> None:
         """Add all strings of a vector."""
-        height = self._width
-        starts = range(0, len(strings), height)
-        self._run(functools.partial(self._encoded, strings.slice(n, height)) for n in starts)
+        self._run(self._pieces(strings))
 
     def parts(self) -> Iterator[bytes | memoryview]:
         """Yield the bytes of the file: the index, then the chunks; they stay what they are."""
-        if self._rest.size:
-            self._add(self._pieces(self._rest))
+        self._run(self._pieces(self._rest))
         index = np.array(self._places, "<u8").tobytes()
         yield index + struct.pack("<I", google_crc32c.value(index))
         yield from self._waiting.parts()
 
-    def _pieces(self, values: AnyArray) -> Iterator[AnyArray]:
-        """Yield chunks; the last one is filled up."""
-        width = self._width
-        for start in range(0, values.size, width):
-            part = values[start : start + width]
-            missing = width - part.size
-            yield np.concatenate([part, np.zeros(missing, part.dtype)]) if missing else part
+    def _pieces(self, values: Any) -> Iterator[Any]:
+        """Yield the elements of each chunk; the last one may have fewer."""
+        return (values[n : n + self._width] for n in range(0, len(values), self._width))
 
-    def _encoded(self, strings: pa.Array) -> bytes:
-        missing = self._width - len(strings)
-        if missing:
-            strings = pa.concat_arrays([strings, pa.repeat(pa.scalar("", strings.type), missing)])
-        return self._compress(b"".join(bytes(block) for block in vlen.encode_vlen_utf8(strings)))
-
-    def _numbers(self, values: AnyArray) -> bytes:
-        return self._compress(np.ascontiguousarray(values, self._dtype))
-
-    def _add(self, pieces: Iterable[AnyArray]) -> None:
-        self._run(functools.partial(self._numbers, piece) for piece in pieces)
-
-    def _run(self, packing: Iterator[Callable[[], bytes]]) -> None:
+    def _run(self, pieces: Iterable[Any]) -> None:
         """Compress chunks side by side, and note them in their order."""
-        for chunks in computed(_grouped(packing, self._task_chunks)):
-            for chunk in chunks:
-                self._waiting.add(chunk)
-                self._places.append((self._end, len(chunk)))
-                self._end += len(chunk)
+        tasks = (functools.partial(self._packed, group) for group in groups(pieces, self._per_task))
+        for chunk in itertools.chain.from_iterable(computed(tasks)):
+            self._waiting.add(chunk)
+            self._places.append((self._end, len(chunk)))
+            self._end += len(chunk)
+
+    def _packed(self, pieces: list[Any]) -> list[bytes]:
+        return [self._compress(self._filled(piece)) for piece in pieces]
+
+    def _filled(self, piece: Any) -> Any:
+        """Return what is compressed of a chunk; the last one is filled up."""
+        missing = self._width - len(piece)
+        if self._dtype is None:
+            if missing:
+                piece = pa.concat_arrays([piece, pa.repeat(pa.scalar("", piece.type), missing)])
+            return b"".join(map(bytes, vlen.encode_vlen_utf8(piece)))
+        if missing:
+            piece = np.concatenate([piece, np.zeros(missing, piece.dtype)])
+        return np.ascontiguousarray(piece, self._dtype)
 
 
 class _Waiting:
@@ -524,24 +515,6 @@ class _Waiting:
             for start in range(0, mapped.size, _PART_BYTES):
                 yield mapped[start : start + _PART_BYTES].data
         yield bytes(self._held)
-
-
-def _grouped(
-    packing: Iterable[Callable[[], bytes]], count: int
-) -> Iterator[Callable[[], list[bytes]]]:
-    """Yield tasks that pack so many chunks each."""
-    group: list[Callable[[], bytes]] = []
-    for pack in packing:
-        group.append(pack)
-        if len(group) == count:
-            yield functools.partial(_packed, group)
-            group = []
-    if group:
-        yield functools.partial(_packed, group)
-
-
-def _packed(group: list[Callable[[], bytes]]) -> list[bytes]:
-    return [pack() for pack in group]
 
 
 def _compressor(packing: Packing) -> Any:

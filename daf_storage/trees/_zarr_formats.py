@@ -49,6 +49,15 @@ _VLEN_UTF8: Final = {"name": "vlen-utf8", "configuration": {}}
 class _Format(ABC):
     """What the documents of both versions have in common."""
 
+    version: ZarrVersion
+    node_files: tuple[str, ...]
+    """The files of which each node has one or more, which say what it is: the array's first."""
+
+    def array(self, snapshot: Snapshot, path: str, *, what: str) -> ArrayMetadata | None:
+        """Return the metadata of an array; None if there is nothing, or a group."""
+        data = read_document(snapshot, key_below(path, self.node_files[0]), what=what)
+        return None if data is None else parsed_array(data, what, self.version)
+
     def kind(self, snapshot: Snapshot, path: str) -> NodeKind | None:
         """Return what is at ``path``.
 
@@ -82,18 +91,12 @@ class ZarrV2(_Format):
     version: ZarrVersion = 2
     consolidated_file = ".zmetadata"
     """The file at the root that repeats all documents."""
-    node_files: tuple[str, ...] = (ARRAY_FILE, _GROUP_FILE)
-    """The files of which each node has one or more, which say what it is."""
+    node_files = (ARRAY_FILE, _GROUP_FILE)
 
     def _kind(self, snapshot: Snapshot, path: str) -> NodeKind | None:
         if snapshot.size(key_below(path, ARRAY_FILE)) is not None:
             return "array"
         return "group" if snapshot.size(key_below(path, _GROUP_FILE)) is not None else None
-
-    def array(self, snapshot: Snapshot, path: str, *, what: str) -> ArrayMetadata | None:
-        """Return the metadata of an array; None if there is none."""
-        data = read_document(snapshot, key_below(path, ARRAY_FILE), what=what)
-        return None if data is None else parsed_array(data, what, 2)
 
     def attribute(self, snapshot: Snapshot, path: str, name: str, *, what: str) -> Any:
         """Return an attribute of a group or array."""
@@ -207,19 +210,13 @@ class ZarrV3(_Format):
     version: ZarrVersion = 3
     consolidated_file = NODE_FILE
     """The file at the root that repeats all documents."""
-    node_files: tuple[str, ...] = (NODE_FILE,)
-    """The files of which each node has one, which says what it is."""
+    node_files = (NODE_FILE,)
 
     def _kind(self, snapshot: Snapshot, path: str) -> NodeKind | None:
         data = read_document(snapshot, key_below(path, NODE_FILE), what=path)
         if data is None:
             return None
         return "group" if _head_of(data, path).node_type == "group" else "array"
-
-    def array(self, snapshot: Snapshot, path: str, *, what: str) -> ArrayMetadata | None:
-        """Return the metadata of an array; None if there is nothing, or a group."""
-        data = read_document(snapshot, key_below(path, NODE_FILE), what=what)
-        return None if data is None else parsed_array(data, what, 3)
 
     def attribute(self, snapshot: Snapshot, path: str, name: str, *, what: str) -> Any:
         """Return an attribute of a group or array."""

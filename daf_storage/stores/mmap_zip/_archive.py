@@ -17,6 +17,7 @@ from __future__ import annotations
 import os
 import threading
 import warnings
+from bisect import insort
 from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -40,7 +41,7 @@ from daf_storage.stores.mmap_zip import _opening
 from daf_storage.stores.mmap_zip import _records as records
 from daf_storage.stores.mmap_zip._file import Appender, ArchiveFile
 from daf_storage.stores.mmap_zip._opening import Recovery, RecoveryWarning
-from daf_storage.stores.mmap_zip._reader import ArchiveReader, EntryIndex
+from daf_storage.stores.mmap_zip._reader import ArchiveReader
 from daf_storage.stores.mmap_zip._records import Directory, Entry, judge, span_of
 
 _RESERVED_IN_FILE_BYTES = 1 << 20
@@ -160,7 +161,7 @@ class MmapZipStore(ArchiveReader):
             file.close()
         self._limit_bytes = directory.offset
         self.is_own = directory.is_own()
-        self._index = EntryIndex(directory.entries)
+        self._index(directory.entries)
         present = self._view[: self.present_bytes()]
         _opening.check_last_entry(directory, present, self.location, self.path)
 
@@ -210,7 +211,7 @@ class MmapZipStore(ArchiveReader):
             header = records.pack_local(one.raw_name, one.size_bytes, one.crc, one.offset)
             file.write_at(one.offset, header)
         end = span_of(kept[-1], data)[1] if kept else 0
-        self._index = EntryIndex(kept)
+        self._index(kept)
         self._appender = Appender(
             file,
             directory=directory.raw,
@@ -440,7 +441,7 @@ class MmapZipStore(ArchiveReader):
         unwanted = set(keys)
         with self._writer_lock, self._append_lock:
             self._check_no_batch()
-            self._keep([e for e in self._index.entries if e.name not in unwanted])
+            self._keep([e for e in self._entries if e.name not in unwanted])
             self._commit()
 
     @contextmanager
@@ -451,26 +452,24 @@ class MmapZipStore(ArchiveReader):
         block: all of it or, after an error or a crash, nothing.  Other writers wait meanwhile.
         """
         with self._writer_lock:
-            first = len(self._index)
+            first = len(self._entries)
             self._batches += 1
             try:
                 yield
             except BaseException:
                 self._batches -= 1
                 with self._append_lock:
-                    if len(self._index) > first and not self._is_closed:
-                        self._keep(self._index.entries[:first])
+                    if len(self._entries) > first and not self._is_closed:
+                        self._keep(self._entries[:first])
                 raise
             self._batches -= 1
-            if not self._batches and len(self._index) > first:
+            if not self._batches and len(self._entries) > first:
                 with self._append_lock:
                     self._commit_or_forget(first)
 
     def _check_new(self, key: str) -> None:
         self._check_name(key)
-        with self._index_lock:
-            exists = self._index.find(key) is not None
-        if exists:
+        if self.find(key) is not None:
             raise errors.append_only(self.location, key)
 
     def _check_no_batch(self) -> None:
@@ -516,14 +515,16 @@ class MmapZipStore(ArchiveReader):
         return len(self._directory) + added
 
     def _publish(self, entries: Sequence[Entry]) -> None:
-        first = len(self._index)
+        first = len(self._entries)
         with self._index_lock:
             for entry in entries:
-                self._index.add(entry)
+                self._numbers[entry.name] = len(self._entries)
+                self._entries.append(entry)
+                insort(self._names, entry.name)
         self._directory += b"".join(entry.record for entry in entries)
-        offsets = [entry.offset for entry in self._index.entries[max(first - 1, 0) :]]
+        offsets = [entry.offset for entry in self._entries[max(first - 1, 0) :]]
         if offsets != sorted(offsets):
-            self._directory = self._records(self._index.entries)
+            self._directory = self._records(self._entries)
         if not self._batches:
             self._commit_or_forget(first)
 
@@ -537,16 +538,16 @@ class MmapZipStore(ArchiveReader):
         try:
             self._commit()
         except BaseException:
-            self._keep(self._index.entries[:first])
+            self._keep(self._entries[:first])
             raise
 
     def _commit(self) -> None:
-        self._writing().commit(bytes(self._directory), len(self._index))
+        self._writing().commit(bytes(self._directory), len(self._entries))
 
     def _keep(self, kept: Sequence[Entry]) -> None:
         """Forget the other entries; what they were stays in the file, unnamed."""
         with self._index_lock:
-            self._index.keep(kept)
+            self._index(kept)
             self._generation += 1
         self._directory = self._records(kept)
 

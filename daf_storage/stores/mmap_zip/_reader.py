@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import threading
 import zlib
-from bisect import bisect_left, insort
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from itertools import pairwise
@@ -136,54 +136,6 @@ _DECODERS: Final[dict[int, tuple[str, Callable[[memoryview], Iterator[bytes]]]]]
 _AFTER_SLASH = chr(ord("/") + 1)
 
 
-class EntryIndex:
-    """Entries by name and by prefix."""
-
-    def __init__(self, entries: Iterable[Entry] = ()) -> None:
-        self.keep(entries)
-
-    def __len__(self) -> int:
-        return len(self.entries)
-
-    def find(self, name: str, limit: int | None = None) -> Entry | None:
-        """Return the entry of this name, if its number is below ``limit``."""
-        number = self._numbers.get(name)
-        if number is None or (limit is not None and number >= limit):
-            return None
-        return self.entries[number]
-
-    def add(self, entry: Entry) -> None:
-        """Add an entry under the next number; its name must be new."""
-        self._numbers[entry.name] = len(self.entries)
-        self.entries.append(entry)
-        insort(self._names, entry.name)
-
-    def keep(self, kept: Iterable[Entry]) -> None:
-        """Forget all entries but these."""
-        self.entries = list(kept)
-        """All entries by number; a name that occurs twice means the later one."""
-        self._numbers = {
-            entry.name: number
-            for number, entry in enumerate(self.entries)
-            if not entry.name.endswith("/")
-        }
-        self._names = sorted(self._numbers)
-
-    def below(self, prefix: str, limit: int | None = None) -> list[str]:
-        """Return the names that begin with ``prefix`` and a slash, sorted."""
-        start = bisect_left(self._names, f"{prefix}/") if prefix else 0
-        stop = bisect_left(self._names, f"{prefix}{_AFTER_SLASH}", start) if prefix else None
-        found = self._names[start:stop]
-        if limit is None or limit >= len(self.entries):
-            return found
-        return [name for name in found if self._numbers[name] < limit]
-
-    def children(self, prefix: str, limit: int | None = None) -> list[str]:
-        """Return the first parts of the names below ``prefix``, sorted, each once."""
-        cut = len(prefix) + 1 if prefix else 0
-        return sorted({name[cut:].split("/", 1)[0] for name in self.below(prefix, limit)})
-
-
 class ArchiveReader:
     """The reading half of `MmapZipStore`: an index of entries over mapped bytes."""
 
@@ -194,8 +146,8 @@ class ArchiveReader:
         """The name used in messages."""
         self.is_own = False
         """Whether all entries are of the kind that is written here."""
-        self._index = EntryIndex()
         self._index_lock = ForkLock()
+        self._index([])
         self._token = object()  # unlike an id, it is not that of another archive later
         self._generation = 0
         self._is_closed = False
@@ -218,15 +170,25 @@ class ArchiveReader:
     def __contains__(self, key: object) -> bool:
         return isinstance(key, str) and self.find(key) is not None
 
+    def _index(self, entries: Iterable[Entry]) -> None:
+        """Have these entries, and no others; a name that occurs twice means the later one."""
+        with self._index_lock:
+            self._entries = list(entries)
+            self._numbers = {
+                entry.name: number
+                for number, entry in enumerate(self._entries)
+                if not entry.name.endswith("/")
+            }
+            self._names = sorted(self._numbers)
+
     def keys(self) -> list[str]:
         """Return the names of all entries, sorted; directories are not listed."""
-        with self._index_lock:
-            return self._index.below("")
+        return self._below("")
 
     def entries(self) -> list[Entry]:
         """Return all entries in the order of the directory, also shadowed ones."""
         with self._index_lock:
-            return list(self._index.entries)
+            return list(self._entries)
 
     def subdirs(self, prefix: str = "") -> list[str]:
         """Return the names directly below ``prefix`` that have entries below them, sorted."""
@@ -235,8 +197,22 @@ class ArchiveReader:
 
     def children(self, prefix: str = "", limit: int | None = None) -> list[str]:
         """Return the names directly below ``prefix``, of entries and of directories, sorted."""
+        cut = len(prefix) + 1 if prefix else 0
+        return sorted({name[cut:].split("/", 1)[0] for name in self._below(prefix, limit)})
+
+    def count_below(self, prefix: str) -> int:
+        """Return how many entries there are below ``prefix``."""
+        return len(self._below(prefix))
+
+    def _below(self, prefix: str, limit: int | None = None) -> list[str]:
+        """Return the names that begin with ``prefix`` and a slash, sorted."""
         with self._index_lock:
-            return self._index.children(prefix, limit)
+            start = bisect_left(self._names, f"{prefix}/") if prefix else 0
+            stop = bisect_left(self._names, f"{prefix}{_AFTER_SLASH}", start) if prefix else None
+            found = self._names[start:stop]
+            if limit is None or limit >= len(self._entries):
+                return found
+            return [name for name in found if self._numbers[name] < limit]
 
     def get(self, key: str) -> memoryview | None:
         """Return the bytes of an entry; None if there is none.
@@ -276,7 +252,10 @@ class ArchiveReader:
     def find(self, key: str, limit: int | None = None) -> Entry | None:
         """Return one of the first ``limit`` entries; by default, of all."""
         with self._index_lock:
-            return self._index.find(key, limit)
+            number = self._numbers.get(key)
+            if number is None or (limit is not None and number >= limit):
+                return None
+            return self._entries[number]
 
     def is_mapped(self, entry: Entry | None, alignment: int) -> bool:
         """Return whether an entry is in the mapping, aligned like this.
@@ -367,23 +346,17 @@ class ArchiveReader:
     def _what(self, entry: Entry) -> str:
         return f"{self.location}: entry {entry.name!r}"
 
-    def count_below(self, prefix: str) -> int:
-        """Return how many entries there are below ``prefix``."""
-        with self._index_lock:
-            return len(self._index.below(prefix))
-
     def versions(self, prefix: str, limit: int) -> Hashable:
         """Return name, place, size and CRC of those of the first ``limit`` entries."""
         with self._index_lock:
-            found = [(name, self._index.find(name, limit)) for name in self._index.below(prefix)]
+            found = [(name, self.find(name, limit)) for name in self._below(prefix)]
         return tuple((n, e.offset, e.size_bytes, e.crc) for n, e in found if e is not None)
 
     def snapshot(self, prefix: str) -> ArchiveSnapshot | None:
         """Return a view of everything that is below ``prefix`` now."""
         self._check_open()
         with self._index_lock:
-            limit = len(self._index)
-            count = len(self._index.below(prefix))
+            limit, count = len(self._entries), self.count_below(prefix)
         if not count:
             return None
         entries = (self._token, self._generation, count)
@@ -563,7 +536,7 @@ class RemoteArchive(ArchiveReader):
             ) from None
         self._limit_bytes = directory.offset
         self.is_own = directory.is_own()
-        self._index = EntryIndex(directory.entries)
+        self._index(directory.entries)
         self._document_lock = threading.Lock()
         self._documents_read = 0
 
@@ -599,7 +572,7 @@ class RemoteArchive(ArchiveReader):
             self._documents_read += 1
             if self._documents_read != _FEW_DOCUMENTS:
                 return
-            spans = _document_spans(self._index.entries, self._limit_bytes)
+            spans = _document_spans(self._entries, self._limit_bytes)
             self._files.read_ranges(self._path, joined_spans(spans))
 
 
