@@ -15,6 +15,7 @@ What was decoded is remembered, bounded in bytes, so that no query decodes it ag
 from __future__ import annotations
 
 import _thread
+import copy
 import functools
 import gc
 import os
@@ -197,7 +198,7 @@ MAX_BYTES = 512 << 20
 """How much is remembered if nobody says."""
 
 
-class _LRU:
+class _Room:
     """The entries of all parts of a cache, the least recently used first."""
 
     def __init__(self, max_bytes: int) -> None:
@@ -205,27 +206,6 @@ class _LRU:
         self.entries: OrderedDict[Hashable, tuple[Hashable, Any, int]] = OrderedDict()
         self.size_bytes = 0
         self.lock = ForkLock()
-
-    def find(self, key: Hashable, identity: Hashable) -> Any:
-        """Return what was decoded under an identity, or None; the lock is held."""
-        entry = self.entries.get(key)
-        if entry is None or entry[0] != identity:
-            return None
-        self.entries.move_to_end(key)
-        return entry[1]
-
-    def put(self, key: Hashable, identity: Hashable, decoded: Any) -> None:
-        """Remember, and forget others if there is too much; the lock is held."""
-        self.drop(key)
-        self.entries[key] = (identity, decoded, int(decoded.nbytes))
-        self.size_bytes += int(decoded.nbytes)
-        while len(self.entries) > 1 and self.size_bytes > self.max_bytes:
-            self.drop(next(iter(self.entries)))
-
-    def drop(self, key: Hashable) -> None:
-        """Forget one entry, if it is there; the lock is held."""
-        entry = self.entries.pop(key, None)
-        self.size_bytes -= 0 if entry is None else entry[2]
 
 
 class DecodedCache:
@@ -241,28 +221,27 @@ class DecodedCache:
     """
 
     def __init__(self, *, max_bytes: int = MAX_BYTES) -> None:
-        self._room = _LRU(max_bytes)
-        self._owner: object = self
+        self._room = _Room(max_bytes)
+        self._owner: object = object()
         self.hits = 0
         """How often something was found here."""
 
     def part(self) -> DecodedCache:
         """Return a cache with keys of its own, which shares the room of this one."""
-        shared = DecodedCache()
-        shared._room = self._room
-        return shared
+        return self._sharing(object())
 
     def counter(self) -> DecodedCache:
         """Return a cache with the same entries as this one, and a count of hits of its own."""
-        twin = self.part()
-        twin._owner = self._owner  # noqa: SLF001 - our own
-        return twin
+        return self._sharing(self._owner)
 
     def named(self, name: str) -> DecodedCache:
         """Return a part of this one whose keys are those of one array; equal names, equal keys."""
-        part = self.part()
-        part._owner = (self._owner, name)  # noqa: SLF001 - our own
-        return part
+        return self._sharing((self._owner, name))
+
+    def _sharing(self, owner: object) -> DecodedCache:
+        other = copy.copy(self)
+        other._owner, other.hits = owner, 0
+        return other
 
     @property
     def nbytes(self) -> int:
@@ -271,33 +250,43 @@ class DecodedCache:
 
     def get(self, key: Hashable, identity: Hashable, decode: Callable[[], Any]) -> Any:
         """Return the array of ``key``, decoding it if it is not here or was replaced."""
-        with self._room.lock:
-            array = self._room.find((self._owner, key), identity)
-        if array is not None:
-            self.hits += 1
-            return array
-        decoded = decode()
-        with self._room.lock:
-            self._room.put((self._owner, key), identity, decoded)
-        return decoded
+        found = self.peek(key, identity)
+        if found is None:
+            found = decode()
+            self.keep(key, identity, found)
+        return found
 
     def keep(self, key: Hashable, identity: Hashable, decoded: Any) -> None:
-        """Remember an array that was not here."""
-        with self._room.lock:
-            self._room.put((self._owner, key), identity, decoded)
+        """Remember an array that was not here, and forget others if there is too much."""
+        room, place = self._room, (self._owner, key)
+        with room.lock:
+            self._drop(place)
+            room.entries[place] = (identity, decoded, int(decoded.nbytes))
+            room.size_bytes += int(decoded.nbytes)
+            while len(room.entries) > 1 and room.size_bytes > room.max_bytes:
+                self._drop(next(iter(room.entries)))
 
     def peek(self, key: Hashable, identity: Hashable) -> Any:
         """Return the array of ``key`` if it is here; None if not, and nothing is decoded."""
-        with self._room.lock:
-            array = self._room.find((self._owner, key), identity)
-        self.hits += array is not None
-        return array
+        room, place = self._room, (self._owner, key)
+        with room.lock:
+            entry = room.entries.get(place)
+            if entry is None or entry[0] != identity:
+                return None
+            room.entries.move_to_end(place)
+        self.hits += 1
+        return entry[1]
 
     def clear(self) -> None:
         """Forget everything of this part."""
         with self._room.lock:
             for key in [key for key in self._room.entries if self._is_own(key)]:
-                self._room.drop(key)
+                self._drop(key)
+
+    def _drop(self, place: Hashable) -> None:
+        """Forget one entry, if it is there; the lock is held."""
+        entry = self._room.entries.pop(place, None)
+        self._room.size_bytes -= 0 if entry is None else entry[2]
 
     def _is_own(self, key: Hashable) -> bool:
         owner = key[0] if isinstance(key, tuple) else None

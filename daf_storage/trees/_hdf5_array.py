@@ -10,12 +10,9 @@ that are open for writing, of which HDF5 may have chunks that are not in the fil
 
 from __future__ import annotations
 
-import itertools
 import math
-from array import array
-from collections.abc import Callable, Hashable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Final
 
@@ -38,8 +35,18 @@ from daf_storage.errors import (
     UnsupportedDataError,
 )
 from daf_storage.stores import ReadEstimate, fingerprint, is_stable
-from daf_storage.trees._chunked_array import ChunkedArray, Position
-from daf_storage.trees._decompress import Codec, undone
+from daf_storage.trees._hdf5_chunks import (
+    MAX_LISTED_CHUNKS,
+    UNKNOWN,
+    Hdf5Chunks,
+    Runs,
+    check_expansion,
+    filters_of,
+    grid_of,
+    is_known,
+    listed_chunks,
+    read_chunk,
+)
 from daf_storage.trees._hdf5_file import Hdf5File, HeldObject
 from daf_storage.trees._hdf5_objects import (
     H5PY_ERRORS,
@@ -58,43 +65,23 @@ from daf_storage.trees._hdf5_strings import (
     collection_bytes,
     read_many,
 )
-from daf_storage.trees._metadata import ChunkEncoding, check_chunk_bytes
+from daf_storage.trees._metadata import check_chunk_bytes
 from daf_storage.trees._protocol import NodeKind
 from daf_storage.trees._stored_array import (
     ArrayInfo,
     Ranges,
     StoredArray,
     decoded_bytes,
-    elements_bytes,
     frozen,
-    join_views,
 )
-
-MAX_LISTED_CHUNKS: Final = 1 << 19
-"""Of a dataset of more chunks, HDF5 looks up each chunk itself."""
 
 _FIRST_FOREIGN_FILTER: Final = 256
 _MAX_ELEMENTS: Final = 2**62
-_SHUFFLE: Final = 2
-_FREE_BYTES: Final = 1 << 28
-_DEFLATE_RATIO: Final = 1032
 _REFERENCE_BLOCK: Final = 1 << 20
-_UNKNOWN: Final = -2
-_FEW_CHUNKS: Final = 1 / 16
-"""So large a share of the chunks of a dataset on a server is looked up one by one: their list lies
-all over the file."""
-_FETCHED: Final = 256
-"""How many chunks are downloaded before the first of them is decoded."""
 _LAST_HEAP_BYTES: Final = 1 << 17
 """So long the last heap of a dataset on a server may be."""
 _HEAP_BYTES: Final = 1 << 26
 """Strings on a server whose heaps are longer are read by HDF5."""
-_CODECS: Final[Mapping[int, Mapping[str, Any]]] = {
-    1: {"id": "zlib"},
-    32001: {"id": "blosc"},
-    32015: {"id": "zstd"},
-}
-"""The filters that are undone here, by their registered numbers, besides shuffling."""
 
 
 class Hdf5Node:
@@ -189,7 +176,7 @@ class Hdf5Array(StoredArray):
             return True
         if not self._is_chunked:
             return bool(dataset.get_storage_size() >= self.info.size * self._item_bytes)
-        return bool(dataset.get_num_chunks() >= math.prod(_grid(self.info)))
+        return bool(dataset.get_num_chunks() >= math.prod(grid_of(self.info)))
 
     def _check_size(self, offset: int, size_bytes: int) -> None:
         """Raise if the file ends before the elements do."""
@@ -264,14 +251,14 @@ class Hdf5Array(StoredArray):
         stored = self._shared.stored(ranges)
         return [frozen(np.frombuffer(part, dtype).reshape(-1, *rest)) for part in stored]
 
-    def _chunks(self) -> Hdf5Chunks | None:
+    def _chunks(self) -> Hdf5Chunks | Runs | None:
         """Return the chunks as they are read without HDF5; None where they cannot be."""
         if not self._is_listable:
             return None
         shared = self._shared
         shared.check_length(what=self.what)
         with shared.lock:
-            found: Hdf5Chunks | None = self._attempt(
+            found: Hdf5Chunks | Runs | None = self._attempt(
                 lambda: shared.kept((self._held.name, self.info), self._open_chunks)
             )
             return found
@@ -287,19 +274,23 @@ class Hdf5Array(StoredArray):
                 return shared.heap_base == 0
             return shared.can_map and not (shared.is_writable or shared.heap_base)
 
-    def _open_chunks(self) -> Hdf5Chunks | None:
+    def _open_chunks(self) -> Hdf5Chunks | Runs | None:
         """Look up where the chunks are, once until the file changes; None if they are too many."""
         dataset = self._held.id
-        is_too_long = math.prod(_grid(self.info)) > MAX_LISTED_CHUNKS
+        is_too_long = math.prod(grid_of(self.info)) > MAX_LISTED_CHUNKS
         if is_too_long or not hasattr(dataset, "chunk_iter"):
             return None
-        shared = self._shared
+        shared, stored = self._shared, element_type_of(dataset.get_type())
         if shared.is_remote:
-            listing = ChunkListing.unknown(math.prod(_grid(self.info)))
-        else:
-            listing = ChunkListing.of(dataset, self.info, shared.size_bytes(), what=self.what)
-        return Hdf5Chunks(self, dataset, listing, shared)
+            unknown = np.full((3, math.prod(grid_of(self.info))), UNKNOWN, np.int64)
+            return Hdf5Chunks(self, dataset, unknown, shared)
+        listing = listed_chunks(dataset, self.info, shared.size_bytes(), what=self.what)
+        is_plain = stored.is_native and not filters_of(dataset.get_create_plist())
+        file = shared.whole().data
+        runs = Runs.of(self.info, stored.dtype, listing, file) if is_plain else None
+        return runs or Hdf5Chunks(self, dataset, listing, shared)
 
+    @property
     def memory(self) -> DecodedCache:
         """Return where its decoded chunks are remembered."""
         return self._shared.chunk_cache.named(self._held.name)
@@ -419,7 +410,7 @@ class Hdf5Array(StoredArray):
     def _check_expansion(self, picks: tuple[slice, ...]) -> None:
         n_rows = self.info.shape[0] if self.info.shape else 1
         first, last, _ = (picks[0] if picks else slice(None)).indices(n_rows)
-        self._attempt(lambda: _check_expansion(self._held.id, first, last, what=self.what))
+        self._attempt(lambda: check_expansion(self._held.id, first, last, what=self.what))
 
     @property
     def identifier(self) -> Any:
@@ -454,10 +445,6 @@ class Hdf5Array(StoredArray):
             raise CorruptDataError(f"{self.what}: cannot be read ({reason})") from error
 
 
-def _grid(info: ArrayInfo) -> tuple[int, ...]:
-    return tuple(-(-n // c) for n, c in zip(info.shape, info.chunks, strict=True))
-
-
 def _dataset_info(shared: Hdf5File, dataset: Any, what: str) -> tuple[ArrayInfo, int, bool, bool]:
     """Return the metadata of a dataset, the bytes of an element, and whether there are chunks.
 
@@ -483,7 +470,7 @@ def _dataset_info(shared: Hdf5File, dataset: Any, what: str) -> tuple[ArrayInfo,
     chunks, is_chunked = shape, properties.get_layout() == h5py().h5d.CHUNKED
     if is_chunked:
         chunks = tuple(int(c) for c in properties.get_chunk())
-        if any(number >= _FIRST_FOREIGN_FILTER for number in _filters_of(properties)):
+        if any(number >= _FIRST_FOREIGN_FILTER for number in filters_of(properties)):
             with suppress(MissingDependencyError):  # reading names the filter, and the package
                 optional_import("hdf5plugin", extra="hdf5")
         check_chunk_bytes(shape, chunks, item_bytes, what=what)
@@ -496,390 +483,6 @@ def _dataset_info(shared: Hdf5File, dataset: Any, what: str) -> tuple[ArrayInfo,
         is_mappable=is_flat and shared.can_map,
     )
     return info, item_bytes, is_chunked, is_flat
-
-
-# Chunks.
-
-
-@dataclass(frozen=True, slots=True)
-class ChunkListing:
-    """Where the chunks of a dataset are in its file, in the order of the grid."""
-
-    offsets: npt.NDArray[np.int64]
-    """Where they begin; -1 for one that is not stored, -2 where HDF5 was not asked yet."""
-    sizes: npt.NDArray[np.int64]
-    """How many bytes they have."""
-    masks: npt.NDArray[np.int64]
-    """Which filters each was stored without, as bits."""
-
-    @classmethod
-    def unknown(cls, count: int) -> ChunkListing:
-        """Return the listing of some chunks, of which nothing is known."""
-        return cls(*np.full((3, count), _UNKNOWN, np.int64))
-
-    @classmethod
-    def of(cls, dataset: Any, info: ArrayInfo, file_bytes: int, *, what: str) -> ChunkListing:
-        """Return where HDF5 says that chunks are, after a check that each has a place of its own.
-
-        Parameters
-        ----------
-        dataset
-            The identifier of the dataset.
-
-        Raises
-        ------
-        CorruptDataError
-            A chunk is said to be outside the file or the dataset, or twice.
-        """
-        grid = _grid(info)
-        table = _stored_chunks(dataset, math.prod(grid), len(grid), what)
-        starts, places = table[:, : len(grid)], table[:, len(grid) :]
-        numbers, rest = np.divmod(starts, np.array(info.chunks))
-        if np.any(rest) or np.any(starts < 0) or np.any(numbers >= np.array(grid)):
-            raise _damaged(what, "a chunk is said to be outside its shape")
-        offsets, sizes = places[:, 0], places[:, 1]
-        if np.any(offsets < 0) or np.any(sizes < 0) or np.any(sizes > file_bytes - offsets):
-            raise _damaged(what, f"a chunk is said to be outside the file of {file_bytes:,} bytes")
-        columns = np.full((3, math.prod(grid)), -1, np.int64)
-        columns[:, np.ravel_multi_index(tuple(numbers.T), grid)] = places.T
-        listing = cls(*columns)
-        if np.count_nonzero(listing.offsets >= 0) != len(table):
-            raise _damaged(what, "two chunks are said to be at the same place")
-        return listing
-
-
-def _stored_chunks(dataset: Any, count: int, rank: int, what: str) -> npt.NDArray[np.int64]:
-    """Ask HDF5 where the chunks of a dataset are; a row for each."""
-    found = array("q")
-    most = count * (rank + 3)
-
-    def note(stored: Any) -> int | None:
-        try:
-            found.extend(
-                (*stored.chunk_offset, stored.byte_offset, stored.size, stored.filter_mask)
-            )
-        except (OverflowError, TypeError):  # an undefined address
-            return 1
-        return 1 if len(found) > most else None
-
-    if dataset.chunk_iter(note) is not None:
-        raise _damaged(what, "there are more chunks than the dataset has room for, or some nowhere")
-    return np.frombuffer(found, np.int64).reshape(-1, rank + 3)
-
-
-def _damaged(what: str, problem: str) -> CorruptDataError:
-    return CorruptDataError(
-        f"{what}: the list of its chunks is damaged: {problem}; take the file from a backup"
-    )
-
-
-class Runs:
-    """The runs of an uncompressed dataset whose chunks are whole rows, and all there.
-
-    Parameters
-    ----------
-    starts
-        The row with which each run begins, and the number of rows.
-    views
-        The rows of each run, as they are in the file.
-    dtype
-        What the elements are to be.
-    """
-
-    def __init__(
-        self, starts: npt.NDArray[np.int64], views: list[AnyArray], dtype: np.dtype[Any]
-    ) -> None:
-        self._starts = starts
-        self._views = views
-        self._dtype = dtype
-
-    @classmethod
-    def of(
-        cls, info: ArrayInfo, stored: np.dtype[Any], listing: ChunkListing, file: memoryview
-    ) -> Runs | None:
-        """Return the runs of a dataset; None where its chunks are not whole rows, or missing."""
-        chunk_bytes = math.prod(info.chunks) * stored.itemsize
-        is_whole = info.chunks[1:] == info.shape[1:] and bool(np.all(listing.offsets >= 0))
-        if not is_whole or bool(np.any(listing.sizes != chunk_bytes)):
-            return None
-        firsts = np.flatnonzero(np.diff(listing.offsets, prepend=-1) != chunk_bytes)
-        firsts = np.union1d([0], firsts)
-        starts = np.append(firsts * info.chunks[0], info.shape[0])
-        views = [
-            np.frombuffer(file, stored, int(size) * math.prod(info.shape[1:]), int(at)).reshape(
-                -1, *info.shape[1:]
-            )
-            for size, at in zip(np.diff(starts), listing.offsets[firsts], strict=True)
-        ]
-        return cls(starts, views, info.storage_type.dtype)
-
-    def read(self, span: Span) -> AnyArray:
-        """Return a range of rows, as a view if it lies in one run and is stored as in memory."""
-        run = int(np.searchsorted(self._starts, span.start, "right")) - 1
-        if span.size and span.stop > self._starts[run + 1]:
-            return frozen(self.join(Ranges.of([span])))
-        view = self._views[min(run, len(self._views) - 1)]
-        start = int(self._starts[min(run, len(self._views) - 1)])
-        found = view[span.start - start : span.stop - start]
-        is_native = view.flags.aligned and view.dtype == self._dtype
-        return frozen(found if is_native else np.array(found, self._dtype))
-
-    def join(self, ranges: Ranges) -> AnyArray:
-        """Return ranges of rows, one after the other."""
-        firsts = np.searchsorted(self._starts, ranges.starts, "right") - 1
-        lasts = np.searchsorted(self._starts, ranges.stops - 1, "right") - 1
-        numbers, pieces = ranges.cut(
-            firsts, lasts - firsts + 1, lambda numbers: self._starts[numbers]
-        )
-        return join_views(self._views, numbers, pieces).astype(self._dtype, copy=False)
-
-
-class Hdf5Chunks(ChunkedArray):
-    """The chunks of one dataset of numbers in the mapped file; see `ChunkLocator`.
-
-    Parameters
-    ----------
-    dataset, shared
-        The identifier of the dataset, and the file.
-    """
-
-    most_chunks = MAX_LISTED_CHUNKS
-
-    def __init__(
-        self,
-        whole: Hdf5Array,
-        dataset: Any,
-        listing: ChunkListing,
-        shared: Hdf5File,
-    ) -> None:
-        element = element_type_of(dataset.get_type())
-        self._filters = _filters_of(dataset.get_create_plist())
-        self._is_known = element.is_native and all(map(_is_known, self._filters))
-        codecs = _codecs_of(self._filters, 0, element.dtype.itemsize) if self._is_known else ()
-        encoding = ChunkEncoding(codecs, element.dtype)
-        super().__init__(whole.info, encoding, self, cache=whole.memory(), what=whole.what)
-        self._whole = whole
-        self._grid = _grid(whole.info)
-        self._listing = listing
-        self._shared = shared
-        self._runs: Runs | None = None
-        is_plain = self._is_known and not codecs and not shared.is_remote
-        if is_plain:
-            self._runs = Runs.of(whole.info, element.dtype, listing, shared.whole().data)
-        self._version = None if is_plain else shared.content_version()
-
-    def read_spans(self, spans: list[Span], within: Span | None = None) -> list[AnyArray]:
-        """Return ranges of the first dimension; views where they lie in the file in one piece."""
-        if self._runs is None:
-            return super().read_spans(spans, within)
-        parts = [self._runs.read(span) for span in spans]
-        return parts if within is None else [part[:, within.slice] for part in parts]
-
-    def read_joined(self, ranges: Ranges) -> AnyArray:
-        """Return ranges of a dataset of one dimension, one after the other."""
-        return super().read_joined(ranges) if self._runs is None else self._runs.join(ranges)
-
-    def estimate(
-        self, spans: list[Span], estimate: ReadEstimate, within: Span | None = None
-    ) -> None:
-        """Add the stored bytes of the chunks, and what they expand to."""
-        if self._runs is None:
-            super().estimate(spans, estimate, within)
-        else:
-            estimate.add_bytes(elements_bytes(self.info, spans, within))
-
-    def is_stored(self, position: Position, *, asks_server: bool) -> bool:
-        """Return whether the file has a chunk."""
-        if self._shared.is_remote and not asks_server:
-            return True
-        self._look_up([position])
-        return self._range(position) is not None
-
-    def name(self, position: Position) -> str:
-        """Return what messages call a chunk."""
-        return f"chunk {list(position)}"
-
-    def version(self, position: Position) -> Hashable | None:  # noqa: ARG002 - one file has all chunks
-        """Return the state of the file."""
-        return self._version
-
-    def fetch(self, positions: list[Position]) -> Iterator[tuple[Position, Any]]:
-        """Yield the stored bytes of chunks."""
-        self._look_up(positions)
-        step = _FETCHED if self._shared.is_remote else max(len(positions), 1)
-        for start in range(0, len(positions), step):
-            block = positions[start : start + step]
-            ranges = [self._range(position) for position in block]
-            stored = iter(self._shared.stored([each for each in ranges if each is not None]))
-            for position, each in zip(block, ranges, strict=True):
-                yield position, None if each is None else next(stored)
-
-    def fill_value(self, position: Position) -> Any:  # noqa: ARG002 - as above
-        """Return what a chunk holds that is not stored."""
-        return self._whole.fill_value()
-
-    def add_stored(self, positions: list[Position], estimate: ReadEstimate) -> None:
-        """Add the stored bytes of chunks."""
-        ranges = [self._range(position) for position in positions]
-        self._shared.estimate([each for each in ranges if each is not None], estimate)
-        numbers = [self._number(each) for each in positions]
-        unknown = [n for n in numbers if self._listing.offsets[n] == _UNKNOWN]
-        if unknown:  # as if all of them lay side by side, in order
-            most_bytes = self._shared.size_bytes() // self._listing.offsets.size
-            size = min(math.prod(self.info.chunks) * self.dtype.itemsize, most_bytes)
-            self._shared.estimate([(n * size, (n + 1) * size) for n in unknown], estimate)
-
-    def check_stored(self, *, is_complete: bool = False) -> None:
-        """Do nothing: the listing was checked."""
-
-    def fingerprint(self) -> None:
-        """Return nothing: the file has other datasets."""
-        return
-
-    @property
-    def decodes_in_threads(self) -> bool:
-        """Whether chunks are decoded in several threads: HDF5 would not."""
-        return self._is_known
-
-    def decode(self, position: Position, stored: Any) -> AnyArray:
-        """Return the elements of a chunk, padded at the end of the array.
-
-        HDF5 decodes those with filters that are not known here.  And those that a file may ask HDF5
-        not to compress: such as reach beyond the end of the array; nothing beside them says so.
-        """
-        if stored is None:
-            return super().decode(position, stored)
-        ends = zip(position, self.info.chunks, self.info.shape, strict=True)
-        picks = tuple(slice(n * c, min((n + 1) * c, most)) for n, c, most in ends)
-        shape = tuple(pick.stop - pick.start for pick in picks)
-        encoded = self._encoding.dtype or self.dtype
-        is_as_it_is = len(stored) == math.prod(self.info.chunks) * encoded.itemsize
-        is_doubtful = shape != self.info.chunks and is_as_it_is and bool(self._filters)
-        if self._is_known and not is_doubtful:
-            return super().decode(position, stored)
-        padded = np.zeros(self.info.chunks, self.dtype)
-        padded[tuple(map(slice, shape))] = self._whole.read_by_hdf5(picks)
-        return padded
-
-    def _codecs_of(self, position: Position) -> tuple[Codec, ...]:
-        mask = int(self._listing.masks[self._number(position)])
-        return _codecs_of(self._filters, mask, (self._encoding.dtype or self.dtype).itemsize)
-
-    def _look_up(self, positions: list[Position]) -> None:
-        """Ask HDF5 where chunks are, of which that is not known; a few one by one."""
-        listing = self._listing
-        unknown = [each for each in positions if listing.offsets[self._number(each)] == _UNKNOWN]
-        if not unknown:
-            return
-        size_bytes = self._shared.size_bytes()
-        if len(unknown) > len(listing.offsets) * _FEW_CHUNKS:
-            dataset = self._whole.identifier
-            self._listing = self._whole.attempt(
-                lambda: ChunkListing.of(dataset, self.info, size_bytes, what=self.what)
-            )
-            return
-        unknown.sort(key=self._number)
-        for number, position in enumerate(dict.fromkeys([unknown[0], unknown[-1], *unknown])):
-            if number == len((0, -1)):
-                self._fetch_between(unknown)
-            offset, size, mask = self._whole.attempt(lambda at=position: self._requested(at))
-            if offset >= 0 and not 0 <= size <= size_bytes - offset:
-                raise _damaged(
-                    self.what, f"a chunk is said to be outside the file of {size_bytes:,} bytes"
-                )
-            at = self._number(position)
-            listing.offsets[at], listing.sizes[at], listing.masks[at] = offset, size, mask
-
-    def _fetch_between(self, positions: list[Position]) -> None:
-        """Download chunks that lie between the first and the last, if hardly anything else does."""
-        first, last = self._range(positions[0]), self._range(positions[-1])
-        if first is not None and last is not None:
-            start, stop = min(first[0], last[0]), max(first[1], last[1])
-            chunk_bytes = math.prod(self.info.chunks) * self.dtype.itemsize
-            if stop - start <= 2 * len(positions) * chunk_bytes:
-                self._shared.stored([(start, stop)])
-
-    def _requested(self, position: Position) -> tuple[int, int, int]:
-        """Return where HDF5 says that a chunk is, how long it is, and its filter mask.
-
-        HDF5 tells it by going through all chunks before this one.  To read it, it goes by the index
-        of the chunks, and the last thing that it reads is the chunk.
-        """
-        start = tuple(n * c for n, c in zip(position, self.info.chunks, strict=True))
-        with suppress(*H5PY_ERRORS):  # such as of one that is not stored
-            mask, found = self._whole.identifier.read_direct_chunk(start)
-            offset, stop = self._shared.last_read
-            if stop - offset == len(found):
-                return offset, len(found), int(mask)
-        stored = self._whole.identifier.get_chunk_info_by_coord(start)
-        if stored.byte_offset is None:
-            return -1, -1, -1
-        return int(stored.byte_offset), int(stored.size), int(stored.filter_mask)
-
-    def _range(self, position: Position) -> tuple[int, int] | None:
-        """Return where a chunk begins and ends; None for one that is not stored."""
-        number = self._number(position)
-        offset = int(self._listing.offsets[number])
-        return None if offset < 0 else (offset, offset + int(self._listing.sizes[number]))
-
-    def _number(self, position: Position) -> int:
-        """Return the number of a chunk in the order of the grid."""
-        number = 0
-        for at, count in zip(position, self._grid, strict=True):
-            number = number * count + at
-        return number
-
-
-# Filters.
-
-
-def _filters_of(properties: Any) -> tuple[int, ...]:
-    return tuple(properties.get_filter(n)[0] for n in range(properties.get_nfilters()))
-
-
-def _is_known(number: int) -> bool:
-    """Return whether a filter can be undone here."""
-    return number == _SHUFFLE or number in _CODECS
-
-
-def _codecs_of(filters: tuple[int, ...], mask: int, item_bytes: int) -> tuple[Codec, ...]:
-    """Return what is undone of a chunk, in this order.
-
-    Parameters
-    ----------
-    filters
-        The numbers of filters, all known, in the order in which they were applied.
-    mask
-        A bit for each, set where the chunk was stored without it.
-    """
-    return tuple(
-        {"id": "shuffle", "elementsize": item_bytes} if number == _SHUFFLE else _CODECS[number]
-        for at, number in reversed(list(enumerate(filters)))
-        if not mask >> at & 1
-    )
-
-
-def _check_expansion(dataset: Any, first: int, last: int, *, what: str) -> None:
-    """Raise if a compressed chunk of some rows, which HDF5 is to read, expands beyond its shape.
-
-    Only chunks that could become larger than memory should be are looked at: few, if any.
-    """
-    properties = dataset.get_create_plist()
-    if properties.get_layout() != h5py().h5d.CHUNKED:
-        return
-    filters = _filters_of(properties)
-    could_be_large = dataset.get_storage_size() * _DEFLATE_RATIO > _FREE_BYTES
-    if not could_be_large or h5py().h5z.FILTER_DEFLATE not in filters:
-        return
-    chunks = properties.get_chunk()
-    limit = math.prod(chunks) * dataset.get_type().get_size() + 1024
-    starts = [range(0, n, length) for n, length in zip(dataset.shape, chunks, strict=True)]
-    starts[0] = range(first // chunks[0] * chunks[0], last, chunks[0])
-    for offset in itertools.product(*starts):
-        info = dataset.get_chunk_info_by_coord(offset)
-        if info.byte_offset is None or info.size * _DEFLATE_RATIO <= max(limit, _FREE_BYTES):
-            continue
-        _read_chunk(dataset, offset, filters, limit, what)
 
 
 def _references_of(
@@ -898,25 +501,13 @@ def _references_of(
             yield start, references[start : start + _REFERENCE_BLOCK]
         return
     properties = dataset.get_create_plist()
-    filters = _filters_of(properties)
-    if properties.get_layout() != h5py().h5d.CHUNKED or not all(map(_is_known, filters)):
+    filters = filters_of(properties)
+    if properties.get_layout() != h5py().h5d.CHUNKED or not all(map(is_known, filters)):
         return
     limit = math.prod(properties.get_chunk()) * REFERENCE.itemsize
     for number in range(dataset.get_num_chunks()):
         first = dataset.get_chunk_info(number).chunk_offset
-        data = _read_chunk(dataset, first, filters, limit, what)
+        data = read_chunk(dataset, first, filters, limit, what)
         if len(data) != limit:
             raise CorruptDataError(f"{what}: a chunk has {len(data):,} bytes instead of {limit:,}")
         yield int(first[0]) if len(first) == 1 else None, np.frombuffer(data, REFERENCE)
-
-
-def _read_chunk(
-    dataset: Any, offset: tuple[int, ...], filters: tuple[int, ...], limit: int, what: str
-) -> memoryview:
-    """Return a chunk without its last filters, as far as these are known."""
-    mask, stored = dataset.read_direct_chunk(offset)
-    first = len(filters)
-    while first and _is_known(filters[first - 1]):
-        first -= 1
-    codecs = _codecs_of(filters[first:], mask >> first, dataset.get_type().get_size())
-    return undone(codecs, stored, limit, what=f"{what}: the chunk at {list(offset)}")

@@ -1,0 +1,436 @@
+"""The chunks of HDF5 datasets of numbers: where they are in the file, and their filters.
+
+HDF5 says where chunks are; their bytes are in the mapped file, or downloaded.  Those of an
+uncompressed dataset lie one after the other in a few *runs*, of which parts are views.  Compressed
+ones are decompressed here, in several threads, which HDF5 cannot.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from array import array
+from collections.abc import Hashable, Iterator, Mapping
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from daf_storage.base import AnyArray, Span
+from daf_storage.errors import CorruptDataError
+from daf_storage.stores import ReadEstimate
+from daf_storage.trees._chunked_array import ChunkedArray, Position
+from daf_storage.trees._decompress import Codec, undone
+from daf_storage.trees._hdf5_file import Hdf5File
+from daf_storage.trees._hdf5_objects import H5PY_ERRORS, element_type_of, h5py
+from daf_storage.trees._metadata import ChunkEncoding
+from daf_storage.trees._stored_array import (
+    ArrayInfo,
+    Ranges,
+    elements_bytes,
+    frozen,
+    join_views,
+)
+
+if TYPE_CHECKING:
+    from daf_storage.trees._hdf5_array import Hdf5Array
+
+MAX_LISTED_CHUNKS: Final = 1 << 19
+"""Of a dataset of more chunks, HDF5 looks up each chunk itself."""
+
+_SHUFFLE: Final = 2
+_FREE_BYTES: Final = 1 << 28
+_DEFLATE_RATIO: Final = 1032
+UNKNOWN: Final = -2
+"""In a list of chunks: HDF5 was not asked yet where this one begins."""
+_FEW_CHUNKS: Final = 1 / 16
+"""So large a share of the chunks of a dataset on a server is looked up one by one: their list lies
+all over the file."""
+_FETCHED: Final = 256
+"""How many chunks are downloaded before the first of them is decoded."""
+_CODECS: Final[Mapping[int, Mapping[str, Any]]] = {
+    1: {"id": "zlib"},
+    32001: {"id": "blosc"},
+    32015: {"id": "zstd"},
+}
+"""The filters that are undone here, by their registered numbers, besides shuffling."""
+
+
+def grid_of(info: ArrayInfo) -> tuple[int, ...]:
+    """Return how many chunks there are along each dimension."""
+    return tuple(-(-n // c) for n, c in zip(info.shape, info.chunks, strict=True))
+
+
+def listed_chunks(
+    dataset: Any, info: ArrayInfo, file_bytes: int, *, what: str
+) -> npt.NDArray[np.int64]:
+    """Return where HDF5 says that chunks are, after a check that each has a place of its own.
+
+    Parameters
+    ----------
+    dataset
+        The identifier of the dataset.
+
+    Returns
+    -------
+    numpy.ndarray
+        Of each chunk, in the order of the grid, a column: where it begins in the file, -1 if it is
+        not stored; how many bytes it has; and without which filters it was stored, as bits.
+
+    Raises
+    ------
+    CorruptDataError
+        A chunk is said to be outside the file or the dataset, or twice.
+    """
+    grid = grid_of(info)
+    table = _stored_chunks(dataset, math.prod(grid), len(grid), what)
+    starts, places = table[:, : len(grid)], table[:, len(grid) :]
+    numbers, rest = np.divmod(starts, np.array(info.chunks))
+    if np.any(rest) or np.any(starts < 0) or np.any(numbers >= np.array(grid)):
+        raise _damaged(what, "a chunk is said to be outside its shape")
+    offsets, sizes = places[:, 0], places[:, 1]
+    if np.any(offsets < 0) or np.any(sizes < 0) or np.any(sizes > file_bytes - offsets):
+        raise _damaged(what, f"a chunk is said to be outside the file of {file_bytes:,} bytes")
+    listing = np.full((3, math.prod(grid)), -1, np.int64)
+    listing[:, np.ravel_multi_index(tuple(numbers.T), grid)] = places.T
+    if np.count_nonzero(listing[0] >= 0) != len(table):
+        raise _damaged(what, "two chunks are said to be at the same place")
+    return listing
+
+
+def _stored_chunks(dataset: Any, count: int, rank: int, what: str) -> npt.NDArray[np.int64]:
+    """Ask HDF5 where the chunks of a dataset are; a row for each."""
+    found = array("q")
+    most = count * (rank + 3)
+
+    def note(stored: Any) -> int | None:
+        try:
+            found.extend(
+                (*stored.chunk_offset, stored.byte_offset, stored.size, stored.filter_mask)
+            )
+        except (OverflowError, TypeError):  # an undefined address
+            return 1
+        return 1 if len(found) > most else None
+
+    if dataset.chunk_iter(note) is not None:
+        raise _damaged(what, "there are more chunks than the dataset has room for, or some nowhere")
+    return np.frombuffer(found, np.int64).reshape(-1, rank + 3)
+
+
+def _damaged(what: str, problem: str) -> CorruptDataError:
+    return CorruptDataError(
+        f"{what}: the list of its chunks is damaged: {problem}; take the file from a backup"
+    )
+
+
+class Runs:
+    """The runs of an uncompressed dataset whose chunks are whole rows, and all there.
+
+    Parameters
+    ----------
+    info
+        The dataset.
+    starts
+        The row with which each run begins, and the number of rows.
+    views
+        The rows of each run, as they are in the file.
+    """
+
+    def __init__(
+        self, info: ArrayInfo, starts: npt.NDArray[np.int64], views: list[AnyArray]
+    ) -> None:
+        self._info = info
+        self._starts = starts
+        self._views = views
+        self._dtype = info.storage_type.dtype
+
+    @classmethod
+    def of(
+        cls,
+        info: ArrayInfo,
+        stored: np.dtype[Any],
+        listing: npt.NDArray[np.int64],
+        file: memoryview,
+    ) -> Runs | None:
+        """Return the runs of a dataset; None where its chunks are not whole rows, or missing."""
+        offsets, sizes, _ = listing
+        chunk_bytes = math.prod(info.chunks) * stored.itemsize
+        is_whole = info.chunks[1:] == info.shape[1:] and bool(np.all(offsets >= 0))
+        if not is_whole or bool(np.any(sizes != chunk_bytes)):
+            return None
+        firsts = np.flatnonzero(np.diff(offsets, prepend=-1) != chunk_bytes)
+        firsts = np.union1d([0], firsts)
+        starts = np.append(firsts * info.chunks[0], info.shape[0])
+        views = [
+            np.frombuffer(file, stored, int(size) * math.prod(info.shape[1:]), int(at)).reshape(
+                -1, *info.shape[1:]
+            )
+            for size, at in zip(np.diff(starts), offsets[firsts], strict=True)
+        ]
+        return cls(info, starts, views)
+
+    def read_spans(self, spans: list[Span], within: Span | None = None) -> list[AnyArray]:
+        """Return ranges of rows; views where they lie in one run and are stored as in memory."""
+        parts = [self._read(span) for span in spans]
+        return parts if within is None else [part[:, within.slice] for part in parts]
+
+    def estimate(
+        self, spans: list[Span], estimate: ReadEstimate, within: Span | None = None
+    ) -> None:
+        """Add the bytes of the elements."""
+        estimate.add_bytes(elements_bytes(self._info, spans, within))
+
+    def _read(self, span: Span) -> AnyArray:
+        run = int(np.searchsorted(self._starts, span.start, "right")) - 1
+        if span.size and span.stop > self._starts[run + 1]:
+            return frozen(self.read_joined(Ranges.of([span])))
+        view = self._views[min(run, len(self._views) - 1)]
+        start = int(self._starts[min(run, len(self._views) - 1)])
+        found = view[span.start - start : span.stop - start]
+        is_native = view.flags.aligned and view.dtype == self._dtype
+        return frozen(found if is_native else np.array(found, self._dtype))
+
+    def read_joined(self, ranges: Ranges) -> AnyArray:
+        """Return ranges of rows, one after the other."""
+        firsts = np.searchsorted(self._starts, ranges.starts, "right") - 1
+        lasts = np.searchsorted(self._starts, ranges.stops - 1, "right") - 1
+        numbers, pieces = ranges.cut(
+            firsts, lasts - firsts + 1, lambda numbers: self._starts[numbers]
+        )
+        return join_views(self._views, numbers, pieces).astype(self._dtype, copy=False)
+
+
+class Hdf5Chunks(ChunkedArray):
+    """The chunks of one dataset of numbers in the mapped file; see `ChunkLocator`.
+
+    Parameters
+    ----------
+    dataset, shared
+        The identifier of the dataset, and the file.
+    """
+
+    most_chunks = MAX_LISTED_CHUNKS
+
+    def __init__(
+        self,
+        whole: Hdf5Array,
+        dataset: Any,
+        listing: npt.NDArray[np.int64],
+        shared: Hdf5File,
+    ) -> None:
+        element = element_type_of(dataset.get_type())
+        self._filters = filters_of(dataset.get_create_plist())
+        self._is_known = element.is_native and all(map(is_known, self._filters))
+        codecs = _codecs_of(self._filters, 0, element.dtype.itemsize) if self._is_known else ()
+        encoding = ChunkEncoding(codecs, element.dtype)
+        super().__init__(whole.info, encoding, self, cache=whole.memory, what=whole.what)
+        self._whole = whole
+        self._grid = grid_of(whole.info)
+        self._listing = listing
+        self._shared = shared
+        is_plain = self._is_known and not codecs and not shared.is_remote
+        self._version = None if is_plain else shared.content_version()
+
+    def is_stored(self, position: Position, *, asks_server: bool) -> bool:
+        """Return whether the file has a chunk."""
+        if self._shared.is_remote and not asks_server:
+            return True
+        self._look_up([position])
+        return self._range(position) is not None
+
+    def name(self, position: Position) -> str:
+        """Return what messages call a chunk."""
+        return f"chunk {list(position)}"
+
+    def version(self, position: Position) -> Hashable | None:  # noqa: ARG002 - one file has all chunks
+        """Return the state of the file."""
+        return self._version
+
+    def fetch(self, positions: list[Position]) -> Iterator[tuple[Position, Any]]:
+        """Yield the stored bytes of chunks."""
+        self._look_up(positions)
+        step = _FETCHED if self._shared.is_remote else max(len(positions), 1)
+        for start in range(0, len(positions), step):
+            block = positions[start : start + step]
+            ranges = [self._range(position) for position in block]
+            stored = iter(self._shared.stored([each for each in ranges if each is not None]))
+            for position, each in zip(block, ranges, strict=True):
+                yield position, None if each is None else next(stored)
+
+    def fill_value(self, position: Position) -> Any:  # noqa: ARG002 - as above
+        """Return what a chunk holds that is not stored."""
+        return self._whole.fill_value()
+
+    def add_stored(self, positions: list[Position], estimate: ReadEstimate) -> None:
+        """Add the stored bytes of chunks."""
+        ranges = [self._range(position) for position in positions]
+        self._shared.estimate([each for each in ranges if each is not None], estimate)
+        numbers = [self._number(each) for each in positions]
+        unknown = [n for n in numbers if self._listing[0, n] == UNKNOWN]
+        if unknown:  # as if all of them lay side by side, in order
+            most_bytes = self._shared.size_bytes() // self._listing.shape[1]
+            size = min(math.prod(self.info.chunks) * self.dtype.itemsize, most_bytes)
+            self._shared.estimate([(n * size, (n + 1) * size) for n in unknown], estimate)
+
+    def check_stored(self, *, is_complete: bool = False) -> None:
+        """Do nothing: the listing was checked."""
+
+    def fingerprint(self) -> None:
+        """Return nothing: the file has other datasets."""
+        return
+
+    @property
+    def decodes_in_threads(self) -> bool:
+        """Whether chunks are decoded in several threads: HDF5 would not."""
+        return self._is_known
+
+    def decode(self, position: Position, stored: Any) -> AnyArray:
+        """Return the elements of a chunk, padded at the end of the array.
+
+        HDF5 decodes those with filters that are not known here.  And those that a file may ask HDF5
+        not to compress: such as reach beyond the end of the array; nothing beside them says so.
+        """
+        if stored is None:
+            return super().decode(position, stored)
+        ends = zip(position, self.info.chunks, self.info.shape, strict=True)
+        picks = tuple(slice(n * c, min((n + 1) * c, most)) for n, c, most in ends)
+        shape = tuple(pick.stop - pick.start for pick in picks)
+        encoded = self._encoding.dtype or self.dtype
+        is_as_it_is = len(stored) == math.prod(self.info.chunks) * encoded.itemsize
+        is_doubtful = shape != self.info.chunks and is_as_it_is and bool(self._filters)
+        if self._is_known and not is_doubtful:
+            return super().decode(position, stored)
+        padded = np.zeros(self.info.chunks, self.dtype)
+        padded[tuple(map(slice, shape))] = self._whole.read_by_hdf5(picks)
+        return padded
+
+    def _codecs_of(self, position: Position) -> tuple[Codec, ...]:
+        mask = int(self._listing[2, self._number(position)])
+        return _codecs_of(self._filters, mask, (self._encoding.dtype or self.dtype).itemsize)
+
+    def _look_up(self, positions: list[Position]) -> None:
+        """Ask HDF5 where chunks are, of which that is not known; a few one by one."""
+        listing = self._listing
+        unknown = [each for each in positions if listing[0, self._number(each)] == UNKNOWN]
+        if not unknown:
+            return
+        size_bytes = self._shared.size_bytes()
+        if len(unknown) > listing.shape[1] * _FEW_CHUNKS:
+            dataset = self._whole.identifier
+            self._listing = self._whole.attempt(
+                lambda: listed_chunks(dataset, self.info, size_bytes, what=self.what)
+            )
+            return
+        unknown.sort(key=self._number)
+        for number, position in enumerate(dict.fromkeys([unknown[0], unknown[-1], *unknown])):
+            if number == len((0, -1)):
+                self._fetch_between(unknown)
+            offset, size, mask = self._whole.attempt(lambda at=position: self._requested(at))
+            if offset >= 0 and not 0 <= size <= size_bytes - offset:
+                raise _damaged(
+                    self.what, f"a chunk is said to be outside the file of {size_bytes:,} bytes"
+                )
+            listing[:, self._number(position)] = offset, size, mask
+
+    def _fetch_between(self, positions: list[Position]) -> None:
+        """Download chunks that lie between the first and the last, if hardly anything else does."""
+        first, last = self._range(positions[0]), self._range(positions[-1])
+        if first is not None and last is not None:
+            start, stop = min(first[0], last[0]), max(first[1], last[1])
+            chunk_bytes = math.prod(self.info.chunks) * self.dtype.itemsize
+            if stop - start <= 2 * len(positions) * chunk_bytes:
+                self._shared.stored([(start, stop)])
+
+    def _requested(self, position: Position) -> tuple[int, int, int]:
+        """Return where HDF5 says that a chunk is, how long it is, and its filter mask.
+
+        HDF5 tells it by going through all chunks before this one.  To read it, it goes by the index
+        of the chunks, and the last thing that it reads is the chunk.
+        """
+        start = tuple(n * c for n, c in zip(position, self.info.chunks, strict=True))
+        with suppress(*H5PY_ERRORS):  # such as of one that is not stored
+            mask, found = self._whole.identifier.read_direct_chunk(start)
+            offset, stop = self._shared.last_read
+            if stop - offset == len(found):
+                return offset, len(found), int(mask)
+        stored = self._whole.identifier.get_chunk_info_by_coord(start)
+        if stored.byte_offset is None:
+            return -1, -1, -1
+        return int(stored.byte_offset), int(stored.size), int(stored.filter_mask)
+
+    def _range(self, position: Position) -> tuple[int, int] | None:
+        """Return where a chunk begins and ends; None for one that is not stored."""
+        offset, size, _ = self._listing[:, self._number(position)].tolist()
+        return None if offset < 0 else (offset, offset + size)
+
+    def _number(self, position: Position) -> int:
+        """Return the number of a chunk in the order of the grid."""
+        number = 0
+        for at, count in zip(position, self._grid, strict=True):
+            number = number * count + at
+        return number
+
+
+# Filters.
+
+
+def filters_of(properties: Any) -> tuple[int, ...]:
+    return tuple(properties.get_filter(n)[0] for n in range(properties.get_nfilters()))
+
+
+def is_known(number: int) -> bool:
+    """Return whether a filter can be undone here."""
+    return number == _SHUFFLE or number in _CODECS
+
+
+def _codecs_of(filters: tuple[int, ...], mask: int, item_bytes: int) -> tuple[Codec, ...]:
+    """Return what is undone of a chunk, in this order.
+
+    Parameters
+    ----------
+    filters
+        The numbers of filters, all known, in the order in which they were applied.
+    mask
+        A bit for each, set where the chunk was stored without it.
+    """
+    return tuple(
+        {"id": "shuffle", "elementsize": item_bytes} if number == _SHUFFLE else _CODECS[number]
+        for at, number in reversed(list(enumerate(filters)))
+        if not mask >> at & 1
+    )
+
+
+def check_expansion(dataset: Any, first: int, last: int, *, what: str) -> None:
+    """Raise if a compressed chunk of some rows, which HDF5 is to read, expands beyond its shape.
+
+    Only chunks that could become larger than memory should be are looked at: few, if any.
+    """
+    properties = dataset.get_create_plist()
+    if properties.get_layout() != h5py().h5d.CHUNKED:
+        return
+    filters = filters_of(properties)
+    could_be_large = dataset.get_storage_size() * _DEFLATE_RATIO > _FREE_BYTES
+    if not could_be_large or h5py().h5z.FILTER_DEFLATE not in filters:
+        return
+    chunks = properties.get_chunk()
+    limit = math.prod(chunks) * dataset.get_type().get_size() + 1024
+    starts = [range(0, n, length) for n, length in zip(dataset.shape, chunks, strict=True)]
+    starts[0] = range(first // chunks[0] * chunks[0], last, chunks[0])
+    for offset in itertools.product(*starts):
+        info = dataset.get_chunk_info_by_coord(offset)
+        if info.byte_offset is None or info.size * _DEFLATE_RATIO <= max(limit, _FREE_BYTES):
+            continue
+        read_chunk(dataset, offset, filters, limit, what)
+
+
+def read_chunk(
+    dataset: Any, offset: tuple[int, ...], filters: tuple[int, ...], limit: int, what: str
+) -> memoryview:
+    """Return a chunk without its last filters, as far as these are known."""
+    mask, stored = dataset.read_direct_chunk(offset)
+    first = len(filters)
+    while first and is_known(filters[first - 1]):
+        first -= 1
+    codecs = _codecs_of(filters[first:], mask >> first, dataset.get_type().get_size())
+    return undone(codecs, stored, limit, what=f"{what}: the chunk at {list(offset)}")
