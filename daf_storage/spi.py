@@ -4,9 +4,6 @@ What users of data sets need is in `daf_storage` itself.  What is here changes m
 is documented in docs/reference/spi.md.
 """
 
-from typing import TYPE_CHECKING
-
-from daf_storage._lazy import lazy_names
 from daf_storage.base import DecodedCache, Span, StorageType
 from daf_storage.data import SparseMatrixParts, SparseVectorParts, StoredMatrix, StoredVector
 from daf_storage.stores import (
@@ -25,11 +22,6 @@ from daf_storage.upkeep import (
     IndexStorage,
     StoredIndex,
 )
-
-if TYPE_CHECKING:  # this needs zarr-python
-    from daf_storage.stores import ZarrArchiveStore
-
-__getattr__, __dir__, _ = lazy_names(__name__, {"daf_storage.stores": ("ZarrArchiveStore",)})
 
 __all__ = [
     "DecodedCache",
@@ -51,5 +43,4 @@ __all__ = [
     "StoredIndex",
     "StoredMatrix",
     "StoredVector",
-    "ZarrArchiveStore",
 ]

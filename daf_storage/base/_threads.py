@@ -240,7 +240,7 @@ class DecodedCache:
 
     def _sharing(self, owner: object) -> DecodedCache:
         other = copy.copy(self)
-        other._owner, other.hits = owner, 0
+        other._owner, other.hits = owner, 0  # noqa: SLF001 - our own
         return other
 
     @property

@@ -21,7 +21,7 @@ from typing import Any, Final, TypeAlias
 from daf_storage import errors
 from daf_storage.data import contents_of, layout
 from daf_storage.errors import CorruptDataError, DafError
-from daf_storage.stores import fingerprint, is_stable
+from daf_storage.stores import fingerprint, is_stable, status_at
 from daf_storage.trees import StoredArray, Tree
 
 _PIECE_BYTES: Final = 1 << 24
@@ -143,37 +143,26 @@ def _add_file(total: hashlib.blake2b, path: Path, progress: Callable[[int], None
 
 
 def _files(path: Path) -> Iterator[tuple[str, os.stat_result]]:
-    """Yield the files of a source by their names below it; a file itself has none."""
+    """Yield the files of a source by their names below it; a file itself has none.
+
+    Those of a folder come before those of its folders, also where links lead to them.
+    """
     status = path.stat()
-    if stat.S_ISDIR(status.st_mode):
-        yield from _files_below(path, "", ((status.st_dev, status.st_ino),))
-    else:
+    if not stat.S_ISDIR(status.st_mode):
         yield "", status
+        return
+    for folder, folders, names in os.walk(path, onerror=_refuse, followlinks=True):
+        real = os.path.realpath(folder)
+        if folder != str(path) and Path(os.path.realpath(Path(folder).parent)).is_relative_to(real):
+            raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), folder)
+        folders.sort()
+        for name in sorted(names):
+            file = os.path.join(folder, name)
+            yield os.path.relpath(file, path), status_at(file)
 
 
-def _files_below(
-    path: Path, folder: str, parents: tuple[tuple[int, int], ...]
-) -> Iterator[tuple[str, os.stat_result]]:
-    """Yield the files of a folder, then those of its folders, also where links lead to them."""
-    folders = []
-    for file in sorted(os.listdir(path / folder)):
-        name = f"{folder}/{file}" if folder else file
-        status = _status(path / name)
-        if stat.S_ISDIR(status.st_mode):
-            folders.append((name, (status.st_dev, status.st_ino)))
-        else:
-            yield name, status
-    for name, inode in folders:
-        if inode in parents:
-            raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), str(path / name))
-        yield from _files_below(path, name, (*parents, inode))
-
-
-def _status(path: Path) -> os.stat_result:
-    try:
-        return path.stat()
-    except FileNotFoundError:  # a link to nothing, or a file that was removed just now
-        return path.lstat()
+def _refuse(error: OSError) -> None:
+    raise error
 
 
 SIDECAR_SUFFIX: Final = ".daf.zarr"

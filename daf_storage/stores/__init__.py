@@ -35,6 +35,7 @@ from daf_storage.stores._files import (
     is_stable,
     map_file,
     stable,
+    status_at,
 )
 from daf_storage.stores._mapping_store import MappingStore, MemoryStore
 from daf_storage.stores._protocol import (
@@ -69,20 +70,8 @@ from daf_storage.stores.mmap_zip import (
 )
 
 if TYPE_CHECKING:  # these need zarr-python
-    from daf_storage.stores._zarr_adapter import (
-        SnapshotZarrStore,
-        ZarrArchiveStore,
-        path_or_mapping,
-    )
-
+    from daf_storage.stores._zarr_adapter import SnapshotZarrStore, path_or_mapping
 
 __getattr__, __dir__, _ = lazy_names(
-    __name__,
-    {
-        "daf_storage.stores._zarr_adapter": (
-            "SnapshotZarrStore",
-            "ZarrArchiveStore",
-            "path_or_mapping",
-        )
-    },
+    __name__, {"daf_storage.stores._zarr_adapter": ("SnapshotZarrStore", "path_or_mapping")}
 )

@@ -244,8 +244,15 @@ def file_identity(status: os.stat_result) -> Hashable:
 
 
 def directory_identity(descriptor: int) -> tuple[Hashable, ...]:
-    """Return what differs whenever something in a directory was put in place or written to."""
-    return files_identity(_all_below(descriptor))
+    """Return what differs whenever something in a directory was put in place or written to.
+
+    What cannot be opened counts by its own state.
+    """
+    found = [("", os.fstat(descriptor))]
+    for folder, folders, files, below in os.fwalk(".", dir_fd=descriptor, follow_symlinks=True):
+        found += [(f"{folder}/{name}", status_at(name, below)) for name in sorted(folders + files)]
+        folders[:] = sorted(folders) if folder.count("/") < _MAX_DEPTH else []
+    return files_identity(found)
 
 
 def stable(identity: Callable[[], Hashable]) -> Hashable:
@@ -296,32 +303,9 @@ def names_at(descriptor: int, path: str = ".") -> list[str]:
         os.close(opened)
 
 
-def _all_below(descriptor: int) -> list[tuple[str, os.stat_result]]:
-    found: list[tuple[str, os.stat_result]] = [("", os.fstat(descriptor))]
-    _walk(descriptor, "", found, _MAX_DEPTH)
-    return found
-
-
-def _walk(descriptor: int, path: str, found: list[tuple[str, os.stat_result]], depth: int) -> None:
-    """Add everything below a directory; what cannot be opened counts by its own state."""
+def status_at(path: str, descriptor: int | None = None) -> os.stat_result:
+    """Return the state of a file, maybe in an open directory; of a link to nothing, its own."""
     try:
-        opened = os.open(path or ".", os.O_RDONLY | os.O_DIRECTORY, dir_fd=descriptor)
+        return os.stat(path, dir_fd=descriptor)
     except OSError:
-        return
-    try:
-        with os.scandir(opened) as entries:
-            listed = sorted((entry.name, _status(entry)) for entry in entries)
-    finally:
-        os.close(opened)
-    for name, status in listed:
-        below = f"{path}/{name}" if path else name
-        found.append((below, status))
-        if depth and stat.S_ISDIR(status.st_mode):
-            _walk(descriptor, below, found, depth - 1)
-
-
-def _status(entry: os.DirEntry[str]) -> os.stat_result:
-    try:
-        return entry.stat()
-    except OSError:  # a symbolic link to nothing
-        return entry.stat(follow_symlinks=False)
+        return os.stat(path, dir_fd=descriptor, follow_symlinks=False)

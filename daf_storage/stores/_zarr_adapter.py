@@ -1,15 +1,13 @@
-"""Stores of zarr-python over ours, and ours over those of zarr-python.
+"""A store of zarr-python over a snapshot of ours, and ours over those of zarr-python.
 
-Both kinds are zarr's own store of a dictionary, over a mapping of what a snapshot or an archive
-holds.  zarr decodes through the one what is not read here; through the other it adds to an archive.
+The former is zarr's own store of a dictionary, over a mapping of what a snapshot has: zarr decodes
+through it what is not read here.
 """
 
 from __future__ import annotations
 
-import os
-from collections.abc import AsyncIterator, Iterable, Iterator, MutableMapping
+from collections.abc import AsyncIterator, Iterator, MutableMapping
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import zarr.storage
@@ -18,9 +16,8 @@ from zarr.core.buffer import Buffer, BufferPrototype, default_buffer_prototype
 from zarr.core.sync import sync
 
 from daf_storage import errors
-from daf_storage.base import METADATA_NAMES, OpenMode
+from daf_storage.base import METADATA_NAMES
 from daf_storage.stores._protocol import Snapshot
-from daf_storage.stores.mmap_zip import MAX_FILE_SIZE, MmapZipStore
 
 _MAX_DOCUMENT_BYTES = 1 << 24
 
@@ -121,158 +118,6 @@ class SnapshotZarrStore(zarr.storage.MemoryStore):
     async def list_dir(self, prefix: str) -> AsyncIterator[str]:
         """Yield the names directly below ``prefix``."""
         for name in self._snapshot.names(prefix.rstrip("/")):
-            yield name
-
-
-class _ArchiveValues(MutableMapping[str, Buffer]):
-    """The entries of an archive, which is opened when it is first needed."""
-
-    def __init__(self, path: Path, mode: OpenMode, options: dict[str, Any]) -> None:
-        self._how = (path, mode, options)
-        self._archive: MmapZipStore | None = None
-
-    @property
-    def archive(self) -> MmapZipStore:
-        """The archive."""
-        if self._archive is None:
-            path, mode, options = self._how
-            self._archive = MmapZipStore(path, mode, **options)
-        return self._archive
-
-    def close(self) -> None:
-        """Close the archive, so that others can write."""
-        if self._archive is not None:
-            self._archive.close()
-            self._archive = None
-
-    def __getitem__(self, key: str) -> Buffer:
-        data = self.archive.get(key)
-        if data is None:
-            raise KeyError(key)
-        return _as_buffer(data)
-
-    def __contains__(self, key: object) -> bool:
-        return key in self.archive
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self.archive)
-
-    def __len__(self) -> int:
-        return len(self.archive)
-
-    def __setitem__(self, key: str, value: Buffer) -> None:
-        data, found = value.as_numpy_array().view("u1").data, self.archive.get(key)
-        if found is None:
-            self.archive.append(key, data)
-        elif found != data:
-            raise errors.append_only(self.archive.location, repr(key))
-
-    def __delitem__(self, key: str) -> None:
-        if key not in self.archive:
-            raise KeyError(key)
-        raise errors.append_only(self.archive.location, repr(key))
-
-
-class ZarrArchiveStore(zarr.storage.MemoryStore):
-    """A memory-mapped archive as zarr-python wants it.
-
-    Arrays and groups can be created and chunks be written once; nothing can be replaced or
-    deleted, except that writing the very same bytes again is no error.
-
-    Parameters
-    ----------
-    path
-        The archive; created if it is missing, unless ``read_only``.
-    read_only
-        Whether to open it for reading.
-    max_file_size, sync
-        As for `MmapZipStore`.
-
-    Examples
-    --------
-    >>> import tempfile, pathlib, numpy, zarr
-    >>> store = ZarrArchiveStore(pathlib.Path(tempfile.mkdtemp()) / "x.zip")
-    >>> array = zarr.create_array(store, name="a", data=numpy.arange(3), zarr_format=2)
-    >>> zarr.open_array(store, path="a")[:].tolist()
-    [0, 1, 2]
-    """
-
-    supports_deletes = False
-
-    def __init__(
-        self,
-        path: str | Path,
-        *,
-        read_only: bool = False,
-        max_file_size: int = MAX_FILE_SIZE,
-        sync: bool = False,
-    ) -> None:
-        self.path = Path(os.path.abspath(path))
-        self._options: dict[str, Any] = {"max_file_size": max_file_size, "sync": sync}
-        self._values = _ArchiveValues(self.path, "r" if read_only else "w+", self._options)
-        super().__init__(self._values, read_only=read_only)
-
-    @property
-    def archive(self) -> MmapZipStore:
-        """The archive, opened when it is first needed."""
-        return self._values.archive
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, ZarrArchiveStore) and other._place == self._place
-
-    def __hash__(self) -> int:
-        return hash(self._place)
-
-    @property
-    def _place(self) -> tuple[Path, bool]:
-        return self.path, self.read_only
-
-    def __str__(self) -> str:
-        return f"zip://{self.path}"
-
-    def __repr__(self) -> str:
-        return f"ZarrArchiveStore({str(self.path)!r}, read_only={self.read_only})"
-
-    def __getstate__(self) -> dict[str, Any]:
-        """Return what another process needs to open the archive itself."""
-        return {"path": self.path, "read_only": self.read_only, **self._options}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        path = state.pop("path")
-        self.__init__(path, **state)  # type: ignore[misc] # a new object of the same options
-
-    async def _open(self) -> None:
-        self.archive  # noqa: B018 - opens it
-        await super()._open()
-
-    def close(self) -> None:
-        """Close the archive, so that others can write."""
-        self._values.close()
-        super().close()
-
-    def with_read_only(self, read_only: bool = False) -> ZarrArchiveStore:  # noqa: FBT001, FBT002 - zarr's signature
-        """Return another store of the same archive."""
-        return type(self)(self.path, read_only=read_only, **self._options)
-
-    async def _set_many(self, values: Iterable[tuple[str, Buffer]]) -> None:
-        """Add several entries at once."""
-        with self.archive.batch():
-            for key, value in values:
-                await self.set(key, value)
-
-    async def delete_dir(self, prefix: str) -> None:
-        """Refuse to delete what is there."""
-        self._check_writable()
-        if self.archive.count_below(prefix.rstrip("/")):
-            raise errors.append_only(self.archive.location, repr(prefix))
-
-    async def clear(self) -> None:
-        """Refuse to delete what is there."""
-        await self.delete_dir("")
-
-    async def list_dir(self, prefix: str) -> AsyncIterator[str]:
-        """Yield the names directly below ``prefix``."""
-        for name in self.archive.children(prefix.rstrip("/")):
             yield name
 
 

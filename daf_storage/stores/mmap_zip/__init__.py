@@ -5,7 +5,7 @@ entries are read (`_reader`), how a file is opened whose writer crashed (`_openi
 of the writes (`_file`) are apart from one another.
 """
 
-from daf_storage.stores.mmap_zip._archive import MAX_FILE_SIZE, MmapZipStore
+from daf_storage.stores.mmap_zip._archive import MmapZipStore
 from daf_storage.stores.mmap_zip._opening import (
     Recovery,
     RecoveryWarning,

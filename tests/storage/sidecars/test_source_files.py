@@ -51,14 +51,14 @@ def test_what_cannot_be_read_is_an_error(tmp_path: Path, monkeypatch: pytest.Mon
     with pytest.raises(errors.DafError, match="closed/up: its symbolic links form a loop"):
         source_state(source)
     (source / "closed" / "up").unlink()
-    listed = os.listdir
+    listed = os.scandir
 
-    def refusing(path: Any) -> list[str]:
+    def refusing(path: Any) -> Any:
         if Path(path).name == "closed":
             raise PermissionError(13, "Permission denied", str(path))
         return listed(path)
 
-    monkeypatch.setattr(os, "listdir", refusing)
+    monkeypatch.setattr(os, "scandir", refusing)
     with pytest.raises(errors.DafError, match="source/closed: permission denied"):
         source_state(source)
 
