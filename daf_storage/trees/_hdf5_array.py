@@ -22,7 +22,6 @@ import pyarrow as pa
 
 from daf_storage.base import (
     AnyArray,
-    DecodedCache,
     Span,
     install_command,
     one_array,
@@ -156,8 +155,7 @@ class Hdf5Array(StoredArray):
 
     def check_stored(self, *, is_complete: bool = False) -> None:
         """Raise if there is no room in the file for the elements, by what it says of its size."""
-        with self._shared.lock:
-            self._attempt(lambda: self._check_stored(is_complete=is_complete))
+        self._attempt(lambda: self._check_stored(is_complete=is_complete))
 
     def _check_stored(self, *, is_complete: bool) -> None:
         if (is_complete or not self._is_chunked) and not self._has_all():
@@ -195,7 +193,7 @@ class Hdf5Array(StoredArray):
             return super().read()
         if self.info.shape and not self.info.is_mappable:
             return self.read_rows(Span(0, self.info.shape[0]))
-        return self._mapped() if self.info.is_mappable else self.read_by_hdf5(())
+        return self._mapped() if self.info.is_mappable else self._read_by_hdf5(())
 
     def read_spans(self, spans: list[Span], within: Span | None = None) -> list[AnyArray]:
         """Return several ranges of the first dimension; each chunk is decoded once."""
@@ -208,7 +206,7 @@ class Hdf5Array(StoredArray):
         if chunks is not None:
             return chunks.read_spans(spans, within)
         rest = () if within is None else (within.slice,)
-        return [self.read_by_hdf5((span.slice, *rest)) for span in spans]
+        return [self._read_by_hdf5((span.slice, *rest)) for span in spans]
 
     def read_joined(self, ranges: Ranges) -> AnyArray | None:
         """Return ranges of an array of one dimension in one array; None where HDF5 reads them."""
@@ -257,11 +255,9 @@ class Hdf5Array(StoredArray):
             return None
         shared = self._shared
         shared.check_length(what=self.what)
-        with shared.lock:
-            found: Hdf5Chunks | Runs | None = self._attempt(
-                lambda: shared.kept((self._held.name, self.info), self._open_chunks)
-            )
-            return found
+        key = self._held.name, self.info
+        found: Hdf5Chunks | Runs | None = self._attempt(lambda: shared.kept(key, self._open_chunks))
+        return found
 
     @cached_property
     def _is_listable(self) -> bool:
@@ -282,24 +278,25 @@ class Hdf5Array(StoredArray):
             return None
         shared, stored = self._shared, element_type_of(dataset.get_type())
         if shared.is_remote:
-            unknown = np.full((3, math.prod(grid_of(self.info))), UNKNOWN, np.int64)
-            return Hdf5Chunks(self, dataset, unknown, shared)
-        listing = listed_chunks(dataset, self.info, shared.size_bytes(), what=self.what)
-        is_plain = stored.is_native and not filters_of(dataset.get_create_plist())
-        file = shared.whole().data
-        runs = Runs.of(self.info, stored.dtype, listing, file) if is_plain else None
-        return runs or Hdf5Chunks(self, dataset, listing, shared)
+            listing = np.full((3, math.prod(grid_of(self.info))), UNKNOWN, np.int64)
+        else:
+            listing = listed_chunks(dataset, self.info, shared.size_bytes(), what=self.what)
+            is_plain = stored.is_native and not filters_of(dataset.get_create_plist())
+            file = shared.whole().data
+            runs = Runs.of(self.info, stored.dtype, listing, file) if is_plain else None
+            if runs is not None:
+                return runs
+        return Hdf5Chunks(
+            self.info,
+            self._held,
+            listing,
+            shared,
+            read=self._read_by_hdf5,
+            attempt=self._attempt,
+            what=self.what,
+        )
 
-    @property
-    def memory(self) -> DecodedCache:
-        """Return where its decoded chunks are remembered."""
-        return self._shared.chunk_cache.named(self._held.name)
-
-    def fill_value(self) -> Any:
-        """Return what chunks hold that are not stored."""
-        return self._held.get().fillvalue
-
-    def read_by_hdf5(self, picks: tuple[slice, ...]) -> AnyArray:
+    def _read_by_hdf5(self, picks: tuple[slice, ...]) -> AnyArray:
         """Have HDF5 read a part."""
         self._check_expansion(picks)
         values = np.asarray(self._attempt(lambda: self._held.get()[picks]))
@@ -412,17 +409,12 @@ class Hdf5Array(StoredArray):
         first, last, _ = (picks[0] if picks else slice(None)).indices(n_rows)
         self._attempt(lambda: check_expansion(self._held.id, first, last, what=self.what))
 
-    @property
-    def identifier(self) -> Any:
-        """Its identifier."""
-        return self._held.id
-
-    def attempt(self, read: Any) -> Any:
+    def _attempt(self, read: Callable[[], Any]) -> Any:
         """Return what HDF5 is asked for, under its lock; what it raises is a `DafError`."""
         with self._shared.lock:
-            return self._attempt(read)
+            return self._attempted(read)
 
-    def _attempt(self, read: Any) -> Any:
+    def _attempted(self, read: Callable[[], Any]) -> Any:
         _ = self._held.id  # opened again, if the file was
         opened = self._shared.file
         self._shared.check_length(what=self.what)
@@ -434,7 +426,7 @@ class Hdf5Array(StoredArray):
             raise self._not_utf8(error) from error
         except H5PY_ERRORS as error:
             if self._shared.file is not opened and self._shared.file.id.valid:  # opened again
-                return self._attempt(read)
+                return self._attempted(read)
             reason = reason_of(error)
             if "filter" in reason.lower():
                 raise UnsupportedDataError(

@@ -7,12 +7,13 @@ ones are decompressed here, in several threads, which HDF5 cannot.
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
 from array import array
-from collections.abc import Hashable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -22,7 +23,7 @@ from daf_storage.errors import CorruptDataError
 from daf_storage.stores import ReadEstimate
 from daf_storage.trees._chunked_array import ChunkedArray, Position
 from daf_storage.trees._decompress import Codec, undone
-from daf_storage.trees._hdf5_file import Hdf5File
+from daf_storage.trees._hdf5_file import Hdf5File, HeldObject
 from daf_storage.trees._hdf5_objects import H5PY_ERRORS, element_type_of, h5py
 from daf_storage.trees._metadata import ChunkEncoding
 from daf_storage.trees._stored_array import (
@@ -32,9 +33,6 @@ from daf_storage.trees._stored_array import (
     frozen,
     join_views,
 )
-
-if TYPE_CHECKING:
-    from daf_storage.trees._hdf5_array import Hdf5Array
 
 MAX_LISTED_CHUNKS: Final = 1 << 19
 """Of a dataset of more chunks, HDF5 looks up each chunk itself."""
@@ -206,27 +204,39 @@ class Hdf5Chunks(ChunkedArray):
 
     Parameters
     ----------
-    dataset, shared
-        The identifier of the dataset, and the file.
+    held, shared
+        The dataset, and its file.
+    listing
+        Where the chunks are, see `listed_chunks`, or `UNKNOWN`.
+    read
+        Has HDF5 read a part of the dataset.
+    attempt
+        Calls a function under HDF5's lock; what that raises is a `DafError`.
     """
 
     most_chunks = MAX_LISTED_CHUNKS
 
     def __init__(
         self,
-        whole: Hdf5Array,
-        dataset: Any,
+        info: ArrayInfo,
+        held: HeldObject,
         listing: npt.NDArray[np.int64],
         shared: Hdf5File,
+        *,
+        read: Callable[[tuple[slice, ...]], AnyArray],
+        attempt: Callable[[Callable[[], Any]], Any],
+        what: str,
     ) -> None:
-        element = element_type_of(dataset.get_type())
-        self._filters = filters_of(dataset.get_create_plist())
+        element = element_type_of(held.id.get_type())
+        self._filters = filters_of(held.id.get_create_plist())
         self._is_known = element.is_native and all(map(is_known, self._filters))
         codecs = _codecs_of(self._filters, 0, element.dtype.itemsize) if self._is_known else ()
         encoding = ChunkEncoding(codecs, element.dtype)
-        super().__init__(whole.info, encoding, self, cache=whole.memory, what=whole.what)
-        self._whole = whole
-        self._grid = grid_of(whole.info)
+        cache = shared.chunk_cache.named(held.name)
+        super().__init__(info, encoding, self, cache=cache, what=what)
+        self._held = held
+        self._read_part, self._attempt = read, attempt
+        self._grid = grid_of(info)
         self._listing = listing
         self._shared = shared
         is_plain = self._is_known and not codecs and not shared.is_remote
@@ -260,7 +270,7 @@ class Hdf5Chunks(ChunkedArray):
 
     def fill_value(self, position: Position) -> Any:  # noqa: ARG002 - as above
         """Return what a chunk holds that is not stored."""
-        return self._whole.fill_value()
+        return self._held.get().fillvalue
 
     def add_stored(self, positions: list[Position], estimate: ReadEstimate) -> None:
         """Add the stored bytes of chunks."""
@@ -302,7 +312,7 @@ class Hdf5Chunks(ChunkedArray):
         if self._is_known and not is_doubtful:
             return super().decode(position, stored)
         padded = np.zeros(self.info.chunks, self.dtype)
-        padded[tuple(map(slice, shape))] = self._whole.read_by_hdf5(picks)
+        padded[tuple(map(slice, shape))] = self._read_part(picks)
         return padded
 
     def _codecs_of(self, position: Position) -> tuple[Codec, ...]:
@@ -317,8 +327,8 @@ class Hdf5Chunks(ChunkedArray):
             return
         size_bytes = self._shared.size_bytes()
         if len(unknown) > listing.shape[1] * _FEW_CHUNKS:
-            dataset = self._whole.identifier
-            self._listing = self._whole.attempt(
+            dataset = self._held.id
+            self._listing = self._attempt(
                 lambda: listed_chunks(dataset, self.info, size_bytes, what=self.what)
             )
             return
@@ -326,7 +336,7 @@ class Hdf5Chunks(ChunkedArray):
         for number, position in enumerate(dict.fromkeys([unknown[0], unknown[-1], *unknown])):
             if number == len((0, -1)):
                 self._fetch_between(unknown)
-            offset, size, mask = self._whole.attempt(lambda at=position: self._requested(at))
+            offset, size, mask = self._attempt(functools.partial(self._requested, position))
             if offset >= 0 and not 0 <= size <= size_bytes - offset:
                 raise _damaged(
                     self.what, f"a chunk is said to be outside the file of {size_bytes:,} bytes"
@@ -350,11 +360,11 @@ class Hdf5Chunks(ChunkedArray):
         """
         start = tuple(n * c for n, c in zip(position, self.info.chunks, strict=True))
         with suppress(*H5PY_ERRORS):  # such as of one that is not stored
-            mask, found = self._whole.identifier.read_direct_chunk(start)
+            mask, found = self._held.id.read_direct_chunk(start)
             offset, stop = self._shared.last_read
             if stop - offset == len(found):
                 return offset, len(found), int(mask)
-        stored = self._whole.identifier.get_chunk_info_by_coord(start)
+        stored = self._held.id.get_chunk_info_by_coord(start)
         if stored.byte_offset is None:
             return -1, -1, -1
         return int(stored.byte_offset), int(stored.size), int(stored.filter_mask)

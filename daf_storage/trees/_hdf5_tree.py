@@ -139,7 +139,7 @@ class Hdf5Transaction:
         for block in blocks:
             self._shared.require_space(block.nbytes)
             with self._shared.lock:
-                _write_part(dataset, start, np.ascontiguousarray(block, storage_type.dtype))
+                _write(dataset, np.ascontiguousarray(block, storage_type.dtype), start)
                 self._shared.check_written()
             start += len(block)
         with self._shared.lock:
@@ -344,22 +344,16 @@ def put_back(root: Any) -> None:
             root.move(unquote(quoted), f"{STAGING}/{uuid.uuid4().hex}")
 
 
-def _write(dataset: Any, values: AnyArray) -> None:
-    every = h5py().h5s.ALL
-    if values.dtype == np.bool_:
-        dataset.write(every, every, values.view("u1"), mtype=hdf5_type(StorageType.BOOL))
-    else:
-        dataset.write(every, every, values)
-
-
-def _write_part(dataset: Any, start: int, values: AnyArray) -> None:
-    """Write a range of the first dimension."""
+def _write(dataset: Any, values: AnyArray, start: int | None = None) -> None:
+    """Write all elements, or a range of the first dimension."""
     h5s = h5py().h5s
-    space = dataset.get_space()
-    space.select_hyperslab((start, *(0,) * (values.ndim - 1)), values.shape)
+    memory = space = h5s.ALL
+    if start is not None:
+        memory, space = h5s.create_simple(values.shape), dataset.get_space()
+        space.select_hyperslab((start, *(0,) * (values.ndim - 1)), values.shape)
     kind = StorageType.of(values.dtype)
     data = values.view("u1") if kind is StorageType.BOOL else values
-    dataset.write(h5s.create_simple(values.shape), space, data, mtype=hdf5_type(kind))
+    dataset.write(memory, space, data, mtype=hdf5_type(kind))
 
 
 def _set_filters(properties: Any, packing: Packing) -> None:

@@ -31,7 +31,7 @@ from daf_storage.trees._decompress import limit_of_strings
 from daf_storage.trees._metadata import ArrayMetadata, key_below
 from daf_storage.trees._protocol import NodeKind
 from daf_storage.trees._stored_array import ArrayInfo, StoredArray, decoded_bytes, frozen
-from daf_storage.trees._zarr_chunks import FileChunks, ShardChunks, check_files, missing_chunk
+from daf_storage.trees._zarr_chunks import FileChunks, ShardChunks
 from daf_storage.trees._zarr_formats import ZarrFormat
 
 _MAX_FILLED_BYTES: Final = 1 << 34
@@ -125,9 +125,9 @@ class PlainArray(StoredArray):
             replace(metadata.info, is_mappable=False) if self._is_ranged else metadata.info
         )
         self._snapshot = snapshot
-        self._path = path
         self._metadata = metadata
         self._key = key_below(path, metadata.first_chunk_key)
+        self._chunk = FileChunks(snapshot, path, metadata, what=what)
         self._what = what
 
     def read(self) -> AnyArray:
@@ -181,22 +181,17 @@ class PlainArray(StoredArray):
 
     def check_stored(self, *, is_complete: bool = False) -> None:
         """Raise if the file is missing or too short, by its size alone."""
-        check_files(
-            self._snapshot, self._path, self._metadata, is_complete=is_complete, what=self._what
-        )
+        self._chunk.check_stored(is_complete=is_complete)
 
     def unstored_chunks(self, *, asks_server: bool) -> list[tuple[str, Span]]:
         """Return the chunk of a list if it is not stored."""
-        if not (self.info.size and (asks_server or self._snapshot.is_local)):
+        if not self.info.size or self._chunk.is_stored((0,), asks_server=asks_server):
             return []
-        if self._snapshot.size(self._key) is not None:
-            return []
-        name = f"{self._what}: chunk {self._metadata.first_chunk_key!r}"
-        return [(name, Span(0, self.info.shape[0]))]
+        return [(f"{self._what}: {self._chunk.name((0,))}", Span(0, self.info.shape[0]))]
 
     def fingerprint(self) -> list[int] | None:
         """Return what tells the chunk from any other."""
-        return self._snapshot.fingerprint(self._key) if self.info.size else None
+        return self._chunk.fingerprint() if self.info.size else None
 
     def plain_strings(self) -> memoryview | None:
         """Return the chunk, if it is one of strings, mapped."""
@@ -251,15 +246,14 @@ class PlainArray(StoredArray):
 
     def _fill_value(self) -> Any:
         """Return what stands in for a missing chunk, as the Zarr specification has it."""
-        if self._metadata.fill_value is None:
-            raise missing_chunk(self._metadata, (0,) * len(self.info.shape), what=self._what)
+        fill_value = self._chunk.fill_value((0,) * len(self.info.shape))
         size_bytes = self.info.size * max(self._metadata.item_bytes, 1)
         if size_bytes > _MAX_FILLED_BYTES:
             raise CorruptDataError(
                 f"{self._what}: the array is said to have the shape {list(self.info.shape)}, and "
                 f"there is no data for its {size_bytes:,} bytes"
             )
-        return self._metadata.fill_value
+        return fill_value
 
 
 ZarrArray: TypeAlias = PlainArray | ChunkedArray

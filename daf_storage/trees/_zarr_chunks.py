@@ -15,7 +15,6 @@ from __future__ import annotations
 import functools
 import itertools
 import math
-import posixpath
 import struct
 from collections.abc import Callable, Hashable, Iterable, Iterator
 from tempfile import TemporaryFile, gettempdir
@@ -56,64 +55,6 @@ _ENTRY_BYTES: Final = 16
 _FETCHED_CHUNKS: Final = 4096
 
 
-def missing_chunk(metadata: ArrayMetadata, position: Position, *, what: str) -> CorruptDataError:
-    """Say that the file of a chunk is missing."""
-    has_fill = metadata.fill_value is not None
-    reason = "must not be filled" if has_fill else "has no fill value to stand in for it"
-    return CorruptDataError(
-        f"{what}: the chunk file {metadata.chunk_key(position)!r} is missing, and the array "
-        f"{reason}"
-    )
-
-
-def check_files(
-    snapshot: Snapshot, path: str, metadata: ArrayMetadata, *, is_complete: bool, what: str
-) -> None:
-    """Raise if the first or the last file of an array is missing or too short, or some between.
-
-    By their sizes alone; asks no server.
-    """
-    info = metadata.info
-    if info.size == 0 or not snapshot.is_local:
-        return
-    is_needed = is_complete or metadata.fill_value is None
-    grid = [-(-n // c) for n, c in zip(info.shape, info.chunks, strict=True)]
-    for position in {(0,) * len(grid), tuple(n - 1 for n in grid)}:
-        key = metadata.chunk_key(position)
-        size_bytes = snapshot.size(key_below(path, key))
-        if size_bytes is not None:
-            _check_size(metadata, size_bytes, f"{what}: the chunk file {key!r}")
-        elif is_needed:
-            raise missing_chunk(metadata, position, what=what)
-    count = math.prod(grid)
-    is_listed = len(grid) == 1 or metadata.separator == "."
-    if is_needed and count > _MANY_CHUNKS and is_listed:
-        stored = len(snapshot.names(key_below(path, metadata.prefix)))
-        if stored < count:
-            raise CorruptDataError(
-                f"{what}: {count:,} chunks are needed, and there are at most {stored:,}"
-            )
-
-
-def _check_size(metadata: ArrayMetadata, size_bytes: int, what: str) -> None:
-    """Raise if a file has too few bytes for its chunk, or of plain numbers too many."""
-    info, encoding = metadata.info, metadata.encoding
-    count = math.prod(info.chunks)
-    if not encoding.codecs and encoding.dtype is not None:
-        if size_bytes != count * encoding.dtype.itemsize:
-            raise wrong_size(what, size_bytes, info.chunks, encoding.dtype)
-    elif metadata.has_plain_chunk and size_bytes < _STRING_BYTES * (info.size + 1):
-        raise CorruptDataError(
-            f"{what} is truncated: it has {size_bytes:,} bytes, which cannot hold {info.size:,} "
-            "strings"
-        )
-    elements = min(count, info.size)
-    if elements > max(size_bytes, 1) * (_MOST_PER_BYTE if encoding.codecs else 1):
-        raise CorruptDataError(
-            f"{what} has {size_bytes:,} bytes, which cannot hold {elements:,} elements"
-        )
-
-
 class FileChunks:
     """Chunks of which each is a file of its own; see `ChunkLocator`."""
 
@@ -122,20 +63,20 @@ class FileChunks:
     def __init__(
         self, snapshot: Snapshot, path: str, metadata: ArrayMetadata, *, what: str
     ) -> None:
-        self._snapshot = snapshot
+        self.snapshot = snapshot
         self._path = path
         self._metadata = metadata
-        self._what = what
+        self.what = what
         count = math.prod(metadata.info.chunks)
         is_small = count * metadata.item_bytes <= _MAX_READ_BYTES
-        self._most_bytes = limit_of_stored(count, metadata.item_bytes)
+        self.most_bytes = limit_of_stored(count, metadata.item_bytes)
         is_file = snapshot.is_local and not snapshot.has_entries
         self._is_read = bool(metadata.encoding.codecs) and is_file and is_small
 
     def is_stored(self, position: Position, *, asks_server: bool) -> bool:
         """Return whether a chunk is there, by the size of its file."""
-        is_known = asks_server or self._snapshot.is_local
-        return not is_known or self._snapshot.size(self._key(position)) is not None
+        is_known = asks_server or self.snapshot.is_local
+        return not is_known or self.snapshot.size(self.key(position)) is not None
 
     def name(self, position: Position) -> str:
         """Return what messages call a chunk."""
@@ -143,77 +84,113 @@ class FileChunks:
 
     def version(self, position: Position) -> Hashable | None:
         """Return what changes with the file of a chunk; None where nothing is decoded."""
-        key = self._key(position)
-        if not self._metadata.encoding.codecs and self._snapshot.is_mapped(key):
+        key = self.key(position)
+        if not self._metadata.encoding.codecs and self.snapshot.is_mapped(key):
             return None
-        return self._snapshot.bytes_version(key)
+        return self.snapshot.bytes_version(key)
 
     def fetch(self, positions: list[Position]) -> Iterator[tuple[Position, Any]]:
         """Yield the stored bytes of chunks; those that take time several at a time."""
-        if not positions or self._snapshot.is_mapped(self._key(positions[0])):
+        if not positions or self.snapshot.is_mapped(self.key(positions[0])):
             return ((position, self._stored(position)) for position in positions)
         return fetched(positions, self._stored)
 
     def fill_value(self, position: Position) -> Any:
         """Return what stands in for a missing chunk."""
         if self._metadata.fill_value is None:
-            raise missing_chunk(self._metadata, position, what=self._what)
+            raise self._missing(position)
         return self._metadata.fill_value
 
     def add_stored(self, positions: list[Position], estimate: ReadEstimate) -> None:
         """Add the bytes of files; of a server, about what they expand to."""
-        if self._snapshot.is_local:
-            sizes = (self._snapshot.size(self._key(position)) for position in positions)
+        if self.snapshot.is_local:
+            sizes = (self.snapshot.size(self.key(position)) for position in positions)
             estimate.add_bytes(sum(size or 0 for size in sizes))
             return
         each = math.prod(self._metadata.info.chunks) * (self._metadata.item_bytes or STRING_BYTES)
         estimate.add_inexact(len(positions) * each, requests=len(positions))
 
     def check_stored(self, *, is_complete: bool) -> None:
-        """Raise if files are missing or too short, by their sizes alone."""
-        check_files(
-            self._snapshot, self._path, self._metadata, is_complete=is_complete, what=self._what
+        """Raise if the first or the last file is missing or too short, or some between are missing.
+
+        By their sizes alone; asks no server.
+        """
+        metadata, info = self._metadata, self._metadata.info
+        if info.size == 0 or not self.snapshot.is_local:
+            return
+        is_needed = is_complete or metadata.fill_value is None
+        grid = [-(-n // c) for n, c in zip(info.shape, info.chunks, strict=True)]
+        for position in {(0,) * len(grid), tuple(n - 1 for n in grid)}:
+            size_bytes = self.snapshot.size(self.key(position))
+            if size_bytes is not None:
+                self._check_size(position, size_bytes)
+            elif is_needed:
+                raise self._missing(position)
+        count = math.prod(grid)
+        is_listed = len(grid) == 1 or metadata.separator == "."
+        if is_needed and count > _MANY_CHUNKS and is_listed:
+            stored = len(self.snapshot.names(key_below(self._path, metadata.prefix)))
+            if stored < count:
+                raise CorruptDataError(
+                    f"{self.what}: {count:,} chunks are needed, and there are at most {stored:,}"
+                )
+
+    def _check_size(self, position: Position, size_bytes: int) -> None:
+        """Raise if a file has too few bytes for its chunk, or of plain numbers too many."""
+        info, encoding = self._metadata.info, self._metadata.encoding
+        what = f"{self.what}: the chunk file {self._metadata.chunk_key(position)!r}"
+        count = math.prod(info.chunks)
+        if not encoding.codecs and encoding.dtype is not None:
+            if size_bytes != count * encoding.dtype.itemsize:
+                raise wrong_size(what, size_bytes, info.chunks, encoding.dtype)
+        elif self._metadata.has_plain_chunk and size_bytes < _STRING_BYTES * (info.size + 1):
+            raise CorruptDataError(
+                f"{what} is truncated: it has {size_bytes:,} bytes, which cannot hold "
+                f"{info.size:,} strings"
+            )
+        elements = min(count, info.size)
+        if elements > max(size_bytes, 1) * (_MOST_PER_BYTE if encoding.codecs else 1):
+            raise CorruptDataError(
+                f"{what} has {size_bytes:,} bytes, which cannot hold {elements:,} elements"
+            )
+
+    def _missing(self, position: Position) -> CorruptDataError:
+        """Say that the file of a chunk is missing."""
+        has_fill = self._metadata.fill_value is not None
+        reason = "must not be filled" if has_fill else "has no fill value to stand in for it"
+        return CorruptDataError(
+            f"{self.what}: the chunk file {self._metadata.chunk_key(position)!r} is missing, and "
+            f"the array {reason}"
         )
 
     def fingerprint(self) -> list[int] | None:
         """Return what tells the single plain chunk from any other."""
         if not self._metadata.has_plain_chunk:
             return None
-        return self._snapshot.fingerprint(self._key((0,) * len(self._metadata.info.shape)))
+        return self.snapshot.fingerprint(self.key((0,) * len(self._metadata.info.shape)))
 
     def _stored(self, position: Position) -> memoryview | bytes | None:
         """Return the bytes of a chunk; to map a file takes longer than to read a small one."""
-        key = self._key(position)
+        key = self.key(position)
         if self._is_read:
-            return self._snapshot.read(key)
-        return self._snapshot.map_within(key, self._most_bytes, what=self._what)
+            return self.snapshot.read(key)
+        return self.snapshot.map_within(key, self.most_bytes, what=self.what)
 
-    def _key(self, position: Position) -> str:
+    def key(self, position: Position) -> str:
+        """Return the key of a file."""
         return key_below(self._path, self._metadata.chunk_key(position))
 
 
 class _ShardFile:
     """One file of small chunks: where each of them is."""
 
-    def __init__(
-        self,
-        snapshot: Snapshot,
-        key: str,
-        layout: ShardLayout,
-        *,
-        cache: DecodedCache,
-        most_bytes: int,
-        what: str,
-    ) -> None:
-        self.key = key
-        self._most_bytes = most_bytes
-        self._cache = cache
-        self._snapshot = snapshot
-        self._layout = layout
-        self._what = what
-        self.version = snapshot.bytes_version(key)
+    def __init__(self, chunks: ShardChunks, outer: Position) -> None:
+        self._chunks = chunks
+        self._snapshot = chunks.snapshot
+        self.key = chunks.key(outer)
+        self.version = self._snapshot.bytes_version(self.key)
         """What changes with its bytes, looked at before they are read."""
-        self.size = snapshot.size(key)
+        self.size = self._snapshot.size(self.key)
         self._index: AnyArray | None = None
 
     def places(self, numbers: AnyArray, positions: list[Position]) -> list[tuple[int, int] | None]:
@@ -235,7 +212,7 @@ class _ShardFile:
         if is_outside.any():
             first = int(np.argmax(is_outside))
             raise CorruptDataError(
-                f"{self._what}: chunk {list(positions[first])} is said to be at "
+                f"{self._chunks.what}: chunk {list(positions[first])} is said to be at "
                 f"{int(offsets[first]):,} with {int(sizes[first]):,} bytes, but the file has "
                 f"{self.size:,}; it is truncated"
             )
@@ -243,7 +220,7 @@ class _ShardFile:
         return [None if absent else (offset, offset + size) for absent, offset, size in found]
 
     def _read_index(self, size: int) -> AnyArray:
-        layout = self._layout
+        layout = self._chunks.layout
         index_bytes, needed = self.index_bytes(size)
         start = 0 if layout.index_at_start else size - needed
         data = self.read_ranges([(start, start + needed)])[0]
@@ -252,38 +229,38 @@ class _ShardFile:
             checksum = struct.unpack("<I", data[index_bytes:])[0]
             if google_crc32c.value(bytes(stored)) != checksum:
                 raise CorruptDataError(
-                    f"{self._what}: the checksum of the index of its chunks is wrong; "
+                    f"{self._chunks.what}: the checksum of the index of its chunks is wrong; "
                     "the file is damaged"
                 )
         return np.frombuffer(stored, "<u8").reshape(-1, 2)
 
     def read_ranges(self, ranges: list[tuple[int, int]]) -> list[memoryview]:
         """Return parts of the file; one that is compressed itself, in an archive, is remembered."""
-        self._snapshot.check_within(self.key, self._most_bytes, what=self._what)
+        self._snapshot.check_within(self.key, self._chunks.most_bytes, what=self._chunks.what)
         if not self._snapshot.is_local or self._snapshot.is_mapped(self.key):
             return self._snapshot.read_ranges(self.key, ranges)
         version = self.version
-        whole = None if version is None else self._cache.peek(self.key, version)
+        whole = None if version is None else self._chunks.cache.peek(self.key, version)
         if whole is None:
             whole = np.frombuffer(self._snapshot.map(self.key) or b"", np.uint8)
             if version is not None:
-                self._cache.keep(self.key, version, whole)
+                self._chunks.cache.keep(self.key, version, whole)
         return [whole[start:stop].data for start, stop in ranges]
 
     def index_bytes(self, size: int) -> tuple[int, int]:
         """Return the length of the index without and with its checksum; a file may be too short."""
-        count = math.prod(self._layout.grid)
+        count = math.prod(self._chunks.layout.grid)
         index_bytes = count * _ENTRY_BYTES
-        needed = index_bytes + self._layout.has_checksum * _CHECKSUM_BYTES
+        needed = index_bytes + self._chunks.layout.has_checksum * _CHECKSUM_BYTES
         if size < needed:
             raise CorruptDataError(
-                f"{self._what}: the file has {size:,} bytes and no room for the index of its "
-                f"{count:,} chunks; it is truncated"
+                f"{self._chunks.what}: the file has {size:,} bytes and no room for the index of "
+                f"its {count:,} chunks; it is truncated"
             )
         return index_bytes, needed
 
 
-class ShardChunks:
+class ShardChunks(FileChunks):
     """Small chunks in files of many; of what Daf packs, in one file; see `ChunkLocator`."""
 
     most_chunks = MAX_CHUNKS
@@ -298,24 +275,21 @@ class ShardChunks:
         cache: DecodedCache,
         what: str,
     ) -> None:
-        self._snapshot = snapshot
-        self._path = path
-        self._metadata = metadata
-        self._layout = layout
-        self._cache = cache
-        self._what = what
+        super().__init__(snapshot, path, metadata, what=what)
+        self.layout = layout
+        self.cache = cache
         self._files: dict[Position, _ShardFile] = {}
         info = metadata.info
         heights = [count * chunk for count, chunk in zip(layout.grid, info.chunks, strict=True)]
         self._grid = [-(-n // h) for n, h in zip(info.shape, heights, strict=True)]
-        self._most_bytes = limit_of_stored(
+        self.most_bytes = limit_of_stored(
             math.prod(heights), metadata.item_bytes, n_chunks=math.prod(layout.grid)
         )
         self._first = self._file((0,) * len(self._grid))
 
     def is_stored(self, position: Position, *, asks_server: bool) -> bool:
         """Return whether a chunk is there, by the index of its file."""
-        is_known = asks_server or self._snapshot.is_local
+        is_known = asks_server or self.snapshot.is_local
         return not is_known or any(self._places([position]).values())
 
     def name(self, position: Position) -> str:
@@ -326,7 +300,7 @@ class ShardChunks:
         """Return what changes with the file of a chunk; None where nothing is decoded."""
         if not self._metadata.encoding.codecs:
             return None
-        outer = tuple(n // g for n, g in zip(position, self._layout.grid, strict=True))
+        outer = tuple(n // g for n, g in zip(position, self.layout.grid, strict=True))
         return self._file(outer).version
 
     def fetch(self, positions: list[Position]) -> Iterator[tuple[Position, Any]]:
@@ -344,7 +318,7 @@ class ShardChunks:
         """Return what stands in for chunks that are not stored."""
         if self._metadata.fill_value is None:
             raise CorruptDataError(
-                f"{self._what}: chunks are missing, and the array has no fill value"
+                f"{self.what}: chunks are missing, and the array has no fill value"
             )
         return self._metadata.fill_value
 
@@ -352,7 +326,7 @@ class ShardChunks:
         """Add the bytes of chunks; where they are is read from the indexes."""
         for first in range(0, len(positions), _FETCHED_CHUNKS):
             for places in self._places(positions[first : first + _FETCHED_CHUNKS]).values():
-                estimate_ranges(self._snapshot, list(places.values()), estimate)
+                estimate_ranges(self.snapshot, list(places.values()), estimate)
 
     def check_stored(self, *, is_complete: bool) -> None:
         """Raise if the first or the last file is missing, or has no room for its index."""
@@ -361,30 +335,19 @@ class ShardChunks:
             if file.size is not None:
                 file.index_bytes(file.size)
             elif is_complete or self._metadata.fill_value is None:
-                raise missing_chunk(self._metadata, outer, what=self._what)
-
-    def fingerprint(self) -> None:
-        """Return nothing: there is more than one chunk."""
-        return
+                raise self._missing(outer)
 
     def _file(self, outer: Position) -> _ShardFile:
         """Return the file at a position of the grid of files."""
         if outer not in self._files:
-            self._files[outer] = _ShardFile(
-                self._snapshot,
-                posixpath.join(self._path, self._metadata.chunk_key(outer)),
-                self._layout,
-                cache=self._cache,
-                most_bytes=self._most_bytes,
-                what=self._what,
-            )
+            self._files[outer] = _ShardFile(self, outer)
         return self._files[outer]
 
     def _places(
         self, positions: list[Position]
     ) -> dict[_ShardFile, dict[Position, tuple[int, int]]]:
         """Return where the chunks are that are stored, by their file."""
-        grid = self._layout.grid
+        grid = self.layout.grid
         outer, local = np.divmod(np.array(positions, np.int64).reshape(-1, len(grid)), grid)
         numbers = np.ravel_multi_index(tuple(local.T), grid)
         found: dict[_ShardFile, dict[Position, tuple[int, int]]] = {}
