@@ -23,8 +23,6 @@ from daf_storage import MemoryDaf, copy_all, open_daf
 from daf_storage.base import install_command
 from tests.query.explore.conftest import CELLS, tiny
 
-MOST = 64
-"""Connections."""
 ENDLESS = "SELECT count(*) FROM cell a, cell b, cell c, cell d WHERE a.age + b.age + c.age > d.age"
 MANY = "SELECT a.name || b.name || c.name AS names FROM cell a, cell b, cell c"
 
@@ -87,10 +85,6 @@ def test_a_value_of_gigabytes_is_refused(server: ExploreServer, large: str) -> N
         assert "the query makes a value of" in answer.json()["message"]
         assert client.get("/api/catalogue").status_code == 200
     assert time.monotonic() - started < 10
-
-
-SLICE = {"schema": "tiny", "rows_axis": "cell", "columns_axis": "gene", "matrix": "X"}
-NEVER = f"0 < ({ENDLESS})"
 
 
 def test_a_slow_reader_holds_the_query_back(server: ExploreServer) -> None:

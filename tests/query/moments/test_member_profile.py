@@ -9,10 +9,9 @@ import pandas as pd
 import pytest
 
 from daf_query import DafSession
-from daf_storage import AnnDataWarning, errors
+from daf_storage import AnnDataWarning
 from tests.query.collection.cases import (
     RUNS,
-    Run,
     daf_of,
     expected_of,
     names_of,
@@ -102,24 +101,6 @@ def test_an_anndata_of_a_profile_has_var_of_all(db: DafSession) -> None:
         other = session_with(dafs).profile("cell", "gene", "X").to_anndata()
     assert list(other.var) == ["is_odd"]
     assert list(other.var_names) == names_of(RUNS, "outer")
-
-
-def test_profiles_that_are_refused(db: DafSession) -> None:
-    """Groups of the aligned axis, no numbers, and rows without the matrix."""
-    with pytest.raises(
-        errors.InvalidInputError, match="swap the axes, or in Python pass along='gene'"
-    ):
-        db.profile("gene", "cell", "X")
-    with pytest.raises(errors.InvalidInputError, match=r"profile\(\): .*; swap the axes"):
-        db.sql("SELECT * FROM profile('gene', 'cell', 'X', NULL)")
-    with pytest.raises(errors.InvalidInputError, match="fill_value='x' is no number"):
-        db.profile("cell", "gene", "X", fill_value="x")  # type: ignore[arg-type] # that is tested
-    plain = daf_of("plain", Run(["p"], ["g9"]))
-    plain.delete_matrix("cell", "gene", "X")
-    both = session_with({"monday": daf_of("monday", RUNS["monday"]), "plain": plain})
-    with pytest.raises(errors.MatrixNotFoundError, match="'plain', which has no matrix 'X'"):
-        both.profile("cell", "gene", "X")
-    assert both.profile("cell", "gene", "X", rows="dataset = 'monday'").count() == 5
 
 
 def test_categories_are_those_of_all() -> None:

@@ -220,28 +220,6 @@ def test_totals_are_the_quality_control_of_scanpy(tmp_path: Path, form: str) -> 
     assert np.all(every["share"] == 1)
 
 
-@pytest.mark.parametrize("is_sparse", [False, True])
-@pytest.mark.parametrize("axis", ["gene", "cell"])
-def test_totals_of_any_rows(axis: str, *, is_sparse: bool) -> None:
-    """In any order, twice too, of a matrix of an axis with itself, with missing values."""
-    rng = np.random.default_rng(5)
-    daf = daf_storage.MemoryDaf()
-    daf.add_axis("cell", [f"c{n}" for n in range(30)])
-    daf.add_axis("gene", [f"g{n}" for n in range(20)])
-    values = rng.integers(-1, 3, (30, 30 if axis == "cell" else 20)).astype(float)
-    values[4, :3] = np.nan
-    daf.set_matrix("cell", axis, "X", sp.csc_array(values) if is_sparse else values)
-    rows, columns = [7, 4, 7, 0], [1, 2, 9]
-    found = daf_query.connect(daf).totals("cell", axis, "X", rows=rows, columns=columns).to_pandas()
-    chosen = values[np.ix_(rows, columns)]
-    assert found["index"].tolist() == rows
-    np.testing.assert_allclose(found["sum"], np.nansum(chosen, axis=1))
-    assert found["nonzero"].tolist() == ((chosen != 0) & ~np.isnan(chosen)).sum(axis=1).tolist()
-    np.testing.assert_allclose(found["mean"], np.nanmean(chosen, axis=1))
-    share = np.nansum(chosen, axis=1) / np.nansum(values[rows], axis=1)
-    np.testing.assert_allclose(found["share"], share)
-
-
 @FORMS
 def test_sql_has_markers_and_totals_as_tables(tmp_path: Path, form: str) -> None:
     """With the rows of the calls of Python, and conditions upon them."""

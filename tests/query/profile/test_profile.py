@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import sys
 import tracemalloc
-import warnings
 from pathlib import Path
 from typing import Any
 
@@ -233,27 +232,6 @@ class TestTableFunction:
 
 
 class TestPbmc:
-    def test_equal_to_scanpy(self, pbmc_path: Path) -> None:
-        """The aggregate of scanpy over the real data."""
-        import scanpy
-
-        from tests.support import PBMC
-
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", anndata.OldFormatWarning)
-            adata = anndata.read_h5ad(PBMC)
-        wanted = scanpy.get.aggregate(adata, "bulk_labels", ["sum", "mean", "var", "count_nonzero"])
-        with connect(pbmc_path) as db:
-            got = db.profile("cell", "gene", "X", by="bulk_labels").to_anndata()
-        assert got.obs_names.tolist() == wanted.obs_names.tolist()
-        for name, other in (
-            ("sum", "sum"),
-            ("mean", "mean"),
-            ("variance", "var"),
-            ("nonzero", "count_nonzero"),
-        ):
-            np.testing.assert_allclose(got.layers[name], wanted.layers[other], rtol=1e-4, atol=1e-5)
-
     def test_categories_keep_their_order(self, pbmc_path: Path) -> None:
         """Groups of a categorical come in the order of its categories; with its type if asked for."""
         with connect(pbmc_path) as db:
@@ -267,31 +245,14 @@ class TestPbmc:
 
 
 class TestDotPlot:
-    def test_sizes_and_colours(self, db: DafSession) -> None:
-        """A dot per group and gene: the size is the share of non-zeros, the colour the mean."""
+    def test_columns_and_scales(self, db: DafSession) -> None:
+        """In the order that was asked for, one or several, of the whole range of each on request."""
         profile = db.profile("cell", "gene", "s", by="type")
         axes = profile.plot.dotplot(["g3", "g1"])
-        dots = axes.collections[0]
-        assert dots.get_offsets().tolist() == [[0, 0], [1, 0], [0, 1], [1, 1], [0, 2], [1, 2]]
-        assert dots.get_array().tolist() == [0.0, 4.0, 0.0, 7.0, 3.0, 0.0]
-        assert (dots.get_sizes() / dots.get_sizes().max()).tolist() == [
-            0.0,
-            1.0,
-            0.0,
-            1.0,
-            1.0,
-            0.0,
-        ]
-        assert [text.get_text() for text in axes.get_yticklabels()] == ["B", "NK", "T"]
-        labels = axes.get_xticklabels()
-        assert [text.get_text() for text in labels] == ["g3", "g1"]
-        assert {text.get_rotation() for text in labels} == {90}
-        assert axes.figure is not None
-        scaled = profile.plot.dotplot(["g1"], scale="column", ax=axes).collections[-1]
+        assert axes.collections[0].get_array().tolist() == [0.0, 4.0, 0.0, 7.0, 3.0, 0.0]
+        assert [text.get_text() for text in axes.get_xticklabels()] == ["g3", "g1"]
+        scaled = profile.plot.dotplot("g1", scale="column", ax=axes).collections[-1]
         assert scaled.get_array().tolist() == [4 / 7, 1.0, 0.0]
-        single = profile.plot.dotplot("g1", ax=axes).collections[-1]
-        listed = profile.plot.dotplot(["g1"], ax=axes).collections[-1]
-        assert single.get_array().tolist() == listed.get_array().tolist()
         plt.close("all")
 
     def test_what_is_refused(self, db: DafSession, monkeypatch: pytest.MonkeyPatch) -> None:

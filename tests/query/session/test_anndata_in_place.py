@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import warnings
 from collections.abc import Iterator
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -67,13 +66,6 @@ def test_a_session_is_called_by_the_file_and_writes_nothing(sessions: Sessions) 
     assert attached.sql("SELECT count(*) AS n FROM atlas.obs").to_pydict() == {"n": [N_OBS]}
     with pytest.raises(errors.ReadOnlyError):
         attached.save_vector("obs", "new", "SELECT name, index AS new FROM obs")
-
-
-def test_mode_r_plus_is_refused(tmp_path: Path) -> None:
-    """An AnnData is never written."""
-    path = write(example(), tmp_path, "h5ad")
-    with pytest.raises(errors.ReadOnlyError, match="never written"):
-        connect(path, mode="r+")
 
 
 def test_explain_names_what_stores_the_other_layout(sessions: Sessions) -> None:

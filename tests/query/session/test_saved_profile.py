@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -10,8 +9,7 @@ import pytest
 import scipy.sparse as sp
 
 from daf_query import DafSession, connect
-from daf_query.cli import main
-from daf_storage import DafWriter, MemoryDaf, open_daf
+from daf_storage import DafWriter, MemoryDaf
 
 COUNTS = np.array([[0, 1, 4], [2, 0, 3], [0, 0, 0], [4, 5, 6]], "i4")
 TYPES = np.array(["T", "B", "T", "B"])
@@ -97,23 +95,3 @@ def test_genes_go_by_name(session: DafSession, daf: DafWriter) -> None:
     session.save_matrix(profile)
     found = session.matrix("type", "gene", "mean_UMIs", columns=["x", "y", "z"])
     assert found.to_numpy().tolist() == grouped(np.mean)
-
-
-def test_on_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """With the axis of the groups, in every format that can be written."""
-    for suffix in ("daf.zarr", "daf.zarr.zip", "h5df"):
-        path = str(tmp_path / f"x.{suffix}")
-        created = open_daf(path, "w")
-        assert isinstance(created, DafWriter)
-        fill(created)
-        created.set_scalar("obs_is", "cell")
-        created.set_scalar("var_is", "gene")
-        created.close()
-        command = ["save-matrix", path, "total", "--matrix", "UMIs", "--by", "type"]
-        assert main([*command, "--statistic", "sum", "--rows", "age > 1"]) == 0
-        assert "stored matrix total of axes type and gene in" in capsys.readouterr().out
-        with open_daf(path) as daf:
-            assert daf.axis_entries("type").tolist() == ["B", "T"]
-            assert daf.get_np_matrix("type", "gene", "total").tolist() == [[4, 5, 6], [0, 0, 0]]
-    assert main([*command, "--by", "age"]) == 1
-    assert "--rows-axis" in capsys.readouterr().err

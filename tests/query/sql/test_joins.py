@@ -12,9 +12,6 @@ from daf_storage import DafWriter, MemoryDaf
 pytestmark = pytest.mark.filterwarnings("ignore::daf_query.DuplicateColumnsWarning")
 
 
-"""How tables are read: scanned, and in memory where they are small."""
-
-
 def sample(name: str = "joins") -> DafWriter:
     """Return cells with a type, of which some are missing and one is none, and a mate."""
     daf = MemoryDaf(name=name)

@@ -96,11 +96,6 @@ class TestMatrix:
 
 
 class TestSeveralDataSets:
-    @pytest.fixture
-    def two(self) -> DafSession:
-        """Return a session of two data sets."""
-        return connect({"a": fill(MemoryDaf()), "b.c": fill(MemoryDaf())})
-
     def test_as_one(self) -> None:
         """A collection has the rows of all, with a column that says of which."""
         runs = connect([fill(MemoryDaf(name="monday")), fill(MemoryDaf(name="tuesday"))])

@@ -142,9 +142,6 @@ def test_what_another_program_writes_shows(tmp_path: Path) -> None:
         assert session.sql(question).to_pydict() == {"n": [2]}
 
 
-QUESTION = "SELECT count(*) AS n FROM cell WHERE age > 40 AND donor = 'd1'"
-
-
 def test_a_damaged_member_is_named(tmp_path: Path) -> None:
     """The error of one that is read is that of a data set by itself; its column is then left out of all."""
     for number in range(33):
