@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from daf_storage import Packing, Report
 
 _IMPORT_CHUNK_KB: Final = 64
+_LEAST_MEMORY_BYTES: Final = 1 << 24
 """Also where other options of packing are given; as `import_h5ad` has it by default."""
 _OBS: Final = ("obs", "cell")
 _ALL: Final = ("*", ("*", "*"), ("*", "*", "*"))
@@ -251,8 +252,14 @@ def concat_command(options: Namespace) -> None:
 
 def _allow_memory(options: Namespace) -> None:
     """Let copies take as much memory as is given."""
-    if options.memory_bytes is not None:
-        daf_storage.settings.DAF_COPY_MAX_BYTES = options.memory_bytes
+    if options.memory_bytes is None:
+        return
+    if options.memory_bytes < _LEAST_MEMORY_BYTES:
+        raise errors.InvalidInputError(
+            f"--memory: {options.memory_bytes:,} bytes are not enough to work with; pass "
+            f"{_LEAST_MEMORY_BYTES:,} (16 MiB) or more"
+        )
+    daf_storage.settings.DAF_COPY_MAX_BYTES = options.memory_bytes
 
 
 def _say(
