@@ -75,13 +75,13 @@ def check(path: Path, target: Path) -> None:
     daf = daf_storage.open_daf(target)
     with h5py.File(path) as file:
         indptr = file["X/indptr"][:]
-        by_rows = daf.get_sparse_matrix("var", "obs", "X")
-        by_columns = daf.get_sparse_matrix("obs", "var", "X")
+        by_rows = daf.open_matrix("var", "obs", "X").entries("rowval").read()
+        by_columns = daf.open_matrix("obs", "var", "X").colptr()
         for row in (0, len(indptr) // 2, len(indptr) - 2):
             part = slice(int(indptr[row]), int(indptr[row + 1]))
-            assert np.array_equal(by_rows.rowval[part] - 1, file["X/indices"][part])
-        counts = np.bincount(by_rows.rowval - 1, minlength=by_columns.shape[1])
-        assert np.array_equal(np.diff(by_columns.colptr.astype(np.int64)), counts)
+            assert np.array_equal(by_rows[part] - 1, file["X/indices"][part])
+        counts = np.bincount(by_rows - 1, minlength=by_columns.size - 1)
+        assert np.array_equal(np.diff(by_columns), counts)
 
 
 def main() -> None:

@@ -5,7 +5,7 @@ is documented in docs/reference/spi.md.
 """
 
 from daf_storage.base import DecodedCache, Span, StorageType
-from daf_storage.data import SparseMatrixParts, SparseVectorParts, StoredMatrix, StoredVector
+from daf_storage.data import SparseVectorParts, StoredMatrix, StoredVector
 from daf_storage.stores import (
     DirectoryStore,
     MappingStore,
@@ -36,7 +36,6 @@ __all__ = [
     "ReadEstimate",
     "Recovery",
     "Span",
-    "SparseMatrixParts",
     "SparseVectorParts",
     "StorageType",
     "StoredArray",

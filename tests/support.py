@@ -20,7 +20,7 @@ from daf_query.demo import find_pbmc
 from daf_query.matrix import StoredElements
 from daf_storage import DafServer, DafWriter, ZarrDaf
 from daf_storage.stores import _directory, _directory_snapshot
-from tests.suites import CELLS, GENES, UMIS, contents, dense, fill, fill_served, filled
+from tests.suites import CELLS, GENES, UMIS, contents, csc_parts, dense, fill, fill_served, filled
 
 __all__ = [
     "CELLS",
@@ -31,6 +31,7 @@ __all__ = [
     "RecordedReads",
     "contents",
     "create",
+    "csc_parts",
     "dense",
     "every",
     "fill",

@@ -74,7 +74,6 @@ from daf_storage.data._stored import (
     PartsNode,
     Relation,
     RelationSource,
-    SparseMatrixParts,
     SparseVectorParts,
     StoredMatrix,
     StoredVector,

@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryFile, gettempdir
 
@@ -25,7 +26,7 @@ from daf_storage.data._coercion import (
     StringMatrixInput,
     VectorInput,
 )
-from daf_storage.data._stored import SparseMatrixParts, StoredMatrix, is_colptr
+from daf_storage.data._stored import StoredMatrix, is_colptr
 from daf_storage.data._transpose import block_spans, memory_bytes, transpose_dense, transpose_sparse
 from daf_storage.trees import StoredArray, TreeTransaction, elements_bytes, passing_over
 
@@ -297,6 +298,10 @@ def check_filled(parts: EmptySparse, shape: tuple[int, int], nnz: int, what: str
         )
 
 
+def _part_of(values: AnyArray, span: Span) -> AnyArray:
+    return values[span.slice]
+
+
 def fill_transpose(
     stored: StoredMatrix, out: EmptySparse, *, progress: Callable[[int], None] = lambda _: None
 ) -> None:
@@ -306,16 +311,16 @@ def fill_transpose(
     decoded twice, in ranges: to count, and to transpose.
     """
     held_bytes = stored.decoded_bytes()
-    columns: SparseMatrixParts | StoredMatrix = stored
-    if stored.info.is_row_major or held_bytes <= memory_bytes() // _HELD_PART:
-        columns = stored.parts_as_stored()
-    else:
-        stored.entries("rowval").check_stored(is_complete=True)
+    rows, values = stored.row_numbers, stored.values
+    stored.entries("rowval").check_stored(is_complete=True)
+    if held_bytes <= memory_bytes() // _HELD_PART:
+        every = Span(0, int(stored.colptr()[-1]))
+        rows, values = partial(_part_of, rows(every)), partial(_part_of, values(every))
     with passing_over():
         transpose_sparse(
             indptr=stored.colptr(),
-            rowval=columns.row_numbers,
-            nzval=columns.values if stored.has_values() else None,
+            rowval=rows,
+            nzval=values if stored.has_values() else None,
             out_colptr=out.colptr,
             out_rowval=out.rowval,
             out_nzval=out.nzval,

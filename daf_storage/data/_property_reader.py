@@ -44,8 +44,6 @@ from daf_storage.data._conversions import (
     scipy_of,
 )
 from daf_storage.data._stored import (
-    SparseMatrixParts,
-    SparseVectorParts,
     StoredMatrix,
     StoredVector,
 )
@@ -520,16 +518,6 @@ class PropertyReader:
         series: pd.Series[Any] = pandas().Series(values, index=self.axis_entries(axis), name=name)
         return series
 
-    def get_sparse_vector(self, axis: str, name: str) -> SparseVectorParts:
-        """Return the parts of a sparse vector as they lie in the mapped files."""
-        stored = self.open_vector(axis, name)
-        if not stored.info.is_sparse:
-            raise errors.InvalidInputError(
-                f"{self.location}: vector {name!r} of axis {axis!r} is stored densely; "
-                "read it with get_np_vector"
-            )
-        return stored.sparse_parts()
-
     def string_array(self, axis: str, name: str) -> StoredArray:
         """Return the stored array of a vector of strings, or of the entries (``name``), pinned."""
         if name == NAME_VECTOR:
@@ -748,20 +736,6 @@ class PropertyReader:
         else:
             frame = pandas().DataFrame(values, **labels)
         return frame
-
-    def get_sparse_matrix(self, rows_axis: str, columns_axis: str, name: str) -> SparseMatrixParts:
-        """Return the parts of a sparse matrix of this orientation, views of the mapped files.
-
-        New arrays for a matrix that is stored by rows, as those of an axis with itself are that
-        were imported from AnnData (``matrix_info(...).is_row_major``).
-        """
-        stored = self.open_matrix(rows_axis, columns_axis, name)
-        if not stored.info.is_sparse:
-            raise errors.InvalidInputError(
-                f"{self.location}: matrix {name!r} of axes {rows_axis!r} and {columns_axis!r} is "
-                "stored densely; read it with get_np_matrix"
-            )
-        return ordered(stored).sparse_parts()
 
     def _matrix_values(self, stored: StoredMatrix) -> Any:
         if stored.info.is_sparse:

@@ -19,7 +19,6 @@ import pyarrow as pa
 from daf_storage._lazy import pc
 from daf_storage.base import AnyArray, MatrixInfo, Span, StorageType, VectorInfo, name_problem
 from daf_storage.data._coercion import SparseVectorInput, VectorInput
-from daf_storage.data._transpose import transpose_sparse
 from daf_storage.errors import CorruptDataError, DafWarning, ReadOnlyError
 from daf_storage.trees import ArrayInfo, Node, NodeKind, StoredArray
 
@@ -222,39 +221,6 @@ class SparseVectorParts:
         return dense
 
 
-class SparseMatrixParts:
-    """A sparse matrix as stored (CSC): views of the mapped files, indices counting from 1.
-
-    Column ``j`` (from 0) has its row numbers in ``rowval[colptr[j] - 1 : colptr[j + 1] - 1]`` and
-    its values at the same places of ``nzval``.  The views are read-only and valid as long as they
-    are referred to.
-    """
-
-    def __init__(
-        self,
-        shape: tuple[int, int],
-        colptr: AnyArray,
-        rowval: AnyArray,
-        nzval: AnyArray | None,
-    ) -> None:
-        self.shape = shape
-        """Numbers of rows and of columns."""
-        self.colptr = colptr
-        """Where each column begins, counted from 1; one more than there are columns."""
-        self.rowval = rowval
-        """Row numbers from 1, ascending within each column."""
-        self.nzval = nzval
-        """The stored elements; None where all are true (Bool)."""
-
-    def row_numbers(self, span: Span) -> AnyArray:
-        """Return some of the row numbers, from 1."""
-        return self.rowval[span.slice]
-
-    def values(self, span: Span) -> AnyArray:
-        """Return some of the stored elements."""
-        return np.ones(span.size, bool) if self.nzval is None else self.nzval[span.slice]
-
-
 class SparseStrings(StoredArray):
     """Strings of which only those that are not empty are stored, presented as a dense array.
 
@@ -454,8 +420,8 @@ class StoredMatrix(_StoredProperty[MatrixInfo]):
     """One matrix in one stored orientation, pinned.
 
     The stored columns are those of the matrix, unless ``info.is_row_major``: then they are its
-    rows.  `colptr`, `entries`, `dense` and `arrays` are as stored; `sparse_parts` and what
-    `DafReader` returns have the orientation of the matrix.
+    rows.  `colptr`, `entries`, `dense` and `arrays` are as stored; what `DafReader` returns has
+    the orientation of the matrix.
     """
 
     _part_names = ("colptr", "rowval", "nzval")
@@ -592,48 +558,7 @@ class StoredMatrix(_StoredProperty[MatrixInfo]):
             return np.ones(span.size, bool)
         return self.entries("nzval").read_rows(span)
 
-    def sparse_parts(self) -> SparseMatrixParts:
-        """Return the parts of a sparse matrix, after checking ``colptr``.
-
-        Views of the mapped files; of a matrix that is stored by rows, new arrays with its columns.
-        """
-        stored = self.parts_as_stored()
-        return (
-            _transposed_parts(self.colptr(), stored, self._what)
-            if self.info.is_row_major
-            else stored
-        )
-
     def decoded_bytes(self) -> int:
         """Return how much memory the numbers take that are not mapped, once all are read."""
         decoded = (array.info for array in self.arrays().values() if not array.info.is_mappable)
         return sum(info.size * info.storage_type.dtype.itemsize for info in decoded)
-
-    def parts_as_stored(self) -> SparseMatrixParts:
-        """Return the parts as they are stored: by columns, or by rows if ``info.is_row_major``.
-
-        Row numbers count from 1, also where they are stored otherwise.
-        """
-        self.colptr()
-        stored = self.entries("rowval")
-        stored.check_stored(is_complete=True)
-        rowval = stored.read()
-        nzval = self.entries("nzval").read() if self.has_values() else None
-        colptr = self.entries("colptr").read()
-        return SparseMatrixParts(self.info.shape, colptr, rowval, nzval)
-
-
-def _transposed_parts(indptr: AnyArray, stored: SparseMatrixParts, what: str) -> SparseMatrixParts:
-    colptr = np.empty_like(stored.colptr)
-    rowval = np.empty_like(stored.rowval)
-    nzval = None if stored.nzval is None else np.empty_like(stored.nzval)
-    transpose_sparse(
-        indptr=indptr,
-        rowval=stored.row_numbers,
-        nzval=None if stored.nzval is None else stored.values,
-        out_colptr=colptr,
-        out_rowval=rowval,
-        out_nzval=nzval,
-        what=what,
-    )
-    return SparseMatrixParts(stored.shape, colptr, rowval, nzval)

@@ -8,7 +8,17 @@ to the ``AppendOnly`` one.
 from tests.suites.append_only_suite import AppendOnlyDafSuite
 from tests.suites.changing_suite import ChangingDafSuite
 from tests.suites.daf_suite import DafSuite
-from tests.suites.examples import CELLS, GENES, UMIS, contents, dense, fill, fill_served, filled
+from tests.suites.examples import (
+    CELLS,
+    GENES,
+    UMIS,
+    contents,
+    csc_parts,
+    dense,
+    fill,
+    fill_served,
+    filled,
+)
 from tests.suites.read_only_suite import ReadOnlyDafSuite
 from tests.suites.tree_suite import ChangingTreeSuite, TreeSuite
 
@@ -23,6 +33,7 @@ __all__ = [
     "ReadOnlyDafSuite",
     "TreeSuite",
     "contents",
+    "csc_parts",
     "dense",
     "fill",
     "fill_served",

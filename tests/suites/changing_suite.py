@@ -11,7 +11,7 @@ import scipy.sparse as sp
 
 from daf_storage import DafReader, DafWriter, errors
 from tests.suites.daf_suite import DafSuite
-from tests.suites.examples import CELLS, UMIS, contents, dense, fill_served
+from tests.suites.examples import CELLS, UMIS, contents, csc_parts, dense, fill_served
 
 
 class ChangingDafSuite(DafSuite):
@@ -194,7 +194,7 @@ class ChangingDafSuite(DafSuite):
         assert contents(daf) == after
         assert daf.vector_info("gene", "flag").is_sparse
         assert daf.matrix_info("cell", "gene", "sparse_UMIs").is_sparse
-        rows = daf.get_sparse_matrix("cell", "gene", "sparse_UMIs").rowval
+        rows = csc_parts(daf, "cell", "gene", "sparse_UMIs").rowval
         assert rows.tolist() == sorted_within(daf, "cell", "gene", "sparse_UMIs")
         daf.reorder_axis("none", [])
         daf.set_vector("cell", "new", [1, 2, 3])
@@ -237,7 +237,7 @@ def reordered(found: dict[str, Any], axis: str, order: list[int]) -> dict[str, A
 
 def sorted_within(daf: DafReader, rows: str, columns: str, name: str) -> list[int]:
     """Return the row numbers of a sparse matrix, sorted within each column."""
-    parts = daf.get_sparse_matrix(rows, columns, name)
+    parts = csc_parts(daf, rows, columns, name)
     ends = (parts.colptr.astype(int) - 1).tolist()
     found = [sorted(parts.rowval[a:b].tolist()) for a, b in itertools.pairwise(ends)]
     return [number for column in found for number in column]

@@ -25,6 +25,7 @@ from tests.suites.examples import (
     UMIS,
     contents,
     copy_written,
+    csc_parts,
     dense,
     fill,
     write_stored,
@@ -199,7 +200,7 @@ class DafSuite:
     def test_explicit_zeros_are_kept(self, full: DafWriter) -> None:
         """A stored zero of a sparse vector stays stored."""
         full.set_vector("gene", "z", sp.csr_array(([0, 5], ([0, 0], [1, 3])), shape=(1, 4)))
-        parts = full.get_sparse_vector("gene", "z")
+        parts = full.open_vector("gene", "z").sparse_parts()
         assert parts.nzind.tolist() == [2, 4]
         assert parts.nzval is not None
         assert parts.nzval.tolist() == [0, 5]
@@ -219,7 +220,7 @@ class DafSuite:
             parts.nzind[:] = [2, 4]
             parts.nzval[:] = [1.5, 2.5]
         assert full.get_np_vector("gene", "v").tolist() == [0, 1.5, 0, 2.5]
-        assert full.get_sparse_vector("gene", "v").nzind.dtype == np.uint32
+        assert full.open_vector("gene", "v").sparse_parts().nzind.dtype == np.uint32
 
     @pytest.mark.parametrize("positions", [[0, 1], [1, 5], [2, 2], [3, 1]])
     def test_a_wrong_fill_is_refused(self, full: DafWriter, positions: list[int]) -> None:
@@ -322,8 +323,8 @@ class DafSuite:
         """An all-true Bool matrix needs no values; its other orientation has them all the same."""
         mask = UMIS % 2 == 1
         full.set_matrix("cell", "gene", "mask", sp.csc_array(mask))
-        assert full.get_sparse_matrix("cell", "gene", "mask").nzval is None
-        assert full.get_sparse_matrix("gene", "cell", "mask").nzval is not None
+        assert csc_parts(full, "cell", "gene", "mask").nzval is None
+        assert csc_parts(full, "gene", "cell", "mask").nzval is not None
         assert dense(full.get_np_matrix("gene", "cell", "mask")).tolist() == mask.T.tolist()
         assert full.matrix_info("cell", "gene", "mask").storage_type is StorageType.BOOL
 
@@ -331,7 +332,7 @@ class DafSuite:
         """What is stored is canonical, and the caller's matrix stays as it was."""
         matrix = sp.csc_array(([1, 2, 4], [2, 0, 2], [0, 3, 3, 3, 3]), shape=(3, 4))
         full.set_matrix("cell", "gene", "m", matrix)
-        assert full.get_sparse_matrix("cell", "gene", "m").rowval.tolist() == [1, 3]
+        assert csc_parts(full, "cell", "gene", "m").rowval.tolist() == [1, 3]
         assert dense(full.get_np_matrix("cell", "gene", "m"))[:, 0].tolist() == [2, 0, 5]
         assert matrix.indices.tolist() == [2, 0, 2]
 

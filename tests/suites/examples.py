@@ -7,12 +7,14 @@ import shutil
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
 from daf_storage import DafReader, DafWriter, open_daf
+from daf_storage.data import ordered
 
 CELLS = ["TATA", "GATA", "CATA"]
 GENES = ["RSPO3", "FOXA1", "WNT6", "TNNI1"]
@@ -107,6 +109,13 @@ def copy_written(key: object, folder: Path, write: Callable[[Path], object]) -> 
 
 _WRITTEN: dict[object, tempfile.TemporaryDirectory[str]] = {}
 """What `copy_written` copies, until the process ends."""
+
+
+def csc_parts(daf: DafReader, rows: str, columns: str, name: str) -> SimpleNamespace:
+    """Return the stored arrays of a sparse matrix; ``nzval`` is None where all are true."""
+    stored = ordered(daf.open_matrix(rows, columns, name)).arrays()
+    parts = ("colptr", "rowval", "nzval")
+    return SimpleNamespace(**{p: stored[p].read() if p in stored else None for p in parts})
 
 
 def dense(values: Any) -> Any:

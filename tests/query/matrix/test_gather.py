@@ -21,6 +21,7 @@ from daf_query.matrix import Selection, SlicePlan, gather_dense, gather_sparse
 from daf_storage import DafReader, DafWriter, MemoryDaf, ZarrDaf, errors
 from tests.limits import lower
 from tests.suites.examples import write_stored
+from tests.support import csc_parts
 
 MIB = 1 << 20
 N_CELLS, N_GENES = 6000, 400
@@ -143,7 +144,7 @@ def test_row_numbers_off_their_axis_are_refused(
     random = np.random.default_rng(5)
     values = random.integers(1, 50, (9, 40)) * (random.random((9, 40)) < 0.3)
     filled(daf, values.astype(np.float32), index_type)
-    parts = daf.get_sparse_matrix("r", "c", "m")
+    parts = csc_parts(daf, "r", "c", "m")
     rowval, place = np.array(parts.rowval), int(parts.colptr[7]) - 1
     rowval[place : place + 1] = np.array([number]).astype(rowval.dtype)
     rowval.tofile(tmp_path / "x.daf.zarr/matrices/r/c/m/rowval/0")

@@ -35,7 +35,7 @@ from daf_storage.upkeep import IndexPlace, IndexStorage
 from tests.limits import lower
 from tests.suites import ReadOnlyDafSuite
 from tests.suites.examples import BY_ROWS, write_stored
-from tests.support import CELLS, UMIS, contents, dense, fill, fill_served, is_mapped
+from tests.support import CELLS, UMIS, contents, csc_parts, dense, fill, fill_served, is_mapped
 
 N_CELLS, N_GENES = 60, 23
 
@@ -212,7 +212,7 @@ def test_a_range_is_a_view_of_the_file(tmp_path: Path, monkeypatch: pytest.Monke
         daf.set_matrix("cell", "gene", "UMIs", np.arange(200).reshape(100, 2))
         daf.set_matrix("cell", "gene", "X", sp.csr_array(np.arange(200).reshape(100, 2)))
     part = view(open_daf(tmp_path / "x.daf.zarr"), {"cell": slice(10, 30)})
-    sparse = part.get_sparse_matrix("gene", "cell", "X")
+    sparse = csc_parts(part, "gene", "cell", "X")
     for values, path in (
         (part.get_np_vector("cell", "age"), "vectors/cell/age/0"),
         (part.get_np_matrix("gene", "cell", "UMIs", relayout=False), "matrices/gene/cell/UMIs/0.0"),

@@ -25,9 +25,9 @@ def _write(path: Path, indices: list[int]) -> None:
 
 def _dense(path: Path, stored: Any) -> Any:
     """Return the row that a pinned matrix has, through `ordered`."""
-    parts = ordered(stored).sparse_parts()
+    arrays = ordered(stored).arrays()
     assert path.exists()
-    return parts.rowval.tolist(), np.asarray(parts.nzval).tolist()
+    return arrays["rowval"].read().tolist(), arrays["nzval"].read().tolist()
 
 
 def test_elements_out_of_order_are_sorted_and_added_up(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ import pytest
 from daf_query.scan import number_array
 from daf_storage import ZarrDaf
 from tests.limits import lower
-from tests.support import UMIS, is_mapped, mapped_ranges, reopen
+from tests.support import UMIS, csc_parts, is_mapped, mapped_ranges, reopen
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc/self/maps")
 
@@ -63,11 +63,11 @@ def test_dense_matrices_lie_in_the_file(tiny_path: Path) -> None:
 def test_sparse_parts_lie_in_the_file(tiny_path: Path) -> None:
     """Column pointers, row numbers and values of a sparse matrix; positions of a vector."""
     daf = ZarrDaf(tiny_path)
-    parts = daf.get_sparse_matrix("cell", "gene", "sparse")
+    parts = csc_parts(daf, "cell", "gene", "sparse")
     folder = tiny_path / "matrices/cell/gene/sparse"
     for name in ("colptr", "rowval", "nzval"):
         assert is_mapped(address(getattr(parts, name)), folder / name / "0")
-    flag = daf.get_sparse_vector("gene", "flag")
+    flag = daf.open_vector("gene", "flag").sparse_parts()
     assert is_mapped(address(flag.nzind), tiny_path / "vectors/gene/flag/nzind/0")
     values = daf.get_np_matrix("cell", "gene", "sparse")
     assert is_mapped(address(values.data), folder / "nzval/0")

@@ -15,6 +15,7 @@ import scipy.sparse as sp
 from daf_storage import MemoryDaf, errors, import_h5ad
 from tests import seams
 from tests.limits import lower
+from tests.support import csc_parts
 
 STORED: dict[str, dict[str, Any]] = {
     "contiguous": {},
@@ -71,7 +72,7 @@ def write(path: Path, parts: dict[str, Any], **options: Any) -> None:
 def assert_is(daf: Any, axes: tuple[str, str], name: str, expected: Any, index: str) -> None:
     """Compare the stored parts of both layouts with what scipy makes of the matrix."""
     for rows, columns, oriented in ((*axes, expected), (*axes[::-1], expected.T)):
-        parts = daf.get_sparse_matrix(rows, columns, name)
+        parts = csc_parts(daf, rows, columns, name)
         by_columns = sp.csc_matrix(oriented)
         by_columns.sum_duplicates()
         assert parts.colptr.tolist() == (by_columns.indptr + 1).tolist()

@@ -30,7 +30,7 @@ from daf_storage import (
 )
 from daf_storage.stores import MmapZipStore
 from tests.suites import AppendOnlyDafSuite
-from tests.support import UMIS, contents, create, fill, filled, is_mapped, reopen
+from tests.support import UMIS, contents, create, csc_parts, fill, filled, is_mapped, reopen
 
 
 class TestZipDaf(AppendOnlyDafSuite):
@@ -82,7 +82,7 @@ def test_reads_are_views_of_one_mapping(path: Path) -> None:
     arrays = [
         daf.get_np_vector("cell", "age"),
         daf.get_np_matrix("cell", "gene", "UMIs"),
-        daf.get_sparse_matrix("cell", "gene", "sparse").nzval,
+        csc_parts(daf, "cell", "gene", "sparse").nzval,
     ]
     for array in arrays:
         assert array is not None

@@ -42,7 +42,7 @@ from daf_storage.trees import (
     WritableZarrTree,
 )
 from tests.suites import AppendOnlyDafSuite, ChangingDafSuite, ChangingTreeSuite, ReadOnlyDafSuite
-from tests.support import UMIS, contents, create, fill, fill_served, filled, served
+from tests.support import UMIS, contents, create, csc_parts, fill, fill_served, filled, served
 
 CODECS = ["blosc-zstd", "blosc-lz4", "blosc-zstd-shuffle", "zstd", "gzip"]
 
@@ -185,7 +185,7 @@ def test_zarr_python_reads_it(tmp_path: Path, name: str, packed: str) -> None:
         )
         assert group["vectors/cell/type"][:].tolist() == ["Bcell", "TCell", "TCell"]
         sparse = group["matrices/cell/gene/sparse_UMIs"]
-        parts = daf.open_matrix("cell", "gene", "sparse_UMIs").sparse_parts()
+        parts = csc_parts(daf, "cell", "gene", "sparse_UMIs")
         for part in ("colptr", "rowval", "nzval"):
             assert sparse[part][:].tolist() == getattr(parts, part).tolist()
 
