@@ -69,7 +69,7 @@ def matrix_property(
         Returns the lengths of the two axes.
     """
     is_by_rows = is_square and header.layout != "csc"
-    marked = convention_attributes(Convention.ROW_MAJOR if is_by_rows else None)
+    convention = Convention.ROW_MAJOR if is_by_rows else None
 
     def parts(nodes: Nodes) -> Mapping[str, ArrayMaker]:
         if not place.is_stored:
@@ -85,7 +85,7 @@ def matrix_property(
         return _stored_parts(tree, nodes[0], place.path, header)
 
     kind: Any = "array" if header.layout == "dense" else "group"
-    return Property((place.path,), parts, lambda: marked, kind)
+    return Property((place.path,), parts, lambda: convention_attributes(convention), kind)
 
 
 def _stored_parts(

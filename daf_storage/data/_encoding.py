@@ -26,7 +26,7 @@ from daf_storage.data._coercion import (
     StringMatrixInput,
     VectorInput,
 )
-from daf_storage.data._stored import StoredMatrix, is_colptr
+from daf_storage.data._stored import StoredMatrix, StoredVector, is_colptr
 from daf_storage.data._transpose import block_spans, memory_bytes, transpose_dense, transpose_sparse
 from daf_storage.trees import StoredArray, TreeTransaction, elements_bytes, passing_over
 
@@ -160,8 +160,7 @@ def copy_array(
 def copy_stored(
     changes: TreeTransaction,
     path: str,
-    arrays: Mapping[str, StoredArray],
-    attributes: Mapping[str, str] = {},
+    stored: StoredVector | StoredMatrix,
     *,
     link: bool = False,
     add: Callable[[int], None],
@@ -170,12 +169,11 @@ def copy_stored(
 
     Parameters
     ----------
-    arrays, attributes
-        The arrays by their name below the property, and what is stored beside them.
     link
         Whether a file whose bytes are the same in both formats is shared, rather than copied.
     """
-    changes.annotate(path, attributes)
+    changes.annotate(path, stored.attributes)
+    arrays = stored.arrays()
     if "" not in arrays:
         changes.create_group(path)
     for part, array in arrays.items():

@@ -351,12 +351,12 @@ class _Import:
         """Copy a matrix, with its elements in order, and store the other layout."""
         label, header = self._contents.matrices[path]
         count = counts.get(label)
-        whole, packing = ordered(stored), self.daf.writable_tree.packing
+        whole = ordered(stored)
         info = whole.info
         if info.nnz != stored.info.nnz:
             self._report.changed(label, "elements that were stored more than once were added up")
         kinds = {} if count is None else {"nzval" if info.is_sparse else "": count}
-        if packing is not None and info.nnz is not None:
+        if self.daf.writable_tree.packing is not None and info.nnz is not None:
             kinds |= dict.fromkeys(("colptr", "rowval"), _narrow(max(info.nnz + 1, info.shape[0])))
         axes = (info.rows_axis, info.columns_axis)
         is_flipped = axes[0] != axes[1] and header.layout != "csc"
@@ -369,7 +369,6 @@ class _Import:
                 *axes,
                 info.name,
                 progress=lambda done: progress.add(int(done * item_bytes)),
-                packed=packing,
             )
 
 

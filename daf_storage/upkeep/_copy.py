@@ -248,7 +248,7 @@ def copy_property(
 ) -> None:
     """Copy a vector, or a matrix in one layout, array by array."""
     with new_property(destination, path) as changes:
-        copy_stored(changes, path, stored.arrays(), stored.attributes, add=add)
+        copy_stored(changes, path, stored, add=add)
 
 
 def _copy_kept(copier: Copier) -> None:

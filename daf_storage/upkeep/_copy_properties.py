@@ -277,8 +277,7 @@ class Copier:
     def _copy(
         self, changes: TreeTransaction, path: str, stored: StoredVector | StoredMatrix
     ) -> None:
-        how: Any = {"link": self.link, "add": self.add}
-        copy_stored(changes, path, stored.arrays(), stored.attributes, **how)
+        copy_stored(changes, path, stored, link=self.link, add=self.add)
 
     def scalar(self, name: str, target: str, *, dtype: Any = None, default: Any = REQUIRED) -> None:
         """Copy a scalar; see `copy_scalar`."""
