@@ -272,7 +272,7 @@ def profile_command(options: Namespace) -> None:
         by, progress = options.by or (), progress_of(options)
         chosen |= given(options, "max_bytes")
         profile = session.profile(*axes, options.matrix, by=by, **chosen, progress=progress)
-        if chosen["rows"] is not None and not profile.content.moments.count.sum():
+        if chosen["rows"] is not None and not profile.content.sizes.sum():
             advice = ""
             if isinstance(chosen["rows"], str):
                 diagnosing = shlex.join(["daf", "diagnose", options.path, axes[0], chosen["rows"]])

@@ -267,7 +267,7 @@ def profile(explorer: Explorer, question: Question) -> Answer:
         "columns": columns,
         "mean": _without_nan(made.statistic("mean")),
         "fraction": _without_nan(made.statistic("fraction")),
-        "sizes": made.content.moments.count.tolist(),
+        "sizes": made.content.sizes.tolist(),
     }
 
 

@@ -33,7 +33,7 @@ from daf_query.matrix import (
 from daf_query.moments._grouping import GroupedRows
 from daf_query.moments._segments import (
     Accumulator,
-    Segments,
+    Moments,
     reduce_segments,
     with_zeros,
 )
@@ -51,8 +51,8 @@ _BLOCK_CHUNKS: Final = 4
 _T = TypeVar("_T")
 
 Positions: TypeAlias = npt.NDArray[np.int64]
-Reduced: TypeAlias = tuple[Positions, Segments]
-"""Segments, and their keys: ``group * number of columns + column``."""
+Reduced: TypeAlias = tuple[Positions, Moments]
+"""Moments, and their keys: ``group * number of columns + column``."""
 Tasks: TypeAlias = Iterator[Callable[[], tuple[Reduced | None, int]]]
 """Reduce a block; None if it has no elements.  With the number of bytes that were read."""
 
@@ -97,7 +97,7 @@ def group_segments(
     progress: Callable[[int], None],
     *,
     is_transposed: bool = False,
-) -> Segments:
+) -> Moments:
     """Return a segment for each group and selected column of a matrix.
 
     Parameters
@@ -113,7 +113,7 @@ def group_segments(
 
     Returns
     -------
-    Segments
+    Moments
         Of shape ``(groups, columns)``.
 
     Raises
@@ -144,7 +144,7 @@ def group_segments(
         layouts = PlannedLayouts(sorted(transposed, key=_cost), found.faults)
         read = partial(_accumulated, once, progress=progress)
         accumulator.merge(slice(None), layouts.read(read).map(np.ravel))
-    segments = accumulator.segments().reshaped(rows.n_groups, unique.size)
+    segments = accumulator.moments(rows.n_groups, unique.size)
     if np.array_equal(order, np.arange(unique.size)):
         return segments
     return segments.map(lambda each: each[:, order.reshape(-1)])
@@ -177,7 +177,7 @@ def _cost(layout: SlicePlan) -> int:
 
 def _accumulated(
     once: GroupedRows, layout: SlicePlan, *, progress: Callable[[int], None]
-) -> Segments:
+) -> Moments:
     """Return a segment for each group and column, of rows that ascend, each of which is once."""
     keep_freed_memory()
     n_columns = layout.columns.size
@@ -188,7 +188,7 @@ def _accumulated(
         if reduced is not None:
             accumulator.merge(*reduced)
         progress(n_bytes)
-    segments = accumulator.segments().reshaped(once.n_groups, n_columns)
+    segments = accumulator.moments(once.n_groups, n_columns)
     if not is_sparse:
         return segments
     return with_zeros(segments, once.sizes()[:, np.newaxis], what=layout.stored.what)
@@ -241,7 +241,7 @@ def _sparse_tasks(once: GroupedRows, layout: SlicePlan) -> Tasks:
 
 def _by_bin(
     by_major: Any, labels: npt.NDArray[np.int32]
-) -> tuple[Positions, Positions, Segments] | None:
+) -> tuple[Positions, Positions, Moments] | None:
     """Return the bin and the label of each segment, and the segments; the last bin is left out.
 
     Elements are sorted by their bin, and within it by label, with scipy's conversion from rows to

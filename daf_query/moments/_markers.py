@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -41,67 +42,19 @@ _LEAST: Final = 1e-9
 """What is added to means before they are divided, as scanpy does."""
 
 
-@dataclass(frozen=True, slots=True)
-class Sample:
-    """Some rows, column by column: arrays of the shape ``(columns,)``."""
-
-    n: Counts
-    """Number of values that are not missing."""
-    nonzero: Counts
-    mean: Doubles
-    """0 where there are no values."""
-    squares: Doubles
-    """Sum of the squared deviations from the mean."""
-
-    def merged(self, other: Sample) -> Sample:
-        """Return both together, by the formula of Chan, Golub and LeVeque."""
-        n = self.n + other.n
-        share = other.n / np.maximum(n, 1)
-        difference = other.mean - self.mean
-        return Sample(
-            n,
-            self.nonzero + other.nonzero,
-            self.mean + difference * share,
-            self.squares + other.squares + difference * difference * share * self.n,
-        )
-
-    @property
-    def variance(self) -> Doubles:
-        """With the divisor n - 1; NaN for fewer than two values."""
-        return np.where(self.n > 1, self.squares / np.maximum(self.n - 1, 1), np.nan)
-
-    @property
-    def fraction(self) -> Doubles:
-        """Share of the values that are not zero; NaN where there are none."""
-        return np.where(self.n > 0, self.nonzero / np.maximum(self.n, 1), np.nan)
-
-    @property
-    def mean_or_nan(self) -> Doubles:
-        """The mean; NaN where there are no values."""
-        return np.where(self.n > 0, self.mean, np.nan)
-
-
-def samples_of(moments: Moments) -> list[Sample]:
-    """Return the sample of each group of a profile."""
-    n = moments.count[:, np.newaxis] - moments.missing
-    squares = np.where(n > 1, moments.variance * (n - 1), 0.0)
-    mean = np.where(n > 0, moments.mean, 0.0)
-    return [Sample(*each) for each in zip(n, moments.nonzero, mean, squares, strict=True)]
-
-
-def rests(samples: Sequence[Sample]) -> list[Sample]:
+def rests(samples: Sequence[Moments]) -> list[Moments]:
     """Return for each of two samples or more all others together.
 
     They are merged from both ends rather than subtracted from the total, which would lose digits
     where one group is nearly everything.
     """
-    before = list(accumulate(samples[:-1], Sample.merged))
-    after = list(accumulate(reversed(samples[1:]), Sample.merged))[::-1]
+    before = list(accumulate(samples[:-1], Moments.merged))
+    after = list(accumulate(reversed(samples[1:]), Moments.merged))[::-1]
     middle = [left.merged(right) for left, right in zip(before, after[1:], strict=False)]
     return [after[0], *middle, before[-1]]
 
 
-def welch(sample: Sample, other: Sample) -> tuple[Doubles, Doubles]:
+def welch(sample: Moments, other: Moments) -> tuple[Doubles, Doubles]:
     """Return the t statistic of two samples of unequal variances, and its two-sided p-value.
 
     Columns in which both are constant and equal have 0 and 1; those in which one has fewer than two
@@ -118,7 +71,7 @@ def welch(sample: Sample, other: Sample) -> tuple[Doubles, Doubles]:
     return score, 2 * special.stdtr(freedom, -np.abs(score))
 
 
-def log_fold_change(sample: Sample, other: Sample, *, is_log1p: bool) -> Doubles:
+def log_fold_change(sample: Moments, other: Moments, *, is_log1p: bool) -> Doubles:
     """Return the binary logarithm of the ratio of two means.
 
     Parameters
@@ -128,7 +81,7 @@ def log_fold_change(sample: Sample, other: Sample, *, is_log1p: bool) -> Doubles
     """
     of_values = np.expm1 if is_log1p else np.asarray
     with np.errstate(all="ignore"):
-        ratio = (of_values(sample.mean_or_nan) + _LEAST) / (of_values(other.mean_or_nan) + _LEAST)
+        ratio = (of_values(sample.mean) + _LEAST) / (of_values(other.mean) + _LEAST)
         return np.asarray(np.log2(ratio), np.float64)
 
 
@@ -219,8 +172,8 @@ class Comparison:
     group: int
     other_group: int | None
     """The group that it is compared with; None for all others."""
-    sample: Sample
-    other: Sample
+    sample: Moments
+    other: Moments
 
 
 def comparisons_of(content: GroupProfile, reference: Any = REST) -> list[Comparison]:
@@ -233,7 +186,8 @@ def comparisons_of(content: GroupProfile, reference: Any = REST) -> list[Compari
     InvalidInputError
         There are fewer than two groups; or the reference is not the name of one of them.
     """
-    groups, samples = content.groups, samples_of(content.moments)
+    groups, moments = content.groups, content.moments
+    samples = [moments.map(itemgetter(group)) for group in range(content.sizes.size)]
     has_null = [np.asarray(pc.is_null(values)) for values in groups.values()]
     named = np.flatnonzero(~np.logical_or.reduce(has_null)) if has_null else np.arange(0)
     if len(samples) < 2 or not named.size:
@@ -332,7 +286,7 @@ def marker_table(
         sides = each.sample, each.other
         change = log_fold_change(*sides, is_log1p=is_log1p)
         numbers = [score, change, pvalue, adjusted(pvalue)]
-        numbers += [side.mean_or_nan for side in sides] + [side.fraction for side in sides]
+        numbers += [side.mean for side in sides] + [side.fraction for side in sides]
         group = pa.array(np.full(order.size, each.group))
         arrays = [values.take(group) for values in content.groups.values()]
         arrays += [pa.DictionaryArray.from_arrays(pa.array(codes[order]), names)]

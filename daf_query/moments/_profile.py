@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import partial
 from itertools import count
 from typing import Final, TypeAlias
 
@@ -25,9 +24,8 @@ from daf_query.moments._segments import (
     Accumulator,
     Counts,
     Moments,
-    Segments,
-    moments_of,
-    reduce_segments,
+    Statistic,
+    constant,
 )
 from daf_query.scan import INDEX, NAME, number_array
 from daf_storage import DafReader, ShowProgress, errors
@@ -37,9 +35,9 @@ from daf_storage.stores import is_remote
 PROFILE_MAX_BYTES: Final = 4 << 30
 """How large a profile may be by default: 4 GiB."""
 
-COUNTS: Final = ("count", "missing", "nonzero")
-NUMBERS: Final = ("sum", "mean", "variance", "min", "max")
-STATISTICS: Final = (*COUNTS, *NUMBERS)
+COUNTS: Final[tuple[str, ...]] = ("count", "missing", "nonzero")
+NUMBERS: Final[tuple[Statistic, ...]] = ("sum", "mean", "variance", "min", "max")
+STATISTICS: Final[tuple[str, ...]] = (*COUNTS, *NUMBERS)
 """The columns of numbers, in their order."""
 
 DATASET: Final = "dataset"
@@ -61,6 +59,8 @@ class GroupProfile:
     """The value of each group, by the names of the group columns."""
     columns: Selection
     """The selected columns."""
+    sizes: Counts
+    """Number of rows of each group."""
     moments: Moments
     """The numbers, of shape ``(groups, columns)``."""
 
@@ -72,7 +72,7 @@ class GroupProfile:
     def labels(self) -> list[str]:
         """Return a label for each group: its values, joined; each label once."""
         if not self.groups:
-            return ["all"] * self.moments.count.size
+            return ["all"] * self.sizes.size
         columns = []
         for values in self.groups.values():
             plain = values.dictionary_decode() if pa.types.is_dictionary(values.type) else values
@@ -82,19 +82,20 @@ class GroupProfile:
     def to_table(self) -> pa.Table:
         """Return a row for each group and column; the moments are not copied."""
         moments, axis = self.moments, self.axes[1]
-        n_groups, n_columns = moments.count.size, self.columns.size
+        n_groups, n_columns = self.sizes.size, self.columns.size
         codes = pa.array(np.repeat(np.arange(n_groups), n_columns))
         unique, places = np.unique(self.columns.positions, return_inverse=True)
         names = axis.entries_at(unique)
         repeated = np.tile(places.reshape(-1).astype(np.int32), n_groups)
-        arrays = {
+        arrays: dict[str, pa.Array] = {
             **{name: values.take(codes) for name, values in self.groups.items()},
             axis.axis: pa.DictionaryArray.from_arrays(pa.array(repeated), names),
-            "count": pa.array(np.repeat(moments.count, n_columns)),
+            "count": pa.array(np.repeat(self.sizes, n_columns)),
             "missing": pa.array(moments.missing.reshape(-1)),
             "nonzero": pa.array(moments.nonzero.reshape(-1)),
-            **{n: number_array(np.ravel(getattr(moments, n))) for n in NUMBERS},
         }
+        for name in NUMBERS:
+            arrays[name] = number_array(moments.statistic(name).reshape(-1))
         return pa.table(arrays, _schema_of(self.groups, axis.axis))
 
 
@@ -201,16 +202,16 @@ class PreparedProfile:
             if lacks.size:
                 sizes = own.sizes()
                 there = np.flatnonzero(sizes)
-                filled = _filled(np.repeat(sizes[there], lacks.size), self.fill)
+                filled = constant(self.fill, np.repeat(sizes[there], lacks.size))
                 accumulator.merge(keys[np.ix_(there, lacks)].reshape(-1), filled)
-        segments = accumulator.segments().reshaped(rows.n_groups, n_columns)
-        return moments_of(segments, rows.sizes())
+        return accumulator.moments(rows.n_groups, n_columns)
 
     def compute(self, *, progress: ShowProgress = "auto") -> GroupProfile:
         """Read the matrix, and return the profile."""
         with progress_bar("profile", None, show=progress) as bar:
             moments = self._moments(bar.add)
-        return GroupProfile(self.axes, self.name, self.groups.columns, self.columns, moments)
+        groups, sizes = self.groups.columns, self.groups.rows.sizes()
+        return GroupProfile(self.axes, self.name, groups, self.columns, sizes, moments)
 
 
 @dataclass(frozen=True, slots=True)
@@ -263,15 +264,6 @@ class PreparedTotals:
         arrays += [along.entries_at(self.rows.positions), pa.array(index), pa.array(chosen)]
         arrays += [pa.array(nonzero.astype(np.int64)), number_array(mean), number_array(share)]
         return pa.table(arrays, self.schema)
-
-
-def _filled(counts: Counts, fill: float) -> Segments:
-    """Return segments of so many times the same value."""
-    one = reduce_segments(np.array([fill]), np.array([0])).map(
-        partial(np.repeat, repeats=counts.size)
-    )
-    n, missing, nonzero = one.n * counts, one.missing * counts, one.nonzero * counts
-    return Segments(n, missing, nonzero, one.sum * counts, one.squares, one.min, one.max)
 
 
 def _row_bytes(groups: Mapping[str, pa.Array]) -> int:

@@ -9,7 +9,7 @@ both keep their digits however many segments there are.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final, Literal, TypeAlias, get_args
 
 import numpy as np
@@ -30,8 +30,12 @@ LAYERS: Final[tuple[Statistic, ...]] = get_args(Statistic)
 
 
 @dataclass(frozen=True, slots=True)
-class Segments:
-    """What is known of the values of each segment; all arrays have one shape."""
+class Moments:
+    """What is known of the values of each group and column, or of each segment.
+
+    All arrays have one shape.  Groups and columns without values have a sum of 0, and infinite
+    limits; `statistic` has NaN there.
+    """
 
     n: Counts
     """How many values there are that are not NaN."""
@@ -46,16 +50,74 @@ class Segments:
     """Infinity if there are none."""
     max: Doubles
 
-    def reshaped(self, height: int, width: int) -> Segments:
-        """Return the segments as arrays of two dimensions."""
-        return self.map(lambda each: each.reshape(height, width))
+    def map(self, change: Callable[[npt.NDArray[Any]], npt.NDArray[Any]]) -> Moments:
+        """Return the moments with each array changed, such as flattened."""
+        return Moments(*(change(getattr(self, name)) for name in self.__slots__))
 
-    def map(self, change: Callable[[npt.NDArray[Any]], npt.NDArray[Any]]) -> Segments:
-        """Return the segments with each array changed, such as flattened."""
-        return Segments(*(change(getattr(self, name)) for name in self.__slots__))
+    def merged(self, other: Moments) -> Moments:
+        """Return both together, by the formula of Chan, Golub and LeVeque."""
+        n = self.n + other.n
+        with np.errstate(all="ignore"):
+            difference = other.sum / np.maximum(other.n, 1) - self.sum / np.maximum(self.n, 1)
+            between = difference * difference * (self.n * (other.n / np.maximum(n, 1)))
+            total = self.sum + other.sum
+        are_both = (self.n > 0) & (other.n > 0)
+        return Moments(
+            n,
+            self.missing + other.missing,
+            self.nonzero + other.nonzero,
+            total,
+            self.squares + other.squares + np.where(are_both, between, 0.0),
+            np.minimum(self.min, other.min),
+            np.maximum(self.max, other.max),
+        )
+
+    @property
+    def mean(self) -> Doubles:
+        """NaN where there are no values."""
+        return np.where(self.n > 0, self.sum / np.maximum(self.n, 1), np.nan)
+
+    @property
+    def variance(self) -> Doubles:
+        """With the divisor n - 1; NaN for fewer than two values."""
+        return np.where(self.n > 1, self.squares / np.maximum(self.n - 1, 1), np.nan)
+
+    @property
+    def fraction(self) -> Doubles:
+        """Share of the values that are not zero; NaN where there are none."""
+        return np.where(self.n > 0, self.nonzero / np.maximum(self.n, 1), np.nan)
+
+    def statistic(self, name: Statistic) -> npt.NDArray[Any]:
+        """Return a statistic of each group and column, NaN where there is no value to have one of.
+
+        Raises
+        ------
+        InvalidInputError
+            There is no such statistic.
+        """
+        if name not in LAYERS:
+            raise errors.InvalidInputError(
+                f"statistic= is {name!r}; it is one of {', '.join(LAYERS)}"
+            )
+        values: npt.NDArray[Any] = getattr(self, name)
+        return np.where(self.n > 0, values, np.nan) if name in ("sum", "min", "max") else values
 
 
-def reduce_segments(values: npt.NDArray[Any], starts: npt.NDArray[np.integer[Any]]) -> Segments:
+def constant(value: float, counts: Counts) -> Moments:
+    """Return the moments of so many times the same value.
+
+    >>> constant(3.0, np.array([2, 0])).statistic("mean").tolist()
+    [3.0, nan]
+    """
+    none = np.zeros_like(counts)
+    n, missing = (none, counts) if np.isnan(value) else (counts, none)
+    squares = np.where(n > 0, value - value, 0.0)  # of an infinite one NaN
+    limits = (np.where(n > 0, value, limit) for limit in (np.inf, -np.inf))
+    total = np.where(n > 0, n * value, 0.0)
+    return Moments(n, missing, n if value else none, total, squares, *limits)
+
+
+def reduce_segments(values: npt.NDArray[Any], starts: npt.NDArray[np.integer[Any]]) -> Moments:
     """Reduce consecutive segments of the last axis; none is empty.
 
     >>> segments = reduce_segments(np.array([1.0, 3.0, np.nan, 5.0]), np.array([0, 2]))
@@ -84,7 +146,7 @@ def reduce_segments(values: npt.NDArray[Any], starts: npt.NDArray[np.integer[Any
             deviations[is_missing] = 0.0
         np.multiply(deviations, deviations, out=deviations)
         squares = np.add.reduceat(deviations, starts, axis=-1)
-    return Segments(
+    return Moments(
         n, missing, nonzero, sums, squares, least.astype(np.float64), greatest.astype(np.float64)
     )
 
@@ -98,103 +160,36 @@ def _count(mask: npt.NDArray[np.bool_], starts: npt.NDArray[np.integer[Any]]) ->
     return counts.astype(np.int64)
 
 
-@dataclass(frozen=True, slots=True)
-class Moments:
-    """The moments of each group (rows) and column; NaN where there is no value to have one of."""
-
-    count: Counts
-    """Number of rows of each group, shape ``(groups,)``."""
-    missing: Counts
-    """How many values are NaN; all others leave these out.  Shape ``(groups, columns)``."""
-    nonzero: Counts
-    sum: Doubles
-    mean: Doubles
-    variance: Doubles
-    """With the divisor n - 1; NaN for fewer than two values."""
-    min: Doubles
-    max: Doubles
-
-    def statistic(self, name: Statistic) -> npt.NDArray[Any]:
-        """Return a statistic of each group and column, of shape ``(groups, columns)``.
-
-        Raises
-        ------
-        InvalidInputError
-            There is no such statistic.
-        """
-        if name not in LAYERS:
-            raise errors.InvalidInputError(
-                f"statistic= is {name!r}; it is one of {', '.join(LAYERS)}"
-            )
-        if name != "fraction":
-            values: npt.NDArray[Any] = getattr(self, name)
-            return values
-        n = self.count[:, np.newaxis] - self.missing
-        return np.where(n > 0, self.nonzero / np.maximum(n, 1), np.nan)
-
-
 class Accumulator:
     """The moments of all segments so far; one for each key from 0."""
 
     def __init__(self, size: int) -> None:
-        self.n: Counts = np.zeros(size, np.int64)
-        self.missing: Counts = np.zeros(size, np.int64)
-        self.nonzero: Counts = np.zeros(size, np.int64)
-        self._sum: Doubles = np.zeros(size)
+        self._moments = constant(0.0, np.zeros(size, np.int64)).map(np.copy)
         self._compensation: Doubles = np.zeros(size)
-        self.squares: Doubles = np.zeros(size)
-        self.min: Doubles = np.full(size, np.inf)
-        self.max: Doubles = np.full(size, -np.inf)
 
-    @property
-    def sum(self) -> Doubles:
-        """The sums."""
-        with np.errstate(all="ignore"):
-            total = self._sum + self._compensation
-        return np.where(np.isfinite(self._sum), total, self._sum)
-
-    def merge(self, keys: Keys, segments: Segments) -> None:
+    def merge(self, keys: Keys, segments: Moments) -> None:
         """Add segments; no key is there twice."""
-        before, n = self.n[keys], segments.n
-        total, sums = self._sum[keys], segments.sum
+        before = self._moments.map(lambda each: each[keys])
+        merged = before.merged(segments)
         with np.errstate(all="ignore"):
-            self._merge_squares(keys, before, total, segments)
-            new = total + sums
-            larger = np.where(np.abs(total) >= np.abs(sums), total, sums)
-            smaller = np.where(np.abs(total) >= np.abs(sums), sums, total)
-            lost = (larger - new) + smaller
-        self._sum[keys] = new
+            is_larger = np.abs(before.sum) >= np.abs(segments.sum)
+            larger = np.where(is_larger, before.sum, segments.sum)
+            smaller = np.where(is_larger, segments.sum, before.sum)
+            lost = (larger - merged.sum) + smaller
         self._compensation[keys] += np.where(np.isfinite(lost), lost, 0.0)
-        self.n[keys] = before + n
-        self.missing[keys] += segments.missing
-        self.nonzero[keys] += segments.nonzero
-        self.min[keys] = np.minimum(self.min[keys], segments.min)
-        self.max[keys] = np.maximum(self.max[keys], segments.max)
+        for name in Moments.__slots__:
+            getattr(self._moments, name)[keys] = getattr(merged, name)
 
-    def _merge_squares(
-        self,
-        keys: Keys,
-        before: Counts,
-        total: Doubles,
-        segments: Segments,
-    ) -> None:
-        n = segments.n
-        squares = self.squares[keys] + segments.squares
-        is_both = (before > 0) & (n > 0)
-        if bool(is_both.any()):
-            difference = segments.sum / np.maximum(n, 1) - total / np.maximum(before, 1)
-            share = before * (n / np.maximum(before + n, 1))
-            squares += np.where(is_both, difference * difference * share, 0.0)
-        self.squares[keys] = squares
-
-    def segments(self) -> Segments:
-        """Return what was merged, a segment for each key."""
-        return Segments(
-            self.n, self.missing, self.nonzero, self.sum, self.squares, self.min, self.max
-        )
+    def moments(self, *shape: int) -> Moments:
+        """Return what was merged, of some shape."""
+        found = self._moments
+        with np.errstate(all="ignore"):
+            total = found.sum + self._compensation
+        total = np.where(np.isfinite(found.sum), total, found.sum)
+        return replace(found, sum=total).map(lambda each: each.reshape(shape))
 
 
-def with_zeros(segments: Segments, sizes: Counts, *, what: str) -> Segments:
+def with_zeros(segments: Moments, sizes: Counts, *, what: str) -> Moments:
     """Add the zeros that are not stored: as many as each segment is shorter than its size.
 
     Raises
@@ -205,36 +200,4 @@ def with_zeros(segments: Segments, sizes: Counts, *, what: str) -> Segments:
     zeros = sizes - segments.n - segments.missing
     if zeros.size and int(zeros.min()) < 0:
         raise errors.CorruptDataError(f"{what}: an element is stored more than once")
-    has_zeros = zeros > 0
-    n = segments.n + zeros
-    with np.errstate(all="ignore"):
-        mean = segments.sum / np.maximum(segments.n, 1)
-        between = mean * mean * (segments.n * (zeros / np.maximum(n, 1)))
-    return Segments(
-        n,
-        segments.missing,
-        segments.nonzero,
-        segments.sum,
-        segments.squares + np.where(has_zeros & (segments.n > 0), between, 0.0),
-        np.where(has_zeros, np.minimum(segments.min, 0.0), segments.min),
-        np.where(has_zeros, np.maximum(segments.max, 0.0), segments.max),
-    )
-
-
-def moments_of(segments: Segments, count: Counts) -> Moments:
-    """Return the moments of segments of shape ``(groups, columns)``."""
-    n = segments.n
-    is_empty = n == 0
-    with np.errstate(all="ignore"):
-        mean = np.where(is_empty, np.nan, segments.sum / np.maximum(n, 1))
-        variance = np.where(n < 2, np.nan, segments.squares / np.maximum(n - 1, 1))
-    return Moments(
-        count,
-        segments.missing,
-        segments.nonzero,
-        np.where(is_empty, np.nan, segments.sum),
-        mean,
-        variance,
-        np.where(is_empty, np.nan, segments.min),
-        np.where(is_empty, np.nan, segments.max),
-    )
+    return segments.merged(constant(0.0, zeros))

@@ -171,7 +171,7 @@ class ProfilePlots:
                 f"columns= is a list of entries of {self._axes[1]!r}, not a dict; pass those of "
                 "all its values as one list"
             )
-        n_groups = self.content.moments.count.size
+        n_groups = self.content.sizes.size
         if not n_groups:
             raise errors.InvalidInputError(
                 "there is nothing to draw: the profile has no groups, since no "
@@ -220,7 +220,7 @@ class ProfilePlots:
         columns = [self.entries[place] for place in chosen]
         width = _INCHES * (len(chosen) + 1) + names_inches(self.content.labels())
         title = _TITLE_INCHES * len(self._title())
-        height = _INCHES * (max(self.content.moments.count.size, least) + 2) + names_inches(columns)
+        height = _INCHES * (max(self.content.sizes.size, least) + 2) + names_inches(columns)
         return max(width, title), height
 
     def _name(self, ax: Any, chosen: Sequence[int]) -> None:

@@ -65,7 +65,7 @@ class Profile(TableResult):
 
     def _page(self, rows: pa.Table) -> str:
         content = self._content
-        groups, columns = content.moments.count.size, content.columns.positions.size
+        groups, columns = content.sizes.size, content.columns.positions.size
         title = (
             f"profile of {content.name} over {' x '.join(content.axis_names)}: "
             f"{groups:,} groups x {columns:,} {content.axis_names[1]}"
@@ -132,7 +132,7 @@ class Profile(TableResult):
         var, uns = self._columns_frame()
         self._check_columns()
         layers = {name: moments.statistic(name) for name in LAYERS}
-        obs = pandas_frame(pa.table({**groups, "count": pa.array(moments.count)}))
+        obs = pandas_frame(pa.table({**groups, "count": pa.array(self._content.sizes)}))
         obs.index = self._content.labels()
         adata = anndata.AnnData(X=values, obs=obs, var=var, layers=layers, uns=uns)
         if self.is_described(provenance):

@@ -231,7 +231,7 @@ def group_names(profile: Profile) -> pa.Array:
 def group_vectors(profile: Profile) -> dict[str, pa.Array]:
     """Return the vectors of an axis of groups: their sizes, and what the names do not say."""
     groups = profile.content.groups
-    vectors: dict[str, pa.Array] = {"count": pa.array(profile.content.moments.count)}
+    vectors: dict[str, pa.Array] = {"count": pa.array(profile.content.sizes)}
     for column, values in groups.items():
         plain = one_array(values)
         if len(groups) > 1 or not is_any_string(plain.type):

@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from daf_query import DamagedLayoutWarning, connect
-from daf_query.moments import LAYERS, Moments
+from daf_query.moments import LAYERS, GroupProfile
 from daf_storage import DafReader, DafWriter, H5df, MemoryDaf, Packing, ZarrDaf, errors
 from tests.limits import lower
 from tests.support import create, recorded_reads, reopen
@@ -42,10 +42,12 @@ BLOCKS: dict[str, dict[str, float]] = {
 """How a matrix is cut into blocks."""
 
 
-def moments_of(daf: DafReader, name: str, positions: Any = None, columns: Any = None) -> Moments:
+def moments_of(
+    daf: DafReader, name: str, positions: Any = None, columns: Any = None
+) -> GroupProfile:
     """Return the moments of the groups of some rows."""
     chosen: dict[str, Any] = {"rows": positions, "columns": columns, "progress": "never"}
-    return connect(daf).profile("cell", "gene", name, by="group", **chosen).content.moments
+    return connect(daf).profile("cell", "gene", name, by="group", **chosen).content
 
 
 def expected(
@@ -71,11 +73,11 @@ def expected(
     return {name: values.to_numpy() for name, values in found.items()}
 
 
-def check(moments: Moments, wanted: dict[str, npt.NDArray[Any]]) -> None:
+def check(content: GroupProfile, wanted: dict[str, npt.NDArray[Any]]) -> None:
     """Compare moments with what they have to be."""
-    assert moments.count.tolist() == wanted["count"].tolist()
+    assert content.sizes.tolist() == wanted["count"].tolist()
     for name in LAYERS:
-        got = moments.statistic(name)
+        got = content.moments.statistic(name)
         assert got.shape == wanted[name].shape, name
         if name in ("sum", "mean", "variance"):
             np.testing.assert_allclose(
@@ -144,10 +146,10 @@ def test_equal_to_pandas(
     daf = daf_of(values, codes, relayout=False, axes=axes)
     with pytest.MonkeyPatch.context() as patch:
         lower(patch, **BLOCKS[blocks])
-        moments = moments_of(daf, "X", positions, columns)
+        content = moments_of(daf, "X", positions, columns)
         chosen: dict[str, Any] = {"rows": positions, "columns": columns, "progress": "never"}
         totals = connect(daf).totals("cell", "gene", "X", **chosen).to_pandas()
-    check(moments, expected(dense, positions, codes, columns))
+    check(content, expected(dense, positions, codes, columns))
     rows = dense[positions].astype(float)
     own = rows[:, sorted(set(columns))]  # a column that is chosen twice is added up once
     with np.errstate(all="ignore"):
@@ -184,7 +186,7 @@ def test_equal_to_exact_sums(
     daf = daf_of(values, codes, relayout=False, axes=axes)
     for blocks in ({}, {"moment_elements": 10, "moment_window": 100, "moment_threads": 1}):
         lower(monkeypatch, **blocks)
-        moments = moments_of(daf, "X")
+        moments = moments_of(daf, "X").moments
         for group in range(2):
             for column in range(3):
                 total, variance = exact(dense[codes == group, column].tolist())
@@ -201,7 +203,7 @@ def test_infinities(monkeypatch: pytest.MonkeyPatch, *, is_sparse: bool) -> None
     values = sp.csc_array(dense) if is_sparse else dense
     for blocks in ({}, {"moment_elements": 1, "moment_threads": 1}):
         lower(monkeypatch, **blocks)
-        moments = moments_of(daf_of(values, [0, 0]), "X")
+        moments = moments_of(daf_of(values, [0, 0]), "X").moments
         np.testing.assert_array_equal(moments.sum, [[np.inf, np.nan, 3.0]])
         np.testing.assert_array_equal(moments.min, [[1.0, -np.inf, 1.0]])
         np.testing.assert_array_equal(moments.max, [[np.inf, np.inf, 2.0]])
@@ -270,9 +272,9 @@ def test_a_damaged_layout(tmp_path: Path) -> None:
                 moments_of(reopen(path), "X")
             continue
         with pytest.warns(DamagedLayoutWarning, match="relayout_matrix"):
-            moments = moments_of(reopen(path), "X")
+            content = moments_of(reopen(path), "X")
         every = list(range(200)), np.zeros(200), list(range(50))
-        check(moments, expected(sparse_matrix().toarray(), *every))
+        check(content, expected(sparse_matrix().toarray(), *every))
 
 
 def test_the_layout_that_fits_is_read(stored: DafReader, monkeypatch: pytest.MonkeyPatch) -> None:
