@@ -1,7 +1,7 @@
 """The catalog that clients ask for: schemas, tables, columns, and what this server can do.
 
 Rule: ``format/FlightSql.proto`` of Apache Arrow, whose comments have the schemas of the answers;
-of the server itself ``SqlInfo`` and ``CommandGetXdbcTypeInfo``.
+of the server itself ``SqlInfo``.
 """
 
 from __future__ import annotations
@@ -146,13 +146,13 @@ def _schema(fields: str) -> pa.Schema:
     made = []
     for written in fields.split():
         name, _, kind = written.partition(":")
-        data_type = pa.type_for_alias(kind or "string") if kind != "strings" else _NAMES
+        data_type = _NAMES if kind == "strings" else pa.type_for_alias(kind or "string")
         made.append(pa.field(name.removesuffix("?"), data_type, nullable=name.endswith("?")))
     return pa.schema(made)
 
 
 _NAMES: Final = pa.list_(pa.field("item", pa.string(), nullable=False))
-TYPE_SCHEMA: Final = _schema(
+_TYPES: Final = _schema(
     """
     type_name data_type:int32 column_size?:int32 literal_prefix? literal_suffix?
     create_params?:strings nullable:int32 case_sensitive:bool searchable:int32
@@ -161,54 +161,6 @@ TYPE_SCHEMA: Final = _schema(
     num_prec_radix?:int32 interval_precision?:int32
     """
 )
-"""The schema of the answer to ``CommandGetXdbcTypeInfo``."""
-
-_EXACT: Final = {"minimum_scale": 0, "maximum_scale": 0, "num_prec_radix": 10}
-_BINARY: Final = {"num_prec_radix": 2}
-_QUOTED: Final = {"literal_prefix": "'", "literal_suffix": "'", "case_sensitive": True}
-_TYPES: Final[tuple[tuple[int, str, dict[str, Any]], ...]] = (
-    (-7, "BOOLEAN", {"column_size": 1}),
-    (-6, "TINYINT", {"column_size": 3, "unsigned_attribute": False, **_EXACT}),
-    (-5, "BIGINT", {"column_size": 19, "unsigned_attribute": False, **_EXACT}),
-    (-5, "BIGINT UNSIGNED", {"column_size": 20, "unsigned_attribute": True, **_EXACT}),
-    (-3, "BYTEA", {"literal_prefix": "X'", "literal_suffix": "'"}),
-    (3, "DECIMAL", {"column_size": 38, "unsigned_attribute": False, **_EXACT}),
-    (4, "INT", {"column_size": 10, "unsigned_attribute": False, **_EXACT}),
-    (5, "SMALLINT", {"column_size": 5, "unsigned_attribute": False, **_EXACT}),
-    (7, "REAL", {"column_size": 24, "unsigned_attribute": False, **_BINARY}),
-    (8, "DOUBLE", {"column_size": 53, "unsigned_attribute": False, **_BINARY}),
-    (12, "VARCHAR", _QUOTED),
-    (91, "DATE", {"column_size": 10, "sql_data_type": 9, "datetime_subcode": 1, **_QUOTED}),
-    (92, "TIME", {"column_size": 18, "sql_data_type": 9, "datetime_subcode": 2, **_QUOTED}),
-    (93, "TIMESTAMP", {"column_size": 29, "sql_data_type": 9, "datetime_subcode": 3, **_QUOTED}),
-)
-"""The number of ``XdbcDataType``, the name in SQL, and what differs from the common."""
-
-
-def type_info(number: int | None) -> pa.RecordBatch:
-    """Return the types of columns, or those of one number.
-
-    >>> type_info(12).to_pylist()[0]["type_name"]
-    'VARCHAR'
-    """
-    rows: Iterable[dict[str, Any]] = (
-        {
-            "type_name": name,
-            "local_type_name": name,
-            "data_type": data_type,
-            "sql_data_type": data_type,
-            "nullable": 1,
-            "searchable": 3,
-            "case_sensitive": False,
-            "fixed_prec_scale": False,
-            **different,
-        }
-        for data_type, name, different in _TYPES
-        if number is None or number == data_type
-    )
-    return pa.RecordBatch.from_pylist(list(rows), schema=TYPE_SCHEMA)
-
-
 _CATALOGS: Final = _schema("catalog_name")
 _SCHEMAS: Final = _schema("catalog_name? db_schema_name")
 _TABLES: Final = _schema("catalog_name? db_schema_name? table_name table_type")
@@ -242,7 +194,7 @@ class Catalog:
         command = decoded(name, body)
         if name == "CommandGetTables" and command.include_schema:
             schema = _TABLES_WITH_SCHEMAS
-        return schema, lambda: method(self, command)
+        return schema, lambda: method(self, command) if method else schema.empty_table()
 
     def _listed(self) -> list[ListedTable]:
         return listed_tables(self._session._connections)  # noqa: SLF001 - our own
@@ -294,29 +246,23 @@ class Catalog:
         ]
         return _table(_PRIMARY_KEYS, rows)
 
-    def _no_keys(self, _: Any) -> pa.Table:
-        return _FOREIGN_KEYS.empty_table()
-
     def _sql_info(self, command: Any) -> pa.Table:
         return pa.Table.from_batches([sql_info(command.info, self._max_query_bytes)])
 
-    def _type_info(self, command: Any) -> pa.Table:
-        return pa.Table.from_batches([type_info(given(command, "data_type"))])
 
-
-COMMANDS: Final[dict[str, tuple[pa.Schema, Callable[[Catalog, Any], pa.Table]]]] = {
+COMMANDS: Final[dict[str, tuple[pa.Schema, Callable[[Catalog, Any], pa.Table] | None]]] = {
     "CommandGetCatalogs": (_CATALOGS, Catalog._catalogs),  # noqa: SLF001 - methods of this module
     "CommandGetDbSchemas": (_SCHEMAS, Catalog._schemas),  # noqa: SLF001 - the same
     "CommandGetTables": (_TABLES, Catalog._tables),  # noqa: SLF001 - the same
     "CommandGetTableTypes": (_TABLE_TYPES, Catalog._table_types),  # noqa: SLF001 - the same
     "CommandGetPrimaryKeys": (_PRIMARY_KEYS, Catalog._primary_keys),  # noqa: SLF001 - the same
-    "CommandGetExportedKeys": (_FOREIGN_KEYS, Catalog._no_keys),  # noqa: SLF001 - the same
-    "CommandGetImportedKeys": (_FOREIGN_KEYS, Catalog._no_keys),  # noqa: SLF001 - the same
-    "CommandGetCrossReference": (_FOREIGN_KEYS, Catalog._no_keys),  # noqa: SLF001 - the same
+    "CommandGetExportedKeys": (_FOREIGN_KEYS, None),
+    "CommandGetImportedKeys": (_FOREIGN_KEYS, None),
+    "CommandGetCrossReference": (_FOREIGN_KEYS, None),
+    "CommandGetXdbcTypeInfo": (_TYPES, None),
     "CommandGetSqlInfo": (INFO_SCHEMA, Catalog._sql_info),  # noqa: SLF001 - the same
-    "CommandGetXdbcTypeInfo": (TYPE_SCHEMA, Catalog._type_info),  # noqa: SLF001 - the same
 }
-"""The messages that ask what there is: the schema of the answer, and what computes it."""
+"""The messages that ask what there is: the schema of the answer, and what computes it, if any."""
 
 
 def _table(schema: pa.Schema, rows: Iterable[Sequence[Any]]) -> pa.Table:

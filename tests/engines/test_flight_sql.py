@@ -251,9 +251,7 @@ def test_metadata_commands_answer_as_published(server: FlightSqlServer) -> None:
         assert (values[0], values[3], values[4], values[9]) == ("daf-query", True, True, True)
         assert values.keys() == {*range(12), 100, 101, *range(500, 577)} - {6, 7}
         assert table("CommandGetSqlInfo", info=[8])["value"].to_pylist() == [0]
-        numbers = table("CommandGetXdbcTypeInfo")["data_type"].to_pylist()
-        assert numbers == sorted(numbers)
-        assert table("CommandGetXdbcTypeInfo", data_type=12)["type_name"].to_pylist() == ["VARCHAR"]
+        assert table("CommandGetXdbcTypeInfo").num_rows == 0
 
 
 def test_a_collection_has_a_key_of_two_columns(forms: dict[str, str]) -> None:
