@@ -27,15 +27,15 @@ import pyarrow.compute as pc
 from daf_query._formats import ROW_FORMATS
 from daf_query._row_files import Format, Rows, joined, plain_schema, save_rows, wire_parts
 from daf_query.explore._axis import (
-    AxisRows,
     Positions,
-    axis_rows,
+    chosen_by,
     points_of,
+    positions_of,
     summarised,
     values_of,
 )
 from daf_query.explore._catalogue import axis_embeddings, catalogue
-from daf_query.explore._explorer import Download, Explorer, Selection
+from daf_query.explore._explorer import Download, Explorer, Selection, axis_rows
 from daf_query.explore._http import (
     ARROW,
     BINARY,
@@ -48,11 +48,11 @@ from daf_query.explore._http import (
     refusal,
 )
 from daf_query.scan import INDEX, NAME
-from daf_query.session import DafSession, NotedCategories, value_counts
-from daf_query.slice import MatrixSlice, Selector
-from daf_query.sql import QueryResult
+from daf_query.session import value_counts
+from daf_query.slice import AxisRows, MatrixSlice, Selector, SliceRequest, matrix_slice
+from daf_query.sql import Connections, QueryResult
 from daf_query.syntax import quoted_name, quoted_string
-from daf_query.table import DATASET
+from daf_query.table import DATASET, user_table
 from daf_storage import DafWriter, IfExists, errors
 
 _ROWS: Final = "X-Daf-Rows"
@@ -66,9 +66,9 @@ def overview(explorer: Explorer, _: Question) -> Answer:
     session = explorer.data.opened()
     limits = explorer.limits
     with explorer.lock:
-        selection = explorer.selection
-        is_current = selection is not None and selection.session is session
-        table = selection.table if selection is not None and is_current else _free_name(session)
+        selection, connections = explorer.selection, session._connections  # noqa: SLF001 - our own
+        is_current = selection is not None and selection.connections is connections
+        table = selection.table if selection and is_current else _free_name(connections)
     return {
         "version": explorer.data.version,
         "writable": explorer.data.overlay is not None,
@@ -130,7 +130,7 @@ def rows(explorer: Explorer, question: Question) -> Answer:
     along = explorer.data.rows(question.string("schema"), question.string("axis"))
     name = question.optional_string("query")
     if name is None:
-        positions = along.chosen(question.sql())
+        positions = chosen_by(along, question.sql())
     else:
         recorded = explorer.queries.find(name)
         if recorded is None:
@@ -140,7 +140,7 @@ def rows(explorer: Explorer, question: Question) -> Answer:
             raise errors.QueryError(
                 f"the rows are none of axis {along.axis!r}: without {NAME!r} nobody can tell"
             )
-        positions = along.positions(keys)
+        positions = positions_of(along, keys)
     return parts_of(Head(BINARY, {_ROWS: str(positions.size)}), positions.astype("<u4"))
 
 
@@ -153,8 +153,8 @@ def points(explorer: Explorer, question: Question) -> Answer:
     Both columns of a matrix of one data set are read at once, and not as two columns of SQL.
     """
     along = explorer.data.rows(question.string("schema"), question.string("axis"))
-    explorer.check_bytes(along.length * 2 * np.dtype(np.float32).itemsize)
-    embeddings = axis_embeddings(along.session, along.schema, along.axis)
+    explorer.check_bytes(along.whole.length * 2 * np.dtype(np.float32).itemsize)
+    embeddings = axis_embeddings(along.tables, along.axis)
     available, wanted = {each.name: each for each in embeddings}, question.string("embedding")
     if wanted not in available:
         has = errors.shown_names(available, none="none")
@@ -163,29 +163,31 @@ def points(explorer: Explorer, question: Question) -> Answer:
             f"{errors.nearest(wanted, available)}"
         )
     embedding = available[wanted]
-    if embedding.matrix is None or along.is_collection:
+    if embedding.matrix is None or along.tables.is_collection:
         values = points_of(along, embedding.x, embedding.y)
     else:
         other, name = embedding.matrix
-        part = along.session.matrix(along.axis, other, name, columns=[0, 1], schema=along.schema)
+        axes = along.axis, other
+        request = SliceRequest(along.engine, along.tables.name, axes, name, columns=[0, 1])
+        part = matrix_slice(request)
         with np.errstate(over="ignore", invalid="ignore"):
             values = np.ascontiguousarray(part.to_numpy(), np.float32)
-    return parts_of(Head(BINARY, {_ROWS: str(along.length)}), values)
+    return parts_of(Head(BINARY, {_ROWS: str(along.whole.length)}), values)
 
 
 def colour(explorer: Explorer, question: Question) -> Answer:
     """Answer with what an axis is coloured by: an Arrow stream of one column."""
     by = question.part("by")
-    vector = by.optional_string("vector") or by.optional_string("sql")
+    vector = by.optional_string("vector") or by.optional_string("sql") or ""
     sql = _coloured_by(by)
     along = explorer.data.rows(question.string("schema"), question.string("axis"))
-    noted = along.noted_categories(vector) if vector else NotedCategories()
-    batch = _coloured(values_of(along, sql, order=noted.order), noted.colours)
+    values = values_of(along, sql, order=along.categories(vector))
+    batch = _coloured(values, along.colours(vector))
     explorer.check_bytes(batch.nbytes)
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, batch.schema) as writer:
         writer.write_batch(batch)
-    return parts_of(Head(ARROW, {_ROWS: str(along.length)}), sink.getvalue())
+    return parts_of(Head(ARROW, {_ROWS: str(along.whole.length)}), sink.getvalue())
 
 
 def _coloured_by(by: Question) -> str:
@@ -242,7 +244,7 @@ def entries(explorer: Explorer, question: Question) -> Answer:
     along = axis_rows(explorer.session, question.string("schema"), question.string("axis"))
     names, prefix = along.names(), question.optional_string("prefix") or ""
     matching = names.filter(pc.starts_with(names, prefix, ignore_case=True))
-    if along.is_collection:
+    if along.tables.is_collection:
         matching = pc.unique(matching)
     return {"entries": matching.slice(0, int(limit)).to_pylist(), "total": len(matching)}
 
@@ -287,18 +289,17 @@ def select(explorer: Explorer, question: Question) -> Answer:
     along = explorer.data.rows(question.string("schema"), question.string("axis"))
     positions = _sent_positions(question.body, along)
     columns = {NAME: along.names().take(pa.array(positions)).cast(pa.string())}
-    if along.is_collection:
-        owners, within = along.whole.split(positions)
-        names = pa.array(along.whole.names, pa.string())
-        columns |= {INDEX: pa.array(within), DATASET: names.take(pa.array(owners))}
-    else:
-        columns |= {INDEX: pa.array(positions)}
+    owners, within = along.whole.split(positions)
+    columns[INDEX] = pa.array(within)
+    if along.tables.is_collection:
+        columns[DATASET] = pa.array(along.whole.names, pa.string()).take(pa.array(owners))
     with explorer.lock:
         _forget(explorer)
-        name = _free_name(along.session)
-        along.session.register(pa.table(columns), name)
+        connections = along.engine.connections
+        name = _free_name(connections)
+        connections.connect(name, user_table(pa.table(columns)))
         explorer.selection = Selection(
-            secrets.token_hex(8), along.session, name, along.schema, along.axis, positions
+            secrets.token_hex(8), connections, name, along.tables.name, along.axis, positions
         )
     return selected(explorer, question)
 
@@ -326,12 +327,11 @@ def _forget(explorer: Explorer) -> None:
     selection, explorer.selection = explorer.selection, None
     if selection is not None:
         with suppress(errors.NotFoundError):
-            selection.session.unregister(selection.table)
+            selection.connections.disconnect(selection.table)
 
 
-def _free_name(session: DafSession) -> str:
+def _free_name(connections: Connections) -> str:
     """Return the first name for the table of a selection that nothing has."""
-    connections = session._connections  # noqa: SLF001 - our own
     taken = set(connections.names).union(
         *(tables.table_names for tables in connections.schemas.values())
     )
@@ -341,8 +341,9 @@ def _free_name(session: DafSession) -> str:
 
 def _current_selection(explorer: Explorer) -> Selection | None:
     """Return the selection; None if there is none, or its data set was replaced."""
-    selection = explorer.selection
-    return None if selection is None or selection.session is not explorer.session else selection
+    selection, connections = explorer.selection, explorer.session._connections  # noqa: SLF001 - our own
+    is_current = selection is not None and selection.connections is connections
+    return selection if is_current else None
 
 
 def _selected_positions(explorer: Explorer, schema: str, axis: str) -> Positions:
@@ -371,9 +372,10 @@ def _sent_positions(content: bytes, along: AxisRows) -> Positions:
     if len(content) % 4:
         raise refusal(400, "the request is no list of uint32")
     positions = np.unique(np.frombuffer(content, "<u4")).astype(np.int64)
-    if positions.size and positions[-1] >= along.length:
+    length = along.whole.length
+    if positions.size and positions[-1] >= length:
         raise refusal(
-            400, f"axis {along.axis!r} has {along.length:,} entries, and none at {positions[-1]:,}"
+            400, f"axis {along.axis!r} has {length:,} entries, and none at {positions[-1]:,}"
         )
     return positions
 
@@ -394,9 +396,9 @@ def save(explorer: Explorer, question: Question) -> Answer:
     if not values.flag("selection"):
         raise refusal(400, "'values' needs 'sql', or 'selection': true")
     along = explorer.data.rows(schema, axis)
-    is_selected = np.zeros(along.length, np.bool_)
-    is_selected[_selected_positions(explorer, along.schema, axis)] = True
-    daf = along.session.reader(along.schema)
+    is_selected = np.zeros(along.whole.length, np.bool_)
+    is_selected[_selected_positions(explorer, along.tables.name, axis)] = True
+    daf = along.engine.connections.reader(along.tables.name)
     if not isinstance(daf, DafWriter):
         raise errors.ReadOnlyError(f"{daf.location}: it is open for reading")
     if values.content.get("true") is None and values.content.get("false") is None:
@@ -444,7 +446,7 @@ def _slice(explorer: Explorer, question: Question) -> MatrixSlice:
     if question.flag("selection"):
         positions = _selected_positions(explorer, schema, rows_axis)
         if isinstance(chosen, str):
-            matching = explorer.data.rows(schema, rows_axis).chosen(chosen)
+            matching = chosen_by(explorer.data.rows(schema, rows_axis), chosen)
             positions = np.intersect1d(positions, matching, assume_unique=True)
         chosen = positions
     columns = question.optional_string("columns")

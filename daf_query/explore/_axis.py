@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
 import numpy as np
@@ -15,153 +14,83 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from daf_query.matrix import ConcatenatedAxis
 from daf_query.scan import INDEX, NAME
-from daf_query.session import DafSession, NotedCategories, noted_categories
-from daf_query.slice import chosen_positions, expression_table, positions_in
+from daf_query.slice import AxisRows, positions_in
+from daf_query.sql import query_result
 from daf_query.syntax import (
     is_select,
     quoted_name,
     unopened_bracket,
 )
 from daf_query.table import DATASET
-from daf_storage import DafReader, errors
+from daf_storage import errors
 
 Positions: TypeAlias = npt.NDArray[np.int64]
 
 
-@dataclass(frozen=True, slots=True)
-class AxisRows:
-    """The rows of the table of an axis; of a collection, those of one after another."""
-
-    session: DafSession
-    schema: str
-    axis: str
-    whole: ConcatenatedAxis
-    """The axes of all data sets that have it."""
-
-    @property
-    def length(self) -> int:
-        """How many there are."""
-        return self.whole.length
-
-    @property
-    def is_collection(self) -> bool:
-        """Whether the rows are of a collection."""
-        return not self.whole.is_alone
-
-    @property
-    def table(self) -> str:
-        """How SQL writes the table."""
-        return f"{quoted_name(self.schema)}.{quoted_name(self.axis)}"
-
-    @property
-    def readers(self) -> list[DafReader]:
-        """The data sets that have the axis, in their order."""
-        return list(self.whole.members.values())
-
-    def identity(self) -> Hashable | None:
-        """Return what changes when the entries do; None while they are being changed."""
-        first, second = (
-            tuple(daf.vector_identity(self.axis, NAME) for daf in self.readers) for _ in range(2)
-        )
-        return first if first == second else None
-
-    def names(self) -> pa.ChunkedArray:
-        """Return the entries, as large strings."""
-        entries = (daf.get_pa_vector(self.axis, NAME) for daf in self.readers)
-        names = [each.cast(pa.large_string()) for each in entries]
-        return pa.chunked_array(names, pa.large_string())
-
-    def noted_categories(self, vector: str) -> NotedCategories:
-        """Return the order and the colours of the values of a vector, as far as they are noted."""
-        tables = self.session._connections.schema(self.schema)  # noqa: SLF001 - our own
-        return noted_categories(tables, self.axis, vector)
-
-    def values(self, sql: str) -> tuple[Positions, pa.ChunkedArray]:
-        """Return an SQL expression of each entry: the row of each, and the values of all rows.
-
-        Raises
-        ------
-        QueryError
-            It is wrong, or has not one value for each entry.
-        """
-        if unopened_bracket(sql) is not None:
-            raise errors.QueryError(f"a bracket closes none in {sql!r}")
-        found = expression_table(self.session._engine, self.schema, self.axis, sql)  # noqa: SLF001 - our own
-        positions = found.column(0).to_numpy().astype(np.int64)
-        places = np.full(self.length, -1, np.int64)
-        places[positions] = np.arange(positions.size)
-        if positions.size != self.length or (places < 0).any():
-            raise errors.QueryError(
-                f"the expression has {positions.size:,} values, and axis {self.axis!r} has "
-                f"{self.length:,} entries; it needs one for each"
-            )
-        return places, found.column(1)
-
-    def chosen(self, sql: str) -> Positions:
-        """Return the positions that SQL chooses, ascending, each once.
-
-        Parameters
-        ----------
-        sql
-            A predicate, also in Python's spellings, or a SELECT that yields ``name`` or ``index``.
-
-        Raises
-        ------
-        QueryError
-            It is wrong, or its rows are not of this axis.
-        """
-        if not sql.strip():
-            raise errors.QueryError("the predicate is empty")
-        if is_select(sql):
-            result = self.session.sql(sql)
-            wanted = map(quoted_name, self._keys_among(result.column_names))
-            return self.positions(result.select(*wanted).to_arrow_table())
-        engine, tables = self.session._engine, self.session._connections.schema(self.schema)  # noqa: SLF001 - our own
-        how = {"keyword": "rows", "other": self.axis}
-        return np.unique(chosen_positions(engine, tables, self.axis, sql, **how))
-
-    def positions(self, table: pa.Table) -> Positions:
-        """Return the positions of rows by their keys, ascending, each once.
-
-        An outer join lacks some keys.
-
-        Raises
-        ------
-        QueryError, NotFoundError
-            They are not of this axis.
-        """
-        keys = table.select(self._keys_among(table.column_names)).drop_null()
-        try:
-            positions = positions_in(self.whole, keys, "rows")
-        except errors.DafError as error:
-            raise errors.QueryError(f"the rows are none of axis {self.axis!r}: {error}") from None
-        return np.unique(positions)
-
-    def _keys_among(self, names: Sequence[str]) -> list[str]:
-        """Return the columns that say which rows they are."""
-        keys = [name for name in (DATASET, INDEX, NAME) if names.count(name) == 1]
-        if not keys:
-            raise errors.QueryError(
-                f"the rows are none of axis {self.axis!r}: a query has to yield {NAME} or {INDEX}, "
-                f"and this yields {errors.shown_names(names, none='none')}"
-            )
-        return keys
+def identity(rows: AxisRows) -> Hashable | None:
+    """Return what changes when the entries do; None while they are being changed."""
+    first, second = (
+        tuple(daf.vector_identity(rows.axis, NAME) for daf in rows.readers) for _ in range(2)
+    )
+    return first if first == second else None
 
 
-def axis_rows(session: DafSession, schema: str, axis: str) -> AxisRows:
-    """Return the rows of an axis.
+def chosen_by(rows: AxisRows, sql: str) -> Positions:
+    """Return the positions that SQL chooses, ascending, each once.
+
+    Parameters
+    ----------
+    sql
+        A predicate, also in Python's spellings, or a SELECT that yields ``name`` or ``index``.
 
     Raises
     ------
-    NotFoundError
-        There is no such schema, or no such axis.
+    QueryError
+        It is wrong, or its rows are not of this axis.
     """
-    tables = session._connections.schema(schema)  # noqa: SLF001 - our own
-    if axis not in tables.axes_set():
-        raise errors.axis_not_found(schema, axis, tables.axes_set())
-    return AxisRows(session, tables.name, axis, tables.concatenated(axis))
+    if not is_select(sql):
+        if not sql.strip():
+            raise errors.QueryError("the predicate is empty")
+        return np.unique(rows.chosen(sql))
+    result = query_result(rows.engine, sql, allow="read")
+    wanted = map(quoted_name, _keys_among(rows, result.column_names))
+    return positions_of(rows, result.select(*wanted).to_arrow_table())
+
+
+def positions_of(rows: AxisRows, table: pa.Table) -> Positions:
+    """Return the positions of rows by their keys, ascending, each once.
+
+    An outer join lacks some keys.
+
+    Raises
+    ------
+    QueryError, NotFoundError
+        They are not of this axis.
+    """
+    keys = table.select(_keys_among(rows, table.column_names)).drop_null()
+    try:
+        positions = positions_in(rows.whole, keys, "rows")
+    except errors.DafError as error:
+        raise errors.QueryError(f"the rows are none of axis {rows.axis!r}: {error}") from None
+    return np.unique(positions)
+
+
+def _keys_among(rows: AxisRows, names: Sequence[str]) -> list[str]:
+    """Return the columns that say which rows they are."""
+    keys = [name for name in (DATASET, INDEX, NAME) if names.count(name) == 1]
+    if not keys:
+        raise errors.QueryError(
+            f"the rows are none of axis {rows.axis!r}: a query has to yield {NAME} or {INDEX}, "
+            f"and this yields {errors.shown_names(names, none='none')}"
+        )
+    return keys
+
+
+def _expression(rows: AxisRows, sql: str) -> pa.Array:
+    if unopened_bracket(sql) is not None:
+        raise errors.QueryError(f"a bracket closes none in {sql!r}")
+    return rows.values(sql)
 
 
 def points_of(rows: AxisRows, x: str, y: str) -> npt.NDArray[np.float32]:
@@ -172,9 +101,8 @@ def points_of(rows: AxisRows, x: str, y: str) -> npt.NDArray[np.float32]:
     QueryError
         They are no numbers, or not one for each entry.
     """
-    found = [rows.values(sql) for sql in (x, y)]
-    numbers = [_numbers(column, "a coordinate", np.float32)[places] for places, column in found]
-    return np.stack(numbers, axis=1)
+    found = [_expression(rows, sql) for sql in (x, y)]
+    return np.stack([_numbers(each, "a coordinate", np.float32) for each in found], axis=1)
 
 
 def values_of(rows: AxisRows, sql: str, *, order: pa.Array | None = None) -> pa.Array:
@@ -196,11 +124,10 @@ def values_of(rows: AxisRows, sql: str, *, order: pa.Array | None = None) -> pa.
     QueryError
         It has not one value for each entry, or none that can be shown.
     """
-    places, column = rows.values(sql)
+    column = _expression(rows, sql)
     if _is_number(column.type):
-        return pa.array(_numbers(column, "the expression", np.float64)[places])
-    encoded = _strings(column).dictionary_encode().unify_dictionaries().combine_chunks()
-    return _categories(places, encoded, order)
+        return pa.array(_numbers(column, "the expression", np.float64))
+    return _categories(_strings(column).dictionary_encode(), order)
 
 
 def _is_number(kind: pa.DataType) -> bool:
@@ -215,7 +142,7 @@ def _numbers(column: Any, what: str, dtype: Any) -> npt.NDArray[Any]:
     if column.null_count or not pa.types.is_integer(column.type):
         column = pc.fill_null(column.cast(pa.float64()), float("nan"))
     with np.errstate(over="ignore", invalid="ignore"):  # too large for the dtype: infinite
-        values: npt.NDArray[Any] = column.to_numpy().astype(dtype)
+        values: npt.NDArray[Any] = column.to_numpy(zero_copy_only=False).astype(dtype)
     return values
 
 
@@ -232,7 +159,7 @@ def _strings(column: Any) -> Any:
         ) from None
 
 
-def _categories(places: Positions, coded: pa.DictionaryArray, order: pa.Array | None) -> pa.Array:
+def _categories(coded: pa.DictionaryArray, order: pa.Array | None) -> pa.Array:
     """Return a dictionary array whose strings are in their order, or the alphabetical."""
     dictionary = coded.dictionary
     first = pa.array([], pa.string()) if order is None else order.cast(pa.string())
@@ -243,7 +170,7 @@ def _categories(places: Positions, coded: pa.DictionaryArray, order: pa.Array | 
     ranks = np.full(len(dictionary) + 1, -1, dtype)
     ranks[:-1] = pc.index_in(dictionary, value_set=categories).to_numpy(zero_copy_only=False)
     indices = pc.fill_null(coded.indices, len(dictionary)).to_numpy(zero_copy_only=False)
-    codes = ranks[indices[places]]
+    codes = ranks[indices]
     return pa.DictionaryArray.from_arrays(pa.array(codes, mask=codes < 0), categories)
 
 

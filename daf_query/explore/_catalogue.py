@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from daf_query.scan import INDEX, NAME
 from daf_query.session import DafSession
+from daf_query.sql import AxisSchema
 from daf_query.syntax import quoted_name, quoted_string
 from daf_query.table import DATASET
 from daf_storage import DafReader, DafWriter, errors
@@ -133,13 +134,14 @@ _KEYS: Final = (NAME, INDEX)
 
 def catalogue(session: DafSession) -> list[dict[str, Any]]:
     """Return the data sets, for JSON."""
-    return [_data_set(session, name) for name in session._connections.schemas]  # noqa: SLF001 - our own
+    schemas = session._connections.schemas  # noqa: SLF001 - our own
+    return [_data_set(tables) for tables in schemas.values()]
 
 
-def axis_embeddings(session: DafSession, schema: str, axis: str) -> list[Embedding]:
+def axis_embeddings(tables: AxisSchema, axis: str) -> list[Embedding]:
     """Return the embeddings of an axis."""
-    members = [daf for daf in session.members(schema).values() if daf.has_axis(axis)]
-    fields = _fields(session, schema, axis)
+    members = [daf for daf in tables.readers().values() if daf.has_axis(axis)]
+    fields = _fields(tables, axis)
     numbers = [field.name for field in fields if kind_of(field.type) == "number"]
     return embeddings_of(members, axis, numbers)
 
@@ -167,16 +169,15 @@ _KINDS: Final[Mapping[str, tuple[str, ...]]] = {
 }
 
 
-def _data_set(session: DafSession, schema: str) -> dict[str, Any]:
-    members = session.members(schema)
-    tables = session._connections.schema(schema)  # noqa: SLF001 - our own
+def _data_set(tables: AxisSchema) -> dict[str, Any]:
+    members = tables.readers()
     return {
-        "schema": schema,
+        "schema": tables.name,
         "path": tables.location,
         "form": _form(members, is_collection=tables.is_collection),
         "is_collection": tables.is_collection,
-        "axes": [_axis(session, schema, axis) for axis in _axes(members.values())],
-        "matrices": list(_matrices(session, schema, members.values())),
+        "axes": [_axis(tables, axis) for axis in _axes(members.values())],
+        "matrices": list(_matrices(tables, members.values())),
         "scalars": _scalars(members.values()),
     }
 
@@ -200,14 +201,13 @@ def _axes(members: Iterable[DafReader]) -> list[str]:
     return list(dict.fromkeys(axis for daf in members for axis in axes_in_order(daf)))
 
 
-def _fields(session: DafSession, schema: str, axis: str) -> list[pa.Field]:
+def _fields(tables: AxisSchema, axis: str) -> list[pa.Field]:
     """Return the columns of a table that are vectors."""
-    tables = session._connections.schema(schema)  # noqa: SLF001 - our own
     keys = (*_KEYS, DATASET) if tables.is_collection else _KEYS
     return [field for field in tables.dataset(axis).schema if field.name not in keys]
 
 
-def _axis(session: DafSession, schema: str, axis: str) -> dict[str, Any]:
+def _axis(tables: AxisSchema, axis: str) -> dict[str, Any]:
     described: dict[str, Any] = {
         "name": axis,
         "length": None,
@@ -216,27 +216,24 @@ def _axis(session: DafSession, schema: str, axis: str) -> dict[str, Any]:
         "problem": None,
     }
     try:
-        described["length"] = session._connections.schema(schema).axis_length(axis)  # noqa: SLF001 - our own
+        described["length"] = tables.axis_length(axis)
         described["vectors"] = [
             {"name": field.name, "type": str(field.type), "kind": kind_of(field.type)}
-            for field in _fields(session, schema, axis)
+            for field in _fields(tables, axis)
         ]
-        embeddings = axis_embeddings(session, schema, axis)
+        embeddings = axis_embeddings(tables, axis)
         described["embeddings"] = [_shown(embedding) for embedding in embeddings]
     except errors.DafError as error:
         described["problem"] = str(error)
     return described
 
 
-def _matrices(
-    session: DafSession, schema: str, members: Iterable[DafReader]
-) -> Iterator[dict[str, Any]]:
+def _matrices(tables: AxisSchema, members: Iterable[DafReader]) -> Iterator[dict[str, Any]]:
     """Yield the matrices, the rows being those of the axis that comes first; the main one first.
 
     That is the one of the first two axes, and of its layers X; square ones come last.
     """
     order = {axis: place for place, axis in enumerate(_axes(members))}
-    tables = session._connections.schema(schema)  # noqa: SLF001 - our own
     merged: dict[tuple[str, str, str], dict[str, Any]] = {}
     for row in tables.description("matrices").to_table().to_pylist():
         axes = sorted((row["rows_axis"], row["columns_axis"]), key=lambda axis: order.get(axis, 0))

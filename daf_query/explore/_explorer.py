@@ -21,10 +21,12 @@ import pyarrow as pa
 
 from daf_query._row_files import Rows
 from daf_query._runs import Runs, check_limits
-from daf_query.explore._axis import AxisRows, Positions, axis_rows
+from daf_query.explore._axis import Positions, identity
 from daf_query.explore._http import ENDINGS, RequestError, refusal
 from daf_query.scan import INDEX, NAME
 from daf_query.session import DafSession, is_pattern, matching_paths
+from daf_query.slice import AxisRows
+from daf_query.sql import Connections
 from daf_query.table import DATASET
 from daf_storage import errors
 
@@ -77,7 +79,7 @@ class Selection:
 
     id: str
     """Another one for each selection."""
-    session: DafSession
+    connections: Connections
     """Where it is a table."""
     table: str
     """The name of that."""
@@ -188,10 +190,10 @@ class ExploredData:
             self._entries.clear()
             return self._session
 
-    def _has_changed(self, axis: tuple[str, str], identity: Hashable) -> bool:
+    def _has_changed(self, axis: tuple[str, str], before: Hashable) -> bool:
         """Return whether the entries of an axis are others."""
         try:
-            return axis_rows(self._session, *axis).identity() != identity
+            return identity(axis_rows(self._session, *axis)) != before
         except errors.DafError:
             return True
 
@@ -207,10 +209,10 @@ class ExploredData:
             page holds are others.
         """
         rows = axis_rows(self.session, schema, axis)
-        identity = rows.identity()
+        now = identity(rows)
         with self._lock:
-            first_identity = identity and self._entries.setdefault((rows.schema, axis), identity)
-        if first_identity != identity:
+            before = now and self._entries.setdefault((rows.tables.name, axis), now)
+        if before != now:
             raise replaced()
         return rows
 
@@ -218,6 +220,11 @@ class ExploredData:
         """Close the data sets."""
         with self._lock:
             self._session.close()
+
+
+def axis_rows(session: DafSession, schema: str, axis: str) -> AxisRows:
+    """Return the rows of an axis; see `AxisRows.of`."""
+    return AxisRows.of(session._engine, schema, axis)  # noqa: SLF001 - our own
 
 
 def replaced() -> RequestError:

@@ -8,7 +8,6 @@ rest; *totals* are what each row has of chosen columns.
 Must not know sessions or the command line.
 """
 
-from daf_query.profile._groups import GroupedAxis
 from daf_query.profile._make import (
     MarkerTest,
     make_markers,

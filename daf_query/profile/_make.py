@@ -19,9 +19,9 @@ from daf_query.moments import (
     rank_sums,
     welch_markers,
 )
-from daf_query.profile._groups import GroupedAxis, group_values
+from daf_query.profile._groups import group_values
 from daf_query.profile._profile import Profile
-from daf_query.slice import MatrixAxes, SliceRequest, matrix_axes, matrix_slice
+from daf_query.slice import AxisRows, MatrixAxes, SliceRequest, matrix_axes, matrix_slice
 from daf_query.sql import By, TableResult, written_items
 from daf_storage import ShowProgress, errors
 from daf_storage.base import AnyArray, Progress, progress_bar
@@ -79,8 +79,7 @@ def prepared_profile(
     if not isinstance(fill, bool | int | float | np.number):
         raise errors.InvalidInputError(f"fill_value={fill!r} is no number")
     rows, columns = found.chosen
-    grouped = GroupedAxis(found.tables, rows_axis)
-    values = group_values(request.engine, grouped, columns_axis, by)
+    values = group_values(AxisRows(request.engine, found.tables, rows_axis), columns_axis, by)
     groups = group_rows(values, rows.selection.positions)
     axes = along, found.columns
     prepared = PreparedProfile(axes, request.name, groups, columns.selection, float(fill))

@@ -7,7 +7,7 @@ say what is asked, and call the package that answers.
 Must not know the command line.
 """
 
-from daf_query.session._plots import NotedCategories, SessionPlots, noted_categories
+from daf_query.session._plots import SessionPlots
 from daf_query.session._session import DafSession, connect, value_counts
 from daf_query.session._sources import axis_names, is_pattern, matching_paths, named_sources
 from daf_query.session._stored_columns import Annotation

@@ -21,13 +21,11 @@ from daf_query.plot import (
     legend_inches,
     write_labels,
 )
-from daf_query.profile import GroupedAxis
 from daf_query.session._stored_columns import is_any_string
 from daf_query.slice import (
+    AxisRows,
     Selector,
     SliceRequest,
-    chosen_positions,
-    expression_table,
     matrix_slice,
 )
 from daf_query.sql import AxisSchema, Engine
@@ -36,7 +34,6 @@ from daf_storage import DafReader, errors
 from daf_storage.data import axes_in_order
 
 _PAIRS: Final = (("_1", "_2"), ("_x", "_y"))
-_COLOUR: Final = "color"
 _INCHES: Final = (6.5, 5.0)
 _SQUARE: Final = 4.8
 
@@ -146,8 +143,8 @@ class SessionPlots:
         found = self._coordinates(tables, name, axis, components, rows)
         colouring = None
         if color is not None:
-            values, noted = self._values(tables, found, color, "color")
-            colouring = _colouring(values, noted, palette)
+            values, order = _values(found, color, "color")
+            colouring = _colouring(values, order, palette, found.rows.colours(color))
         beside = legend_inches(colouring) if legend else 0.0
         ax = axes_for(ax, inches=(max(_INCHES[0], _SQUARE + beside), _INCHES[1]))
         style: dict[str, Any] = {"size": size, "cmap": cmap, "seed": seed, "legend": legend}
@@ -156,26 +153,6 @@ class SessionPlots:
         write_labels(ax, x=found.labels[0], y=found.labels[1])
         ax.spines[["top", "right"]].set_visible(False)
         return ax
-
-    def _values(
-        self, tables: AxisSchema, points: Coordinates, text: str, keyword: str
-    ) -> tuple[pa.Array, NotedCategories]:
-        """Return the values of a vector or an expression, and what is noted of them.
-
-        If nothing is, categories have the order of those of the whole axis.
-        """
-        grouped = GroupedAxis(tables, points.axis)
-        expression = quoted_name(text) if text in grouped.vectors else text
-        try:
-            table = expression_table(self.engine, tables.name, points.axis, expression)
-        except errors.DafError as error:
-            raise errors.with_message(error, f"{keyword}=: {error}") from None
-        order = np.argsort(table.column(0).to_numpy())
-        values = table.column(1).take(pa.array(order[points.positions])).combine_chunks()
-        noted = noted_categories(tables, points.axis, text)
-        if noted.order is None and points.positions.size < grouped.length:
-            noted = replace(noted, order=_categories(table.column(1)))
-        return values, noted
 
     def _coordinates(
         self,
@@ -220,7 +197,8 @@ class SessionPlots:
             if part.dtype == object:
                 raise errors.InvalidInputError(f"{name!r} is a matrix of strings; draw numbers")
             labels = [f"{name.removeprefix('X_')} {each + 1}" for each in components]
-            return Coordinates(points_axis, part.row_positions, part.to_numpy(), labels)
+            along = AxisRows(self.engine, tables, points_axis)
+            return Coordinates(along, part.row_positions, part.to_numpy(), labels)
         for daf in members:
             for each in [axis] if axis is not None and daf.has_axis(axis) else axes_in_order(daf):
                 for suffixes in _PAIRS:
@@ -237,9 +215,10 @@ class SessionPlots:
     def _of_vectors(
         self, tables: AxisSchema, axis: str, names: list[str], rows: Selector
     ) -> Coordinates:
-        positions = chosen_positions(self.engine, tables, axis, rows, keyword="rows", other="")
-        empty = Coordinates(axis, positions, np.empty((positions.size, 2)), names)
-        values = (self._values(tables, empty, name, "name")[0] for name in names)
+        found = AxisRows(self.engine, tables, axis)
+        positions = found.chosen(rows)
+        empty = Coordinates(found, positions, np.empty((positions.size, 2)), names)
+        values = (_values(empty, name, "name")[0] for name in names)
         columns = [column.cast(pa.float64(), safe=False) for column in values]
         points = [column.to_numpy(zero_copy_only=False) for column in columns]
         return replace(empty, points=np.column_stack(points))
@@ -249,7 +228,8 @@ class SessionPlots:
 class Coordinates:
     """Entries of an axis that are drawn, and where."""
 
-    axis: str
+    rows: AxisRows
+    """All entries of the axis."""
     positions: npt.NDArray[np.int64]
     """Their positions along the axis; of a collection, counted through."""
     points: npt.NDArray[Any]
@@ -258,12 +238,33 @@ class Coordinates:
     """What the two coordinates are called."""
 
 
-def _colouring(values: pa.Array, noted: NotedCategories, palette: Palette | None) -> Colouring:
-    if palette is None and noted.colours is not None:
+def _values(points: Coordinates, text: str, keyword: str) -> tuple[pa.Array, pa.Array | None]:
+    """Return the values of a vector or an expression, and the order of its categories.
+
+    If none is noted, they have the order of those of the whole axis.
+    """
+    rows = points.rows
+    try:
+        whole = rows.values(quoted_name(text) if text in rows.vectors else text)
+    except errors.DafError as error:
+        raise errors.with_message(error, f"{keyword}=: {error}") from None
+    order = rows.categories(text)
+    if order is None and points.positions.size < len(whole):
+        order = _categories(whole)
+    return whole.take(pa.array(points.positions)), order
+
+
+def _colouring(
+    values: pa.Array,
+    order: pa.Array | None,
+    palette: Palette | None,
+    noted: Mapping[str, str] | None,
+) -> Colouring:
+    if palette is None and noted is not None:
         # Colours that were noted may be none, or not of all.
         with suppress(errors.InvalidInputError):
-            return colouring_of(values, order=noted.order, palette=noted.colours)
-    return colouring_of(values, order=noted.order, palette=palette)
+            return colouring_of(values, order=order, palette=noted)
+    return colouring_of(values, order=order, palette=palette)
 
 
 def _is_pair(components: Any, length: int) -> bool:
@@ -274,29 +275,7 @@ def _is_pair(components: Any, length: int) -> bool:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class NotedCategories:
-    """What an AnnData import noted of the values of a vector."""
-
-    order: pa.Array | None = None
-    """The categories in their order, as strings; None of what is no categorical."""
-    colours: dict[str, str] | None = None
-    """The colour of each category."""
-
-
-def noted_categories(tables: AxisSchema, axis: str, vector: str) -> NotedCategories:
-    """Return what is noted of a vector of an axis; nothing of what is none.
-
-    Of several data sets the order is that of all, one after the other, and the first that has a
-    colour for a category counts.
-    """
-    grouped = GroupedAxis(tables, axis)
-    if vector not in grouped.vectors:
-        return NotedCategories()
-    return NotedCategories(grouped.categories(vector), _noted_colours(tables.readers(), vector))
-
-
-def _categories(values: pa.ChunkedArray) -> pa.Array | None:
+def _categories(values: pa.Array) -> pa.Array | None:
     """Return the strings and truth values of the whole axis in their order; None of others.
 
     So a category has the same colour whichever entries are drawn.
@@ -310,18 +289,6 @@ def _categories(values: pa.ChunkedArray) -> pa.Array | None:
         return None
     distinct = values.unique().drop_null().cast(pa.string())
     return distinct.take(pc.array_sort_indices(distinct))
-
-
-def _noted_colours(members: Mapping[str, DafReader], vector: str) -> dict[str, str] | None:
-    """Return the colours of categories: those of the axis that is called as the vector."""
-    noted: dict[str, str] = {}
-    for daf in members.values():
-        if daf.has_axis(vector) and daf.has_vector(vector, _COLOUR):
-            names = daf.get_pa_vector(vector, "name").to_pylist()
-            colours = daf.get_np_vector(vector, _COLOUR).tolist()
-            if all(isinstance(colour, str) and colour for colour in colours):
-                noted = {**dict(zip(names, colours, strict=True)), **noted}
-    return noted or None
 
 
 def _matrices(daf: DafReader, axis: str | None) -> Iterator[tuple[str, str, str]]:

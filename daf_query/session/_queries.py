@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, Self, TypeAlias
 from daf_query.dataframes import scan_polars
 from daf_query.scan import DEFAULT_OPTIONS, ScanOptions
 from daf_query.session._table_functions import TABLE_FUNCTIONS
-from daf_query.slice import Selector, chosen_positions
+from daf_query.slice import AxisRows, Selector
 from daf_query.sql import (
     Allow,
     AxisSchema,
@@ -519,15 +519,12 @@ def view_of(
     written = [entries if isinstance(entries, str) else "" for _, entries in chosen]
     bound = bind_all(written, params)
     resolved: list[tuple[str, Any]] = []
-    tables = engine.connections.schemas[schema]
     for (name, value), (base, entries), sql in zip(pairs, chosen, bound, strict=True):
         if base is None or entries is None:
             resolved.append((name, value))
             continue
         selector = sql if isinstance(entries, str) else entries
-        chosen_entries = chosen_positions(
-            engine, tables, base, selector, keyword="axes", other="axes"
-        )
+        chosen_entries = AxisRows.of(engine, schema, base).chosen(selector, "axes")
         resolved.append((name, (base, chosen_entries)))
     return daf_view(daf, dict(resolved) if isinstance(axes, Mapping) else resolved, data)
 

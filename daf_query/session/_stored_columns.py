@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from daf_query.scan import INDEX, NAME
-from daf_query.slice import expression_table, positions_in
+from daf_query.slice import AxisRows, positions_in
 from daf_query.sql import Engine, Params, QueryResult, bind, computed_table, query_result
 from daf_query.syntax import is_select
 from daf_query.table import arrow_table, is_user_table, user_table
@@ -144,11 +144,11 @@ def derived_vector(engine: Engine, schema: str, axis: str, query: str) -> pa.Arr
     """
     if not query.strip():
         raise errors.QueryError("the query is empty; write an expression, or a SELECT")
-    whole = engine.connections.schemas[schema].concatenated(axis)
-    if is_select(query):
-        table = computed_table(engine.plan(query, once=(INDEX, NAME)))
-    else:
-        table = expression_table(engine, schema, axis, query)
+    rows = AxisRows.of(engine, schema, axis)
+    what = f"a vector of axis {axis!r}", f"entries of axis {axis!r}"
+    if not is_select(query):
+        return storable(rows.values(query), *what)
+    whole, table = rows.whole, computed_table(engine.plan(query, once=(INDEX, NAME)))
     values = [name for name in table.column_names if name not in (NAME, INDEX)]
     if len(values) != 1:
         raise errors.QueryError(
@@ -168,7 +168,7 @@ def derived_vector(engine: Engine, schema: str, axis: str, query: str) -> pa.Arr
                 f"{axis!r}, the first is {first!r}; {advice}"
             )
     column = table.column(values[0]).take(pa.array(np.argsort(positions)))
-    return storable(column, f"a vector of axis {axis!r}", f"entries of axis {axis!r}")
+    return storable(column, *what)
 
 
 def add_derived_axis(

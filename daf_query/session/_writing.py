@@ -31,7 +31,7 @@ from daf_query.session._stored_matrices import (
     matrix_of_rows,
     matrix_of_slice,
 )
-from daf_query.slice import ByteSize, MatrixSlice, byte_count, chosen_positions
+from daf_query.slice import AxisRows, ByteSize, MatrixSlice, byte_count
 from daf_query.sql import Params, QueryResult, bind
 from daf_query.syntax import is_select
 from daf_query.table import is_user_table
@@ -92,8 +92,7 @@ class Writing(Queries):
         if not by.strip():
             raise errors.QueryError("the order is empty; write what comes after ORDER BY")
         selector = by if is_select(by) else f"ORDER BY {by}"
-        tables = self._connections.schemas[schema_name]
-        order = chosen_positions(self._engine, tables, axis, selector, keyword="by", other=axis)
+        order = AxisRows.of(self._engine, schema_name, axis).chosen(selector, "by")
         daf.reorder_axis(axis, order, progress=progress)
 
     def save_vector(

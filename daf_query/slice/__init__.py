@@ -13,6 +13,7 @@ Must not know sessions, profiles or the command line.
 """
 
 from daf_query.slice._anndata import AnnDataChoice, Choice
+from daf_query.slice._axis_rows import AxisRows
 from daf_query.slice._dask import slice_source
 from daf_query.slice._explanation import LayoutCost, SliceExplanation
 from daf_query.slice._files import check_format
@@ -22,9 +23,7 @@ from daf_query.slice._selector import (
     MatrixAxes,
     Selector,
     SliceRequest,
-    chosen_positions,
     each_once,
-    expression_table,
     matrix_axes,
     positions_in,
 )

@@ -204,23 +204,6 @@ def resolve(
     return Chosen(selection, _written(selector, selection.size, axis.length), empty)
 
 
-def chosen_positions(
-    engine: Engine, tables: AxisSchema, axis: str, selector: Selector, *, keyword: str, other: str
-) -> Positions:
-    """Return the positions that a selector chooses; they count through several data sets.
-
-    Raises
-    ------
-    AxisNotFoundError, QueryError, EntryNotFoundError, InvalidInputError
-        There is no such axis, or the selector is wrong.
-    """
-    if axis not in tables.axes_set():
-        raise errors.axis_not_found(tables.location, axis, tables.axes_set())
-    whole = tables.concatenated(axis)
-    chosen = resolve(engine, tables, whole, selector, keyword=keyword, other=other)
-    return chosen.selection.positions
-
-
 def _written(selector: Selector, count: int, length: int) -> Written:
     if selector is None or isinstance(selector, str):
         return selector
@@ -589,47 +572,3 @@ def _predicate_query(
 
 VALUE: Final = "value"
 """What the column of the values is called."""
-
-
-def expression_table(
-    engine: Engine,
-    schema: str,
-    axis: str,
-    text: str,
-    *,
-    join: str = "",
-    edits: tuple[Edit, ...] = (),
-) -> pa.Table:
-    """Return the position of each entry, as ``index``, and the value of an expression for it.
-
-    Positions count through the data sets of a collection.
-
-    Parameters
-    ----------
-    join
-        What comes after the table, such as a join that chooses some of its rows.
-    edits
-        What is written differently in the expression.
-
-    Raises
-    ------
-    QueryError
-        It is wrong; a syntax error says where in the expression.
-    VectorNotFoundError
-        It names an unknown column.
-    """
-    tables = engine.connections.schemas[schema]
-    columns = (DATASET, INDEX) if tables.is_collection else (INDEX,)
-    table = f"{quoted_name(schema)}.{quoted_name(axis)}"
-    # Not an injection: the query is read-only, one statement, and the expression is SQL by design.
-    start, end = (
-        f"SELECT {', '.join(map(quoted_name, columns))}, (\n",
-        f"\n) AS {VALUE} FROM {table} {join}",
-    )
-    found = engine.rows_of(WrappedSql.between(start, text, end, edits), "expression")
-    if not tables.is_collection:
-        return found
-    datasets, index = (found.column(name).combine_chunks() for name in columns)
-    within = index.to_numpy(zero_copy_only=False).astype(np.int64)
-    positions = tables.concatenated(axis).joined(datasets, within)
-    return pa.table([pa.array(positions), found.column(VALUE)], names=[INDEX, VALUE])

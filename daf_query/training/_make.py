@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import secrets
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final, Literal, TypeAlias, get_args
@@ -18,10 +16,10 @@ import pyarrow.dataset as ds
 from daf_query._provenance import Record, provenance, record_of
 from daf_query.matrix import ConcatenatedAxis
 from daf_query.scan import INDEX, NAME
-from daf_query.slice import Selector, chosen_positions, each_once, expression_table
+from daf_query.slice import AxisRows, Selector, each_once
 from daf_query.sql import Engine, written_items
 from daf_query.syntax import Edit, list_items, quoted_name, real_divisions
-from daf_query.table import DATASET, UserTable
+from daf_query.table import DATASET
 from daf_query.training._sampler import SPLIT, WEIGHT, Sampler
 from daf_query.training._splits import (
     Codes,
@@ -77,24 +75,34 @@ def make_sampler(engine: Engine, schema: str | None, request: SamplerRequest) ->
     shares = {} if request.split is None else checked_shares(request.split)
     seed = checked_seed(request.seed)
     _check_expressions(request)
-    chosen = _chosen_entries(engine, schema, request)
+    whole = AxisRows.of(engine, schema, request.axis)
+    positions = whole.chosen(request.where, "where")
+    if not positions.size:
+        raise errors.InvalidInputError(
+            f"{whole.tables.location}: where= chooses none of the {whole.whole.length:,} entries "
+            f"of axis {request.axis!r}; diagnose({request.axis!r}, ...) says which part of a "
+            "predicate leaves none"
+        )
+    positions = each_once(positions).copy()  # it becomes read-only
+    chosen = replace(whole, some=positions)
     names = chosen.names()
     weights = None if request.weights is None else weights_of(chosen, request.weights, names)
     splits = _splits(chosen, request, names, shares, seed) if shares else None
     if splits is not None:
         _check_splits(splits, shares, weights, request)
-    lengths = {name: daf.axis_length(request.axis) for name, daf in chosen.axis.members.items()}
-    requested = {"sampler": {**request.description(), "schema": chosen.schema, "lengths": lengths}}
-    sources = {chosen.schema: engine.connections.data_sets()[chosen.schema]}
+    members, name = whole.whole.members, whole.tables.name
+    lengths = {member: daf.axis_length(request.axis) for member, daf in members.items()}
+    requested = {"sampler": {**request.description(), "schema": name, "lengths": lengths}}
+    sources = {name: engine.connections.data_sets()[name]}
     return Sampler(
         request.axis,
-        chosen.positions,
+        positions,
         names,
         weights,
         lengths,
         splits,
         shares,
-        chosen.is_collection,
+        whole.tables.is_collection,
         record_of(sources, requested),
     )
 
@@ -113,23 +121,8 @@ def _check_expressions(request: SamplerRequest) -> None:
         )
 
 
-def _chosen_entries(engine: Engine, schema: str | None, request: SamplerRequest) -> ChosenEntries:
-    """Return the entries that ``where=`` chooses, ascending."""
-    tables = engine.connections.schema(schema)
-    axis = request.axis
-    positions = chosen_positions(engine, tables, axis, request.where, keyword="where", other=axis)
-    whole = tables.concatenated(axis)
-    if not positions.size:
-        raise errors.InvalidInputError(
-            f"{tables.location}: where= chooses none of the {whole.length:,} entries of axis "
-            f"{axis!r}; diagnose({axis!r}, ...) says which part of a predicate leaves none"
-        )
-    once = each_once(positions).copy()  # it becomes read-only
-    return ChosenEntries(engine, tables.name, whole, tables.is_collection, once)
-
-
 def _splits(
-    chosen: ChosenEntries,
+    chosen: AxisRows,
     request: SamplerRequest,
     names: pa.Array,
     shares: dict[str, float],
@@ -185,84 +178,17 @@ def _check_splits(
 Positions = npt.NDArray[np.int64]
 
 _FACTOR: Final = np.uint64(0x9E3779B97F4A7C15)
-_CHOSEN: Final = ("chosen_dataset", "chosen_index")
 
 
-@dataclass(frozen=True)
-class ChosenEntries:
-    """Entries of an axis for which expressions are evaluated, as the rows of a query."""
-
-    engine: Engine
-    schema: str
-    """What queries call the data set, or several as one."""
-    axis: ConcatenatedAxis
-    """Of one data set, or of several."""
-    is_collection: bool
-    positions: Positions
-    """Ascending, each once."""
-
-    def values(self, text: str, keyword: str, edits: tuple[Edit, ...] = ()) -> pa.Array:
-        """Return the value of an expression for each entry, in their order.
-
-        Window functions see the chosen entries and no others.
-
-        Raises
-        ------
-        QueryError, VectorNotFoundError
-            The expression is wrong.
-        """
-        try:
-            with self._join() as join:
-                table = expression_table(
-                    self.engine, self.schema, self.axis.axis, text, join=join, edits=edits
-                )
-        except errors.DafError as error:
-            raise errors.with_message(error, f"{keyword}=: {error}") from None
-        positions = table.column(0).to_numpy().astype(np.int64)
-        order = np.argsort(positions, kind="stable")
-        if not np.array_equal(positions[order], self.positions):
-            raise errors.InvalidInputError(
-                f"{self.axis.location}: axis {self.axis.axis!r} was changed while {keyword}= was "
-                "evaluated; make the sampler again"
-            )
-        values = table.column(1).take(pa.array(order)).combine_chunks()
-        return pa.concat_arrays(values.chunks) if isinstance(values, pa.ChunkedArray) else values
-
-    @contextmanager
-    def _join(self) -> Iterator[str]:
-        """Connect the chosen entries as a table, and return what joins the axis with it."""
-        if self.positions.size == self.axis.length:
-            yield ""
-            return
-        name = f"chosen_{secrets.token_hex(8)}"
-        connections = self.engine.connections
-        connections.connect(name, UserTable(self._chosen_table(), "the chosen entries"))
-        table = f"{quoted_name(self.schema)}.{quoted_name(self.axis.axis)}"
-        pairs = zip((DATASET, INDEX), _CHOSEN, strict=True)
-        equal = [
-            f"{table}.{quoted_name(column)} = {name}.{chosen}"
-            for column, chosen in pairs
-            if self.is_collection or column == INDEX
-        ]
-        try:
-            yield f"LEFT SEMI JOIN {name} ON {' AND '.join(equal)}"
-        finally:
-            connections.disconnect(name)
-
-    def _chosen_table(self) -> pa.Table:
-        owners, within = self.axis.split(self.positions)
-        names = pa.array(self.axis.names, pa.string())
-        datasets = pa.DictionaryArray.from_arrays(pa.array(owners), names).cast(pa.string())
-        return pa.table([datasets, pa.array(within)], names=list(_CHOSEN))
-
-    def names(self) -> pa.Array:
-        """Return the name of each entry."""
-        readers = self.axis.members.values()
-        names = [daf.get_pa_vector(self.axis.axis, NAME).cast(pa.large_string()) for daf in readers]
-        return pa.concat_arrays(names).take(pa.array(self.positions))
+def _values(chosen: AxisRows, text: str, keyword: str, edits: tuple[Edit, ...] = ()) -> pa.Array:
+    """Return the value of an expression for each chosen entry, in their order."""
+    try:
+        return chosen.values(text, edits=edits)
+    except errors.DafError as error:
+        raise errors.with_message(error, f"{keyword}=: {error}") from None
 
 
-def weights_of(chosen: ChosenEntries, text: str, names: pa.Array) -> npt.NDArray[np.float64]:
+def weights_of(chosen: AxisRows, text: str, names: pa.Array) -> npt.NDArray[np.float64]:
     """Return the weight of each chosen entry.
 
     Divisions are those of real numbers: ``1 / count(*) OVER (...)`` is no integer.
@@ -272,7 +198,7 @@ def weights_of(chosen: ChosenEntries, text: str, names: pa.Array) -> npt.NDArray
     InvalidInputError
         One is missing, negative or infinite; or all are 0; or they are no numbers.
     """
-    values = chosen.values(text, "weights", real_divisions(text))
+    values = _values(chosen, text, "weights", real_divisions(text))
     type_ = values.type
     is_number = pa.types.is_integer(type_) or pa.types.is_floating(type_)
     is_number |= pa.types.is_decimal(type_) or pa.types.is_boolean(type_)
@@ -294,7 +220,7 @@ def weights_of(chosen: ChosenEntries, text: str, names: pa.Array) -> npt.NDArray
             first = names[int(np.argmax(is_wrong))].as_py()
             raise errors.InvalidInputError(
                 f"weights= is {what} for {int(is_wrong.sum()):,} of {weights.size:,} entries of "
-                f"axis {chosen.axis.axis!r}, the first is {first!r}; {advice}, or leave these "
+                f"axis {chosen.axis!r}, the first is {first!r}; {advice}, or leave these "
                 "entries out with where="
             )
     if not weights.any():
@@ -315,7 +241,7 @@ class Classes:
 
 
 def classes_of(
-    chosen: ChosenEntries,
+    chosen: AxisRows,
     expressions: str | Sequence[str],
     *,
     keyword: str,
@@ -333,12 +259,12 @@ def classes_of(
     items = expressions_of(expressions, keyword)
     codes, keys = np.zeros(len(names), np.int64), np.zeros(len(names), np.uint64)
     for item in items:
-        values = chosen.values(_as_column(chosen, item), keyword)
+        values = _values(chosen, _as_column(chosen, item), keyword)
         if not allows_null and values.null_count:
             first = names[int(np.argmax(np.asarray(values.is_null())))].as_py()
             raise errors.InvalidInputError(
                 f"{keyword}= is missing for {values.null_count:,} of {len(names):,} entries of "
-                f"axis {chosen.axis.axis!r}, the first is {first!r}, and nothing says to which "
+                f"axis {chosen.axis!r}, the first is {first!r}, and nothing says to which "
                 f"group they belong; leave them out (where={f'{item} IS NOT NULL'!r}), or make "
                 f"each one a group ({keyword}={f'coalesce({item}, name)'!r})"
             )
@@ -359,10 +285,10 @@ def expressions_of(expressions: object, keyword: str) -> list[str]:
     return listed
 
 
-def _as_column(chosen: ChosenEntries, item: str) -> str:
+def _as_column(chosen: AxisRows, item: str) -> str:
     """Return an expression; the name of a vector is that vector, whatever it looks like."""
-    members = chosen.axis.members.values()
-    is_vector = any(daf.has_vector(chosen.axis.axis, item) for daf in members)
+    members = chosen.readers
+    is_vector = any(daf.has_vector(chosen.axis, item) for daf in members)
     return quoted_name(item) if is_vector else item
 
 
