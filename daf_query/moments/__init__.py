@@ -14,11 +14,11 @@ from daf_query.moments._group_moments import in_order
 from daf_query.moments._grouping import GroupedRows, Groups, GroupValues, group_rows
 from daf_query.moments._markers import (
     REST,
+    Comparison,
     comparisons_of,
     marker_schema,
     marker_table,
     rank_sums,
-    welch,
     welch_markers,
 )
 from daf_query.moments._profile import (

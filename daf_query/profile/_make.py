@@ -4,27 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, Final, Literal, TypeAlias, get_args
+from typing import Any, Final, Literal, TypeAlias
 
 import numpy as np
 
 from daf_query._runs import check_cancelled
 from daf_query.matrix import ConcatenatedAxis
 from daf_query.moments import (
+    Comparison,
     PreparedProfile,
     PreparedTotals,
-    comparisons_of,
     group_rows,
-    marker_table,
     rank_sums,
-    welch_markers,
 )
 from daf_query.profile._groups import group_values
-from daf_query.profile._profile import Profile
 from daf_query.slice import AxisRows, MatrixAxes, SliceRequest, matrix_axes, matrix_slice
-from daf_query.sql import By, TableResult, written_items
-from daf_storage import ShowProgress, errors
-from daf_storage.base import AnyArray, Progress, progress_bar
+from daf_query.sql import written_items
+from daf_storage import errors
+from daf_storage.base import AnyArray, Progress
 
 MarkerTest: TypeAlias = Literal["t-test", "wilcoxon"]
 """How groups are compared: by their means, or by the ranks of their values."""
@@ -50,16 +47,14 @@ def _concatenated_rows(found: MatrixAxes, what: str) -> ConcatenatedAxis:
 
 
 def prepared_profile(
-    request: SliceRequest, by: By, *, max_bytes: int | None
+    request: SliceRequest, *, max_bytes: int | None
 ) -> tuple[PreparedProfile, dict[str, Any]]:
     """Choose the rows and columns of a profile, and group the rows; return what was asked as well.
 
     Parameters
     ----------
     request
-        Which rows and columns of which matrix, without a value for a missing one.
-    by
-        What the rows are grouped by.
+        Which rows and columns of which matrix, and what the rows are grouped by.
 
     Raises
     ------
@@ -79,28 +74,22 @@ def prepared_profile(
     if not isinstance(fill, bool | int | float | np.number):
         raise errors.InvalidInputError(f"fill_value={fill!r} is no number")
     rows, columns = found.chosen
-    values = group_values(AxisRows(request.engine, found.tables, rows_axis), columns_axis, by)
+    values = group_values(
+        AxisRows(request.engine, found.tables, rows_axis), columns_axis, request.by
+    )
     groups = group_rows(values, rows.selection.positions)
     axes = along, found.columns
     prepared = PreparedProfile(axes, request.name, groups, columns.selection, float(fill))
     prepared.check_size(max_bytes)
     requested = {
         "profile": {"name": request.name, "rows_axis": rows_axis, "columns_axis": columns_axis},
-        "by": written_items(by),
+        "by": written_items(request.by),
         "rows": rows.written,
         "columns": columns.written,
     }
     if found.tables.is_collection:
         requested |= {"join": request.join, "along": rows_axis}
     return prepared, requested
-
-
-def make_profile(
-    request: SliceRequest, by: By, *, max_bytes: int | None, progress: ShowProgress
-) -> Profile:
-    """Return a profile; see `DafSession.profile`."""
-    prepared, requested = prepared_profile(request, by, max_bytes=max_bytes)
-    return Profile(request.engine, prepared.compute(progress=progress), requested)
 
 
 def prepared_totals(request: SliceRequest) -> tuple[PreparedTotals, dict[str, Any]]:
@@ -118,62 +107,19 @@ def prepared_totals(request: SliceRequest) -> tuple[PreparedTotals, dict[str, An
     return prepared, requested
 
 
-def make_totals(request: SliceRequest, *, progress: ShowProgress) -> TableResult:
-    """Return a row for each entry of the rows' axis; see `DafSession.totals`."""
-    prepared, requested = prepared_totals(request)
-    with progress_bar("totals", None, show=progress) as bar:
-        table = prepared.compute(bar.add)
-    return TableResult(request.engine, table, f"the totals of {request.name!r}", requested)
-
-
-def make_markers(  # noqa: PLR0913 - the choices of a profile, and of a test
-    request: SliceRequest,
-    by: By,
-    *,
-    reference: Any,
-    method: MarkerTest,
-    is_log1p: bool,
-    tie_correct: bool,
-    top: int | None,
-    memory_bytes: int,
-    max_bytes: int | None,
-    progress: ShowProgress,
-) -> TableResult:
-    """Return a row for each group and column; see `DafSession.markers`."""
-    if method not in get_args(MarkerTest):
-        raise errors.InvalidInputError(
-            f"method={method!r} is none of {', '.join(get_args(MarkerTest))}"
-        )
-    if top is not None and top < 1:
-        raise errors.InvalidInputError(f"top={top!r} is no number of columns; None is for all")
-    prepared, requested = prepared_profile(request, by, max_bytes=max_bytes)
-    content = prepared.compute(progress=progress)
-    if method == "t-test":
-        table = welch_markers(content, reference, is_log1p=is_log1p, top=top)
-    else:
-        comparisons = comparisons_of(content, reference)
-        pairs = [(each.group, each.other_group) for each in comparisons]
-        rows = prepared.groups.rows.positions.size
-        width = max(memory_bytes // max(rows * _ELEMENT_BYTES, 1), 1)
-        with progress_bar("markers", None, show=progress) as bar:
-            tests = _ranked(request, prepared, width, pairs, bar, tie_correct=tie_correct)
-        table = marker_table(content, comparisons, tests, is_log1p=is_log1p, top=top)
-    title = f"the markers of {content.name!r} over {' x '.join(content.axis_names)}"
-    requested |= {"markers": {"reference": reference, "method": method}}
-    return TableResult(request.engine, table, title, requested)
-
-
-def _ranked(
+def rank_tests(
     request: SliceRequest,
     prepared: PreparedProfile,
-    width: int,
-    pairs: Sequence[tuple[int, int | None]],
+    comparisons: Sequence[Comparison],
     progress: Progress,
     *,
+    memory_bytes: int,
     tie_correct: bool,
 ) -> list[tuple[AnyArray, AnyArray]]:
-    """Return scores and p-values of each pair of groups, reading ``width`` columns at a time."""
+    """Return scores and p-values of comparisons by ranks; memory bounds the columns of one read."""
+    pairs = [(each.group, each.other_group) for each in comparisons]
     rows, columns = prepared.groups.rows, prepared.columns.positions
+    width = max(memory_bytes // max(rows.positions.size * _ELEMENT_BYTES, 1), 1)
     positions, codes = rows.positions, rows.codes.astype(np.intp)
     fill = np.nan if request.fill_value is None else request.fill_value
     found: list[list[tuple[AnyArray, AnyArray]]] = [[] for _ in pairs]

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 from daf_query._runs import attended
 from daf_query.matrix import Join
-from daf_query.moments import PROFILE_MAX_BYTES, REST
-from daf_query.profile import (
-    MarkerTest,
-    Profile,
-    make_markers,
-    make_profile,
-    make_totals,
+from daf_query.moments import (
+    PROFILE_MAX_BYTES,
+    REST,
+    comparisons_of,
+    marker_table,
+    welch_markers,
 )
+from daf_query.profile import MarkerTest, Profile, prepared_profile, prepared_totals, rank_tests
 from daf_query.session._queries import Queries
 from daf_query.session._table_functions import matrix_table
 from daf_query.slice import (
@@ -23,6 +23,7 @@ from daf_query.slice import (
     Selector,
     SliceRequest,
     byte_count,
+    byte_limit,
     matrix_slice,
 )
 from daf_query.sql import By, Params, TableResult, bind_all
@@ -36,14 +37,26 @@ from daf_query.training import (
     load_sampler,
     make_sampler,
 )
-from daf_storage import ShowProgress
+from daf_storage import ShowProgress, errors
+from daf_storage.base import progress_bar
 
 
 class MatrixQuestions(Queries):
     """The part of a session that is about matrices."""
 
-    def _request(self, schema: str | None, *what: Any) -> SliceRequest:
-        return SliceRequest(self._engine, self._connections.schema(schema).name, *what)
+    def _request(
+        self,
+        schema: str | None,
+        params: Params | None,
+        axes: tuple[str, str],
+        name: str,
+        *chosen: Any,
+        **how: Any,
+    ) -> SliceRequest:
+        """Return what is asked: rows, columns and groups with the values of parameters."""
+        rows, columns, by = _bound(params, *chosen, how.pop("by", ()))
+        schema = self._connections.schema(schema).name
+        return SliceRequest(self._engine, schema, axes, name, rows, columns, by=by, **how)
 
     @attended
     def matrix(  # noqa: PLR0913 - what is chosen, and how
@@ -130,11 +143,9 @@ class MatrixQuestions(Queries):
         >>> part.to_numpy().tolist()
         [[2, 3]]
         """
-        limit = None if max_bytes is None else byte_count(max_bytes, keyword="max_bytes")
-        rows, columns = _bound(params, rows, columns)
-        request = self._request(
-            schema, (rows_axis, columns_axis), name, rows, columns, join, fill_value, along
-        )
+        limit, axes = byte_limit(max_bytes), (rows_axis, columns_axis)
+        how = {"join": join, "fill_value": fill_value, "along": along}
+        request = self._request(schema, params, axes, name, rows, columns, **how)
         return matrix_slice(request, max_bytes=limit)
 
     @attended
@@ -185,9 +196,8 @@ class MatrixQuestions(Queries):
         >>> db.matrix_table("cell", "gene", "UMIs", rows=["GATA"]).to_table().to_pydict()
         {'cell': ['GATA', 'GATA'], 'gene': ['FOXA1', 'WNT6'], 'value': [2, 3]}
         """
-        rows, columns = _bound(params, rows, columns)
-        axes = (rows_axis, columns_axis)
-        return matrix_table(self._request(schema, axes, name, rows, columns, "outer"))
+        axes = rows_axis, columns_axis
+        return matrix_table(self._request(schema, params, axes, name, rows, columns, join="outer"))
 
     @attended
     def profile(  # noqa: PLR0913 - the choices of a profile
@@ -271,12 +281,11 @@ class MatrixQuestions(Queries):
          {'old': True, 'gene': 'FOXA1', 'count': 2, 'mean': 3.0},
          {'old': True, 'gene': 'WNT6', 'count': 2, 'mean': 4.0}]
         """
-        rows, columns, by = _bound(params, rows, columns, by)
-        request = self._request(
-            schema, (rows_axis, columns_axis), name, rows, columns, join, fill_value, along
-        )
-        limit = None if max_bytes is None else byte_count(max_bytes, keyword="max_bytes")
-        return make_profile(request, by, max_bytes=limit, progress=progress)
+        axes = rows_axis, columns_axis
+        how = {"join": join, "fill_value": fill_value, "along": along, "by": by}
+        request = self._request(schema, params, axes, name, rows, columns, **how)
+        prepared, requested = prepared_profile(request, max_bytes=byte_limit(max_bytes))
+        return Profile(self._engine, prepared.compute(progress=progress), requested)
 
     @attended
     def markers(  # noqa: PLR0913 - the choices of a profile, and of a test
@@ -362,22 +371,29 @@ class MatrixQuestions(Queries):
         [{'type': 'B', 'gene': 'FOXA1', 'score': 7.07, 'mean': 5.5},
          {'type': 'B', 'gene': 'WNT6', 'score': 0.0, 'mean': 1.5}]
         """
-        rows, columns, by = _bound(params, rows, columns, by)
-        request = self._request(
-            schema, (rows_axis, columns_axis), name, rows, columns, join, fill_value, along
-        )
-        return make_markers(
-            request,
-            by,
-            reference=reference,
-            method=method,
-            is_log1p=is_log1p,
-            tie_correct=tie_correct,
-            top=top,
-            memory_bytes=byte_count(memory_bytes, keyword="memory_bytes"),
-            max_bytes=None if max_bytes is None else byte_count(max_bytes, keyword="max_bytes"),
-            progress=progress,
-        )
+        axes = rows_axis, columns_axis
+        how = {"join": join, "fill_value": fill_value, "along": along, "by": by}
+        request = self._request(schema, params, axes, name, rows, columns, **how)
+        if method not in get_args(MarkerTest):
+            raise errors.InvalidInputError(
+                f"method={method!r} is none of {', '.join(get_args(MarkerTest))}"
+            )
+        if top is not None and top < 1:
+            raise errors.InvalidInputError(f"top={top!r} is no number of columns; None is for all")
+        memory = byte_count(memory_bytes, keyword="memory_bytes")
+        prepared, requested = prepared_profile(request, max_bytes=byte_limit(max_bytes))
+        content = prepared.compute(progress=progress)
+        if method == "t-test":
+            table = welch_markers(content, reference, is_log1p=is_log1p, top=top)
+        else:
+            comparisons = comparisons_of(content, reference)
+            options: dict[str, Any] = {"memory_bytes": memory, "tie_correct": tie_correct}
+            with progress_bar("markers", None, show=progress) as bar:
+                tests = rank_tests(request, prepared, comparisons, bar, **options)
+            table = marker_table(content, comparisons, tests, is_log1p=is_log1p, top=top)
+        title = f"the markers of {content.name!r} over {' x '.join(content.axis_names)}"
+        requested |= {"markers": {"reference": reference, "method": method}}
+        return TableResult(self._engine, table, title, requested)
 
     @attended
     def totals(  # noqa: PLR0913 - what is chosen, and how
@@ -436,11 +452,12 @@ class MatrixQuestions(Queries):
         [{'name': 'A', 'sum': 4.0, 'nonzero': 2, 'mean': 2.0, 'share': 0.4},
          {'name': 'B', 'sum': 0.0, 'nonzero': 0, 'mean': 0.0, 'share': 0.0}]
         """
-        rows, columns = _bound(params, rows, columns)
-        request = self._request(
-            schema, (rows_axis, columns_axis), name, rows, columns, join, None, along
-        )
-        return make_totals(request, progress=progress)
+        axes, how = (rows_axis, columns_axis), {"join": join, "along": along}
+        request = self._request(schema, params, axes, name, rows, columns, **how)
+        prepared, requested = prepared_totals(request)
+        with progress_bar("totals", None, show=progress) as bar:
+            table = prepared.compute(bar.add)
+        return TableResult(self._engine, table, f"the totals of {name!r}", requested)
 
     def sampler(  # noqa: PLR0913 - what is chosen, and how it is split
         self,

@@ -30,7 +30,14 @@ def matrix_table(request: SliceRequest) -> TableDataset:
 
 def _request(engine: Engine, call: TableCall) -> SliceRequest:
     return SliceRequest(
-        engine, call.schema, call.axes, call.name, call.rows, call.columns, join="outer"
+        engine,
+        call.schema,
+        call.axes,
+        call.name,
+        call.rows,
+        call.columns,
+        join="outer",
+        by=call.by or (),
     )
 
 
@@ -40,17 +47,13 @@ def _matrix(engine: Engine, call: TableCall) -> TableDataset:
 
 def _profile(engine: Engine, call: TableCall) -> ComputedDataset:
     """Return the moments of groups of rows; these are grouped now, the matrix is read later."""
-    prepared, _ = prepared_profile(
-        _request(engine, call), call.by or (), max_bytes=PROFILE_MAX_BYTES
-    )
+    prepared, _ = prepared_profile(_request(engine, call), max_bytes=PROFILE_MAX_BYTES)
     return ComputedDataset(prepared.schema, lambda: prepared.compute(progress="never").to_table())
 
 
 def _markers(engine: Engine, call: TableCall) -> ComputedDataset:
     """Return how groups of rows differ from the rest, by Welch's t-test of logarithms."""
-    prepared, _ = prepared_profile(
-        _request(engine, call), call.by or (), max_bytes=PROFILE_MAX_BYTES
-    )
+    prepared, _ = prepared_profile(_request(engine, call), max_bytes=PROFILE_MAX_BYTES)
     groups = {name: values.type for name, values in prepared.groups.columns.items()}
     return ComputedDataset(
         marker_schema(groups, prepared.axes[1].axis),

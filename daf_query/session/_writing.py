@@ -31,7 +31,7 @@ from daf_query.session._stored_matrices import (
     matrix_of_rows,
     matrix_of_slice,
 )
-from daf_query.slice import AxisRows, ByteSize, MatrixSlice, byte_count
+from daf_query.slice import AxisRows, ByteSize, MatrixSlice, byte_limit
 from daf_query.sql import Params, QueryResult, bind
 from daf_query.syntax import is_select
 from daf_query.table import is_user_table
@@ -532,7 +532,7 @@ class Writing(Queries):
             matrices,
             indexes=indexes,
             path=None if path is None else str(path),
-            max_bytes=None if max_bytes is None else byte_count(max_bytes, keyword="max_bytes"),
+            max_bytes=byte_limit(max_bytes),
             progress=progress,
         )
 

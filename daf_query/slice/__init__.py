@@ -18,7 +18,7 @@ from daf_query.slice._dask import slice_source
 from daf_query.slice._explanation import LayoutCost, SliceExplanation
 from daf_query.slice._files import check_format
 from daf_query.slice._matrix_slice import MatrixSlice, matrix_slice
-from daf_query.slice._reading import ByteSize, byte_count
+from daf_query.slice._reading import ByteSize, byte_count, byte_limit
 from daf_query.slice._selector import (
     MatrixAxes,
     Selector,

@@ -77,6 +77,11 @@ def byte_count(size: object, *, keyword: str) -> int:
     return int(float(number) * (1024 if is_binary else 1000) ** power)
 
 
+def byte_limit(max_bytes: object) -> int | None:
+    """Return ``max_bytes=`` as a number of bytes; None for no limit."""
+    return None if max_bytes is None else byte_count(max_bytes, keyword="max_bytes")
+
+
 def shown_bytes(size_bytes: int) -> str:
     """Return a number of bytes for people.
 

@@ -23,6 +23,7 @@ from daf_query.matrix import (
 from daf_query.scan import INDEX, NAME
 from daf_query.sql import (
     AxisSchema,
+    By,
     Engine,
     QueryResult,
     computed_table,
@@ -107,6 +108,8 @@ class SliceRequest:
     """What stands where one of them lacks an entry; None for 0 if sparse, else NaN."""
     along: str | None = None
     """The axis that is concatenated; None to find out."""
+    by: By = ()
+    """Of a profile, what the rows are grouped by."""
 
 
 @dataclass(frozen=True, slots=True)
