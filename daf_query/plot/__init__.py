@@ -7,21 +7,19 @@ that pyplot does not know, and show themselves in a notebook.
 Must not know data sets, SQL or sessions: it draws arrays.
 """
 
-from daf_query.plot._axes import (
+from daf_query.plot._drawing import (
     RAW,
-    axes_for,
-    axes_with_legend,
-    check_cmap,
-    names_inches,
-    write_labels,
-    write_names,
-)
-from daf_query.plot._points import (
     Categories,
     Colouring,
     Numbers,
     Palette,
+    axes_for,
+    axes_with_legend,
+    check_cmap,
     colouring_of,
     draw_points,
     legend_inches,
+    names_inches,
+    write_labels,
+    write_names,
 )

@@ -7,19 +7,22 @@ from dataclasses import replace
 from typing import Any, Final, Literal, TypeAlias
 
 import numpy as np
+import pyarrow as pa
 
 from daf_query._runs import check_cancelled
 from daf_query.matrix import ConcatenatedAxis
 from daf_query.moments import (
+    STATISTICS,
     Comparison,
+    GroupValues,
     PreparedProfile,
     PreparedTotals,
     group_rows,
     rank_sums,
 )
-from daf_query.profile._groups import group_values
 from daf_query.slice import AxisRows, MatrixAxes, SliceRequest, matrix_axes, matrix_slice
-from daf_query.sql import written_items
+from daf_query.sql import By, written_items
+from daf_query.syntax import list_items, quoted_name, unquoted_name, without_name
 from daf_storage import errors
 from daf_storage.base import AnyArray, Progress
 
@@ -141,3 +144,51 @@ def rank_tests(
         (np.concatenate([score for score, _ in each]), np.concatenate([p for _, p in each]))
         for each in found
     ]
+
+
+def group_values(source: AxisRows, columns_axis: str, by: By) -> list[GroupValues]:
+    """Evaluate what the rows of a profile are grouped by.
+
+    Raises
+    ------
+    QueryError, VectorNotFoundError
+        An expression is wrong.
+    InvalidInputError
+        Two columns would have one name.
+    """
+    written: list[str] = []
+    for text in written_items(by):
+        written += [text] if text in source.vectors else list_items(text)
+    groups: dict[str, GroupValues] = {}
+    for text in written:
+        expression, called = without_name(text)
+        vector = expression.strip()
+        vector = vector if vector in source.vectors else unquoted_name(vector)
+        is_vector = vector in source.vectors
+        name = called or (vector if is_vector else text.strip())
+        if not name:
+            raise errors.QueryError("by= is empty; pass a vector, or an expression of SQL")
+        if name in groups or name in (columns_axis, *STATISTICS):
+            what = "another group column" if name in groups else "another column"
+            raise errors.InvalidInputError(
+                f"a group column and {what} of the profile would both be called {name!r}; rename "
+                f"the group column: by={f'{expression.strip()} AS group_1'!r}"
+            )
+        values = _values_of(source, quoted_name(vector) if is_vector else expression)
+        categories = source.categories(vector) if is_vector else None
+        groups[name] = GroupValues(name, values, categories)
+    return list(groups.values())
+
+
+def _values_of(source: AxisRows, expression: str) -> pa.Array:
+    """Return the value of each entry of the axis, in its order."""
+    by = f"by={expression.strip()!r}"
+    try:
+        return source.values(expression)
+    except errors.DafError as error:
+        if "GROUP BY" not in str(error):
+            raise errors.with_message(error, f"{by}, on axis {source.axis!r}: {error}") from None
+        raise errors.QueryError(
+            f"{by} is an aggregate, which has one value for all rows; group "
+            "by what each entry has, such as max(age) OVER (PARTITION BY donor)"
+        ) from error

@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from daf_query.matrix import ConcatenatedAxis
 from daf_query.scan import INDEX, NAME
-from daf_query.slice._selector import VALUE, Positions, Selector, resolve
+from daf_query.slice._selector import VALUE, Chooser, Positions, Selector
 from daf_query.sql import AxisSchema, Engine
 from daf_query.syntax import Edit, WrappedSql, quoted_name
 from daf_query.table import DATASET, UserTable
@@ -111,10 +111,8 @@ class AxisRows:
         QueryError, EntryNotFoundError, InvalidInputError
             The selector is wrong.
         """
-        found = resolve(
-            self.engine, self.tables, self.whole, selector, keyword=keyword, other=self.axis
-        )
-        return found.selection.positions
+        chooser = Chooser(self.engine, self.tables, self.whole, keyword, self.axis)
+        return chooser.chosen(selector).selection.positions
 
     def values(self, text: str, *, edits: tuple[Edit, ...] = ()) -> pa.Array:
         """Return the value of an expression for each row, in their order.

@@ -157,7 +157,7 @@ def matrix_axes(request: SliceRequest) -> MatrixAxes:
         aligned.refuse_nothing_in_common()
         both[axes.index(second)] = aligned
     rows, columns = (
-        resolve(engine, tables, axis, selector, keyword=keyword, other=other)
+        Chooser(engine, tables, axis, keyword, other).chosen(selector)
         for axis, selector, keyword, other in zip(
             both, (request.rows, request.columns), ("rows", "columns"), axes[::-1], strict=True
         )
@@ -165,46 +165,121 @@ def matrix_axes(request: SliceRequest) -> MatrixAxes:
     return MatrixAxes(tables, having, both[0], both[1], (rows, columns))
 
 
-def resolve(
-    engine: Engine,
-    tables: AxisSchema,
-    axis: EntryAxis,
-    selector: Selector,
-    *,
-    keyword: str,
-    other: str,
-) -> Chosen:
-    """Return the entries that a selector chooses of an axis.
+@dataclass(frozen=True, slots=True)
+class Chooser:
+    """Chooses entries of an axis by selectors.
 
     SQL chooses a name of an aligned axis if it chooses it in any data set; names that the join
     leaves out are not chosen.  Whoever lists a name that is left out gets an error.
-
-    Parameters
-    ----------
-    keyword, other
-        What the selector is passed as, and the other axis, for messages.
-
-    Raises
-    ------
-    NotFoundError, QueryError, InvalidInputError
-        It chooses something else.
     """
-    if selector is None:
-        return Chosen(Selection.all(axis.length), None, None)
-    found = _rows_of(engine, tables, axis, selector, keyword=keyword, other=other)
-    if found is None:
-        positions = positions_of(axis, selector, keyword)
-    elif found[1] is None:
-        positions = _named(tables, axis, found[0], keyword, is_query=False)
-    else:
-        positions = _named(tables, axis, found[0], keyword, is_query=True)
-        positions = _first_of_each(positions) if found[1] else each_once(positions)
-    selection = Selection.of(positions, axis.length)
-    empty = None
-    is_empty = not selection.size and axis.length > 0
-    if isinstance(selector, str) and is_empty and not is_select(selector):
-        empty = EmptySelection(keyword, axis.axis, selector.strip())
-    return Chosen(selection, _written(selector, selection.size, axis.length), empty)
+
+    engine: Engine
+    tables: AxisSchema
+    axis: EntryAxis
+    keyword: str
+    """What the selector is passed as, for messages."""
+    other: str
+    """The other axis, for messages."""
+
+    def chosen(self, selector: Selector) -> Chosen:
+        """Return the entries that a selector chooses.
+
+        Raises
+        ------
+        NotFoundError, QueryError, InvalidInputError
+            It chooses something else.
+        """
+        axis, keyword = self.axis, self.keyword
+        if selector is None:
+            return Chosen(Selection.all(axis.length), None, None)
+        found = self._rows_of(selector)
+        if found is None:
+            positions = positions_of(axis, selector, keyword)
+        else:
+            table, has_order = found
+            positions = self._named(table, is_query=has_order is not None)
+            if has_order is not None:
+                positions = _first_of_each(positions) if has_order else each_once(positions)
+        selection = Selection.of(positions, axis.length)
+        empty = None
+        is_empty = not selection.size and axis.length > 0
+        if isinstance(selector, str) and is_empty and not is_select(selector):
+            empty = EmptySelection(keyword, axis.axis, selector.strip())
+        return Chosen(selection, _written(selector, selection.size, axis.length), empty)
+
+    def _rows_of(self, selector: Selector) -> tuple[pa.Table, bool | None] | None:
+        """Return the rows that a selector yields, and whether a query gave them an order.
+
+        None for what is no table; and for the order of a table that is no answer of a query.
+        """
+        if isinstance(selector, QueryResult):
+            return selector.to_arrow_table(), is_ordered(selector.frame)
+        if isinstance(selector, str):
+            return self._select(selector) if is_select(selector) else self._predicate(selector)
+        return (arrow_table(selector), None) if is_table(selector) else None
+
+    def _select(self, query: str) -> tuple[pa.Table, bool]:
+        """Return the rows of a whole query, and whether it gives them an order."""
+        more = (DATASET,) if self.tables.is_collection else ()
+        frame = self.engine.plan(query, once=(INDEX, NAME, *more))
+        try:
+            return computed_table(frame), is_ordered(frame)
+        except Exception as error:  # noqa: BLE001 - the engine raises plain Exceptions
+            raise errors.QueryError(f"{self.keyword}=: {strip_prefixes(str(error))}") from None
+
+    def _predicate(self, predicate: str) -> tuple[pa.Table, bool]:
+        """Return the rows that a predicate chooses, by their key, and whether it orders them.
+
+        Raises
+        ------
+        QueryError
+            The predicate is wrong.
+        VectorNotFoundError
+            It names an unknown column.
+        """
+        axis, tables = self.axis.axis, self.tables
+        if not predicate.strip():
+            raise errors.QueryError(
+                f"{self.keyword}= is an empty predicate; leave it out to take all"
+            )
+        is_one = not tables.is_collection
+        key = (_INDEX, _INDEX) if is_one else _key(tables.concatenated(axis).names)
+        direct = direct_rows(self.engine.tables, tables.name, axis, predicate) if is_one else None
+        try:
+            if direct is not None:
+                return direct.to_table(), False
+            edits = python_edits(predicate)
+            wrapped, has_order = _predicate_query(tables.name, axis, predicate, edits, key)
+            return self.engine.rows_of(wrapped, "predicate"), has_order
+        except errors.DafError as explained:
+            message = f"{self.keyword}= on axis {axis!r}: {explained}"
+            if isinstance(explained, errors.VectorNotFoundError):
+                message += self._hint(explained, predicate)
+            raise errors.with_message(explained, message) from None
+
+    def _hint(self, error: errors.VectorNotFoundError, predicate: str) -> str:
+        """Return where an unknown column is instead, or how to ask for an entry by its name."""
+        axis, keyword = self.axis.axis, self.keyword
+        if self.other != axis and self.other in error.other_axes:
+            return f": pass this predicate as {'columns' if keyword == 'rows' else 'rows'}="
+        bare = predicate.strip().strip("'\"")
+        for daf in self.tables.readers().values():
+            if daf.has_axis(axis):
+                found = daf.axis_indices(axis, [bare], allow_missing=True, allow_empty=True)
+                if found[0] >= 0:
+                    return f"; to take an entry by its name pass a list: {keyword}=[{bare!r}]"
+        return ""
+
+    def _named(self, table: pa.Table, *, is_query: bool) -> Positions:
+        """Return the positions of the entries that the rows of a table name."""
+        axis, keyword = self.axis, self.keyword
+        if not isinstance(axis, AlignedAxis):
+            return positions_in(axis, table, keyword)
+        if is_query and {DATASET, INDEX} <= set(table.column_names):
+            union = self.tables.concatenated(axis.axis)
+            return axis.among(union, positions_in(union, table, keyword))
+        names = _column(table, NAME, axis, keyword)
+        return _without_left_out(axis, names) if is_query else axis.axis_indices(names)
 
 
 def _written(selector: Selector, count: int, length: int) -> Written:
@@ -221,71 +296,6 @@ def _first_of_each(positions: Positions) -> Positions:
     return positions[np.sort(np.unique(positions, return_index=True)[1])]
 
 
-def _rows_of(
-    engine: Engine,
-    tables: AxisSchema,
-    axis: EntryAxis,
-    selector: Selector,
-    *,
-    keyword: str,
-    other: str,
-) -> tuple[pa.Table, bool | None] | None:
-    """Return the rows that a selector yields, and whether a query gave them an order.
-
-    None for what is no table; and for the order of a table that is no answer of a query.
-    """
-    if isinstance(selector, QueryResult):
-        return selector.to_arrow_table(), is_ordered(selector.frame)
-    if isinstance(selector, str):
-        if is_select(selector):
-            return _select_rows(engine, tables, selector, keyword)
-        return _predicate_rows(engine, tables, axis.axis, selector, keyword=keyword, other=other)
-    return (arrow_table(selector), None) if is_table(selector) else None
-
-
-def _select_rows(
-    engine: Engine, tables: AxisSchema, query: str, keyword: str
-) -> tuple[pa.Table, bool]:
-    """Return the rows of a whole query, and whether it gives them an order."""
-    more = (DATASET,) if tables.is_collection else ()
-    frame = engine.plan(query, once=(INDEX, NAME, *more))
-    try:
-        return computed_table(frame), is_ordered(frame)
-    except Exception as error:  # noqa: BLE001 - the engine raises plain Exceptions
-        raise errors.QueryError(f"{keyword}=: {strip_prefixes(str(error))}") from None
-
-
-def _predicate_rows(
-    engine: Engine, tables: AxisSchema, axis: str, predicate: str, *, keyword: str, other: str
-) -> tuple[pa.Table, bool]:
-    """Return the rows that a predicate chooses, by their key, and whether it gives them an order.
-
-    Raises
-    ------
-    QueryError
-        The predicate is wrong.
-    VectorNotFoundError
-        It names an unknown column.
-    """
-    if not predicate.strip():
-        raise errors.QueryError(f"{keyword}= is an empty predicate; leave it out to take all")
-    is_one = not tables.is_collection
-    key = (_INDEX, _INDEX) if is_one else _key(tables.concatenated(axis).names)
-    direct = direct_rows(engine.tables, tables.name, axis, predicate) if is_one else None
-    try:
-        if direct is not None:
-            return direct.to_table(), False
-        edits = python_edits(predicate)
-        wrapped, has_order = _predicate_query(tables.name, axis, predicate, edits, key)
-        return engine.rows_of(wrapped, "predicate"), has_order
-    except errors.DafError as explained:
-        message = f"{keyword}= on axis {axis!r}: {explained}"
-        if isinstance(explained, errors.VectorNotFoundError):
-            readers = list(tables.readers().values())
-            message += _hint(explained, readers, predicate, keyword, axis, other)
-        raise errors.with_message(explained, message) from None
-
-
 def _key(names: Sequence[str]) -> tuple[str, str]:
     """Return the key of the rows of a union table, and what has the order of its data sets."""
     dataset = quoted_name(DATASET)
@@ -295,26 +305,6 @@ def _key(names: Sequence[str]) -> tuple[str, str]:
     numbered = enumerate(map(quoted_string, names))
     cases = " ".join(f"WHEN {name} THEN {number}" for number, name in numbered)
     return columns, f"CASE {dataset} {cases} END, {_INDEX}"
-
-
-def _hint(
-    error: errors.VectorNotFoundError,
-    readers: Sequence[DafReader],
-    predicate: str,
-    keyword: str,
-    axis: str,
-    other: str,
-) -> str:
-    """Return where an unknown column is instead, or how to ask for an entry by its name."""
-    if other != axis and other in error.other_axes:
-        return f": pass this predicate as {'columns' if keyword == 'rows' else 'rows'}="
-    bare = predicate.strip().strip("'\"")
-    for daf in readers:
-        if daf.has_axis(axis):
-            found = daf.axis_indices(axis, [bare], allow_missing=True, allow_empty=True)
-            if found[0] >= 0:
-                return f"; to take an entry by its name pass a list: {keyword}=[{bare!r}]"
-    return ""
 
 
 def positions_of(axis: EntryAxis, selector: Any, keyword: str) -> Positions:
@@ -438,20 +428,6 @@ def integers(column: Any, axis: EntryAxis, keyword: str) -> Positions:
         )
     positions: Positions = values.astype(np.int64)
     return positions
-
-
-def _named(
-    tables: AxisSchema, axis: EntryAxis, table: pa.Table, keyword: str, *, is_query: bool
-) -> Positions:
-    """Return the positions of the entries that the rows of a table name."""
-    has = table.column_names
-    if isinstance(axis, AlignedAxis):
-        union = tables.concatenated(axis.axis)
-        if is_query and {DATASET, INDEX} <= set(has):
-            return axis.among(union, positions_in(union, table, keyword))
-        names = _column(table, NAME, axis, keyword)
-        return _without_left_out(axis, names) if is_query else axis.axis_indices(names)
-    return positions_in(axis, table, keyword)
 
 
 def positions_in(axis: ConcatenatedAxis, table: pa.Table, keyword: str) -> Positions:

@@ -9,8 +9,7 @@ from typing import Any
 import pyarrow as pa
 
 from daf_query.fragments import Fragment
-from daf_query.spark._options import ReadOptions
-from daf_query.spark._read import TableRead, as_spark, ddl_of
+from daf_query.spark._read import ReadOptions, TableRead, as_spark, ddl_of
 from daf_storage.base import optional_import
 
 datasource = optional_import("pyspark.sql.datasource", extra="spark")

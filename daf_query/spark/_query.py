@@ -8,7 +8,7 @@ from typing import Any
 
 from daf_query.fragments import ROWS_PER_FRAGMENT, AxisTable, Paths, session_of, table_schema
 from daf_query.spark._data_source import register
-from daf_query.spark._options import filter_text, path_option
+from daf_query.spark._read import filter_text, path_option
 from daf_query.sql import QueryRequirements, TableRequirements
 from daf_query.syntax import (
     backticked,

@@ -1,29 +1,267 @@
-"""Reads that Spark asks for, as fragments of tables, and their types; imports no pyspark.
+"""Reads that Spark asks for: their options, fragments of tables, and types; imports no pyspark.
 
-Spark has no unsigned integers, no views and no dictionaries.
+Options are strings, with names in lower case.  A predicate is Arrow's own form of an expression, in
+base 64.  Spark has no unsigned integers, no views and no dictionaries.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+import base64
+import binascii
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Final
+from functools import reduce
+from operator import and_, or_
+from typing import Any, Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from daf_query.fragments import (
+    ROWS_PER_FRAGMENT,
     AxisTable,
     Fragment,
     MatrixTable,
     NamedTable,
+    Paths,
     plan_fragments,
     session_of,
     table_schema,
 )
-from daf_query.spark._options import MATRIX, ReadOptions, filter_of
+from daf_query.scan import COMPARISONS, And, Compare, Constant, In, IsNull, Or, Predicate
 from daf_query.syntax import backticked
 from daf_storage import errors
+
+MATRIX: Final = "matrix"
+_OF_ALL: Final = ("path", "table", "select", "rows_per_partition", "predicate")
+_OF_AXIS: Final = (*_OF_ALL, "matrix_columns")
+_OF_MATRIX: Final = (*_OF_ALL, "matrix", "axes", "rows", "columns")
+
+
+@dataclass(frozen=True, slots=True)
+class ReadOptions:
+    """What is to be read."""
+
+    paths: Paths
+    """A path, a pattern, or several paths."""
+    table: str
+    """The axis; or ``matrix``, where `matrix` says which."""
+    select: tuple[str, ...] | None = None
+    """The columns; None for all that Spark can have."""
+    matrix_columns: str = ""
+    """Entries of matrices as columns, as SQL names them."""
+    rows_per_partition: int = ROWS_PER_FRAGMENT
+    predicate: str | None = None
+    """A filter that was planned already, as `filter_of` reads it."""
+    matrix: str = ""
+    """The name of a matrix."""
+    axes: tuple[str, str] = ("", "")
+    """Its rows axis and its columns axis."""
+    rows: str | None = None
+    """A predicate on its rows; None for all."""
+    columns: str | None = None
+
+    @property
+    def of_matrix(self) -> bool:
+        """Whether a matrix is read, not an axis."""
+        return bool(self.matrix)
+
+    @property
+    def location(self) -> str:
+        """The path or the pattern, or how many paths there are; for messages."""
+        return _shown(self.paths)
+
+    def selected(self, names: Sequence[str]) -> Sequence[str]:
+        """Return the columns that are selected of a table with columns of these names.
+
+        Raises
+        ------
+        NotFoundError
+            There is no column of a name.
+        """
+        for name in self.select or ():
+            if name not in names:
+                raise errors.NotFoundError(
+                    f"{self.location}: the table {self.table!r} has no column {name!r}; it has "
+                    f"{errors.shown_names(names, none='none')}{errors.nearest(name, names)}"
+                )
+        return names if self.select is None else self.select
+
+    @classmethod
+    def of(cls, options: Mapping[str, str]) -> ReadOptions:
+        """Return what options mean.
+
+        Raises
+        ------
+        InvalidInputError
+            One is unknown, lacking or wrong.
+
+        Examples
+        --------
+        >>> ReadOptions.of({"path": "pbmc.daf.zarr", "table": "cell", "select": "name, age"}).select
+        ('name', 'age')
+        """
+        given = {name.lower(): str(value) for name, value in options.items()}
+        path, table = given.get("path", ""), given.get("table", "")
+        if not path:
+            raise errors.InvalidInputError(
+                "the option 'path' is missing: the path or the URL of a data set, or a pattern"
+            )
+        paths = _json_list(path) or path
+        if not table:
+            raise errors.InvalidInputError(
+                f"{_shown(paths)}: which table is to be read? Say it with the option 'table': the "
+                "name of an axis, or 'matrix'"
+            )
+        is_matrix = "matrix" in given and table == MATRIX
+        available = _OF_MATRIX if is_matrix else _OF_AXIS
+        values: dict[str, Any] = {}
+        for name, value in given.items():
+            if name in available[2:]:  # path and table are read already
+                values[name] = _READ.get(name, str)(value)
+            elif name not in available and not name.startswith(("_", "spark.")):  # as engines add
+                raise errors.InvalidInputError(
+                    f"the table {table!r} of format 'daf' has no option {name!r}; a matrix is "
+                    "table='matrix', with the options 'matrix' and 'axes'; it has "
+                    f"{errors.shown_names(available, none='none')}"
+                    f"{errors.nearest(name, available)}"
+                )
+        if is_matrix and "axes" not in given:
+            raise errors.InvalidInputError(
+                f"{_shown(paths)}: the matrix {given['matrix']!r} needs the option 'axes', such as "
+                "'cell, gene'"
+            )
+        return cls(paths, table, **values)
+
+
+def path_option(paths: Paths) -> str:
+    """Return paths as the option ``path`` has them.
+
+    >>> path_option(["a.daf.zarr", "b.daf.zarr"])
+    '["a.daf.zarr", "b.daf.zarr"]'
+    """
+    if isinstance(paths, list | tuple):
+        if not paths:
+            raise errors.InvalidInputError("no path was given; pass a path, a pattern or a list")
+        return json.dumps([str(path) for path in paths])
+    return str(paths)
+
+
+def names_of(value: str) -> tuple[str, ...]:
+    """Return names that commas separate; a JSON list where a name has a comma.
+
+    >>> names_of("name, age"), names_of('["a, b"]')
+    (('name', 'age'), ('a, b',))
+    """
+    names = _listed(value)
+    if not all(names):
+        raise errors.InvalidInputError(f"{value!r} is no list of names; separate them by commas")
+    return tuple(dict.fromkeys(names))
+
+
+def _listed(value: str) -> list[str]:
+    return _json_list(value) or [name.strip() for name in value.split(",")]
+
+
+def _json_list(value: str) -> list[str] | None:
+    """Return a JSON list of strings; None for anything else."""
+    if not value.startswith("["):
+        return None
+    try:
+        items = json.loads(value)
+    except ValueError:
+        return None
+    return items if items and all(isinstance(item, str) for item in items) else None
+
+
+def _axes(value: str) -> tuple[str, str]:
+    names = _listed(value)
+    if len(names) != 2 or not all(names):
+        raise errors.InvalidInputError(
+            f"axes={value!r} does not name two axes; write 'cell, gene': rows, then columns"
+        )
+    return names[0], names[1]
+
+
+def _positive(value: str) -> int:
+    """Return a number of rows.
+
+    >>> _positive("1")
+    1
+    """
+    try:
+        number = int(value)
+    except ValueError:
+        number = 0
+    if number < 1:
+        raise errors.InvalidInputError(
+            f"rows_per_partition={value!r} is no positive number of rows"
+        )
+    return number
+
+
+_READ: Final[Mapping[str, Callable[[str], Any]]] = {
+    "select": names_of,
+    "axes": _axes,
+    "rows_per_partition": _positive,
+}
+"""What an option becomes that is more than a string."""
+
+
+def _shown(paths: Paths) -> str:
+    return str(paths) if not isinstance(paths, list) else f"{len(paths):,} data sets"
+
+
+def filter_text(predicate: Predicate, schema: pa.Schema) -> str:
+    """Return a predicate over the columns of a table as text; `filter_of` reads it.
+
+    Constants have the types of their columns: UInt64 and Int64 would be compared as Int64, which
+    not all values of UInt64 are.
+    """
+    (serialised,) = _expression(predicate, schema).__reduce__()[1]
+    return base64.b64encode(serialised).decode()
+
+
+def filter_of(text: str) -> pc.Expression:
+    """Return the filter that a text holds.
+
+    Raises
+    ------
+    InvalidInputError
+        It holds none.
+
+    >>> str(filter_of(filter_text(Compare("age", ">", 60), pa.schema([("age", pa.uint64())]))))
+    '(age > 60)'
+    """
+    try:
+        serialised = pa.py_buffer(base64.b64decode(text, validate=True))
+        return pc.Expression._deserialize(serialised)  # noqa: SLF001 - what its pickles call
+    except (binascii.Error, pa.ArrowException) as error:
+        raise errors.InvalidInputError(
+            f"predicate={text[:50]!r} is no filter ({error}); write the condition into the query "
+            "of daf_query.spark.sql"
+        ) from None
+
+
+def _expression(predicate: Predicate, schema: pa.Schema) -> pc.Expression:
+    if isinstance(predicate, And | Or):
+        parts = (_expression(part, schema) for part in predicate.parts)
+        return reduce(and_ if isinstance(predicate, And) else or_, parts)
+    if isinstance(predicate, Constant):
+        return pc.scalar(predicate.value)
+    if not isinstance(predicate, Compare | In | IsNull):
+        raise TypeError(f"{predicate!r} is evaluated by nobody else")
+    field, kind = pc.field(predicate.column), schema.field(predicate.column).type
+    kind = kind.value_type if pa.types.is_dictionary(kind) else kind
+    if isinstance(predicate, Compare):
+        constant = pc.scalar(pa.scalar(predicate.value, kind))
+        return COMPARISONS[predicate.operator](field, constant)
+    if isinstance(predicate, In):
+        field = field.isin(pa.array(predicate.values, kind))
+    elif isinstance(predicate, IsNull):
+        field = field.is_null()
+    return ~field if predicate.is_negated else field
 
 
 @dataclass(frozen=True, eq=False)

@@ -129,24 +129,19 @@ def _splits(
     seed: int,
 ) -> SplitCodes:
     parts = list(shares.values())
-    strata: Classes | None = None
+    codes = None
     if request.stratify is not None:
-        strata = classes_of(
-            chosen, request.stratify, keyword="stratify", seed=seed, names=names, allows_null=True
-        )
-    codes = None if strata is None else strata.codes
+        codes, _ = classes_of(chosen, request.stratify, "stratify", seed, names)
     if request.groups is None:
         return allocate(name_keys(names, seed), parts, codes)
-    groups = classes_of(
-        chosen, request.groups, keyword="groups", seed=seed, names=names, allows_null=False
-    )
-    if groups.keys.size < len(parts):
+    groups, keys = classes_of(chosen, request.groups, "groups", seed, names, refuses_null=True)
+    if keys.size < len(parts):
         raise errors.InvalidInputError(
-            f"groups= makes {groups.keys.size:,} groups of the {len(names):,} entries, too few for "
+            f"groups= makes {keys.size:,} groups of the {len(names):,} entries, too few for "
             f"{len(parts):,} splits of whole groups; choose more with where=, or ask for fewer "
             "splits"
         )
-    return allocate_groups(groups.codes, groups.keys, parts, codes)
+    return allocate_groups(groups, keys, parts, codes)
 
 
 def _check_splits(
@@ -230,26 +225,19 @@ def weights_of(chosen: AxisRows, text: str, names: pa.Array) -> npt.NDArray[np.f
     return weights
 
 
-@dataclass(frozen=True, slots=True)
-class Classes:
-    """Which entries have the same values."""
-
-    codes: Codes
-    """Of each entry, from 0; all numbers occur."""
-    keys: Keys
-    """Of each code: made of the values and a seed."""
-
-
 def classes_of(
     chosen: AxisRows,
     expressions: str | Sequence[str],
-    *,
     keyword: str,
     seed: int,
     names: pa.Array,
-    allows_null: bool,
-) -> Classes:
+    *,
+    refuses_null: bool = False,
+) -> tuple[Codes, Keys]:
     """Return which entries agree in one expression, or in several.
+
+    A code for each entry, from 0, all of which occur; and a key for each code, made of its values
+    and a seed.
 
     Raises
     ------
@@ -260,7 +248,7 @@ def classes_of(
     codes, keys = np.zeros(len(names), np.int64), np.zeros(len(names), np.uint64)
     for item in items:
         values = _values(chosen, _as_column(chosen, item), keyword)
-        if not allows_null and values.null_count:
+        if refuses_null and values.null_count:
             first = names[int(np.argmax(np.asarray(values.is_null())))].as_py()
             raise errors.InvalidInputError(
                 f"{keyword}= is missing for {values.null_count:,} of {len(names):,} entries of "
@@ -272,7 +260,7 @@ def classes_of(
         codes = codes * item_keys.size + item_codes
         keys = keys * _FACTOR + item_keys[item_codes]
         _, first_rows, codes = np.unique(codes, return_index=True, return_inverse=True)
-    return Classes(codes, keys[first_rows])
+    return codes, keys[first_rows]
 
 
 def expressions_of(expressions: object, keyword: str) -> list[str]:

@@ -4,30 +4,40 @@ from __future__ import annotations
 
 import html
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
-from typing import Any, Final, Unpack
+from typing import Any, Final, Unpack, get_args
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from daf_query._provenance import Record, with_record
 from daf_query._row_files import Rows, format_of, save_rows
 from daf_query.scan import INDEX, NAME
 from daf_query.slice import MatrixSlice
-from daf_query.table import DATASET
-from daf_query.training._batches import BlockChoice, RowBlocks, Sampled, row_source
+from daf_query.table import DATASET, AxisDataset
+from daf_query.training._batches import (
+    BlockChoice,
+    BlockPlan,
+    Draw,
+    Entries,
+    Form,
+    RowBlocks,
+    RowSource,
+)
 from daf_query.training._splits import SplitCodes
 from daf_query.training._torch import torch_blocks, torch_cells
-from daf_storage import errors
+from daf_storage import DafReader, errors
 
 SPLIT: Final = "split"
 WEIGHT: Final = "weight"
+_RESERVED: Final = ("x", "index")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Sampler(Sampled):
+class Sampler:
     """Entries of an axis with weights and splits; `DafSession.sampler` makes one.
 
     A frozen value: arrays of it cannot be written.  ``sampler["train"]`` is the part of a split.
@@ -51,6 +61,17 @@ class Sampler(Sampled):
     ['B', 'E']
     """
 
+    axis: str
+    """The axis whose entries they are."""
+    indices: npt.NDArray[np.int64]
+    """The 0-based positions along the axis, ascending, each once, shape ``(len(sampler),)``.  Of
+    a collection they count through, as the rows of the union table do."""
+    names: pa.Array
+    """The name of each entry, strings."""
+    weights: npt.NDArray[np.float64] | None
+    """The weight of each entry: finite, not negative; None if there are none."""
+    lengths: Mapping[str, int]
+    """How many entries the axis has in each data set, by its name."""
     split_codes: SplitCodes | None
     """The number of the split of each entry, in the order of `shares`; None if there are none."""
     shares: Mapping[str, float]
@@ -304,3 +325,157 @@ class Sampler(Sampled):
             torch is not installed.
         """
         return torch_cells(row_source(self, part, labels=labels))
+
+
+def row_source(sampler: Sampler, part: MatrixSlice, **choice: Unpack[BlockChoice]) -> RowSource:
+    """Return what is read of a slice for the entries of a sampler; see `Sampler.blocks`."""
+    available = BlockChoice.__annotations__
+    for name in choice:
+        if name not in available:
+            raise errors.InvalidInputError(
+                f"there is no {name}= of batches; there is "
+                f"{errors.shown_names(available, none='none')}{errors.nearest(name, available)}"
+            )
+    form = choice.get("form", "dense")
+    if form not in get_args(Form):
+        raise errors.InvalidInputError(f"form={form!r} is neither 'dense' nor 'sparse'")
+    weights, count = _weights(sampler, choice.get("draw")), choice.get("rows_per_epoch")
+    if count is not None and weights is None:
+        raise errors.InvalidInputError(
+            "rows_per_epoch= is for entries that are drawn by weight; make the sampler with "
+            "weights=, or leave it out: each of its entries comes once"
+        )
+    of_plan = {each.name for each in fields(BlockPlan)}
+    given: Any = {name: value for name, value in choice.items() if name in of_plan}
+    plan = BlockPlan(sampler.indices.size if count is None else count, **given)
+    offsets = _offsets(part, sampler)
+    labels, classes = _labels(part, sampler, choice.get("labels", ()))
+    return RowSource(part, offsets, sampler.indices, labels, classes, weights, plan, form)
+
+
+def _weights(sampler: Sampler, draw: Draw | None) -> npt.NDArray[np.float64] | None:
+    """Return the weights that entries are drawn by; None if each comes once."""
+    if draw not in (None, *get_args(Draw)):
+        raise errors.InvalidInputError(f"draw={draw!r} is neither 'once' nor 'weighted'")
+    if draw == "weighted" and sampler.weights is None:
+        raise errors.InvalidInputError(
+            "draw='weighted' needs weights; make the sampler with weights="
+        )
+    return None if draw == "once" else sampler.weights
+
+
+def _offsets(part: MatrixSlice, sampler: Sampler) -> Entries:
+    """Return which row of a slice each entry of a sampler is.
+
+    Raises
+    ------
+    InvalidInputError
+        The rows are of another axis or data set; or the slice lacks some of them; or it is of
+        strings.
+    """
+    _check_axis(part, sampler)
+    if part.dtype == np.dtype(object):
+        raise errors.InvalidInputError(f"the matrix {part.name!r} holds strings, not numbers")
+    positions = part.row_positions
+    if not np.all(positions[1:] > positions[:-1]):
+        raise errors.InvalidInputError(
+            f"the rows of this slice of {part.name!r} are not in the order of axis "
+            f"{part.rows_axis!r}; leave rows= out, since the sampler chooses them"
+        )
+    offsets = np.searchsorted(positions, sampler.indices)
+    is_there = offsets < positions.size
+    is_there[is_there] = positions[offsets[is_there]] == sampler.indices[is_there]
+    if not is_there.all():
+        first = sampler.names[int(np.argmin(is_there))].as_py()
+        raise errors.InvalidInputError(
+            f"this slice of {part.name!r} lacks {int((~is_there).sum()):,} of the "
+            f"{is_there.size:,} entries of the sampler, the first is {first!r}; leave rows= out, "
+            "or make the sampler with the same where="
+        )
+    return offsets
+
+
+def _check_axis(part: MatrixSlice, sampler: Sampler) -> None:
+    if not isinstance(part, MatrixSlice):
+        raise errors.InvalidInputError(
+            f"rows are read from a slice, not {type(part).__name__}; pass "
+            f"db.matrix({sampler.axis!r}, 'gene', 'X'), of which nothing is read yet"
+        )
+    if part.rows_axis != sampler.axis:
+        raise errors.InvalidInputError(
+            f"the rows of this slice of {part.name!r} are of axis {part.rows_axis!r}, the sampler "
+            f"is of {sampler.axis!r}; swap the axes: db.matrix({part.columns_axis!r}, "
+            f"{part.rows_axis!r}, {part.name!r})"
+        )
+    if part.whole.along:
+        raise errors.InvalidInputError(
+            f"the rows of this slice of {part.name!r} are aligned by name over several data sets; "
+            f"make it with along={sampler.axis!r}"
+        )
+    for member in part.whole.members:
+        length, has = member.daf.axis_length(sampler.axis), sampler.lengths.get(member.name)
+        if has != length:
+            raise errors.InvalidInputError(
+                f"the sampler is not of these data sets: axis {sampler.axis!r} of {member.name!r} "
+                f"has {length:,} entries here, and {'none' if has is None else f'{has:,}'} in the "
+                "sampler; make it of the same session"
+            )
+
+
+def _labels(
+    part: MatrixSlice, sampler: Sampler, names: str | Sequence[str]
+) -> tuple[dict[str, npt.NDArray[Any]], dict[str, pa.Array]]:
+    """Return vectors of the rows axis as numbers, and the classes of those that are strings.
+
+    Raises
+    ------
+    VectorNotFoundError
+        A data set has no such vector.
+    InvalidInputError
+        A name is that of something else in a batch; or vectors of several data sets differ in type.
+    """
+    readers = {member.name: member.daf for member in part.whole.members}
+    values, classes = {}, {}
+    for name in [names] if isinstance(names, str) else names:
+        if name in _RESERVED:
+            raise errors.InvalidInputError(
+                f"a label cannot be called {name!r}, since a batch has this already; store the "
+                "vector by another name"
+            )
+        whole = _whole(readers, sampler, name)
+        column = whole.take(pa.array(sampler.indices))
+        if pa.types.is_large_string(column.type):
+            distinct = pc.unique(whole).drop_null()
+            classes[name] = distinct.take(pc.array_sort_indices(distinct))
+            codes = pc.index_in(column, value_set=classes[name])
+            values[name] = codes.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64)
+        else:
+            values[name] = column.to_numpy(zero_copy_only=False)
+    return values, classes
+
+
+def _whole(readers: Mapping[str, DafReader], sampler: Sampler, name: str) -> pa.Array:
+    """Return a vector of all data sets, of those that the slice lacks NULL."""
+    parts = {each: _vector(daf, sampler.axis, name) for each, daf in readers.items()}
+    types = {part.type for part in parts.values()}
+    if len(types) > 1:
+        listed = ", ".join(sorted(map(str, types)))
+        raise errors.InvalidInputError(
+            f"the vector {name!r} holds {listed} in different data sets; a label has one type"
+        )
+    [kind] = types
+    lacking = (parts.get(each) for each in sampler.lengths)
+    return pa.concat_arrays(
+        pa.nulls(length, kind) if part is None else part
+        for part, length in zip(lacking, sampler.lengths.values(), strict=True)
+    )
+
+
+def _vector(daf: DafReader, axis: str, name: str) -> pa.Array:
+    """Return a vector as queries have it: missing strings are null."""
+    if not daf.has_vector(axis, name):
+        raise errors.vector_not_found(daf.location, axis, name, daf.vectors_set(axis))
+    column = AxisDataset(daf, axis).to_table(columns=[name]).column(0)
+    is_string = pa.types.is_string(column.type) or pa.types.is_string_view(column.type)
+    column = column.cast(pa.large_string()) if is_string else column
+    return pa.concat_arrays(column.chunks) if column.chunks else pa.array([], column.type)

@@ -14,8 +14,7 @@ from daf_query import connect
 from daf_query.distributed import let_go
 from daf_query.scan import Compare
 from daf_query.spark import DafDataSource
-from daf_query.spark._options import ReadOptions, filter_text
-from daf_query.spark._read import as_spark, ddl_of, spark_schema
+from daf_query.spark._read import ReadOptions, as_spark, ddl_of, filter_text, spark_schema
 from daf_storage import errors
 from tests.support import create, recorded_reads
 

@@ -15,8 +15,8 @@ PLANS = st.builds(
     block_rows=st.integers(1, 20),
     fetch_batches=st.integers(1, 5),
     seed=st.integers(0, 3),
-    is_shuffled=st.booleans(),
-    drops_last=st.booleans(),
+    shuffle=st.booleans(),
+    drop_last=st.booleans(),
 )
 
 
@@ -43,7 +43,7 @@ def test_every_entry_is_read_once(plan: BlockPlan, epoch: int, ranks: int, worke
     for rank, found in enumerate(of_ranks):
         assert len(found) == plan.batch_count(Consumer(rank, ranks))
         assert sorted(found) == sorted(batches(plan, epoch, ranks, 1)[rank])
-    if plan.drops_last:
+    if plan.drop_last:
         assert len({len(found) for found in of_ranks}) == 1
         assert all(len(batch) == plan.batch_rows for rank in of_ranks for batch in rank)
         assert plan.entries - len(entries) < ranks * plan.batch_rows + ranks
@@ -55,7 +55,7 @@ def test_every_entry_is_read_once(plan: BlockPlan, epoch: int, ranks: int, worke
 
 def test_without_shuffling_the_order_is_that_of_the_axis() -> None:
     """A DataLoader, which takes a batch of each worker in turn, keeps it."""
-    plan = BlockPlan(100, 8, 16, 4, is_shuffled=False)
+    plan = BlockPlan(100, 8, 16, 4, shuffle=False)
     of_workers = [list(plan.batches(0, Consumer(0, 1, worker, 3))) for worker in range(3)]
     in_turns = [of_workers[n % 3][n // 3] for n in range(13)]
     assert np.concatenate([b for fetch in in_turns for b in fetch]).tolist() == list(range(100))
