@@ -26,13 +26,11 @@ HDF5_ARRAY: Final = "daf_storage.trees._hdf5_array.Hdf5Array"
 HDF5_ARRAY_OBJECTS: Final = "daf_storage.trees._hdf5_array.Hdf5Array._objects"
 IMPORT_RUN: Final = "daf_storage.h5ad._import._Import.run"
 IS_STORED_SPARSE: Final = "daf_storage.concat._properties.is_worth_sparse"
-MAP_FILE: Final = "daf_storage.stores._directory_snapshot.map_file"
 OPENED: Final = "daf_storage.data._kept.opened"
 OPEN_BELOW: Final = (
     "daf_storage.trees._hdf5_tree.open_below",
     "daf_storage.trees._hdf5_array.open_below",
 )
-PARSED_METADATA: Final = "daf_storage.trees._metadata._metadata"
 PUBLISH_AXIS: Final = "daf_storage.data._axis_writer.publish_axis"
 PUT_BACK: Final = "daf_storage.stores._directories._put_back"
 READING_BLOCKS: Final = "daf_query.slice._files.Reading.blocks"

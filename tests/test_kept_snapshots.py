@@ -1,7 +1,4 @@
-"""Tests of what a session keeps between queries: never used once something changed, and little work.
-
-Work is counted in calls, never in time.
-"""
+"""Tests of what a session remembers between queries: it is never used once something changed."""
 
 from __future__ import annotations
 
@@ -10,9 +7,7 @@ import random
 import shutil
 import time
 import warnings
-from collections import Counter
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
@@ -22,10 +17,8 @@ import scipy.sparse as sp
 
 from daf_query import DafSession, connect
 from daf_storage import DafWriter, Packing, errors, open_daf
-from tests import seams
 
 N: Final = 60
-VECTORS: Final = 100
 STABLE_SECONDS: Final = 0.12
 
 QUERIES: Final = (
@@ -175,47 +168,3 @@ def test_an_open_session_says_what_a_new_one_says(
                 assert answers(session) == answers(fresh), history
             time.sleep(rng.choice([0, 0, STABLE_SECONDS]))
     session.close()
-
-
-# Work
-
-
-@contextmanager
-def counted(monkeypatch: pytest.MonkeyPatch) -> Iterator[Counter[str]]:
-    """Count what is opened, looked at, mapped, parsed and planned while the block runs."""
-    calls: Counter[str] = Counter()
-
-    def noting(place: str, what: str, patch: pytest.MonkeyPatch) -> None:
-        inner = seams.real(place)
-
-        def noted(*args: Any, **options: Any) -> Any:
-            calls[what] += 1
-            if what == "open" and isinstance(args[0], str):
-                calls["directory" if args[1] & os.O_DIRECTORY else "file"] += 1
-            return inner(*args, **options)
-
-        patch.setattr(place, noted)
-
-    with monkeypatch.context() as patch:
-        noting("os.open", "open", patch)
-        noting("os.stat", "stat", patch)
-        noting(seams.MAP_FILE, "mmap", patch)
-        noting(seams.PARSED_METADATA, "parse", patch)
-        noting("datafusion.SessionContext.sql_with_options", "plan", patch)
-        yield calls
-
-
-@pytest.fixture
-def warm(tmp_path: Path) -> DafSession:
-    """Return a session over a hundred vectors, of which two were asked for before."""
-    path = tmp_path / "x.daf.zarr"
-    with open_daf(path, "w") as daf:
-        assert isinstance(daf, DafWriter)
-        daf.add_axis("cell", [f"c{n}" for n in range(N)])
-        daf.add_axis("gene", [f"g{n}" for n in range(6)])
-        for number in range(VECTORS):
-            daf.set_vector("cell", f"v{number}", np.arange(N))
-        daf.set_vector("cell", "donor", ["a", "b"] * (N // 2))
-        daf.set_matrix("cell", "gene", "X", sp.random(N, 6, 0.4, format="csc", random_state=1))
-    time.sleep(STABLE_SECONDS)
-    return connect(path)

@@ -26,6 +26,8 @@ def test_each_format_is_written_by_its_name_and_its_suffix(tmp_path: Path) -> No
         for name in ROW_FORMATS:
             session.sql("SELECT name FROM cell").save(tmp_path / f"rows.{name}")
             session.sql("SELECT name FROM cell").save(tmp_path / f"named.{name}.out", format=name)  # type: ignore[arg-type] # each of them
+        session.sql("SELECT name FROM cell").save(tmp_path / "rows.jsonl")
+        assert (tmp_path / "rows.jsonl").read_text() == (tmp_path / "rows.ndjson").read_text()
         for name in SLICE_FORMATS:
             session.matrix("cell", "gene", "UMIs").save(tmp_path / f"slice.{name}")
             assert (tmp_path / f"slice.{name}").exists()

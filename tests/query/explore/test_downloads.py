@@ -21,7 +21,6 @@ from daf_storage import copy_all, open_daf
 from tests.query.explore.conftest import CELLS, TOKEN, client_of, tiny
 
 AXIS = {"schema": "tiny", "axis": "cell"}
-NUMBERS = np.arange(CELLS)
 SLICE = {"schema": "tiny", "rows_axis": "cell", "columns_axis": "gene", "matrix": "X"}
 
 

@@ -16,7 +16,6 @@ from daf_storage import copy_all, open_daf
 from tests.query.explore.conftest import CELLS, HOSTILE, TOKEN, client_of, tiny
 
 AXIS = {"schema": "tiny", "axis": "cell"}
-NUMBERS = np.arange(CELLS)
 
 
 def chosen(client: TestClient, sql: str, **axis: str) -> list[int]:

@@ -122,46 +122,20 @@ def test_a_profile(client: TestClient) -> None:
     assert sum(shown["sizes"]) == CELLS - 10
 
 
-def test_a_profile_of_nothing_but_missing_values() -> None:
-    """JSON has null where there is no mean."""
-    daf = MemoryDaf()
-    daf.add_axis("cell", ["a"])
-    daf.add_axis("gene", ["g"])
-    daf.set_vector("cell", "type", ["T"])
-    daf.set_matrix("cell", "gene", "X", [[np.nan]])
-    with connect({"tiny": daf}) as session:
-        requested = {
-            **AXIS,
-            "rows_axis": "cell",
-            "columns_axis": "gene",
-            "matrix": "X",
-            "by": "type",
-        }
-        reply = client_of(app(session, token=TOKEN)).post(
-            "/api/profile", json={**requested, "columns": ["g"]}
-        )
-        assert (reply.json()["mean"], reply.json()["sizes"]) == ([[None]], [1])
-
-
 def test_groups_of_a_profile() -> None:
-    """Those of several values are joined, what is missing is named, and JSON has no infinity."""
-    daf = MemoryDaf(name="profile")
-    daf.add_axis("cell", ["a", "b", "c"])
+    """Those that are missing are named; JSON has null for no mean, and for an infinite one."""
+    daf = MemoryDaf(name="tiny")
+    daf.add_axis("cell", ["a", "b", "c", "d"])
     daf.add_axis("gene", ["g"])
-    daf.set_vector("cell", "type", ["T", "B", ""], empty_is_missing=True)
-    daf.set_matrix("cell", "gene", "X", [[1.0], [np.inf], [0.0]])
+    daf.set_vector("cell", "type", ["T", "B", "", "NK"], empty_is_missing=True)
+    daf.set_matrix("cell", "gene", "X", [[1.0], [np.inf], [0.0], [np.nan]])
+    requested = {"schema": "tiny", "rows_axis": "cell", "columns_axis": "gene", "matrix": "X"}
     with connect({"tiny": daf}) as session:
-        requested = {
-            **AXIS,
-            "rows_axis": "cell",
-            "columns_axis": "gene",
-            "matrix": "X",
-            "by": "type",
-        }
-        reply = client_of(app(session, token=TOKEN)).post(
-            "/api/profile", json={**requested, "columns": ["g"]}
+        shown = (
+            client_of(app(session, token=TOKEN))
+            .post("/api/profile", json={**requested, "by": "type", "columns": ["g"]})
+            .json()
         )
-        shown = reply.json()
-        by_group = dict(zip(shown["groups"], shown["mean"], strict=True))
-        assert by_group == {"T": [1.0], "B": [None], "(missing)": [0.0]}
-        assert shown["sizes"] == [1, 1, 1]
+    by_group = dict(zip(shown["groups"], shown["mean"], strict=True))
+    assert by_group == {"T": [1.0], "B": [None], "(missing)": [0.0], "NK": [None]}
+    assert shown["sizes"] == [1, 1, 1, 1]

@@ -34,8 +34,6 @@ connect = partial(
 )
 """Connects so that indexes are used for a large part of so small a table."""
 
-STABLE_SECONDS = 0.15
-
 FILTERS: list[Any] = [
     pc.field("name") == "c007",
     pc.field("name").isin(["c001", "c599", "nope"]),

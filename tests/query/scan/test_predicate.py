@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import itertools
 import math
-import os
 from typing import Any
 
-import duckdb
 import hypothesis.strategies as st
 import numpy as np
 import pyarrow as pa
@@ -16,8 +14,7 @@ import pytest
 import scipy.sparse as sp
 from hypothesis import given
 
-from daf_query import AxisDataset, connect
-from daf_query.index import build_index
+from daf_query import AxisDataset
 from daf_query.scan import (
     COMPARISONS,
     NEGATED,
@@ -30,7 +27,6 @@ from daf_query.scan import (
     IsNull,
     Opaque,
     Or,
-    ScanOptions,
     ZoneMap,
     columns_of,
     evaluate,
@@ -38,9 +34,8 @@ from daf_query.scan import (
     may_match,
     parse,
 )
-from daf_storage import DafWriter, MemoryDaf, Packing
+from daf_storage import DafWriter, MemoryDaf
 from daf_storage.base import Span
-from tests.random_conditions import Conditions
 
 SCHEMA = pa.schema(
     [
@@ -315,37 +310,6 @@ def big_table(daf: DafWriter, seed: int = 3) -> None:
     daf.set_vector("cell", "id", np.array([f"id {i % 4999} ☃" for i in range(n)]))
     daf.set_vector("cell", "sorted", np.sort(rng.integers(0, 1000, n)))
     daf.set_vector("cell", "sparse", sp.csr_array((rng.random((1, n)) < 0.05) * 7))
-
-
-QUERIES = [
-    "SELECT count(*) AS n {where}",
-    "SELECT index, donor, f8, u8 {where} ORDER BY index LIMIT 50",
-    "SELECT donor, count(*) AS n, min(i8) AS low, sum(i4) AS s {where} GROUP BY donor ORDER BY donor",
-    "SELECT max(index) AS last, count(f4) AS n, count(DISTINCT id) AS ids, bool_or(flag) AS any {where}",
-]
-
-
-@pytest.mark.sampled(1)
-@pytest.mark.parametrize("how", ["plain", "packed", "indexed"])
-def test_random_queries_equal_duckdb(how: str) -> None:
-    """The same rows as DuckDB over the same table in memory; more with ``DAF_RANDOM_QUERIES``."""
-    options = ScanOptions(min_partition_rows=700, zone_rows=512, string_index_divisor=2)
-    daf = MemoryDaf(packed=Packing("blosc-lz4", chunk_kb=1) if how == "packed" else False)
-    big_table(daf)
-    if how == "indexed":
-        names = ["name", *daf.vectors_set("cell") - {"flag"}]
-        assert build_index(daf, "cell", names) == names
-    db = connect(daf, scan_options=options)
-    table = AxisDataset(daf, "cell").to_table()
-    connection = duckdb.connect()
-    connection.register("arrow", table)
-    connection.execute("CREATE TABLE cell AS SELECT * FROM arrow")
-    conditions = Conditions(table, 11 + len(how))
-    for number in range(int(os.environ.get("DAF_RANDOM_QUERIES", "40"))):
-        query = QUERIES[number % 4].format(where=f"FROM cell WHERE {conditions.of_columns()}")
-        ours = [tuple(row.values()) for row in db.sql(query).to_pylist()]
-        theirs = connection.sql(query).fetchall()
-        assert str(ours) == str(theirs), (number, query)
 
 
 def test_arrow_evaluates_what_is_not_known() -> None:

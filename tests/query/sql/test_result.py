@@ -82,19 +82,6 @@ def test_numbers_are_not_copied(session: DafSession, path: Path) -> None:
     assert relation.aggregate("sum(age)").fetchall() == [(int((np.arange(N) % 90).sum()),)]
 
 
-def test_duckdb_and_polars(session: DafSession) -> None:
-    """The same rows, also with a connection of one's own."""
-    result = session.sql(QUERY)
-    rows = [tuple(row.values()) for row in result.to_pylist()]
-    connection = duckdb.connect()
-    assert result.to_duckdb(connection).fetchall() == rows
-    assert result.to_polars().rows() == rows
-    assert isinstance(result.to_polars(), pl.DataFrame)
-    assert result.count() == len(rows)
-    assert sum(batch.num_rows for batch in result.collect()) == len(rows)
-    assert result.to_pydict()["name"] == [row[0] for row in rows]
-
-
 def test_results_are_built_upon(session: DafSession) -> None:
     """By names, SQL and expressions of the engine, as DuckDB does it; each is a result again."""
     result = session.sql('SELECT index, age, score, is_odd AS "Is Odd" FROM cell')
@@ -160,6 +147,8 @@ def test_results_are_arrow_data(session: DafSession) -> None:
     assert duckdb.sql("SELECT count(*) FROM result").fetchall() == [(len(result),)]
     assert pa.table(result.filter("age = 89")).num_rows == N // 90
     assert result.column_names == expected.column_names
+    rows = [tuple(row.values()) for row in expected.to_pylist()]
+    assert result.to_duckdb(duckdb.connect()).fetchall() == result.to_polars().rows() == rows
     wanted = pa.schema([pa.field("age", pa.float32())])
     cast = pa.table(session.sql("SELECT age FROM cell LIMIT 3"), schema=wanted)
     assert cast.schema == wanted
@@ -204,19 +193,6 @@ READERS: dict[str, Callable[[Path], dict[str, list[Any]]]] = {
 }
 
 
-@pytest.mark.sampled(3)
-@pytest.mark.parametrize("suffix", [*(f".{name}" for name in READERS), ".jsonl"])
-def test_files(session: DafSession, tmp_path: Path, suffix: str) -> None:
-    """Every format holds the same rows; the count is returned."""
-    target = tmp_path / f"rows{suffix}"
-    result = session.sql(QUERY)
-    assert result.save(target) == result.count()
-    found = READERS["ndjson" if suffix == ".jsonl" else suffix[1:]](target)
-    expected = result.to_pydict()
-    assert all(found[name] == expected[name] for name in ("name", "age", "donor"))
-    assert [p.name for p in tmp_path.iterdir()] == [target.name]
-
-
 def test_types_in_files(tmp_path: Path) -> None:
     """Large whole numbers, infinities, missing values, empty results."""
     daf = open_daf(tmp_path / "t.daf.zarr", "w")
@@ -232,6 +208,10 @@ def test_types_in_files(tmp_path: Path) -> None:
         assert found["big"] == [2**64 - 1, 0, 2**63]
         assert found["name"] == ["a", "", 'é\n,"']
         assert found["x"][2] == -0.5
+    assert {path.name for path in tmp_path.iterdir()} == {
+        "t.daf.zarr",
+        *(f"rows.{kind}" for kind in READERS),
+    }
     empty = connect(daf).sql("SELECT name, x FROM cell WHERE x > 5 AND x < 4")
     assert empty.save(tmp_path / "empty.parquet") == 0
     assert pq.read_schema(tmp_path / "empty.parquet").names == ["name", "x"]

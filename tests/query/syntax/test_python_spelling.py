@@ -175,27 +175,3 @@ def test_no_condition_is_answered_otherwise_than_in_python(
         assert chosen == of_python(predicate)
     except SyntaxError:  # a & not b
         assert "not" in predicate
-
-
-@st.composite
-def sql(draw: st.DrawFn, depth: int = 2) -> str:
-    """Return a predicate in SQL."""
-    form = draw(st.integers(0, 8 if depth else 5))
-    if form == 0:
-        return draw(st.sampled_from(["age & 3 = 2", "n | 4 > 5", "(age & 1) <> (n & 1)"]))
-    if form == 1:
-        return (
-            f"age {draw(st.sampled_from(['=', '<>', '!=', '<', '>=']))} {draw(st.integers(0, 8))}"
-        )
-    if form == 2:
-        return draw(st.sampled_from(["old", "age > 3 = old", "old = (n < 3)", "sick IS TRUE"]))
-    if form == 3:
-        return draw(st.sampled_from(["name LIKE 'c1%'", "name ~ 'c[12]$'", "donor > 'b'"]))
-    if form == 4:
-        return draw(st.sampled_from(["age IN (1, 2)", "n NOT IN (3)", "age BETWEEN 2 AND 5"]))
-    if form == 5:
-        return draw(st.sampled_from(["x IS NULL", "x IS NOT NULL", '"n" = 3']))
-    if form == 6:
-        return f"NOT {draw(sql(depth - 1))}"
-    joined = draw(st.sampled_from(["AND", "OR"]))
-    return f"({draw(sql(depth - 1))}) {joined} {draw(sql(depth - 1))}"
