@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -618,7 +619,6 @@ def _write_sparse(
     """Write a sparse matrix as ``csr`` or ``csc``."""
     info, indptr = stored.info, stored.colptr()
     integer: Any = np.dtype(scipy_index_dtype(max(*info.shape, info.nnz or 0)))
-    nzval = stored.entries("nzval") if stored.has_values() else None
     spans = [
         Span(int(indptr[each.start]), int(indptr[each.stop])) for each in column_blocks(indptr)
     ]
@@ -627,10 +627,7 @@ def _write_sparse(
         for span in spans:
             yield stored.indices.read_rows(span).astype(integer) - integer.type(stored.index_base)
 
-    def values() -> Iterator[npt.NDArray[Any]]:
-        for span in spans:
-            yield np.ones(span.size, bool) if nzval is None else nzval.read_rows(span)
-
+    values = partial(map, stored.values, spans)
     group, length = parent.create_group(key), (info.nnz or 0,)
     shape = info.shape[::-1] if layout == "csr" else info.shape
     group.attrs.update(

@@ -17,7 +17,7 @@ from daf_storage import errors
 from daf_storage.base import OpenMode, unique_name
 from daf_storage.combined import owning_reader, owning_view, owning_writer, parse_view
 from daf_storage.data import DafReader, DafWriter, Origin, check_reader
-from daf_storage.opening._new import check_apart
+from daf_storage.opening._new import check_apart, place_of
 from daf_storage.opening._open import open_daf
 from daf_storage.opening._paths import path_input
 from daf_storage.stores import is_remote, shown_url
@@ -304,9 +304,7 @@ def _relative(path: str, own: str) -> str:
 def _is_same(path: str, other: str) -> bool:
     if is_remote(path) or is_remote(other):
         return path == other
-    groups = (each.partition("#/")[2] for each in (path, other))
-    containers = (os.path.realpath(_container(each)) for each in (path, other))
-    return len(set(groups)) == 1 and len(set(containers)) == 1
+    return place_of(path) == place_of(other)
 
 
 def _exists(path: str) -> bool:

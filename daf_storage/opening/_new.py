@@ -136,7 +136,7 @@ def check_apart(base: DafReader, overlay: str | Path | DafWriter) -> None:
             "another path for the overlay"
         )
     for given, theirs, group in _places_of(base):
-        mine, my_group = _place(path)
+        mine, my_group = place_of(path)
         if mine == theirs and not (my_group != group and my_group and group):
             raise _not_apart(path, "is the data set", given)
         if theirs in mine.parents:
@@ -175,7 +175,7 @@ def check_outside(daf: DafReader, path: str | Path) -> None:
     """
     if is_remote(path):
         return
-    around = _place(os.fspath(path))[0].parents
+    around = place_of(os.fspath(path))[0].parents
     for given, container, _ in _places_of(daf):
         if container in around:
             raise errors.InvalidInputError(
@@ -188,7 +188,7 @@ def _places_of(daf: DafReader) -> Iterator[tuple[str, Path, str]]:
     """Yield the paths of the local data sets that one consists of, and their places."""
     for member in stored_members(daf):
         if member.origin is not None and not is_remote(member.origin.path):
-            yield member.origin.path, *_place(member.origin.path)
+            yield member.origin.path, *place_of(member.origin.path)
 
 
 def _is_same_file(path: str | Path, container: Path) -> bool:
@@ -198,7 +198,7 @@ def _is_same_file(path: str | Path, container: Path) -> bool:
         return False
 
 
-def _place(path: str) -> tuple[Path, str]:
+def place_of(path: str) -> tuple[Path, str]:
     """Return the file or directory that a path leads to, and the group in it."""
     container, _, group = path.partition("#/")
     return Path(os.path.realpath(container)), group.strip("/")
