@@ -24,6 +24,7 @@ from daf_query.scan._arrow_filter import field_names, parse
 from daf_query.scan._columns import (
     INDEX,
     NAME,
+    CachedParts,
     Column,
     DictionaryCodes,
     NumberColumn,

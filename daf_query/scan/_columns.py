@@ -72,6 +72,25 @@ class Once(Generic[_T]):
             return self._value
 
 
+@dataclass(frozen=True, slots=True)
+class CachedParts:
+    """What was made of one column, by parts, as long as it is what it was."""
+
+    cache: DecodedCache
+    key: tuple[Hashable, ...]
+    identity: Hashable
+    """What is stored."""
+
+    def get(self, part: Hashable, make: Callable[[], _T]) -> _T:
+        """Return a part, made if it is not here."""
+        found: _T = self.cache.get((*self.key, part), self.identity, make)
+        return found
+
+    def peek(self, part: Hashable) -> Any:
+        """Return a part if it is here."""
+        return self.cache.peek((*self.key, part), self.identity)
+
+
 class OpenColumn(Protocol):
     """A column that is being read; everything that is read through it is of one state."""
 
@@ -418,21 +437,14 @@ class VectorColumn:
         return stored
 
     def _open_numbers(self, cache: DecodedCache, options: ScanOptions) -> NumberColumn:
-        stored, key, zone_rows = self._pinned(), self._key, options.zone_rows
-        identity = stored.identity
+        stored, zone_rows = self._pinned(), options.zone_rows
+        parts = CachedParts(cache, self._key, stored.identity)
         is_view = not stored.info.is_sparse and stored.info.chunk_rows >= stored.info.length
-
-        def open_view() -> ReadSpan:
-            read: ReadSpan = cache.get((*key, "view"), identity, lambda: _MappedVector(stored)).read
-            return read
-
         return NumberColumn(
-            open_view if is_view else stored.reader,
-            cache.get(
-                (*key, "zones", zone_rows), identity, lambda: self._zone_map(cache, zone_rows)
-            ),
+            stored.reader,
+            parts.get(("zones", zone_rows), lambda: self._zone_map(cache, zone_rows)),
             chunk_rows=stored.info.chunk_rows,
-            cache=None if is_view else CachedSpans(cache, (*key, "span"), identity),
+            parts=None if is_view else parts,
         )
 
     def _zone_map(self, cache: DecodedCache, zone_rows: int) -> ZoneMap:
@@ -444,8 +456,8 @@ class VectorColumn:
 
     def _open_strings(self, cache: DecodedCache, options: ScanOptions) -> StringColumn:
         """Open strings.  That entries of the axis are unique is not checked: it would be slow."""
-        key, info, is_missing = self._key, self.info, self.info.empty_is_missing
-        codes_key = (*key, "codes", options.zone_rows, options.max_distinct_strings)
+        info, is_missing = self.info, self.info.empty_is_missing
+        of_codes = ("codes", options.zone_rows, options.max_distinct_strings)
         stored: StoredVector | None = None
         if info.name == NAME:
             identity: Hashable = self.daf.vector_identity(info.axis, NAME)
@@ -459,24 +471,18 @@ class VectorColumn:
         def missing(strings: Any) -> Any:
             return nulls_for_empty(strings) if is_missing and strings is not None else strings
 
-        strings = cache.peek((*key, "strings"), identity)
+        parts = CachedParts(cache, self._key, identity)
+        strings = parts.peek("strings")
         strings = missing(cached) if strings is None else strings
 
-        def encode(vector: StoredVector) -> DictionaryCodes:
+        def codes(vector: StoredVector) -> DictionaryCodes:
             batches = vector.string_batches() if strings is None else iter([strings])
-            codes: DictionaryCodes = cache.get(
-                codes_key,
-                identity,
-                lambda: DictionaryCodes.of(
-                    batches, info.length, options, empty_is_missing=is_missing
-                ),
-            )
-            return codes
+            return DictionaryCodes.of(batches, info.length, options, empty_is_missing=is_missing)
 
         return StringColumn(
-            lambda: cache.get((*key, "strings"), identity, lambda: missing(decoded())),
-            None if stored is None else partial(encode, stored),
-            cache.peek(codes_key, identity),
+            lambda: parts.get("strings", lambda: missing(decoded())),
+            None if stored is None else lambda: parts.get(of_codes, partial(codes, stored)),
+            parts.peek(of_codes),
             strings,
             find_index=lambda: self.indexes.strings(info.name, cache) if options.indexes else None,
             decode_first=lambda: _first_strings(array if stored is None else stored.dense()),
@@ -510,29 +516,6 @@ def _first_strings(array: StoredArray) -> pa.Array | None:
     return strings
 
 
-@dataclass(frozen=True, slots=True)
-class CachedSpans:
-    """The spans of one column in a cache."""
-
-    cache: DecodedCache
-    key: tuple[Hashable, ...]
-    identity: Hashable
-
-    def get(self, span: Span, read: ReadSpan) -> npt.NDArray[Any]:
-        """Return a span, reading it if it is not here."""
-        values: npt.NDArray[Any] = self.cache.get(
-            (*self.key, span.start, span.stop), self.identity, lambda: read(span)
-        )
-        return values
-
-    def peek(self, span: Span) -> npt.NDArray[Any] | None:
-        """Return a span if it is here."""
-        values: npt.NDArray[Any] | None = self.cache.peek(
-            (*self.key, span.start, span.stop), self.identity
-        )
-        return values
-
-
 class PositionColumn:
     """The positions along the axis."""
 
@@ -548,18 +531,6 @@ class PositionColumn:
         return pa.array(rows.positions)
 
 
-class _MappedVector:
-    """A dense vector in one chunk; a mapping that is kept need not be faulted in again."""
-
-    def __init__(self, stored: StoredVector) -> None:
-        self._values = stored.reader()(Span(0, stored.info.length))
-        self.nbytes = 256 + (0 if stored.is_mapped else self._values.nbytes)
-
-    def read(self, span: Span) -> npt.NDArray[Any]:
-        """Return a span, as a view."""
-        return self._values[span.slice]
-
-
 class NumberColumn:
     """A vector of numbers.
 
@@ -571,8 +542,8 @@ class NumberColumn:
         The zone map.
     chunk_rows
         Rows per chunk, where there are several.
-    cache
-        Of the spans that were decoded; ``None`` if reading one is a view.
+    parts
+        Where spans that were decoded are cached; ``None`` if reading one is a view.
     """
 
     def __init__(
@@ -581,19 +552,20 @@ class NumberColumn:
         zones: ZoneMap,
         *,
         chunk_rows: int = 0,
-        cache: CachedSpans | None = None,
+        parts: CachedParts | None = None,
     ) -> None:
         self.zones: ZoneMap | None = zones
         self._chunk_rows = chunk_rows
-        self._cache = cache
+        self._parts = parts
         self._read = Once(open_reader)  # opened also where all spans are cached
 
     def values(self, rows: Rows) -> npt.NDArray[Any]:
         """Return numbers; of several chunks, only those with one of the rows are decoded."""
-        read, cache = self._read(), self._cache
+        read, cached = self._read(), self._parts
         if rows.offsets is None:
-            return read(rows.span) if cache is None else cache.get(rows.span, read)
-        whole = read(rows.span) if cache is None else cache.peek(rows.span)
+            make = partial(read, rows.span)
+            return make() if cached is None else cached.get(rows.span, make)
+        whole = read(rows.span) if cached is None else cached.peek(rows.span)
         if whole is not None:
             return whole[rows.offsets]
         runs = runs_of_chunks(rows.span, rows.offsets, self._chunk_rows)

@@ -9,7 +9,6 @@ whole partitions.
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Final
@@ -115,58 +114,74 @@ def direct_scan(tables: Tables, text: str, first: int | None = None) -> DirectSc
     first
         Of how many rows, at most; None for all.
     """
-    query = simple_query(text)
-    if query is None or (first is not None and query.count is not None):
+    simple = _simple(text, first)
+    if simple is None:
         return None
-    limit = min((each for each in (first, query.limit) if each is not None), default=None)
+    statement, count, selected, limit, offset = simple
+    (scope,) = statement.scopes
+    is_by_index = statement.queries[0].node["order_by"] is not None
     is_first = limit is not None and limit <= _MAX_FIRST_ROWS
-    if not is_first and (limit is not None or query.offset or query.is_by_index):
+    if not is_first and (limit is not None or offset or is_by_index):
         return None
-    is_counted, is_all = query.count is not None, query.count is None and not query.columns
-    condition = query.scope.select["selection"]
-    is_whole = condition is None and not query.is_by_index
-    of_members = is_whole and (is_first or is_counted)
-    schema, axis = tables.named(query.source)
+    condition = scope.select["selection"]
+    is_whole = condition is None and not is_by_index
+    of_members = is_whole and (is_first or count is not None)
+    schema, axis = tables.named(scope.sources[0])
     axes = tables.schemas.get(schema)
     if axes is None or axis in axes.added:
         return None
     if axes.is_collection and not (of_members and axes.has_axis(axis)):
         return None
+    is_all = count is None and not selected
+    used, _ = needed_names(statement) or (frozenset[str](), None)
     try:
-        table = axes.dataset(axis, None if is_all else query.used)
+        table = axes.dataset(axis, None if is_all else used)
     except (DafError, errors.DafWarning):  # the engine's path says it, or goes on without it
         return None
     listed = table.table_columns
-    names = list(listed.schema.names) if is_all else [each[-1] for each in query.columns]
+    names = listed.schema.names if is_all else selected
     columns = [listed.columns.get(each) for each in names]
     if not table.options.direct or (listed.length > MAX_ROWS and not is_whole):
         return None
     if not all(each is not None and _is_plain(each.field.type) for each in columns):
         return None
-    reader = Conditions(query.statement, query.scope, query.source, lambda _: listed.schema)
+    reader = Conditions(statement, scope, scope.sources[0], lambda _: listed.schema)
     predicate = None if condition is None else reader.exact(condition)
     if predicate is None and condition is not None:
         return None
-    return DirectScan(
-        table,
-        axes.is_collection,
-        tuple(names),
-        predicate,
-        query.count,
-        limit,
-        query.offset,
-    )
+    return DirectScan(table, axes.is_collection, tuple(names), predicate, count, limit, offset)
+
+
+def _simple(
+    text: str, first: int | None
+) -> tuple[Statement, str | None, list[str], int | None, int] | None:
+    """Return a query of one table, what its count is called, its columns, LIMIT and OFFSET."""
+    statement = parsed(text) if len(text) <= _MAX_CHARACTERS else None
+    if statement is None or list(map(kind_of, statement.tree)) != ["Query"]:
+        return None
+    if len(statement.queries) != 1 or len(statement.scopes) != 1:
+        return None
+    query, (scope,) = statement.queries[0].node, statement.scopes
+    selected = _selected(scope) if _is_of_one(query, scope) else None
+    limits = _limits(query["limit_clause"])
+    if selected is None or limits is None or not _is_by_index(query["order_by"], scope.sources[0]):
+        return None
+    (count, names), (limit, offset) = selected, limits
+    limit = min((each for each in (first, limit) if each is not None), default=None)
+    if count is not None and (query["order_by"] is not None or offset or limit is not None):
+        return None
+    return statement, count, names, limit, offset
 
 
 def direct_rows(tables: Tables, schema: str, axis: str, condition: str) -> DirectScan | None:
     """Return the scan for the positions of a condition's rows; None as above."""
+    if current_context().reports is not None:
+        return None
     table = f"{quoted_name(schema)}.{quoted_name(axis)}"
     # Not an injection: what is more than a condition makes a query of another kind.
     text = f"SELECT {quoted_name(INDEX)} FROM {table} WHERE {condition}"  # noqa: S608
-    query = simple_query(text)
-    if query is None or query.is_by_index or query.limit is not None:
-        return None
-    return None if current_context().reports is not None else direct_scan(tables, text)
+    found = direct_scan(tables, text)
+    return None if found is None or found.limit is not None else found
 
 
 def _is_plain(kind: pa.DataType) -> bool:
@@ -175,51 +190,13 @@ def _is_plain(kind: pa.DataType) -> bool:
     return bool(is_number) or kind in (pa.bool_(), pa.string())
 
 
-_MAX_REMEMBERED: Final = 1 << 8
 _MAX_CHARACTERS: Final = 1 << 14
 _MAX_NUMBER: Final = 10**9
 
 
-@dataclass(frozen=True, slots=True)
-class SimpleQuery:
-    """The parts of a query of one table, as they are written."""
-
-    statement: Statement
-    scope: Scope
-    columns: tuple[tuple[str, ...], ...]
-    """The columns that are selected, as they are written; none if all are, or rows are counted."""
-    count: str | None
-    """What the number of rows is called, if they are counted."""
-    is_by_index: bool
-    """Whether rows are sorted by index."""
-    limit: int | None
-    offset: int
-    used: frozenset[str]
-    """Names that it has, of columns and maybe others."""
-
-    @property
-    def source(self) -> Source:
-        """The table."""
-        return self.scope.sources[0]
-
-
-@functools.lru_cache(_MAX_REMEMBERED)
-def simple_query(text: str) -> SimpleQuery | None:
-    """Return the parts of a query; None if it has others.
-
-    >>> query = simple_query("SELECT donor, c.age FROM cell AS c WHERE age > 60")
-    >>> query.columns, query.count, query.source.parts
-    ((('donor',), ('c', 'age')), None, ('cell',))
-    >>> simple_query("SELECT median(age) FROM cell") is None
-    True
-    """
-    statement = parsed(text) if len(text) <= _MAX_CHARACTERS else None
-    if statement is None or list(map(kind_of, statement.tree)) != ["Query"]:
-        return None
-    if len(statement.queries) != 1 or len(statement.scopes) != 1:
-        return None
-    query, (scope,) = statement.queries[0].node, statement.scopes
-    is_of_one = (
+def _is_of_one(query: Node, scope: Scope) -> bool:
+    """Return whether a query reads one table, and has no other clauses than are looked at."""
+    return (
         _has_only(query, "body", "order_by", "limit_clause")
         and _has_only(scope.select, *_SELECT)
         and scope.select["flavor"] == "Standard"
@@ -230,14 +207,6 @@ def simple_query(text: str) -> SimpleQuery | None:
         and 1 <= len(scope.sources[0].parts) <= 2
         and not scope.sources[0].column_names
     )
-    selected, limits = _selected(scope) if is_of_one else None, _limits(query["limit_clause"])
-    if selected is None or limits is None or not _is_by_index(query["order_by"], scope.sources[0]):
-        return None
-    (count, columns), (limit, offset), is_by_index = selected, limits, query["order_by"] is not None
-    if count is not None and (is_by_index or offset or limit is not None):
-        return None
-    used, _ = needed_names(statement) or (frozenset(), None)
-    return SimpleQuery(statement, scope, columns, count, is_by_index, limit, offset, used)
 
 
 _SELECT: Final = ("select_token", "projection", "from", "selection", "group_by", "flavor")
@@ -248,23 +217,22 @@ def _has_only(node: Node, *keys: str) -> bool:
     return not any(value for key, value in node.items() if key not in keys)
 
 
-def _selected(scope: Scope) -> tuple[str | None, tuple[tuple[str, ...], ...]] | None:
+def _selected(scope: Scope) -> tuple[str | None, list[str]] | None:
     """Return what the number of rows is called, and the columns, or neither for all columns."""
     projection = scope.select["projection"]
     if [kind_of(each) for each in projection] == ["Wildcard"]:
-        return (None, ()) if _has_only(projection[0]["Wildcard"], "wildcard_token") else None
+        return (None, []) if _has_only(projection[0]["Wildcard"], "wildcard_token") else None
     count = _count(projection[0]) if len(projection) == 1 else None
     if count is not None:
-        return count, ()
-    columns = []
+        return count, []
+    columns = list[str]()
     for item in projection:
         node, name = item_of(item)
         column = _column(node, scope.sources[0])
         if column is None or name not in (None, column[-1]):
             return None
-        columns.append(column)
-    is_unique = len({column[-1] for column in columns}) == len(columns)
-    return (None, tuple(columns)) if is_unique else None
+        columns.append(column[-1])
+    return (None, columns) if len(set(columns)) == len(columns) else None
 
 
 def _column(node: Node, source: Source) -> tuple[str, ...] | None:

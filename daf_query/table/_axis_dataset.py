@@ -7,7 +7,7 @@ replaced is read again.  The position of the entry is found without a dictionary
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Final, Self
@@ -28,6 +28,7 @@ from daf_query.scan import (
     DEFAULT_OPTIONS,
     INDEX,
     NAME,
+    CachedParts,
     OpenColumn,
     Positions,
     Rows,
@@ -140,63 +141,6 @@ def entry_names(
     return plain_array(column.to_arrow(Rows(Span(0, info.length))))
 
 
-_LAYOUT_BYTES: Final = 256
-
-
-@dataclass(frozen=True, slots=True)
-class ColumnLayout:
-    """How the entries of a matrix are stored, as far as columns of a table are concerned."""
-
-    storage_type: StorageType
-    """The type of the values."""
-    length: int
-    """Number of rows of a column."""
-    is_by_entry: bool
-    """Whether an entry is one stored column."""
-    note: str
-    """Why reading a column is slower than it need be, and what to do; empty if it is not."""
-    was_float: bool
-    """Whether whole numbers are stored of what was a matrix of floats."""
-    nbytes: int = _LAYOUT_BYTES
-
-    @property
-    def value_type(self) -> pa.DataType:
-        """The Arrow type in which tables have its values."""
-        return value_type(self.storage_type, was_float=self.was_float)
-
-
-def column_layout(
-    daf: DafReader, axes: tuple[str, str], name: str, cache: DecodedCache
-) -> ColumnLayout:
-    """Return how the columns of a matrix are stored now; its metadata is read if it changed.
-
-    Raises
-    ------
-    MatrixNotFoundError
-        There is no such matrix.
-    FormatError
-        No layout is whole.
-    """
-
-    def read() -> ColumnLayout:
-        layouts, faults = open_layouts(daf, axes, name)
-        if not layouts:
-            raise faults[0]
-        stored = _by_entry(layouts, axes[0])
-        info = layouts[0].info if stored is None else stored.info
-        return ColumnLayout(
-            info.storage_type,
-            info.shape[0 if info.rows_axis == axes[0] else 1],
-            stored is not None,
-            _note(layouts[0], other_layout_command(daf, name)) if stored is None else "",
-            was_float(daf, *axes, name),
-        )
-
-    key = (daf.location, *axes, name, "layout")
-    layout: ColumnLayout = cache.get(key, daf.matrix_identity(*axes, name), read)
-    return layout
-
-
 def _note(stored: StoredMatrix, command: str) -> str:
     """Return what a column costs of a matrix that is stored by the other axis only.
 
@@ -232,7 +176,7 @@ def _by_entry(layouts: Sequence[StoredMatrix], rows_axis: str) -> StoredMatrix |
 
 @dataclass(frozen=True, slots=True)
 class MatrixColumn:
-    """An entry of a matrix as a column of the table of an axis."""
+    """An entry of a matrix as a column of the table of an axis; `matrix_column` makes one."""
 
     daf: DafReader
     """The data set."""
@@ -242,8 +186,17 @@ class MatrixColumn:
     """The axis whose table it is a column of."""
     source: MatrixEntry
     """Where its values are."""
-    layout: ColumnLayout
-    """How it is stored."""
+    storage_type: StorageType
+    """The type of what is stored."""
+    length: int
+    """Number of rows."""
+    is_by_entry: bool
+    """Whether an entry is one stored column."""
+    note: str
+    """Why reading it is slower than it need be, and what to do; empty if it is not."""
+    was_float: bool
+    """Whether whole numbers are stored of what was a matrix of floats."""
+    nbytes: int = 256
     chunk_rows: int = 0
 
     @property
@@ -252,26 +205,21 @@ class MatrixColumn:
         return self.rows_axis, self.source.axis
 
     @property
-    def note(self) -> str:
-        """Why reading it is slower than it need be, and what to do; empty if it is not."""
-        return self.layout.note
-
-    @property
     def is_string(self) -> bool:
         """Whether its values are expensive to compare: strings, or of the other layout."""
-        return self.layout.storage_type.is_string or not self.layout.is_by_entry
+        return self.storage_type.is_string or not self.is_by_entry
 
     @property
     def stored_type(self) -> pa.DataType:
         """The Arrow type of what is stored."""
-        return arrow_type(self.layout.storage_type)
+        return arrow_type(self.storage_type)
 
     @property
     def field(self) -> pa.Field:
         """Its name and Arrow type, see `value_type`; floats can be NULL, where they are NaN."""
-        storage_type = self.layout.storage_type
-        is_float = storage_type in (StorageType.FLOAT32, StorageType.FLOAT64)
-        return pa.field(self.name, self.layout.value_type, nullable=is_float)
+        is_float = self.storage_type in (StorageType.FLOAT32, StorageType.FLOAT64)
+        shown = value_type(self.storage_type, was_float=self.was_float)
+        return pa.field(self.name, shown, nullable=is_float)
 
     def open(self, cache: DecodedCache, options: ScanOptions) -> OpenColumn:
         """Open it for reading.
@@ -282,16 +230,17 @@ class MatrixColumn:
             The matrix was replaced since by one of another type, or no layout is whole.
         """
         identity = self.daf.matrix_identity(*self.axes, self.source.matrix)
-        layout = column_layout(self.daf, self.axes, self.source.matrix, cache)
-        if layout.storage_type != self.layout.storage_type:
+        now = matrix_column(self.daf, self.rows_axis, self.name, self.source, cache)
+        if now.storage_type != self.storage_type:
             raise self.replaced()
         position = require_entry(self.daf, self.source.axis, self.source.entry, cache)
-        column = _OpenMatrixColumn(self, position, cache, identity, options)
-        if layout.storage_type.is_string:
+        key = (self.daf.location, *self.axes, self.source.matrix, position, "entry")
+        column = _OpenMatrixColumn(self, position, CachedParts(cache, key, identity), options)
+        if self.storage_type.is_string:
             return StringColumn(column.all_strings)
-        if layout.value_type == arrow_type(layout.storage_type):
+        if self.field.type == self.stored_type:
             return column
-        return OpenTableColumn(column, TableColumn(self, wide=layout.value_type), cache)
+        return OpenTableColumn(column, TableColumn(self, wide=self.field.type), cache)
 
     def replaced(self) -> errors.FormatError:
         """Return an error of a matrix that is not what it was when the query was planned."""
@@ -305,37 +254,25 @@ class _OpenMatrixColumn:
     """An entry of a matrix that is being read."""
 
     def __init__(
-        self,
-        column: MatrixColumn,
-        position: int,
-        cache: DecodedCache,
-        identity: Hashable,
-        options: ScanOptions,
+        self, column: MatrixColumn, position: int, parts: CachedParts, options: ScanOptions
     ) -> None:
         self._column = column
         self._position = position
-        self._cache = cache
-        self._identity = identity
+        self._parts = parts
         self._divisor = options.sparse_divisor
-        layout = column.layout
+        kind, zone_rows = column.storage_type, options.zone_rows
         self.zones: ZoneMap | None = None
-        if not layout.storage_type.is_string:
-            self.zones = self._cached(
-                ("zones", options.zone_rows),
-                lambda: ZoneMap.unknown(
-                    layout.length, layout.storage_type.dtype, options.zone_rows
-                ),
+        if not kind.is_string:
+            self.zones = parts.get(
+                ("zones", zone_rows), lambda: ZoneMap.unknown(column.length, kind.dtype, zone_rows)
             )
 
     def values(self, rows: Rows) -> npt.NDArray[Any]:
         """Return numbers; of few rows, only those are gathered."""
-        is_few = (
-            rows.offsets is not None and rows.count * self._divisor <= self._column.layout.length
-        )
-        if is_few and self._cache.peek(self._key("values"), self._identity) is None:
+        is_few = rows.offsets is not None and rows.count * self._divisor <= self._column.length
+        if is_few and self._parts.peek("values") is None:
             return self._gathered(rows.positions)
-        values: npt.NDArray[Any] = self._cached("values", lambda: self._gathered(None))
-        return rows.of(values)
+        return rows.of(self._parts.get("values", lambda: self._gathered(None)))
 
     def to_arrow(self, rows: Rows) -> pa.Array:
         """Return numbers as Arrow, NaN as null."""
@@ -343,30 +280,22 @@ class _OpenMatrixColumn:
 
     def all_strings(self) -> pa.Array:
         """Return the strings of the entry, out of those of the whole matrix."""
-        return self._cached("strings", self._read_strings)
-
-    def _key(self, part: Hashable) -> tuple[Hashable, ...]:
-        column = self._column
-        place = (column.daf.location, *column.axes, column.source.matrix, self._position)
-        return (*place, "entry", part)
-
-    def _cached(self, part: Hashable, make: Callable[[], Any]) -> Any:
-        return self._cache.get(self._key(part), self._identity, make)
+        return self._parts.get("strings", self._read_strings)
 
     def _gathered(self, positions: Positions | None) -> npt.NDArray[Any]:
         """Return values as slices read them, of some rows or of all."""
-        column, length = self._column, self._column.layout.length
+        column, length = self._column, self._column.length
         entry = Selection(np.array([self._position]), is_all=False)
         rows = Selection.all(length) if positions is None else Selection(positions, is_all=False)
         gathered = find_layouts(column.daf, column.axes, column.source.matrix, rows, entry).gather()
         dense = gathered if isinstance(gathered, np.ndarray) else gathered.toarray()
         values: npt.NDArray[Any] = np.ascontiguousarray(dense[:, 0])
-        if values.dtype != column.layout.storage_type.dtype:
+        if values.dtype != column.storage_type.dtype:
             raise column.replaced()
         return values
 
     def _read_strings(self) -> pa.Array:
-        column, rows = self._column, np.arange(self._column.layout.length)
+        column, rows = self._column, np.arange(self._column.length)
         layouts, faults = open_layouts(column.daf, column.axes, column.source.matrix)
         if not layouts:
             raise faults[0]
@@ -384,6 +313,8 @@ def matrix_column(
 ) -> MatrixColumn:
     """Return an entry of a matrix as a column of the table of an axis; reads metadata only.
 
+    Those of the matrix are read if it changed.
+
     Raises
     ------
     MatrixNotFoundError, EntryNotFoundError
@@ -391,9 +322,30 @@ def matrix_column(
     FormatError
         No layout is whole.
     """
-    layout = column_layout(daf, (rows_axis, source.axis), source.matrix, cache)
+    place = (rows_axis, source.axis, source.matrix)
+
+    def read() -> MatrixColumn:
+        layouts, faults = open_layouts(daf, place[:2], source.matrix)
+        if not layouts:
+            raise faults[0]
+        stored = _by_entry(layouts, rows_axis)
+        info = layouts[0].info if stored is None else stored.info
+        return MatrixColumn(
+            daf,
+            name,
+            rows_axis,
+            source,
+            info.storage_type,
+            info.shape[0 if info.rows_axis == rows_axis else 1],
+            stored is not None,
+            _note(layouts[0], other_layout_command(daf, source.matrix)) if stored is None else "",
+            was_float(daf, *place),
+        )
+
+    key = (daf.location, *place, "column")
+    column: MatrixColumn = cache.get(key, daf.matrix_identity(*place), read)
     require_entry(daf, source.axis, source.entry, cache)
-    return MatrixColumn(daf, name, rows_axis, source, layout)
+    return replace(column, daf=daf, name=name, source=source)
 
 
 def broken_columns(daf: DafReader, axis: str) -> BrokenColumns:

@@ -16,7 +16,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from types import MappingProxyType
-from typing import Any, Final, Self, TypeAlias, TypeVar
+from typing import Any, Final, Self, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -27,6 +27,7 @@ from daf_query.distributed import token_of
 from daf_query.scan import (
     INDEX,
     NAME,
+    CachedParts,
     Column,
     DictionaryCodes,
     Mask,
@@ -37,7 +38,6 @@ from daf_query.scan import (
     Rows,
     ScanOptions,
     StringColumn,
-    VectorColumn,
     ZoneMap,
     evaluate,
     may_match,
@@ -58,8 +58,6 @@ from daf_query.table._dataset import TableDataset, TableView
 from daf_query.table._fragments import Piece
 from daf_storage import errors
 from daf_storage.base import DecodedCache, Span, paused_collection
-
-_T = TypeVar("_T")
 
 JoinedRun: TypeAlias = tuple[Span, TableColumns]
 """Which neighbouring members are scanned as one table, and the columns of the union for them."""
@@ -362,12 +360,6 @@ class JoinedColumn:
         sources = [] if name == DATASET else self.sources
         return [column_as(each.columns[name], self.field, each.length) for each in sources]
 
-    @cached_property
-    def vectors(self) -> Sequence[VectorColumn | None]:
-        """What is stored of each data set; nothing of columns without values that may change."""
-        is_fixed = self.field.name == INDEX
-        return [None if is_fixed else vector_of(column) for column in self.parts]
-
     @property
     def is_string(self) -> bool:
         """Whether its values are strings."""
@@ -376,38 +368,34 @@ class JoinedColumn:
     def open(self, cache: DecodedCache, options: ScanOptions) -> OpenColumn:
         """Open it for reading; values that were joined count while what is stored is the same."""
         with paused_collection(len(self.sources)):
+            is_fixed = self.field.name == INDEX  # what is in it cannot change
+            vectors = [None if is_fixed else vector_of(column) for column in self.parts]
             identity = tuple(
                 vector and vector.daf.vector_identity(vector.info.axis, vector.info.name)
-                for vector in self.vectors
+                for vector in vectors
             )
         shown = (self.field.name, str(self.field.type), self.field.nullable)
         key = (self.key, shown, options.zone_rows, options.max_distinct_strings)
-
-        def cached(part: str, make: Callable[[], _T]) -> _T:
-            with paused_collection(len(self.sources)):
-                found: _T = cache.get((key, part), identity, make)
-                return found
-
+        parts = CachedParts(cache, key, identity)
         values = partial(self._joined, options)
         if not self.is_string:
             dtype, length = numpy_type(self.field.type), sum(each.length for each in self.sources)
             return NumberColumn(
-                lambda: lambda span: cached("values", values)[span.slice],
-                cached("zones", lambda: ZoneMap.unknown(length, dtype, options.zone_rows)),
+                lambda: lambda span: parts.get("values", values)[span.slice],
+                parts.get("zones", lambda: ZoneMap.unknown(length, dtype, options.zone_rows)),
             )
-        joined_values = cache.peek((key, "values"), identity)
+        strings = parts.peek("values")
 
         def codes() -> DictionaryCodes:
-            strings = values() if joined_values is None else joined_values
-            is_missing = strings.null_count > 0
-            of = iter([strings])
-            return DictionaryCodes.of(of, len(strings), options, empty_is_missing=is_missing)
+            given = values() if strings is None else strings
+            is_missing = given.null_count > 0
+            return DictionaryCodes.of([given], len(given), options, empty_is_missing=is_missing)
 
         return StringColumn(
-            partial(cached, "values", values),
-            None if self.field.name == NAME else partial(cached, "codes", codes),
-            cache.peek((key, "codes"), identity),
-            joined_values,
+            lambda: parts.get("values", values),
+            None if self.field.name == NAME else lambda: parts.get("codes", codes),
+            parts.peek("codes"),
+            strings,
         )
 
     def _joined(self, options: ScanOptions) -> Any:
@@ -415,7 +403,8 @@ class JoinedColumn:
         if self.field.name == DATASET:
             lengths = [source.length for source in self.sources]
             return pa.array(self.names).take(pa.array(np.repeat(np.arange(len(lengths)), lengths)))
-        values = self._values(options)
+        with paused_collection(len(self.sources)):
+            values = list(self._values(options))
         if self.is_string:
             return pa.concat_arrays([pa.array([], pa.string()), *values])
         dtype = numpy_type(self.field.type)
