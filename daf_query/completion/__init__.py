@@ -8,5 +8,3 @@ Must not know terminals, notebooks or pages: whoever shows the completions asks 
 """
 
 from daf_query.completion._completer import Completion, CompletionKind, SqlCompleter
-
-__all__ = ["Completion", "CompletionKind", "SqlCompleter"]

@@ -9,30 +9,24 @@ rest in other ways, which are then not recognised, and evaluated by polars.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import reduce
-from operator import and_, eq, ge, gt, le, lt, ne
+from operator import and_
 from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from daf_query.scan import COMPARISONS
 from daf_query.table import CATEGORIES, TableDataset
 from daf_storage import errors
 from daf_storage.base import optional_import
 
 BATCH_ROWS: Final = 1 << 17
 
-_COMPARISONS: Final[Mapping[str, Callable[[Any, Any], Any]]] = {
-    "Eq": eq,
-    "NotEq": ne,
-    "Lt": lt,
-    "LtEq": le,
-    "Gt": gt,
-    "GtEq": ge,
-}
+_COMPARISONS: Final = {"Eq": "==", "NotEq": "!=", "Lt": "<", "LtEq": "<=", "Gt": ">", "GtEq": ">="}
 _MIRRORED: Final = {"Lt": "Gt", "LtEq": "GtEq", "Gt": "Lt", "GtEq": "LtEq"}
 _CONJUNCTIONS: Final = ("And", "LogicalAnd")
 _DISJUNCTIONS: Final = ("Or", "LogicalOr")
@@ -272,7 +266,7 @@ class _Translator:
         return self._listed(*given, **function["IsIn"])
 
     def _compared(self, column: Any, operator: str, literal: Any) -> pc.Expression:
-        compare = _COMPARISONS[operator]
+        compare = COMPARISONS[_COMPARISONS[operator]]
         if "Cast" in column:  # numbers compared with a fraction
             cast = column["Cast"]
             name = self._column(cast["expr"])

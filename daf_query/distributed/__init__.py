@@ -18,16 +18,3 @@ from daf_query.distributed._source import (
     reading,
     token_of,
 )
-
-__all__ = [
-    "BlockKind",
-    "FrameForm",
-    "Pool",
-    "Source",
-    "block_array",
-    "file_state",
-    "let_go",
-    "opened",
-    "reading",
-    "token_of",
-]

@@ -19,16 +19,3 @@ from daf_query.fragments._plan import (
     table_schema,
 )
 from daf_query.table import ROWS_PER_FRAGMENT, Fragment
-
-__all__ = [
-    "ROWS_PER_FRAGMENT",
-    "AxisTable",
-    "Fragment",
-    "FragmentPlan",
-    "MatrixTable",
-    "NamedTable",
-    "Paths",
-    "plan_fragments",
-    "session_of",
-    "table_schema",
-]

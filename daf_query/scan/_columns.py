@@ -395,7 +395,12 @@ class VectorColumn:
         return pa.field(self.info.name, arrow_type(storage_type), nullable=can_be_null)
 
     @property
-    def _key(self) -> tuple[Hashable, ...]:
+    def identity(self) -> Hashable:
+        """What changes whenever the vector does."""
+        return self.daf.vector_identity(self.info.axis, self.info.name)
+
+    @property
+    def key(self) -> tuple[Hashable, ...]:
         """What entries of the cache go by, together with what they are."""
         return (self.daf.location, self.info.axis, self.info.name)
 
@@ -438,7 +443,7 @@ class VectorColumn:
 
     def _open_numbers(self, cache: DecodedCache, options: ScanOptions) -> NumberColumn:
         stored, zone_rows = self._pinned(), options.zone_rows
-        parts = CachedParts(cache, self._key, stored.identity)
+        parts = CachedParts(cache, self.key, stored.identity)
         is_view = not stored.info.is_sparse and stored.info.chunk_rows >= stored.info.length
         return NumberColumn(
             stored.reader,
@@ -471,7 +476,7 @@ class VectorColumn:
         def missing(strings: Any) -> Any:
             return nulls_for_empty(strings) if is_missing and strings is not None else strings
 
-        parts = CachedParts(cache, self._key, identity)
+        parts = CachedParts(cache, self.key, identity)
         strings = parts.peek("strings")
         strings = missing(cached) if strings is None else strings
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cache
 from typing import Any, Final, TypeAlias, TypeVar
 
@@ -66,17 +66,6 @@ class ScanPlan:
     """How many of the spans are not read."""
     rows_pruned: int = 0
     """How many rows are not read, of those spans and of others."""
-
-    @classmethod
-    def unpruned(
-        cls, partitions: Sequence[Span], predicate: Predicate | None, rows: Positions | None
-    ) -> ScanPlan:
-        """Return the plan of a filter by which nothing was pruned.
-
-        >>> ScanPlan.unpruned([Span(0, 9)], None, None).partitions
-        [Span(start=0, stop=9)]
-        """
-        return cls(partitions, partitions, predicate, by_columns(conjuncts(predicate)), rows)
 
 
 def by_columns(conditions: Iterable[Predicate]) -> list[Predicate]:
@@ -431,8 +420,8 @@ class Scan:
     def again(self, predicate: Predicate | None, partitions: Sequence[Span]) -> Scan:
         """Return the scan of partitions for another filter, by which none was pruned."""
         table = self._table
-        plan = ScanPlan.unpruned(partitions, predicate, table.rows)
-        return Scan(table, replace(plan, conditions=[*table.required, *plan.conditions]))
+        conditions = [*table.required, *by_columns(conjuncts(predicate))]
+        return Scan(table, ScanPlan(partitions, partitions, predicate, conditions, table.rows))
 
     def first(self, schema: pa.Schema, count: int, offset: int = 0) -> Iterator[pa.RecordBatch]:
         """Yield the first matching rows, after some others; no more is read than they need."""

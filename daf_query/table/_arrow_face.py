@@ -160,32 +160,6 @@ class ArrowOperations:
         """TRUE: nothing is known of all rows."""
         return pc.scalar(True)  # noqa: FBT003 - an Arrow literal
 
-    @property
-    def children(self) -> NoReturn:
-        """Refuse: a table is one, even if its rows are of several data sets."""
-        raise errors.InvalidInputError(f"{self!r} has no children; see get_fragments()")
-
-    def replace_schema(self, schema: pa.Schema) -> NoReturn:
-        """Refuse: the schema is what the data set stores."""
-        raise errors.InvalidInputError(
-            f"{self!r}: the schema follows from the stored vectors and cannot be replaced; "
-            f"cast the result instead (asked for {schema.names})"
-        )
-
-    def sort_by(self: Any, sorting: Any, **kwargs: Any) -> ds.InMemoryDataset:
-        """Return the sorted table, in memory."""
-        return ds.InMemoryDataset(self.to_table().sort_by(sorting, **kwargs))
-
-    def join(self: Any, right_dataset: Any, *args: Any, **kwargs: Any) -> ds.InMemoryDataset:
-        """Return this table joined with another, in memory; SQL does it in a stream."""
-        right = right_dataset.to_table()
-        return ds.InMemoryDataset(self.to_table().join(right, *args, **kwargs))
-
-    def join_asof(self: Any, right_dataset: Any, *args: Any, **kwargs: Any) -> ds.InMemoryDataset:
-        """Return this table joined to the nearest rows of another, in memory."""
-        right = right_dataset.to_table()
-        return ds.InMemoryDataset(self.to_table().join_asof(right, *args, **kwargs))
-
     def __arrow_c_stream__(self: Any, requested_schema: object = None) -> object:
         """Export all rows as an Arrow stream."""
         stream: object = self.scanner().__arrow_c_stream__(requested_schema)

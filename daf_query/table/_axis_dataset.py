@@ -384,7 +384,7 @@ def axis_columns(
             columns[name] = TableColumn(VectorColumn(daf, found.info, indexes), broken)
     for name, noted in recorded_types(daf, axis, among).items():
         if name in columns:
-            columns[name] = imported_column(columns[name], noted, daf, axis, broken, categoricals)
+            columns[name] = imported_column(columns[name], noted, categoricals)
     return TableColumns(axis, length, columns, problems, indexes.find, broken)
 
 

@@ -49,7 +49,7 @@ from daf_query.scan import (
     numpy_type,
     plain_array,
 )
-from daf_storage import DafReader, errors
+from daf_storage import errors
 from daf_storage.anndata import RecordedType
 from daf_storage.base import DecodedCache, StorageType
 from daf_storage.errors import CorruptDataError, ReadOnlyError, UnsupportedDataError
@@ -128,36 +128,6 @@ class BrokenColumns:
 
 
 @dataclass(frozen=True, eq=False)
-class Recorded:
-    """The type of a vector that an import recorded."""
-
-    type: pa.DataType
-    """What the values are converted to when they are read."""
-    daf: DafReader
-    axis: str
-    name: str
-    broken: BrokenColumns
-    """Where it is noted that the values are not what was recorded."""
-
-    @property
-    def key(self) -> tuple[Hashable, ...]:
-        """What the converted values are cached by."""
-        return (self.daf.location, self.axis, self.name, "recorded", str(self.type))
-
-    def converted(self, stored: pa.Array) -> pa.Array:
-        """Return stored values in this type."""
-        try:
-            return _converted(stored, self.type)
-        except (pa.ArrowException, ValueError) as error:
-            self.broken.note(self.name, None)
-            raise errors.CorruptDataError(
-                f"{self.daf.location}: vector {self.name!r} of axis {self.axis!r} was {self.type} "
-                f"when it was imported, and holds other values now ({error}); run the query again "
-                f"to read it as it is stored, {stored.type}"
-            ) from error
-
-
-@dataclass(frozen=True, eq=False)
 class Categories:
     """The categories of a column."""
 
@@ -183,8 +153,8 @@ class TableColumn:
     """What is stored."""
     broken: BrokenColumns | None = None
     """Where it is noted that it cannot be read."""
-    recorded: Recorded | None = None
-    """The type that was recorded, if it is stored in another."""
+    recorded: pa.DataType | None = None
+    """The type that an import recorded of a vector, if it is stored in another."""
     categories: Categories | None = None
     """What its dictionary has, if it is shown as one."""
     wide: pa.DataType | None = None
@@ -202,7 +172,7 @@ class TableColumn:
         """Its name and Arrow type in its own table."""
         field = self.stored.field
         if self.recorded is not None:
-            field = pa.field(field.name, self.recorded.type, nullable=field.nullable)
+            field = field.with_type(self.recorded)
         if self.categories is not None:
             field = self.categories.field_of(field)
         return field if self.wide is None else field.with_type(self.wide)
@@ -237,13 +207,6 @@ class TableColumn:
         """What a report of a scan says of it."""
         return str(getattr(self.stored, "note", ""))
 
-    @property
-    def vector(self) -> VectorColumn | None:
-        """The vector whose values it has; ``None`` if it has others."""
-        if self.recorded is not None or self.categories is not None or self.wide is not None:
-            return None
-        return self.stored if isinstance(self.stored, VectorColumn) else None
-
     def reading(self, read: Callable[[], _T]) -> _T:
         """Read something of what is stored; note an error that says that it is unreadable."""
         if self.broken is None:
@@ -268,8 +231,9 @@ class OpenTableColumn:
         self._column = column
         self._cache = cache
         self._is_converted = column.is_converted
-        recorded = column.recorded
-        self._identity = recorded and recorded.daf.vector_identity(recorded.axis, recorded.name)
+        vector = column.stored if column.recorded is not None else None
+        self._vector = vector if isinstance(vector, VectorColumn) else None
+        self._identity = self._vector and self._vector.identity
 
     @property
     def zones(self) -> ZoneMap | None:
@@ -298,17 +262,30 @@ class OpenTableColumn:
 
     def _recorded(self, rows: Rows) -> pa.Array:
         """Return what is stored, in the type that was recorded; whole spans are cached."""
-        recorded = self._column.recorded
+        vector = self._vector
 
         def read() -> pa.Array:
             stored = self._column.reading(lambda: self._stored.to_arrow(rows))
-            return stored if recorded is None else recorded.converted(plain_array(stored))
+            return stored if vector is None else self._as_recorded(vector, plain_array(stored))
 
-        if recorded is None or rows.offsets is not None:
+        if vector is None or rows.offsets is not None:
             return read()
-        return self._cache.get(
-            (*recorded.key, rows.span.start, rows.span.stop), self._identity, read
-        )
+        key = (*vector.key, "recorded", str(self._column.recorded), rows.span)
+        return self._cache.get(key, self._identity, read)
+
+    def _as_recorded(self, vector: VectorColumn, stored: pa.Array) -> pa.Array:
+        """Return stored values in the type that was recorded; note where they are others."""
+        name, kind = vector.info.name, self._column.recorded
+        try:
+            return _converted(stored, kind)
+        except (pa.ArrowException, ValueError) as error:
+            if self._column.broken is not None:
+                self._column.broken.note(name, None)
+            raise errors.CorruptDataError(
+                f"{vector.daf.location}: vector {name!r} of axis {vector.info.axis!r} was {kind} "
+                f"when it was imported, and holds other values now ({error}); run the query again "
+                f"to read it as it is stored, {stored.type}"
+            ) from error
 
     def _widened(self, array: pa.Array) -> pa.Array:
         if self._column.wide is None:
@@ -331,7 +308,8 @@ class OpenTableColumn:
 def vector_of(column: Column | None) -> VectorColumn | None:
     """Return the vector whose values a column has; ``None`` if it has others."""
     if isinstance(column, TableColumn):
-        return column.vector
+        is_changed = column.recorded or column.categories or column.wide
+        column = None if is_changed else column.stored
     return column if isinstance(column, VectorColumn) else None
 
 
@@ -346,17 +324,12 @@ def has_stored_values(column: Column) -> bool:
 
 
 def imported_column(
-    column: TableColumn,
-    noted: RecordedType,
-    daf: DafReader,
-    axis: str,
-    broken: BrokenColumns,
-    categoricals: Categoricals,
+    column: TableColumn, noted: RecordedType, categoricals: Categoricals
 ) -> TableColumn:
     """Return a column with the type or the categories that an import recorded."""
-    name, stored = column.field.name, column.field.type
+    stored = column.field.type
     if _is_convertible(stored, noted.type):
-        return replace(column, recorded=Recorded(noted.type, daf, axis, name, broken))
+        return replace(column, recorded=noted.type)
     if categoricals == "dictionary" and noted.categories is not None and stored == pa.string():
         return replace(column, categories=Categories(noted.categories, noted.is_ordered))
     return column

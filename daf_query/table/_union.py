@@ -370,10 +370,7 @@ class JoinedColumn:
         with paused_collection(len(self.sources)):
             is_fixed = self.field.name == INDEX  # what is in it cannot change
             vectors = [None if is_fixed else vector_of(column) for column in self.parts]
-            identity = tuple(
-                vector and vector.daf.vector_identity(vector.info.axis, vector.info.name)
-                for vector in vectors
-            )
+            identity = tuple(vector and vector.identity for vector in vectors)
         shown = (self.field.name, str(self.field.type), self.field.nullable)
         key = (self.key, shown, options.zone_rows, options.max_distinct_strings)
         parts = CachedParts(cache, key, identity)

@@ -123,38 +123,27 @@ def arrow_table(frame: Any) -> pa.Table:
 
 
 def _is_frame(source: object) -> bool:
-    if isinstance(source, pa.Table | pa.RecordBatch | pa.RecordBatchReader):
-        return True
-    if _is_pandas(source) or hasattr(source, "to_arrow_table"):
-        return True
-    return hasattr(source, "__arrow_c_stream__") or _is_lazy(source)
+    is_stream = hasattr(source, "__arrow_c_stream__") or isinstance(source, pa.RecordBatch)
+    return is_stream or hasattr(source, "to_arrow_table") or bool(_library_of(source))
 
 
-def _is_pandas(source: object) -> bool:
-    pandas = sys.modules.get("pandas")  # an object of a module that is not loaded is none of its
-    return pandas is not None and isinstance(source, pandas.DataFrame)
-
-
-def _is_lazy(source: object) -> bool:
-    polars = sys.modules.get("polars")
-    return polars is not None and isinstance(source, polars.LazyFrame)
+def _library_of(source: object) -> str:
+    """Return of which library a frame is that Arrow does not take as it is; empty for others."""
+    for name, kind in (("pandas", "DataFrame"), ("polars", "LazyFrame")):
+        library = sys.modules.get(name)  # an object of a module that is not loaded is none of its
+        if library is not None and isinstance(source, getattr(library, kind)):
+            return name
+    return ""
 
 
 def _converted(frame: Any) -> pa.Table:
-    if _is_pandas(frame):
+    library = _library_of(frame)
+    if library == "pandas":
         return _of_pandas(frame)
-    if _is_lazy(frame):
-        frame = frame.collect()
-    if isinstance(frame, pa.Table):
-        return frame
-    if isinstance(frame, pa.RecordBatch):
-        return pa.Table.from_batches([frame])
-    if isinstance(frame, pa.RecordBatchReader):
-        return frame.read_all()
     if hasattr(frame, "to_arrow_table"):
         found: pa.Table = frame.to_arrow_table()
         return found
-    return pa.table(frame)
+    return pa.table(frame.collect() if library else frame)
 
 
 def _of_pandas(frame: Any) -> pa.Table:

@@ -148,7 +148,7 @@ def zarr_table(path: str | Path, group: str = META) -> ZarrTable:
     table = TableColumns(group, length, guarded, problems, broken=broken)
     warn_of_problems(table, broken.warned)
     absolute = str(path) if is_remote(path) else str(Path(path).absolute())
-    return ZarrTable(table, location, columns, store=store, path_and_group=(absolute, group))
+    return ZarrTable(table, location, (absolute, group))
 
 
 def _arrays_group(root: Any, group: str, location: str) -> Any:
@@ -233,26 +233,14 @@ class ZarrTable(TableDataset):
         self,
         columns: TableColumns,
         location: str,
-        arrays: Mapping[str, ZarrColumn],
-        *,
-        store: ReadableStore,
         path_and_group: tuple[str, str],
         view: TableView | None = None,
     ) -> None:
         super().__init__(columns, location=location, view=view)
-        self._arrays = arrays
-        self._store = store
         self._path_and_group = path_and_group
 
     def _with(self, columns: TableColumns, view: TableView) -> Self:
-        return type(self)(
-            columns,
-            self.location,
-            self._arrays,
-            store=self._store,
-            path_and_group=self._path_and_group,
-            view=view,
-        )
+        return type(self)(columns, self.location, self._path_and_group, view)
 
     def _place(self) -> tuple[Callable[..., TableDataset], tuple[Any, ...]]:
         return zarr_table, self._path_and_group
@@ -264,7 +252,7 @@ class ZarrTable(TableDataset):
 
     def source_of(self, column: str) -> dict[str, Any]:
         """Return what is noted of a column beside its index: checksum and state of its files."""
-        array = self._arrays[column]
+        array = self._array(column)
         files = array.snapshot()
         state = _state_of(files.version())
         noted = {"source": array.checksum(files)} if files.is_local else {}
@@ -272,25 +260,32 @@ class ZarrTable(TableDataset):
 
     def rtree(self, column: str) -> RTree | None:
         """Return the R-tree of a column, checked; None without one that fits, with a warning."""
-        if column not in self._arrays or not self.options.indexes:
+        if column not in self.table_columns.columns or not self.options.indexes:
             return None
-        index = self._store.snapshot(f"{INDEXES}/{column}")
+        array = self._array(column)
+        index = array.store.snapshot(f"{INDEXES}/{column}")
         if index is None:
             return None
-        identity = (index.identity(), self._arrays[column].snapshot().identity())
+        identity = (index.identity(), array.snapshot().identity())
         try:
             key = (self.location, "rtree", column)
-            tree: RTree = self.cache.get(key, identity, lambda: self._tree(column))
+            tree: RTree = self.cache.get(key, identity, lambda: self._tree(column, array))
         except UnfitIndexError as error:
             what = f"of {column!r}"
             warn_once(self.cache, self.location, what, str(error), "build it again")
             return None
         return tree
 
-    def _tree(self, column: str) -> RTree:
+    def _array(self, column: str) -> ZarrColumn:
+        """Return the array of a column."""
+        found = self.table_columns.columns[column]
+        assert isinstance(found, TableColumn) and isinstance(found.stored, ZarrColumn)  # noqa: S101, PT018 - as `zarr_table` makes them
+        return found.stored
+
+    def _tree(self, column: str, array: ZarrColumn) -> RTree:
         """Return the R-tree of a column after checking all of it."""
         try:
-            index = _root_of(self._store, self.location)[f"{INDEXES}/{column}"]
+            index = _root_of(array.store, self.location)[f"{INDEXES}/{column}"]
         except Exception as error:  # zarr raises many kinds for broken metadata
             raise UnfitIndexError(f"it cannot be opened ({reason_of(error)})") from error
         if not isinstance(index, zarr.Array) or index.dtype != np.uint8 or index.ndim != 1:
@@ -305,17 +300,17 @@ class ZarrTable(TableDataset):
         if noted.get("checksum", crc32(data.data)) != crc32(data.data):
             raise UnfitIndexError("its checksum is wrong")
         tree = RTree.open(data, self.row_count)
-        if "source" in noted and not self._is_of_now(column, noted):
+        if "source" in noted and not _is_of_now(array, noted):
             raise UnfitIndexError("the geometries were changed since it was built")
         return tree
 
-    def _is_of_now(self, column: str, noted: Mapping[str, Any]) -> bool:
-        """Return whether an index was made of what is stored now; a server is not asked."""
-        array = self._arrays[column]
-        files = array.snapshot()
-        state = _state_of(files.version())
-        is_same = not files.is_local or (state is not None and noted.get("files") == state)
-        return is_same or bool(noted["source"] == array.checksum(files))
+
+def _is_of_now(array: ZarrColumn, noted: Mapping[str, Any]) -> bool:
+    """Return whether an index was made of what is stored now; a server is not asked."""
+    files = array.snapshot()
+    state = _state_of(files.version())
+    is_same = not files.is_local or (state is not None and noted.get("files") == state)
+    return is_same or bool(noted["source"] == array.checksum(files))
 
 
 def _state_of(version: Any) -> str | None:

@@ -11,7 +11,6 @@ import numpy as np
 import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.dataset as ds
 import pytest
 
 from daf_query import AxisDataset, connect
@@ -76,16 +75,6 @@ def test_inherited_members_work_or_refuse(large: AxisDataset) -> None:
     assert old.count_rows() == large.count_rows((pc.field("age") > 90) & pc.field("is_old"))
     assert sum(f.count_rows() for f in old.get_fragments()) == old.count_rows()
     assert large.partition_expression.equals(pc.scalar(True))
-    assert large.sort_by([("index", "descending")]).head(1).column("name").to_pylist() == [
-        "c299999"
-    ]
-    other = ds.dataset(pa.table({"donor": ["N1"], "site": ["Oslo"]}))
-    assert large.join(other, "donor", join_type="inner").count_rows() == large.count_rows(
-        pc.field("donor") == "N1"
-    )
-    right = ds.dataset(pa.table({"t": [0, 100], "v": [1, 2]}))
-    joined = large.join_asof(right, on="index", by=[], tolerance=-10, right_on="t", right_by=[])
-    assert joined.count_rows() == 300_000
 
 
 def test_pickling_keeps_the_place(tiny_path: Path) -> None:
