@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from daf_query._formats import COMPRESSED, ROW_FORMATS, ROW_SUFFIXES
 from daf_query._provenance import Record, with_record
+from daf_query.scan import cast_to
 from daf_storage import errors
 from daf_storage._lazy import lazy_module
 from daf_storage.stores import open_output
@@ -60,7 +61,7 @@ class Rows:
         schema = plain_schema(self.schema)
         if schema == self.schema:
             return self
-        return Rows(schema, (_converted(batch, schema) for batch in self.batches))
+        return Rows(schema, (converted(batch, schema) for batch in self.batches))
 
 
 def format_of(path: Path) -> Format:
@@ -258,7 +259,7 @@ def wire_parts(batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> Iterator
     """Yield rows in parts of a few megabytes, in the types of a schema."""
     for batch in batches:
         for start in range(0, batch.num_rows, _MESSAGE_ROWS):
-            yield from _parts(_converted(batch.slice(start, _MESSAGE_ROWS), schema))
+            yield from _parts(converted(batch.slice(start, _MESSAGE_ROWS), schema))
 
 
 def joined(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -282,11 +283,9 @@ def joined(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         yield pa.concat_batches(waiting)
 
 
-def _converted(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
-    columns = [
-        column if column.type == field.type else column.cast(field.type)
-        for column, field in zip(batch.columns, schema, strict=True)
-    ]
+def converted(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    """Return a batch in the types of a schema."""
+    columns = list(map(cast_to, batch.columns, schema.types))
     return pa.RecordBatch.from_arrays(columns, schema=schema)
 
 

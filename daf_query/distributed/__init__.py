@@ -8,7 +8,7 @@ what was changed since.  A *block* is what a task of a Dask array returns: CSR o
 Must not know slices, tables or sessions: they make sources.
 """
 
-from daf_query.distributed._dask import BlockKind, FrameForm, block_array
+from daf_query.distributed._dask import BlockKind, FrameForm, block_array, nullable_types
 from daf_query.distributed._source import (
     Pool,
     Source,

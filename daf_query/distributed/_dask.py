@@ -129,15 +129,20 @@ class FrameForm:
         return empty.append_column(self.index, pa.array([], pa.int64()))
 
 
+def nullable_types(pandas: Any) -> dict[pa.DataType, Any]:
+    """Return pandas' types of booleans and integers that may be missing, by those of Arrow."""
+    names = [f"{sign}{bits}" for sign in ("Int", "UInt") for bits in (8, 16, 32, 64)]
+    types = {pa.from_numpy_dtype(name.lower()): getattr(pandas, f"{name}Dtype")() for name in names}
+    return {pa.bool_(): pandas.BooleanDtype(), **types}
+
+
 def _series(pandas: Any, column: pa.ChunkedArray, field: pa.Field) -> Any:
     if pa.types.is_dictionary(column.type):
         column = column.cast(column.type.value_type)
     of_strings = pandas.StringDtype("pyarrow")
     types = dict.fromkeys((pa.string(), pa.large_string(), pa.string_view()), of_strings)
     if field.nullable:
-        types[pa.bool_()] = pandas.BooleanDtype()
-        for name in ("Int8", "Int16", "Int32", "Int64", "UInt8", "UInt16", "UInt32", "UInt64"):
-            types[pa.from_numpy_dtype(name.lower())] = getattr(pandas, f"{name}Dtype")()
+        types |= nullable_types(pandas)
     if column.type == pa.string_view():  # pandas takes no views
         column = column.cast(pa.large_string())
     return column.to_pandas(types_mapper=types.get)

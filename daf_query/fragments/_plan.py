@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Hashable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, TypeAlias
@@ -185,21 +185,17 @@ def session_of(source: Paths | DafSession) -> DafSession:
     """Return a session of some paths, kept open for the next plan, or the one that was given."""
     if isinstance(source, DafSession):
         return source
-    paths, key = _key_of(source)
-    return _SESSIONS.get(key, lambda: connect(paths))
-
-
-def _key_of(source: Paths) -> tuple[str | list[str], Hashable]:
-    """Return what to connect, and what its session is kept by: the paths that are there now."""
-    if isinstance(source, str | Path):
-        if not is_pattern(source):
-            path = str(source)
-            return path, (path, file_state(path))
-        source = matching_paths(str(source))
-    paths = [str(path) for path in source]
+    found: str | list[str]
+    if isinstance(source, str | Path) and not is_pattern(source):
+        found = str(source)
+    else:
+        several = matching_paths(str(source)) if isinstance(source, str | Path) else source
+        found = [str(path) for path in several]
+    paths = [found] if isinstance(found, str) else found
     if not paths:
         raise errors.InvalidInputError("no path was given; pass a path, a pattern or a list")
-    return paths, tuple((path, file_state(path)) for path in paths)
+    key = (isinstance(found, str), *((path, file_state(path)) for path in paths))
+    return _SESSIONS.get(key, lambda: connect(found))
 
 
 def _opened(

@@ -21,7 +21,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from daf_query.scan import Compare, Positions, Predicate, ScanOptions
+from daf_query.scan import Compare, Positions, Predicate
 from daf_storage.base import optional_import
 
 Bounds = tuple[float, float, float, float]
@@ -215,10 +215,6 @@ class PointIndex:
     def __init__(self, x: str, y: str, tree: RTree) -> None:
         self.columns = (x, y)
         self._tree = tree
-
-    def divisor(self, options: ScanOptions) -> int:
-        """Return how selective it has to be."""
-        return options.point_index_divisor
 
     def find(self, conditions: Sequence[Predicate], max_rows: int) -> Positions | None:
         """Return the rows for which all conditions on the columns may be true, ascending.

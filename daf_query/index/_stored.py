@@ -30,7 +30,6 @@ from daf_query.scan import (
     Positions,
     Predicate,
     RowIndex,
-    ScanOptions,
     ZoneMap,
     offsets_of,
 )
@@ -150,10 +149,6 @@ class StringIndex:
         self.columns = (column,)
         self._arrays = arrays
         self._chunk = chunk
-
-    def divisor(self, options: ScanOptions) -> int:
-        """Return how selective it has to be."""
-        return options.string_index_divisor
 
     def find(self, conditions: Sequence[Predicate], max_rows: int) -> Positions | None:
         """Return the rows for which all conditions on the column may be true, ascending.

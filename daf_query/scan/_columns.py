@@ -54,7 +54,6 @@ _MAX_SINGLE_STRINGS: Final = 1 << 11
 _BATCH_ROWS: Final = 1 << 17
 _SAMPLE_ROWS: Final = 1 << 13
 _MAX_DISTINCT_IN_SAMPLE: Final = 1 << 11
-_MAX_TABLES: Final = 1 << 8
 
 
 class Once(Generic[_T]):
@@ -156,7 +155,6 @@ class DictionaryCodes:
         self.strings = strings
         self.is_useful = codes is not None
         self._zone_rows = zone_rows
-        self._tables: dict[Hashable, Mask] = {}
 
     @cached_property
     def zones(self) -> ZoneMap | None:
@@ -227,12 +225,7 @@ class DictionaryCodes:
 
     def table(self, predicate: Predicate) -> Mask:
         """Return for which of the distinct strings a predicate on this column is true."""
-        table = self._tables.get(predicate)
-        if table is None:
-            table = evaluate_strings(predicate, self.strings)
-            if len(self._tables) < _MAX_TABLES:
-                self._tables[predicate] = table
-        return table
+        return evaluate_strings(predicate, self.strings)
 
 
 def _encoded(batches: Iterable[pa.Array]) -> Iterator[pa.DictionaryArray]:

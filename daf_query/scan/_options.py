@@ -38,17 +38,14 @@ class ScanOptions:
     min_partition_rows: int = 1 << 16
     """The fewest rows that are worth a partition of their own."""
     min_batch_rows: int = 1 << 14
-    """Smaller results of neighbouring partitions are joined into batches of at least this size."""
-    single_partition_rows: int = 1 << 14
-    """Up to so many rows that indexes name are read as one partition."""
+    """Smaller results of neighbouring partitions are joined into batches of at least this size, and
+    so few rows that indexes name are read as one partition."""
     threads: int = os.cpu_count() or 1
     """How many fragments are scanned side by side."""
     sparse_divisor: int = 16
     """A column is read by offsets once at most one row in so many is left."""
-    string_index_divisor: int = 16
-    """The index of a column of strings is used if it names at most one row in so many."""
-    point_index_divisor: int = 16
-    """Likewise an R-tree over two columns."""
+    index_divisor: int = 16
+    """An index is used if it names at most one row in so many."""
     min_joined_members: int = 32
     """So many small neighbours among several data sets are scanned as one table."""
     joined_member_rows: int = 1 << 14

@@ -21,7 +21,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from daf_query.scan._arrow_arrays import number_array, numpy_type, plain_array
-from daf_query.scan._options import ZONE_ROWS, Positions, ScanOptions
+from daf_query.scan._options import ZONE_ROWS, Positions
 from daf_storage.base import DecodedCache, Span
 
 ARROW_OPERATORS: Final = {
@@ -600,10 +600,6 @@ class RowIndex(Protocol):
     @property
     def columns(self) -> tuple[str, ...]:
         """The columns that it is of."""
-        ...
-
-    def divisor(self, options: ScanOptions) -> int:
-        """Return how selective it has to be: it is used if it names one row in so many at most."""
         ...
 
     def find(self, conditions: Sequence[Predicate], max_rows: int) -> Positions | None:

@@ -251,7 +251,7 @@ def _finished(
         partitions = [span for span, is_kept in zip(partitions, has_rows, strict=True) if is_kept]
     pruned = len(spans) - len(partitions)
     rows_pruned = table.length - sum(span.size for span in partitions)
-    if rows is not None and partitions and rows.size <= table.options.single_partition_rows:
+    if rows is not None and partitions and rows.size <= table.options.min_batch_rows:
         # A partition each would take longer than all of the rows together.
         partitions = [Span(partitions[0].start, partitions[-1].stop)]
     conditions = by_columns(conjuncts(predicate))
@@ -271,7 +271,7 @@ def _candidates(table: OpenTable, predicate: Predicate) -> tuple[Positions | Non
     rows, indexes = table.rows, []
     for index in table.find_indexes(list(by_column), table.cache):
         conditions = [part for name in index.columns for part in by_column[name]]
-        positions = index.find(conditions, length // index.divisor(options))
+        positions = index.find(conditions, length // options.index_divisor)
         if positions is not None:
             rows = positions if rows is None else np.intersect1d(rows, positions)
             indexes.append(", ".join(index.columns))

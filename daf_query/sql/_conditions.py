@@ -19,6 +19,7 @@ import math
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final, TypeAlias
@@ -534,33 +535,25 @@ def small_tables(
     Of these the engine knows how many there are, and joins them by a hash table of their rows.  Of
     two tables of which it does not know that, it distributes the rows of both first.
     """
-    options, tables = (
-        connections.scan_options,
-        {each.name: each.table for each in placed if each.table is not None},
-    )
-    lengths = [table.table_columns.length for table in tables.values()]
-    if len(tables) < 2 or max(lengths) < options.min_joined_rows:
+    options, context = connections.scan_options, current_context()
+    found: dict[TableName, list[TableDataset]] = {}
+    for each in placed:
+        if each.table is not None:
+            found.setdefault(each.name, []).append(each.table)
+    lengths = [tables[0].table_columns.length for tables in found.values()]
+    if len(found) < 2 or max(lengths) < options.min_joined_rows:
         return {}
-    found: dict[TableName, datafusion.DataFrame] = {}
-    for name, table in tables.items():
+    small: dict[TableName, datafusion.DataFrame] = {}
+    for (name, (table, *others)), length in zip(found.items(), lengths, strict=True):
         # Entries of matrices may be columns at one place and not at another.
-        is_same = all(
-            each.table.schema == table.schema
-            for each in placed
-            if each.table is not None and each.name == name
-        )
-        size = table.table_columns.length * len(table.schema)
-        if size <= options.max_values_in_memory and is_same:
-            reports = current_context().reports
-            read = table if reports is None else table.with_view(reports=reports)
-            try:
-                rows = read.to_table()
-            except DafError:  # a column is unreadable, as the scan will say where it is needed
-                continue
-            strings = current_context().strings
-            fields = [
-                field.with_type(strings) if field.type == pa.string() else field
-                for field in rows.schema
-            ]
-            found[name] = table_frame(rows.cast(nullable(pa.schema(fields))))
-    return found
+        is_same = all(other.schema == table.schema for other in others)
+        if is_same and length * len(table.schema) <= options.max_values_in_memory:
+            seen = table if context.reports is None else table.with_view(reports=context.reports)
+            with suppress(DafError):  # a column is unreadable, as the scan will say where it counts
+                rows = seen.to_table()
+                fields = [
+                    each.with_type(context.strings) if each.type == pa.string() else each
+                    for each in rows.schema
+                ]
+                small[name] = table_frame(rows.cast(nullable(pa.schema(fields))))
+    return small

@@ -81,15 +81,7 @@ class Diagnosis:
         return "\n".join(map(visible_name, self._lines()))
 
     def _repr_html_(self) -> str:
-        rows = "".join(
-            f"<tr><td>{_or_fails(each.rows)}</td><td>{_or_fails(each.remaining)}</td>"
-            f"<td><code>{html.escape(each.sql)}</code>"
-            + "".join(f"<br>{html.escape(hint)}" for hint in each.hints)
-            + "</td></tr>"
-            for each in self.conjuncts
-        )
-        head = "<tr><th>alone</th><th>so far</th><th>condition</th></tr>"
-        return f"<p>{html.escape(self._headline())}</p><table>{head}{rows}</table>"
+        return f"<pre>{html.escape(repr(self))}</pre>"
 
     def _headline(self) -> str:
         if self.matched is None:

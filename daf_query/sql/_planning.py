@@ -18,9 +18,9 @@ import datafusion
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from daf_query._row_files import without_string_views
+from daf_query._row_files import converted, without_string_views
 from daf_query._runs import call_engine
-from daf_query.scan import ScanReport, cast_to
+from daf_query.scan import ScanReport
 from daf_query.table import MatrixEntry, TableDataset
 from daf_storage.base import ThreadedLibrary
 
@@ -237,10 +237,7 @@ def computed_table(frame: Any) -> pa.Table:
     """
     table: pa.Table = call_engine(frame.to_arrow_table)
     schema = without_string_views(table.schema)
-    if schema == table.schema:
-        return table
-    batches = [handed_out(batch) for batch in table.to_batches()]
-    return pa.Table.from_batches(batches, schema)
+    return pa.Table.from_batches(map(handed_out, table.to_batches()), schema)
 
 
 def handed_out(batch: pa.RecordBatch) -> pa.RecordBatch:
@@ -252,10 +249,7 @@ def handed_out(batch: pa.RecordBatch) -> pa.RecordBatch:
     donor: string
     """
     schema = without_string_views(batch.schema)
-    if schema == batch.schema:
-        return batch
-    columns = map(cast_to, batch.columns, schema.types)
-    return pa.RecordBatch.from_arrays(list(columns), schema=schema)
+    return batch if schema == batch.schema else converted(batch, schema)
 
 
 def table_frame(table: pa.Table) -> datafusion.DataFrame:

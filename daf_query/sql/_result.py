@@ -17,6 +17,7 @@ from daf_query._formats import ROW_FORMATS
 from daf_query._provenance import described, record_of, refuse_own_files
 from daf_query._row_files import Format, Rows, format_of, save_rows, without_string_views
 from daf_query._runs import attended, call_engine
+from daf_query.distributed import nullable_types
 from daf_query.scan import size_bytes
 from daf_query.sql._direct_scan import DirectScan, direct_scan
 from daf_query.sql._engine import Allow, Engine
@@ -625,13 +626,7 @@ def pandas_frame(table: pa.Table) -> Any:
     beyond 2^53.
     """
     pandas = optional_import("pandas", extra="pandas")
-    nullable = {
-        pa.bool_(): pandas.BooleanDtype(),
-        **{
-            pa.from_numpy_dtype(name.lower()): getattr(pandas, f"{name}Dtype")()
-            for name in ("Int8", "Int16", "Int32", "Int64", "UInt8", "UInt16", "UInt32", "UInt64")
-        },
-    }
+    nullable = nullable_types(pandas)
     columns = [_each_value_once(column) for column in table.columns]
     frame = pa.table(columns, schema=table.schema).to_pandas()
     for place, name in enumerate(table.column_names):

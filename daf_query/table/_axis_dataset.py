@@ -67,7 +67,6 @@ _MAX_COMPARED: Final = 20_000
 def find_entry(daf: DafReader, axis: str, entry: str, cache: DecodedCache) -> int | None:
     """Return the position of an entry of an axis; ``None`` if it has no such entry.
 
-    The names are compared, once per entry.
     What is no name may be the symbol of one entry, in one of the vectors `SYMBOLS`.
 
     Raises
@@ -75,16 +74,9 @@ def find_entry(daf: DafReader, axis: str, entry: str, cache: DecodedCache) -> in
     InvalidInputError
         It is the symbol of several entries.
     """
-    identity = daf.vector_identity(axis, NAME)
-    key = (daf.location, axis, NAME, "position", entry)
-    cached: np.int64 | None = cache.peek(key, identity)
-    if cached is not None:
-        return int(cached)
     names = entry_names(daf, axis, cache)
     position = int(pc.index(names, pa.scalar(entry, names.type)).as_py())
-    if position < 0:
-        return _by_symbol(daf, axis, entry)
-    return int(cache.get(key, identity, lambda: np.int64(position)))
+    return _by_symbol(daf, axis, entry) if position < 0 else position
 
 
 def _by_symbol(daf: DafReader, axis: str, symbol: str) -> int | None:

@@ -14,7 +14,6 @@ from any store, and what is appended to an array keeps its spelling.
 from __future__ import annotations
 
 import re
-import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Final, Self
@@ -27,7 +26,6 @@ from zarr.dtype import DataTypeValidationError, RawBytes, data_type_registry
 
 from daf_query.scan import (
     PLAIN_TYPES,
-    LastOfThreads,
     OpenColumn,
     Positions,
     Rows,
@@ -167,7 +165,7 @@ def snapshot_of(store: ReadableStore, path: str, what: str) -> Snapshot:
 
 
 class OpenZarrColumn:
-    """A column that is being read; each thread keeps the last span that it decoded.
+    """A column that is being read.
 
     Parameters
     ----------
@@ -182,19 +180,14 @@ class OpenZarrColumn:
         self._cache = cache
         self._files = column.snapshot()
         self._codec, self._compressions = _codecs(column.array)
-        self._last: LastOfThreads = {}
 
     def values(self, rows: Rows) -> Values:
         """Return values to evaluate a predicate on; only their chunks are decoded."""
         span, offsets = rows.span, rows.offsets
-        thread = threading.get_ident()
-        last = self._last.get(thread)
-        if last is None or last[0] != span:
-            if offsets is not None:
-                runs = runs_of_chunks(span, offsets, self._column.chunk_rows)
-                return self._concatenated([_at(self._read(part), rest) for part, rest in runs])
-            last = self._last[thread] = (span, self._read(span))
-        return last[1] if offsets is None else _at(last[1], offsets)
+        if offsets is None:
+            return self._read(span)
+        runs = runs_of_chunks(span, offsets, self._column.chunk_rows)
+        return self._concatenated([_at(self._read(part), rest) for part, rest in runs])
 
     def to_arrow(self, rows: Rows) -> pa.Array:
         """Return values as Arrow, NaN and NaT as null; only their chunks are decoded."""

@@ -30,7 +30,7 @@ N = 600
 
 connect = partial(
     daf_query.connect,
-    scan_options=ScanOptions(string_index_divisor=4, point_index_divisor=4, sparse_divisor=4),
+    scan_options=ScanOptions(index_divisor=4, sparse_divisor=4),
 )
 """Connects so that indexes are used for a large part of so small a table."""
 

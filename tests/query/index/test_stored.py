@@ -330,7 +330,7 @@ def test_points_on_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixtur
 def test_random_changes_indexes_and_queries(name: str, tmp_path: Path) -> None:
     """Whatever was replaced after an index was built, the rows are those that DuckDB finds."""
     pytest.importorskip("geoindex_rs")
-    options = ScanOptions(string_index_divisor=2, point_index_divisor=3, sparse_divisor=3)
+    options = ScanOptions(index_divisor=2, sparse_divisor=3)
     made: Any = MemoryDaf() if name == "memory" else open_daf(tmp_path / name, "w", **MADE[name])
     rng, numbers = random.Random(name), np.random.default_rng(len(name))
     n = 800
