@@ -160,6 +160,13 @@ class ArrowOperations:
         """TRUE: nothing is known of all rows."""
         return pc.scalar(True)  # noqa: FBT003 - an Arrow literal
 
+    def replace_schema(self, schema: pa.Schema) -> NoReturn:
+        """Refuse: the schema is what the data set stores."""
+        raise errors.InvalidInputError(
+            f"{self!r}: the schema follows from the stored vectors and cannot be replaced; "
+            f"cast the result instead (asked for {schema.names})"
+        )
+
     def __arrow_c_stream__(self: Any, requested_schema: object = None) -> object:
         """Export all rows as an Arrow stream."""
         stream: object = self.scanner().__arrow_c_stream__(requested_schema)

@@ -101,7 +101,6 @@ def test_what_needs_the_rows_in_another_form_says_so(cell: AxisDataset) -> None:
         lambda: cell.join(other, "index"),
         lambda: cell.join_asof(other, on="index", by=[], tolerance=-10),
         lambda: cell.sort_by("index"),
-        lambda: cell.replace_schema(cell.schema).to_table(),
     ):
         with pytest.raises(errors.InvalidInputError, match=r"pass its to_table\(\), its scanner"):
             attempt()
