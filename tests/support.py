@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import os
+import subprocess
 import sys
 import threading
 import weakref
@@ -20,7 +22,18 @@ from daf_query.demo import find_pbmc
 from daf_query.matrix import StoredElements
 from daf_storage import DafServer, DafWriter, ZarrDaf
 from daf_storage.stores import _directory, _directory_snapshot
-from tests.suites import CELLS, GENES, UMIS, contents, csc_parts, dense, fill, fill_served, filled
+from tests.suites import (
+    CELLS,
+    GENES,
+    UMIS,
+    contents,
+    csc_parts,
+    dense,
+    fill,
+    fill_served,
+    filled,
+    there,
+)
 
 __all__ = [
     "CELLS",
@@ -39,9 +52,12 @@ __all__ = [
     "filled",
     "is_mapped",
     "mapped_ranges",
+    "peaks",
     "recorded_reads",
     "reopen",
+    "running",
     "served",
+    "there",
 ]
 
 PBMC = find_pbmc()
@@ -84,6 +100,48 @@ def served(path: Path) -> Iterator[DafServer]:
     """Serve a path on loopback while the block runs."""
     with DafServer(path) as server:
         yield server
+
+
+@contextmanager
+def running(code: str, *arguments: object) -> Iterator[subprocess.Popen[str]]:
+    """Run a program from where it has printed ``ready`` to the end of the block, if it runs on."""
+    command = [sys.executable, "-c", code, *map(str, arguments)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        assert there(process.stdout).readline() == "ready\n"
+        yield process
+        process.kill()
+
+
+_PEAKS = (
+    "import sys, threading, time, re, json\n"
+    "from daf_storage import Packing, convert, import_h5ad, settings\n"
+    "import anndata, h5py, pandas\n"
+    "def anonymous():\n"
+    "    return int(re.search(r'RssAnon:\\s+(\\d+)', open('/proc/self/status').read()).group(1))\n"
+    "start, peak, stop = anonymous(), [0], threading.Event()\n"
+    "def watch():\n"
+    "    while not stop.is_set():\n"
+    "        peak[0] = max(peak[0], anonymous()); time.sleep(0.01)\n"
+    "watcher = threading.Thread(target=watch); watcher.start()\n"
+    "options = json.loads(sys.argv[1])\n"
+    "if options.pop('packs', False): options['packed'] = Packing(level=1)\n"
+    "settings.DAF_COPY_MAX_BYTES = options.pop('copy_bytes', 1 << 30)\n"
+    "for target in sys.argv[4:]:\n"
+    "    globals()[sys.argv[2]](sys.argv[3], target, **options)\n"
+    "    print((peak[0] - start) // 1024)\n"
+    "stop.set(); watcher.join()\n"
+)
+"""Copies or imports a data set, and prints after each how much memory there was in use, in MiB."""
+
+
+def peaks(copy: Callable[..., Any], source: Path, targets: list[Path], **options: Any) -> list[int]:
+    """Return how much memory a copy or an import takes at most, up to each of several targets, in MiB."""
+    arguments = [json.dumps(options), copy.__name__, str(source), *map(str, targets)]
+    command = [sys.executable, "-c", _PEAKS, *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    found = [int(line) for line in done.stdout.split()]
+    assert len(found) == len(targets)
+    return found
 
 
 _TRACED = ("contextlib.py", "/threading.py")

@@ -18,7 +18,6 @@ import scipy.sparse as sp
 from daf_query import AxisDataset, UnreadableVectorWarning, connect
 from daf_storage import (
     DafReader,
-    DafWriter,
     MemoryDaf,
     Packing,
     ZarrDaf,
@@ -240,6 +239,7 @@ def test_the_summary_has_the_problem(tmp_path: Path, damage: str) -> None:
     assert "vectors/cell/type" in problem.message
     assert "problems" in daf.description()
     assert "vector &#x27;type&#x27;" in daf._repr_html_()
+    assert daf.summary().as_dict()["problems"][0]["what"] == problem.what
 
 
 def test_a_vector_that_is_whole_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -342,7 +342,6 @@ def test_packed_vectors_that_are_broken(tmp_path: Path) -> None:
     """A damaged chunk of a packed vector is found when it is decoded, and takes the vector only."""
     path = tmp_path / "x.daf.zarr"
     daf = ZarrDaf(path, "w", packed=Packing(chunk_kb=1))
-    assert isinstance(daf, DafWriter)
     daf.add_axis("cell", [f"{n:05}" for n in range(2000)])
     daf.set_vector("cell", "age", np.arange(2000.0))
     daf.set_vector("cell", "good", np.arange(2000.0))

@@ -80,7 +80,6 @@ def answers(session: DafSession) -> list[Any]:
 def written(path: Path, write: Callable[[DafWriter], None]) -> None:
     """Change a data set through a writer of its own."""
     with open_daf(path, "r+") as daf:
-        assert isinstance(daf, DafWriter)
         write(daf)
 
 

@@ -18,6 +18,7 @@ from daf_query import DafSession, connect, zarr_table
 from daf_query.index import build_index, build_point_index
 from daf_storage import DafWriter, MemoryDaf, Packing, ZarrDaf, copy_all, open_daf
 from daf_storage.stores import DirectoryStore
+from tests.support import there
 
 N = 400
 STABLE_SECONDS = 0.15
@@ -61,7 +62,6 @@ def fill(daf: DafWriter, *, is_reversed: bool) -> None:
 def make(path: Path, *, is_reversed: bool) -> Path:
     """Return the path of a new data set, closed."""
     with open_daf(path, "w", **MADE[path.name]) as daf:
-        assert isinstance(daf, DafWriter)
         fill(daf, is_reversed=is_reversed)
     return path
 
@@ -69,7 +69,6 @@ def make(path: Path, *, is_reversed: bool) -> Path:
 def index(path: Path) -> None:
     """Build indexes of all kinds."""
     with open_daf(path, "r+") as daf:
-        assert isinstance(daf, DafWriter)
         build_index(daf, "cell", ["name", "age", "barcode", "x"])
         build_point_index(daf, "cell", "x", "y")
 
@@ -172,7 +171,6 @@ def test_several_data_sets_as_one(tmp_path: Path) -> None:
     paths = [tmp_path / "one.daf.zarr", tmp_path / "two.daf.zarr", tmp_path / "new.daf.zarr"]
     for path, is_reversed in zip(paths, (False, False, True), strict=True):
         with ZarrDaf(path, "w") as daf:
-            assert isinstance(daf, DafWriter)
             fill(daf, is_reversed=is_reversed)
     time.sleep(STABLE_SECONDS)
     index(paths[1])
@@ -242,8 +240,7 @@ def test_metadata_that_are_rewritten(tmp_path: Path) -> None:
 
 def identity_of(store: Any, key: str) -> Any:
     """Return the identity of a prefix."""
-    snapshot = store.snapshot(key)
-    assert snapshot is not None
+    snapshot = there(store.snapshot(key))
     return snapshot.identity()
 
 

@@ -12,6 +12,7 @@ import scipy.sparse as sp
 
 import daf_query
 import daf_storage
+from tests.support import there
 
 pd = pytest.importorskip("pandas")
 pl = pytest.importorskip("polars")
@@ -106,8 +107,7 @@ def test_columns_of_anndata() -> None:
 
 def test_names_of_types_in_a_cast() -> None:
     """Those that the page gives are known, in its order of element types."""
-    sentence = re.search(r"In a `CAST` write (.*?)\n(?:- )", PAGE.read_text(), re.DOTALL)
-    assert sentence is not None
+    sentence = there(re.search(r"In a `CAST` write (.*?)\n(?:- )", PAGE.read_text(), re.DOTALL))
     names = [name for name in re.findall("`(.*?)`", sentence[1]) if name != "UNSIGNED"]
     integers = [f"{name} UNSIGNED" for name in names[:4]]
     with daf_query.connect(daf_storage.MemoryDaf(name="empty")) as db:

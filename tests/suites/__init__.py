@@ -18,6 +18,7 @@ from tests.suites.examples import (
     fill,
     fill_served,
     filled,
+    there,
 )
 from tests.suites.read_only_suite import ReadOnlyDafSuite
 from tests.suites.tree_suite import ChangingTreeSuite, TreeSuite
@@ -38,4 +39,5 @@ __all__ = [
     "fill",
     "fill_served",
     "filled",
+    "there",
 ]

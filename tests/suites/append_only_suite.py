@@ -5,11 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-import scipy.sparse as sp
 
 from daf_storage import DafWriter, errors
 from tests.suites.daf_suite import DafSuite
-from tests.suites.examples import UMIS, contents, dense
+from tests.suites.examples import UMIS, contents
 
 
 class AppendOnlyDafSuite(DafSuite):
@@ -84,20 +83,6 @@ class AppendOnlyDafSuite(DafSuite):
             assert values.tolist() == [0, 0, 0]
             values[:] = [1, 2, 3]
         assert full.get_np_vector("cell", "v").tolist() == [1, 2, 3]
-
-    def test_missing_scalars_are_named(self, full: DafWriter) -> None:
-        """As in every format."""
-        with pytest.raises(errors.ScalarNotFoundError, match="it has n, organism"):
-            full.get_scalar("nope")
-        assert full.get_scalar("nope", default=3) == 3
-
-    def test_relayout_adds_the_other_orientation(self, full: DafWriter) -> None:
-        """Once; a second time there is one already."""
-        full.set_matrix("cell", "gene", "one", sp.csc_array(UMIS), relayout=False)
-        full.relayout_matrix("cell", "gene", "one")
-        assert dense(full.get_np_matrix("gene", "cell", "one")).tolist() == UMIS.T.tolist()
-        with pytest.raises(errors.ExistsError):
-            full.relayout_matrix("cell", "gene", "one")
 
     def test_an_error_undoes_a_batch(self, full: DafWriter) -> None:
         """All of a batch or nothing."""

@@ -8,7 +8,7 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import scipy.sparse as sp
@@ -18,6 +18,7 @@ from daf_storage.data import ordered
 
 CELLS = ["TATA", "GATA", "CATA"]
 GENES = ["RSPO3", "FOXA1", "WNT6", "TNNI1"]
+_T = TypeVar("_T")
 UMIS = np.array([[0, 1, 2, 3], [1, 2, 3, 0], [2, 3, 0, 1]], dtype=np.int64)
 
 
@@ -109,6 +110,12 @@ def copy_written(key: object, folder: Path, write: Callable[[Path], object]) -> 
 
 _WRITTEN: dict[object, tempfile.TemporaryDirectory[str]] = {}
 """What `copy_written` copies, until the process ends."""
+
+
+def there(found: _T | None) -> _T:
+    """Return what was looked for, which is there."""
+    assert found is not None
+    return found
 
 
 def csc_parts(daf: DafReader, rows: str, columns: str, name: str) -> SimpleNamespace:

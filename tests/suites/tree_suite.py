@@ -11,6 +11,7 @@ import pytest
 
 from daf_storage.base import Span, StorageType
 from daf_storage.trees import WritableTree
+from tests.suites.examples import there
 
 NUMBERS = [kind for kind in StorageType if not kind.is_string]
 
@@ -34,8 +35,7 @@ class TreeSuite:
 
     def array(self, tree: WritableTree, path: str) -> Any:
         """Return a stored array."""
-        node = tree.node(path)
-        assert node is not None
+        node = there(tree.node(path))
         return node.array()
 
     def test_an_empty_tree(self, tree: WritableTree) -> None:
@@ -54,6 +54,12 @@ class TreeSuite:
         assert array.read().tolist() == values.tolist()
         assert array.read_rows(Span(1, 2)).tolist() == values[1:].tolist()
         assert array.read_rows(Span(1, 1)).shape == (0, 3)
+        spans = [Span(1, 2), Span(0, 2), Span(1, 1)]
+        for within in (None, Span(0, 3), Span(1, 3), Span(1, 2)):
+            columns = slice(None) if within is None else within.slice
+            parts = [part.tolist() for part in array.read_spans(spans, within)]
+            assert parts == [values[span.slice, columns].tolist() for span in spans]
+        assert array.read_spans([]) == []
         assert array.read().dtype == kind.dtype
         assert not array.read().flags.writeable
 
@@ -81,11 +87,9 @@ class TreeSuite:
             changes.publish("g", replace=False)
         assert tree.kind("g") == "group"
         assert tree.children("g") == {"h": "group", "x": "array"}
-        node = tree.node("g")
-        assert node is not None
+        node = there(tree.node("g"))
         assert node.kind == "group"
-        part = node.array("x")
-        assert part is not None
+        part = there(node.array("x"))
         assert part.read().tolist() == [0, 1, 2]
         assert node.array("nope") is None
         assert node.array() is None
@@ -137,17 +141,14 @@ class ChangingTreeSuite(TreeSuite):
     def test_replacing_and_removing(self, tree: WritableTree) -> None:
         """Only on request; what was pinned before stays as it was."""
         self.put(tree, "a", np.arange(3))
-        old = tree.node("a")
-        assert old is not None
+        old = there(tree.node("a"))
         with pytest.raises(FileExistsError):
             self.put(tree, "a", np.arange(5))
         self.put(tree, "a", ["now", "text"], replace=True)
-        pinned = old.array()
-        assert pinned is not None
+        pinned = there(old.array())
         assert pinned.read().tolist() == [0, 1, 2]
         assert self.array(tree, "a").read_strings().to_pylist() == ["now", "text"]
-        new = tree.node("a")
-        assert new is not None
+        new = there(tree.node("a"))
         assert new.identity != old.identity
         with tree.transaction() as changes:
             changes.remove("a")

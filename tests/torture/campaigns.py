@@ -6,9 +6,7 @@ from collections.abc import Callable
 
 from tests.faulty_disk import has_faults
 from tests.torture.alike import look_alike
-from tests.torture.asking import ask, slices
 from tests.torture.asking_many import ask_many
-from tests.torture.bombs import expand
 from tests.torture.disk import disk
 from tests.torture.folding import fold
 from tests.torture.interrupting import interrupt
@@ -29,12 +27,8 @@ CAMPAIGNS: dict[str, Callable[[], Case]] = {
     **{f"interrupts {form}": interrupt(form) for form in ("directory", "packed", "archive", "hdf5")},
     **{f"race {form}": race(form) for form in WRITABLE if "packed" not in form},
     **{f"server {form}": lie(form) for form in ("directory", "directory-v3", "archive-packed", "files", "hdf5", *FOREIGN)},
-    **{f"sql {form}": ask(form, with_indexes=False) for form in ("directory", "archive-packed", "hdf5")},
     "sql of several data sets": ask_many,
-    "sql with indexes": ask("directory", with_indexes=True),
     **{f"names {form}": name_things(form) for form in FORMS},
-    **{f"bombs {form}": expand(form) for form in ("archive", "archive-packed", "archive-files")},
-    **{f"slices {form}": slices(form) for form in FORMS},
     **{f"alike {form}": look_alike(form) for form in ("directory", "packed", "archive", "hdf5", "files")},
     **{f"folding {kind}": fold(kind) for kind in ("explorer", "flight")},
 }  # fmt: skip

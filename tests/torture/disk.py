@@ -52,6 +52,8 @@ def disk(form: Form) -> Callable[[], Case]:
             number = rng.choice((errno.EIO, errno.ENOSPC))
             work = partial(_faulty, operations(form)[name], path, first, last, number)
             is_done = in_child(work)
+            if first == last and not is_done:
+                raise LossError(f"{form} {name}: a write that failed once was not tried again")
             _check_product(path, form, name, is_done=is_done)
             with suppress(*(_BROKEN if last == FOR_EVER else ())):
                 check_recovered(path, form, name, is_done=is_done)

@@ -55,9 +55,7 @@ STRINGS = ["", "a", "B cell", "é", "日本", "it's", "x" * 40]
 def create(folder: Path, form: Form) -> DafWriter:
     """Return a new data set of a form."""
     name, options = _OPTIONS[form]
-    daf = open_daf(folder / name, "w", **options)
-    assert isinstance(daf, DafWriter)
-    return daf
+    return open_daf(folder / name, "w", **options)
 
 
 def path_of(folder: Path, form: Form) -> Path:

@@ -60,7 +60,6 @@ Operation = Callable[[Path], None]
 def _writing(work: Callable[[DafWriter], Any]) -> Operation:
     def operation(path: Path) -> None:
         with open_daf(path, "r+") as daf:
-            assert isinstance(daf, DafWriter)
             work(daf)
 
     return operation
@@ -449,7 +448,6 @@ def _killed_writer(path: Path, form: Form, delay: float) -> int:
 def _write_versions(path: Path, form: Form, report: int) -> None:
     is_archive = form.startswith("archive")
     with open_daf(path, "r+") as daf:
-        assert isinstance(daf, DafWriter)
         os.write(report, bytes(4))
         for version in range(1, 100_000):
             suffix = str(version) if is_archive else ""
@@ -514,7 +512,6 @@ def _race(path: Path, seconds: float) -> None:
     problems: list[BaseException] = []
     stop = threading.Event()
     with open_daf(path, "r+") as writer:
-        assert isinstance(writer, DafWriter)
         _write_pair(writer, 0)
         with open_daf(path) as other:
             readers = [writer, writer] if path.suffix == ".h5df" else [writer, other]

@@ -29,7 +29,8 @@ from daf_storage import (
 )
 from daf_storage.anndata import AnnDataTree
 from daf_storage.sidecars import SidecarTree
-from tests.storage.anndata.example import FORMS, Form
+from tests.storage.anndata.example import FORMS, Form, write
+from tests.support import dense
 
 
 @pytest.fixture(scope="module")
@@ -40,11 +41,6 @@ def imported(paths: dict[Form, Path]) -> DafReader:
         warnings.simplefilter("ignore")
         import_h5ad(paths["h5ad"], daf, progress="never")
     return daf
-
-
-def dense(values: Any) -> Any:
-    """Return a matrix as numpy."""
-    return values.toarray() if sp.issparse(values) else values
 
 
 def assert_same_matrices(attached: DafReader, imported: DafReader) -> None:
@@ -326,15 +322,12 @@ def test_names_with_a_mask_are_those_of_an_import(tmp_path: Path) -> None:
         )
 
 
-@pytest.mark.parametrize("zarr_format", [2, 3])
-def test_chunks_of_zeros_that_are_not_written(tmp_path: Path, zarr_format: Any) -> None:
+@pytest.mark.parametrize("form", ["zarr2", "zarr3"])
+def test_chunks_of_zeros_that_are_not_written(tmp_path: Path, form: Form) -> None:
     """Zarr leaves out what equals the fill value: indices of the first column, no elements."""
     first = sp.csr_matrix(np.array([[1.0, 0, 0], [2.0, 0, 0]]))
     adata = anndata.AnnData(first, obsm={"first": first, "none": sp.csr_matrix((2, 3))})
-    with anndata.settings.override(zarr_write_format=zarr_format), warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        adata.write_zarr(tmp_path / "x.zarr")
-    with open_daf(tmp_path / "x.zarr") as daf:
+    with open_daf(write(adata, tmp_path, form)) as daf:
         found = to_anndata(daf)
     for part, expected in (
         (found.X, adata.X),

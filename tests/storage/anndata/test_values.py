@@ -24,6 +24,8 @@ LABELS = ["a", "b"]
         ({"x": [True, False], "y": [1, 2]}, False),  # numpy has no type for both
         ({"x": ["p", "q"]}, False),
         ({"x": pd.array([1, None], dtype="Int64")}, False),
+        ({"x": [1.5, 2], "y": [2**60 + 1, 4]}, False),
+        ({}, False),
         ({"x": np.array([2**63 + 1, 1], "u8"), "y": np.array([-1, 1], "i8")}, False),
         ({"x": [1.5, np.nan], "y": [1, 2]}, True),
         ({"x": [True, False]}, True),

@@ -35,7 +35,7 @@ from daf_storage.trees import WritableTree, WritableZarrTree
 from daf_storage.trees._zarr_tree import ZarrTransaction
 from daf_storage.upkeep import IndexPlace, IndexStorage
 from tests.suites import AppendOnlyDafSuite, ChangingDafSuite, ChangingTreeSuite, ReadOnlyDafSuite
-from tests.support import CELLS, GENES, PBMC, UMIS, contents, dense, fill, fill_served
+from tests.support import CELLS, GENES, PBMC, UMIS, contents, dense, fill, fill_served, there
 
 
 def memory(**vectors: Any) -> DafWriter:
@@ -278,15 +278,13 @@ def test_indexes_are_of_the_vector_that_is_seen(tmp_path: Path) -> None:
         mine = ZarrDaf(tmp_path / f"{type(base.tree).__name__}.daf.zarr", "w")
         chain = chain_writer([base, mine])
         place = IndexPlace("cell", "ranges", ("age",))
-        stored = IndexStorage(chain).load(place)
-        assert stored is not None
+        stored = there(IndexStorage(chain).load(place))
         assert stored.state == "fit"
         chain.set_vector("cell", "age", [1, 1, 1], if_exists="replace")
         assert IndexStorage(chain).load(place) is None
         build_index(chain, "cell", "age", progress="never")
         assert IndexStorage(chain).places() == IndexStorage(mine).places() != []
-        stored = IndexStorage(chain).load(place)
-        assert stored is not None
+        stored = there(IndexStorage(chain).load(place))
         assert stored.state == "fit"
 
 

@@ -35,7 +35,7 @@ from daf_storage.errors import (
 from tests import seams
 from tests.limits import lower
 from tests.suites.examples import BY_ROWS, write_stored
-from tests.support import contents
+from tests.support import contents, dense
 
 
 def _daf(name: str, cells: list[str], genes: list[str] | None = None) -> DafWriter:
@@ -188,8 +188,7 @@ def test_a_packed_target(tmp_path: Path) -> None:
     concatenate(packed, "cell", sources, packed=Packing(chunk_kb=1), zarr_format=3)
     one, other = open_daf(plain), open_daf(packed)
     assert contents(one) == contents(other)
-    dense = other.open_matrix("cell", "gene", "y").dense().info
-    assert dense.chunks == (1, 128)
+    assert other.open_matrix("cell", "gene", "y").dense().info.chunks == (1, 128)
     assert other.open_matrix("gene", "cell", "x").entries("nzval").info.chunks == (128,)
 
 
@@ -313,8 +312,7 @@ def test_elements_out_of_order(order: tuple[str, str], fraction: float) -> None:
                 _concatenated([source], **options)
             continue
         found = _concatenated([source], **options).get_np_matrix(*order, "x")
-        dense = found.toarray() if sp.issparse(found) else found
-        assert dense.tolist() == [[10, 0, 0], [20, 0, 0], [30, 0, 0]]
+        assert dense(found).tolist() == [[10, 0, 0], [20, 0, 0], [30, 0, 0]]
 
 
 def test_elements_stored_twice_beside_filled_ones() -> None:
@@ -344,7 +342,7 @@ def test_matrices_of_bool_and_of_strings() -> None:
     found = daf.get_np_matrix("cell", "gene", "is_on")
     assert found.dtype == bool
     expected = [[True, False, False], [False, True, False], [False, True, True]]
-    assert (found.toarray() if sp.issparse(found) else found).tolist() == expected
+    assert dense(found).tolist() == expected
     found = daf.get_np_matrix("cell", "gene", "word")
     assert found.tolist() == [["p", "q", ""], ["r", "", ""], ["", "s", "t"]]
 
@@ -419,8 +417,7 @@ def test_shared_properties_are_aligned() -> None:
     load = daf.get_np_matrix("gene", "pc", "load")
     np.testing.assert_array_equal(load, [[np.nan, np.nan], [3, 4], [1, 2]])
     near = daf.get_np_matrix("gene", "gene", "near")
-    dense = near.toarray() if sp.issparse(near) else near
-    assert dense.tolist() == [[0, 0, 0], [0, 7, 6], [0, 5, 1]]
+    assert dense(near).tolist() == [[0, 0, 0], [0, 7, 6], [0, 5, 1]]
     daf = _concatenated(sources, join="outer", merge="collect")
     found = daf.get_np_matrix("dataset", "gene", "length")
     np.testing.assert_array_equal(found, [[1, 2, np.nan], [np.nan, 2, 3]])
@@ -511,7 +508,7 @@ def test_a_large_transpose_lies_in_a_file(tmp_path: Path, monkeypatch: pytest.Mo
     source.set_matrix("cell", "gene", "x", sp.csc_array(values), relayout=False)
     concatenate(tmp_path / "all.daf.zarr", "cell", [source], sparse_if_saves_storage_fraction=0.001)
     found = open_daf(tmp_path / "all.daf.zarr").get_np_matrix("cell", "gene", "x")
-    assert (found.toarray() if sp.issparse(found) else found).tolist() == values.tolist()
+    assert dense(found).tolist() == values.tolist()
     assert folders == [tmp_path] * 2
     assert [path.name for path in tmp_path.iterdir()] == ["all.daf.zarr"]
 

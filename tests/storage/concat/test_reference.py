@@ -67,18 +67,6 @@ def test_other_axes_must_be_the_same(sources: Sources) -> None:
         _concatenated(sources)
 
 
-def test_vectors(sources: Sources) -> None:
-    """Numbers, strings, and numbers that become strings beside them."""
-    for first, second, expected in (
-        ([1, 2], [3, 4, 5], [1, 2, 3, 4, 5]),
-        (["red", "green"], ["blue", "red", "yellow"], ["red", "green", "blue", "red", "yellow"]),
-        ([1, 2], ["blue", "red", "yellow"], ["1", "2", "blue", "red", "yellow"]),
-    ):
-        for source, values in zip(sources, (first, second), strict=True):
-            source.set_vector("cell", "x", values, if_exists="replace")
-        assert _concatenated(sources).get_np_vector("cell", "x").tolist() == expected
-
-
 def test_missing_vectors(sources: Sources) -> None:
     """They need a value that stands for them; zeros are stored sparse if that saves enough."""
     sources[0].set_vector("cell", "color", ["red", "green"])
@@ -104,27 +92,6 @@ def test_sparse_vectors(sources: Sources) -> None:
         daf = _concatenated(sources)
         assert daf.get_np_vector("cell", "age").tolist() == [*first, *second]
         assert daf.vector_info("cell", "age").is_sparse is is_sparse
-
-
-@pytest.mark.parametrize(
-    ("first", "second", "is_sparse"),
-    [
-        (np.array([[1, 2], [3, 4]]), np.array([[5, 6], [7, 8], [9, 10]]), False),
-        (sp.csc_array([[1, 2], [3, 4]]), sp.csc_array([[5, 6], [7, 8], [9, 10]]), False),
-        (sp.csc_array([[1, 0], [0, 0]]), sp.csc_array([[0, 2], [3, 0], [0, 0]]), True),
-    ],
-)
-def test_matrices(sources: Sources, first: Any, second: Any, *, is_sparse: bool) -> None:
-    """Dense and sparse ones, in both orientations."""
-    _with_genes(sources)
-    for source, values in zip(sources, (first, second), strict=True):
-        source.set_matrix("cell", "gene", "UMIs", values)
-    daf = _concatenated(sources)
-    expected = np.vstack([sp.csc_array(first).toarray(), sp.csc_array(second).toarray()])
-    for axes, values in ((("cell", "gene"), expected), (("gene", "cell"), expected.T)):
-        found = daf.get_np_matrix(*axes, "UMIs", relayout=False)
-        assert sp.issparse(found) is is_sparse
-        np.testing.assert_array_equal(sp.csc_array(found).toarray(), values)
 
 
 def test_missing_matrices(sources: Sources) -> None:
@@ -222,21 +189,3 @@ def test_merged_vectors(sources: Sources) -> None:
     found = _concatenated(sources, merge="collect").get_np_matrix("dataset", "gene", "weight")
     assert sp.issparse(found)
     assert found.toarray().tolist() == [[1, 0], [0, 2]]
-
-
-def test_merged_matrices(sources: Sources) -> None:
-    """The last one, also a square one; they cannot be collected."""
-    _with_genes(sources)
-    for source, offset in zip(sources, (0, 4), strict=True):
-        source.add_axis("batch", ["U", "V"])
-        values = np.array([[1, 2], [3, 4]]) + offset
-        source.set_matrix("gene", "gene", "edges", values)
-        source.set_matrix("gene", "batch", "scale", values)
-    daf = _concatenated(sources)
-    assert not daf.has_matrix("gene", "gene", "edges")
-    daf = _concatenated(sources, merge=[(("*", "*", "*"), "last")])
-    for other, name in (("gene", "edges"), ("batch", "scale")):
-        assert daf.get_np_matrix("gene", other, name).tolist() == [[5, 6], [7, 8]]
-    for merge in ([(("*", "*", "*"), "collect")], {("gene", "gene", "edges"): "collect"}):
-        with pytest.raises(InvalidInputError, match="cannot be collected"):
-            _concatenated(sources, merge=merge)

@@ -46,6 +46,8 @@ def test_numpy_scalars_and_arrow_scalars_convert_exactly(daf: DafWriter) -> None
     daf.set_scalar("half", np.float16(0.5), dtype="float32")
     daf.set_scalar("arrow", pa.scalar(5))
     daf.set_scalar("rounded", 0.1, dtype="float32")
+    daf.set_vector("cell", "zeros", 0.0, dtype=np.int32)
+    assert daf.get_np_vector("cell", "zeros").dtype == np.int32
     assert daf.get_scalar("half") == 0.5
     assert daf.get_scalar("arrow") == 5
     assert daf.get_scalar("rounded") == float(np.float32(0.1))
@@ -55,6 +57,9 @@ def test_numpy_scalars_and_arrow_scalars_convert_exactly(daf: DafWriter) -> None
     "entries",
     [
         pd.Index(["x\0", "x"]),
+        np.array(["x\0", "x"], object),
+        pa.array(["x\0", "x"]),
+        dict.fromkeys(["x\0", "x"]),
         pd.Categorical.from_codes([0, 1], pd.Index(["x\0", "x"])),
         (name for name in ["x\0", "x"]),
     ],

@@ -35,7 +35,6 @@ from daf_storage import (
     to_anndata,
     verify,
 )
-from daf_storage.anndata import axis_frame
 from daf_storage.data import kept
 from tests import seams
 from tests.storage.stores.test_zip_crashes import reference_append
@@ -379,13 +378,6 @@ class TestAxes:
         assert to_anndata(daf).obsm == {}
         assert to_anndata(daf).obs.columns.tolist() == []
 
-    def test_columns_of_some_entries(self) -> None:
-        """A slice has the kept columns of its entries, in their order among the others."""
-        obs = pd.DataFrame({"a": [1, 2, 3], "z": [1j, 2j, 3j], "b": list("xyz")}, index=list("abc"))
-        daf = from_anndata(anndata.AnnData(obs=obs))
-        frame, _ = axis_frame(daf, "obs", np.array([2, 0]))
-        pd.testing.assert_frame_equal(frame, obs.iloc[[2, 0]])
-
     def test_other_axes_are_said_to_have_parts(self, tmp_path: Path) -> None:
         """An export of other axes names what belongs to these."""
         daf, _ = small()
@@ -409,7 +401,6 @@ class TestTravel:
     def test_over_http(self, tmp_path: Path, zarr_format: Any) -> None:
         """A served data set has it too, and a download."""
         daf = ZarrDaf(tmp_path / "x.daf.zarr", "w", zarr_format=zarr_format)
-        assert isinstance(daf, DafWriter)
         _, adata = small(daf)
         with served(tmp_path / "x.daf.zarr") as server:
             with open_daf(server.url) as remote:
@@ -513,7 +504,6 @@ class TestStrict:
         adata = anndata.AnnData(np.eye(2), uns={"odd": object(), "fine": 1})
         adata.obs_names = ["a", "b"]
         daf = open_daf(tmp_path / name, "w")
-        assert isinstance(daf, DafWriter)
         daf.set_scalar("mine", 1)
         with pytest.raises(
             errors.UnsupportedInputError,
@@ -659,33 +649,9 @@ def test_the_name_of_an_image_in_the_way(tmp_path: Path) -> None:
     assert [found[key].shape[0] for key in ("a/b", "a_b", "x" * 300)] == [2, 3, 4]
 
 
-@pytest.mark.parametrize("in_file", [True, False])
-def test_obsm_frames_are_matrices_only_if_these_say_all(tmp_path: Path, *, in_file: bool) -> None:
-    """Large integers beside floats, labels of rows, and gaps would change."""
-    frames = {
-        "plain": pd.DataFrame({"a": [1.5, 2], "b": [3, 4]}, index=["0", "1"]),
-        "large": pd.DataFrame({"a": [1.5, 2], "b": [2**60 + 1, 4]}, index=["0", "1"]),
-        "gaps": pd.DataFrame({"a": pd.array([1, None], dtype="Int64")}, index=["0", "1"]),
-        "none": pd.DataFrame(index=["0", "1"]),
-        "bools": pd.DataFrame({"a": [True, False], "b": [1.5, 2]}, index=["0", "1"]),
-    }
-    adata = anndata.AnnData(np.eye(2), obsm=frames)
-    if in_file:
-        adata.write_h5ad(tmp_path / "in.h5ad")
-        import_h5ad(tmp_path / "in.h5ad", daf := MemoryDaf(), strict=True)
-    else:
-        daf = from_anndata(adata, strict=True)
-    assert daf.has_axis("plain")
-    assert not daf.has_axis("large")
-    for key, frame in frames.items():
-        found = to_anndata(daf).obsm[key]
-        pd.testing.assert_frame_equal(found, frame, check_column_type=False)
-
-
 def test_only_parts_of_the_axes_are_aligned_with_them() -> None:
     """Those of other axes stay where they are when one is reordered."""
     daf = MemoryDaf()
-    assert isinstance(daf, DafWriter)
     daf.add_axis("cell", ["a", "b"])
     daf.add_axis("gene", ["x", "y", "z"])
     tree = daf.writable_tree

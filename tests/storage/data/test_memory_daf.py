@@ -26,15 +26,6 @@ def test_input_is_copied() -> None:
     assert daf.get_np_vector("cell", "v").tolist() == [1, 2]
 
 
-def test_what_is_read_cannot_be_changed() -> None:
-    """Arrays that are handed out are read-only."""
-    daf = MemoryDaf()
-    daf.add_axis("cell", ["a", "b"])
-    daf.set_vector("cell", "v", [1, 2])
-    with pytest.raises(ValueError, match="read-only"):
-        daf.get_np_vector("cell", "v")[0] = 5
-
-
 def test_names_are_unique_within_the_process() -> None:
     """The second data set of a name gets a number, unless the name has an exclamation mark."""
     first, second = MemoryDaf(name="unique-test"), MemoryDaf(name="unique-test")

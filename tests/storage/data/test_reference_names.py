@@ -23,14 +23,13 @@ from daf_storage import (
     open_daf,
 )
 from daf_storage.stores import MmapZipStore
-from tests.support import CELLS, GENES, UMIS, contents, dense, fill
+from tests.support import CELLS, GENES, UMIS, contents, dense, fill, there
 
 
 def test_versions_and_alignment(tmp_path: Path) -> None:
     """The constants are those that are written."""
     path = tmp_path / "x.daf.zarr.zip"
     daf = ZarrDaf(path, "w")
-    assert isinstance(daf, DafWriter)
     fill(daf).close()
     with MmapZipStore(path) as store:
         assert bytes(store.get("daf/0") or b"") == bytes(
@@ -104,7 +103,6 @@ def test_counters_rise_with_those_of_axes(tmp_path: Path, name: str) -> None:
 def test_a_read_only_view(tmp_path: Path) -> None:
     """It sees what the writer does, has no way to change anything, and is closed with it."""
     daf = ZarrDaf(tmp_path / "x.daf.zarr", "w", name="view!")
-    assert isinstance(daf, DafWriter)
     view = fill(daf).read_only()
     assert not isinstance(view, DafWriter)
     assert view.name == "view!.read_only"
@@ -124,7 +122,6 @@ def test_a_read_only_view(tmp_path: Path) -> None:
 def test_several_axes_are_reordered_in_one_step(tmp_path: Path, name: str) -> None:
     """Vectors follow their axis, matrices both."""
     daf = open_daf(tmp_path / name, "w")
-    assert isinstance(daf, DafWriter)
     fill(daf).set_matrix("cell", "cell", "square", np.arange(9).reshape(3, 3))
     cells, genes = [2, 0, 1], [3, 1, 0, 2]
     daf.reorder_axes({"cell": cells, "gene": [GENES[i] for i in genes]}, progress="never")
@@ -154,10 +151,9 @@ def wide(request: pytest.FixtureRequest, tmp_path: Path) -> DafWriter:
     """Return an unpacked data set with an axis that is long enough to be packed."""
     options: dict[str, Any] = {} if request.param == "x.h5df" else {"zarr_format": 3}
     if request.param == "memory":
-        daf: DafReader = MemoryDaf(**options)
+        daf = MemoryDaf(**options)
     else:
         daf = open_daf(tmp_path / request.param, "w", **options)
-    assert isinstance(daf, DafWriter)
     daf.add_axis("cell", [f"c{i}" for i in range(N)])
     daf.add_axis("gene", ["x", "y", "z"])
     return daf
@@ -165,10 +161,8 @@ def wide(request: pytest.FixtureRequest, tmp_path: Path) -> DafWriter:
 
 def is_packed(daf: DafReader, path: str) -> bool:
     """Return whether the stored array is compressed, be it in one chunk."""
-    node = daf.tree.node(path)
-    assert node is not None
-    array = node.array() or node.array("rowval")
-    assert array is not None
+    node = there(daf.tree.node(path))
+    array = there(node.array() or node.array("rowval"))
     return not array.info.is_mappable
 
 
@@ -271,7 +265,6 @@ def test_a_sparse_fill_whose_colptr_ends_wrong(wide: DafWriter) -> None:
 def test_zarr_v2_is_not_packed(tmp_path: Path) -> None:
     """The refusal says what to do, and leaves nothing behind."""
     daf = ZarrDaf(tmp_path / "x.daf.zarr", "w")
-    assert isinstance(daf, DafWriter)
     daf.add_axis("cell", [f"c{i}" for i in range(N)])
     with pytest.raises(errors.InvalidInputError, match="Zarr v2.*convert it with packed=True"):
         daf.set_vector("cell", "v", VALUES[:, 0], packed=True)

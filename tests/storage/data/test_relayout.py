@@ -11,11 +11,12 @@ import scipy.sparse as sp
 from hypothesis import given
 from hypothesis import strategies as st
 
-from daf_storage import DafWriter, MemoryDaf, open_daf
+from daf_storage import MemoryDaf, open_daf
 from daf_storage.base import Span
 from daf_storage.data import column_blocks
 from daf_storage.trees import StoredArray
 from tests.limits import lower
+from tests.support import dense
 
 
 @given(st.lists(st.integers(0, 9), max_size=20), st.integers(1, 12))
@@ -47,7 +48,6 @@ def test_both_layouts_are_packed_alike(tmp_path: Path, name: str, packed: bool |
     """As the data set was opened, or as was asked for; also where the second one comes later."""
     values = np.arange(40.0).reshape(8, 5) % 3
     with open_daf(tmp_path / name, "w", packed=True) as daf:
-        assert isinstance(daf, DafWriter)
         daf.add_axis("cell", [f"c{n}" for n in range(8)])
         daf.add_axis("gene", [f"g{n}" for n in range(5)])
         matrices = {"sparse": sp.csc_array(values), "dense": values}
@@ -61,8 +61,7 @@ def test_both_layouts_are_packed_alike(tmp_path: Path, name: str, packed: bool |
                 is_packed = {not array.info.is_mappable for array in stored.arrays().values()}
                 assert is_packed == {packed is not False}, (rows, matrix)
                 found = daf.get_np_matrix(rows, columns, matrix)
-                dense = found.toarray() if sp.issparse(found) else found
-                assert np.array_equal(dense, values if rows == "cell" else values.T)
+                assert np.array_equal(dense(found), values if rows == "cell" else values.T)
 
 
 @pytest.mark.parametrize("name", ["x.daf.zarr", "x.h5df"])
@@ -80,6 +79,9 @@ def test_a_narrow_matrix_is_packed_in_both_layouts_and_when_it_is_filled(
         daf.relayout_matrix("cell", "part", "filled")
         with daf.empty_dense_matrix("cell", "part", "plain", "f8", packed=False):
             pass
+        with daf.empty_dense_vector("cell", "plain", "f8", packed=False):
+            pass
+        assert daf.open_vector("cell", "plain").arrays()[""].info.is_mappable
         with daf.empty_dense_vector("cell", "filled", "f8") as vector:
             vector[:] = values[:, 0]
         assert not daf.open_vector("cell", "filled").arrays()[""].info.is_mappable
@@ -99,7 +101,6 @@ def test_a_packed_dense_matrix_is_decoded_in_blocks(
     """Memory does not grow with it, whether its transpose is packed or not."""
     values = np.arange(60_000).reshape(200, 300)
     with open_daf(tmp_path / "x.daf.zarr", "w", packed=True) as daf:
-        assert isinstance(daf, DafWriter)
         daf.add_axis("cell", [f"c{n}" for n in range(200)])
         daf.add_axis("gene", [f"g{n}" for n in range(300)])
         daf.set_matrix("cell", "gene", "x", values, relayout=False)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shutil
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +16,6 @@ from hypothesis import given
 from daf_query import connect
 from daf_query.cli import main
 from daf_storage import (
-    DafWriter,
     MemoryDaf,
     ZarrDaf,
     errors,
@@ -28,9 +26,9 @@ from daf_storage import (
 from daf_storage.stores import DirectoryStore
 from tests import seams
 from tests.limits import lower
-from tests.storage.data.test_crashes import Crash, FaultInjector, take_two_steps
+from tests.storage.data.test_crashes import Crash
 from tests.suites.changing_suite import reordered
-from tests.support import contents, dense, every, fill_served, filled, reopen
+from tests.support import contents, dense, fill_served, filled, reopen
 
 
 @given(st.data())
@@ -94,68 +92,6 @@ def test_an_sql_order(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Non
 
 
 ORDER = [2, 0, 1]
-
-
-def files_of(path: Path) -> list[Path]:
-    """Return all files of a folder and of its folders."""
-    return [file for file in path.rglob("*") if file.is_file()]
-
-
-@pytest.mark.sampled(1)
-@pytest.mark.parametrize(
-    ("zarr_format", "exchange"), [(2, True), (3, False)], ids=["exchange", "two steps"]
-)
-def test_a_crash_at_any_point(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, zarr_format: Any, *, exchange: bool
-) -> None:
-    """All is as before or as after; doing it again comes to the end; nothing is left behind."""
-    base = tmp_path / "base.daf.zarr"
-    daf = open_daf(base, "w", zarr_format=zarr_format)
-    assert isinstance(daf, DafWriter)
-    daf.add_axis("cell", ["TATA", "GATA", "CATA"])
-    daf.add_axis("gene", ["A", "B"])
-    daf.set_vector("cell", "age", [1, 2, 3])
-    daf.set_vector("gene", "stays", [1, 2])
-    daf.set_matrix(
-        "cell", "gene", "m", sp.csc_array(np.array([[1, 0], [0, 2], [3, 0]])), relayout=False
-    )
-    before = contents(daf)
-    after = reordered(before, "cell", ORDER)
-    requested = 0
-    if not exchange:
-        daf = reopen(shutil.copytree(base, tmp_path / "done.daf.zarr"))
-        requested = take_two_steps(monkeypatch, lambda: daf.reorder_axis("cell", ORDER))
-    at, finished = 0, False
-    checked: list[dict[Path, bytes]] = []
-    while not finished:
-        at += every(8) if at >= requested - 3 else 3  # the first ones are those with an exchange
-        path = tmp_path / f"{at}.daf.zarr"
-        shutil.copytree(base, path)
-        daf = reopen(path)
-        with monkeypatch.context() as patch:
-            injector = FaultInjector(patch, at=at)
-            link = os.link
-            patch.setattr(os, "link", injector._counted(link))
-            with suppress(Crash):
-                daf.reorder_axis("cell", ORDER)
-            finished = injector.count < at
-        if exchange:
-            assert contents(ZarrDaf(path)) in (before, after)
-        recovered = reopen(path)
-        found = contents(recovered)
-        if found == before:
-            recovered.reorder_axis("cell", ORDER)
-            found = contents(recovered)
-        assert found == after
-        files = {file.relative_to(path): file.read_bytes() for file in files_of(path)}
-        if files not in checked:  # equal bytes read the same
-            assert contents(ZarrDaf(path)) == after
-            assert verify(path) == []
-            checked.append(files)
-        assert not list(tmp_path.glob(f".{path.name}.*"))
-        assert not (path / ".daf.staging").exists()
-        shutil.rmtree(path)
-    assert at > 40
 
 
 def test_what_a_crash_left_is_told_and_cleared(

@@ -14,7 +14,7 @@ import pytest
 from daf_query.scan import number_array
 from daf_storage import ZarrDaf
 from tests.limits import lower
-from tests.support import UMIS, csc_parts, is_mapped, mapped_ranges, reopen
+from tests.support import UMIS, is_mapped, mapped_ranges, reopen
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc/self/maps")
 
@@ -30,19 +30,6 @@ def address(values: Any) -> int:
     return int(values.__array_interface__["data"][0])
 
 
-def test_numpy_vectors_lie_in_the_file(tiny_path: Path) -> None:
-    """A dense numeric vector is a view of its chunk file."""
-    ages = ZarrDaf(tiny_path).get_np_vector("cell", "age")
-    assert is_mapped(address(ages), tiny_path / "vectors/cell/age/0")
-    assert not ages.flags.writeable
-
-
-def test_arrow_vectors_lie_in_the_file(tiny_path: Path) -> None:
-    """So is its Arrow array."""
-    ages = ZarrDaf(tiny_path).get_pa_vector("cell", "age")
-    assert is_mapped(ages.buffers()[1].address, tiny_path / "vectors/cell/age/0")
-
-
 def test_table_columns_lie_in_the_file(tiny_path: Path) -> None:
     """And so is the column of a table, also where some values are NaN."""
     daf = reopen(tiny_path)
@@ -50,27 +37,6 @@ def test_table_columns_lie_in_the_file(tiny_path: Path) -> None:
     column = number_array(daf.get_np_vector("cell", "x"))
     assert column.to_pylist() == [1.0, None, 3.0]
     assert is_mapped(column.buffers()[1].address, tiny_path / "vectors/cell/x/0")
-
-
-def test_dense_matrices_lie_in_the_file(tiny_path: Path) -> None:
-    """Both orientations are views of their own files."""
-    daf = ZarrDaf(tiny_path)
-    for rows, columns in (("cell", "gene"), ("gene", "cell")):
-        values = daf.get_np_matrix(rows, columns, "UMIs")
-        assert is_mapped(address(values), tiny_path / f"matrices/{rows}/{columns}/UMIs/0.0")
-
-
-def test_sparse_parts_lie_in_the_file(tiny_path: Path) -> None:
-    """Column pointers, row numbers and values of a sparse matrix; positions of a vector."""
-    daf = ZarrDaf(tiny_path)
-    parts = csc_parts(daf, "cell", "gene", "sparse")
-    folder = tiny_path / "matrices/cell/gene/sparse"
-    for name in ("colptr", "rowval", "nzval"):
-        assert is_mapped(address(getattr(parts, name)), folder / name / "0")
-    flag = daf.open_vector("gene", "flag").sparse_parts()
-    assert is_mapped(address(flag.nzind), tiny_path / "vectors/gene/flag/nzind/0")
-    values = daf.get_np_matrix("cell", "gene", "sparse")
-    assert is_mapped(address(values.data), folder / "nzval/0")
 
 
 def test_mapped_arrays_hold_no_open_files(tiny_path: Path) -> None:
@@ -105,13 +71,3 @@ def test_mappings_end_with_the_last_view(tiny_path: Path) -> None:
     del ages
     gc.collect()
     assert not mapped_ranges(chunk)
-
-
-def test_filling_in_place_writes_the_file_itself(tiny_path: Path) -> None:
-    """What is handed out to be filled is the mapped file that becomes the property."""
-    daf = reopen(tiny_path)
-    with daf.empty_dense_vector("cell", "v", np.int64) as values:
-        (staged,) = (tiny_path / ".daf.staging").rglob("v/0")
-        assert is_mapped(address(values), staged)
-        values[:] = 5
-    assert (tiny_path / "vectors/cell/v/0").read_bytes() == np.full(3, 5, "<i8").tobytes()

@@ -15,14 +15,12 @@ from daf_storage.stores import DirectoryStore
 from daf_storage.trees import WritableTree
 from tests.suites import AppendOnlyDafSuite, ChangingDafSuite, ChangingTreeSuite, ReadOnlyDafSuite
 from tests.suites.examples import fill_served
-from tests.support import served
+from tests.support import served, there
 
 
 def writer(path: Any, **options: Any) -> DafWriter:
     """Return a new data set."""
-    daf = open_daf(path, "w+" if "#" in str(path) else "w", **options)
-    assert isinstance(daf, DafWriter)
-    return daf
+    return open_daf(path, "w+" if "#" in str(path) else "w", **options)
 
 
 class TestTree(ChangingTreeSuite):
@@ -72,15 +70,13 @@ def test_a_node_is_the_same_as_itself_alone(tmp_path: Path, name: str) -> None:
             daf.set_vector("cell", "y", [1, 2])
         opened.append(open_daf(tmp_path / folder / name))
     tree, other = (daf.tree for daf in opened)
-    x = tree.node("vectors/cell/x")
-    assert x is not None
+    x = there(tree.node("vectors/cell/x"))
     assert x.is_same(tree.node("vectors/cell/x"))
     assert not x.is_same(tree.node("vectors/cell/y"))
     assert not x.is_same(other.node("vectors/cell/x"))
     assert not x.is_same(None)
     for path in ("vectors/cell", "axes"):
-        group = tree.node(path)
-        assert group is not None
+        group = there(tree.node(path))
         assert group.is_same(tree.node(path))
         assert not group.is_same(other.node(path))
         assert not group.is_same(x)

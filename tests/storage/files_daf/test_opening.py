@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import pickle
 import zipfile
 from collections.abc import Callable
@@ -27,24 +26,6 @@ from daf_storage import (
 )
 from daf_storage.files_daf import WritableFilesTree
 from tests.support import contents, fill, served
-
-
-def test_modes(tmp_path: Path) -> None:
-    """What each mode makes, keeps and empties."""
-    path = tmp_path / "x.daf"
-    for mode in ("r", "r+"):
-        with pytest.raises(errors.SourceNotFoundError, match="no such directory"):
-            FilesDaf(path, mode)  # type: ignore[call-overload] # each in turn
-    assert not path.exists()
-    with FilesDaf(path, "w+") as daf:
-        daf.set_scalar("n", 1)
-        assert sorted(os.listdir(path)) == [
-            *("axes", "daf.json", "matrices", "metadata.json", "scalars", "vectors")
-        ]
-    assert FilesDaf(path, "w+").scalars_set() == FilesDaf(path, "r+").scalars_set() == {"n"}
-    reader = FilesDaf(path)
-    assert not reader.is_writable
-    assert FilesDaf(path, "w").scalars_set() == set()
 
 
 def test_names(tmp_path: Path) -> None:

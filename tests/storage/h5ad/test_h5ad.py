@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
-import subprocess
 import sys
 import warnings
 from decimal import Decimal
@@ -35,115 +33,34 @@ from daf_storage import (
 )
 from daf_storage.anndata import axis_frame
 from daf_storage.errors import UnsupportedInputError
-from tests.faulty_disk import environment, has_faults
-from tests.support import PBMC, UMIS, contents, create, dense
+from tests.storage.data.test_kept import read, without_axis_keys
+from tests.support import PBMC, UMIS, contents, create, dense, peaks
 
 AXIS_KEYS = ("obs_is", "var_is", "X_is")
 
 
-def read(path: Path) -> Any:
-    """Read an h5ad file with anndata itself, old formats without their warnings."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        return anndata.read_h5ad(path)
-
-
-def without_axis_keys(adata: Any) -> Any:
-    """Take away the three keys that every export adds to ``uns``."""
-    for key in AXIS_KEYS:
-        del adata.uns[key]
-    return adata
-
-
-def assert_same(found: Any, expected: Any) -> None:
-    """Compare all parts by anndata's own rules; NaN equals NaN."""
-    assert_equal(found.obs, expected.obs)
-    assert_equal(found.var, expected.var)
-    assert_equal(found.X, expected.X)
-    for part in ("layers", "obsm", "varm", "obsp", "varp", "uns"):
-        mine, theirs = getattr(found, part), getattr(expected, part)
-        assert set(mine) == set(theirs), part
-        for key in theirs:
-            if isinstance(theirs[key], np.ndarray) and theirs[key].dtype.kind == "f":
-                np.testing.assert_array_equal(mine[key], theirs[key])
-                assert mine[key].dtype == theirs[key].dtype
-            else:
-                assert_equal(mine[key], theirs[key], exact=True)
-    assert (found.raw is None) == (expected.raw is None)
-    if expected.raw is not None:
-        assert_equal(found.raw.X, expected.raw.X)
-        assert_equal(found.raw.var, expected.raw.var)
-
-
 @pytest.fixture
 def rich() -> Any:
-    """Return an AnnData with something in every part."""
+    """Return an AnnData with categoricals, of which one has colours, and names that Daf reserves."""
     random = np.random.default_rng(0)
     n, m = 20, 7
-    adata = anndata.AnnData(
-        X=sp.random_array((n, m), density=0.4, format="csr", dtype=np.float32, rng=random),
-        obs=pd.DataFrame(
-            {
-                "type": pd.Categorical(
-                    random.choice(["b", "a", "c"], n), ["c", "a", "b", "unused"]
-                ),
-                "stage": pd.Categorical(
-                    random.choice(["late", "early"], n), ["early", "late"], ordered=True
-                ),
-                "age": random.integers(0, 99, n),
-                "score": random.random(n).astype(np.float32),
-                "is_old": random.random(n) < 0.5,
-                "batch": pd.Categorical(random.integers(1, 4, n)),
-            },
-            index=[f"cell{i}" for i in range(n)],
-        ),
+    types = pd.Categorical(random.choice(["b", "a", "c"], n), ["c", "a", "b", "unused"])
+    stages = random.choice(["late", "early"], n)
+    obs = {
+        "type": types,
+        "stage": pd.Categorical(stages, ["early", "late"], ordered=True),
+        "age": random.integers(0, 99, n),
+        "batch": pd.Categorical(random.integers(1, 4, n)),
+    }
+    return anndata.AnnData(
+        X=sp.csr_matrix(sp.random_array((n, m), density=0.4, dtype=np.float32, rng=random)),
+        obs=pd.DataFrame(obs, index=[f"cell{i}" for i in range(n)]),
         var=pd.DataFrame(
             {"index": range(m), "name": list("abcdefg")}, index=[f"g{i}" for i in range(m)]
         ),
-        layers={
-            "counts": sp.random_array((n, m), density=0.3, format="csc", rng=random),
-            "dense": random.random((n, m)),
-        },
-        obsm={
-            "X_umap": random.random((n, 2)),
-            "frame": pd.DataFrame(
-                {"u": random.random(n), "v": random.integers(0, 5, n)},
-                index=[f"cell{i}" for i in range(n)],
-            ),
-            "sparse": sp.random_array((n, 3), density=0.5, format="csr", rng=random),
-        },
-        varm={"PCs": random.random((m, 4)), "X_umap": random.random((m, 2))},
-        obsp={
-            "csr": sp.random_array((n, n), density=0.1, format="csr", rng=random),
-            "csc": sp.random_array((n, n), density=0.1, format="csc", rng=random),
-            "dense": random.random((n, n)),
-        },
-        varp={"corr": random.random((m, m))},
-        uns={
-            "type_colors": np.array(["#000001", "#000002", "#000003", "#000004"], dtype=object),
-            "title": "a title",
-            "depth": 5,
-            "ratio": 0.5,
-            "flag": True,
-            "np": np.int32(3),
-            "nested": {"params": {"k": np.array([1, 2]), "s": "x", "none": None, "list": [1, "a"]}},
-            "ranks": np.array([("a", 1.5), ("b", 2.5)], dtype=[("n", "O"), ("s", "f4")]),
-        },
+        layers={"dense": random.random((n, m))},
+        uns={"type_colors": np.array([f"#00000{i}" for i in range(1, 5)], dtype=object)},
     )
-    adata.raw = anndata.AnnData(
-        sp.random_array((n, 9), density=0.3, format="csr", rng=random),
-        obs=adata.obs[[]],
-        var=pd.DataFrame({"symbol": list("ABCDEFGHI")}, index=[f"r{i}" for i in range(9)]),
-    )
-    adata.layers["counts"] = sp.csc_matrix(adata.layers["counts"])
-    adata.X = sp.csr_matrix(adata.X)
-    for key in ("csr", "csc"):
-        adata.obsp[key] = adata.obsp[key].asformat(key)
-        adata.obsp[key] = (
-            sp.csr_matrix(adata.obsp[key]) if key == "csr" else sp.csc_matrix(adata.obsp[key])
-        )
-    adata.obsm["sparse"] = sp.csr_matrix(adata.obsm["sparse"])
-    return adata
 
 
 class TestPbmc:
@@ -155,8 +72,8 @@ class TestPbmc:
         daf = ZarrDaf(pbmc_path)
         report = export_h5ad(daf, tmp_path / "back.h5ad")
         assert report.items == []
-        assert_same(without_axis_keys(read(tmp_path / "back.h5ad")), expected)
-        assert_same(without_axis_keys(to_anndata(daf)), expected)
+        assert_equal(without_axis_keys(read(tmp_path / "back.h5ad")), expected)
+        assert_equal(without_axis_keys(to_anndata(daf)), expected)
 
     def test_nothing_is_reported(self, tmp_path: Path) -> None:
         """All of it can be represented, but for uns."""
@@ -219,24 +136,6 @@ class TestPbmc:
 
 
 class TestRoundTrip:
-    @pytest.mark.parametrize("in_memory", [True, False])
-    def test_every_part_comes_back(self, rich: Any, tmp_path: Path, *, in_memory: bool) -> None:
-        """X, layers, raw, obs, var, obsm, varm, obsp, varp and uns."""
-        expected = rich.copy()
-        if in_memory:
-            found = to_anndata(from_anndata(rich, obs_is="cell", var_is="gene", X_is="UMIs"))
-        else:
-            del rich.uns["nested"]["params"]["none"]  # h5ad files have no None
-            expected = rich.copy()
-            del rich.uns["nested"]["params"]["list"], expected.uns["nested"]["params"]["list"]
-            rich.write_h5ad(tmp_path / "in.h5ad")
-            report = import_h5ad(tmp_path / "in.h5ad", tmp_path / "x.daf.zarr", obs_is="cell")
-            kinds = [item.kind for item in report.items]
-            assert kinds == ["renamed", "renamed"]
-            export_h5ad(ZarrDaf(tmp_path / "x.daf.zarr"), tmp_path / "out.h5ad")
-            found, expected = read(tmp_path / "out.h5ad"), read(tmp_path / "in.h5ad")
-        assert_same(without_axis_keys(found), expected)
-
     def test_matrices_in_both_layouts_and_own_dtype(self, rich: Any) -> None:
         """Stored both ways unless asked otherwise, in the dtype and sparsity of the original."""
         daf = from_anndata(rich)
@@ -246,14 +145,7 @@ class TestRoundTrip:
             assert not daf.matrix_info(*axes, "dense").is_sparse
         single = from_anndata(rich, relayout=False)
         assert not single.has_matrix("obs", "var", "X", relayout=False)
-        assert_same(without_axis_keys(to_anndata(single)), rich)
-
-    def test_square_matrices_are_those_of_anndata(self, rich: Any) -> None:
-        """Obsp and varp are read as they were; see test_convention for their bytes."""
-        daf = from_anndata(rich)
-        found = daf.get_np_matrix("obs", "obs", "csr").toarray()
-        assert found.tolist() == rich.obsp["csr"].toarray().tolist()
-        assert daf.get_np_matrix("obs", "obs", "dense").tolist() == rich.obsp["dense"].tolist()
+        assert_equal(without_axis_keys(to_anndata(single)), rich)
 
     def test_categoricals_with_colours_become_axes(self, rich: Any) -> None:
         """The order of the categories is that of the entries."""
@@ -262,7 +154,7 @@ class TestRoundTrip:
         assert daf.get_np_vector("type", "color").tolist() == [f"#00000{i}" for i in range(1, 5)]
         assert not daf.has_axis("stage")
         assert not daf.has_axis("batch")
-        assert_same(without_axis_keys(to_anndata(daf)), rich)
+        assert_equal(without_axis_keys(to_anndata(daf)), rich)
 
     def test_reserved_columns_are_renamed(self, rich: Any) -> None:
         """``name`` and ``index`` are reserved in Daf; they come back under their own names."""
@@ -301,7 +193,7 @@ COLUMNS: dict[str, Any] = {
     "string dtype, whole": pd.array(["a", "b", ""], dtype="string"),
     "nullable int": pd.array([1, None, 3], dtype="Int32"),
     "nullable int, whole": pd.array([1, 2, 3], dtype="UInt8"),
-    "nullable large int": pd.array([2**60 + 1, None, 3], dtype="Int64"),
+    "nullable large int": pd.array([2**60 + 1, None, -(2**62) - 1], dtype="Int64"),
     "nullable bool": pd.array([True, None, False], dtype="boolean"),
     "nullable bool, whole": pd.array([True, True, False], dtype="boolean"),
     "nullable float": pd.array([1.5, None, 3], dtype="Float32"),
@@ -314,6 +206,7 @@ COLUMNS: dict[str, Any] = {
     "categorical of ints": pd.Categorical([3, 1, 3], [3, 1, 2]),
     "categorical of floats": pd.Categorical([0.5, 1.5, None]),
     "categorical of bools": pd.Categorical([True, False, True]),
+    "complex": np.array([1j, 2j, 3]),
     "categorical of nothing": pd.Categorical([None, None, None], []),
     "sparse numbers": pd.arrays.SparseArray([1.0, 0.0, 2.0]),
     "sparse integers": pd.arrays.SparseArray([0, 0, 2], fill_value=0),
@@ -359,15 +252,6 @@ def test_objects_that_are_numbers_become_floats() -> None:
         np.testing.assert_array_equal(daf.get_np_vector("obs", "m"), [1.5, np.nan, 2])
 
 
-def test_columns_of_types_that_daf_has_not() -> None:
-    """They are kept in anndata's own encoding."""
-    values = np.array([1, 2, 3], np.complex128) * 1j
-    obs = pd.DataFrame({"imaginary": values}, index=list("abc"))
-    daf = from_anndata(anndata.AnnData(obs=obs))
-    assert daf.vectors_set("obs") == set()
-    pd.testing.assert_frame_equal(to_anndata(daf).obs, obs)
-
-
 def test_missing_numbers_are_null_in_sql() -> None:
     """A nullable integer column with gaps is NULL there, not zero."""
     obs = pd.DataFrame({"age": pd.array([10, None, 30], dtype="Int64")}, index=list("abc"))
@@ -388,7 +272,9 @@ def test_mixed_columns_become_text_and_are_reported(tmp_path: Path) -> None:
     assert axis_frame(daf, "obs")[0]["m"].tolist() == ["a", "1", None]
 
 
-@pytest.mark.parametrize("value", [object(), {"deep": [object()]}, np.array([object()])])
+@pytest.mark.parametrize(
+    "value", [object(), {"deep": [object()]}, np.array([object()]), pd.Series([1, 2])]
+)
 def test_values_without_any_place_are_reported_by_name(value: Any) -> None:
     """What not even anndata can write is named with the reason."""
     adata = anndata.AnnData(np.zeros((3, 2)))
@@ -399,28 +285,21 @@ def test_values_without_any_place_are_reported_by_name(value: Any) -> None:
 
 
 def test_names_that_daf_cannot_store(rich: Any) -> None:
-    """Columns and layers get a name that can be stored, and their own one back."""
+    """Columns and layers get one that can be stored, and their own back; square matrices are kept."""
     rich.obs["a/b"] = 1
     rich.layers["c/d"] = np.ones(rich.shape)
     rich.obsm["e/f"] = np.ones((rich.n_obs, 1))
+    square = np.eye(rich.n_obs) * 3
+    rich.obsp["g/h"], rich.obsp["i/j"] = square, sp.csr_matrix(square)
     daf = from_anndata(rich)
+    assert not {"g/h", "i/j"} & daf.matrices_set("obs", "obs")
     assert "a_b" in daf.vectors_set("obs")
     adata = to_anndata(daf)
     assert "a/b" in adata.obs
     assert "c/d" in adata.layers
     assert adata.obsm["e/f"].tolist() == [[1]] * rich.n_obs
-
-
-def test_square_matrices_of_names_that_daf_cannot_store(rich: Any) -> None:
-    """They are kept as they are, whichever form they have."""
-    square = np.eye(rich.n_obs) * 3
-    rich.obsp["g/h"] = square
-    rich.obsp["i/j"] = sp.csr_matrix(square)
-    daf = from_anndata(rich)
-    assert not {"g/h", "i/j"} & daf.matrices_set("obs", "obs")
-    adata = to_anndata(daf)
-    assert adata.obsp["g/h"].tolist() == square.tolist()
-    assert adata.obsp["i/j"].toarray().tolist() == square.tolist()
+    for key in ("g/h", "i/j"):
+        assert dense(adata.obsp[key]).tolist() == square.tolist()
 
 
 @pytest.mark.parametrize("is_sparse", [True, False])
@@ -430,8 +309,6 @@ def test_a_backed_anndata_is_streamed_from_its_file(
     """Its X stays on disk until it is copied."""
     if not is_sparse:
         rich.X = rich.X.toarray()
-    del rich.raw
-    rich.uns.clear()
     rich.write_h5ad(tmp_path / "x.h5ad")
     backed = anndata.read_h5ad(tmp_path / "x.h5ad", backed="r")
     daf = from_anndata(backed)
@@ -441,8 +318,18 @@ def test_a_backed_anndata_is_streamed_from_its_file(
 
 
 class TestBadInput:
-    @pytest.mark.parametrize("make", ["text", "empty", "h5", "folder", "truncated", "missing"])
-    def test_what_is_no_h5ad(self, tmp_path: Path, rich: Any, make: str) -> None:
+    @pytest.mark.parametrize(
+        ("make", "message"),
+        [
+            ("text", "this is not an HDF5 file"),
+            ("empty", "this is not an HDF5 file"),
+            ("h5", "with obs and var, .*; it has matrix"),
+            ("folder", "there is a directory"),
+            ("truncated", "truncated"),
+            ("missing", "no such file"),
+        ],
+    )
+    def test_what_is_no_h5ad(self, tmp_path: Path, rich: Any, make: str, message: str) -> None:
         """The error names the file and what it is instead; nothing is left at the destination."""
         path = tmp_path / "x.h5ad"
         match make:
@@ -456,13 +343,12 @@ class TestBadInput:
                 with h5py.File(path, "w") as file:
                     file["matrix"] = [1]
             case "truncated":
-                rich.uns.clear()
                 rich.write_h5ad(path)
                 os.truncate(path, path.stat().st_size // 2)
         kind: type[Exception] = (
             errors.SourceNotFoundError if make == "missing" else errors.FormatError
         )
-        with pytest.raises((kind, OSError), match="x.h5ad|truncated"):
+        with pytest.raises((kind, OSError), match=message):
             import_h5ad(path, tmp_path / "x.daf.zarr")
         assert [p.name for p in tmp_path.iterdir()] == ([] if make == "missing" else ["x.h5ad"])
 
@@ -512,15 +398,6 @@ class TestBadInput:
             import_h5ad(PBMC, path, if_exists="replace")
         assert ZarrDaf(path).axes_set() == {"mine"}
         assert [p.name for p in tmp_path.iterdir()] == ["x.daf.zarr"]
-
-    def test_indices_outside_the_matrix(self, rich: Any, tmp_path: Path) -> None:
-        """A damaged sparse matrix is an error, not a wrong cell."""
-        rich.uns.clear()
-        rich.write_h5ad(tmp_path / "x.h5ad")
-        with h5py.File(tmp_path / "x.h5ad", "r+") as file:
-            file["X/indices"][0] = 99
-        with pytest.raises(errors.CorruptDataError, match="rowval leaves the range 0 to 6"):
-            import_h5ad(tmp_path / "x.h5ad", tmp_path / "x.daf.zarr")
 
 
 def test_elements_out_of_order_and_twice() -> None:
@@ -741,29 +618,9 @@ def test_import_streams(tmp_path: Path) -> None:
         for start in range(0, rows * per_row, block.size):
             indices[start : start + block.size] = block
             data[start : start + block.size] = 1
-    script = (
-        "import sys, threading, time, re\n"
-        "from daf_storage import import_h5ad, settings\n"
-        "import anndata, h5py, pandas\n"
-        "settings.DAF_COPY_MAX_BYTES = 1 << 26\n"
-        "def anonymous():\n"
-        "    return int(re.search(r'RssAnon:\\s+(\\d+)', open('/proc/self/status').read()).group(1))\n"
-        "start, peak, stop = anonymous(), [0], threading.Event()\n"
-        "def watch():\n"
-        "    while not stop.is_set():\n"
-        "        peak[0] = max(peak[0], anonymous()); time.sleep(0.01)\n"
-        "watcher = threading.Thread(target=watch); watcher.start()\n"
-        "for target in sys.argv[2:]:\n"
-        "    import_h5ad(sys.argv[1], target)\n"
-        "    print((peak[0] - start) // 1024)\n"
-        "stop.set(); watcher.join()\n"
-    )
-    targets = [str(tmp_path / name) for name in ("big.daf.zarr", "big.daf.zarr.zip")]
-    command = [sys.executable, "-c", script, str(tmp_path / "big.h5ad"), *targets]
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
-    peaks = [int(line) for line in done.stdout.split()]
-    assert len(peaks) == len(targets)
-    assert max(peaks) < 0.5 * (rows * per_row * 8 / 2**20), peaks
+    targets = [tmp_path / name for name in ("big.daf.zarr", "big.daf.zarr.zip")]
+    peak = max(peaks(import_h5ad, tmp_path / "big.h5ad", targets, copy_bytes=1 << 26))
+    assert peak < 0.5 * (rows * per_row * 8 / 2**20)
     for target in targets:
         daf = ZarrDaf(target)
         assert daf.matrix_info("obs", "var", "X").nnz == rows * per_row
@@ -801,23 +658,6 @@ def test_raw_is_written_as_anndata_writes_it(tmp_path: Path) -> None:
             })  # fmt: skip
     assert found[0] == found[1]
     assert found[0][""]["type"] == "raw"
-
-
-def test_nullable_integers_of_64_bits() -> None:
-    """They come back exactly, although no float has their last digit."""
-    values = pd.array([2**53 + 1, -(2**62) - 1], dtype="Int64")
-    adata = anndata.AnnData(obs=pd.DataFrame({"n": values}, index=["a", "b"]))
-    found = to_anndata(from_anndata(adata)).obs["n"]
-    assert found.dtype == "Int64"
-    assert found.tolist() == [2**53 + 1, -(2**62) - 1]
-
-
-def test_a_series_in_uns() -> None:
-    """It is no DataFrame: anndata cannot write it, so it is lost, and a warning names it."""
-    adata = anndata.AnnData(np.eye(2), uns={"series": pd.Series([1, 2])})
-    with pytest.warns(AnnDataWarning, match=r"uns\['series'\].*Series"):
-        daf = from_anndata(adata)
-    assert "series" not in to_anndata(daf).uns
 
 
 @pytest.mark.parametrize("part", ["obs", "X", "layers/away", "uns/away", "obsm/away", "obs/away"])
@@ -870,27 +710,6 @@ def test_a_mask_of_strings_that_is_none(mask: list[Any], tmp_path: Path) -> None
         file["obs/s/mask"] = mask
     with pytest.raises(errors.FormatError, match=r"a\.h5ad: "):
         import_h5ad(path, MemoryDaf(), progress="never")
-
-
-@pytest.mark.sampled(0)
-@pytest.mark.skipif(not has_faults(), reason="needs Linux and a C compiler")
-def test_a_file_whose_write_failed_is_right_or_not_there(tmp_path: Path) -> None:
-    """Whichever write fails below HDF5, once or for ever: no wrong file, no crash, and our error."""
-    done = subprocess.run(
-        [sys.executable, "-m", "tests.storage.h5ad.failing_writes", str(tmp_path), "9"],
-        check=True,
-        capture_output=True,
-        env=environment(),
-    )
-    outcomes = {k: v for line in done.stdout.splitlines() for k, v in json.loads(line).items()}
-    assert sorted(outcomes) == ["export", "slice"]
-    for found in outcomes.values():
-        once = {n: outcome for n, outcome in found.items() if len(set(n.split("-"))) == 1}
-        assert once == dict.fromkeys(once, "right")
-        later = {n: outcome for n, outcome in found.items() if n not in once}
-        assert later == dict.fromkeys(later, "refused")
-        assert len(once) > 5
-        assert len(later) > 5
 
 
 def test_text_with_a_nul_is_refused_by_name(tmp_path: Path) -> None:

@@ -208,19 +208,6 @@ def test_frames_in_the_place_of_matrices_and_parts_that_are_nothing(tmp_path: Pa
         assert_same_parts(without_axis_keys(found), expected)
 
 
-@pytest.mark.parametrize("content", ["text", "gzip", "folder"])
-def test_what_is_not_an_h5ad_file(tmp_path: Path, content: str) -> None:
-    """The error says so."""
-    path = tmp_path / "x.h5ad"
-    if content == "folder":
-        path.mkdir()
-    else:
-        path.write_bytes(b"barcode,count\n" if content == "text" else b"\x1f\x8b\x08\0")
-    message = "there is a directory" if content == "folder" else "this is not an HDF5 file"
-    with pytest.raises(errors.FormatError, match=rf"x\.h5ad: {message}"):
-        import_h5ad(path, MemoryDaf())
-
-
 @pytest.mark.parametrize("groups", [["matrix"], ["obs"], []])
 def test_an_hdf5_file_that_is_not_an_h5ad_file(tmp_path: Path, groups: list[str]) -> None:
     """The error says what an AnnData has, and what is there instead."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import pickle
 import sys
-import warnings
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +26,7 @@ from daf_storage import (
     to_anndata,
     write_sidecar,
 )
+from tests.storage.anndata.example import write
 from tests.support import contents
 
 
@@ -46,9 +46,7 @@ def h5ad(tmp_path: Path) -> Path:
 
 def test_each_form_has_the_names(tmp_path: Path, h5ad: Path) -> None:
     """Files, directories and mappings; values are those of before, also after pickling."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        _anndata().write_zarr(tmp_path / "atlas.zarr")
+    write(_anndata(), tmp_path, "zarr3")
     (tmp_path / "atlas.h5").hardlink_to(h5ad)
     for path in (h5ad, tmp_path / "atlas.zarr", tmp_path / "atlas.h5"):
         with open_daf(path, obs_is="cell", var_is="gene") as daf:

@@ -12,7 +12,6 @@ import sys
 import threading
 import traceback
 import urllib.request
-import warnings
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -40,6 +39,7 @@ from daf_storage.opening import open_remote_tree
 from daf_storage.stores import RemoteFiles, matching_urls, shown_url
 from tests import s3_server, seams
 from tests.limits import LIMITS, lower
+from tests.storage.anndata.example import write
 from tests.support import contents, create, fill_served, filled
 
 SECRET = "wJalrXUtnFEMIhunter2"  # noqa: S105 - no secret of anybody
@@ -426,10 +426,7 @@ def test_an_anndata_is_read_in_place(s3: S3, tmp_path: Path) -> None:
     """What anndata wrote as Zarr, from a bucket."""
     obs = pd.DataFrame({"age": [30, 60, 90]}, index=["A", "B", "C"])
     data = anndata.AnnData(sp.csr_matrix(np.eye(3, dtype="f4")), obs)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        data.write_zarr(tmp_path / "in_place.zarr")
-    s3.upload(tmp_path / "in_place.zarr", "atlas/in_place.zarr")
+    s3.upload(write(data, tmp_path, "zarr3"), "atlas/in_place.zarr")
     db = connect("s3://atlas/in_place.zarr")
     assert db.sql("SELECT name FROM obs WHERE age > 40").to_pydict() == {"name": ["B", "C"]}
     assert db.matrix("obs", "var", "X", rows=["B"]).to_numpy().tolist() == [[0, 1, 0]]

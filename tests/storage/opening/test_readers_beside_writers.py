@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import subprocess
-import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -19,7 +17,7 @@ from daf_storage import DafReader, DafWriter, ZarrDaf
 from daf_storage.stores import DirectoryStore
 from tests import seams
 from tests.limits import without_exchange
-from tests.support import create, dense, reopen
+from tests.support import create, dense, reopen, running
 
 ORIENTATIONS = (("cell", "gene"), ("gene", "cell"))
 
@@ -155,15 +153,10 @@ def test_a_reader_beside_a_writer_of_another_process(tmp_path: Path) -> None:
     daf.add_axis("gene", ["x", "y", "z"])
     daf.set_matrix("cell", "gene", "m", np.ones((2, 3)))
     reader = ZarrDaf(path)
-    with subprocess.Popen(
-        [sys.executable, "-c", WRITER, str(path)], stdout=subprocess.PIPE, text=True
-    ) as process:
-        assert process.stdout is not None
-        assert process.stdout.readline() == "ready\n"
+    with running(WRITER, path):
         end = time.monotonic() + 2
         while time.monotonic() < end:
             for read in READS.values():
                 found = dense(read(reader))
                 assert len(set(np.ravel(found).tolist())) == 1
                 assert found.dtype != bool or found.all()
-        process.kill()

@@ -28,7 +28,6 @@ from daf_query.cli import main
 from daf_storage import (
     DafReader,
     DafServer,
-    DafWriter,
     MemoryDaf,
     ZarrDaf,
     convert,
@@ -41,7 +40,7 @@ from daf_storage.opening import open_remote_tree
 from daf_storage.stores import RemoteFiles, _remote, shown_url
 from daf_storage.upkeep import _serve as serving
 from tests.limits import lower
-from tests.support import contents, create, fill, fill_served, filled
+from tests.support import contents, create, fill_served, filled
 
 Fault = Callable[[Any], bool]
 """Answers a request wrongly and returns true, or leaves it to the server."""
@@ -212,7 +211,7 @@ def test_missing_data_sets(folder: Path) -> None:
         open_daf(f"{server.url}#/nope")
 
 
-@pytest.mark.parametrize("text", ["{", "[]", '{"metadata": 5}', '{"metadata": {}}'])
+@pytest.mark.parametrize("text", ["{", "[]", '{"metadata": 5}', '{"metadata": {}}', "[" * 100_000])
 def test_malformed_metadata(folder: Path, text: str) -> None:
     """It is said, and nothing is guessed."""
     (folder / ".zmetadata").write_text(text)
@@ -435,7 +434,6 @@ def test_large_files_of_servers_without_ranges(
     """Beyond a bound they are not downloaded; the message names the remedy, others are read."""
     lower(monkeypatch, whole_file_bytes=100)
     big = ZarrDaf(folder, "r+")
-    assert isinstance(big, DafWriter)
     big.set_vector("batch", "big", np.arange(20.0))
     with plainly_served(folder.parent) as base:
         daf = open_daf(f"{base}/x.daf.zarr")
@@ -503,13 +501,6 @@ def test_a_short_file_is_one_request(folder: Path) -> None:
         assert len(server.requested) == files.requests == 1
         assert files.size("vectors/cell/none/0") is None
         assert len(server.requested) == 2
-
-
-def test_deeply_nested_metadata(folder: Path) -> None:
-    """It is malformed, and not an exhausted stack."""
-    (folder / ".zmetadata").write_text("[" * 100_000)
-    with served(folder) as server, pytest.raises(errors.CorruptDataError, match="malformed"):
-        open_daf(server.url)
 
 
 @pytest.mark.parametrize("zarr_format", [2, 3])
@@ -659,7 +650,6 @@ def test_versions_are_not_mixed(large: Path, tmp_path: Path, name: str) -> None:
 
         assert array.read_rows(Span(0, 10)).tolist() == [1.0] * 10
         writer = open_daf(path, "r+")
-        assert isinstance(writer, DafWriter)
         if name == "x.daf.zarr":
             writer.set_matrix("gene", "cell", "X", np.zeros((200, 20_000)), if_exists="replace")
             writer.set_matrix(
@@ -740,14 +730,6 @@ def test_trees_of_a_server_can_be_listed(folder: Path) -> None:
         assert sorted(tree.children("vectors/cell")) == ["score", "type"]
         assert tree.kind("vectors/nope") is None
         assert tree.identity("vectors") == tree.identity("vectors")
-
-
-def test_a_small_data_set_of_one_of_everything(tmp_path: Path) -> None:
-    """The one that most tests look at, through an archive."""
-    path = tmp_path / "x.daf.zarr.zip"
-    filled(path).close()
-    with served(path) as server:
-        assert contents(open_daf(server.url)) == contents(fill(MemoryDaf()))
 
 
 def test_another_version_is_refused(folder: Path) -> None:

@@ -9,23 +9,11 @@ import h5py
 import numpy as np
 import pytest
 
-from daf_storage import DafWriter, H5df, MemoryDaf, ZarrDaf, errors, open_daf, verify
+from daf_storage import H5df, ZarrDaf, errors, open_daf, verify
 from daf_storage.trees import WritableTree
 from tests import seams
 from tests.storage.trees.test_foreign_arrays import put
 from tests.support import create, fill
-
-
-@pytest.mark.parametrize("value", [5, 2.5, True, "mine"])
-def test_a_data_set_is_called_by_its_scalar(tmp_path: Path, value: Any) -> None:
-    """Whatever its type; one that was given comes before it."""
-    path = tmp_path / "x.daf.zarr"
-    create(path).set_scalar("name", value)
-    assert ZarrDaf(path).name.startswith(str(value))
-    assert ZarrDaf(path, name="given").name.startswith("given")
-    writer = ZarrDaf(path, "r+")
-    assert writer.name.startswith(str(value))
-    assert not writer.name.endswith(".read_only")
 
 
 def test_a_name_that_is_none(tmp_path: Path) -> None:
@@ -60,7 +48,6 @@ def test_an_empty_group_is_no_obstacle(tmp_path: Path) -> None:
         folder.mkdir()
         (folder / ".zgroup").write_text('{"zarr_format":2}')
     daf = ZarrDaf(path, "w+")
-    assert isinstance(daf, DafWriter)
     fill(daf)
     assert ZarrDaf(path).axes_set() == {"cell", "gene"}
 
@@ -69,7 +56,6 @@ def test_an_hdf5_file_that_is_deleted_while_it_is_open(tmp_path: Path) -> None:
     """Another one may be made in its place; the handle goes on reading the old one."""
     path = tmp_path / "x.h5df"
     old = H5df(path, "w")
-    assert isinstance(old, DafWriter)
     fill(old)
     path.unlink()
     new = H5df(path, "w")
@@ -84,7 +70,6 @@ def test_a_rebuilding_that_fails_leaves_nothing_behind(tmp_path: Path) -> None:
     """The data set is as it was, and the failure is the one that is seen."""
     path = tmp_path / "x.h5df"
     daf = H5df(path, "w")
-    assert isinstance(daf, DafWriter)
     fill(daf)
     tree: Any = daf.writable_tree
     with pytest.raises(ValueError, match="on purpose"), tree.rebuilt(["axes"]):
@@ -99,13 +84,6 @@ def test_missing_parents(tmp_path: Path) -> None:
     """Where there is no directory to look for others in, none are named."""
     with pytest.raises(errors.SourceNotFoundError, match=r"no such directory: .*/y\.daf\.zarr$"):
         open_daf(tmp_path / "x" / "y.daf.zarr")
-
-
-def test_data_sets_in_memory_have_names_of_their_own() -> None:
-    """A second one of a name gets a number."""
-    first, second = MemoryDaf(name="twice in memory"), MemoryDaf(name="twice in memory")
-    assert first.name == "twice in memory"
-    assert second.name == "twice in memory#2"
 
 
 @pytest.mark.parametrize("name", ["x.daf.zarr", "x.daf"])

@@ -13,7 +13,7 @@ import pytest
 import scipy.sparse as sp
 import zarr
 
-from daf_storage import DafReader, DafWriter, OpenMode, ZarrDaf, errors, open_daf
+from daf_storage import OpenMode, ZarrDaf, errors, open_daf
 from tests.suites import ChangingDafSuite
 from tests.support import CELLS, GENES, UMIS, contents, create, fill, filled, recorded_reads, reopen
 
@@ -179,19 +179,6 @@ class TestConsolidatedMetadata:
 
 
 class TestModes:
-    def test_w_empties_and_w_plus_keeps(self, tiny_path: Path) -> None:
-        """``w+`` opens what is there, ``w`` empties it; mapped data stay valid."""
-        assert ZarrDaf(tiny_path, "w+").axes_set() == {"cell", "gene"}
-        ages = ZarrDaf(tiny_path).get_np_vector("cell", "age")
-        assert ZarrDaf(tiny_path, "w").axes_set() == set()
-        assert ages.tolist() == [30, 60, 90]
-
-    def test_a_reader_cannot_write(self, tiny: DafReader) -> None:
-        """What a reader cannot do, it does not have."""
-        assert not isinstance(tiny, DafWriter)
-        assert not hasattr(tiny, "set_scalar")
-        assert not tiny.is_writable
-
     @pytest.mark.parametrize(
         ("marker", "message"),
         [
@@ -226,17 +213,6 @@ class TestModes:
         assert ZarrDaf(tiny_path).axes_set() == {"cell", "gene"}
 
 
-class TestNames:
-    def test_the_name_is_given_or_stored_or_the_path(self, tiny_path: Path) -> None:
-        """Explicit name, then the scalar ``name``, then the full path; readers say read-only."""
-        assert ZarrDaf(tiny_path, name="mine").name.startswith("mine.read_only")
-        assert ZarrDaf(tiny_path).name.startswith(f"{tiny_path}.read_only")
-        assert reopen(tiny_path).name.startswith(str(tiny_path))
-        reopen(tiny_path).set_scalar("name", "stored")
-        assert ZarrDaf(tiny_path).name.startswith("stored.read_only")
-        assert ZarrDaf(tiny_path, name="mine").name.startswith("mine.read_only")
-
-
 def test_opening_reads_only_metadata(tiny_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of the data, only the two bytes of the version; however much else there is."""
     with recorded_reads(monkeypatch) as reads:
@@ -262,13 +238,6 @@ def test_deletion_frees_the_storage(tiny_path: Path) -> None:
     daf.delete_axis("gene")
     left = {p.name for p in tiny_path.rglob("*")}
     assert not left & {"age", "gene", "UMIs", ".daf.staging"}
-
-
-def test_copies_are_equal_to_the_original(tiny_path: Path, tmp_path: Path) -> None:
-    """A data set is its files: a copied directory is the same data set."""
-    copy = tmp_path / "copy.daf.zarr"
-    shutil.copytree(tiny_path, copy)
-    assert contents(ZarrDaf(copy)) == contents(ZarrDaf(tiny_path))
 
 
 def test_leftovers_of_a_deleted_axis_do_not_come_back(tiny_path: Path) -> None:

@@ -65,7 +65,7 @@ def test_what_cannot_be_read_is_an_error(tmp_path: Path, monkeypatch: pytest.Mon
 
 def test_a_source_that_cannot_be_compared(tmp_path: Path) -> None:
     """Its sidecar is ignored with a warning that says why, and none is written."""
-    path = write(tmp_path, "zarr")
+    path = write(tmp_path, "zarr3")
     write_sidecar(open_daf(path), "X")
     (path / "loop").symlink_to(path)
     with pytest.warns(SidecarWarning, match="cannot be read: .*loop: its symbolic links form"):

@@ -18,7 +18,7 @@ from daf_storage.base import STAGING_NAME
 from daf_storage.stores import DirectoryStore, WritableStore
 from daf_storage.testing import ChangingStoreSuite
 from tests.limits import without_exchange
-from tests.support import create
+from tests.support import create, there
 
 
 class TestDirectoryStore(ChangingStoreSuite):
@@ -113,8 +113,7 @@ def test_descriptors_are_closed(tmp_path: Path) -> None:
         changes.publish("a", replace=False)
     before = len(os.listdir("/proc/self/fd"))
     for _ in range(100):
-        snapshot = store.snapshot("a")
-        assert snapshot is not None
+        snapshot = there(store.snapshot("a"))
         snapshot.map("x")
     del snapshot
     assert len(os.listdir("/proc/self/fd")) <= before + 1
@@ -126,8 +125,7 @@ def test_what_is_pinned_is_not_deleted_until_it_is_free(tmp_path: Path) -> None:
     with store.transaction() as changes:
         changes.write("a/x", b"1")
         changes.publish("a", replace=False)
-    snapshot = store.snapshot("a")
-    assert snapshot is not None
+    snapshot = there(store.snapshot("a"))
     with store.transaction() as changes:
         changes.remove("a")
     assert store.snapshot("a") is None

@@ -11,9 +11,10 @@ import numpy as np
 import pytest
 
 from daf_query.index import StoredIndexes, build_index
-from daf_storage import DafWriter, ZarrDaf, errors, open_daf
+from daf_storage import ZarrDaf, errors, open_daf
 from daf_storage.base import DecodedCache
 from daf_storage.stores import DirectorySnapshot, DirectoryStore
+from tests.support import there
 
 LONG_AGO = (1_000_000_000, 1_000_000_000)
 STABLE_SECONDS = 0.12
@@ -29,9 +30,7 @@ def make(path: Path, data: bytes) -> os.stat_result:
 
 def pinned(store: DirectoryStore, prefix: str = "x") -> DirectorySnapshot:
     """Return a snapshot of what is there."""
-    found = store.snapshot(prefix)
-    assert found is not None
-    return found
+    return there(store.snapshot(prefix))
 
 
 @pytest.fixture
@@ -128,7 +127,6 @@ def test_an_index_that_somebody_builds_is_found(tmp_path: Path) -> None:
     """By a session that has asked for it in vain, also if another process builds it."""
     path = tmp_path / "x.daf.zarr"
     with ZarrDaf(path, "w") as daf:
-        assert isinstance(daf, DafWriter)
         daf.add_axis("cell", [f"c{n}" for n in range(50)])
     time.sleep(STABLE_SECONDS)
     reader = open_daf(path)

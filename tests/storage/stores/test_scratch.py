@@ -5,8 +5,6 @@ from __future__ import annotations
 import os
 import shutil
 import signal
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -22,6 +20,7 @@ from daf_storage.stores import (
 )
 from tests import seams
 from tests.limits import without_exchange
+from tests.support import running
 
 HOLDER = """
 import sys, time
@@ -122,11 +121,7 @@ def test_leftovers_of_the_dead_and_not_of_the_living(tmp_path: Path, name: str) 
     target = tmp_path / name
     other = tmp_path / "x.csv.more.0123456789ab.daf-tmp"
     other.mkdir()
-    with subprocess.Popen(
-        [sys.executable, "-c", HOLDER, str(target)], stdout=subprocess.PIPE, text=True
-    ) as process:
-        assert process.stdout is not None
-        assert process.stdout.readline() == "ready\n"
+    with running(HOLDER, target) as process:
         assert remove_leftovers(target) == 0
         assert abandoned(target) == []
         with scratch(target) as prepared:

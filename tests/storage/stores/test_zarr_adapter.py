@@ -10,6 +10,7 @@ from zarr.abc.store import OffsetByteRequest, RangeByteRequest, SuffixByteReques
 from zarr.core.buffer import default_buffer_prototype
 
 from daf_storage.stores import MemoryStore, SnapshotZarrStore
+from tests.support import there
 
 
 @pytest.mark.parametrize(
@@ -27,9 +28,7 @@ def test_parts_of_a_value(request_of: Any, expected: bytes) -> None:
     """From the beginning, and from the end, of which there may be nothing."""
     store = MemoryStore()
     store.change([], {"a/x": memoryview(b"012345")})
-    snapshot = store.snapshot("a")
-    assert snapshot is not None
+    snapshot = there(store.snapshot("a"))
     part = SnapshotZarrStore(snapshot).get("x", default_buffer_prototype(), request_of)
-    found = asyncio.run(part)
-    assert found is not None
+    found = there(asyncio.run(part))
     assert found.to_bytes() == expected

@@ -3,10 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import signal
-import subprocess
-import sys
-import time
 import warnings
 import zipfile
 from collections.abc import Callable, Iterator
@@ -24,7 +20,7 @@ from daf_storage.stores import MmapZipStore
 from daf_storage.stores.mmap_zip import _records, check_entries
 from daf_storage.stores.mmap_zip import _records as records
 from tests.limits import lower
-from tests.support import CELLS, UMIS, contents, dense, filled, reopen
+from tests.support import UMIS, contents, filled, reopen
 from tests.zip_crash_points import (
     FIRST,
     check_crash,
@@ -128,55 +124,6 @@ def _forget(daf: DafWriter) -> None:
     store._appender, store._is_closed = None, True
     store._file.close()
     containers.ARCHIVES.forget()
-
-
-WRITER = """
-import itertools, sys
-import numpy as np, scipy.sparse as sp
-from daf_storage import ZarrDaf
-daf = ZarrDaf(sys.argv[1], "r+")
-first = len(daf.vectors_set("cell"))
-print("ready", flush=True)
-for i in itertools.count(first):
-    daf.set_vector("cell", f"v{i}", np.full(3, i))
-    with daf.empty_dense_vector("long", f"v{i}", "i8") as values:
-        values[:] = i
-    daf.set_matrix("cell", "gene", f"m{i}", sp.csc_array(np.full((3, 4), i + 1)))
-"""
-
-
-@pytest.mark.sampled(0)
-def test_a_killed_writer_leaves_an_archive_that_is_whole(tmp_path: Path) -> None:
-    """A process is killed at random moments; every property is whole, and no other is there."""
-    path = tmp_path / "x.daf.zarr.zip"
-    with filled(path) as daf:
-        daf.add_axis("long", [str(i) for i in range(200_000)])
-    grown = []
-    for round_number in range(30):
-        with subprocess.Popen(
-            [sys.executable, "-c", WRITER, str(path)], stdout=subprocess.PIPE, text=True
-        ) as process:
-            assert process.stdout is not None
-            assert process.stdout.readline() == "ready\n"
-            time.sleep(0.03 + 0.04 * (round_number % 5))
-            process.send_signal(signal.SIGKILL)
-        for opened in (ZarrDaf, reopen):
-            with opened(path) as found:
-                assert found.axis_entries("cell").tolist() == CELLS
-                for name in found.vectors_set("long"):
-                    assert np.all(found.get_np_vector("long", name) == int(name[1:]))
-                for name in found.vectors_set("cell") - {"age", "type"}:
-                    assert found.get_np_vector("cell", name).tolist() == [int(name[1:])] * 3
-                for name in found.matrices_set("cell", "gene") - {"UMIs", "sparse"}:
-                    values = dense(found.get_np_matrix("cell", "gene", name))
-                    assert values.tolist() == [[int(name[1:]) + 1] * 4] * 3
-                    assert found.has_matrix("gene", "cell", name, relayout=False)
-                grown.append(len(found.vectors_set("cell")))
-        assert zipfile.ZipFile(path).testzip() is None
-        if round_number >= 4 and grown[-1] > 10:
-            break
-    assert grown == sorted(grown)
-    assert grown[-1] > 10
 
 
 def reference_append(path: Path, name: str, data: bytes, *, stop: str = "") -> None:

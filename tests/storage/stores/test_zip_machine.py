@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from daf_storage.stores import MemoryStore, MmapZipStore, WritableStore
+from tests.support import there
 from tests.zip_crash_points import crash_at
 
 PREFIXES = st.sampled_from(["a", "b", "a/x", "b/y/z", "é", "c", "d", "e"])
@@ -120,8 +121,7 @@ class ArchiveMachine(RuleBasedStateMachine):
     def look(self, data: st.DataObject) -> None:
         """Keep a view: it must stay as it is."""
         key = data.draw(st.sampled_from(self.store.keys()))
-        view = self.store.get(key)
-        assert view is not None
+        view = there(self.store.get(key))
         self.views.append((view, bytes(view)))
 
     @invariant()
@@ -163,7 +163,6 @@ def test_the_machine_can_fail(tmp_path: Path) -> None:
     store, model = MmapZipStore(tmp_path / "x.zip", "w"), MemoryStore()
     publish("a", {"0": b"1"}, 0)(store)
     publish("a", {"0": b"2"}, 0)(model)
-    snapshot = model.snapshot("a")
-    assert snapshot is not None
+    snapshot = there(model.snapshot("a"))
     assert store.get("a/0") != snapshot.map("0")
     assert np.array_equal(np.frombuffer(snapshot.map("0") or b"", "u1"), [50])

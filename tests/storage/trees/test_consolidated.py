@@ -24,7 +24,6 @@ from tests.support import contents, fill, reopen, served
 def filled(path: Path, zarr_format: ZarrVersion) -> Path:
     """Make a data set with one of everything."""
     daf = ZarrDaf(path, "w", zarr_format=zarr_format)
-    assert isinstance(daf, DafWriter)
     fill(daf).close()
     return path
 

@@ -51,27 +51,6 @@ def put_strings(
         (path / name / str(number)).write_bytes(data)
 
 
-@pytest.mark.parametrize(
-    "options",
-    [
-        {"chunks": (2, 2)},
-        {"chunks": (2, 2), "compressors": BLOSC},
-        {"compressors": BLOSC},
-        {"order": "F"},
-        {"chunk_key_encoding": {"name": "v2", "separator": "/"}},
-        {"chunks": (2, 2), "chunk_key_encoding": {"name": "v2", "separator": "/"}},
-    ],
-)
-def test_matrices_in_any_chunks_and_orders(tiny_path: Path, options: dict[str, Any]) -> None:
-    """Chunks, codecs, Fortran order and the other separator of chunk keys; slices too."""
-    for axes, values in (("cell/gene", UMIS.T), ("gene/cell", UMIS)):
-        put(tiny_path, f"matrices/{axes}/UMIs", values, **options)
-    daf = ZarrDaf(tiny_path)
-    assert daf.get_np_matrix("cell", "gene", "UMIs").tolist() == UMIS.tolist()
-    part = connect(daf).matrix("cell", "gene", "UMIs", rows=[2, 0], columns=[3, 3, 1])
-    assert part.to_numpy().tolist() == UMIS[[2, 0]][:, [3, 3, 1]].tolist()
-
-
 def test_compressed_sparse_arrays(tiny_path: Path) -> None:
     """Every part may be compressed and chunked, with index types that differ."""
     put(tiny_path, "vectors/cell/s/nzind", np.array([1, 3], "<u2"), compressors=BLOSC)

@@ -21,6 +21,7 @@ from daf_storage import errors
 from daf_storage.base import Span
 from daf_storage.stores import ReadEstimate
 from daf_storage.trees import Hdf5File, Hdf5Tree
+from tests.support import there
 
 LENGTH = 1003
 OPTIONS: dict[str, dict[str, Any]] = {
@@ -62,11 +63,7 @@ def tree_of(path: Path) -> Hdf5Tree:
 
 def array_of(tree: Hdf5Tree, path: str) -> Any:
     """Return an array that is there."""
-    node = tree.node(path)
-    assert node is not None
-    array = node.array()
-    assert array is not None
-    return array
+    return there(there(tree.node(path)).array())
 
 
 @pytest.fixture(scope="module")

@@ -15,6 +15,7 @@ from daf_storage import errors
 from daf_storage.trees import Hdf5File, Hdf5Tree
 from tests import seams
 from tests.limits import lower
+from tests.support import there
 
 LAYOUTS: dict[str, dict[str, Any]] = {
     "in one piece": {},
@@ -55,10 +56,8 @@ def written(path: Path, strings: Any, **options: Any) -> Path:
 def read(path: Path) -> list[str]:
     """Return the strings of the dataset."""
     with h5py.File(path) as file:
-        node = Hdf5Tree(Hdf5File(file, location=str(path))).node("names")
-        assert node is not None
-        array = node.array()
-        assert array is not None
+        node = there(Hdf5Tree(Hdf5File(file, location=str(path))).node("names"))
+        array = there(node.array())
         strings = array.read_strings()
         strings.validate(full=True)
         found: list[str] = strings.to_pylist()

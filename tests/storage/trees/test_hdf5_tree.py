@@ -11,6 +11,7 @@ import pytest
 from daf_storage import errors
 from daf_storage.trees import Hdf5File, Hdf5Tree
 from tests.storage.trees.test_hdf5_chunks import settle
+from tests.support import there
 
 
 def opened(path: Path) -> Hdf5Tree:
@@ -42,8 +43,7 @@ def path(tmp_path: Path) -> Path:
 def test_a_file_that_another_program_writes_to(path: Path) -> None:
     """Nothing that was remembered of it counts any more, also of the nodes that are held."""
     tree = opened(path)
-    node = tree.node("group")
-    assert node is not None
+    node = there(tree.node("group"))
     assert node.attribute("version") == "1"
     identity = node.identity
     old = node.array("a")
@@ -54,14 +54,12 @@ def test_a_file_that_another_program_writes_to(path: Path) -> None:
         file["more"] = 1
     path.write_bytes(changed.read_bytes())
     assert tree.children("") == {"group": "group", "more": "array"}
-    again = tree.node("group")
-    assert again is not None
+    again = there(tree.node("group"))
     assert again is not node
     assert again.identity != identity
     for each in (again, node):
         assert each.attribute("version") == "2"
-        array = each.array("a")
-        assert array is not None
+        array = there(each.array("a"))
         assert array is not old
         assert array.read().tolist() == [0, 1, 2]
 
@@ -70,8 +68,7 @@ def test_a_file_that_is_damaged_for_a_while(path: Path) -> None:
     """It is read again as soon as it is whole; one that was removed is read as it was."""
     tree = opened(path)
     content = path.read_bytes()
-    node = tree.node("group")
-    assert node is not None
+    node = there(tree.node("group"))
     for _ in range(2):
         path.write_bytes(content[: len(content) // 2])
         for _ in range(2):

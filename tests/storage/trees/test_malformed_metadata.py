@@ -21,6 +21,7 @@ from daf_storage.trees._metadata import (
     fill_of,
     read_document,
 )
+from tests.support import there
 
 REPLACEMENTS: list[Any] = [
     None, 5, 1.5, "x", [], {}, [None], -1, 2**70, True, "x" * 300, [[]], {"id": 1}, 2**62, "<f4",
@@ -116,8 +117,7 @@ def parsed(documents: ZarrFormat, data: bytes) -> ArrayMetadata | None:
     store = MemoryStore()
     name = ".zarray" if documents.version == 2 else "zarr.json"
     store.change([], {f"x/{name}": memoryview(data)})
-    snapshot = store.snapshot("")
-    assert snapshot is not None
+    snapshot = there(store.snapshot(""))
     documents.kind(snapshot, "x")
     return documents.array(snapshot, "x", what="here: x")
 
@@ -207,8 +207,7 @@ def test_documents_of_the_longest_length(tmp_path: Path, monkeypatch: pytest.Mon
     (tmp_path / "a").mkdir()
     for name in ("a/.zarray", ".zmetadata"):
         (tmp_path / name).write_bytes(b"1234")
-    snapshot = DirectoryStore(tmp_path).snapshot("")
-    assert snapshot is not None
+    snapshot = there(DirectoryStore(tmp_path).snapshot(""))
     for limit, name in (
         ("MAX_DOCUMENT_BYTES", "a/.zarray"),
         ("MAX_CONSOLIDATED_BYTES", ".zmetadata"),

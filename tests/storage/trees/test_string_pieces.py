@@ -15,9 +15,7 @@ from tests.limits import lower
 
 def created(path: Path, packed: bool | Packing) -> DafWriter:  # noqa: FBT001 - as users write it
     """Return a new data set."""
-    daf = open_daf(path, "w", packed=packed)
-    assert isinstance(daf, DafWriter)
-    return daf
+    return open_daf(path, "w", packed=packed)
 
 
 @pytest.mark.parametrize("count", [512, 5_120, 5_100, 4_609])

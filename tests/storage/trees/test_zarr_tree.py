@@ -15,6 +15,7 @@ from daf_storage.stores import DirectoryStore, MemoryStore, WritableStore
 from daf_storage.trees import WritableTree, WritableZarrTree, ZarrTree
 from tests.limits import lower
 from tests.suites import ChangingTreeSuite
+from tests.support import there
 
 
 def new_tree(store: WritableStore, root: str = "", *, consolidated: bool) -> WritableTree:
@@ -65,8 +66,7 @@ def test_chunks_that_are_too_short_for_their_elements(tmp_path: Path, compressor
 
     def check() -> None:
         node = ZarrTree(DirectoryStore(tmp_path), zarr_format=3).node("a")
-        stored = None if node is None else node.array()
-        assert stored is not None
+        stored = there(None if node is None else node.array())
         stored.check_stored(is_complete=True)
 
     check()
@@ -97,10 +97,8 @@ def test_chunks_that_are_missing_in_the_middle(
         compressors=None, chunk_key_encoding={"name": "v2", "separator": separator},
     )  # fmt: skip
     array[...] = np.arange(1, 41).reshape(shape)
-    node = ZarrTree(DirectoryStore(tmp_path)).node("a")
-    assert node is not None
-    stored = node.array()
-    assert stored is not None
+    node = there(ZarrTree(DirectoryStore(tmp_path)).node("a"))
+    stored = there(node.array())
     stored.check_stored(is_complete=True)
     for number in (6, 7, 8):  # of the files that are counted, two have the metadata
         key = str(number) if len(shape) == 1 else f"1{separator}{number}"

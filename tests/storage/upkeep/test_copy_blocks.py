@@ -33,7 +33,6 @@ AXES = {
 def filled(path: Path, packed: Any) -> DafWriter:
     """Return a data set with matrices of several kinds."""
     daf = open_daf(path, "w", packed=packed)
-    assert isinstance(daf, DafWriter)
     daf.add_axis("cell", CELLS)
     daf.add_axis("gene", GENES)
     daf.set_matrix("cell", "gene", "dense", VALUES)
@@ -49,7 +48,6 @@ def filled(path: Path, packed: Any) -> DafWriter:
 def with_axes(path: Path | None, cells: list[str], genes: list[str]) -> DafWriter:
     """Return a data set with these axes alone; in memory, if it has no path."""
     daf = MemoryDaf() if path is None else open_daf(path, "w")
-    assert isinstance(daf, DafWriter)
     daf.add_axis("cell", cells)
     daf.add_axis("gene", genes)
     return daf

@@ -24,6 +24,7 @@ from daf_storage import (
 )
 from daf_storage.base import StorageType
 from tests.suites.examples import contents
+from tests.support import dense
 
 CELLS, GENES = ["A", "B", "C"], ["X", "Y"]
 UMIS = np.array([[0, 1], [2, 0], [3, 4]], np.uint8)
@@ -228,6 +229,6 @@ def test_what_is_left_out_need_not_fit_the_type_of_a_copy(kind: Any, axes: tuple
         assert (found.tolist(), found.dtype) == ([5, 0], np.uint8)
     else:
         found = other.get_np_matrix("cell", "gene", "n")
-        assert (found.toarray() if sp.issparse(found) else found).tolist() == [[4, 5], [2, 0]]
+        assert dense(found).tolist() == [[4, 5], [2, 0]]
     with pytest.raises(errors.UnsupportedInputError, match="holds 300, which does not fit"):
         copy(source, empty(["B", "A"]), *axes, "n", dtype="uint8")

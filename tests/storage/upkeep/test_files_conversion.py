@@ -90,16 +90,6 @@ def test_shared_files_are_never_written_in_place(tmp_path: Path, changed: str) -
     assert {path: path.read_bytes() for path in other.rglob("*") if path.is_file()} == before
 
 
-def test_an_existing_target(tmp_path: Path) -> None:
-    """What is there stays, unless it is to be replaced."""
-    FilesDaf(tmp_path / "x.daf", "w").set_scalar("n", 1)
-    FilesDaf(tmp_path / "y.daf", "w").set_scalar("old", 1)
-    with pytest.raises(errors.ExistsError):
-        convert(tmp_path / "x.daf", tmp_path / "y.daf")
-    convert(tmp_path / "x.daf", tmp_path / "y.daf", if_exists="replace")
-    assert open_daf(tmp_path / "y.daf").scalars_set() == {"n"}
-
-
 def test_line_breaks(tmp_path: Path) -> None:
     """Plain files have no place for them: the error names the string, and nothing is left."""
     with open_daf(tmp_path / "x.daf.zarr", "w") as daf:

@@ -9,6 +9,7 @@ import pytest
 
 from daf_storage import MemoryDaf
 from daf_storage.upkeep import IndexPlace, IndexStorage
+from tests.support import there
 
 
 @pytest.mark.parametrize(
@@ -32,6 +33,5 @@ def test_the_contents_have_the_size_and_checksum_of_their_bytes_and_type(
     assert indexes.source(place).contents == contents
     indexes.store(indexes.source(place), {"rtree": np.zeros(3, np.uint8)})
     node = daf.tree.index_tree.node(place.path)
-    fingerprint = None if node is None else node.array("fingerprint")
-    assert fingerprint is not None
+    fingerprint = there(None if node is None else node.array("fingerprint"))
     assert fingerprint.read()[2:4].tolist() == list(contents)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import shutil
 import zipfile
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -118,127 +117,94 @@ def test_relations_to_a_broken_axis_are_not_looked_at(tmp_path: Path) -> None:
     assert [(level, where) for level, where, _ in found(path)] == [("error", "axes/type")]
 
 
-def write(path: Path, *numbers: int, dtype: str = "<i8") -> None:
-    """Replace a chunk file."""
-    path.write_bytes(np.array(numbers, dtype=dtype).tobytes())
-
-
 def edit(path: Path, **changes: Any) -> None:
     """Change a JSON document."""
     path.write_text(json.dumps({**json.loads(path.read_text()), **changes}))
 
 
-DAMAGES: dict[str, tuple[Callable[[Path], Any], str, str]] = {
+def ints(*numbers: int, dtype: str = "<i4") -> bytes:
+    """Return the bytes of a chunk."""
+    return np.array(numbers, dtype).tobytes()
+
+
+SPARSE, UMI = "matrices/cell/gene/sparse", "matrices/cell/gene/UMIs"
+DAMAGES: dict[str, tuple[str, Any, str, str]] = {
     "strings that are cut off": (
-        lambda p: (p / "vectors/cell/type/0").write_bytes(b"\3\0\0\0\5\0\0\0abc"),
-        "vectors/cell/type",
-        "is truncated",
+        *("vectors/cell/type/0", b"\3\0\0\0\5\0\0\0abc"),
+        *("vectors/cell/type", "is truncated"),
     ),
     "a Bool that is neither": (
-        lambda p: (p / "vectors/gene/marker/0").write_bytes(b"\1\2\0\1"),
-        "vectors/gene/marker",
-        "other than 0 and 1",
+        *("vectors/gene/marker/0", b"\1\2\0\1"),
+        *("vectors/gene/marker", "other than 0 and 1"),
     ),
     "entries that are not unique": (
-        lambda p: (p / "axes/cell/0").write_bytes(
-            b"\3\0\0\0" + b"\1\0\0\0a" + b"\1\0\0\0b" + b"\1\0\0\0a"
-        ),
-        "axes/cell",
-        "occurs more than once",
+        *("axes/cell/0", b"\3\0\0\0" + b"\1\0\0\0a" + b"\1\0\0\0b" + b"\1\0\0\0a"),
+        *("axes/cell", "occurs more than once"),
     ),
     "positions that do not rise": (
-        lambda p: write(p / "vectors/gene/flag/nzind/0", 4, 2, dtype="<i4"),
-        "vectors/gene/flag",
-        "nzind does not rise",
+        *("vectors/gene/flag/nzind/0", ints(4, 2)),
+        *("vectors/gene/flag", "nzind does not rise"),
     ),
     "positions out of bounds": (
-        lambda p: write(p / "vectors/gene/flag/nzind/0", 2, 5, dtype="<i4"),
-        "vectors/gene/flag",
-        "nzind does not rise within 1 to 4",
+        *("vectors/gene/flag/nzind/0", ints(2, 5)),
+        *("vectors/gene/flag", "nzind does not rise within 1 to 4"),
     ),
     "a colptr that falls": (
-        lambda p: write(p / "matrices/cell/gene/sparse/colptr/0", 1, 5, 3, 8, 10, dtype="<i4"),
-        "matrices/cell/gene/sparse",
-        "colptr does not rise",
+        *(f"{SPARSE}/colptr/0", ints(1, 5, 3, 8, 10), SPARSE, "colptr does not rise"),
     ),
     "rows out of bounds": (
-        lambda p: write(
-            p / "matrices/cell/gene/sparse/rowval/0", 2, 3, 1, 2, 3, 1, 2, 1, 4, dtype="<i4"
+        *(
+            f"{SPARSE}/rowval/0",
+            ints(2, 3, 1, 2, 3, 1, 2, 1, 4),
+            SPARSE,
+            "rowval leaves the range 1 to 3",
         ),
-        "matrices/cell/gene/sparse",
-        "rowval leaves the range 1 to 3",
     ),
     "rows out of order": (
-        lambda p: write(
-            p / "matrices/cell/gene/sparse/rowval/0", 3, 2, 1, 2, 3, 1, 2, 1, 3, dtype="<i4"
-        ),
-        "matrices/cell/gene/sparse",
-        "do not rise within each column",
+        *(f"{SPARSE}/rowval/0", ints(3, 2, 1, 2, 3, 1, 2, 1, 3)),
+        *(SPARSE, "do not rise within each column"),
     ),
     "values of another number": (
-        lambda p: edit(p / "matrices/cell/gene/sparse/nzval/.zarray", shape=[5], chunks=[5]),
-        "matrices/cell/gene/sparse",
-        "stored shape is [5]",
+        *(f"{SPARSE}/nzval/.zarray", {"shape": [5], "chunks": [5]}, SPARSE, "stored shape is [5]"),
     ),
     "two versions of a sparse matrix": (
-        lambda p: write(p / "matrices/cell/gene/sparse/nzval/0", 1, 2, 1, 2, 3, 2, 3, 3, 2),
-        "matrices/cell/gene/sparse",
-        "are not the same matrix",
+        *(f"{SPARSE}/nzval/0", ints(1, 2, 1, 2, 3, 2, 3, 3, 2, dtype="<i8")),
+        *(SPARSE, "are not the same matrix"),
     ),
     "two versions of a dense matrix": (
-        lambda p: write(p / "matrices/cell/gene/UMIs/0.0", *range(12)),
-        "matrices/cell/gene/UMIs",
-        "are not the same matrix",
+        *(f"{UMI}/0.0", ints(*range(12), dtype="<i8"), UMI, "are not the same matrix"),
     ),
-    "two types of one matrix": (
-        lambda p: edit(p / "matrices/cell/gene/UMIs/.zarray", dtype="<u8"),
-        "matrices/cell/gene/UMIs",
-        "different types",
-    ),
+    "two types of one matrix": (f"{UMI}/.zarray", {"dtype": "<u8"}, UMI, "different types"),
     "a scalar that is none": (
-        lambda p: edit(p / "scalars/n/.zarray", shape=[0], chunks=[1]),
-        "scalars/n",
-        "0 elements",
+        *("scalars/n/.zarray", {"shape": [0], "chunks": [1]}, "scalars/n", "0 elements"),
     ),
-    "vectors without their axis": (
-        lambda p: shutil.copytree(p / "vectors/cell", p / "vectors/gone"),
-        "vectors/gone",
-        "there is no axis 'gone'",
-    ),
-    "a missing group": (
-        lambda p: shutil.rmtree(p / "scalars"),
-        "scalars",
-        "this group is missing",
-    ),
+    "vectors without their axis": ("vectors/gone", None, "vectors/gone", "no axis 'gone'"),
+    "a missing group": ("scalars", None, "scalars", "this group is missing"),
 }
+"""A file, what it is instead, or which keys are, or a folder that comes or goes; the finding."""
 
 
+@pytest.mark.parametrize("in_archive", [False, True])
 @pytest.mark.parametrize("what", DAMAGES)
-def test_damage_is_found(folder: Path, what: str) -> None:
-    """Each rule of the layout that is broken is one finding at the right place."""
-    damage, path, problem = DAMAGES[what]
-    damage(folder)
-    problems = found(folder)
+def test_damage_is_found(folder: Path, what: str, *, in_archive: bool) -> None:
+    """Each rule of the layout that is broken is one finding at the right place, in an archive too."""
+    name, change, path, problem = DAMAGES[what]
+    if isinstance(change, bytes):
+        (folder / name).write_bytes(change)
+    elif change is not None:
+        edit(folder / name, **change)
+    elif (folder / name).exists():
+        shutil.rmtree(folder / name)
+    else:
+        shutil.copytree(folder / "vectors/cell", folder / name)
+    if in_archive:
+        shutil.make_archive(str(folder), "zip", folder)
+    problems = found(f"{folder}.zip" if in_archive else folder)
     wanted = [p for p in problems if p[1] == path]
     assert wanted, problems
     assert str(folder) not in str(wanted)
-    assert wanted[0][0] == "error"
-    assert problem in wanted[0][2]
-
-
-def test_damage_is_found_in_an_archive_too(folder: Path, tmp_path: Path) -> None:
-    """The rules are the same there."""
-    for number, (damage, path, problem) in enumerate(DAMAGES.values()):
-        copy, archive = tmp_path / f"{number}.daf.zarr", tmp_path / f"{number}.daf.zarr.zip"
-        shutil.copytree(folder, copy)
-        damage(copy)
-        with zipfile.ZipFile(archive, "w") as packed:
-            for file in copy.rglob("*"):
-                if file.is_file():
-                    packed.write(file, file.relative_to(copy))
-        wanted = [p for p in found(archive) if p[1] == path]
-        assert wanted, path
-        assert any(problem in p[2] or "data is missing" in p[2] for p in wanted)
+    assert wanted[0][0] == "error" or in_archive
+    assert problem in wanted[0][2] or (in_archive and "data is missing" in wanted[0][2])
 
 
 def test_untidy_directories_are_warned_of(folder: Path) -> None:
@@ -315,7 +281,6 @@ def test_all_data_sets_of_an_archive(tmp_path: Path) -> None:
     path = tmp_path / "x.dafs.zarr.zip"
     for group in ("a", "b/c"):
         daf = ZarrDaf(f"{path}#/{group}", "w+")
-        assert isinstance(daf, DafWriter)
         fill(daf).close()
     assert found(path) == []
     assert found(f"{path}#/b/c") == []
