@@ -123,10 +123,7 @@ def _string_rule() -> Mapping[str, Any]:
         major = int(importlib.metadata.version("pandas").split(".")[0])
     except (importlib.metadata.PackageNotFoundError, ValueError):
         return {}
-    if major < _PANDAS_WITH_STRINGS:
-        return {}
-    frame = pandas(extra="anndata").DataFrame({"strings": np.array(["a"], dtype=object)})
-    return encoding.encode_column(frame["strings"]).rule
+    return {"kind": "text", "dtype": "str"} if major >= _PANDAS_WITH_STRINGS else {}
 
 
 class SeriesColumn(Column):
@@ -286,6 +283,7 @@ class MaskedColumn(Column):
         self._what = f"{tree.location}: {path}"
         values, mask = values_and_mask(node, self._what)
         self._kind = kind = values.info.storage_type
+        self._na_value = node.attribute("na-value")
         self._is_bool = kind is StorageType.BOOL
         is_string = elements.encoding_of(node) == "nullable-string-array"
         if not (kind.is_string if is_string else self._is_bool or kind.is_integer):
@@ -301,9 +299,8 @@ class MaskedColumn(Column):
         """Return what restores the column."""
         if not self._kind.is_string:
             return {"kind": "nullable", "dtype": "boolean" if self._is_bool else self._kind.value}
-        strings = pandas(extra="anndata").array(["a"], dtype=pandas(extra="anndata").StringDtype())
-        rule = dict(encoding.encode_column(pandas(extra="anndata").Series(strings)).rule)
-        return {**rule, "missing": True} if self._has_missing() else rule
+        rule = {"kind": "text", "dtype": "string", "missing": self._has_missing()}
+        return {**rule, "na_value": "NaN"} if self._na_value == "NaN" else rule
 
     def has_companion(self) -> bool:
         """Return whether some are missing, and others are empty strings: reads the strings."""

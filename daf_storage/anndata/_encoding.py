@@ -325,7 +325,12 @@ def _decode_string(values: Any, rule: Rule, is_missing: npt.NDArray[np.bool_] | 
     strings = values.copy()
     if rule.get("missing") or rule.get("dtype") is None:
         strings[(values == "") if is_missing is None else is_missing] = None
-    return pandas().array(strings, dtype=rule["dtype"]) if rule.get("dtype") else strings
+    dtype = rule.get("dtype")
+    if pandas().Series([""]).dtype == object:  # pandas 2 has no strings of which NaN is missing
+        dtype = None if dtype == "str" else dtype
+    elif rule.get("na_value") == "NaN":
+        dtype = "str"
+    return pandas().array(strings, dtype=dtype) if dtype else strings
 
 
 # Values of obsm and varm

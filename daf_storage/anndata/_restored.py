@@ -108,7 +108,7 @@ def axis_frame(
     columns = _with_kept_columns(daf, axis, columns, notes.get("columns", []), positions)
     names = daf.get_pa_vector(axis, NAME_VECTOR)
     labels = (names if taken is None else names.take(taken)).to_numpy(zero_copy_only=False)
-    index = pandas().Index(labels.astype(object), dtype=object, name=notes.get("index_name"))
+    index = pandas().Index(labels.astype(object), dtype=str, name=notes.get("index_name"))
     frame = pandas().DataFrame(columns, index=index, copy=False)
     return frame, uns
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -239,7 +239,7 @@ def _exported(
     report, total = Report(), sum(exporter.size_bytes() for exporter in exporters.values())
     with output_path(path, if_exists=if_exists) as prepared:
         with (
-            hdf5_output(prepared) as (file, check),
+            hdf5_output(prepared, header=b"" if parts is None else _MUDATA) as (file, check),
             progress_bar("export", total, show=show) as bar,
         ):
             for name, exporter in exporters.items():
@@ -255,6 +255,10 @@ def _exported(
     return report
 
 
+_MUDATA: Final = b"MuData (format-version=0.1.0;creator=daf-query)"
+"""How a file begins that mudata reads without a warning."""
+
+
 def _write_mudata(file: Any, daf: DafReader, parts: MuDataParts) -> None:
     """Write where the entries of the global axes are in each modality, and masks of them."""
     del file["layers"]
@@ -268,8 +272,8 @@ def _write_mudata(file: Any, daf: DafReader, parts: MuDataParts) -> None:
                 names = daf.get_pa_vector(axis, own if daf.has_vector(axis, own) else "name")
                 found = pc.index_in(names, daf.get_pa_vector(own, "name").cast(names.type))
                 places = (pc.fill_null(found, -1).to_numpy() + 1).astype(np.uint32)
-            kept.write_element(file, f"{part}map/{each.name}", places)
-            kept.write_element(file, f"{part}m/{each.name}", places > 0)
+            kept.write_element(file[f"{part}map"], each.name, places)
+            kept.write_element(file[f"{part}m"], each.name, places > 0)
 
 
 class _Exporter:

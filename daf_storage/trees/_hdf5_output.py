@@ -245,7 +245,7 @@ def open_for_output(path: Path, output: OutputFile, mode: str, **options: Any) -
 
 @contextmanager
 def hdf5_output(
-    path: Path, mode: Literal["w", "r+"] = "w"
+    path: Path, mode: Literal["w", "r+"] = "w", *, header: bytes = b""
 ) -> Iterator[tuple[Any, Callable[[], None]]]:
     """Hand out a file of h5py; when the block ends, everything is in it, or an error is raised.
 
@@ -256,14 +256,19 @@ def hdf5_output(
     ----------
     mode
         Whether to make the file, or to add to it.
+    header
+        What stands in a new file before that of HDF5, at most 512 bytes.
     """
+    options = {"userblock_size": _HEADER_BYTES} if header else {}
     flags = os.O_RDWR | os.O_CLOEXEC | (os.O_CREAT | os.O_TRUNC if mode == "w" else 0)
     _INTERRUPTS.hold()
     try:
         output = OutputFile(os.open(path, flags, 0o666))
         try:
-            with open_for_output(path, output, mode) as file:
+            with open_for_output(path, output, mode, **options) as file:
                 yield file, output.check
+            output.seek(0)
+            output.write(header)
             output.check()
         finally:
             output.discard()
@@ -271,6 +276,7 @@ def hdf5_output(
         _INTERRUPTS.release()
 
 
+_HEADER_BYTES: Final = 512
 METADATA_BYTES: Final = 1 << 16
 """Room for what HDF5 itself notes of a change."""
 

@@ -211,6 +211,7 @@ def test_export_of_what_was_no_mudata(tmp_path: Path) -> None:
     daf.set_matrix("prot.obs", "prot.var", "prot.X", [[5]])
     path = tmp_path / "made.h5mu"
     assert export_h5mu(daf, path).items == []
+    assert path.read_bytes().startswith(b"MuData (")
     back = open_daf(path)
     assert back.axis_entries("cell").tolist() == ["a", "b"]
     assert back.get_np_matrix("cell", "rna.var", "rna.X").tolist() == [[1, 2], [3, 4]]

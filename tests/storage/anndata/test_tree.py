@@ -22,6 +22,7 @@ from daf_storage import (
     DafReader,
     MemoryDaf,
     errors,
+    export_h5ad,
     from_anndata,
     import_h5ad,
     open_daf,
@@ -320,6 +321,22 @@ def test_names_with_a_mask_are_those_of_an_import(tmp_path: Path) -> None:
         assert (
             daf.axis_entries("obs").tolist() == anndata.read_h5ad(path).obs_names.map(str).tolist()
         )
+
+
+@pytest.mark.parametrize("na_value", ["NA", "NaN"])
+def test_what_is_missing_of_strings_is_as_anndata_reads_it(tmp_path: Path, na_value: str) -> None:
+    """Strings of which NA or NaN is missing have the type that the installed anndata gives them."""
+    obs = pd.DataFrame({"text": pd.array(["a", None, ""], dtype="string")}, index=list("xyz"))
+    adata, path = anndata.AnnData(np.eye(3, dtype=np.float32), obs=obs), tmp_path / "x.h5ad"
+    with anndata.settings.override(allow_write_nullable_strings=True):
+        adata.write_h5ad(path, convert_strings_to_categoricals=False)
+    with h5py.File(path, "r+") as file:
+        file["obs/text"].attrs["na-value"] = na_value
+    expected = anndata.read_h5ad(path).obs
+    with open_daf(path) as daf:
+        pd.testing.assert_frame_equal(to_anndata(daf).obs, expected)
+        export_h5ad(daf, tmp_path / "back.h5ad")
+    pd.testing.assert_frame_equal(anndata.read_h5ad(tmp_path / "back.h5ad").obs, expected)
 
 
 @pytest.mark.parametrize("form", ["zarr2", "zarr3"])
