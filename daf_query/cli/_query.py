@@ -318,7 +318,7 @@ def markers_command(options: Namespace) -> None:
     _answer(options, "markers", "outer", is_log1p=not options.counts, **more)
 
 
-@command(*SLICE, *rows_out())
+@command(*SLICE, _MAX_BYTES, *rows_out())
 def totals_command(options: Namespace) -> None:
     """Sum, count, average and share chosen columns for each row: quality control.
 
@@ -327,7 +327,7 @@ def totals_command(options: Namespace) -> None:
     daf totals pbmc.h5ad --matrix X -o counts.parquet
     daf totals pbmc.h5ad --matrix X --columns "name LIKE 'MT-%'" --max-rows 10
     """
-    _answer(options, "totals", None)
+    _answer(options, "totals", None, **given(options, "max_bytes"))
 
 
 @command(

@@ -7,7 +7,7 @@ exact, since counts, sums and squared deviations of groups combine, whatever the
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import count
 from typing import Final, TypeAlias
@@ -146,29 +146,12 @@ class PreparedProfile:
             f"{self.axes[1].axis}), about {n_bytes:,} bytes"
         )
         if n_bytes <= max_bytes:
-            n_bytes, requests = self._download()
-            what = f"downloads about {n_bytes:,} bytes in about {requests:,} requests"
+            parts = ((daf, rows, sources) for daf, _, rows, sources in self._parts())
+            n_bytes, what = _download(self.axes, self.name, parts)
         if n_bytes > max_bytes:
-            message = f"{self.axes[1].location}: the profile of {self.name!r} {what}, which is "
-            message += f"more than the budget of {max_bytes:,}"
             advice = "choose fewer rows, groups or columns, or pass a larger "
-            remedy = errors.Remedy(advice, errors.MAX_BYTES)
-            raise errors.with_remedy(errors.BudgetError(message), remedy)
-
-    def _download(self) -> tuple[int, int]:
-        """Return about how many bytes of the matrix are on servers, and in how many requests."""
-        names = self.axes[0].axis, self.axes[1].axis
-        n_bytes = requests = 0
-        for daf, _, positions, sources in self._parts():
-            if is_remote(daf.location):
-                chosen = (
-                    Selection.of(np.unique(each), daf.axis_length(axis))
-                    for each, axis in zip((positions, sources[sources >= 0]), names, strict=True)
-                )
-                read = estimate_segments(daf, names, self.name, *chosen)
-                n_bytes += read.size_bytes if read.is_remote else 0
-                requests += read.requests
-        return n_bytes, requests
+            what = f"the profile of {self.name!r} {what}"
+            raise _too_large(self.axes[1].location, what, max_bytes, advice)
 
     def _parts(self) -> Iterator[tuple[DafReader, Positions, Positions, Positions]]:
         """Yield data sets that have rows: which, where they are in it, and where the columns are.
@@ -234,6 +217,33 @@ class PreparedTotals:
         dataset = [] if self.axes[0].is_alone else [(DATASET, pa.string())]
         return pa.schema([*dataset, (NAME, pa.string()), (INDEX, pa.int64()), *numbers])
 
+    def check_size(self, max_bytes: int | None) -> None:
+        """Raise if more would be downloaded of a server: all columns, since shares are of all.
+
+        Raises
+        ------
+        BudgetError
+            It would be more bytes.
+        """
+        along, across = self.axes
+        if max_bytes is None:
+            return
+        parts = (
+            (daf, own, np.arange(daf.axis_length(across.axis)))
+            for _, daf, _, own in along.parts(self.rows.positions, across.members, self._what)
+        )
+        n_bytes, what = _download(self.axes, self.name, parts)
+        if n_bytes > max_bytes:
+            what = f"summing rows of {self.name!r} {what}"
+            raise _too_large(
+                across.location, what, max_bytes, "choose fewer rows, or pass a larger "
+            )
+
+    @property
+    def _what(self) -> str:
+        along, across = self.axes
+        return f"matrix {self.name!r} for the axes {along.axis!r} and {across.axis!r}"
+
     def compute(self, progress: Callable[[int], None] = lambda _: None) -> pa.Table:
         """Read the matrix once, and return a row for each entry.
 
@@ -244,9 +254,9 @@ class PreparedTotals:
         """
         along, across = self.axes
         chosen, others, nonzero, n = np.zeros((4, self.rows.size))
-        what = f"matrix {self.name!r} for the axes {along.axis!r} and {across.axis!r}"
         both = along.axis, across.axis
-        for member, daf, mine, own in along.parts(self.rows.positions, across.members, what):
+        parts = along.parts(self.rows.positions, across.members, self._what)
+        for member, daf, mine, own in parts:
             # What is added up is a group of columns, the others are the second one.
             codes = np.ones(daf.axis_length(across.axis), np.int32)
             sources: AnyArray = across.sources(member, self.columns.positions)
@@ -264,6 +274,38 @@ class PreparedTotals:
         arrays += [along.entries_at(self.rows.positions), pa.array(index), pa.array(chosen)]
         arrays += [pa.array(nonzero.astype(np.int64)), number_array(mean), number_array(share)]
         return pa.table(arrays, self.schema)
+
+
+def _download(
+    axes: tuple[ConcatenatedAxis, EntryAxis],
+    name: str,
+    parts: Iterable[tuple[DafReader, Positions, Positions]],
+) -> tuple[int, str]:
+    """Return about how many bytes of a matrix are on servers, and a sentence about them.
+
+    Parameters
+    ----------
+    parts
+        Data sets, with the positions that are read of both axes; -1 is none.
+    """
+    names = axes[0].axis, axes[1].axis
+    n_bytes = requests = 0
+    for daf, rows, columns in parts:
+        if is_remote(daf.location):
+            chosen = (
+                Selection.of(np.unique(each), daf.axis_length(axis))
+                for each, axis in zip((rows, columns[columns >= 0]), names, strict=True)
+            )
+            read = estimate_segments(daf, names, name, *chosen)
+            n_bytes += read.size_bytes if read.is_remote else 0
+            requests += read.requests
+    return n_bytes, f"downloads about {n_bytes:,} bytes in about {requests:,} requests"
+
+
+def _too_large(location: str, what: str, max_bytes: int, advice: str) -> errors.DafError:
+    """Return the error that something is larger than its budget."""
+    message = f"{location}: {what}, which is more than the budget of {max_bytes:,}"
+    return errors.with_remedy(errors.BudgetError(message), errors.Remedy(advice, errors.MAX_BYTES))
 
 
 def _row_bytes(groups: Mapping[str, pa.Array]) -> int:

@@ -95,12 +95,15 @@ def prepared_profile(
     return prepared, requested
 
 
-def prepared_totals(request: SliceRequest) -> tuple[PreparedTotals, dict[str, Any]]:
+def prepared_totals(
+    request: SliceRequest, *, max_bytes: int | None
+) -> tuple[PreparedTotals, dict[str, Any]]:
     """Choose the rows and columns of totals; return what was asked as well."""
     found = matrix_axes(request)
     rows, columns = found.chosen
     axes = _concatenated_rows(found, "totals are of"), found.columns
     prepared = PreparedTotals(axes, request.name, rows.selection, columns.selection)
+    prepared.check_size(max_bytes)
     names = dict(zip(("rows_axis", "columns_axis"), request.axes, strict=True))
     requested = {
         "totals": {"name": request.name, **names},

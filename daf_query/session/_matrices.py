@@ -406,6 +406,7 @@ class MatrixQuestions(Queries):
         columns: Selector = None,
         params: Params | None = None,
         schema: str | None = None,
+        max_bytes: ByteSize | None = PROFILE_MAX_BYTES,
         progress: ShowProgress = "auto",
         join: Join = "outer",
         along: str | None = None,
@@ -420,6 +421,8 @@ class MatrixQuestions(Queries):
             Which entries of each axis, as for `matrix`; the columns are what is added up.
         params, schema, join, along
             As for `matrix`.
+        max_bytes
+            Refuse to download more of a server; None for any size.
         progress
             Whether to show a bar on stderr.
 
@@ -438,6 +441,8 @@ class MatrixQuestions(Queries):
             A predicate is wrong.
         InvalidInputError
             The rows are of an aligned axis.
+        BudgetError
+            The download would be larger than ``max_bytes``.
 
         Examples
         --------
@@ -454,7 +459,8 @@ class MatrixQuestions(Queries):
         """
         axes, how = (rows_axis, columns_axis), {"join": join, "along": along}
         request = self._request(schema, params, axes, name, rows, columns, **how)
-        prepared, requested = prepared_totals(request)
+        limit = None if max_bytes is None else byte_count(max_bytes, keyword="max_bytes")
+        prepared, requested = prepared_totals(request, max_bytes=limit)
         with progress_bar("totals", None, show=progress) as bar:
             table = prepared.compute(bar.add)
         return TableResult(self._engine, table, f"the totals of {name!r}", requested)

@@ -63,7 +63,7 @@ def _markers(engine: Engine, call: TableCall) -> ComputedDataset:
 
 def _totals(engine: Engine, call: TableCall) -> ComputedDataset:
     """Return what each row has of the chosen columns."""
-    prepared, _ = prepared_totals(_request(engine, call))
+    prepared, _ = prepared_totals(_request(engine, call), max_bytes=PROFILE_MAX_BYTES)
     return ComputedDataset(prepared.schema, prepared.compute)
 
 

@@ -56,7 +56,7 @@ from daf_storage.anndata import recorded_types, was_float
 from daf_storage.base import DecodedCache, Span, StorageType
 from daf_storage.data import StoredMatrix, axis_section, matrix_version, vectors_version
 from daf_storage.display import Markup, PreviewBudget, html_element, html_page, shortened
-from daf_storage.stores import ReadEstimate
+from daf_storage.stores import ReadEstimate, is_remote
 
 _ENTRY_PARTS: Final = 3
 SYMBOLS: Final = ("gene_symbols", "feature_name")
@@ -133,7 +133,7 @@ def entry_names(
     return plain_array(column.to_arrow(Rows(Span(0, info.length))))
 
 
-def _note(stored: StoredMatrix, command: str) -> str:
+def _note(daf: DafReader, stored: StoredMatrix, command: str) -> str:
     """Return what a column costs of a matrix that is stored by the other axis only.
 
     Parameters
@@ -154,8 +154,11 @@ def _note(stored: StoredMatrix, command: str) -> str:
         return note
     if command:
         return f"{note}; {command} stores it both ways"
+    changed = "open the data set"
+    if is_remote(daf.location):
+        changed = f"copy it with 'daf convert {daf.location} mine.daf.zarr', open the copy"
     return (
-        f"{note}; open the data set with 'r+' and call relayout_matrix({info.rows_axis!r}, "
+        f"{note}; {changed} with 'r+' and call relayout_matrix({info.rows_axis!r}, "
         f"{info.columns_axis!r}, {info.name!r}) to store it both ways"
     )
 
@@ -330,7 +333,9 @@ def matrix_column(
             info.storage_type,
             info.shape[0 if info.rows_axis == rows_axis else 1],
             stored is not None,
-            _note(layouts[0], other_layout_command(daf, source.matrix)) if stored is None else "",
+            _note(daf, layouts[0], other_layout_command(daf, source.matrix))
+            if stored is None
+            else "",
             was_float(daf, *place),
         )
 

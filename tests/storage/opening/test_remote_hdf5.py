@@ -156,6 +156,21 @@ def test_explain_says_what_the_columns_of_a_query_download(tmp_path: Path) -> No
         assert not db.explain(query).notes
 
 
+def test_a_gene_of_a_server_is_advised_by_what_can_be_done(tmp_path: Path) -> None:
+    """A data set on a server is not to be opened with r+, but its copy."""
+    daf = daf_storage.open_daf(tmp_path / "x.daf.zarr", "w+")
+    daf.add_axis("cell", ["a", "b"])
+    daf.add_axis("gene", ["g", "h"])
+    daf.set_matrix("gene", "cell", "X", [[1, 3], [2, 4]], relayout=False)
+    query = "SELECT X['g'] AS g FROM cell"
+    with served(tmp_path) as server, daf_query.connect(f"{server.url}/x.daf.zarr") as db:
+        (note,) = db.explain(query).notes.values()
+        assert f"copy it with 'daf convert {server.url}/x.daf.zarr mine.daf.zarr'" in note
+    with daf_query.connect(tmp_path / "x.daf.zarr") as db:
+        (note,) = db.explain(query).notes.values()
+        assert "; open the data set with 'r+' and call" in note
+
+
 def test_a_profile_that_would_download_more_is_refused(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -169,6 +184,13 @@ def test_a_profile_that_would_download_more_is_refused(
             with pytest.raises(errors.BudgetError, match="downloads about .* larger max_bytes="):
                 ask("obs", "var", "X", by="kind", max_bytes="500kB")
             assert server.sent_bytes - before < 500_000
+        with pytest.raises(errors.BudgetError, match="downloads about .* larger max_bytes="):
+            db.totals("obs", "var", "X", columns=["g7"], max_bytes="500kB")
+        some = db.totals("obs", "var", "X", rows=slice(50), max_bytes="500kB")
+        assert some.to_arrow_table().num_rows == 50
+        totals = ["totals", f"{server.url}/atlas.h5ad", "--matrix", "X", "--max-bytes", "100kB"]
+        assert main(totals) == 1
+        assert "downloads about" in capsys.readouterr().err
         command = ["profile", f"{server.url}/atlas.h5ad", "--matrix", "X", "--max-bytes"]
         assert main([*command, "100kB"]) == 1
         assert re.search("downloads about .* larger --max-bytes", capsys.readouterr().err)
