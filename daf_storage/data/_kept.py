@@ -192,7 +192,10 @@ class KeptPart:
 
 
 def keep(tree: WritableTree, path: str, image: AnyArray) -> None:
-    """Store a part of an AnnData."""
+    """Store a part of an AnnData, beside one of that name which an earlier import has left."""
+    folder, name = posixpath.split(path)
+    taken = tree.children(folder) if tree.kind(folder) is not None else ()
+    path = posixpath.join(folder, free_name(name, taken))
     with tree.transaction() as changes, tree.lock():
         make_groups(tree, changes, path)
         changes.write_array(path, image)

@@ -383,6 +383,17 @@ class TestBadInput:
         with pytest.raises(errors.SourceNotFoundError, match="no such directory"):
             import_h5ad(PBMC, tmp_path / "nope" / "x.daf.zarr")
 
+    def test_an_emptied_data_set_is_imported_into(self) -> None:
+        """What Daf has no place for, and was left of the import before, does not end it."""
+        adata = anndata.AnnData(np.ones((3, 2), np.float32), uns={"nested": {"x": np.arange(3)}})
+        daf = from_anndata(adata)
+        daf.delete_matrix("obs", "var", "X")
+        for axis in daf.axes_set():
+            daf.delete_axis(axis)
+        for name in daf.scalars_set():
+            daf.delete_scalar(name)
+        assert to_anndata(from_anndata(adata, daf)).uns["nested"]["x"].tolist() == [0, 1, 2]
+
     def test_a_failed_import_leaves_what_was_there(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
