@@ -13,7 +13,7 @@ from typing import Final, Literal, NamedTuple, TypeAlias
 
 from daf_query.scan import NAME
 from daf_query.session import DafSession
-from daf_query.sql import ListedTable, listed_tables
+from daf_query.sql import USAGES, ListedTable, listed_tables
 from daf_query.syntax import Token, quoted_name, tokens_of, unquoted_name
 from daf_storage import errors
 
@@ -177,7 +177,6 @@ CompletionKind: TypeAlias = Literal[
 ]
 """What a completion is."""
 
-_TABLE_FUNCTIONS: Final = ("markers", "matrix", "profile", "totals")
 _NEVER_QUOTED: Final = ("function", "keyword")
 _PLAIN: Final = re.compile(r"[^\W\d]\w*")
 _RESERVED: Final = frozenset({*KEYWORDS, *(word.split()[0] for word in BEGINNINGS)})
@@ -276,7 +275,7 @@ class SqlCompleter:
                 if any(_begins(typed, each) for each in (parts[0], parts[-1])):
                     text = ".".join(map(_written, parts))
                     yield Completion(text, typed.start, "table", ".".join(parts))
-            yield from _words(typed, _TABLE_FUNCTIONS, "function", "(")
+            yield from _words(typed, sorted(USAGES), "function", "(")
         elif typed.place == "beginning":
             yield from _words(typed, BEGINNINGS, "keyword")
         else:

@@ -53,6 +53,7 @@ from daf_query.sql._rules import AlphabeticalOrderWarning as AlphabeticalOrderWa
 from daf_query.sql._shown import Explanation as Explanation
 from daf_query.sql._shown import QueryPlan as QueryPlan
 from daf_query.sql._shown import rows_page as rows_page
+from daf_query.sql._table_functions import USAGES as USAGES
 from daf_query.sql._table_functions import By as By
 from daf_query.sql._table_functions import TableCall as TableCall
 from daf_query.sql._table_functions import written_items as written_items

@@ -6,13 +6,15 @@ import json
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 import pytest
 
 from daf_query.cli import main
+from daf_query.moments import Statistic
 from daf_storage import DafWriter, ZarrDaf, open_daf
+from daf_storage.base import CodecName
 from tests.storage.stores.test_zip_crashes import reference_append
 from tests.support import PBMC, create, fill
 
@@ -130,3 +132,15 @@ class TestArchives:
         assert "dropped vectors/cell/new/.zarray, which was not complete" in text
         assert "lost: vector 'new' of axis 'cell'" in text
         assert run(capsys, "info", str(path))[0] == 0
+
+
+@pytest.mark.parametrize(
+    ("command", "choices"), [("import", get_args(CodecName)), ("save-matrix", get_args(Statistic))]
+)
+def test_what_can_be_chosen_is_what_there_is(
+    command: str, choices: tuple[str, ...], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Commands list it themselves, as importing what has it takes longer than they do."""
+    with pytest.raises(SystemExit):
+        main([command, "--help"])
+    assert f"{{{','.join(choices)}}}" in "".join(capsys.readouterr().out.split())
