@@ -480,16 +480,12 @@ class _Waiting:
         yield bytes(self._held)
 
 
-def _compressor(packing: Packing) -> Any:
+def _compressor(packing: Packing) -> Callable[[Any], bytes]:
     """Return the function that compresses a chunk."""
-    if packing.codec == "zstd":
-        return numcodecs.Zstd(packing.level).encode
-    if packing.codec == "gzip":
-        return numcodecs.GZip(packing.level).encode
-    name, shuffle = packing.compressor.encode(), _SHUFFLES[packing.shuffle]
-
-    def compress(data: Any) -> bytes:
-        values = np.frombuffer(data, np.uint8) if isinstance(data, bytes) else data
-        return bytes(numcodecs.blosc.compress(values, name, packing.level, shuffle))
-
-    return compress
+    codec: dict[str, Any] = {"id": packing.codec, "level": packing.level}
+    if packing.codec.startswith("blosc"):
+        shuffle = _SHUFFLES[packing.shuffle]
+        codec = {"id": "blosc", "cname": packing.compressor, "clevel": packing.level}
+        codec |= {"shuffle": shuffle, "blocksize": 0}
+    encode: Callable[[Any], bytes] = numcodecs.get_codec(codec).encode
+    return encode
