@@ -345,7 +345,7 @@ class _Writing:
         select = "SELECT dataset, obs, var, value FROM"
         end = "ORDER BY dataset, obs, var LIMIT 80"
         ours = f"{select} matrix('obs', 'var', 'X', '{quoted[0]}', '{quoted[1]}') {end}"
-        some = f"(dataset, obs) IN (SELECT dataset, name FROM obs WHERE {rows}) AND (dataset, var) IN (SELECT dataset, name FROM var WHERE {genes})"
+        some = f"(dataset, obs) IN (SELECT dataset, name FROM obs WHERE {rows}) AND var IN (SELECT name FROM var WHERE {genes})"
         return ours, f"{select} elements WHERE {some} {end}"
 
     def _profile(self, group: str) -> tuple[str, str]:
