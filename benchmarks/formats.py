@@ -22,7 +22,7 @@ import scipy.sparse as sp
 import zarr
 
 from daf_storage import DafWriter, MemoryDaf, convert, open_daf
-from tests.suites import UMIS, contents, fill_served
+from tests.suites.examples import UMIS, contents, fill_served
 
 FORMATS: dict[str, tuple[str, dict[str, Any]]] = {
     "v2": ("x.daf.zarr", {}),

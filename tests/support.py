@@ -22,7 +22,7 @@ from daf_query.demo import find_pbmc
 from daf_query.matrix import StoredElements
 from daf_storage import DafServer, DafWriter, ZarrDaf
 from daf_storage.stores import _directory, _directory_snapshot
-from tests.suites import (
+from tests.suites.examples import (
     CELLS,
     GENES,
     UMIS,

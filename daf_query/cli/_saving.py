@@ -221,7 +221,7 @@ def annotate_command(options: Namespace) -> None:
     access: dict[str, Any] = (
         {"mode": "r+"} if options.overlay is None else {"overlay": options.overlay}
     )
-    with _without_empty(Path(target)), session.connect(options.path, **access) as connected:
+    with _without_empty(target), session.connect(options.path, **access) as connected:
         found = connected.annotate(
             options.axis,
             options.table,
@@ -235,15 +235,16 @@ def annotate_command(options: Namespace) -> None:
 
 
 @contextlib.contextmanager
-def _without_empty(target: Path) -> Iterator[None]:
-    """Remove a data set that the block has made, if the block fails and nothing is stored in it."""
-    was_there = target.exists()
+def _without_empty(target: str) -> Iterator[None]:
+    """Remove the file or directory of a new data set if the block fails and has stored nothing."""
+    container = Path(target.partition("#/")[0])
+    was_there = container.exists()
     try:
         yield
     except BaseException:
-        with contextlib.suppress(errors.DafError):
-            if not was_there and not daf_storage.open_daf(target).axes_set():
-                shutil.rmtree(target) if target.is_dir() else target.unlink()
+        with contextlib.suppress(errors.DafError, OSError):  # what failed is the error to be seen
+            if not was_there and container.exists() and not daf_storage.open_daf(target).axes_set():
+                shutil.rmtree(container) if container.is_dir() else container.unlink()
         raise
 
 

@@ -459,8 +459,7 @@ class MatrixQuestions(Queries):
         """
         axes, how = (rows_axis, columns_axis), {"join": join, "along": along}
         request = self._request(schema, params, axes, name, rows, columns, **how)
-        limit = None if max_bytes is None else byte_count(max_bytes, keyword="max_bytes")
-        prepared, requested = prepared_totals(request, max_bytes=limit)
+        prepared, requested = prepared_totals(request, max_bytes=byte_limit(max_bytes))
         with progress_bar("totals", None, show=progress) as bar:
             table = prepared.compute(bar.add)
         return TableResult(self._engine, table, f"the totals of {name!r}", requested)

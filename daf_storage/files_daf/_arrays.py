@@ -71,11 +71,11 @@ def decode_lines(
         return pa.array([], pa.string())
     ends = pa.py_buffer(np.array([0, len(data) - 1]))
     whole = pa.Array.from_buffers(pa.large_string(), 1, [None, ends, pa.py_buffer(data)])
+    found = pc.split_pattern(whole, "\n").flatten()
     try:
-        whole.validate(full=True)
+        found.validate(full=True)
     except pa.ArrowException as error:
         raise CorruptDataError(f"{what}: its lines are not UTF-8 ({error})") from None
-    found = pc.split_pattern(whole, "\n").flatten()
     return found if len(data) >= _LARGE_BYTES else found.cast(pa.string())
 
 

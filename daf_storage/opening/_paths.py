@@ -233,7 +233,7 @@ def _no_path(given: str, container: str) -> errors.InvalidInputError:
         )
     for suffix, ending in _ENDINGS.items():
         before, separator, group = given.partition(f"{suffix}#")
-        if separator and ending.holds != "one":
+        if separator and ending.holds != "one" and not group.startswith("/"):
             return errors.InvalidInputError(
                 f"can't parse as path of a data set: {given}; a group is written with a slash: "
                 f"{before}{suffix}#/{group}"

@@ -22,7 +22,7 @@ from daf_storage.errors import DafError
 from tests.corpus.description import describe
 from tests.corpus.exceptions import READ_OTHERWISE, UNREADABLE, why
 from tests.corpus.files import CorpusFile
-from tests.suites import contents
+from tests.suites.examples import contents
 
 _AXIS_KEYS: Final = ("obs_is", "var_is", "X_is")
 

@@ -8,36 +8,14 @@ to the ``AppendOnly`` one.
 from tests.suites.append_only_suite import AppendOnlyDafSuite
 from tests.suites.changing_suite import ChangingDafSuite
 from tests.suites.daf_suite import DafSuite
-from tests.suites.examples import (
-    CELLS,
-    GENES,
-    UMIS,
-    contents,
-    csc_parts,
-    dense,
-    fill,
-    fill_served,
-    filled,
-    there,
-)
 from tests.suites.read_only_suite import ReadOnlyDafSuite
 from tests.suites.tree_suite import ChangingTreeSuite, TreeSuite
 
 __all__ = [
-    "CELLS",
-    "GENES",
-    "UMIS",
     "AppendOnlyDafSuite",
     "ChangingDafSuite",
     "ChangingTreeSuite",
     "DafSuite",
     "ReadOnlyDafSuite",
     "TreeSuite",
-    "contents",
-    "csc_parts",
-    "dense",
-    "fill",
-    "fill_served",
-    "filled",
-    "there",
 ]
