@@ -218,7 +218,7 @@ class PreparedTotals:
         return pa.schema([*dataset, (NAME, pa.string()), (INDEX, pa.int64()), *numbers])
 
     def check_size(self, max_bytes: int | None) -> None:
-        """Raise if more would be downloaded of a server: all columns, since shares are of all.
+        """Raise if more would be downloaded from a server: all columns, since shares are of all.
 
         Raises
         ------

@@ -24,14 +24,14 @@ Keys: TypeAlias = npt.NDArray[np.integer[Any]] | slice
 Statistic: TypeAlias = Literal[
     "sum", "mean", "variance", "min", "max", "nonzero", "missing", "fraction"
 ]
-"""What is known of each group and column; the layers of the AnnData of a profile."""
+"""A statistic of each group and column; the layers of the AnnData of a profile."""
 
 LAYERS: Final[tuple[Statistic, ...]] = get_args(Statistic)
 
 
 @dataclass(frozen=True, slots=True)
 class Moments:
-    """What is known of the values of each group and column, or of each segment.
+    """Counts, sums and limits of the values of each group and column, or of each segment.
 
     All arrays have one shape.  Groups and columns without values have a sum of 0, and infinite
     limits; `statistic` has NaN there.
@@ -104,7 +104,7 @@ class Moments:
 
 
 def constant(value: float, counts: Counts) -> Moments:
-    """Return the moments of so many times the same value.
+    """Return the moments of one value, repeated so many times.
 
     >>> constant(3.0, np.array([2, 0])).statistic("mean").tolist()
     [3.0, nan]

@@ -73,7 +73,7 @@ class Once(Generic[_T]):
 
 @dataclass(frozen=True, slots=True)
 class CachedParts:
-    """What was made of one column, by parts, as long as it is what it was."""
+    """Cached parts of a column (codes, strings, spans, a zone map), as stored at one time."""
 
     cache: DecodedCache
     key: tuple[Hashable, ...]

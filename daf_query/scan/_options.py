@@ -59,7 +59,7 @@ class ScanOptions:
     max_distinct_strings: int = _MAX_CODES
     """A column with more distinct strings has no dictionary codes."""
     indexes: bool = True
-    """Whether indexes are used: sorted ones and R-trees."""
+    """Whether indexes are used: sorted ones of strings, and R-trees."""
     pruning: bool = True
     """Whether partitions are left out where zone maps say that no row can match."""
     direct: bool = True

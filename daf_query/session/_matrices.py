@@ -53,7 +53,7 @@ class MatrixQuestions(Queries):
         *chosen: Any,
         **how: Any,
     ) -> SliceRequest:
-        """Return what is asked: rows, columns and groups with the values of parameters."""
+        """Return a request: its rows, columns and groups have the values of parameters."""
         rows, columns, by = _bound(params, *chosen, how.pop("by", ()))
         schema = self._connections.schema(schema).name
         return SliceRequest(self._engine, schema, axes, name, rows, columns, by=by, **how)
@@ -422,7 +422,7 @@ class MatrixQuestions(Queries):
         params, schema, join, along
             As for `matrix`.
         max_bytes
-            Refuse to download more of a server; None for any size.
+            Refuse to download more from a server; None for any size.
         progress
             Whether to show a bar on stderr.
 

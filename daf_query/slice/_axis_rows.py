@@ -27,7 +27,7 @@ _CHOSEN: Final = ("chosen_dataset", "chosen_index")
 
 @dataclass(frozen=True)
 class AxisRows:
-    """The rows of the table of an axis, all or some; of a collection, its data sets' in turn."""
+    """All or some rows of the table of an axis; of a collection, in the order of its data sets."""
 
     engine: Engine
     tables: AxisSchema
@@ -90,7 +90,7 @@ class AxisRows:
         return pa.array(list(listed), pa.string()) if listed else None
 
     def colours(self, vector: str) -> dict[str, str] | None:
-        """Return the colours of categories: those of the axis that is called as the vector.
+        """Return the colours of categories: those of the axis with the name of the vector.
 
         Of several data sets the first that has a colour for a category counts.
         """

@@ -462,7 +462,8 @@ class RemoteBytes(io.RawIOBase):
         if not self._files.has(self._path, first, last):
             first = first // _AHEAD_BYTES * _AHEAD_BYTES
             last = min(-(-stop // _AHEAD_BYTES) * _AHEAD_BYTES, self.size)
-        with paused_collection():  # which would wait for HDF5, while HDF5 waits for its thread
+        # HDF5 holds its lock meanwhile, and a thread that frees one of its objects waits for that.
+        with paused_collection():
             (data,) = self._files.read_ranges(self._path, [(first, last)])
         count = stop - self._at
         view[:count] = data[self._at - first : stop - first]
