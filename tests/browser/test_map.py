@@ -58,6 +58,23 @@ def test_points_are_coloured_by_a_gene_and_by_sql(explorer: Explorer, pbmc_path:
     assert "G2M\n17" in explorer.legend
 
 
+def test_a_chart_has_the_colours_of_the_map(explorer: Explorer) -> None:
+    """Of the column that colours it, whatever the order of the parts."""
+    explorer.colour_by("Column", "phase")
+    page = explorer.page
+    page.get_by_role("tab", name="Chart").click()
+    explorer.run("SELECT bulk_labels, phase, count(*) AS cells FROM cell GROUP BY ALL")
+    page.locator(".chart-key li").first.wait_for()
+    colours = [
+        page.locator(f"{part} .swatch").evaluate_all(
+            "all => all.map(each => [each.parentElement.innerText.split('\\n')[0], "
+            "getComputedStyle(each).backgroundColor]).sort()"
+        )
+        for part in (".legend-entry", ".chart-key li")
+    ]
+    assert colours[0] == colours[1]
+
+
 def test_a_lasso_becomes_a_condition(explorer: Explorer) -> None:
     """The query is narrowed to the points within, and its table has just these."""
     explorer.run("SELECT name, phase FROM cell WHERE phase <> 'S' ORDER BY name")

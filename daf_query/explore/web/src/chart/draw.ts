@@ -4,7 +4,7 @@ import { bin, extent, max, min } from "d3-array";
 import { scaleBand, scaleLinear, scaleUtc } from "d3-scale";
 import { h, svg } from "../dom";
 import { formatCount, formatNumber } from "../format";
-import { categoryColour } from "../map/colours";
+import { coloursOfNames } from "../map/colours";
 import { asNumber, asText, numbersOf, sortOf, valuesOf } from "../result/values";
 import type { Choice } from "./choose";
 
@@ -137,6 +137,7 @@ function drawParted(table: Table, choice: Choice, by: number, size: Size): Eleme
   if (choice.y === null) every.sort(([, one], [, other]) => total(other) - total(one));
   const rows = every.slice(0, MOST_BARS);
   if (!rows.length) return h("p", { class: "hint" }, "No value can be drawn: all are missing.");
+  const colours = coloursOfNames(table.schema.fields[by]?.name ?? "", parts);
   const values = rows.flatMap(([, of]) => parts.flatMap((part) => of.get(part) ?? []));
   const isStacked = choice.stacked && (min(values) ?? 0) >= 0; // what is below zero cannot stand on another
   const thickness = isStacked ? 22 : Math.max(8, 26 / Math.sqrt(parts.length));
@@ -156,7 +157,7 @@ function drawParted(table: Table, choice: Choice, by: number, size: Size): Eleme
       return [svg("g", {}, svg("title", {}, `${name}, ${part}: ${formatNumber(value)}`),
         svg("rect", {
           x: Math.min(start, end), y: top + (isStacked ? 0 : row * thickness), width: Math.max(Math.abs(end - start), 1),
-          height: isStacked ? thickness : thickness - 1, fill: categoryColour(row),
+          height: isStacked ? thickness : thickness - 1, fill: colours[row] as string,
         }))];
     });
     const middle = top + (block - 8) / 2;
@@ -173,7 +174,7 @@ function drawParted(table: Table, choice: Choice, by: number, size: Size): Eleme
   const said = rows.slice(0, 4).map(([name, values]) => `${name} ${parts.map((part) => `${part} ${formatNumber(values.get(part) ?? 0)}`).slice(0, 6).join(" ")}`).join(", ");
   const key = parts.map((part, place) => {
     const swatch = h("span", { class: "swatch", "aria-hidden": "true" });
-    swatch.style.backgroundColor = categoryColour(place);
+    swatch.style.backgroundColor = colours[place] as string;
     return h("li", {}, swatch, part || "(empty)");
   });
   return h("div", {}, h("ul", { class: "chart-key", "aria-label": `Values of ${other}` }, ...key),

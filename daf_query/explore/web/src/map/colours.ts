@@ -102,6 +102,14 @@ function coloursOf(occurs: readonly boolean[], noted: readonly unknown[]): strin
   return occurs.map((there) => (there || occurs.length <= MOST_PLACES ? categoryColour(place++) : ""));
 }
 
+const onMap = new Map<string, ReadonlyMap<string, string>>(); // of each column that has coloured it
+
+/** The colours of names of a column, in their order: those on the map if it has them all. */
+export function coloursOfNames(label: string, names: readonly string[]): string[] {
+  const colours = onMap.get(label);
+  return names.map((name, place) => (colours && names.every((each) => colours.has(each)) ? (colours.get(name) as string) : categoryColour(place)));
+}
+
 function ofCategories(column: Vector, label: string, noted: readonly unknown[]): Colouring {
   const codes = new Uint16Array(column.length);
   const names: string[] = [];
@@ -138,6 +146,7 @@ function ofCategories(column: Vector, label: string, noted: readonly unknown[]):
   const colours = coloursOf(names.map((_, place) => (counts[place + 1] as number) > 0), noted);
   const categories = names.map((name, place) => ({ code: place + 1, name, count: counts[place + 1] as number, colour: colours[place] as string }))
     .filter(({ count }) => count > 0); // in the order of the data
+  onMap.set(label, new Map(categories.map(({ name, colour }) => [name, colour])));
   return { label, codes, palette: paletteOf(colours.map(parse)), categories, range: null, missing: counts[0] as number };
 }
 
