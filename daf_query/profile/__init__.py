@@ -10,9 +10,9 @@ Must not know sessions or the command line.
 
 from daf_query.profile._make import (
     MarkerTest,
+    marker_rows,
     prepared_profile,
     prepared_totals,
-    rank_tests,
 )
 from daf_query.profile._plot import ProfilePlots, Scale
 from daf_query.profile._profile import H5AD, Profile

@@ -17,14 +17,17 @@ from daf_query.moments import (
     GroupValues,
     PreparedProfile,
     PreparedTotals,
+    comparisons_of,
     group_rows,
+    marker_table,
     rank_sums,
+    welch_markers,
 )
 from daf_query.slice import AxisRows, MatrixAxes, SliceRequest, matrix_axes, matrix_slice
 from daf_query.sql import By, written_items
 from daf_query.syntax import list_items, quoted_name, unquoted_name, without_name
-from daf_storage import errors
-from daf_storage.base import AnyArray, Progress
+from daf_storage import ShowProgress, errors
+from daf_storage.base import AnyArray, Progress, progress_bar
 
 MarkerTest: TypeAlias = Literal["t-test", "wilcoxon"]
 """How groups are compared: by their means, or by the ranks of their values."""
@@ -113,7 +116,30 @@ def prepared_totals(
     return prepared, requested
 
 
-def rank_tests(
+def marker_rows(  # noqa: PLR0913 - the choices of a test
+    request: SliceRequest,
+    prepared: PreparedProfile,
+    *,
+    reference: Any,
+    method: MarkerTest,
+    is_log1p: bool,
+    tie_correct: bool,
+    top: int | None,
+    memory_bytes: int,
+    progress: ShowProgress,
+) -> pa.Table:
+    """Return how each group differs from the others, or from one; see `DafSession.markers`."""
+    content = prepared.compute(progress=progress)
+    if method == "t-test":
+        return welch_markers(content, reference, is_log1p=is_log1p, top=top)
+    comparisons = comparisons_of(content, reference)
+    options: dict[str, Any] = {"memory_bytes": memory_bytes, "tie_correct": tie_correct}
+    with progress_bar("markers", None, show=progress) as bar:
+        tests = _rank_tests(request, prepared, comparisons, bar, **options)
+    return marker_table(content, comparisons, tests, is_log1p=is_log1p, top=top)
+
+
+def _rank_tests(
     request: SliceRequest,
     prepared: PreparedProfile,
     comparisons: Sequence[Comparison],

@@ -7,14 +7,8 @@ from typing import Any, get_args
 
 from daf_query._runs import attended
 from daf_query.matrix import Join
-from daf_query.moments import (
-    PROFILE_MAX_BYTES,
-    REST,
-    comparisons_of,
-    marker_table,
-    welch_markers,
-)
-from daf_query.profile import MarkerTest, Profile, prepared_profile, prepared_totals, rank_tests
+from daf_query.moments import PROFILE_MAX_BYTES, REST
+from daf_query.profile import MarkerTest, Profile, marker_rows, prepared_profile, prepared_totals
 from daf_query.session._queries import Queries
 from daf_query.session._table_functions import matrix_table
 from daf_query.slice import (
@@ -380,18 +374,19 @@ class MatrixQuestions(Queries):
             )
         if top is not None and top < 1:
             raise errors.InvalidInputError(f"top={top!r} is no number of columns; None is for all")
-        memory = byte_count(memory_bytes, keyword="memory_bytes")
         prepared, requested = prepared_profile(request, max_bytes=byte_limit(max_bytes))
-        content = prepared.compute(progress=progress)
-        if method == "t-test":
-            table = welch_markers(content, reference, is_log1p=is_log1p, top=top)
-        else:
-            comparisons = comparisons_of(content, reference)
-            options: dict[str, Any] = {"memory_bytes": memory, "tie_correct": tie_correct}
-            with progress_bar("markers", None, show=progress) as bar:
-                tests = rank_tests(request, prepared, comparisons, bar, **options)
-            table = marker_table(content, comparisons, tests, is_log1p=is_log1p, top=top)
-        title = f"the markers of {content.name!r} over {' x '.join(content.axis_names)}"
+        table = marker_rows(
+            request,
+            prepared,
+            reference=reference,
+            method=method,
+            is_log1p=is_log1p,
+            tie_correct=tie_correct,
+            top=top,
+            memory_bytes=byte_count(memory_bytes, keyword="memory_bytes"),
+            progress=progress,
+        )
+        title = f"the markers of {name!r} over {' x '.join(axes)}"
         requested |= {"markers": {"reference": reference, "method": method}}
         return TableResult(self._engine, table, title, requested)
 
