@@ -307,3 +307,16 @@ def mapped_ranges(path: Path) -> list[tuple[int, int]]:
 def is_mapped(address: int, path: Path) -> bool:
     """Return whether an address lies in a mapping of the file."""
     return any(start <= address < stop for start, stop in mapped_ranges(path))
+
+
+def write_certificate(folder: Path) -> tuple[Path, Path]:
+    """Return a certificate of this machine in a folder, and its key."""
+    paths = folder / "server.pem", folder / "server.key"
+    subprocess.run(
+        ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256",
+         "-nodes", "-days", "2", "-subj", "/CN=localhost", "-addext",
+         "subjectAltName=IP:127.0.0.1,DNS:localhost", "-out", paths[0], "-keyout", paths[1]],
+        check=True,
+        capture_output=True,
+    )  # fmt: skip
+    return paths

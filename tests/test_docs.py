@@ -2,8 +2,9 @@
 
 ``console`` blocks are commands (``$ daf ...``) with their output; ``pycon`` blocks are Python
 sessions.  Both run in order, per page, in a folder that holds ``pbmc.h5ad`` and, except in the
-tutorial and the README, ``pbmc.daf.zarr``.  ``...`` in an output stands for anything.  Blocks that cannot run say why in a
-comment above them: ``<!-- not run: reason -->``; recipes for packages that are not everywhere say ``<!-- run where NAME is installed -->``.
+tutorial and the README, ``pbmc.daf.zarr``.  ``...`` in an output stands for anything.  A comment above a block says what is
+special: ``<!-- not run: reason -->``; ``<!-- run where NAME is installed -->``, of packages that are not everywhere;
+``<!-- typed -->`` into a prompt; ``<!-- served -->`` by a process, until it is interrupted.
 """
 
 from __future__ import annotations
@@ -11,13 +12,18 @@ from __future__ import annotations
 import contextlib
 import doctest
 import io
+import os
 import re
 import shlex
 import shutil
+import signal
+import socket
+import subprocess
 import sys
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -26,15 +32,19 @@ import anndata
 import numpy as np
 import pandas as pd
 import pytest
+from prompt_toolkit.application import create_app_session
+from prompt_toolkit.input import create_pipe_input
+from prompt_toolkit.output import DummyOutput
 
 from daf_query.cli import main
-from tests.support import PBMC
+from tests.support import PBMC, write_certificate
 from tests.torture.campaigns import CAMPAIGNS
 
 ROOT = Path(__file__).parent.parent
 PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").rglob("*.md")])
 GALLERY = ROOT / "docs" / "gallery"
 """Notebooks, which run in kernels: `tests/gallery`."""
+ESCAPES = re.compile(r"\x1b\[[\d;]*m")
 FENCE = re.compile(r"^( *)```(\w*)\n(.*?)^\1```$", re.MULTILINE | re.DOTALL)
 FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 STARTS_EMPTY = {"README.md", "first-steps.md"}
@@ -49,6 +59,8 @@ class Block:
     text: str
     line: int
     reason: str | None
+    mark: str
+    """What the comment above it says."""
 
 
 def blocks(page: Path) -> Iterator[Block]:
@@ -56,8 +68,10 @@ def blocks(page: Path) -> Iterator[Block]:
     text = page.read_text()
     for match in FENCE.finditer(text):
         above = text[: match.start()].rstrip().rsplit("\n", 1)[-1]
-        reason = re.fullmatch(r"\s*<!-- not run: (.+) -->", above)
-        package = re.fullmatch(r"\s*<!-- run where (\w+) is installed -->", above)
+        comment = re.fullmatch(r"\s*<!-- (.+) -->", above)
+        mark = comment.group(1) if comment else ""
+        reason = re.fullmatch("not run: (.+)", mark)
+        package = re.fullmatch(r"run where (\w+) is installed", mark)
         indent = match.group(1)
         body = "".join(
             line.removeprefix(indent) for line in match.group(3).splitlines(keepends=True)
@@ -66,7 +80,7 @@ def blocks(page: Path) -> Iterator[Block]:
         not_run = reason.group(1) if reason else None
         if package is not None and find_spec(package.group(1)) is None:
             not_run = f"{package.group(1)} is not installed"
-        yield Block(match.group(2), body, line, not_run)
+        yield Block(match.group(2), body, line, not_run, mark)
 
 
 def check_output(expected: str, found: str, where: str) -> None:
@@ -93,6 +107,77 @@ def run_console(block: Block, where: str) -> None:
                 code = int(end.code or 0)
         assert (code == 0) == (not err.getvalue()), f"{where}: {command}: {err.getvalue()}"
         check_output(expected, out.getvalue() + err.getvalue(), f"{where}: {command}")
+
+
+def run_typed(block: Block, where: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Type the lines of a block into the prompt that its command opens."""
+    command, _, session = block.text.removeprefix("$ daf ").partition("\n")
+    prompts = re.compile(r"^(?:daf>|\.\.\.>) (.*)\n", re.MULTILINE)
+    keys = "".join(f"{line}\r" for line in prompts.findall(session))
+    out = io.StringIO()
+    for stream in (sys.stdin, out):
+        monkeypatch.setattr(stream, "isatty", lambda: True)
+    monkeypatch.setenv("PAGER", "cat")
+    with (
+        create_pipe_input() as typed,
+        create_app_session(input=typed, output=DummyOutput()),
+        contextlib.redirect_stdout(out),
+        contextlib.redirect_stderr(out),
+    ):
+        typed.send_text(f"{keys}\x04")
+        assert main(shlex.split(command)) == 0
+    check_output(prompts.sub("", session), ESCAPES.sub("", out.getvalue()), where)
+
+
+def run_served(block: Block, where: str) -> None:
+    """Start the servers of a block at a free port, run its other commands, and interrupt it."""
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+    text = re.sub(r"(?<=[ /])0(\.0\.0\.)0", r"127\g<1>1", block.text)
+    text = re.sub(r"(--port |127\.0\.0\.1:)\d+", rf"\g<1>{port}", text)
+    for path in re.findall(r"\w+\.h5ad", text):
+        shutil.copy(PBMC, path)
+    if "--tls-cert" in text:
+        write_certificate(Path.cwd())
+        Path("token.txt").write_text("correct-horse-battery-staple\n")
+    prefix = "" if block.language == "sh" else r"\$ "
+    with contextlib.ExitStack() as servers:
+        for part in re.split(f"^{prefix}(?=daf )", text, flags=re.MULTILINE)[1:]:
+            command, expected = split_command(part)
+            words = shlex.split(command.removesuffix(" &\n"))
+            if words[1] in {"serve", "explore"}:
+                servers.enter_context(serving(words, port, expected, where))
+            else:
+                with contextlib.redirect_stdout(io.StringIO()):
+                    assert main(words[1:]) == 0, f"{where}: {command}"
+
+
+@contextlib.contextmanager
+def serving(words: list[str], port: int, expected: str, where: str) -> Iterator[None]:
+    """Run a command that prints what is expected, and ends in order when it is interrupted."""
+    words = [sys.executable, "-m", "daf_query.cli", *words[1:]]
+    process = subprocess.Popen(
+        words if "--port" in words else [*words, "--port", str(port)],
+        stdout=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "BROWSER": "true"},
+        # Tests that run in the background of a shell ignore interrupts, and so would the server.
+        preexec_fn=partial(signal.signal, signal.SIGINT, signal.SIG_DFL),  # noqa: PLW1509 - only a signal is set
+    )
+    try:
+        assert process.stdout is not None
+        shown = process.stdout.readline()
+        while "Ctrl-C" not in shown:
+            line = process.stdout.readline()
+            assert line, f"{where}: it ended: {shown}"
+            shown += line
+        check_output(expected or "...", shown, where)
+        yield
+        process.send_signal(signal.SIGINT)
+        process.communicate(timeout=30)
+        assert process.returncode == 0, where
+    finally:
+        process.kill()
 
 
 def split_command(part: str) -> tuple[str, str]:
@@ -160,7 +245,11 @@ def run_page(
         where = f"{page.name}:{block.line}"
         if block.reason is not None or block.language in DATA:
             continue
-        if block.language == "console":
+        if block.mark == "typed":
+            run_typed(block, where, monkeypatch)
+        elif block.mark == "served":
+            run_served(block, where)
+        elif block.language == "console":
             run_console(block, where)
         elif block.language == "pycon":
             run_pycon(block, names, where)

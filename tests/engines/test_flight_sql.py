@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import datetime as dt
 import secrets
-import subprocess
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -28,6 +27,7 @@ from daf_query.flight_sql import FlightSqlLimits, FlightSqlServer
 from daf_storage import MemoryDaf, errors, open_daf
 from tests.engines.conftest import CELLS, FORMS
 from tests.flight_messages import answer, bound, packed, prepared
+from tests.support import write_certificate
 
 QUERIES = [
     "SELECT * FROM obs ORDER BY name",
@@ -727,16 +727,7 @@ def test_tokens_let_in_and_keep_out(session: DafSession) -> None:
 @pytest.fixture(scope="module")
 def certificate(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     """Return a certificate of this machine, and its key."""
-    folder = tmp_path_factory.mktemp("tls")
-    paths = folder / "server.pem", folder / "server.key"
-    subprocess.run(
-        ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256",
-         "-nodes", "-days", "2", "-subj", "/CN=localhost", "-addext",
-         "subjectAltName=IP:127.0.0.1,DNS:localhost", "-out", paths[0], "-keyout", paths[1]],
-        check=True,
-        capture_output=True,
-    )  # fmt: skip
-    return paths
+    return write_certificate(tmp_path_factory.mktemp("tls"))
 
 
 def test_connections_are_encrypted_with_a_certificate(

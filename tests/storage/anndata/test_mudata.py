@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -28,6 +29,7 @@ from daf_storage import (
 from daf_storage.anndata import recorded_types
 from tests.support import contents, dense, there
 
+PAGE = Path(__file__).parents[3] / "docs" / "reference" / "mudata.md"
 CELLS = ["c0", "c1", "c2", "c3"]
 
 
@@ -105,6 +107,24 @@ def test_questions_over_modalities(both: Path) -> None:
     assert (recorded.categories.to_pylist(), recorded.is_ordered) == (["b", "a"], True)
     values = db.matrix("prot.obs", "prot.var", "prot.X", rows="kind = 'b'").to_numpy()
     assert values.tolist() == prot.get_np_matrix("obs", "var", "X").toarray()[:1].tolist()
+
+
+def test_the_queries_of_its_page(tmp_path: Path) -> None:
+    """The first where all modalities have the same cells, the second where they differ."""
+    rna = anndata.AnnData(np.array([[1.0], [0.0], [2.0]]))
+    rna.obs["leiden"] = pd.Categorical(["n", "t", "t"])
+    prot = anndata.AnnData(np.array([[5.0], [6.0], [0.0]]))
+    rna.var_names, prot.var_names = ["CD3E"], ["pCD4"]
+    first, second = re.findall("```sql\n(.*?)```", PAGE.read_text(), re.DOTALL)
+    for cells, of_prot, query, expected in (
+        (list("abc"), list("abc"), first, [("a", "n")]),
+        (list("abc"), list("bcd"), second, [("b", 0.0, 5.0), ("c", 2.0, 6.0)]),
+    ):
+        rna.obs_names, prot.obs_names = cells, of_prot
+        obs = pd.DataFrame(index=sorted({*cells, *of_prot}))
+        path = write(tmp_path / f"{len(obs)}.h5mu", {"rna": rna, "prot": prot}, obs)
+        rows = daf_query.connect(path).sql(query).to_pylist()
+        assert sorted(tuple(row.values()) for row in rows) == expected
 
 
 def test_copies(both: Path, tmp_path: Path) -> None:
