@@ -31,7 +31,7 @@ from daf_storage.opening._forms import (
     make_or_check,
     written_in_place,
 )
-from daf_storage.opening._paths import SHARED_HDF5_SUFFIX, SUFFIXES, DafPath
+from daf_storage.opening._paths import NOT_A_PATTERN, SHARED_HDF5_SUFFIX, SUFFIXES, DafPath
 from daf_storage.stores import (
     DirectoryStore,
     MappingStore,
@@ -289,10 +289,7 @@ def siblings(root: Path) -> str:
     if root.is_symlink():
         return f"; it is a symbolic link to {root.readlink()}, which is not there"
     if any(character in root.name for character in "*?["):
-        return (
-            "; a pattern is taken by connect() and the commands info, sql, extract, profile and "
-            "concat: name one data set"
-        )
+        return NOT_A_PATTERN
     try:
         names = os.listdir(root.parent)
     except OSError:

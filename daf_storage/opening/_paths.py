@@ -76,8 +76,12 @@ _PLURALS: Final = {
 }
 _SUFFIX: Final = re.compile(r"(\.dafs?)?(\.zarr|\.h5dfs?|\.h5ad|\.h5mu|\.h5|\.hdf5)?(\.zip)?$")
 _ZARR_DOCUMENTS: Final = (".zgroup", ".zmetadata", "zarr.json")
-_HDF5_BEGINNING: Final = b"\x89HDF\r\n\x1a\n"
+HDF5_BEGINNING: Final = b"\x89HDF\r\n\x1a\n"
 _ZIP_BEGINNING: Final = b"PK\3\4"
+NOT_A_PATTERN: Final = (
+    "; a pattern is taken by connect() and the commands info, sql, extract, profile and concat: "
+    "name one data set"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,9 +222,9 @@ def _by_contents(path: str, *, expects_files: bool, is_read: bool) -> Ending | N
     beginning = b""
     if Path(path).is_file():
         with open(path, "rb") as file:
-            beginning = file.read(len(_HDF5_BEGINNING))
+            beginning = file.read(len(HDF5_BEGINNING))
     is_zip = beginning.startswith(_ZIP_BEGINNING) and path.endswith(".zip")
-    ending = ".h5ad" if beginning == _HDF5_BEGINNING else ".zarr.zip" if is_zip else ""
+    ending = ".h5ad" if beginning == HDF5_BEGINNING else ".zarr.zip" if is_zip else ""
     return _ENDINGS.get(ending)
 
 
@@ -279,12 +283,14 @@ def stem_of(path: str) -> str:
 
 
 def short_names(paths: Sequence[str]) -> list[str]:
-    """Return the file names without suffixes; of files that all have one name, their folders.
+    """Return the file names without suffixes; of those that all have one name, what differs.
 
     Other paths that share a name stay whole.
 
     >>> short_names(["a/x.h5ad", "b/y.h5ad"]), short_names(["r/s1/outs/x.h5", "r/s2/outs/x.h5"])
     (['x', 'y'], ['s1', 's2'])
+    >>> short_names(["a.h5mu#/mod/rna", "b.h5mu#/mod/rna"])
+    ['a', 'b']
     """
     paths = [shown_url(path) if is_remote(path) else path for path in paths]
     stems = [stem_of(path) for path in paths]
@@ -297,7 +303,9 @@ def short_names(paths: Sequence[str]) -> list[str]:
         next((n for n, each in enumerate(zip(*rows, strict=False)) if len(set(each)) > 1), 0)
         for rows in (parts, [row[::-1] for row in parts])
     )
-    names = ("/".join(row[first : len(row) - last]) for row in parts)
+    names = ["/".join(row[first : len(row) - last]) for row in parts]
+    plain = [_SUFFIX.sub("", name.removesuffix("#")) for name in names]
+    names = plain if len(set(plain)) == len(set(names)) else names
     return [name or path for name, path in zip(names, paths, strict=True)]
 
 

@@ -9,11 +9,18 @@ from urllib.parse import unquote
 from daf_storage import errors
 from daf_storage.data import layout
 from daf_storage.files_daf import DAF_FILE, METADATA_FILE, FilesTree, documents_of
-from daf_storage.opening._paths import parse_url, path_of_url
-from daf_storage.stores import RemoteArchive, RemoteFiles, RemoteStore
+from daf_storage.opening._foreign import OTHER_KINDS, OtherKind
+from daf_storage.opening._paths import HDF5_BEGINNING, NOT_A_PATTERN, parse_url, path_of_url
+from daf_storage.stores import (
+    RemoteArchive,
+    RemoteFiles,
+    RemoteStore,
+    is_url_pattern,
+)
 from daf_storage.trees import Hdf5Tree, RemoteHdf5File, ZarrFormat, ZarrTree, zarr_formats
 
 Connect = Callable[[str], RemoteFiles]
+_BEGINNING_BYTES = 16
 
 _NOT_LISTED = (
     "needed where nothing can be listed: open it for writing once where it is stored, or run "
@@ -25,7 +32,7 @@ def open_remote_tree(url: str, connect: Connect = RemoteFiles) -> ZarrTree | Fil
     """Return the tree of a data set at a URL.
 
     What the URL ends in says what is there; if it ends in neither of the usual ways, the server
-    is asked for the metadata of a directory, and then for the end of an archive.
+    is asked for the metadata of a directory, and then for the beginning of a file.
 
     Raises
     ------
@@ -38,6 +45,15 @@ def open_remote_tree(url: str, connect: Connect = RemoteFiles) -> ZarrTree | Fil
     InvalidInputError
         The URL names a group where there are none.
     """
+    try:
+        return _tree_at(url, connect)
+    except (errors.SourceNotFoundError, errors.NotADafError) as error:
+        if not is_url_pattern(url):
+            raise
+        raise errors.with_message(error, f"{error}{NOT_A_PATTERN}") from None
+
+
+def _tree_at(url: str, connect: Connect) -> ZarrTree | FilesTree | Hdf5Tree:
     base, group, ending = parse_url(url)
     if ending is not None and ending.kind == "hdf5":
         folder, name = _folder_and_name(base)
@@ -59,7 +75,11 @@ def _folder_and_name(base: str) -> tuple[str, str]:
 
 def _archive(base: str, group: str, connect: Connect) -> ZarrTree | FilesTree:
     folder, name = _folder_and_name(base)
-    archive = RemoteArchive(connect(folder), name)
+    return _archive_in(connect(folder), name, group)
+
+
+def _archive_in(folder: RemoteFiles, name: str, group: str) -> ZarrTree | FilesTree:
+    archive = RemoteArchive(folder, name)
     files = FilesTree(archive, group)
     return files if files.marker(layout.DAF) is not None else ZarrTree(archive, group)
 
@@ -86,8 +106,8 @@ def _is_files_directory(files: RemoteFiles) -> bool:
         return False
 
 
-def _whatever_is_there(base: str, connect: Connect) -> ZarrTree | FilesTree:
-    """Return the tree of a directory or an archive whose name does not say which it is."""
+def _whatever_is_there(base: str, connect: Connect) -> ZarrTree | FilesTree | Hdf5Tree:
+    """Return the tree of a directory or a file whose name does not say which it is."""
     directory: errors.DafError
     files = connect(base)
     try:
@@ -98,12 +118,41 @@ def _whatever_is_there(base: str, connect: Connect) -> ZarrTree | FilesTree:
         if not path_of_url(base):  # the server itself, whose name is not that of an archive
             raise
         directory = error
+    folder, name = _folder_and_name(base)
     try:
-        return _archive(base, "", connect)
+        return _file_in(connect(folder), name)
     except (errors.SourceNotFoundError, errors.AccessDeniedError):
         if isinstance(directory, errors.AccessDeniedError):
             raise directory from None
-        raise errors.NotADafError(f"{directory}; nor is there an archive of this name") from None
+        _refuse_matrix_folder(files)
+        raise errors.NotADafError(
+            f"{directory}; nor is there an archive or another file of this name"
+        ) from None
+
+
+def _file_in(folder: RemoteFiles, name: str) -> ZarrTree | FilesTree | Hdf5Tree:
+    """Return the tree of a file by what it begins with; an archive ends with what it is."""
+    length = min(folder.size(name) or 0, _BEGINNING_BYTES)
+    beginning = bytes(folder.read_ranges(name, [(0, length)])[0]) if length else b""
+    if beginning.startswith(HDF5_BEGINNING):
+        return Hdf5Tree(RemoteHdf5File(folder, name), "")
+    for kind in OTHER_KINDS:
+        if kind.is_it((), name, beginning):
+            raise _not_read(kind, f"{folder.location}/{name}")
+    return _archive_in(folder, name, "")
+
+
+def _refuse_matrix_folder(files: RemoteFiles) -> None:
+    """Say of what Cell Ranger writes beside its HDF5 file that it is read from the disk alone."""
+    for name in ("matrix.mtx.gz", "matrix.mtx"):
+        if files.size(name) is not None:
+            kind = next(kind for kind in OTHER_KINDS if kind.is_it({name}))
+            raise _not_read(kind, files.location)
+
+
+def _not_read(kind: OtherKind, location: str) -> errors.NotADafError:
+    error = kind.error(location)
+    return errors.with_message(error, f"{error}; download it first")
 
 
 def remote_directory(url: str) -> RemoteStore:

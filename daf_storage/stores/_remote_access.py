@@ -163,6 +163,7 @@ def _check_url(url: str) -> None:
         raise errors.InvalidInputError(
             f"{shown_url(url)}: the URL has credentials or a query in it, which are not accepted "
             "there, since URLs are shown and stored; pass credentials in the environment"
+            + ("" if "=" in parts.query else "; in a pattern write * for any part of a name")
         )
 
 
@@ -300,6 +301,7 @@ def matching_urls(pattern: str) -> list[str]:
             "behind the bucket: write s3://<bucket>/<folder>/*.daf.zarr, or pass a list of URLs"
         )
     root = f"{scheme}://{bucket}"
+    _check_url(pattern)
     steps = [part for part in path.split("/") if part]
     listing = _Listing(root)
     return [f"{root}/{name}" for name in sorted(listing.matching("", steps))]

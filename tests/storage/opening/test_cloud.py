@@ -40,6 +40,9 @@ from daf_storage.stores import RemoteFiles, matching_urls, shown_url
 from tests import s3_server, seams
 from tests.limits import LIMITS, lower
 from tests.storage.anndata.example import write
+from tests.storage.anndata.test_mudata import CELLS, modality
+from tests.storage.anndata.test_mudata import write as write_mudata
+from tests.storage.cell_ranger.test_matrix_file import _write as write_cell_ranger
 from tests.support import contents, create, fill_served, filled
 
 SECRET = "wJalrXUtnFEMIhunter2"  # noqa: S105 - no secret of anybody
@@ -450,6 +453,84 @@ def test_files_of_hdf5_are_read_in_place(s3: S3, tmp_path: Path) -> None:
     with connect("s3://cells/runs/*.h5ad") as db:
         found = db.sql("SELECT dataset, name FROM obs WHERE X['1'] > 0 ORDER BY name").to_pydict()
         assert found == {"dataset": ["one", "two"], "name": ["one 1", "two 1"]}
+
+
+@pytest.fixture(scope="module")
+def samples(s3: S3, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Upload, and return on the disk, two samples in each of the forms that people are handed."""
+    root = tmp_path_factory.mktemp("samples")
+    s3.put("samples")
+    for name in ("one", "two"):
+        outs = root / "runs" / name
+        (outs / "matrix").mkdir(parents=True)
+        write_cell_ranger(outs / "filtered_feature_bc_matrix.h5")
+        shutil.copy(outs / "filtered_feature_bc_matrix.h5", outs / "counts")
+        (outs / "matrix" / "matrix.mtx").write_text("%%MatrixMarket matrix coordinate integer\n")
+        whole = {"rna": modality(CELLS, ["CD3E", "CD4"]), "prot": modality(CELLS[:2], ["CD4"], 2)}
+        write_mudata(root / f"{name}.h5mu", whole, pd.DataFrame(index=CELLS))
+    s3.upload(root, "samples")
+    return root
+
+
+PATTERNS = [
+    "runs/*/filtered_feature_bc_matrix.h5",
+    "runs/[ot]*/*.h5",
+    "runs/*/counts",
+    "*.h5mu",
+    "*.h5mu#/mod/prot",
+]
+
+
+@pytest.mark.usefixtures("credentials")
+@pytest.mark.parametrize("scheme", ["s3", "gs"])
+@pytest.mark.parametrize("pattern", PATTERNS)
+def test_patterns_of_what_others_wrote(
+    s3: S3, samples: Path, monkeypatch: pytest.MonkeyPatch, scheme: str, pattern: str
+) -> None:
+    """Samples of a bucket are the collection that their files are on the disk."""
+    monkeypatch.setenv("GOOGLE_BASE_URL", s3.endpoint)
+    monkeypatch.setenv("GOOGLE_SKIP_SIGNATURE", "true")
+    query = "SELECT dataset, name FROM obs ORDER BY dataset, name"
+    with connect(f"{scheme}://samples/{pattern}") as db, connect(f"{samples}/{pattern}") as local:
+        found = db.sql(query).to_pydict()
+        assert found == local.sql(query).to_pydict()
+        assert set(found["dataset"]) == {"one", "two"}
+
+
+@pytest.mark.usefixtures("credentials", "samples")
+def test_commands_take_patterns_of_buckets(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Each that takes one of the disk; whatever opens one data set says what to do."""
+    pattern, out = "s3://samples/runs/*/filtered_feature_bc_matrix.h5", str(tmp_path / "x.daf.zarr")
+    assert main(["info", pattern]) == 0
+    assert "s3://samples/runs/two/filtered" in capsys.readouterr().out
+    assert main(["concat", pattern, "-o", out, "--prefix", "--quiet"]) == 0
+    assert open_daf(out).axis_length("obs") == 24
+    part = ["--matrix", "X", "--columns", "ENSG3", "-o", str(tmp_path / "part.h5ad")]
+    assert main(["extract", pattern, *part]) == 0
+    for refused in (["verify"], ["import", "y.daf.zarr"], ["convert", "y.daf.zarr"]):
+        assert main([refused[0], pattern, *refused[1:]]) == 1
+        assert "a pattern is taken by connect() and the commands" in capsys.readouterr().err
+    with pytest.raises(errors.SourceNotFoundError, match="name one data set"):
+        open_daf("s3://samples/*.h5mu")
+
+
+@pytest.mark.usefixtures("credentials", "samples")
+def test_what_a_pattern_may_not_mean() -> None:
+    """Folders of text, a file of another kind, and what a shell has and a URL has not."""
+    for url, message in (
+        ("s3://samples/runs/*/matrix", "one/matrix: this is a folder of Matrix.*; download it"),
+        ("s3://samples/runs/*/matrix/*", "matrix.mtx: this is a matrix of Matrix.*; download it"),
+        ("s3://samples/runs/*", "there is nothing, or a directory"),
+    ):
+        with pytest.raises(errors.NotADafError, match=message):
+            connect(url)
+    with pytest.raises(errors.InvalidInputError, match=r"in a pattern write \* for any part"):
+        connect("s3://samples/???.h5mu")
+    with pytest.raises(errors.InvalidInputError, match="pass credentials in the env") as caught:
+        connect(f"s3://samples/*.h5mu?X-Amz-Signature={SECRET}")
+    assert SECRET not in "".join(traceback.format_exception(caught.value))
 
 
 @pytest.mark.sampled(0)
