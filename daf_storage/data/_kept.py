@@ -78,9 +78,12 @@ def writer_of(value: Any) -> Writer:
     )
 
 
+def _is_frame(node: Any) -> bool:
+    return str(node.attrs.get("encoding-type", "")) == "dataframe"
+
+
 def _is_old_frame(node: Any) -> bool:
-    encoding = [str(node.attrs.get(f"encoding-{name}", "")) for name in ("type", "version")]
-    return encoding == ["dataframe", _OLD_FRAMES]
+    return _is_frame(node) and str(node.attrs.get("encoding-version", "")) == _OLD_FRAMES
 
 
 def write_element(group: Any, name: str, value: Any) -> None:
@@ -184,6 +187,19 @@ class KeptPart:
         """Return the value as the AnnData had it."""
         with opened(self.array, what=self.path) as file:
             return read_element(file[_ELEMENTS][_NAME])
+
+    def is_frame(self) -> bool:
+        """Return whether the value is a DataFrame."""
+        with opened(self.array, what=self.path) as file:
+            return _is_frame(file[_ELEMENTS][_NAME])
+
+    def shape(self) -> tuple[int, ...] | None:
+        """Return the shape of the value, or how long a DataFrame is; None if it has none."""
+        with opened(self.array, what=self.path) as file:
+            stored = file[_ELEMENTS][_NAME]
+            stored = stored[stored.attrs["_index"]] if _is_frame(stored) else stored
+            shape = getattr(stored, "shape", stored.attrs.get("shape"))
+            return None if shape is None else tuple(map(int, shape))
 
     def copy_to(self, group: Any, name: str) -> None:
         """Copy it into a group of an h5ad file."""

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import posixpath
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
+from itertools import combinations_with_replacement
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Final
+from typing import Any, Final, TypeAlias, TypeGuard
 
 import numpy as np
 import numpy.typing as npt
@@ -49,6 +51,7 @@ from daf_storage.data import (
     kept,
     ordered,
     scipy_index_dtype,
+    size_bytes,
 )
 from daf_storage.opening import check_outside
 from daf_storage.stores import check_output, output_path
@@ -88,26 +91,26 @@ def to_anndata(
     check_reader(daf, "to_anndata")
     anndata = optional_import("anndata", extra="anndata")
     exporter = _Exporter(daf, {"obs_is": obs_is, "var_is": var_is, "X_is": X_is})
-    adata = anndata.AnnData(**exporter.frames())
-    for matrix in exporter.matrices:
-        value = matrix.read(daf)
-        if matrix.part == "X":
-            adata.X = value
-        else:
-            getattr(adata, matrix.part)[matrix.key] = value
-    exporter.kept.restore(adata)
+    contents = exporter.contents()
+    values = {place: exporter.value(place, contents) for place in contents}
+    adata = anndata.AnnData(**_arguments(values))
     if exporter.has_raw:
-        raw = anndata.AnnData(
-            X=exporter.raw_x.read(daf) if exporter.raw_x else exporter.kept.value("raw.X"),
-            obs=adata.obs[[]],
-            var=exporter.raw_var(),
-            varm=exporter.raw_varm(),
-        )
-        exporter.kept.restore(raw, below="raw.")
-        adata.raw = raw
+        adata.raw = anndata.AnnData(obs=adata.obs[[]], **_arguments(values, "raw."))
     exporter.report_what_stays()
     exporter.report.warn()
     return adata
+
+
+def _arguments(values: Mapping[Place, Any], start: str = "") -> dict[str, Any]:
+    """Return values as the arguments of an AnnData; with a start, of that which becomes ``raw``."""
+    arguments: dict[str, Any] = {}
+    for (part, key), value in values.items():
+        name = part.removeprefix(_RAW)
+        if part.startswith(_RAW) == bool(start) and part in _WHOLE:
+            arguments[name] = value
+        elif part.startswith(_RAW) == bool(start):
+            arguments.setdefault(name, {})[key] = value
+    return arguments
 
 
 def export_h5ad(  # noqa: PLR0913 - the choices of an export
@@ -276,8 +279,33 @@ def _write_mudata(file: Any, daf: DafReader, parts: MuDataParts) -> None:
             kept.write_element(file[f"{part}m"], each.name, places > 0)
 
 
+Place: TypeAlias = tuple[str, str]
+"""A part of an AnnData, such as ``layers`` or ``raw.X``, and a key; empty of what has none."""
+
+_RAW: Final = "raw."
+_WHOLE: Final = frozenset({"X", "obs", "var", "raw.X", "raw.var"})
+"""Parts without keys."""
+_ALIGNED: Final[Mapping[str, tuple[str, ...]]] = {
+    "uns": (),
+    "obs": ("obs",),
+    "var": ("var",),
+    "obsm": ("obs",),
+    "varm": ("var",),
+    "X": ("obs", "var"),
+    "layers": ("obs", "var"),
+    "obsp": ("obs", "obs"),
+    "varp": ("var", "var"),
+    "raw.X": ("obs", "raw.var"),
+    "raw.var": ("raw.var",),
+    "raw.varm": ("raw.var",),
+}
+"""The parts, and to which axes they are aligned."""
+_ROWS_OF: Final = {"obsm": "obs", "varm": "var", "raw.varm": "raw.var"}
+"""Parts whose DataFrames have the names of another one, as anndata requires."""
+
+
 class _Exporter:
-    """One export: which part of the Daf data set becomes which part of the AnnData.
+    """One export: what of the Daf data set comes to which place of the AnnData.
 
     Parameters
     ----------
@@ -293,60 +321,83 @@ class _Exporter:
     ) -> None:
         self._daf = daf
         self._is_alone = is_alone
-        names = {key: given.get(key) for key in AXIS_KEYS}
         self._notes = read_notes(daf)
         self.report = Report()
-        for key, default in AXIS_KEYS.items():
-            said = daf.get_scalar(key, default=default)
-            names[key] = names[key] if names[key] is not None else str(said)
-        self._names = names
-        self._obs, self._var, self._main = (str(names[key]) for key in AXIS_KEYS)
-        for axis, key in ((self._obs, "obs_is"), (self._var, "var_is")):
+        self._names = {
+            key: str(daf.get_scalar(key, default=default) if given.get(key) is None else given[key])
+            for key, default in AXIS_KEYS.items()
+        }
+        obs, var, main = self._names.values()
+        for axis, key in ((obs, "obs_is"), (var, "var_is")):
             if not daf.has_axis(axis):
                 missing = errors.axis_not_found(daf.location, axis, daf.axes_set())
                 raise type(missing)(f"{missing}; say which axis with {key}=")
-        self._raw_axis = raw_axis_of(self._notes, self._var)
-        self.matrices = list(self._aligned(self._var))
-        """Those of the axes, by their places in an AnnData."""
-        of_raw = list(self._aligned(self._raw_axis)) if daf.has_axis(self._raw_axis) else []
-        self.raw_x = next((matrix for matrix in of_raw if matrix.part == "X"), None)
-        self._raw_varm = [matrix for matrix in of_raw if matrix.part == "varm"]
-        self.kept = KeptParts(daf, self.report, obs=self._obs, var=self._var, raw=self._raw_axis)
-        self.has_raw = self.raw_x is not None or self.kept.has("raw.X")
+        self._axes = {"obs": obs, "var": var, "raw.var": raw_axis_of(self._notes, var)}
+        self._stored: dict[Place, AlignedMatrix | kept.KeptPart] = {}
+        self._add_matrices(var, main, "")
+        if daf.has_axis(self._axes["raw.var"]):
+            self._add_matrices(self._axes["raw.var"], main, _RAW)
+        for part in kept.parts(daf.tree):
+            place = part.part, part.key
+            problem = "" if place in self._stored else self._problem_of(part)
+            if problem:
+                self.report.lost(part_label(*place), problem)
+            elif part.part not in ("obs", "var", "raw.var"):  # the columns of which are in a frame
+                self._stored.setdefault(place, part)
+        self.has_raw = ("raw.X", "") in self._stored
 
-    def _aligned(self, columns_axis: str) -> Iterator[AlignedMatrix]:
-        """Yield the matrices that AnnData can hold; the report names the others."""
-        daf, is_main = self._daf, columns_axis == self._var
-        for matrix in aligned_matrices(daf, self._obs, columns_axis, self._main):
-            axes, is_annotation = (matrix.rows_axis, matrix.columns_axis), matrix.is_annotation
-            if not is_main and matrix.part not in ("X", "varm"):
-                continue
-            if matrix.part == "X" and not daf.has_matrix(*axes, matrix.name):
+    def _add_matrices(self, columns_axis: str, main: str, start: str) -> None:
+        """Add the matrices that AnnData can hold; the report names the others."""
+        daf = self._daf
+        for matrix in aligned_matrices(daf, self._axes["obs"], columns_axis, main):
+            axes, part = (matrix.rows_axis, matrix.columns_axis), start + matrix.part
+            if part not in _ALIGNED or (matrix.part == "X" and not daf.has_matrix(*axes, main)):
                 continue
             stored = daf.open_orientations(*axes[::-1], matrix.name)[0]
-            if not is_annotation and stored.info.storage_type.is_string:
+            if not matrix.is_annotation and stored.info.storage_type.is_string:
                 self.report.lost(stored.what, "AnnData has no matrices of strings")
-                continue
-            yield matrix
+            else:
+                self._stored[part, matrix.key] = matrix
 
-    def frames(self) -> dict[str, Any]:
-        """Return ``obs``, ``var`` and ``uns``, as the arguments of ``AnnData``."""
-        obs, obs_colors = axis_frame(self._daf, self._obs)
-        var, var_colors = axis_frame(self._daf, self._var)
-        return {"obs": obs, "var": var, "uns": self._unstructured({**var_colors, **obs_colors})}
+    def _problem_of(self, part: kept.KeptPart) -> str:
+        """Return why a kept part has no place in the AnnData; empty if it has."""
+        if part.part not in _ALIGNED:
+            return "AnnData has no such part; it stays in the data set"
+        if part.axes != tuple(self._axes[each] for each in _ALIGNED[part.part]):
+            return "it belongs to axes that are not exported"
+        lengths = tuple(map(self._daf.axis_length, part.axes))
+        shape = part.shape() if lengths and part.part not in self._axes else lengths
+        if shape is None or shape[: len(lengths)] == lengths[: len(shape)]:
+            return ""
+        return f"it has the shape {shape}, and its axes {lengths}"
 
-    def raw_var(self) -> Any:
-        """Return ``raw.var``."""
-        return axis_frame(self._daf, self._raw_axis)[0]
+    def contents(self) -> dict[Place, Any]:
+        """Return what there is by its places: values, and what is stored of matrices and parts."""
+        axes = self._axes if self.has_raw else {name: self._axes[name] for name in ("obs", "var")}
+        frames = {name: axis_frame(self._daf, axis) for name, axis in axes.items()}
+        found: dict[Place, Any] = {(name, ""): frame for name, (frame, _) in frames.items()}
+        uns = self._unstructured({**frames["var"][1], **frames["obs"][1]})
+        found |= {("uns", key): value for key, value in uns.items()}
+        for place, stored in self._stored.items():
+            if self.has_raw or not place[0].startswith(_RAW):
+                found.setdefault(place, stored)
+        return found
 
-    def raw_varm(self) -> dict[str, Any]:
-        """Return ``raw.varm``."""
-        return {matrix.key: matrix.read(self._daf) for matrix in self._raw_varm}
+    def value(self, place: Place, contents: Mapping[Place, Any]) -> Any:
+        """Return what is at a place of the contents, in memory."""
+        found = contents[place]
+        if isinstance(found, AlignedMatrix):
+            return found.read(self._daf)
+        if not isinstance(found, kept.KeptPart):
+            return found
+        value, rows_of = found.value(), _ROWS_OF.get(place[0])
+        is_frame = rows_of is not None and hasattr(value, "iloc")
+        return value.set_axis(contents[str(rows_of), ""].index) if is_frame else value
 
     def report_what_stays(self) -> None:
         """Name the vectors and matrices of other axes, for which AnnData has no place."""
         daf = self._daf
-        main = [self._obs, self._var, *([self._raw_axis] if self.has_raw else [])]
+        main = [axis for name, axis in self._axes.items() if self.has_raw or name != "raw.var"]
         others = sorted(daf.axes_set() - set(main))
         categorical = set()
         for axis in main:
@@ -357,26 +408,21 @@ class _Exporter:
             for vector in sorted(daf.vectors_set(axis) - carried):
                 what = f"vector {vector!r} of axis {axis!r}"
                 self.report.lost(what, "AnnData has no vectors of other axes")
-        for position, first in enumerate(others):
-            for second in others[position:]:
-                for name in sorted(daf.matrices_set(first, second)):
-                    what = f"matrix {name!r} of axes {first!r} and {second!r}"
-                    self.report.lost(what, "AnnData has no matrices between other axes")
+        for first, second in combinations_with_replacement(others, 2):
+            for name in sorted(daf.matrices_set(first, second)):
+                what = f"matrix {name!r} of axes {first!r} and {second!r}"
+                self.report.lost(what, "AnnData has no matrices between other axes")
 
     def leave_out(self, parts: Collection[str], why: str) -> None:
         """Leave out parts, and say why."""
-        for matrix in self.matrices:
-            if matrix.part in parts:
-                self.report.lost(part_label(matrix.part, matrix.key), why)
-        self.matrices = [matrix for matrix in self.matrices if matrix.part not in parts]
+        for place in [place for place in self._stored if place[0] in parts]:
+            self.report.lost(part_label(*place), why)
+            del self._stored[place]
 
     def size_bytes(self) -> int:
         """Return about how many bytes the large matrices take."""
-        return sum(size_bytes(self._stored(matrix)) for matrix in self._large())
-
-    def _large(self) -> list[AlignedMatrix]:
-        chosen = [matrix for matrix in self.matrices if not matrix.is_annotation]
-        return [*chosen, *([self.raw_x] if self.raw_x else [])]
+        stored = [self._nearest(each) for each in self._stored.values() if _is_large(each)]
+        return size_bytes(array for one in stored for array in one.arrays().values())
 
     def write(self, file: Any, check: Callable[[], None], progress: Progress) -> None:
         """Write all of it into an h5ad file, or a group; the large matrices block by block.
@@ -386,43 +432,37 @@ class _Exporter:
         check
             Called after each block: raises if it could not be written.
         """
-        anndata, parts = optional_import("anndata", extra="anndata"), self.frames()
-        uns = parts.pop("uns")
-        for name in ("obs", "var"):
-            parts[name] = writable_frame(parts[name], name, self.report)
-        adata = anndata.AnnData(**parts)
-        for matrix in self.matrices:
-            if matrix.is_annotation:
-                getattr(adata, matrix.part)[matrix.key] = matrix.read(self._daf)
-        write_parts(file, adata, check)
-        for key, value in uns.items():
-            write_value(file["uns"], key, value, what=f"uns[{key!r}]", report=self.report)
 
         def done(size: int) -> None:
             progress.add(size)
             check()
 
-        for matrix in self.matrices:
-            if not matrix.is_annotation:
-                parent = file if matrix.part == "X" else file.require_group(matrix.part)
-                if matrix.part == "X" and "X" in file:
-                    del file["X"]
-                self._write(parent, matrix.key or "X", matrix, done)
+        anndata, contents = optional_import("anndata", extra="anndata"), self.contents()
+        frames = {
+            name: writable_frame(contents[name, ""], name, self.report) for name in ("obs", "var")
+        }
+        write_parts(file, anndata.AnnData(**frames), check)
         if self.has_raw:
-            self._write_raw(file, done)
-        self.kept.write(file)
+            raw = file.create_group("raw")
+            raw.attrs.update({"encoding-type": "raw", "encoding-version": "0.1.0"})
+            kept.write_element(raw, "varm", {})
+        for place, found in contents.items():
+            part, key = place
+            where = part.replace(".", "/")
+            parent, name = posixpath.split(where) if part in _WHOLE else (where, key)
+            group = file[parent] if parent else file
+            if part in frames:
+                continue
+            if _is_large(found):
+                self._write(group, name, found, done)
+            elif isinstance(found, kept.KeptPart) and not (part in _ROWS_OF and found.is_frame()):
+                found.copy_to(group, name)
+            else:
+                value = self.value(place, contents)
+                write_value(group, name, value, what=part_label(*place), report=self.report)
         self.report_what_stays()
 
-    def _write_raw(self, file: Any, done: Callable[[int], None]) -> None:
-        raw = file.create_group("raw")
-        raw.attrs.update({"encoding-type": "raw", "encoding-version": "0.1.0"})
-        if self.raw_x is not None:
-            self._write(raw, "X", self.raw_x, done)
-        frame = writable_frame(self.raw_var(), "raw.var", self.report)
-        write_value(raw, "var", frame, what="raw.var", report=self.report)
-        write_value(raw, "varm", self.raw_varm(), what="raw.varm", report=self.report)
-
-    def _stored(self, matrix: AlignedMatrix) -> StoredMatrix:
+    def _nearest(self, matrix: AlignedMatrix) -> StoredMatrix:
         """Return the stored orientation that is nearest to what AnnData had, or wants."""
         axes = (matrix.rows_axis, matrix.columns_axis)
         first = axes if matrix.is_by_columns else axes[::-1]
@@ -431,16 +471,23 @@ class _Exporter:
     def _write(
         self, parent: Any, key: str, matrix: AlignedMatrix, done: Callable[[int], None]
     ) -> None:
-        stored = self._stored(matrix)
+        stored = self._nearest(matrix)
         info = stored.info
-        by_rows = info.is_row_major or (info.columns_axis == self._obs != info.rows_axis)
+        by_rows = info.is_row_major or (info.columns_axis == self._axes["obs"] != info.rows_axis)
         if matrix.is_by_columns and by_rows:
             kept.write_element(parent, key, matrix.read(self._daf))
         elif info.is_sparse:
             _write_sparse(parent, key, stored, "csr" if by_rows else "csc", matrix.note, done)
         else:
             values = stored.dense().read()
-            _write_dense(parent, key, values if by_rows else values.T, matrix.note, done)
+            values = values if by_rows else values.T
+            height = max(_BLOCK_BYTES // max(values.shape[1] * values.itemsize, 1), 1)
+            starts = range(0, values.shape[0], height)
+            shape, blocks = values.shape, lambda: (values[n : n + height] for n in starts)
+            written = _write_blocks(
+                parent, key, shape, values.dtype, blocks, done, note=matrix.note
+            )
+            written.attrs.update({"encoding-type": "array", "encoding-version": "0.2.0"})
 
     def _unstructured(self, colors: dict[str, Any]) -> dict[str, Any]:
         uns: dict[str, Any] = {}
@@ -453,10 +500,8 @@ class _Exporter:
         for name in sorted(self._daf.scalars_set()):
             if name not in {*uns, *AXIS_KEYS, NOTES}:
                 uns[name] = self._scalar(name, of_numpy=False)
-        for key, said in self._names.items():
-            if self._is_alone or said != AXIS_KEYS[key]:
-                uns[key] = str(said)
-        return uns
+        names = self._names.items()
+        return uns | {key: n for key, n in names if self._is_alone or n != AXIS_KEYS[key]}
 
     def _scalar(self, name: str, *, of_numpy: bool) -> Any:
         value = self._daf.get_scalar(name)
@@ -464,130 +509,12 @@ class _Exporter:
         return kind.dtype.type(value) if of_numpy and not kind.is_string else value
 
 
-_COLUMNS = frozenset({"obs", "var", "raw.var"})
-"""Parts that are columns of a DataFrame; `axis_frame` has them."""
-_WHOLE = frozenset({"X", "raw.X"})
-"""Parts without keys."""
-_FRAMES = {"obsm": "obs", "varm": "var", "raw.varm": "raw/var"}
-"""Parts whose DataFrames have the names of another one, as anndata requires."""
-
-
-class KeptParts:
-    """The kept parts of a data set, as far as they belong to the axes of an export.
-
-    Parameters
-    ----------
-    obs, var, raw
-        The axes that become ``obs``, ``var`` and ``raw.var``.
-    """
-
-    def __init__(self, daf: DafReader, report: Report, *, obs: str, var: str, raw: str) -> None:
-        aligned: dict[str, tuple[str, ...]] = {
-            "uns": (),
-            "obs": (obs,),
-            "var": (var,),
-            "obsm": (obs,),
-            "varm": (var,),
-            "X": (obs, var),
-            "layers": (obs, var),
-            "obsp": (obs, obs),
-            "varp": (var, var),
-            "raw.X": (obs, raw),
-            "raw.var": (raw,),
-            "raw.varm": (raw,),
-        }
-        self._daf = daf
-        self._report = report
-        self._parts: list[kept.KeptPart] = []
-        for part in kept.parts(daf.tree):
-            if part.part not in aligned:
-                report.lost(
-                    part_label(part.part, part.key),
-                    "AnnData has no such part; it stays in the data set",
-                )
-            elif part.axes != aligned[part.part]:
-                report.lost(
-                    part_label(part.part, part.key), "it belongs to axes that are not exported"
-                )
-            elif part.part not in _COLUMNS:
-                self._parts.append(part)
-
-    def has(self, name: str) -> bool:
-        """Return whether there is a part, such as ``raw.X``."""
-        return any(part.part == name for part in self._parts)
-
-    def value(self, name: str) -> Any:
-        """Return a part that has no keys."""
-        return next(part.value() for part in self._parts if part.part == name)
-
-    def restore(self, adata: Any, *, below: str = "") -> None:
-        """Put the parts into an AnnData; what was stored under the same name since wins.
-
-        Parameters
-        ----------
-        below
-            ``"raw."`` to fill the AnnData that becomes ``raw``.
-        """
-        for part in self._parts:
-            name = part.part.removeprefix(below)
-            if part.part.startswith("raw.") != bool(below) or part.part == "raw.X":
-                continue
-            value = part.value()
-            if part.axes and not self._fits(
-                part, value.shape if hasattr(value, "shape") else (len(value),)
-            ):
-                continue
-            if part.part in _FRAMES and hasattr(value, "iloc"):
-                value = value.set_axis(adata.obs_names if name == "obsm" else adata.var_names)
-            if name == "X":
-                adata.X = value if adata.X is None else adata.X
-            elif part.key not in getattr(adata, name):
-                getattr(adata, name)[part.key] = value
-
-    def write(self, file: Any) -> None:
-        """Write the parts into an h5ad file, as they were in one if they come from one."""
-        for part in self._parts:
-            place = file.require_group("raw") if part.part.startswith("raw.") else file
-            name = part.part.removeprefix("raw.")
-            place, key = (place, name) if part.part in _WHOLE else (place[name], part.key)
-            if key in place:
-                continue
-            part.copy_to(place, key)
-            stored = place[key]
-            shape = getattr(stored, "shape", stored.attrs.get("shape"))
-            if shape is not None and not self._fits(part, shape):
-                del place[key]
-            elif part.part in _FRAMES:
-                _rename_rows(stored, file[_FRAMES[part.part]])
-
-    def _fits(self, part: kept.KeptPart, given: Any) -> bool:
-        """Return whether a shape has the length of its axes; say so if it has not."""
-        lengths = tuple(self._daf.axis_length(axis) for axis in part.axes)
-        shape = tuple(map(int, given))
-        if shape[: len(lengths)] == lengths:
-            return True
-        self._report.lost(
-            part_label(part.part, part.key), f"it has the shape {shape}, and its axes {lengths}"
-        )
-        return False
-
-
-def _rename_rows(element: Any, frame: Any) -> None:
-    """Give a DataFrame in a file the names of another one."""
-    if element.attrs.get("encoding-type") == "dataframe":
-        index, names = element.attrs["_index"], frame.attrs["_index"]
-        del element[index]
-        frame.copy(frame[names], element, index)
+def _is_large(found: Any) -> TypeGuard[AlignedMatrix]:
+    """Return whether this is a matrix that is written in blocks."""
+    return isinstance(found, AlignedMatrix) and not found.is_annotation
 
 
 _BLOCK_BYTES = 64 << 20
-
-
-def size_bytes(stored: StoredMatrix) -> int:
-    """Return about how many bytes the values and indices of a matrix take."""
-    info = stored.info
-    item = 1 if info.storage_type.is_string else info.storage_type.dtype.itemsize
-    return info.shape[0] * info.shape[1] * item if info.nnz is None else info.nnz * (item + 4)
 
 
 def _write_blocks(
@@ -640,21 +567,3 @@ def _write_sparse(
     group.create_dataset("indptr", data=indptr.astype(integer))
     _write_blocks(group, "indices", length, integer, positions, done)
     _write_blocks(group, "data", length, info.storage_type.dtype, values, done, note=note)
-
-
-def _write_dense(
-    parent: Any,
-    key: str,
-    values: npt.NDArray[Any],
-    note: Mapping[str, Any],
-    done: Callable[[int], None],
-) -> None:
-    """Write a dense matrix."""
-    rows = max(_BLOCK_BYTES // max(values.shape[1] * values.itemsize, 1), 1)
-
-    def blocks() -> Iterator[npt.NDArray[Any]]:
-        for start in range(0, values.shape[0], rows):
-            yield values[start : start + rows]
-
-    dataset = _write_blocks(parent, key, values.shape, values.dtype, blocks, done, note=note)
-    dataset.attrs.update({"encoding-type": "array", "encoding-version": "0.2.0"})
