@@ -36,7 +36,7 @@ LIMITS: Final = {
     "remote_block_bytes": "daf_storage.stores._remote._BLOCK_BYTES",
     "request_bytes": "daf_storage.stores._remote._MAX_REQUEST_BYTES",
     "scratch_bytes": "daf_storage.data._encoding._SCRATCH_BYTES",
-    "small_file_bytes": "daf_storage.stores._directory_snapshot._SMALL_BYTES",
+    "small_file_bytes": "daf_storage.stores._directory._SMALL_BYTES",
     "stalled_seconds": "daf_query._runs._STALLED_SECONDS",
     "string_block_bytes": "daf_storage.trees._hdf5_strings._BLOCK_BYTES",
     "string_bytes": "daf_storage.base._strings._MAX_STRING_BYTES",

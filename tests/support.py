@@ -21,7 +21,7 @@ import pytest
 from daf_query.demo import find_pbmc
 from daf_query.matrix import StoredElements
 from daf_storage import DafServer, DafWriter, ZarrDaf
-from daf_storage.stores import _directory, _directory_snapshot
+from daf_storage.stores import _directory
 from tests.suites.examples import (
     CELLS,
     GENES,
@@ -226,7 +226,7 @@ class _RecordingPin:
     """A pin around a pin that writes down what is read."""
 
     def __init__(
-        self, snapshot: _directory_snapshot.DirectorySnapshot, prefix: str, reads: RecordedReads
+        self, snapshot: _directory.DirectorySnapshot, prefix: str, reads: RecordedReads
     ) -> None:
         self._snapshot = snapshot
         self._prefix = prefix

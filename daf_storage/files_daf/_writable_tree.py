@@ -203,30 +203,22 @@ class FilesTransaction(FileChanges):
         """Put what was prepared at and below ``path`` in place."""
         for prepared in [p for p in self._parts if f"{p}/".startswith(f"{path}/")]:
             self._write_document(prepared)
-        key = self._tree.key(path)
         if path in self._folders:
-            self._changes.publish(key, replace=replace)
+            self._changes.publish(self._tree.key(path), replace=replace)
         else:
-            place = place_of(path)
-            folder = self._tree.key(place.folder)
-            new = [posixpath.join(folder, name) for name in self._new_files(place)]
-            stale = [posixpath.join(folder, name) for name in place.candidates]
-            self._changes.publish_files(
-                self._document_key(place),
-                new,
-                [name for name in stale if name not in new],
-                replace=replace,
-            )
+            document, *candidates = _keys(self._tree, path)
+            folder = posixpath.dirname(document)
+            new = [posixpath.join(folder, name) for name in self._new_files(place_of(path))]
+            stale = [key for key in candidates if key not in new]
+            self._changes.publish(document, new, stale, replace=replace)
         self._forget(path)
         self.refresh([path])
 
     def remove(self, path: str) -> None:
         """Take a property or a directory away."""
-        place = place_of(path)
-        folder = self._tree.key(place.folder)
-        files = [posixpath.join(folder, name) for name in place.candidates]
-        self._changes.remove_files(self._document_key(place), files)
-        if place.kind == "other":
+        document, *files = _keys(self._tree, path)
+        self._changes.remove(document, files)
+        if place_of(path).kind == "other":
             self._changes.remove(self._tree.key(path))
         self.refresh([path])
 

@@ -23,8 +23,7 @@ from daf_storage.stores._directories import (
     scratch,
     was_interrupted,
 )
-from daf_storage.stores._directory import DirectoryStore
-from daf_storage.stores._directory_snapshot import DirectorySnapshot, PropertyFiles
+from daf_storage.stores._directory import DirectorySnapshot, DirectoryStore, PropertyFiles
 from daf_storage.stores._files import (
     allocate,
     check_length,

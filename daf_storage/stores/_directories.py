@@ -29,7 +29,7 @@ import sys
 import tempfile
 import uuid
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -37,6 +37,7 @@ from typing import IO, Any, Final
 
 from daf_storage import errors
 from daf_storage.base import IfExists, check_if_exists
+from daf_storage.stores._files import exclusive, is_at
 
 _TRIES = 1000
 
@@ -80,53 +81,6 @@ def new_locked_directory(name: Callable[[], Path]) -> tuple[Path, int]:
     raise BlockingIOError(errno.EAGAIN, os.strerror(errno.EAGAIN), str(path))
 
 
-@contextmanager
-def locked(directory: Path, operation: int = fcntl.LOCK_EX) -> Iterator[int]:
-    """Lock a directory for the length of a block, and hand out its descriptor."""
-    descriptor, owner = os.open(directory, os.O_RDONLY | os.O_DIRECTORY), os.getpid()
-    try:
-        fcntl.flock(descriptor, operation)
-        yield descriptor
-    finally:
-        release(descriptor, owner)
-
-
-def exclusive(directory: Path) -> AbstractContextManager[int]:
-    """Lock a directory, or raise ``OSError`` if its owner is alive."""
-    return locked(directory, fcntl.LOCK_EX | fcntl.LOCK_NB)
-
-
-def release(descriptor: int, owner: int) -> None:
-    """Close what the process ``owner`` has locked; it is unlocked first.
-
-    A mapping of the file would keep it locked otherwise, and so would a process that was forked
-    meanwhile.  That one shares the lock, and must not release it.
-    """
-    if os.getpid() == owner:
-        with suppress(OSError):
-            fcntl.flock(descriptor, fcntl.LOCK_UN)
-    os.close(descriptor)
-
-
-def lock_shared(descriptor: int) -> bool:
-    """Keep a directory from being deleted; false if another process is deleting it already."""
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    except OSError:  # a file system without locks: read without
-        return True
-    return True
-
-
-def is_at(descriptor: int, path: Path | str) -> bool:
-    """Return whether the opened directory is still the one at this path."""
-    try:
-        return os.path.samestat(os.fstat(descriptor), os.stat(path))
-    except (FileNotFoundError, NotADirectoryError):
-        return False
-
-
 def discard(folder: Path) -> bool:
     """Delete a folder unless a reader has a part of it pinned; return whether it is gone.
 
@@ -149,14 +103,6 @@ def _is_in_snapshot(directory: str) -> bool:
         return True
     except OSError:  # another writer is deleting it too, or a file system without locks
         return False
-
-
-def names_in(directory: Path) -> list[str]:
-    """Return the names in a directory; none if it does not exist."""
-    try:
-        return os.listdir(directory)
-    except (FileNotFoundError, NotADirectoryError):
-        return []
 
 
 def remove_if_empty(directory: Path) -> None:

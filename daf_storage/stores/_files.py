@@ -17,13 +17,16 @@ from __future__ import annotations
 
 import ctypes
 import errno
+import fcntl
 import mmap
 import os
 import stat
 import time
 import weakref
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable, Iterator
+from contextlib import AbstractContextManager, contextmanager, suppress
 from functools import cache
+from pathlib import Path
 from typing import Any, Final, NoReturn, TypeAlias
 
 from daf_storage import errors
@@ -309,3 +312,61 @@ def status_at(path: str, descriptor: int | None = None) -> os.stat_result:
         return os.stat(path, dir_fd=descriptor)
     except OSError:
         return os.stat(path, dir_fd=descriptor, follow_symlinks=False)
+
+
+# Directories: their names, and locks on them.
+
+
+@contextmanager
+def locked(directory: Path, operation: int = fcntl.LOCK_EX) -> Iterator[int]:
+    """Lock a directory for the length of a block, and hand out its descriptor."""
+    descriptor, owner = os.open(directory, os.O_RDONLY | os.O_DIRECTORY), os.getpid()
+    try:
+        fcntl.flock(descriptor, operation)
+        yield descriptor
+    finally:
+        release(descriptor, owner)
+
+
+def exclusive(directory: Path) -> AbstractContextManager[int]:
+    """Lock a directory, or raise ``OSError`` if its owner is alive."""
+    return locked(directory, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+
+def release(descriptor: int, owner: int) -> None:
+    """Close what the process ``owner`` has locked; it is unlocked first.
+
+    A mapping of the file would keep it locked otherwise, and so would a process that was forked
+    meanwhile.  That one shares the lock, and must not release it.
+    """
+    if os.getpid() == owner:
+        with suppress(OSError):
+            fcntl.flock(descriptor, fcntl.LOCK_UN)
+    os.close(descriptor)
+
+
+def lock_shared(descriptor: int) -> bool:
+    """Keep a directory from being deleted; false if another process is deleting it already."""
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError:  # a file system without locks: read without
+        return True
+    return True
+
+
+def is_at(descriptor: int, path: Path | str) -> bool:
+    """Return whether the opened directory is still the one at this path."""
+    try:
+        return os.path.samestat(os.fstat(descriptor), os.stat(path))
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+
+
+def names_in(directory: Path) -> list[str]:
+    """Return the names in a directory; none if it does not exist."""
+    try:
+        return os.listdir(directory)
+    except (FileNotFoundError, NotADirectoryError):
+        return []

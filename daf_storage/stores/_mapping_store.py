@@ -203,23 +203,23 @@ class MappingTransaction:
         self._reserved[key] = np.zeros(size_bytes, dtype=np.uint8)
         return self._reserved[key]
 
-    def publish(self, prefix: str, *, replace: bool) -> None:
+    def publish(self, key: str, *, replace: bool) -> None:
         """Put the prepared entries in place."""
         with self._store.lock():
-            there = self._store.below(prefix)
+            there = self._store.below(key)
             if there and not replace:
-                raise FileExistsError(f"{prefix} exists")
-            prepared = {key: memoryview(b"".join(parts)) for key, parts in self._parts.items()}
-            prepared |= {key: values.data for key, values in self._reserved.items()}
-            taken = {key: data for key, data in prepared.items() if is_below(key, prefix)}
+                raise FileExistsError(f"{key} exists")
+            prepared = {name: memoryview(b"".join(parts)) for name, parts in self._parts.items()}
+            prepared |= {name: values.data for name, values in self._reserved.items()}
+            taken = {name: data for name, data in prepared.items() if is_below(name, key)}
             self._store.change(there, taken)
-            for key in taken:
-                self._parts.pop(key, None)
-                self._reserved.pop(key, None)
+            for name in taken:
+                self._parts.pop(name, None)
+                self._reserved.pop(name, None)
 
-    def remove(self, prefix: str) -> None:
-        """Take the entries below ``prefix`` away."""
-        self._store.change(self._store.below(prefix), {})
+    def remove(self, key: str) -> None:
+        """Take the entries below ``key`` away."""
+        self._store.change(self._store.below(key), {})
 
     def replace_file(self, key: str, data: bytes) -> None:
         """Replace one entry."""

@@ -144,15 +144,15 @@ class Transaction(Protocol):
         The array is writable, of dtype uint8, and must not be written to after `publish`.
         """
 
-    def publish(self, prefix: str, *, replace: bool) -> None:
-        """Put everything prepared below ``prefix`` in its place, in one atomic step.
+    def publish(self, key: str, *, replace: bool) -> None:
+        """Put everything prepared at or below ``key`` in its place, in one atomic step.
 
         Raises ``FileExistsError`` where something is there and ``replace`` is false; the prepared
         data stays prepared.  An append-only store raises ``AppendOnlyError`` if it is true.
         """
 
-    def remove(self, prefix: str) -> None:
-        """Take everything below ``prefix`` away, in one atomic step; nothing if absent."""
+    def remove(self, key: str) -> None:
+        """Take everything at or below ``key`` away, in one atomic step; nothing if absent."""
 
     def replace_file(self, key: str, data: bytes) -> None:
         """Replace the bytes of a single key, in one atomic step."""
@@ -162,26 +162,26 @@ class Transaction(Protocol):
 
 
 class FileTransaction(Transaction, Protocol):
-    """Changes of a store that has directories of files, some of which belong together."""
+    """Changes of a store that has files some of which belong together, in one directory."""
 
     def make_directory(self, key: str) -> None:
         """Prepare a directory, which may stay empty, where the store has such."""
 
-    def publish_files(
-        self, document: str, others: Sequence[str], stale: Sequence[str], *, replace: bool
+    def publish(
+        self, key: str, others: Sequence[str] = (), stale: Sequence[str] = (), *, replace: bool
     ) -> None:
-        """Put prepared files of a directory in place, in one step for whoever asks for the first.
+        """Put a prefix in place, or files, in one step for whoever asks for the first.
 
         Parameters
         ----------
-        document
-            The file without which nobody looks for the others.
+        key
+            The prefix, or the file without which nobody looks for the others.
         stale
             Files that may be there and belong to what is replaced.
         """
 
-    def remove_files(self, document: str, others: Sequence[str]) -> None:
-        """Take files away, some of which may be absent, in one step for whoever asks as above."""
+    def remove(self, key: str, others: Sequence[str] = ()) -> None:
+        """Take a prefix or files away, some of which may be absent, in one step as above."""
 
 
 class WritableStore(ReadableStore, Protocol):

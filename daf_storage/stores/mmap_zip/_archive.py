@@ -577,18 +577,25 @@ class ArchiveTransaction:
         self._parts[key] = [zeros.data]
         return zeros
 
-    def publish(self, prefix: str, *, replace: bool) -> None:
-        """Add the prepared entries below ``prefix``, all at once.
+    def publish(
+        self,
+        key: str,
+        others: Sequence[str] = (),
+        stale: Sequence[str] = (),  # noqa: ARG002 - nothing can be there without its document
+        *,
+        replace: bool,
+    ) -> None:
+        """Add the prepared entries below a prefix, or some that belong together, all at once.
 
         The smallest comes last, so that whoever checks the last entry of the archive, as the
         reference implementation does when it opens one for writing, has little to read.
         """
         with self._archive.lock():
-            if self._archive.count_below(prefix) or self._archive.get(prefix) is not None:
+            if self._is_there(key):
                 if replace:
-                    raise errors.append_only(self._archive.location, prefix)
-                raise FileExistsError(f"{prefix} exists")
-            self._add([prefix])
+                    raise errors.append_only(self._archive.location, key)
+                raise FileExistsError(f"{key} exists")
+            self._add([*others, key])
 
     def _add(self, prefixes: Sequence[str]) -> None:
         """Add what was prepared at and below some prefixes, one after the other, all at once."""
@@ -607,30 +614,13 @@ class ArchiveTransaction:
     def make_directory(self, key: str) -> None:
         """Do nothing: an archive has entries, and no directories."""
 
-    def publish_files(
-        self,
-        document: str,
-        others: Sequence[str],
-        stale: Sequence[str],  # noqa: ARG002 - nothing can be there without its document
-        *,
-        replace: bool,
-    ) -> None:
-        """Add entries that belong together, the document last."""
-        with self._archive.lock():
-            if self._archive.get(document) is not None:
-                if replace:
-                    raise errors.append_only(self._archive.location, document)
-                raise FileExistsError(f"{document} exists")
-            self._add([*others, document])
-
-    def remove_files(self, document: str, others: Sequence[str]) -> None:  # noqa: ARG002 - as above
+    def remove(self, key: str, others: Sequence[str] = ()) -> None:  # noqa: ARG002 - as above
         """Refuse to take away what is there."""
-        self.remove(document)
+        if self._is_there(key):
+            raise errors.append_only(self._archive.location, key)
 
-    def remove(self, prefix: str) -> None:
-        """Refuse to take away what is there."""
-        if self._archive.count_below(prefix) or self._archive.get(prefix) is not None:
-            raise errors.append_only(self._archive.location, prefix)
+    def _is_there(self, key: str) -> bool:
+        return bool(self._archive.count_below(key)) or self._archive.get(key) is not None
 
     def replace_file(self, key: str, data: bytes) -> None:
         """Add an entry that is not there, or is there with these very bytes."""

@@ -20,11 +20,11 @@ from zlib import crc32
 
 from daf_storage import errors
 from daf_storage.base import ForkLock
-from daf_storage.stores._directories import release
 from daf_storage.stores._files import (
     allocate,
     check_linked,
     map_file,
+    release,
 )
 from daf_storage.stores.mmap_zip import _records as records
 

@@ -16,7 +16,8 @@ from pathlib import Path
 
 from daf_storage import errors
 from daf_storage.base import OpenMode
-from daf_storage.stores._directories import follow_links, is_at, remove_leftovers, scratch
+from daf_storage.stores._directories import follow_links, remove_leftovers, scratch
+from daf_storage.stores._files import is_at
 from daf_storage.stores.mmap_zip import _records as records
 from daf_storage.stores.mmap_zip._file import ArchiveFile
 from daf_storage.stores.mmap_zip._records import (

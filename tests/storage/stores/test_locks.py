@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from daf_storage.stores import _directories
-from daf_storage.stores._directories import discard, exclusive, new_locked_directory
+from daf_storage.stores._directories import discard, new_locked_directory
+from daf_storage.stores._files import exclusive, lock_shared
 from tests.support import open_descriptors
 
 
@@ -37,7 +37,7 @@ def test_a_file_system_without_locks(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
     monkeypatch.setattr(fcntl, "flock", refuse)
     path, descriptor = new_locked_directory(lambda: tmp_path / "new")
-    assert _directories.lock_shared(descriptor)
+    assert lock_shared(descriptor)
     os.close(descriptor)
     with pytest.raises(OSError, match="No locks"), exclusive(path):
         pass
