@@ -26,7 +26,6 @@ from daf_query.training import (
     Expressions,
     IfChanged,
     Sampler,
-    SamplerRequest,
     Shares,
     load_sampler,
     make_sampler,
@@ -528,8 +527,13 @@ class MatrixQuestions(Queries):
         ({'train': 2, 'val': 2}, ['A', 'B'])
         """
         where, weights, stratify, groups = _bound(params, where, weights, stratify, groups)
-        request = SamplerRequest(axis, where, weights, split, seed, stratify, groups)
-        return make_sampler(self._engine, schema, request)
+        chosen: dict[str, Any] = {
+            "where": where,
+            "weights": weights,
+            "stratify": stratify,
+            "groups": groups,
+        }
+        return make_sampler(self._engine, schema, axis, split=split, seed=seed, **chosen)
 
     def load_sampler(
         self, path: str | Path, *, if_changed: IfChanged = "error", schema: str | None = None

@@ -12,7 +12,6 @@ from daf_query.training._batches import RowBlocks
 from daf_query.training._make import (
     Expressions,
     IfChanged,
-    SamplerRequest,
     load_sampler,
     make_sampler,
 )
@@ -24,7 +23,6 @@ __all__ = [
     "IfChanged",
     "RowBlocks",
     "Sampler",
-    "SamplerRequest",
     "Shares",
     "load_sampler",
     "make_sampler",

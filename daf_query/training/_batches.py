@@ -229,8 +229,13 @@ class RowBlocks:
 
     def __init__(self, source: RowSource, consumer: Consumer | None = None) -> None:
         self.source = source
-        self._consumer = Consumer() if consumer is None else consumer
+        self._consumer = consumer
         self._epoch = 0
+
+    @property
+    def consumer(self) -> Consumer:
+        """Which worker of which rank reads."""
+        return self._consumer or Consumer()
 
     @property
     def classes(self) -> dict[str, pa.Array]:
@@ -256,10 +261,10 @@ class RowBlocks:
 
     def __len__(self) -> int:
         """How many batches the rank has in an epoch, over all of its workers."""
-        return self.source.plan.batch_count(self._consumer)
+        return self.source.plan.batch_count(self.consumer)
 
     def __iter__(self) -> Iterator[Batch]:
-        return self.source.batches(self.epoch, self._consumer)
+        return self.source.batches(self.epoch, self.consumer)
 
     def __repr__(self) -> str:
         plan, part = self.source.plan, self.source.part

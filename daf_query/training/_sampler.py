@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import html
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final, Unpack, get_args
 
@@ -12,8 +12,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.dataset as ds
 
-from daf_query._provenance import Record, with_record
+from daf_query._provenance import Record, described, provenance
 from daf_query._row_files import Rows, format_of, save_rows
 from daf_query.scan import INDEX, NAME
 from daf_query.slice import MatrixSlice
@@ -29,11 +30,16 @@ from daf_query.training._batches import (
 )
 from daf_query.training._splits import SplitCodes
 from daf_query.training._torch import torch_blocks, torch_cells
-from daf_storage import DafReader, errors
+from daf_storage import errors
 
 SPLIT: Final = "split"
 WEIGHT: Final = "weight"
 _RESERVED: Final = ("x", "index")
+
+
+def coded(codes: Any, names: Iterable[str]) -> pa.DictionaryArray:
+    """Return names by their numbers, as an Arrow dictionary."""
+    return pa.DictionaryArray.from_arrays(pa.array(codes), pa.array(list(names), pa.string()))
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -63,36 +69,67 @@ class Sampler:
 
     axis: str
     """The axis whose entries they are."""
-    indices: npt.NDArray[np.int64]
-    """The 0-based positions along the axis, ascending, each once, shape ``(len(sampler),)``.  Of
-    a collection they count through, as the rows of the union table do."""
-    names: pa.Array
-    """The name of each entry, strings."""
-    weights: npt.NDArray[np.float64] | None
-    """The weight of each entry: finite, not negative; None if there are none."""
+    table: pa.Table
+    """A row for each entry, in the order of the axis; see `to_arrow`."""
     lengths: Mapping[str, int]
     """How many entries the axis has in each data set, by its name."""
-    split_codes: SplitCodes | None
-    """The number of the split of each entry, in the order of `shares`; None if there are none."""
     shares: Mapping[str, float]
     """What share each split was to get, by its name."""
-    is_collection: bool
-    """Whether it is of a collection."""
     record: Record = field(default_factory=dict)
     """Where it comes from: how it was asked for, and the fingerprints of the data sets."""
 
-    def __post_init__(self) -> None:
-        for array in (self.indices, self.weights, self.split_codes):
-            if array is not None:
-                array.flags.writeable = False
+    @property
+    def indices(self) -> npt.NDArray[np.int64]:
+        """The 0-based positions along the axis, ascending, each once, shape ``(len(sampler),)``.
 
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        """Restore what was pickled: its arrays cannot be written there either."""
-        self.__dict__.update(state)
-        self.__post_init__()
+        Of a collection they count through, as the rows of the union table do.
+        """
+        datasets = self.datasets
+        if datasets is None:
+            return self.positions
+        starts = np.cumsum([0, *self.lengths.values()])
+        indices: npt.NDArray[np.int64] = starts[datasets.indices] + self.positions
+        indices.flags.writeable = False
+        return indices
+
+    @property
+    def names(self) -> pa.Array:
+        """The name of each entry, strings."""
+        return self._column(NAME)
+
+    @property
+    def weights(self) -> npt.NDArray[np.float64] | None:
+        """The weight of each entry: finite, not negative; None if there are none."""
+        column = self._column(WEIGHT)
+        return None if column is None else column.to_numpy()
+
+    @property
+    def splits(self) -> pa.DictionaryArray | None:
+        """The name of the split of each entry, as an Arrow dictionary; None if there are none."""
+        return self._column(SPLIT)
+
+    @property
+    def split_codes(self) -> SplitCodes | None:
+        """The number of the split of each entry, in the order of `shares`; None without splits."""
+        return None if self.splits is None else self.splits.indices.to_numpy()
+
+    @property
+    def positions(self) -> npt.NDArray[np.int64]:
+        """The 0-based position of each entry within its data set."""
+        positions: npt.NDArray[np.int64] = self._column(INDEX).to_numpy()
+        return positions
+
+    @property
+    def datasets(self) -> pa.DictionaryArray | None:
+        """The data set of each entry, of several as one; None of a single one."""
+        return self._column(DATASET)
+
+    def _column(self, name: str) -> Any:
+        there = name in self.table.column_names
+        return self.table.column(name).combine_chunks() if there else None
 
     def __len__(self) -> int:
-        return int(self.indices.size)
+        return int(self.table.num_rows)
 
     def __repr__(self) -> str:
         sizes = ", ".join(f"{name} {size:,}" for name, size in self.sizes.items())
@@ -130,33 +167,6 @@ class Sampler:
         counts = np.bincount(self.split_codes, minlength=len(self.shares)).tolist()
         return {name: n for name, n in zip(self.shares, counts, strict=True) if n}
 
-    @property
-    def splits(self) -> pa.DictionaryArray | None:
-        """The name of the split of each entry, as an Arrow dictionary; None if there are none."""
-        if self.split_codes is None:
-            return None
-        names = pa.array(list(self.shares), pa.string())
-        return pa.DictionaryArray.from_arrays(pa.array(self.split_codes), names)
-
-    @property
-    def positions(self) -> npt.NDArray[np.int64]:
-        """The 0-based position of each entry within its data set."""
-        return self.indices - self._starts()[self._owners()]
-
-    @property
-    def datasets(self) -> pa.DictionaryArray | None:
-        """The data set of each entry, of several as one; None of a single one."""
-        if not self.is_collection:
-            return None
-        names = pa.array(list(self.lengths), pa.string())
-        return pa.DictionaryArray.from_arrays(pa.array(self._owners().astype(np.int32)), names)
-
-    def _starts(self) -> npt.NDArray[np.int64]:
-        return np.concatenate([[0], np.cumsum(list(self.lengths.values()), dtype=np.int64)])
-
-    def _owners(self) -> npt.NDArray[np.int64]:
-        return np.searchsorted(self._starts(), self.indices, side="right") - 1
-
     def __getitem__(self, split: str) -> Sampler:
         """Return the entries of one split, with their weights.
 
@@ -172,13 +182,7 @@ class Sampler:
                 f"{errors.nearest(str(split), self.shares)}"
             )
         rows = np.flatnonzero(self.split_codes == list(self.shares).index(split))
-        return replace(
-            self,
-            indices=self.indices[rows],
-            names=self.names.take(pa.array(rows)),
-            weights=None if self.weights is None else self.weights[rows],
-            split_codes=self.split_codes[rows],
-        )
+        return replace(self, table=self.table.take(pa.array(rows)))
 
     def to_arrow(self, *, provenance: bool = False) -> pa.Table:
         """Return a row for each entry.
@@ -191,17 +195,7 @@ class Sampler:
         provenance
             Whether the metadata of its schema say where it comes from.
         """
-        columns: dict[str, Any] = {
-            DATASET: self.datasets,
-            INDEX: pa.array(self.positions),
-            NAME: self.names,
-            SPLIT: self.splits,
-            WEIGHT: None if self.weights is None else pa.array(self.weights),
-        }
-        table = pa.table({name: values for name, values in columns.items() if values is not None})
-        if provenance:
-            table = table.cast(with_record(table.schema, self.record))
-        return table
+        return described(self.table, self.record) if provenance else self.table
 
     def save(self, path: str | Path) -> None:
         """Write it to a file, which appears, or is replaced, when it is complete.
@@ -327,30 +321,89 @@ class Sampler:
         return torch_cells(row_source(self, part, labels=labels))
 
 
+_READ: Final = {
+    INDEX: pa.int64(),
+    NAME: pa.large_string(),
+    WEIGHT: pa.float64(),
+    DATASET: pa.int32(),
+    SPLIT: pa.int16(),
+}
+"""The types of the columns; of dictionaries, of their codes."""
+
+
+def read_sampler(path: Path) -> Sampler:
+    """Return a sampler as it was saved; nothing is compared.
+
+    Raises
+    ------
+    SourceNotFoundError
+        There is no such file.
+    InvalidInputError
+        It is no file of a sampler.
+    CorruptDataError
+        The file is damaged.
+    """
+    try:
+        record = provenance(path) or {}
+    except errors.InvalidInputError:
+        record = {}
+    requested = record.get("sampler")
+    if not isinstance(requested, dict):
+        raise errors.InvalidInputError(
+            f"{path}: this is no file of a sampler; Sampler.save() writes one to .parquet or .arrow"
+        )
+    with errors.os_errors(str(path)):
+        try:
+            table = ds.dataset(path, format=path.suffix.removeprefix(".")).to_table()
+            lengths = {str(name): int(length) for name, length in requested["lengths"].items()}
+            shares = {name: float(share) for name, share in requested["split"] or ()}
+            names = {DATASET: list(lengths), SPLIT: list(shares)}
+            columns = {
+                name: _read(table.column(name).combine_chunks(), _READ[name], names.get(name))
+                for name in (DATASET, INDEX, NAME, SPLIT, WEIGHT)
+                if name in table.column_names or name in (INDEX, NAME)
+            }
+            return Sampler(requested["axis"], pa.table(columns), lengths, shares, record)
+        except (pa.ArrowException, KeyError, TypeError, ValueError, AttributeError) as error:
+            raise errors.CorruptDataError(
+                f"{path}: the sampler cannot be read: {type(error).__name__}: {error}; save it "
+                "again"
+            ) from error
+
+
+def _read(column: pa.Array, kind: pa.DataType, names: list[str] | None) -> pa.Array:
+    """Return a column in the type that a sampler has; one of names by their numbers."""
+    if names is None:
+        return column.cast(kind)
+    codes = pc.index_in(column.cast(pa.string()), value_set=pa.array(names, pa.string()))
+    return coded(codes.cast(kind).to_numpy(), names)  # an error of any that is none of the names
+
+
 def row_source(sampler: Sampler, part: MatrixSlice, **choice: Unpack[BlockChoice]) -> RowSource:
     """Return what is read of a slice for the entries of a sampler; see `Sampler.blocks`."""
+    given: dict[str, Any] = dict(choice)
     available = BlockChoice.__annotations__
-    for name in choice:
+    for name in given:
         if name not in available:
             raise errors.InvalidInputError(
                 f"there is no {name}= of batches; there is "
                 f"{errors.shown_names(available, none='none')}{errors.nearest(name, available)}"
             )
-    form = choice.get("form", "dense")
+    labels, form = given.pop("labels", ()), given.pop("form", "dense")
     if form not in get_args(Form):
         raise errors.InvalidInputError(f"form={form!r} is neither 'dense' nor 'sparse'")
-    weights, count = _weights(sampler, choice.get("draw")), choice.get("rows_per_epoch")
+    weights, count = _weights(sampler, given.pop("draw", None)), given.pop("rows_per_epoch", None)
     if count is not None and weights is None:
         raise errors.InvalidInputError(
             "rows_per_epoch= is for entries that are drawn by weight; make the sampler with "
             "weights=, or leave it out: each of its entries comes once"
         )
-    of_plan = {each.name for each in fields(BlockPlan)}
-    given: Any = {name: value for name, value in choice.items() if name in of_plan}
-    plan = BlockPlan(sampler.indices.size if count is None else count, **given)
-    offsets = _offsets(part, sampler)
-    labels, classes = _labels(part, sampler, choice.get("labels", ()))
-    return RowSource(part, offsets, sampler.indices, labels, classes, weights, plan, form)
+    plan = BlockPlan(len(sampler) if count is None else count, **given)
+    _check_axis(part, sampler)
+    indices = sampler.indices
+    offsets = _offsets(part, sampler, indices)
+    values, classes = _labels(part, sampler, [labels] if isinstance(labels, str) else labels)
+    return RowSource(part, offsets, indices, values, classes, weights, plan, form)
 
 
 def _weights(sampler: Sampler, draw: Draw | None) -> npt.NDArray[np.float64] | None:
@@ -364,53 +417,22 @@ def _weights(sampler: Sampler, draw: Draw | None) -> npt.NDArray[np.float64] | N
     return None if draw == "once" else sampler.weights
 
 
-def _offsets(part: MatrixSlice, sampler: Sampler) -> Entries:
-    """Return which row of a slice each entry of a sampler is.
-
-    Raises
-    ------
-    InvalidInputError
-        The rows are of another axis or data set; or the slice lacks some of them; or it is of
-        strings.
-    """
-    _check_axis(part, sampler)
-    if part.dtype == np.dtype(object):
-        raise errors.InvalidInputError(f"the matrix {part.name!r} holds strings, not numbers")
-    positions = part.row_positions
-    if not np.all(positions[1:] > positions[:-1]):
-        raise errors.InvalidInputError(
-            f"the rows of this slice of {part.name!r} are not in the order of axis "
-            f"{part.rows_axis!r}; leave rows= out, since the sampler chooses them"
-        )
-    offsets = np.searchsorted(positions, sampler.indices)
-    is_there = offsets < positions.size
-    is_there[is_there] = positions[offsets[is_there]] == sampler.indices[is_there]
-    if not is_there.all():
-        first = sampler.names[int(np.argmin(is_there))].as_py()
-        raise errors.InvalidInputError(
-            f"this slice of {part.name!r} lacks {int((~is_there).sum()):,} of the "
-            f"{is_there.size:,} entries of the sampler, the first is {first!r}; leave rows= out, "
-            "or make the sampler with the same where="
-        )
-    return offsets
-
-
 def _check_axis(part: MatrixSlice, sampler: Sampler) -> None:
+    """Refuse what is no slice of numbers whose rows are those of the sampler's axis."""
     if not isinstance(part, MatrixSlice):
         raise errors.InvalidInputError(
             f"rows are read from a slice, not {type(part).__name__}; pass "
             f"db.matrix({sampler.axis!r}, 'gene', 'X'), of which nothing is read yet"
         )
+    what = f"the rows of this slice of {part.name!r} are"
     if part.rows_axis != sampler.axis:
         raise errors.InvalidInputError(
-            f"the rows of this slice of {part.name!r} are of axis {part.rows_axis!r}, the sampler "
-            f"is of {sampler.axis!r}; swap the axes: db.matrix({part.columns_axis!r}, "
-            f"{part.rows_axis!r}, {part.name!r})"
+            f"{what} of axis {part.rows_axis!r}, the sampler is of {sampler.axis!r}; swap the "
+            f"axes: db.matrix({part.columns_axis!r}, {part.rows_axis!r}, {part.name!r})"
         )
     if part.whole.along:
         raise errors.InvalidInputError(
-            f"the rows of this slice of {part.name!r} are aligned by name over several data sets; "
-            f"make it with along={sampler.axis!r}"
+            f"{what} aligned by name over several data sets; make it with along={sampler.axis!r}"
         )
     for member in part.whole.members:
         length, has = member.daf.axis_length(sampler.axis), sampler.lengths.get(member.name)
@@ -420,62 +442,74 @@ def _check_axis(part: MatrixSlice, sampler: Sampler) -> None:
                 f"has {length:,} entries here, and {'none' if has is None else f'{has:,}'} in the "
                 "sampler; make it of the same session"
             )
+    if part.dtype == np.dtype(object):
+        raise errors.InvalidInputError(f"the matrix {part.name!r} holds strings, not numbers")
+
+
+def _offsets(part: MatrixSlice, sampler: Sampler, indices: Entries) -> Entries:
+    """Return which row of a slice each entry of a sampler is."""
+    positions = part.row_positions
+    if not np.all(positions[1:] > positions[:-1]):
+        raise errors.InvalidInputError(
+            f"the rows of this slice of {part.name!r} are not in the order of axis "
+            f"{part.rows_axis!r}; leave rows= out, since the sampler chooses them"
+        )
+    lacks = ~np.isin(indices, positions, assume_unique=True)
+    if lacks.any():
+        first = sampler.names[int(np.argmax(lacks))].as_py()
+        raise errors.InvalidInputError(
+            f"this slice of {part.name!r} lacks {int(lacks.sum()):,} of the {lacks.size:,} "
+            f"entries of the sampler, the first is {first!r}; leave rows= out, or make the "
+            "sampler with the same where="
+        )
+    return np.searchsorted(positions, indices)
 
 
 def _labels(
-    part: MatrixSlice, sampler: Sampler, names: str | Sequence[str]
+    part: MatrixSlice, sampler: Sampler, names: Sequence[str]
 ) -> tuple[dict[str, npt.NDArray[Any]], dict[str, pa.Array]]:
-    """Return vectors of the rows axis as numbers, and the classes of those that are strings.
-
-    Raises
-    ------
-    VectorNotFoundError
-        A data set has no such vector.
-    InvalidInputError
-        A name is that of something else in a batch; or vectors of several data sets differ in type.
-    """
-    readers = {member.name: member.daf for member in part.whole.members}
+    """Return vectors of the rows axis as numbers, and the classes of those that are strings."""
     values, classes = {}, {}
-    for name in [names] if isinstance(names, str) else names:
+    for name in names:
         if name in _RESERVED:
             raise errors.InvalidInputError(
                 f"a label cannot be called {name!r}, since a batch has this already; store the "
                 "vector by another name"
             )
-        whole = _whole(readers, sampler, name)
+        whole = _vector_of_all(part, sampler, name)
         column = whole.take(pa.array(sampler.indices))
-        if pa.types.is_large_string(column.type):
+        if pa.types.is_large_string(whole.type):
             distinct = pc.unique(whole).drop_null()
             classes[name] = distinct.take(pc.array_sort_indices(distinct))
-            codes = pc.index_in(column, value_set=classes[name])
-            values[name] = codes.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64)
-        else:
-            values[name] = column.to_numpy(zero_copy_only=False)
+            codes = pc.index_in(column, value_set=classes[name]).fill_null(-1)
+            column = codes.cast(pa.int64())
+        values[name] = column.to_numpy(zero_copy_only=False)
     return values, classes
 
 
-def _whole(readers: Mapping[str, DafReader], sampler: Sampler, name: str) -> pa.Array:
-    """Return a vector of all data sets, of those that the slice lacks NULL."""
-    parts = {each: _vector(daf, sampler.axis, name) for each, daf in readers.items()}
-    types = {part.type for part in parts.values()}
-    if len(types) > 1:
-        listed = ", ".join(sorted(map(str, types)))
+def _vector_of_all(part: MatrixSlice, sampler: Sampler, name: str) -> pa.Array:
+    """Return a vector of all data sets, of those that the slice lacks NULL.
+
+    Strings are as queries have them: those that are missing are null.
+    """
+    readers = {member.name: member.daf for member in part.whole.members}
+    columns = []
+    for each, length in sampler.lengths.items():
+        column = pa.nulls(length)
+        if each in readers:
+            daf = readers[each]
+            if not daf.has_vector(sampler.axis, name):
+                available = daf.vectors_set(sampler.axis)
+                raise errors.vector_not_found(daf.location, sampler.axis, name, available)
+            column = AxisDataset(daf, sampler.axis).to_table(columns=[name]).column(0)
+            if pa.types.is_string(column.type) or pa.types.is_string_view(column.type):
+                column = column.cast(pa.large_string())
+        columns.append(pa.table([column], [name]))
+    try:
+        whole = pa.concat_tables(columns, promote_options="default").column(0)
+    except pa.ArrowException:
+        listed = ", ".join(sorted({str(each.column(0).type) for each in columns} - {"null"}))
         raise errors.InvalidInputError(
             f"the vector {name!r} holds {listed} in different data sets; a label has one type"
-        )
-    [kind] = types
-    lacking = (parts.get(each) for each in sampler.lengths)
-    return pa.concat_arrays(
-        pa.nulls(length, kind) if part is None else part
-        for part, length in zip(lacking, sampler.lengths.values(), strict=True)
-    )
-
-
-def _vector(daf: DafReader, axis: str, name: str) -> pa.Array:
-    """Return a vector as queries have it: missing strings are null."""
-    if not daf.has_vector(axis, name):
-        raise errors.vector_not_found(daf.location, axis, name, daf.vectors_set(axis))
-    column = AxisDataset(daf, axis).to_table(columns=[name]).column(0)
-    is_string = pa.types.is_string(column.type) or pa.types.is_string_view(column.type)
-    column = column.cast(pa.large_string()) if is_string else column
-    return pa.concat_arrays(column.chunks) if column.chunks else pa.array([], column.type)
+        ) from None
+    return pa.concat_arrays(whole.chunks) if whole.num_chunks else pa.array([], whole.type)

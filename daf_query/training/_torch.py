@@ -1,6 +1,6 @@
 """Datasets of torch, which is imported when the first one is made.
 
-A dataset of torch inherits from a class of torch, so these classes are made by functions, once per
+A dataset of torch inherits from a class of torch, so these classes are made by a function, once per
 process; an instance is pickled as what it is made of.
 """
 
@@ -24,40 +24,44 @@ def torch_blocks(source: RowSource, *, rank: int | None, ranks: int | None) -> A
     """Return batches as a ``torch.utils.data.IterableDataset``; see `Sampler.to_torch`."""
     if (rank is None) != (ranks is None):
         raise errors.InvalidInputError("pass both rank= and ranks=, or none of them")
+    torch = _torch("torch")
+    # A number that workers see when it is changed here, also those that live on.
+    epoch = torch.full((), 0, dtype=torch.int64).share_memory_()
     given = None if rank is None or ranks is None else Consumer(rank, ranks)
-    return _block_class()(source, _shared_epoch(0), given)
+    return _made(_TorchBlocks, "IterableDataset", source, epoch, given)
 
 
 def torch_cells(source: RowSource) -> Any:
     """Return single rows as a ``torch.utils.data.Dataset``; see `Sampler.to_torch_cells`."""
-    return _cell_class()(source)
+    return _made(_TorchCells, "Dataset", source)
 
 
-def _torch() -> Any:
-    return optional_import("torch", extra="training")
+def _torch(module: str) -> Any:
+    return optional_import(module, extra="training")
 
 
-def _data() -> Any:
-    _torch()
-    return optional_import("torch.utils.data", extra="training")
+@cache
+def _class(own: type, base: str) -> Any:
+    """Return a class of torch that does what one of ours does."""
+    return type(
+        own.__name__.removeprefix("_"), (own, getattr(_torch("torch.utils.data"), base)), {}
+    )
 
 
-def _shared_epoch(epoch: int) -> Any:
-    """Return a number that workers see when it is changed here, also those that live on."""
-    torch = _torch()
-    return torch.full((), epoch, dtype=torch.int64).share_memory_()
+def _made(own: type, base: str, *content: Any) -> Any:
+    return _class(own, base)(*content)
 
 
 class _TorchBlocks(RowBlocks):
-    """What the dataset of batches does; it becomes one of torch by its other base class."""
+    """What the dataset of batches does."""
 
     def __init__(self, source: RowSource, epoch: Any, given: Consumer | None) -> None:
         super().__init__(source)
-        self._shared = epoch
-        self._given = given
+        self._shared, self._given = epoch, given
 
     def __reduce__(self) -> Any:
-        return _rebuilt_blocks, (self.source, self._shared, self._given)
+        content = (self.source, self._shared, self._given)
+        return _made, (_TorchBlocks, "IterableDataset", *content)
 
     @property
     def epoch(self) -> int:
@@ -66,32 +70,20 @@ class _TorchBlocks(RowBlocks):
     def set_epoch(self, epoch: int) -> None:
         self._shared.fill_(checked_epoch(epoch))
 
-    def __len__(self) -> int:
-        return self.source.plan.batch_count(self._now())
+    @property
+    def consumer(self) -> Consumer:
+        """Which worker of which rank this is: by default what ``torch.distributed`` says."""
+        if self._given is None:
+            distributed = _torch("torch.distributed")
+            is_used = distributed.is_available() and distributed.is_initialized()
+            of_group = (distributed.get_rank(), distributed.get_world_size()) if is_used else ()
+            self._given = Consumer(*of_group)
+        info = _torch("torch.utils.data").get_worker_info()
+        of_loader = () if info is None else (info.id, info.num_workers)
+        return Consumer(self._given.rank, self._given.ranks, *of_loader)
 
     def __iter__(self) -> Iterator[Batch]:
-        return map(as_tensors, self.source.batches(self.epoch, self._now()))
-
-    def _now(self) -> Consumer:
-        """Return which worker of which rank this is."""
-        rank, ranks = self._rank()
-        info = _data().get_worker_info()
-        if info is None:
-            return Consumer(rank, ranks)
-        return Consumer(rank, ranks, info.id, info.num_workers)
-
-    def _rank(self) -> tuple[int, int]:
-        if self._given is None:
-            self._given = distributed_rank()
-        return self._given.rank, self._given.ranks
-
-
-def distributed_rank() -> Consumer:
-    """Return the rank of this process in ``torch.distributed``, if that is used."""
-    distributed = optional_import("torch.distributed", extra="training")
-    if distributed.is_available() and distributed.is_initialized():
-        return Consumer(distributed.get_rank(), distributed.get_world_size())
-    return Consumer()
+        return map(as_tensors, super().__iter__())
 
 
 class _TorchCells:
@@ -135,34 +127,15 @@ class _TorchCells:
         ]
 
 
-@cache
-def _block_class() -> Any:
-    return type("TorchBlocks", (_TorchBlocks, _data().IterableDataset), {})
-
-
-@cache
-def _cell_class() -> Any:
-    return type("TorchCells", (_TorchCells, _data().Dataset), {})
-
-
-def _rebuilt_blocks(source: RowSource, epoch: Any, given: Consumer | None) -> Any:
-    return _block_class()(source, epoch, given)
-
-
 def as_tensors(batch: Batch) -> Batch:
     """Return a batch with tensors in place of arrays; CSR stays CSR."""
     return {name: _tensor(values) for name, values in batch.items()}
 
 
 def _tensor(values: Any) -> Any:
-    torch = _torch()
+    torch = _torch("torch")
     if sp.issparse(values):
-        parts = (_native(part) for part in (values.indptr, values.indices, values.data))
-        tensors = map(torch.from_numpy, parts)
+        tensors = map(_tensor, (values.indptr, values.indices, values.data))
         return torch.sparse_csr_tensor(*tensors, size=values.shape, check_invariants=False)
-    return torch.from_numpy(_native(values))
-
-
-def _native(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """Return an array as torch takes it: of this machine's byte order, contiguous, writable."""
-    return np.require(values, values.dtype.newbyteorder("="), ["C", "W"])
+    # As torch takes it: of this machine's byte order, contiguous, writable.
+    return torch.from_numpy(np.require(values, values.dtype.newbyteorder("="), ["C", "W"]))
