@@ -1,12 +1,11 @@
 """Where the parts of an AnnData lie in a file: frames with their columns as vectors, and values.
 
-Of a file from before AnnData 0.7, anndata itself reads all but the large matrices.
+The frames of a file from before AnnData 0.7 are records, which are read into memory.
 """
 
 from __future__ import annotations
 
 import functools
-import io
 import posixpath
 import warnings
 from collections.abc import Iterable, Iterator, Mapping
@@ -14,6 +13,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeAlias
 
+import numpy as np
 import pyarrow as pa
 
 from daf_storage import errors
@@ -308,7 +308,9 @@ _PARTS: Final = frozenset(
     {"X", "layers", "obs", "var", "obsm", "varm", "obsp", "varp", "uns", "raw"}
     | {"raw.X", "raw.var", "raw.varm"}
 )
-_LARGE: Final = frozenset({"X", "layers", "raw.X", "raw"})
+_CATEGORIES: Final = "_categories"
+_NAMES: Final = {"obs": ("obs_names", "row_names"), "var": ("var_names", "col_names")}
+"""What the names are called in a group that does not say what it is."""
 _NEIGHBORS: Final = ("distances", "connectivities")
 GROUPS: Final = (
     *("", "obs", "var", "layers", "obsm", "varm", "obsp", "varp", "uns"),
@@ -472,58 +474,103 @@ def _add_neighbors(tree: Tree, parts: Parts) -> None:
     """Take the matrices of neighbours from where AnnData 0.7 kept them."""
     if "neighbors" not in parts.uns or tree.kind("uns/neighbors") != "group":
         return
-    others = _places(tree, "uns/neighbors", {})
-    for key in others.keys() & set(_NEIGHBORS):
-        node = tree.node(others[key].path)
-        if node is not None and elements.encoding_of(node).startswith(("csr", "csc")):
-            parts.obsp.setdefault(key, others.pop(key))
-    if len(others) < len(tree.children("uns/neighbors")):
-        value = {key: place.read(tree) for key, place in others.items()}
-        parts.uns["neighbors"] = Place("uns/neighbors", value)
+    for key, place in _places(tree, "uns/neighbors", {}).items():
+        node = tree.node(place.path)
+        if key in _NEIGHBORS and node is not None and elements.sparse_kind(node):
+            parts.obsp.setdefault(key, place)
+            others = parts.uns["neighbors"].without
+            parts.uns["neighbors"] = Place("uns/neighbors", without=(*others, key))
 
 
 def _old_parts(tree: Tree, children: Iterable[str]) -> Parts:
-    """Return the parts of a file of which anndata has to read all but the large matrices."""
-    parts = parts_of_object(_read_small(tree, set(children) & (_PARTS - _LARGE)), tree)
-    parts.main, parts.layers = _main(tree, "X"), _places(tree, "layers", {})
-    if "raw.X" in children:
-        raw = _read_small(tree, ["obs"], renamed={"raw.var": "var", "raw.varm": "varm"})
-        parts.raw_var = MemoryFrame(raw.var, "raw.var", part="raw.var")
-        parts.raw_main = _main(tree, "raw.X")
-        parts.raw_varm = _values(raw.varm)
-    elif tree.kind("raw/var") is not None and not _is_old_frame(tree, "raw/var"):
-        parts.raw_var = stored_frame(tree, "raw/var")
-        parts.raw_main = _main(tree, "raw/X")
-        parts.raw_varm = _places(tree, "raw/varm", {})
-    return parts
-
-
-def _values(values: Mapping[str, Any]) -> Places:
-    """Return places of values that were read; anything in the file may change them."""
-    return {key: Place("", value) for key, value in values.items()}
-
-
-def _read_small(tree: Tree, names: Iterable[str], renamed: Mapping[str, str] | None = None) -> Any:
-    """Let anndata read a file that has only some parts of this one."""
+    """Return the parts of a file from before AnnData 0.7: categories are in uns."""
     if not isinstance(tree, Hdf5Tree):
         raise errors.UnsupportedDataError(
             f"{tree.location}: a Zarr directory from before AnnData 0.7 is not read in place; "
             "read it with anndata.read_zarr, and pass the result to from_anndata"
         )
-    h5py = optional_import("h5py", extra="anndata")
-    anndata = optional_import("anndata", extra="anndata")
-    image = io.BytesIO()
-    with h5py.File(image, "w") as target:
-        for name, new_name in {**{n: n for n in names}, **(renamed or {})}.items():
-            if tree.kind(name) is not None:
-                with elements.element(tree, name) as stored:
-                    stored.file.copy(stored, target, new_name)
+    damaged: dict[str, str] = {}
+    uns = _places(tree, "uns", damaged)
+    obs, var = (_old_frame(tree, part) for part in ("obs", "var"))
+    for key in [key for key in uns if key.endswith(_CATEGORIES)]:
+        if any([_set_categories(tree, frame, key) for frame in (obs, var)]):  # noqa: C419 - both
+            del uns[key]
+    parts = Parts(
+        obs=MemoryFrame(obs, "", part="obs"),
+        var=MemoryFrame(var, "", part="var"),
+        main=_main(tree, "X"),
+        layers=_places(tree, "layers", damaged),
+        obsm=_old_places(tree, "obsm", damaged),
+        varm=_old_places(tree, "varm", damaged),
+        obsp=_places(tree, "obsp", damaged),
+        varp=_places(tree, "varp", damaged),
+        uns=uns,
+        damaged=damaged,
+    )
+    if "raw.X" in children:
+        parts.raw_var = MemoryFrame(_old_frame(tree, "raw.var"), "raw.var", part="raw.var")
+        parts.raw_main = _main(tree, "raw.X")
+        parts.raw_varm = _old_places(tree, "raw.varm", damaged)
+    elif tree.kind("raw/var") is not None and not _is_old_frame(tree, "raw/var"):
+        parts.raw_var = stored_frame(tree, "raw/var")
+        parts.raw_main = _main(tree, "raw/X")
+        parts.raw_varm = _places(tree, "raw/varm", damaged)
+    _add_neighbors(tree, parts)
+    return parts
+
+
+def _old_frame(tree: Tree, path: str) -> Any:
+    """Return a DataFrame of records, or of a group that does not say what it is."""
+    if tree.kind(path) == "array":
+        frame = pandas(extra="anndata").DataFrame(_records(tree, path))
+        return frame.set_index(frame.columns[0])
+    places = _places(tree, path, {})
+    frame = pandas(extra="anndata").DataFrame({key: at.read(tree) for key, at in places.items()})
+    names = [key for key in _NAMES[path.rpartition(".")[2]] if key in places]
+    if names:
+        return frame.set_index(names[0]).rename_axis(None)
+    return frame.set_axis(frame.index.map(str))
+
+
+def _old_places(tree: Tree, path: str, damaged: dict[str, str]) -> Places:
+    """Return what is in a group, or the fields of records."""
+    if tree.kind(path) != "array":
+        return _places(tree, path, damaged)
+    return _values(_records(tree, path))
+
+
+def _records(tree: Tree, path: str) -> dict[str, Any]:
+    """Return the fields of an array of records, with text for byte strings."""
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            return anndata.read_h5ad(image)
-    except Exception as error:  # anndata raises many kinds for files that it cannot read
+        with elements.element(tree, path) as stored:
+            records = stored[()]
+        return {name: _text(records[name]) for name in records.dtype.names or ()}
+    except (OSError, TypeError, ValueError) as error:  # of h5py
         reason = " ".join(str(error).split())
-        raise errors.FormatError(
-            f"{tree.location}: anndata cannot read this file ({reason}); is it complete?"
+        raise errors.CorruptDataError(
+            f"{tree.location}: {path} cannot be read ({reason}); is the file complete?"
         ) from error
+
+
+def _text(values: Any) -> Any:
+    if values.dtype.kind not in "SO":
+        return values
+    return [value.decode() if isinstance(value, bytes) else value for value in values.tolist()]
+
+
+def _set_categories(tree: Tree, frame: Any, key: str) -> bool:
+    """Make a categorical of the column whose categories are in uns; say if there is one."""
+    name = key.removesuffix(_CATEGORIES)
+    if name not in frame or frame[name].dtype.kind not in "iu":
+        return False
+    with elements.element(tree, f"uns/{key}") as stored:
+        categories = _text(np.atleast_1d(stored[()]))
+    is_coded = bool((frame[name] < len(categories)).all())  # else it is of the other frame
+    if is_coded:
+        frame[name] = pandas(extra="anndata").Categorical.from_codes(frame[name], categories)
+    return is_coded
+
+
+def _values(values: Mapping[str, Any]) -> Places:
+    """Return places of values that were read; anything in the file may change them."""
+    return {key: Place("", value) for key, value in values.items()}

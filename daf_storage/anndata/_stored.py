@@ -324,6 +324,12 @@ def encoding_of(node: Node) -> str:
     return text_of(node.attribute("encoding-type"))
 
 
+def sparse_kind(node: Node) -> str:
+    """Return how a sparse matrix is encoded, also before AnnData 0.7; empty if it is none."""
+    kind = encoding_of(node) or text_of(node.attribute("h5sparse_format"))
+    return kind if kind.startswith(("csr", "csc")) else ""
+
+
 def names_of(value: Any) -> list[str]:
     """Return an attribute that is a list of strings."""
     if value is None:
@@ -359,11 +365,13 @@ class Place:
     """The value, if it is in memory, or only anndata understands how it is stored."""
     given_header: MatrixHeader | None = None
     """What is known of it as a matrix, where its own metadata do not say it."""
+    without: tuple[str, ...] = ()
+    """Those of its children in the file that are no part of it."""
 
     @property
     def is_stored(self) -> bool:
-        """Whether it is read from the file."""
-        return self.value is STORED
+        """Whether it is what lies at its path in the file."""
+        return self.value is STORED and not self.without
 
     def header(self, tree: Tree) -> MatrixHeader:
         """Return what is known of it as a matrix, or why it is none."""
@@ -373,16 +381,19 @@ class Place:
 
     def read(self, tree: Tree) -> Any:
         """Return it as anndata reads it."""
-        return read_value(tree, self.path) if self.is_stored else self.value
+        if not self.without:
+            return read_value(tree, self.path) if self.is_stored else self.value
+        children = (key for key in tree.children(self.path) if key not in self.without)
+        return {key: read_value(tree, f"{self.path}/{key}") for key in children}
 
 
 def _stored_header(tree: Tree, path: str) -> MatrixHeader:
     node = node_at(tree, path)
     if node.kind == "array":
         return _dense_header(*shape_and_dtype(tree, path))
-    kind = encoding_of(node) or text_of(node.attribute("h5sparse_format"))
-    if not kind.startswith(("csr", "csc")):
-        return MatrixHeader(problem=f"{NO_MATRIX}the kind {kind or 'dict'}")
+    kind = sparse_kind(node)
+    if not kind:
+        return MatrixHeader(problem=f"{NO_MATRIX}the kind {encoding_of(node) or 'dict'}")
     shape_attribute = node.attribute("shape")
     if shape_attribute is None:
         shape_attribute = node.attribute("h5sparse_shape")
@@ -409,7 +420,7 @@ def _header_of_value(value: Any) -> MatrixHeader:
         return MatrixHeader(problem="Daf has no masks")
     if not (hasattr(value, "shape") and hasattr(value, "dtype")):
         return MatrixHeader(problem=f"{NO_MATRIX}the kind {type(value).__name__}")
-    if not sp.issparse(value):
+    if isinstance(value, np.ndarray) or not sp.issparse(value):
         return _dense_header(value.shape, np.dtype(value.dtype))
     layout: MatrixLayout = "csc" if value.format == "csc" else "csr"
     problem, is_array = dtype_problem(value.dtype), isinstance(value, sp.sparray)

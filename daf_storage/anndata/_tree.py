@@ -82,7 +82,7 @@ def uns_scalars(contents: Contents) -> dict[str, tuple[Property, str]]:
 def _scalar(tree: Tree, place: Place) -> tuple[Property, str] | None:
     """Return a scalar, and whether it is Python's or numpy's; None if a value is none."""
     path, library = place.path, ""
-    if place.is_stored:
+    if path:
         node = tree.node(path)
         if node is None or node.kind != "array":
             return None

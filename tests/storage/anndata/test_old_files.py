@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 import warnings
 from collections.abc import Callable
 from pathlib import Path
@@ -20,6 +22,7 @@ from tests.storage.h5ad.test_old_h5ad import (
     of_0_6,
     of_0_6_sparse,
     of_0_7,
+    table,
     with_byte_names,
     without_attributes,
 )
@@ -43,6 +46,33 @@ def test_what_an_import_reads(tmp_path: Path, write_file: Callable[[Any], None])
             notes["uns"] = sorted(map(json.dumps, notes["uns"]))
         assert ours == theirs
         assert_equal(to_anndata(attached), to_anndata(imported))
+
+
+def test_one_is_opened_without_anndata(tmp_path: Path) -> None:
+    """A package that takes longer to import than everything else does not open a file of 0.6."""
+    with h5py.File(tmp_path / "old.h5ad", "w") as file:
+        of_0_6_sparse(file)
+    code = """import sys, daf_storage
+daf = daf_storage.open_daf(sys.argv[1])
+print(daf.get_np_vector("obs", "kind").tolist(), daf.summary().axes[0].length)
+assert not {"anndata", "scipy.sparse"} & sys.modules.keys()"""
+    done = subprocess.run(
+        [sys.executable, "-c", code, tmp_path / "old.h5ad"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout == "['T', 'B', 'T'] 3\n"
+
+
+def test_records_that_are_damaged(tmp_path: Path) -> None:
+    """The error names the file and the frame."""
+    with h5py.File(tmp_path / "old.h5ad", "w") as file:
+        of_0_6(file)
+        del file["obs"]
+        file["obs"] = table(index=[b"\xe9", b"a", b"b"])
+    with pytest.raises(errors.CorruptDataError, match=r"old\.h5ad: obs cannot be read"):
+        open_daf(tmp_path / "old.h5ad")
 
 
 def test_byte_strings_in_columns(tmp_path: Path) -> None:
