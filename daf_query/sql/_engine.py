@@ -58,6 +58,7 @@ from daf_query.syntax import (
 from daf_query.table import ComputedDataset, TableDataset, table_format, user_table
 from daf_storage import errors
 from daf_storage.base import ForkLock
+from daf_storage.stores import is_remote
 
 Allow: TypeAlias = Literal["read", "write"]
 """What queries may do."""
@@ -321,9 +322,12 @@ class Engine:
         return files
 
     def _naming(self, query: str) -> frozenset[str] | None:
-        """Return names among which are the columns of a query, if it is of a collection."""
-        has_several = any(each.is_collection for each in self.connections.schemas.values())
-        needed = needed_names(parsed(query)) if has_several and not self.tables.views else None
+        """Return names among which are the columns of a query, if to look at others takes long."""
+        is_slow = any(
+            each.is_collection or is_remote(each.location)
+            for each in self.connections.schemas.values()
+        )
+        needed = needed_names(parsed(query)) if is_slow and not self.tables.views else None
         return None if needed is None or needed[1] else needed[0]
 
     def _planned(

@@ -34,6 +34,9 @@ from daf_storage.trees import ArrayInfo, Hdf5Tree, MemoryArray, Node, StoredArra
 MISSING_SUFFIX: Final = "_is_missing"
 """Ends the name of the Bool vector that tells a missing entry from an empty string."""
 
+_FEW_COLUMNS: Final = 4
+"""Each of so many columns on a server is looked at by itself."""
+
 
 class StoredFrame:
     """A DataFrame whose columns lie in a file, each by itself.
@@ -92,6 +95,8 @@ class StoredFrame:
         cached = self._columns.get(position)
         if cached is not None and (cached.state is None or cached.state == self._state(cached)):
             return cached
+        if len(self._columns) == _FEW_COLUMNS and isinstance(self._tree, Hdf5Tree):
+            self._tree.look_ahead(self._path)  # whoever looks at so many looks at the others, too
         self.renewals += cached is not None
         path = self._column_paths[position]
         is_hdf5 = isinstance(self._tree, Hdf5Tree)
@@ -120,8 +125,6 @@ class StoredFrame:
 def stored_frame(tree: Tree, path: str) -> StoredFrame:
     """Return the DataFrame that anndata wrote into a group."""
     node = node_at(tree, path)
-    if isinstance(tree, Hdf5Tree):
-        tree.look_ahead(path)
     index = elements.text_of(node.attribute("_index")) or "_index"
     names = elements.names_of(node.attribute("column-order"))
     return StoredFrame(

@@ -134,12 +134,31 @@ def test_only_what_is_asked_for_is_downloaded(tmp_path: Path, compression: Any) 
         assert server.sent_bytes - before < size_bytes / 5
 
 
+def test_a_question_asks_for_its_columns_alone(tmp_path: Path) -> None:
+    """However many there are, all over the file; their headers are downloaded if all are shown."""
+    adata, random = _cells(20_000, 10), np.random.default_rng(7)
+    for number in range(60):
+        kinds = pd.Categorical(random.integers(0, 9, 20_000).astype(str))
+        adata.obs[f"c{number}"] = kinds if number % 3 else random.random(20_000)
+    adata.write_h5ad(tmp_path / "atlas.h5ad")
+    query = "SELECT kind, count(*), max(c3) FROM obs GROUP BY kind ORDER BY kind"
+    with served(tmp_path) as server, daf_query.connect(f"{server.url}/atlas.h5ad") as db:
+        found = db.sql(query).to_pylist()
+        assert len(server.requested) <= 15
+        with pytest.raises(errors.VectorNotFoundError, match="did you mean 'c59'"):
+            db.sql("SELECT c59x FROM obs").to_pylist()
+        assert len(db.sql("SELECT * FROM obs LIMIT 0").to_arrow_table().column_names) == 67
+    with daf_query.connect(tmp_path / "atlas.h5ad") as db:
+        assert db.sql(query).to_pylist() == found
+
+
 def test_explain_says_what_the_columns_of_a_query_download(tmp_path: Path) -> None:
     """Those that are read, about as much as is then downloaded; nothing of a file that is here."""
     query = "SELECT kind, max(index) FROM obs WHERE score > 0.5 AND note <> '8' GROUP BY kind"
     _cells(20_000).write_h5ad(tmp_path / "atlas.h5ad")
     with served(tmp_path) as server, daf_query.connect(f"{server.url}/atlas.h5ad") as db:
         assert not db.explain("SELECT count(*) FROM obs").notes
+        db.explain("SELECT * FROM obs")  # the metadata of all columns
         before = server.sent_bytes
         notes = db.explain(query).notes
         assert server.sent_bytes == before
