@@ -10,7 +10,7 @@ LIMITS: Final = {
     "archive_bytes": "daf_storage.stores.mmap_zip._archive._RESERVED_IN_FILE_BYTES",
     "checked_bytes": "daf_storage.sidecars._sidecar_tree._CHECKED_BYTES",
     "chunk_bytes": "daf_storage.trees._metadata._MAX_CHUNK_BYTES",
-    "chunks_in_a_folder": "daf_storage.trees._zarr_chunks._MANY_CHUNKS",
+    "chunks_in_a_folder": "daf_storage.trees._zarr_array._MANY_CHUNKS",
     "coded_strings": "daf_storage.trees._chunked_array._CODED_STRINGS",
     "copied_bytes": "daf_storage.data._transpose._BLOCK_BYTES",
     "decoding_threads": "daf_storage.trees._decompress.THREADS",

@@ -12,11 +12,12 @@ from __future__ import annotations
 import functools
 import itertools
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
-from typing import Any, Final, Protocol, TypeAlias, TypeVar
+from typing import Any, ClassVar, Final, TypeAlias, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -59,37 +60,6 @@ _T = TypeVar("_T")
 
 Position: TypeAlias = tuple[int, ...]
 """The number of a chunk along each dimension."""
-
-
-class ChunkLocator(Protocol):
-    """Where the chunks of one array are."""
-
-    most_chunks: int
-    """Nobody would wait for a read of more."""
-
-    def is_stored(self, position: Position, *, asks_server: bool) -> bool:
-        """Return whether a chunk is there, or that cannot be known without asking a server."""
-
-    def name(self, position: Position) -> str:
-        """Return what messages call a chunk."""
-
-    def version(self, position: Position) -> Hashable | None:
-        """Return what changes whenever the chunk does; None if it is not to be remembered."""
-
-    def fetch(self, positions: list[Position]) -> Iterator[tuple[Position, Any]]:
-        """Yield what is stored of each chunk, in this order; None where nothing is."""
-
-    def fill_value(self, position: Position) -> Any:
-        """Return what a chunk holds that is not stored; raise if it had to be."""
-
-    def add_stored(self, positions: list[Position], estimate: ReadEstimate) -> None:
-        """Add what fetching chunks would cost."""
-
-    def check_stored(self, *, is_complete: bool) -> None:
-        """Raise if chunks are missing or too short, by the sizes of files alone."""
-
-    def fingerprint(self) -> list[int] | None:
-        """Return what tells the stored bytes from any others, if that is known."""
 
 
 _remembers: ContextVar[bool] = ContextVar("remembers", default=True)
@@ -188,42 +158,60 @@ def _rows(ranges: Ranges, height: int) -> dict[int, Ranges]:
     return found
 
 
-class ChunkedArray(StoredArray):
-    """An array in chunks; see `StoredArray`.
+class ChunkedArray(StoredArray, ABC):
+    """An array in chunks, which lie in some container; see `StoredArray`.
 
     Parameters
     ----------
     encoding
         What the bytes of its chunks are.
-    locator
-        Where they are.
     cache
         Where decoded chunks are remembered, as those of this array alone.
     what
         The array as messages name it.
     """
 
+    most_chunks: ClassVar[int]
+    """Nobody would wait for a read of more."""
+
     def __init__(
-        self,
-        info: ArrayInfo,
-        encoding: ChunkEncoding,
-        locator: ChunkLocator,
-        *,
-        cache: DecodedCache,
-        what: str,
+        self, info: ArrayInfo, encoding: ChunkEncoding, *, cache: DecodedCache, what: str
     ) -> None:
         self.info = info
         self._memory = cache
         self._encoding = encoding
-        self._locator = locator
         self.what = what
         """The array as messages name it."""
+
+    @abstractmethod
+    def is_stored(self, position: Position, *, asks_server: bool) -> bool:
+        """Return whether a chunk is there, or that cannot be known without asking a server."""
+
+    @abstractmethod
+    def chunk_name(self, position: Position) -> str:
+        """Return what messages call a chunk."""
+
+    @abstractmethod
+    def version(self, position: Position) -> Hashable | None:
+        """Return what changes whenever the chunk does; None if it is not to be remembered."""
+
+    @abstractmethod
+    def fetch(self, positions: list[Position]) -> Iterator[tuple[Position, Any]]:
+        """Yield what is stored of each chunk, in this order; None where nothing is."""
+
+    @abstractmethod
+    def fill_value(self, position: Position) -> Any:
+        """Return what a chunk holds that is not stored; raise if it had to be."""
+
+    @abstractmethod
+    def add_stored(self, positions: list[Position], estimate: ReadEstimate) -> None:
+        """Add what fetching chunks would cost."""
 
     def read(self) -> AnyArray:
         """Return all elements, decoded; of strings, as objects."""
         if self.info.shape:
             return self.read_rows(Span(0, self.info.shape[0]))
-        [(position, stored)] = self._locator.fetch([()])
+        [(position, stored)] = self.fetch([()])
         return frozen(self.decode(position, stored))
 
     def read_spans(self, spans: list[Span], within: Span | None = None) -> list[AnyArray]:
@@ -247,7 +235,7 @@ class ChunkedArray(StoredArray):
             return
         read = ChunkedRead.of(self.info, Ranges.of(spans), within)
         positions = read.positions()
-        self._locator.add_stored(positions, estimate)
+        self.add_stored(positions, estimate)
         if self._encoding.codecs:
             dtype = self._encoding.dtype
             item_bytes = STRING_BYTES if dtype is None else dtype.itemsize
@@ -256,26 +244,17 @@ class ChunkedArray(StoredArray):
                 used_bytes=math.prod(read.shape) * item_bytes,
             )
 
-    def check_stored(self, *, is_complete: bool = False) -> None:
-        """Raise if chunks are missing or too short, by the sizes of files alone."""
-        if self.info.size:
-            self._locator.check_stored(is_complete=is_complete)
-
     def unstored_chunks(self, *, asks_server: bool) -> list[tuple[str, Span]]:
         """Return the chunks of a list in whose place the fill value is read."""
         length, height = self.info.shape[0], self.info.chunks[0]
         return [
             (
-                f"{self.what}: {self._locator.name((number,))}",
+                f"{self.what}: {self.chunk_name((number,))}",
                 Span(number * height, min((number + 1) * height, length)),
             )
             for number in range(-(-length // max(height, 1)))
-            if not self._locator.is_stored((number,), asks_server=asks_server)
+            if not self.is_stored((number,), asks_server=asks_server)
         ]
-
-    def fingerprint(self) -> list[int] | None:
-        """Return what tells the stored bytes from any others, if that is known."""
-        return self._locator.fingerprint()
 
     def read_strings(self) -> pa.StringArray | pa.LargeStringArray:
         """Return all strings."""
@@ -298,7 +277,7 @@ class ChunkedArray(StoredArray):
                 first, last = max(span.start, start), min(span.stop, start + len(strings))
                 parts[position] = strings.slice(first - start, last - first)
 
-        _run(self._locator.fetch(positions), len(positions), _TASK_STRINGS / height, run)
+        _run(self.fetch(positions), len(positions), _TASK_STRINGS / height, run)
         return _joined([parts[position] for position in positions if position in parts])
 
     def string_pieces(self) -> Iterator[pa.Array]:
@@ -315,7 +294,7 @@ class ChunkedArray(StoredArray):
             left = length - stored[0][0][0] * height  # the last chunk is filled up
             return _joined(parts).slice(0, left).dictionary_encode()
 
-        stored = self._locator.fetch(self._positions(Span(0, length)))
+        stored = self.fetch(self._positions(Span(0, length)))
         some = groups(stored, max(_CODED_STRINGS // height, 1))
         return computed(functools.partial(coded, group) for group in some)
 
@@ -336,7 +315,7 @@ class ChunkedArray(StoredArray):
         """Return the elements of a chunk, padded at the end of the array."""
         shape, encoded, order = self.info.chunks, self._encoding.dtype, self._encoding.order
         if stored is None:
-            fill = np.array(self._locator.fill_value(position), self.dtype)
+            fill = np.array(self.fill_value(position), self.dtype)
             return np.broadcast_to(fill, shape)
         if encoded is None:
             strings = self._decode_strings(position, stored)
@@ -357,7 +336,7 @@ class ChunkedArray(StoredArray):
         return self._encoding.codecs
 
     def _name(self, position: Position) -> str:
-        return f"{self.what}: {self._locator.name(position)}"
+        return f"{self.what}: {self.chunk_name(position)}"
 
     def _positions(self, span: Span) -> list[Position]:
         """Return the chunks of a range of an array of one dimension."""
@@ -368,7 +347,7 @@ class ChunkedArray(StoredArray):
     def _check_count(self, spans: list[Span], within: Span | None) -> None:
         """Raise if so many chunks are needed that nobody would wait for them."""
         count = chunks_of(self.info, spans, within)
-        if count > self._locator.most_chunks:
+        if count > self.most_chunks:
             raise UnsupportedDataError(
                 f"{self.what}: it is cut into {count:,} chunks of shape {list(self.info.chunks)}; "
                 "write it in larger ones"
@@ -385,7 +364,7 @@ class ChunkedArray(StoredArray):
         """Return the strings of a whole chunk."""
         count = math.prod(self.info.chunks)
         if stored is None:
-            return filled_strings(self._locator.fill_value(position), count, what=self.what)
+            return filled_strings(self.fill_value(position), count, what=self.what)
         data = self._string_bytes(position, stored)
         check_string_count(data, count, what=self._name(position))
         return vlen.decode_vlen_utf8(data, what=self._name(position))
@@ -409,7 +388,7 @@ class ChunkedArray(StoredArray):
         out = np.empty(read.shape, self.dtype)
         missing: dict[Position, Hashable | None] = {}
         for position in read.positions():
-            version = self._locator.version(position)
+            version = self.version(position)
             chunk = None if version is None else self._memory.peek(position, version)
             if chunk is None:
                 missing[position] = version
@@ -438,7 +417,7 @@ class ChunkedArray(StoredArray):
                     self._memory.keep(position, version, chunk)
 
         per_task = _TASK_BYTES / chunk_bytes if self.decodes_in_threads else math.inf
-        _run(self._locator.fetch(list(missing)), len(missing), per_task, run)
+        _run(self.fetch(list(missing)), len(missing), per_task, run)
 
 
 def _run(

@@ -9,24 +9,38 @@ which can fail when the change is already in place: then a sign is left for the 
 from __future__ import annotations
 
 import copy
+import functools
+import itertools
 import json
+import math
 import posixpath
+import struct
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext, suppress
-from itertools import accumulate
-from typing import Any, ClassVar, Final, Generic, Literal, Self, TypeVar
+from tempfile import TemporaryFile, gettempdir
+from typing import IO, TYPE_CHECKING, Any, ClassVar, Final, Generic, Literal, Self, TypeVar
 
+import google_crc32c
 import numpy as np
+import pyarrow as pa
 
+from daf_storage._lazy import lazy_module
 from daf_storage.base import AnyArray, Packing, StorageType
-from daf_storage.errors import CorruptDataError, DafError, FormatError, ReadOnlyError
+from daf_storage.base import strings as vlen
+from daf_storage.errors import CorruptDataError, DafError, FormatError, ReadOnlyError, os_errors
 from daf_storage.stores import Snapshot, Transaction
-from daf_storage.trees._decompress import fill_blocks
+from daf_storage.trees._chunked_array import groups
+from daf_storage.trees._decompress import computed, fill_blocks
 from daf_storage.trees._metadata import NODE_FILE, parse_json
-from daf_storage.trees._zarr_chunks import ShardWriter
+from daf_storage.trees._zarr_array import CHECKSUM_BYTES, ENTRY_BYTES
 from daf_storage.trees._zarr_formats import ZarrFormat
+
+if TYPE_CHECKING:
+    import numcodecs
+else:
+    numcodecs = lazy_module("numcodecs")
 
 T = TypeVar("T")
 
@@ -110,7 +124,7 @@ class Consolidated(Generic[T]):
 
 
 def _at_and_above(key: str) -> Iterator[str]:
-    return accumulate(key.split("/"), "{}/{}".format)
+    return itertools.accumulate(key.split("/"), "{}/{}".format)
 
 
 def consolidated_of(documents: ZarrFormat, snapshot: Snapshot) -> bytes | None:
@@ -166,6 +180,127 @@ def differences(
         for key in listed:
             if key.startswith(f"{path}/") and key not in found and not key.endswith(".zattrs"):
                 yield key, "gone, and still in"
+
+
+_PART_BYTES: Final = 1 << 24
+_HELD_BYTES: Final = 1 << 22
+"""So many compressed bytes wait in memory."""
+_TASK_BYTES: Final = 1 << 18
+"""About how many bytes a thread compresses at a time."""
+_SHUFFLES: Final = {"shuffle": 1, "bitshuffle": 2}
+
+
+class ShardWriter:
+    """Compresses an array chunk by chunk; memory does not grow with it.
+
+    Parameters
+    ----------
+    shape, storage_type, packing
+        Of the array; its chunks follow from them.
+    """
+
+    def __init__(self, shape: tuple[int, ...], storage_type: StorageType, packing: Packing) -> None:
+        chunks = packing.chunks(shape, storage_type)
+        if chunks is None:
+            raise TypeError("the array is too small to be packed")
+        self._width = math.prod(chunks)
+        self._is_flat = chunks[1:] == shape[1:]  # the elements of a chunk follow each other
+        self._dtype = None if storage_type.is_string else storage_type.dtype
+        self._per_task = max(_TASK_BYTES // (packing.chunk_kb << 10), 1)
+        self._compress: Callable[[Any], bytes] = _compressor(packing)
+        self._rest = np.empty(0, self._dtype or np.uint8)
+        self._places: list[tuple[int, int]] = []
+        count = math.prod(math.ceil(n / c) for n, c in zip(shape, chunks, strict=True))
+        self._end = count * ENTRY_BYTES + CHECKSUM_BYTES
+        self._waiting = _Waiting()
+
+    def add_numbers(self, block: AnyArray) -> None:
+        """Add the next range of the first dimension."""
+        if not self._is_flat:
+            self._run(piece for row in block for piece in self._pieces(row))
+            return
+        values = block.reshape(-1)
+        if self._rest.size:
+            values = np.concatenate([self._rest, values])
+        stop = values.size // self._width * self._width
+        self._run(self._pieces(values[:stop]))
+        self._rest = values[stop:].copy()
+
+    def add_strings(self, strings: pa.Array) -> None:
+        """Add all strings of a vector."""
+        self._run(self._pieces(strings))
+
+    def parts(self) -> Iterator[bytes | memoryview]:
+        """Yield the bytes of the file: the index, then the chunks; they stay what they are."""
+        self._run(self._pieces(self._rest))
+        index = np.array(self._places, "<u8").tobytes()
+        yield index + struct.pack("<I", google_crc32c.value(index))
+        yield from self._waiting.parts()
+
+    def _pieces(self, values: Any) -> Iterator[Any]:
+        """Yield the elements of each chunk; the last one may have fewer."""
+        return (values[n : n + self._width] for n in range(0, len(values), self._width))
+
+    def _run(self, pieces: Iterable[Any]) -> None:
+        """Compress chunks side by side, and note them in their order."""
+        tasks = (functools.partial(self._packed, group) for group in groups(pieces, self._per_task))
+        for chunk in itertools.chain.from_iterable(computed(tasks)):
+            self._waiting.add(chunk)
+            self._places.append((self._end, len(chunk)))
+            self._end += len(chunk)
+
+    def _packed(self, pieces: list[Any]) -> list[bytes]:
+        return [self._compress(self._filled(piece)) for piece in pieces]
+
+    def _filled(self, piece: Any) -> Any:
+        """Return what is compressed of a chunk; the last one is filled up."""
+        missing = self._width - len(piece)
+        if self._dtype is None:
+            if missing:
+                piece = pa.concat_arrays([piece, pa.repeat(pa.scalar("", piece.type), missing)])
+            return b"".join(map(bytes, vlen.encode_vlen_utf8(piece)))
+        if missing:
+            piece = np.concatenate([piece, np.zeros(missing, piece.dtype)])
+        return np.ascontiguousarray(piece, self._dtype)
+
+
+class _Waiting:
+    """Bytes that wait to be written: in memory, or in a temporary file that goes with them."""
+
+    def __init__(self) -> None:
+        self._held = bytearray()
+        self._file: IO[bytes] | None = None
+
+    def add(self, data: bytes) -> None:
+        """Add bytes."""
+        self._held += data
+        if len(self._held) > _HELD_BYTES:
+            with os_errors(gettempdir()):
+                if self._file is None:
+                    self._file = TemporaryFile()  # noqa: SIM115 - it goes with this object
+                self._file.write(self._held)
+            self._held = bytearray()
+
+    def parts(self) -> Iterator[bytes | memoryview]:
+        """Yield all of them; those of a file are mapped."""
+        if self._file is not None:
+            with os_errors(gettempdir()), self._file as file:
+                file.flush()
+                mapped: AnyArray = np.memmap(file, np.uint8, "r")
+            for start in range(0, mapped.size, _PART_BYTES):
+                yield mapped[start : start + _PART_BYTES].data
+        yield bytes(self._held)
+
+
+def _compressor(packing: Packing) -> Callable[[Any], bytes]:
+    """Return the function that compresses a chunk."""
+    codec: dict[str, Any] = {"id": packing.codec, "level": packing.level}
+    if packing.codec.startswith("blosc"):
+        shuffle = _SHUFFLES[packing.shuffle]
+        codec = {"id": "blosc", "cname": packing.compressor, "clevel": packing.level}
+        codec |= {"shuffle": shuffle, "blocksize": 0}
+    encode: Callable[[Any], bytes] = numcodecs.get_codec(codec).encode
+    return encode
 
 
 _FILLED_IN_PLACE_BYTES: Final = 1 << 24

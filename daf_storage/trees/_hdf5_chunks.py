@@ -200,7 +200,7 @@ class Runs:
 
 
 class Hdf5Chunks(ChunkedArray):
-    """The chunks of one dataset of numbers in the mapped file; see `ChunkLocator`.
+    """The chunks of one dataset of numbers in the mapped file; see `ChunkedArray`.
 
     Parameters
     ----------
@@ -233,7 +233,7 @@ class Hdf5Chunks(ChunkedArray):
         codecs = _codecs_of(self._filters, 0, element.dtype.itemsize) if self._is_known else ()
         encoding = ChunkEncoding(codecs, element.dtype)
         cache = shared.chunk_cache.named(held.name)
-        super().__init__(info, encoding, self, cache=cache, what=what)
+        super().__init__(info, encoding, cache=cache, what=what)
         self._held = held
         self._read_part, self._attempt = read, attempt
         self._grid = grid_of(info)
@@ -249,7 +249,7 @@ class Hdf5Chunks(ChunkedArray):
         self._look_up([position])
         return self._range(position) is not None
 
-    def name(self, position: Position) -> str:
+    def chunk_name(self, position: Position) -> str:
         """Return what messages call a chunk."""
         return f"chunk {list(position)}"
 
@@ -282,13 +282,6 @@ class Hdf5Chunks(ChunkedArray):
             most_bytes = self._shared.size_bytes() // self._listing.shape[1]
             size = min(math.prod(self.info.chunks) * self.dtype.itemsize, most_bytes)
             self._shared.estimate([(n * size, (n + 1) * size) for n in unknown], estimate)
-
-    def check_stored(self, *, is_complete: bool = False) -> None:
-        """Do nothing: the listing was checked."""
-
-    def fingerprint(self) -> None:
-        """Return nothing: the file has other datasets."""
-        return
 
     @property
     def decodes_in_threads(self) -> bool:

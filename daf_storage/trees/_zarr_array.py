@@ -1,40 +1,62 @@
 """Groups and arrays of a Zarr hierarchy: mapped where they can be, decoded where not.
 
-Which version of Zarr it is, their metadata say to nobody here.
+The chunks of an array are each in a file of its own, or many small ones in a file.  Daf packs
+arrays in the latter way, in the shape of the Zarr v3 sharding codec; others cut an array into
+several such files, which are read alike.  zarr-python reads them too and is what the tests compare
+with; here a chunk costs microseconds, and only those that are asked for are decoded.
+
+Which version of Zarr it is, their metadata say to nobody here.  Source: the specification of
+``sharding_indexed``.
 """
 
 from __future__ import annotations
 
 import math
+import struct
 from collections.abc import Hashable, Iterator
 from dataclasses import replace
-from typing import Any, Final, TypeAlias
+from functools import cached_property
+from typing import Any, Final
 
+import google_crc32c
 import numpy as np
 import pyarrow as pa
 
 from daf_storage.base import AnyArray, DecodedCache, Span
 from daf_storage.base import strings as vlen
 from daf_storage.errors import CorruptDataError
-from daf_storage.stores import (
-    ReadEstimate,
-    Snapshot,
-    estimate_ranges,
-)
+from daf_storage.stores import ReadEstimate, Snapshot, estimate_ranges
 from daf_storage.trees._chunked_array import (
+    MAX_CHUNKS,
     ChunkedArray,
+    Position,
     check_string_count,
-    filled_strings,
     wrong_size,
 )
-from daf_storage.trees._decompress import limit_of_strings
-from daf_storage.trees._metadata import ArrayMetadata, key_below
+from daf_storage.trees._decompress import fetched, limit_of_stored
+from daf_storage.trees._metadata import ArrayMetadata, ShardLayout, key_below
 from daf_storage.trees._protocol import NodeKind
-from daf_storage.trees._stored_array import ArrayInfo, StoredArray, decoded_bytes, frozen
-from daf_storage.trees._zarr_chunks import FileChunks, ShardChunks
+from daf_storage.trees._stored_array import (
+    STRING_BYTES,
+    Ranges,
+    StoredArray,
+    decoded_bytes,
+    frozen,
+)
 from daf_storage.trees._zarr_formats import ZarrFormat
 
+_MAX_FILES: Final = 1 << 20
 _MAX_FILLED_BYTES: Final = 1 << 34
+_MAX_READ_BYTES: Final = 1 << 24
+_MANY_CHUNKS: Final = 1 << 8
+_MOST_PER_BYTE: Final = 1 << 17
+_LENGTH_BYTES: Final = 4
+_ABSENT: Final = 2**64 - 1
+CHECKSUM_BYTES: Final = 4
+"""Length of the checksum of the index of a file of small chunks."""
+ENTRY_BYTES: Final = 16
+"""Length of an entry of that index."""
+_FETCHED_CHUNKS: Final = 4096
 
 
 class ZarrNode:
@@ -55,7 +77,7 @@ class ZarrNode:
         self._format = documents
         self.snapshot = snapshot
         self._what = what
-        self._arrays: dict[str, ZarrArray | None] = {}
+        self._arrays: dict[str, ChunkedArray | None] = {}
 
     @property
     def identity(self) -> Hashable:
@@ -68,13 +90,13 @@ class ZarrNode:
         """Return whether another node is the very same stored one."""
         return isinstance(other, ZarrNode) and self.snapshot.is_same(other.snapshot)
 
-    def array(self, name: str = "") -> ZarrArray | None:
+    def array(self, name: str = "") -> ChunkedArray | None:
         """Return this array, or the one of that name below this group; opened once."""
         if name not in self._arrays:  # a sparse matrix asks for its parts again and again
             self._arrays[name] = self._open_array(name)
         return self._arrays[name]
 
-    def _open_array(self, name: str) -> ZarrArray | None:
+    def _open_array(self, name: str) -> ChunkedArray | None:
         what = f"{self._what}/{name}" if name else self._what
         metadata = self._format.array(self.snapshot, name, what=what)
         if metadata is None:
@@ -87,87 +109,204 @@ class ZarrNode:
 
 
 def open_zarr_array(
-    snapshot: Snapshot,
-    path: str,
-    metadata: ArrayMetadata,
-    *,
-    cache: DecodedCache,
-    what: str,
-) -> ZarrArray:
+    snapshot: Snapshot, path: str, metadata: ArrayMetadata, *, cache: DecodedCache, what: str
+) -> ChunkedArray:
     """Return an array by its metadata: mapped, or decoded chunk by chunk."""
     info, encoding = metadata.info, metadata.encoding
     if metadata.has_plain_chunk:
         key = key_below(path, metadata.first_chunk_key)
         is_at_hand = info.storage_type.is_string or not snapshot.is_local
         if is_at_hand or snapshot.is_mapped(key, alignment=metadata.item_bytes):
-            return PlainArray(snapshot, path, metadata, what=what)
+            return PlainArray(snapshot, path, metadata, cache=cache, what=what)
     stored_as = (encoding.dtype, encoding.order, metadata.fill_value)
     memory = cache.named(repr((what, info, *stored_as)))  # it knows its hash
-    return ChunkedArray(
-        replace(info, is_mappable=False),
-        encoding,
-        FileChunks(snapshot, path, metadata, what=what)
-        if metadata.shard is None
-        else ShardChunks(snapshot, path, metadata, metadata.shard, cache=memory, what=what),
-        cache=memory,
-        what=what,
-    )
+    if metadata.shard is None:
+        return FileArray(snapshot, path, metadata, cache=memory, what=what)
+    return ShardedArray(snapshot, path, metadata, metadata.shard, cache=memory, what=what)
 
 
-class PlainArray(StoredArray):
-    """An array in one chunk that is neither compressed nor filtered; see `StoredArray`."""
+class FileArray(ChunkedArray):
+    """An array whose chunks are each a file of its own; see `ChunkedArray`."""
+
+    most_chunks = _MAX_FILES
+    is_plain = False
+    """Whether it is the elements of one file, as they are."""
 
     def __init__(
-        self, snapshot: Snapshot, path: str, metadata: ArrayMetadata, *, what: str
+        self,
+        snapshot: Snapshot,
+        path: str,
+        metadata: ArrayMetadata,
+        *,
+        cache: DecodedCache,
+        what: str,
     ) -> None:
-        self._is_ranged = metadata.info.is_mappable and not snapshot.is_local
-        self.info: ArrayInfo = (
-            replace(metadata.info, is_mappable=False) if self._is_ranged else metadata.info
-        )
-        self._snapshot = snapshot
+        is_mapped = self.is_plain and metadata.info.is_mappable and snapshot.is_local
+        info = replace(metadata.info, is_mappable=is_mapped)
+        super().__init__(info, metadata.encoding, cache=cache, what=what)
+        self.snapshot = snapshot
+        self._path = path
         self._metadata = metadata
-        self._key = key_below(path, metadata.first_chunk_key)
-        self._chunk = FileChunks(snapshot, path, metadata, what=what)
-        self._what = what
+        is_small = math.prod(info.chunks) * metadata.item_bytes <= _MAX_READ_BYTES
+        is_file = snapshot.is_local and not snapshot.has_entries
+        self._is_read = bool(metadata.encoding.codecs) and is_file and is_small
+
+    @cached_property
+    def most_bytes(self) -> int:
+        """How many bytes a file may have that is expanded."""
+        return limit_of_stored(math.prod(self.info.chunks), self._metadata.item_bytes)
+
+    def is_stored(self, position: Position, *, asks_server: bool) -> bool:
+        """Return whether a chunk is there, by the size of its file."""
+        is_known = asks_server or self.snapshot.is_local
+        return not is_known or self.snapshot.size(self.key(position)) is not None
+
+    def chunk_name(self, position: Position) -> str:
+        """Return what messages call a chunk."""
+        return f"chunk {self._metadata.chunk_key(position)!r}"
+
+    def version(self, position: Position) -> Hashable | None:
+        """Return what changes with the file of a chunk; None where nothing is decoded."""
+        key = self.key(position)
+        if not self._metadata.encoding.codecs and self.snapshot.is_mapped(key):
+            return None
+        return self.snapshot.bytes_version(key)
+
+    def fetch(self, positions: list[Position]) -> Iterator[tuple[Position, Any]]:
+        """Yield the stored bytes of chunks; those that take time several at a time."""
+        if not positions or self.snapshot.is_mapped(self.key(positions[0])):
+            return ((position, self._stored(position)) for position in positions)
+        return fetched(positions, self._stored)
+
+    def fill_value(self, position: Position) -> Any:
+        """Return what stands in for a missing chunk."""
+        if self._metadata.fill_value is None:
+            raise self._missing(position)
+        return self._metadata.fill_value
+
+    def add_stored(self, positions: list[Position], estimate: ReadEstimate) -> None:
+        """Add the bytes of files; of a server, about what they expand to."""
+        if self.snapshot.is_local:
+            sizes = (self.snapshot.size(self.key(position)) for position in positions)
+            estimate.add_bytes(sum(size or 0 for size in sizes))
+            return
+        each = math.prod(self._metadata.info.chunks) * (self._metadata.item_bytes or STRING_BYTES)
+        estimate.add_inexact(len(positions) * each, requests=len(positions))
+
+    def check_stored(self, *, is_complete: bool = False) -> None:
+        """Raise if the first or the last file is missing or too short, or some between are missing.
+
+        By their sizes alone; asks no server.
+        """
+        metadata, info = self._metadata, self._metadata.info
+        if info.size == 0 or not self.snapshot.is_local:
+            return
+        is_needed = is_complete or metadata.fill_value is None
+        grid = [-(-n // c) for n, c in zip(info.shape, info.chunks, strict=True)]
+        for position in {(0,) * len(grid), tuple(n - 1 for n in grid)}:
+            size_bytes = self.snapshot.size(self.key(position))
+            if size_bytes is not None:
+                self._check_size(position, size_bytes)
+            elif is_needed:
+                raise self._missing(position)
+        count = math.prod(grid)
+        is_listed = len(grid) == 1 or metadata.separator == "."
+        if is_needed and count > _MANY_CHUNKS and is_listed:
+            stored = len(self.snapshot.names(key_below(self._path, metadata.prefix)))
+            if stored < count:
+                raise CorruptDataError(
+                    f"{self.what}: {count:,} chunks are needed, and there are at most {stored:,}"
+                )
+
+    def _check_size(self, position: Position, size_bytes: int) -> None:
+        """Raise if a file has too few bytes for its chunk, or of plain numbers too many."""
+        info, encoding = self._metadata.info, self._metadata.encoding
+        what = f"{self.what}: the chunk file {self._metadata.chunk_key(position)!r}"
+        count = math.prod(info.chunks)
+        if not encoding.codecs and encoding.dtype is not None:
+            if size_bytes != count * encoding.dtype.itemsize:
+                raise wrong_size(what, size_bytes, info.chunks, encoding.dtype)
+        elif self._metadata.has_plain_chunk and size_bytes < _LENGTH_BYTES * (info.size + 1):
+            raise CorruptDataError(
+                f"{what} is truncated: it has {size_bytes:,} bytes, which cannot hold "
+                f"{info.size:,} strings"
+            )
+        elements = min(count, info.size)
+        if elements > max(size_bytes, 1) * (_MOST_PER_BYTE if encoding.codecs else 1):
+            raise CorruptDataError(
+                f"{what} has {size_bytes:,} bytes, which cannot hold {elements:,} elements"
+            )
+
+    def _missing(self, position: Position) -> CorruptDataError:
+        """Say that the file of a chunk is missing."""
+        has_fill = self._metadata.fill_value is not None
+        reason = "must not be filled" if has_fill else "has no fill value to stand in for it"
+        return CorruptDataError(
+            f"{self.what}: the chunk file {self._metadata.chunk_key(position)!r} is missing, and "
+            f"the array {reason}"
+        )
+
+    def fingerprint(self) -> list[int] | None:
+        """Return what tells the single plain chunk from any other."""
+        if not self._metadata.has_plain_chunk:
+            return None
+        return self.snapshot.fingerprint(self.key((0,) * len(self._metadata.info.shape)))
+
+    def _stored(self, position: Position) -> memoryview | bytes | None:
+        """Return the bytes of a chunk; to map a file takes longer than to read a small one."""
+        key = self.key(position)
+        if self._is_read:
+            return self.snapshot.read(key)
+        return self.snapshot.map_within(key, self.most_bytes, what=self.what)
+
+    def key(self, position: Position) -> str:
+        """Return the key of a file."""
+        return key_below(self._path, self._metadata.chunk_key(position))
+
+
+class PlainArray(FileArray):
+    """An array in one chunk that is neither compressed nor filtered; see `StoredArray`."""
+
+    is_plain = True
+
+    @property
+    def _key(self) -> str:
+        return key_below(self._path, self._metadata.first_chunk_key)
+
+    @property
+    def _is_numeric(self) -> bool:
+        return self._metadata.info.is_mappable
 
     def read(self) -> AnyArray:
         """Return all elements; a read-only view of the mapped file where that is possible."""
-        if self._is_ranged and self.info.shape:
-            return self.read_rows(Span(0, self.info.shape[0]))
-        return self._mapped()
+        return self._mapped() if self.info.is_mappable else super().read()
 
     def read_spans(self, spans: list[Span], within: Span | None = None) -> list[AnyArray]:
         """Return several ranges of the first dimension; of a server, asked for together."""
-        if not (self._is_ranged and self.info.shape):
+        if self.info.is_mappable:
+            return StoredArray.read_spans(self, spans, within)
+        if not self._is_numeric:
             return super().read_spans(spans, within)
         parts = self._ranged(spans)
         return parts if within is None else [part[:, within.slice] for part in parts]
+
+    def read_joined(self, ranges: Ranges) -> AnyArray:
+        """Return ranges of an array of one dimension in one array."""
+        pairs = zip(ranges.starts.tolist(), ranges.stops.tolist(), strict=True)
+        parts = self._ranged([Span(*pair) for pair in pairs])
+        return np.concatenate([np.empty(0, self.dtype), *parts])
 
     def estimate(
         self, spans: list[Span], estimate: ReadEstimate, within: Span | None = None
     ) -> None:
         """Add what `read_spans` would cost."""
-        if self._is_ranged and self.info.size:
-            row_bytes = math.prod(self.info.shape[1:]) * self.info.storage_type.dtype.itemsize
-            ranges = [(span.start * row_bytes, span.stop * row_bytes) for span in spans]
-            estimate_ranges(self._snapshot, ranges, estimate)
-        elif self.info.is_mappable:
-            super().estimate(spans, estimate, within)
+        if self.info.is_mappable:
+            StoredArray.estimate(self, spans, estimate, within)
+        elif self._is_numeric and self.info.size:
+            estimate_ranges(self.snapshot, self._ranges(spans), estimate)
         elif self.info.size:
-            requests = 0 if self._snapshot.is_local else 1
+            requests = 0 if self.snapshot.is_local else 1
             estimate.add_inexact(decoded_bytes(self.info, spans, within), requests=requests)
-
-    def read_strings(self) -> pa.StringArray | pa.LargeStringArray:
-        """Return all strings, decoded straight into Arrow."""
-        if self.info.size == 0:
-            return pa.array([], pa.string())
-        data = self._mapped_chunk()
-        if data is None:
-            return filled_strings(self._fill_value(), self.info.size, what=self._what)
-        decoded = vlen.decode_vlen_utf8(data, what=self._what)
-        if len(decoded) != self.info.size:
-            check_string_count(data, self.info.size, what=f"{self._what}: the chunk")
-        return decoded
 
     def string_pieces(self) -> Iterator[pa.Array]:
         """Yield all strings in pieces, each of which has a string once; few are in memory."""
@@ -175,23 +314,9 @@ class PlainArray(StoredArray):
         if data is None:
             yield self.read_strings()
             return
-        check_string_count(data, self.info.size, what=f"{self._what}: the chunk")
-        for piece in vlen.decode_vlen_pieces(data, what=self._what):
+        check_string_count(data, self.info.size, what=f"{self.what}: the chunk")
+        for piece in vlen.decode_vlen_pieces(data, what=self.what):
             yield piece.dictionary_encode()
-
-    def check_stored(self, *, is_complete: bool = False) -> None:
-        """Raise if the file is missing or too short, by its size alone."""
-        self._chunk.check_stored(is_complete=is_complete)
-
-    def unstored_chunks(self, *, asks_server: bool) -> list[tuple[str, Span]]:
-        """Return the chunk of a list if it is not stored."""
-        if not self.info.size or self._chunk.is_stored((0,), asks_server=asks_server):
-            return []
-        return [(f"{self._what}: {self._chunk.name((0,))}", Span(0, self.info.shape[0]))]
-
-    def fingerprint(self) -> list[int] | None:
-        """Return what tells the chunk from any other."""
-        return self._chunk.fingerprint() if self.info.size else None
 
     def plain_strings(self) -> memoryview | None:
         """Return the chunk, if it is one of strings, mapped."""
@@ -199,62 +324,239 @@ class PlainArray(StoredArray):
 
     def mapped_strings(self) -> memoryview | None:
         """Return the chunk of strings, unless it has to be downloaded or expanded."""
-        return self.plain_strings() if self._snapshot.is_mapped(self._key) else None
+        return self.plain_strings() if self.snapshot.is_mapped(self._key) else None
 
     def open_file(self) -> int | None:
         """Return a descriptor of the chunk's file, if it has one of its own."""
-        return self._snapshot.open_file(self._key) if self.info.size else None
+        return self.snapshot.open_file(self._key) if self.info.size else None
+
+    def _name(self, position: Position) -> str:  # noqa: ARG002 - it has one
+        return self.what
 
     def _mapped(self) -> AnyArray:
-        if self.info.storage_type.is_string:
-            return super().read()
-        dtype = self.info.storage_type.dtype
         if self.info.size == 0:
-            return frozen(np.empty(self.info.shape, dtype))
+            return frozen(np.empty(self.info.shape, self.dtype))
         data = self._mapped_chunk()
         if data is None:
-            return frozen(np.full(self.info.shape, self._fill_value(), dtype))
-        self._check_size(len(data))
-        return np.frombuffer(data, dtype).reshape(self.info.shape)
+            return self._filled()
+        self._check_size((0,) * len(self.info.shape), len(data))
+        return np.frombuffer(data, self.dtype).reshape(self.info.shape)
 
     def _mapped_chunk(self) -> memoryview | None:
-        kind, size = self.info.storage_type, self.info.size
-        most_bytes = limit_of_strings(size, 0) if kind.is_string else size * kind.dtype.itemsize
-        return self._snapshot.map_within(self._key, most_bytes, what=self._what)
+        is_numeric = self._is_numeric
+        most_bytes = self.info.size * self.dtype.itemsize if is_numeric else self.most_bytes
+        return self.snapshot.map_within(self._key, most_bytes, what=self.what)
+
+    def _ranges(self, spans: list[Span]) -> list[tuple[int, int]]:
+        """Return where ranges of the first dimension are in the file."""
+        row_bytes = math.prod(self.info.shape[1:]) * self.dtype.itemsize
+        return [(span.start * row_bytes, span.stop * row_bytes) for span in spans]
 
     def _ranged(self, spans: list[Span]) -> list[AnyArray]:
         """Fetch ranges of a chunk that is on a server."""
-        dtype, rest = self.info.storage_type.dtype, self.info.shape[1:]
-        size = self._snapshot.size(self._key) if self.info.size else None
+        size = self.snapshot.size(self._key) if self.info.size else None
         if size is None:
             values = self._mapped()
             return [values[span.slice] for span in spans]
-        self._check_size(size)
-        row_bytes = math.prod(rest) * dtype.itemsize
-        ranges = [(span.start * row_bytes, span.stop * row_bytes) for span in spans]
-        parts = self._snapshot.read_ranges(self._key, ranges)
+        self._check_size((0,) * len(self.info.shape), size)
+        parts = self.snapshot.read_ranges(self._key, self._ranges(spans))
         return [
-            np.frombuffer(part, dtype).reshape((span.size, *rest))
+            np.frombuffer(part, self.dtype).reshape((span.size, *self.info.shape[1:]))
             for part, span in zip(parts, spans, strict=True)
         ]
 
-    def _check_size(self, size_bytes: int) -> None:
-        dtype = self.info.storage_type.dtype
-        if size_bytes != self.info.size * dtype.itemsize:
-            what = f"{self._what}: the chunk file {self._metadata.first_chunk_key!r}"
-            raise wrong_size(what, size_bytes, self.info.shape, dtype)
-
-    def _fill_value(self) -> Any:
+    def _filled(self) -> AnyArray:
         """Return what stands in for a missing chunk, as the Zarr specification has it."""
-        fill_value = self._chunk.fill_value((0,) * len(self.info.shape))
-        size_bytes = self.info.size * max(self._metadata.item_bytes, 1)
+        fill_value = self.fill_value((0,) * len(self.info.shape))
+        size_bytes = self.info.size * self.dtype.itemsize
         if size_bytes > _MAX_FILLED_BYTES:
             raise CorruptDataError(
-                f"{self._what}: the array is said to have the shape {list(self.info.shape)}, and "
+                f"{self.what}: the array is said to have the shape {list(self.info.shape)}, and "
                 f"there is no data for its {size_bytes:,} bytes"
             )
-        return fill_value
+        return frozen(np.full(self.info.shape, fill_value, self.dtype))
 
 
-ZarrArray: TypeAlias = PlainArray | ChunkedArray
-"""How an array of a Zarr hierarchy is read."""
+class ShardedArray(FileArray):
+    """An array of small chunks in files of many; of what Daf packs, in one; see `ChunkedArray`."""
+
+    most_chunks = MAX_CHUNKS
+
+    def __init__(
+        self,
+        snapshot: Snapshot,
+        path: str,
+        metadata: ArrayMetadata,
+        layout: ShardLayout,
+        *,
+        cache: DecodedCache,
+        what: str,
+    ) -> None:
+        super().__init__(snapshot, path, metadata, cache=cache, what=what)
+        self.layout = layout
+        self.cache = cache
+        """Where a file is remembered that is compressed itself."""
+        self._files: dict[Position, _ShardFile] = {}
+        shape, chunks = self.info.shape, self.info.chunks
+        self._heights = [count * chunk for count, chunk in zip(layout.grid, chunks, strict=True)]
+        self._grid = [-(-n // h) for n, h in zip(shape, self._heights, strict=True)]
+
+    @cached_property
+    def most_bytes(self) -> int:
+        """How many bytes a file may have that is expanded."""
+        count, n_chunks = math.prod(self._heights), math.prod(self.layout.grid)
+        return limit_of_stored(count, self._metadata.item_bytes, n_chunks=n_chunks)
+
+    def is_stored(self, position: Position, *, asks_server: bool) -> bool:
+        """Return whether a chunk is there, by the index of its file."""
+        is_known = asks_server or self.snapshot.is_local
+        return not is_known or any(self._places([position]).values())
+
+    def chunk_name(self, position: Position) -> str:
+        """Return what messages call a chunk."""
+        return f"chunk {list(position)}"
+
+    def version(self, position: Position) -> Hashable | None:
+        """Return what changes with the file of a chunk; None where nothing is decoded."""
+        if not self._encoding.codecs:
+            return None
+        outer = tuple(n // g for n, g in zip(position, self.layout.grid, strict=True))
+        return self._file(outer).version
+
+    def fetch(self, positions: list[Position]) -> Iterator[tuple[Position, Any]]:
+        """Yield the compressed bytes of chunks; None for one that is not stored."""
+        for first in range(0, len(positions), _FETCHED_CHUNKS):
+            some = positions[first : first + _FETCHED_CHUNKS]
+            found: dict[Position, memoryview] = {}
+            for file, places in self._places(some).items():
+                parts = file.read_ranges(list(places.values())) if places else []  # or no file
+                found.update(zip(places, parts, strict=True))
+            for position in some:
+                yield position, found.get(position)
+
+    def fill_value(self, position: Position) -> Any:  # noqa: ARG002 - the same for all
+        """Return what stands in for chunks that are not stored."""
+        if self._metadata.fill_value is None:
+            raise CorruptDataError(
+                f"{self.what}: chunks are missing, and the array has no fill value"
+            )
+        return self._metadata.fill_value
+
+    def add_stored(self, positions: list[Position], estimate: ReadEstimate) -> None:
+        """Add the bytes of chunks; where they are is read from the indexes."""
+        for first in range(0, len(positions), _FETCHED_CHUNKS):
+            for places in self._places(positions[first : first + _FETCHED_CHUNKS]).values():
+                estimate_ranges(self.snapshot, list(places.values()), estimate)
+
+    def check_stored(self, *, is_complete: bool = False) -> None:
+        """Raise if the first or the last file is missing, or has no room for its index."""
+        if not self.info.size:
+            return
+        for outer in {(0,) * len(self._grid), tuple(n - 1 for n in self._grid)}:
+            file = self._file(outer)
+            if file.size is not None:
+                file.index_bytes(file.size)
+            elif is_complete or self._metadata.fill_value is None:
+                raise self._missing(outer)
+
+    def _file(self, outer: Position) -> _ShardFile:
+        """Return the file at a position of the grid of files."""
+        if outer not in self._files:
+            self._files[outer] = _ShardFile(self, outer)
+        return self._files[outer]
+
+    def _places(
+        self, positions: list[Position]
+    ) -> dict[_ShardFile, dict[Position, tuple[int, int]]]:
+        """Return where the chunks are that are stored, by their file."""
+        grid = self.layout.grid
+        outer, local = np.divmod(np.array(positions, np.int64).reshape(-1, len(grid)), grid)
+        numbers = np.ravel_multi_index(tuple(local.T), grid)
+        members: dict[Position, list[int]] = {}
+        for number, at in enumerate(map(tuple, outer.tolist())):
+            members.setdefault(at, []).append(number)
+        found: dict[_ShardFile, dict[Position, tuple[int, int]]] = {}
+        for at, within in members.items():
+            file, some = self._file(at), [positions[number] for number in within]
+            places = zip(some, file.places(numbers[within], some), strict=True)
+            found[file] = {position: place for position, place in places if place is not None}
+        return found
+
+
+class _ShardFile:
+    """One file of small chunks: where each of them is."""
+
+    def __init__(self, array: ShardedArray, outer: Position) -> None:
+        self._array = array
+        self._snapshot = array.snapshot
+        self.key = array.key(outer)
+        self.version = self._snapshot.bytes_version(self.key)
+        """What changes with its bytes, looked at before they are read."""
+        self.size = self._snapshot.size(self.key)
+        self._index: AnyArray | None = None
+
+    def places(self, numbers: AnyArray, positions: list[Position]) -> list[tuple[int, int] | None]:
+        """Return where chunks are in the file, as start and stop; None for those not stored.
+
+        Parameters
+        ----------
+        numbers, positions
+            The place of each chunk in the index, and within the array.
+        """
+        if self.size is None:
+            return [None] * len(positions)
+        if self._index is None:
+            self._index = self._read_index(self.size)
+        offsets, sizes = self._index[numbers].T
+        is_absent = (offsets == _ABSENT) & (sizes == _ABSENT)
+        most = np.uint64(self.size)
+        is_outside = ~is_absent & ((sizes > most) | (offsets > most - np.minimum(sizes, most)))
+        if is_outside.any():
+            first = int(np.argmax(is_outside))
+            raise CorruptDataError(
+                f"{self._array.what}: chunk {list(positions[first])} is said to be at "
+                f"{int(offsets[first]):,} with {int(sizes[first]):,} bytes, but the file has "
+                f"{self.size:,}; it is truncated"
+            )
+        found = zip(is_absent.tolist(), offsets.tolist(), sizes.tolist(), strict=True)
+        return [None if absent else (offset, offset + size) for absent, offset, size in found]
+
+    def _read_index(self, size: int) -> AnyArray:
+        layout = self._array.layout
+        index_bytes, needed = self.index_bytes(size)
+        start = 0 if layout.index_at_start else size - needed
+        data = self.read_ranges([(start, start + needed)])[0]
+        stored = data[:index_bytes]
+        if layout.has_checksum:
+            checksum = struct.unpack("<I", data[index_bytes:])[0]
+            if google_crc32c.value(bytes(stored)) != checksum:
+                raise CorruptDataError(
+                    f"{self._array.what}: the checksum of the index of its chunks is wrong; "
+                    "the file is damaged"
+                )
+        return np.frombuffer(stored, "<u8").reshape(-1, 2)
+
+    def read_ranges(self, ranges: list[tuple[int, int]]) -> list[memoryview]:
+        """Return parts of the file; one that is compressed itself, in an archive, is remembered."""
+        self._snapshot.check_within(self.key, self._array.most_bytes, what=self._array.what)
+        if not self._snapshot.is_local or self._snapshot.is_mapped(self.key):
+            return self._snapshot.read_ranges(self.key, ranges)
+        version = self.version
+        whole = None if version is None else self._array.cache.peek(self.key, version)
+        if whole is None:
+            whole = np.frombuffer(self._snapshot.map(self.key) or b"", np.uint8)
+            if version is not None:
+                self._array.cache.keep(self.key, version, whole)
+        return [whole[start:stop].data for start, stop in ranges]
+
+    def index_bytes(self, size: int) -> tuple[int, int]:
+        """Return the length of the index without and with its checksum; a file may be too short."""
+        count = math.prod(self._array.layout.grid)
+        index_bytes = count * ENTRY_BYTES
+        needed = index_bytes + self._array.layout.has_checksum * CHECKSUM_BYTES
+        if size < needed:
+            raise CorruptDataError(
+                f"{self._array.what}: the file has {size:,} bytes and no room for the index of "
+                f"its {count:,} chunks; it is truncated"
+            )
+        return index_bytes, needed
