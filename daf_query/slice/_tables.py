@@ -247,10 +247,25 @@ def axis_tables(whole: Whole) -> tuple[Frame, Frame, dict[str, Any]]:
 
     This is the colours of categoricals; of a single data set, also what belongs to no axis.
     """
-    var, uns = _axis_table(whole, 1)
-    obs, of_obs = _axis_table(whole, 0)
+    var, uns = _of_selected(whole, 1)
+    obs, of_obs = _of_selected(whole, 0)
     rest = unstructured(whole.members[0].daf) if not whole.is_collection else {}
     return obs, var, {**rest, **uns, **of_obs}
+
+
+def _of_selected(whole: Whole, number: int) -> tuple[Frame, dict[str, Any]]:
+    """Return the table, with the categories of the selected entries, as anndata's indexing does.
+
+    scanpy refuses groups without cells.  Of all entries, all categories remain.
+    """
+    frame, colors = _axis_table(whole, number)
+    selection = whole.selections[number]
+    if selection.is_all:
+        return frame, colors
+    own = OwnFrame(frame.copy(deep=False), np.arange(selection.size), colors)
+    for name in frame.columns[[hasattr(frame[each], "cat") for each in frame.columns]]:
+        frame[name] = frame[name].cat.remove_unused_categories()
+    return frame, joined_colors([own], frame)
 
 
 def _axis_table(whole: Whole, number: int) -> tuple[Frame, dict[str, Any]]:
