@@ -41,9 +41,12 @@ _MAPS: Final = {"obs": "obsmap", "var": "varmap"}
 def is_mudata(tree: Tree) -> bool:
     """Return whether a tree holds a MuData, by its root and the group of modalities."""
     root = tree.node("")
-    if root is None or root.kind != "group" or elements.encoding_of(root).lower() != "mudata":
+    if root is None or root.kind != "group":
         return False
-    return tree.kind("mod") == "group"
+    encoding = elements.encoding_of(root).lower()
+    others = ("obs", "var") if not encoding else ()  # of muon, before there was mudata
+    is_possible = encoding in ("", "mudata") and tree.kind("mod") == "group"
+    return is_possible and all(tree.kind(part) is not None for part in others)
 
 
 def modalities_of(tree: Tree) -> list[str]:

@@ -354,7 +354,8 @@ def is_anndata(tree: Tree) -> bool:
     encoding = elements.encoding_of(root)
     if encoding:  # a MuData has obs and var too
         return encoding == "anndata"
-    return all(tree.kind(part) is not None for part in ("obs", "var"))
+    has_frames = all(tree.kind(part) is not None for part in ("obs", "var"))
+    return has_frames and tree.kind("mod") is None  # the first MuData had no encoding either
 
 
 def anndata_parts(tree: Tree) -> Parts:

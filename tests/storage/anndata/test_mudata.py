@@ -268,6 +268,21 @@ def test_a_file_without_maps(tmp_path: Path, names: list[str], is_shared: bool) 
     assert open_daf(path).has_axis("rna.obs") == (not is_shared)
 
 
+def test_a_file_of_the_first_muon(both: Path, tmp_path: Path) -> None:
+    """Neither the root nor the modalities are marked, and there are no maps."""
+    with open_daf(both) as daf:
+        wanted = contents(daf)
+        del wanted["vectors"]["obs", "prot.obs"]  # which is made of a map
+    with h5py.File(both, "r+") as file:
+        for group in (file, *file["mod"].values()):
+            group.attrs.clear()
+        del file["obsmap"]
+    with open_daf(both) as daf:
+        assert contents(daf) == wanted
+        export_h5mu(daf, tmp_path / "back.h5mu", strict=True)
+    assert contents(open_daf(tmp_path / "back.h5mu"))["matrices"] == wanted["matrices"]
+
+
 def test_maps_that_are_wrong(tmp_path: Path) -> None:
     """No value is shown for another cell than that whose it is."""
     modalities = {"rna": modality(["c1", "c0", "c2", "c3"], ["g", "h"])}

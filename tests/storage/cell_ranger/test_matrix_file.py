@@ -97,6 +97,39 @@ def test_a_file_is_what_scanpy_reads(tmp_path: Path, *, is_old: bool) -> None:
         assert daf.get_np_matrix("var", "obs", "X").shape == (5, 12)
 
 
+PEAKS = ["chr1:9772-10660", "chr1:180712-181178", "KI270728.1:231300-232176"]
+
+
+@pytest.mark.filterwarnings("ignore:Variable names are not unique")
+def test_genes_and_peaks_of_one_file(tmp_path: Path) -> None:
+    """Cell Ranger ARC: a peak is its own id, name and interval; a gene without a place has NA."""
+    path = _write(
+        tmp_path / "filtered_feature_bc_matrix.h5",
+        id=[*IDS[:2], *PEAKS],
+        name=["CD8A", "CD3D", *PEAKS],
+        feature_type=["Gene Expression"] * 2 + ["Peaks"] * 3,
+        genome=["GRCh38"] * 5,
+        interval=["chr2:86784604-86808396", "NA", *PEAKS],
+        _all_tag_keys=["genome", "interval"],
+    )
+    with h5py.File(path, "r+") as file:
+        del file["matrix/filtered_barcodes"], file["matrix/features/filtered_probes"]
+    expected = scanpy.read_10x_h5(path, gex_only=False)
+    with daf_storage.open_daf(path) as daf:
+        _check(daf, expected)
+        assert daf.vectors_set("var") == set(expected.var) - {"gene_ids"} | {"gene_symbols"}
+    daf_storage.import_h5ad(path, tmp_path / "x.daf.zarr")
+    query = "SELECT name FROM obs WHERE X['CD8A'] > 0 OR X['chr1:9772-10660'] > 0"
+    counts = expected.X.toarray()
+    for each in (path, tmp_path / "x.daf.zarr"):
+        with daf_query.connect(each) as db:
+            found = db.sql(query).to_pydict()["name"]
+            assert found == expected.obs_names[(counts[:, 0] > 0) | (counts[:, 2] > 0)].tolist()
+            peaks = db.matrix("obs", "var", "X", columns="feature_types = 'Peaks'").to_anndata()
+            assert peaks.var["interval"].tolist() == PEAKS
+            assert np.array_equal(peaks.X.toarray(), counts[:, 2:])
+
+
 @pytest.mark.filterwarnings("ignore:Variable names are not unique")
 def test_one_of_several_genomes_is_named(tmp_path: Path) -> None:
     """Each is a data set of its own; the file itself is an error that says so."""
