@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from daf_storage._lazy import sp
+from daf_storage.anndata._parts import named
 from daf_storage.anndata._report import Report
 from daf_storage.base import optional_import, pandas
 from daf_storage.data import kept
@@ -78,7 +79,7 @@ def write_parts(file: Any, adata: Any, check: Callable[[], None]) -> None:
     file.attrs.update({"encoding-type": "anndata", "encoding-version": "0.1.0"})
     parts = {"X": adata.X, "raw": adata.raw, "obs": adata.obs, "var": adata.var}
     for name in ("obsm", "varm", "obsp", "varp", "layers", "uns"):
-        parts[name] = dict(getattr(adata, name))
+        parts[name] = named(getattr(adata, name))
     write = functools.partial(_write_element, check)
     with anndata.settings.override(allow_write_nullable_strings=True):
         for name, part in parts.items():

@@ -577,4 +577,9 @@ def _set_categories(tree: Tree, frame: Any, key: str) -> bool:
 
 def _values(values: Mapping[str, Any]) -> Places:
     """Return places of values that were read; anything in the file may change them."""
-    return {key: Place("", value) for key, value in values.items()}
+    return {key: Place("", value) for key, value in named(values).items()}
+
+
+def named(layers: Mapping[Any, Any]) -> dict[str, Any]:
+    """Return the layers of an AnnData; from anndata 0.13 on, X is among them without a name."""
+    return {key: value for key, value in layers.items() if key is not None}
