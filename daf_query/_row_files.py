@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from daf_query._formats import COMPRESSED, ROW_FORMATS, ROW_SUFFIXES
 from daf_query._provenance import Record, with_record
-from daf_query.scan import cast_to
+from daf_query.scan import converted, plain_schema
 from daf_storage import errors
 from daf_storage._lazy import lazy_module
 from daf_storage.stores import open_output
@@ -170,60 +170,6 @@ def _table(batches: list[pa.RecordBatch], schema: pa.Schema) -> pa.Table:
     return pa.Table.from_batches(batches).cast(schema)
 
 
-def plain_schema(schema: pa.Schema) -> pa.Schema:
-    """Return a schema without dictionaries and views, which few readers and drivers know.
-
-    >>> plain_schema(pa.schema([("type", pa.dictionary(pa.int8(), pa.string_view()))]))
-    type: string
-    """
-    return pa.schema([_plain_field(field) for field in schema], schema.metadata)
-
-
-def without_string_views(schema: pa.Schema) -> pa.Schema:
-    """Return a schema with strings in the place of views of strings; the rest stays.
-
-    >>> without_string_views(pa.schema([("donors", pa.list_(pa.string_view()))]))
-    donors: list<item: string>
-      child 0, item: string
-    """
-    fields = [_plain_field(field, is_kept=_is_no_string) for field in schema]
-    return pa.schema(fields, schema.metadata)
-
-
-_IsKept: TypeAlias = Callable[[pa.DataType], bool]
-
-
-def _is_no_string(data_type: pa.DataType) -> bool:
-    """Return whether a type stays: one that is neither views of strings nor made of others."""
-    is_view = pa.types.is_string_view(data_type)
-    return not is_view and (not pa.types.is_nested(data_type) or pa.types.is_map(data_type))
-
-
-def _plain_field(field: pa.Field, is_kept: _IsKept = lambda _: False) -> pa.Field:
-    return field.with_type(_plain_type(field.type, is_kept))
-
-
-def _plain_type(data_type: pa.DataType, is_kept: _IsKept) -> pa.DataType:
-    types = pa.types
-    if is_kept(data_type):
-        return data_type
-    if types.is_dictionary(data_type) or types.is_run_end_encoded(data_type):
-        return _plain_type(data_type.value_type, is_kept)
-    if types.is_string_view(data_type):
-        return pa.string()
-    if types.is_binary_view(data_type):
-        return pa.binary()
-    if types.is_struct(data_type):
-        return pa.struct([_plain_field(field, is_kept) for field in data_type])
-    if types.is_list(data_type) or types.is_list_view(data_type):
-        return pa.list_(_plain_field(data_type.value_field, is_kept))
-    if types.is_large_list(data_type) or types.is_large_list_view(data_type):
-        return pa.large_list(_plain_field(data_type.value_field, is_kept))
-    if types.is_fixed_size_list(data_type):
-        return pa.list_(_plain_field(data_type.value_field, is_kept), data_type.list_size)
-    return data_type
-
-
 def lists_of(batch: pa.RecordBatch) -> Iterator[tuple[Any, ...]]:
     """Yield the rows of a batch as Python values."""
     yield from zip(*(column.to_pylist() for column in batch.columns), strict=True)
@@ -281,12 +227,6 @@ def joined(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             waiting, rows, size = [], 0, 0
     if waiting:
         yield pa.concat_batches(waiting)
-
-
-def converted(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
-    """Return a batch in the types of a schema."""
-    columns = list(map(cast_to, batch.columns, schema.types))
-    return pa.RecordBatch.from_arrays(columns, schema=schema)
 
 
 def _parts(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:

@@ -128,14 +128,17 @@ class PolarsSource:
         batch_size
             How many at a time, about.
         """
-        table = self.table if n_rows is None else self.table.first_rows(n_rows)
+        table = self.table
         pushed = pushed_filter(predicate if n_rows is None else None, table.schema)
         is_whole = pushed.is_whole and (n_rows is None or predicate is None)
         columns = list(self.table.schema.names if with_columns is None else with_columns)
         needed = columns if is_whole else [*dict.fromkeys([*columns, *predicate.meta.root_names()])]
-        scanner = table.scanner(needed, pushed.expression, batch_size or BATCH_ROWS)
-        frames = self._frames(scanner.to_batches(), scanner.projected_schema)
-        for frame in frames if n_rows is None else _limited(frames, n_rows):
+        schema = pa.schema([table.schema.field(name) for name in needed])
+        if n_rows is None:
+            rows = table.scanner(needed, pushed.expression, batch_size or BATCH_ROWS).to_batches()
+        else:
+            rows = table.first(schema, table.predicate_of(None), n_rows)
+        for frame in self._frames(rows, schema):
             yield (frame if is_whole else frame.filter(predicate)).select(columns)
 
     def _frames(self, batches: Iterator[pa.RecordBatch], schema: pa.Schema) -> Iterator[Any]:
@@ -162,15 +165,6 @@ def _checked(enums: dict[str, Any], batch: pa.RecordBatch) -> dict[str, Any]:
                 'connect with categoricals="string"'
             )
     return enums
-
-
-def _limited(frames: Iterator[Any], rows: int) -> Iterator[Any]:
-    """Yield the first rows of data frames."""
-    for frame in frames:
-        yield frame.head(rows)
-        rows -= frame.height
-        if rows <= 0:
-            return
 
 
 class NotPushedError(Exception):

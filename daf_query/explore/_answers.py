@@ -25,7 +25,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from daf_query._formats import ROW_FORMATS
-from daf_query._row_files import Format, Rows, joined, plain_schema, save_rows, wire_parts
+from daf_query._row_files import Format, Rows, joined, save_rows, wire_parts
 from daf_query.explore._axis import (
     Positions,
     chosen_by,
@@ -47,7 +47,7 @@ from daf_query.explore._http import (
     parts_of,
     refusal,
 )
-from daf_query.scan import INDEX, NAME
+from daf_query.scan import INDEX, NAME, plain_schema
 from daf_query.session import value_counts
 from daf_query.slice import AxisRows, MatrixSlice, Selector, SliceRequest, matrix_slice
 from daf_query.sql import Connections, QueryResult

@@ -14,8 +14,8 @@ from typing import Any, Final, TypeAlias
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from daf_query._row_files import plain_schema
 from daf_query.flight_sql._answers import decoded, given
+from daf_query.scan import plain_schema
 from daf_query.session import DafSession
 from daf_query.sql import CATALOG, ListedTable, listed_tables
 from daf_query.syntax import quoted_name

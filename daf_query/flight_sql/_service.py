@@ -8,7 +8,7 @@ from typing import Any, Final
 import pyarrow as pa
 from pyarrow import flight
 
-from daf_query._row_files import joined, plain_schema, wire_parts
+from daf_query._row_files import joined, wire_parts
 from daf_query._runs import Runs
 from daf_query.flight_sql._answers import (
     ENDINGS,
@@ -33,6 +33,7 @@ from daf_query.flight_sql._authentication import (
     bound_query,
 )
 from daf_query.flight_sql._catalog import COMMANDS, Catalog
+from daf_query.scan import plain_schema
 from daf_query.session import DafSession
 from daf_query.sql import is_out_of_memory, unbound_schemas
 

@@ -11,7 +11,7 @@ an axis is *concatenated* (the entries of one after those of another) or *aligne
 Must not know tables, SQL, sessions or the command line.
 """
 
-from daf_query.matrix._elements import ElementBlock, Elements
+from daf_query.matrix._elements import ElementPart, Elements
 from daf_query.matrix._gather import (
     STRING_BYTES,
     Selection,

@@ -7,9 +7,10 @@ range of these numbers is a *block*: what is read of it is bounded by its size, 
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import cached_property, partial
-from typing import Any, TypeAlias
+import threading
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -24,56 +25,25 @@ Values: TypeAlias = npt.NDArray[Any] | pa.Array
 """Numbers, or strings of Arrow."""
 
 
+ElementPart: TypeAlias = Literal["majors", "minors", "values"]
+"""What is read of each element: the positions of its major and its minor, or its value."""
+
+
 class ElementBlock:
-    """Some neighbouring candidates; each part is read when it is first asked for.
+    """Some neighbouring candidates; each part of all of them is read when it is first asked for."""
 
-    ``offsets`` are the numbers of the wanted ones within the block; None for all.
+    def __init__(self, read: Mapping[ElementPart, Callable[[], Any]]) -> None:
+        self._read = read
+        self._parts: dict[ElementPart, Any] = {}
 
-    Parameters
-    ----------
-    majors, counts
-        The majors that have some of them, and how many each.
-    minors, values
-        Read those of all.
-    """
-
-    def __init__(
-        self,
-        majors: Offsets,
-        counts: Offsets,
-        minors: Callable[[], Codes],
-        values: Callable[[], Values],
-    ) -> None:
-        self._majors, self._counts = majors.astype(np.int32, copy=False), counts
-        self._ends = np.cumsum(counts)
-        self._read_minors, self._read_values = minors, values
-        self.count = int(self._ends[-1]) if self._ends.size else 0
-        """Number of candidates."""
-
-    def majors(self, offsets: Offsets | None = None) -> Codes:
-        """Return the position of the major of each element."""
+    def part(self, part: ElementPart, offsets: Offsets | None) -> Any:
+        """Return a part of each element, or of those of some numbers within the block."""
+        if part not in self._parts:
+            self._parts[part] = self._read[part]()
+        whole = self._parts[part]
         if offsets is None:
-            return np.repeat(self._majors, self._counts)
-        return self._majors[np.searchsorted(self._ends, offsets, side="right")]
-
-    def minors(self, offsets: Offsets | None = None) -> Codes:
-        """Return the position of the minor of each element."""
-        return self._minors if offsets is None else self._minors[offsets]
-
-    def values(self, offsets: Offsets | None = None) -> Values:
-        """Return the value of each element."""
-        if offsets is None:
-            return self._values
-        is_text = isinstance(self._values, pa.Array)
-        return self._values.take(pa.array(offsets)) if is_text else self._values[offsets]
-
-    @cached_property
-    def _minors(self) -> Codes:
-        return self._read_minors()
-
-    @cached_property
-    def _values(self) -> Values:
-        return self._read_values()
+            return whole
+        return whole.take(pa.array(offsets)) if isinstance(whole, pa.Array) else whole[offsets]
 
 
 class Elements:
@@ -87,6 +57,11 @@ class Elements:
         self._plan = plan.in_order()
         self._lock = ForkLock()
         self._strings: pa.Array | None = None
+        # Not a `threading.local`.  The engine's threads have a Python state for the length of a
+        # call, and what is kept in it is freed while it is being cleared.  An Arrow array whose
+        # buffer is memory of numpy takes the GIL as it is freed, which before Python 3.12.4 clears
+        # the same state within itself, and ends the process.
+        self._last: dict[int, tuple[Span, ElementBlock]] = {}
         if self._is_sparse:
             self._starts, counts = self._plan.ranges()
             self._elements = StoredElements(self._plan.stored)
@@ -109,22 +84,35 @@ class Elements:
         return [Span(start, min(start + size, self.count)) for start in range(0, self.count, size)]
 
     def block(self, span: Span) -> ElementBlock:
-        """Return a block; reads nothing yet."""
+        """Return a block; reads nothing yet.  The last one of each thread is kept."""
+        thread = threading.get_ident()
+        last = self._last.get(thread)
+        if last is None or last[0] != span:
+            last = self._last[thread] = (span, ElementBlock(self._reading(span)))
+        block: ElementBlock = last[1]
+        return block
+
+    def _reading(self, span: Span) -> dict[ElementPart, Callable[[], Any]]:
+        """Return what reads the parts of a block."""
         first = int(np.searchsorted(self._ends, span.start, side="right"))
         last = int(np.searchsorted(self._ends, span.stop, side="left")) + 1 if span.size else first
         ends = np.minimum(self._ends[first:last], span.stop) - span.start
         counts = np.diff(ends, prepend=0)
         majors = self._plan.major.positions[first:last]
-        if not self._is_sparse:  # a block is some whole majors
-            minors = self._plan.minor.positions.astype(np.int32)
-            return ElementBlock(
-                majors, counts, partial(np.tile, minors, majors.size), partial(self._dense, majors)
-            )
-        starts = self._starts[first:last].copy()
-        if starts.size:  # the first major may have begun in the block before
-            starts[0] += span.start - (int(self._ends[first - 1]) if first else 0)
-        values = partial(self._elements.values, starts, counts)
-        return ElementBlock(majors, counts, partial(self._sparse_minors, starts, counts), values)
+        if self._is_sparse:
+            starts = self._starts[first:last].copy()
+            if starts.size:  # the first major may have begun in the block before
+                starts[0] += span.start - (int(self._ends[first - 1]) if first else 0)
+            minors = partial(self._sparse_minors, starts, counts)
+            values = partial(self._elements.values, starts, counts)
+        else:  # a block is some whole majors
+            minors = partial(np.tile, self._plan.minor.positions.astype(np.int32), majors.size)
+            values = partial(self._dense, majors)
+        return {
+            "majors": partial(np.repeat, majors.astype(np.int32), counts),
+            "minors": minors,
+            "values": values,
+        }
 
     def _sparse_minors(self, starts: Offsets, counts: Offsets) -> Codes:
         rows, base = self._elements.rows(starts, counts), self._plan.stored.index_base

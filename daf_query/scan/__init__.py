@@ -13,12 +13,15 @@ from daf_query.scan._arrow_arrays import (
     PLAIN_TYPES,
     arrow_type,
     cast_to,
+    converted,
     nulls_for_empty,
     number_array,
     numpy_type,
     offsets_of,
     plain_array,
+    plain_schema,
     size_bytes,
+    without_string_views,
 )
 from daf_query.scan._arrow_filter import field_names, parse
 from daf_query.scan._columns import (
@@ -37,7 +40,6 @@ from daf_query.scan._columns import (
 from daf_query.scan._options import (
     DEFAULT_OPTIONS,
     ZONE_ROWS,
-    LastOfThreads,
     Positions,
     Rows,
     ScanOptions,
@@ -76,5 +78,6 @@ from daf_query.scan._scan import (
     ScanPlan,
     ScanReport,
     balanced,
+    first_rows,
     plan_scan,
 )

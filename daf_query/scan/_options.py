@@ -83,14 +83,6 @@ DEFAULT_OPTIONS: Final = ScanOptions()
 Positions: TypeAlias = npt.NDArray[np.int64]
 """Row numbers along an axis, from 0."""
 
-# Not a `threading.local`.  The engine's threads have a Python state for the length of a call, and
-# what is kept in it is freed while it is being cleared.  An Arrow array whose buffer is memory of
-# numpy (`pa.py_buffer`, `pa.array` of numbers) takes the GIL as it is freed, which before Python
-# 3.12.4 clears the same state within itself, and ends the process.  Anywhere else such arrays are
-# as safe as others, whichever thread frees them.
-LastOfThreads: TypeAlias = dict[int, tuple[Any, Any]]
-"""What each thread read last of a column, by its identifier: which rows, and their values."""
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Rows:

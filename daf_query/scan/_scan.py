@@ -423,25 +423,12 @@ class Scan:
         conditions = [*table.required, *by_columns(conjuncts(predicate))]
         return Scan(table, ScanPlan(partitions, partitions, predicate, conditions, table.rows))
 
-    def first(self, schema: pa.Schema, count: int, offset: int = 0) -> Iterator[pa.RecordBatch]:
-        """Yield the first matching rows, after some others; no more is read than they need."""
-        for span in self.plan.partitions:
-            if not count:
-                return
-            found, rows = self._counted(span, is_counted=False)
-            if found <= offset:
-                offset -= found
-                continue
-            rows = rows.part(offset, offset + count)
-            offset, count = 0, count - rows.count
-            yield from _pieces(self._arrays(rows), schema, rows.count)
-
     def count(self) -> int:
         """Return the number of matching rows."""
         partitions = self.plan.partitions
         if not self.plan.conditions:
             return self._count_unread(partitions)
-        return sum(self._counted(span, is_counted=True)[0] for span in partitions)
+        return sum(self.counted(span, is_counted=True)[0] for span in partitions)
 
     def _count_unread(self, partitions: Sequence[Span]) -> int:
         """Return the number of rows, or of those that indexes named; none of them is read."""
@@ -457,10 +444,10 @@ class Scan:
 
     def _batches_of(self, span: Span, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
         """Yield the matching rows of one partition."""
-        count, rows = self._counted(span, is_counted=not len(schema))
-        return _pieces(self._arrays(rows), schema, count)
+        count, rows = self.counted(span, is_counted=not len(schema))
+        return _pieces(self.arrays(rows), schema, count)
 
-    def _arrays(self, rows: Rows) -> Callable[[str], pa.Array]:
+    def arrays(self, rows: Rows) -> Callable[[str], pa.Array]:
         """Return what reads some rows of a column as Arrow."""
 
         def read(name: str) -> pa.Array:
@@ -470,8 +457,8 @@ class Scan:
 
         return read
 
-    def _counted(self, span: Span, *, is_counted: bool) -> tuple[int, Rows]:
-        """Return what `_matching` does, after noting it in the report."""
+    def counted(self, span: Span, *, is_counted: bool) -> tuple[int, Rows]:
+        """Return how many rows of a partition match, and which; these mean nothing if counted."""
         count, rows = self._matching(span, is_counted=is_counted)
         self._report.count_rows(span.size, count)
         return count, rows
@@ -490,7 +477,7 @@ class Scan:
         for number, condition in enumerate(conditions, start=1):
             needs_rows = number < len(conditions) or not is_counted
             values = self._values(rows)
-            is_true = evaluate(condition, values, rows.count, self._arrays(rows))
+            is_true = evaluate(condition, values, rows.count, self.arrays(rows))
             if rows.offsets is not None:
                 # 2a. Candidates are known by offset: leave those for which the condition is true.
                 count = int(np.count_nonzero(is_true))
@@ -529,6 +516,20 @@ class Scan:
             return read
 
         return values
+
+
+def first_rows(
+    scans: Iterable[Scan], schema: pa.Schema, count: int, offset: int = 0
+) -> Iterator[pa.RecordBatch]:
+    """Yield the first matching rows of scans, after some others; no more is read than they need."""
+    for scan in scans:
+        for span in scan.plan.partitions:
+            found, rows = scan.counted(span, is_counted=False)
+            rows = rows.part(offset, offset + count) if found > offset else Rows(Span(0, 0))
+            offset, count = max(offset - found, 0), count - rows.count
+            yield from _pieces(scan.arrays(rows), schema, rows.count)
+            if not count:
+                return
 
 
 def _pieces(

@@ -317,7 +317,7 @@ def _session_page(connections: Connections) -> Markup:
             daf = readers[name]
             section = data_set_section(daf.summary(), daf, budget)
             parts.append(html_details(heading, section, is_open=place == 0))
-    others = sorted({*connections.shared, *connections.user_tables})
+    others = sorted(connections.shared)
     if others:
         names = ", ".join(map(shortened, others))
         parts.append(html_element("div", f"tables: {names}"))

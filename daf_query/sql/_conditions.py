@@ -43,7 +43,7 @@ from daf_query.scan import (
     membership,
 )
 from daf_query.sql._connections import AxisSchema, Connections
-from daf_query.sql._matrix_entries import Tables, with_entries
+from daf_query.sql._matrix_entries import Tables, names_in, with_entries
 from daf_query.sql._planning import (
     EntryRewriting,
     Restrict,
@@ -52,7 +52,6 @@ from daf_query.sql._planning import (
     current_context,
     table_frame,
 )
-from daf_query.sql._rules import names_in
 from daf_query.syntax import (
     Constant,
     Node,

@@ -143,6 +143,22 @@ MIN_NARROW_MEMBERS: Final = 64
 """Of fewer data sets all columns are looked at, which also says what is wrong with some."""
 
 
+@dataclass(frozen=True)
+class BroughtTable(UserTable):
+    """A table that a user brought, and that the engine knows."""
+
+    frame: datafusion.DataFrame
+    """Its rows, for the engine, which could make none of it while it plans a query."""
+
+    def __reduce__(self) -> Any:
+        """Pickle what was brought."""
+        return UserTable, (self.rows, self.location)
+
+
+SharedTable: TypeAlias = TableDataset | BroughtTable
+"""A table that belongs to no data set."""
+
+
 class Names(list[str]):
     """Names as a sequence that can also be called: the engine does both."""
 
@@ -163,7 +179,7 @@ class SharedSchema(SchemaProvider):
     name: str = PUBLIC
     """The schema as queries call it."""
 
-    def __init__(self, shared: Mapping[str, TableDataset]) -> None:
+    def __init__(self, shared: Mapping[str, SharedTable]) -> None:
         self.added: dict[str, Any] = {}
         """The tables and views that queries created, by name."""
         self._shared = shared
@@ -183,12 +199,15 @@ class SharedSchema(SchemaProvider):
         if replacement is not None or name in self.added:
             return Table(self.added[name] if replacement is None else replacement)
         table = self.find(name)
-        return None if table is None else table_for_query(self.name, name, table)
+        if table is not None:
+            return table_for_query(self.name, name, table)
+        shared = self._shared.get(name)
+        return Table(shared.frame) if isinstance(shared, BroughtTable) else None
 
     def find(self, name: str) -> TableDataset | None:
         """Return a table that belongs to no data set, of those of its columns that can be read."""
         table = self._shared.get(name)
-        if table is None or name in self.added:
+        if not isinstance(table, TableDataset) or name in self.added:
             return None
         readable = table.readable()
         warn_of_problems(readable.table_columns, readable.table_columns.broken.warned)
@@ -226,7 +245,7 @@ class AxisSchema(SharedSchema):
         self,
         name: str,
         members: Mapping[str, Member],
-        shared: Mapping[str, TableDataset],
+        shared: Mapping[str, SharedTable],
         *,
         location: str | None,
         cache: DecodedCache,
@@ -571,10 +590,8 @@ class Connections:
         """What was decoded, of all data sets and tables together."""
         self.schemas: dict[str, AxisSchema] = {}
         """The tables of each data set, or of several as one, by schema name."""
-        self.shared: dict[str, TableDataset] = {}
+        self.shared: dict[str, SharedTable] = {}
         """Tables that belong to no data set, by name."""
-        self.user_tables: dict[str, UserTable] = {}
-        """Tables that a user brought, by name."""
         self.public = SharedSchema(self.shared)
         """The schema of the tables that belong to no data set."""
         for name, source in data_sets.items():
@@ -583,20 +600,19 @@ class Connections:
     @property
     def names(self) -> list[str]:
         """The names of all that is connected."""
-        return [*self.schemas, *self.shared, *self.user_tables]
+        return [*self.schemas, *self.shared]
 
     @property
     def table_names(self) -> list[str]:
         """The names of the tables, as queries write them."""
-        others = {*self.shared, *self.user_tables}
         is_single = len(self.schemas) == 1
         of_schemas = [
             table if is_single else f"{schema}.{table}"
             for schema, tables in self.schemas.items()
             for table in tables.table_names
-            if table not in others
+            if table not in self.shared
         ]
-        return of_schemas + sorted(others)
+        return of_schemas + sorted(self.shared)
 
     def connect(self, name: str, source: Connectable) -> None:
         """Add a data set, several as one, or a table; what was given stays as it is.
@@ -615,7 +631,11 @@ class Connections:
                 f"something is connected as {name!r} already; pass another name, or unregister it"
             )
         if isinstance(source, UserTable):
-            self._add_user_table(name, source)
+            if any(schema.table_exist(name) for schema in self.all_schemas.values()):
+                raise errors.ExistsError(
+                    f"there is a table {name!r} already; register this one under another name"
+                )
+            self.shared[name] = BroughtTable(source.rows, source.location, engine_table(source))
         elif isinstance(source, TableDataset):
             self.shared[name] = source.with_view(cache=self.cache.part(), options=self.scan_options)
         else:
@@ -631,10 +651,6 @@ class Connections:
         """
         if name in self.shared:
             del self.shared[name]
-        elif name in self.user_tables:
-            del self.user_tables[name]
-            for schema in self.all_schemas.values():
-                schema.deregister_table(name)
         elif name in self.schemas:
             self.schemas.pop(name).close()
         else:
@@ -709,15 +725,13 @@ class Connections:
     def created(self) -> list[TableName]:
         """Return the tables and views that queries created."""
         return [
-            (schema.name, name)
-            for schema in self.all_schemas.values()
-            for name in schema.added
-            if name not in self.user_tables
+            (schema.name, name) for schema in self.all_schemas.values() for name in schema.added
         ]
 
     def broken_count(self) -> int:
         """Return how often a column turned out to be unreadable while it was read."""
-        shared = sum(table.table_columns.broken.count for table in self.shared.values())
+        tables = [each for each in self.shared.values() if isinstance(each, TableDataset)]
+        shared = sum(table.table_columns.broken.count for table in tables)
         return shared + sum(schema.broken_count for schema in self.schemas.values())
 
     def __reduce__(self) -> Any:
@@ -734,7 +748,7 @@ class Connections:
             else schema.only.daf
             for name, schema in self.schemas.items()
         }
-        return again, (data_sets, self.cache_bytes), {**self.shared, **self.user_tables}
+        return again, (data_sets, self.cache_bytes), self.shared
 
     def __setstate__(self, tables: Mapping[str, TableDataset | UserTable]) -> None:
         """Add the tables of others."""
@@ -761,25 +775,12 @@ class Connections:
             }
         cache = self.cache.part()
         schema = AxisSchema(name, members, self.shared, location=location, cache=cache)
-        for title, table in self.user_tables.items():
-            if schema.table_exist(title):
+        for title in (t for t, each in self.shared.items() if isinstance(each, UserTable)):
+            if title in schema.descriptions or schema.has_axis(title):
                 raise errors.ExistsError(
                     f"{name!r} has a table {title!r}, and so has this session; unregister that one"
                 )
-            schema.register_table(title, engine_table(table))
         self.schemas[name] = schema
-
-    def _add_user_table(self, name: str, table: UserTable) -> None:
-        """Add a table that a user brought; every schema has it."""
-        for schema in self.all_schemas.values():
-            if schema.table_exist(name):
-                raise errors.ExistsError(
-                    f"there is a table {name!r} already; register this one under another name"
-                )
-        readable = engine_table(table)
-        self.user_tables[name] = table
-        for schema in self.all_schemas.values():
-            schema.register_table(name, readable)
 
 
 class DafCatalog(CatalogProvider):
@@ -817,13 +818,8 @@ def listed_tables(connections: Connections) -> list[ListedTable]:
     listed = [
         table for name, schema in connections.schemas.items() for table in _tables_of(name, schema)
     ]
-    brought = {*connections.shared, *connections.user_tables}
-    listed += [ListedTable(PUBLIC, name, "TABLE") for name in brought]
-    listed += [
-        ListedTable(schema, name, "VIEW")
-        for schema, name in connections.created()
-        if name not in brought
-    ]
+    listed += [ListedTable(PUBLIC, name, "TABLE") for name in connections.shared]
+    listed += [ListedTable(*name, "VIEW") for name in connections.created()]
     return sorted(listed)
 
 

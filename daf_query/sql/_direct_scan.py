@@ -50,8 +50,6 @@ class DirectScan:
     """A scan of the table of an axis that answers a query."""
 
     table: TableDataset
-    of_members: bool
-    """Whether it is that of a collection, of which rows are counted, or the first ones scanned."""
     names: tuple[str, ...]
     """The columns that are selected."""
     predicate: Predicate | None
@@ -93,13 +91,8 @@ class DirectScan:
             yield pa.record_batch([pa.array([rows], pa.int64())], schema=self.schema)
         elif self.limit is None:
             yield from self.table.scan(self.predicate).batches(self.schema)
-        elif self.of_members:
-            table = self.table.first_rows(self.offset + self.limit)
-            found = table.to_table(columns=list(self.names)).slice(self.offset, self.limit)
-            yield from found.cast(self.schema).to_batches()
         else:
-            scan = self.table.scan(self.predicate)
-            yield from scan.first(self.schema, self.limit, self.offset)
+            yield from self.table.first(self.schema, self.predicate, self.limit, self.offset)
 
     def to_table(self) -> pa.Table:
         """Return the rows as a table; errors are those of `batches`."""
@@ -149,7 +142,7 @@ def direct_scan(tables: Tables, text: str, first: int | None = None) -> DirectSc
     predicate = None if condition is None else reader.exact(condition)
     if predicate is None and condition is not None:
         return None
-    return DirectScan(table, axes.is_collection, tuple(names), predicate, count, limit, offset)
+    return DirectScan(table, tuple(names), predicate, count, limit, offset)
 
 
 def _simple(

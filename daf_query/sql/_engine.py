@@ -43,7 +43,7 @@ from daf_query.sql._rules import (
     signed_ranks,
     with_bounded_sizes,
 )
-from daf_query.sql._table_functions import MakeTable, TableCall, register_table_functions
+from daf_query.sql._table_functions import MakeTable, TableCall, table_of_call
 from daf_query.syntax import (
     Edit,
     Statement,
@@ -180,8 +180,10 @@ class Engine:
         context.register_catalog_provider(CATALOG, DafCatalog(self.connections))
         register_size_checks(context)
         register_category_order(context, schemas)
-        functions = {name: self._without_cycle(each) for name, each in self.functions.items()}
-        register_table_functions(context, schemas, self.default, functions)
+        for name, function in self.functions.items():
+            make = self._without_cycle(function)
+            table_of = partial(table_of_call, name, make, schemas, self.default)
+            context.register_udtf(datafusion.udtf(table_of, name))
         return context
 
     def _without_cycle(self, function: TableFunction) -> MakeTable:
@@ -311,7 +313,7 @@ class Engine:
         schema = self.connections.schemas.get(self.default, self.connections.public)
         for source in (each for statement in statements for each in statement.sources):
             path = "".join(source.parts) if len(source.parts) == 1 else ""
-            if table_format(path) is None or schema.table_exist(path):
+            if "." not in path or table_format(path) is None or schema.table_exist(path):
                 continue
             if self._origin is not None:
                 raise errors.QueryError(

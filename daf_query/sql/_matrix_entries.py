@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from typing import Any, Final, TypeAlias
 
 from daf_query.sql._connections import AxisSchema
 from daf_query.sql._planning import EntryRewriting, TableName
@@ -23,6 +23,7 @@ from daf_query.syntax import (
     Statement,
     edited,
     identifiers_of,
+    is_query,
     item_of,
     kind_of,
     name_of,
@@ -38,6 +39,11 @@ from daf_query.syntax import (
 )
 from daf_query.table import MatrixEntry, check_column_names, entry_not_found, find_entry
 from daf_storage import DafError, errors
+
+_NO_COLUMNS: Final = ("name", "data_type", "Dot")
+_NO_VALUES: Final = (*_NO_COLUMNS, "condition", "filter", "over", "Cast")
+"""Keys of nodes below which names are no columns, or none that a number is made of."""
+
 
 Rule: TypeAlias = Callable[[Statement], Iterable[Edit]]
 """Yields what is changed in a statement."""
@@ -60,6 +66,32 @@ def name_of_column(node: Node) -> str | None:
         return str(name) if entry is None else column_name(name, entry)
     parts = identifiers_of(node)
     return None if parts is None else values_of(parts)[-1]
+
+
+def names_in(node: Any, *, of_value: bool = False) -> frozenset[str]:
+    """Return the names of the columns in an expression, and of what its subqueries select.
+
+    Parameters
+    ----------
+    of_value
+        Only of those that its number is made of: not of conditions and casts.
+    """
+    left_out = _NO_VALUES if of_value else _NO_COLUMNS
+    found, stack = set[str](), [node]
+    while stack:
+        each = stack.pop()
+        if isinstance(each, list | tuple):
+            stack.extend(each)
+        elif isinstance(each, dict):
+            name = None if kind_of(each) == "Nested" else name_of_column(each)
+            if name is not None:
+                found.add(name)
+            elif is_query(each):
+                selects = (inner.get("Select") for inner in walk(each["body"]))
+                stack.extend(select["projection"] for select in selects if select)
+            else:
+                stack.extend(value for key, value in each.items() if key not in left_out)
+    return frozenset(found)
 
 
 @dataclass(frozen=True, slots=True)

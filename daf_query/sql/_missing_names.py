@@ -38,7 +38,7 @@ from daf_query.syntax import (
     values_of,
     walk,
 )
-from daf_query.table import table_format
+from daf_query.table import TableDataset, UserTable, table_format
 from daf_storage import DafError, DafReader, errors
 
 _VALID_FIELDS: Final = (
@@ -95,9 +95,8 @@ class FailedQuery:
         with suppress(DafError, KeyError):
             if table is not None:
                 return self.schemas[table[0]].dataset(table[1]).schema
-            shared, own = self.connections.shared, self.connections.user_tables
-            name = source.parts[-1] if source.parts else ""
-            return own[name].rows.schema if name in own else shared[name].schema
+            shared = self.connections.shared["".join(source.parts[-1:])]
+            return (shared.rows if isinstance(shared, UserTable) else shared).schema
         return None
 
     def type_of(self, scope: Scope | None, parts: Sequence[str]) -> pa.DataType | None:
@@ -190,12 +189,8 @@ def missing_column(failed: FailedQuery, field: str) -> DafError:
                 f"has {has}: write {name}"
             )
     scanned = [tables_of.dataset(axis) for tables_of, axis in tables]
-    shared = failed.connections.shared
-    scanned += [
-        shared[each.parts[-1]].readable()
-        for each in named
-        if each.parts[-1:] and each.parts[-1] in shared
-    ]
+    shared = [failed.connections.shared.get("".join(each.parts[-1:])) for each in named]
+    scanned += [each.readable() for each in shared if isinstance(each, TableDataset)]
     for dataset in scanned:
         if problem := dataset.table_columns.problems.get(name):
             return errors.UnsupportedDataError(problem)

@@ -18,9 +18,8 @@ import datafusion
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from daf_query._row_files import converted, without_string_views
 from daf_query._runs import call_engine
-from daf_query.scan import ScanReport
+from daf_query.scan import ScanReport, converted, without_string_views
 from daf_query.table import MatrixEntry, TableDataset
 from daf_storage.base import ThreadedLibrary
 

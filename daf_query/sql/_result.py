@@ -15,10 +15,10 @@ from datafusion.expr import SortExpr
 
 from daf_query._formats import ROW_FORMATS
 from daf_query._provenance import described, record_of, refuse_own_files
-from daf_query._row_files import Format, Rows, format_of, save_rows, without_string_views
+from daf_query._row_files import Format, Rows, format_of, save_rows
 from daf_query._runs import attended, call_engine
 from daf_query.distributed import nullable_types
-from daf_query.scan import size_bytes
+from daf_query.scan import size_bytes, without_string_views
 from daf_query.sql._direct_scan import DirectScan, direct_scan
 from daf_query.sql._engine import Allow, Engine
 from daf_query.sql._matrix_entries import with_existing_columns

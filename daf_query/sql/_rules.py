@@ -41,7 +41,7 @@ import pyarrow.compute as pc
 from datafusion import functions
 
 from daf_query.sql._connections import AxisSchema
-from daf_query.sql._matrix_entries import name_of_column
+from daf_query.sql._matrix_entries import name_of_column, names_in
 from daf_query.sql._parameters import literal
 from daf_query.sql._planning import node_type
 from daf_query.syntax import (
@@ -66,10 +66,6 @@ from daf_query.table import category_columns
 from daf_storage import errors
 from daf_storage.anndata import recorded_types
 
-_NO_COLUMNS: Final = ("name", "data_type", "Dot")
-_NO_VALUES: Final = (*_NO_COLUMNS, "condition", "filter", "over", "Cast")
-"""Keys of nodes below which names are no columns, or none that a number is made of."""
-
 
 class Given(NamedTuple):
     """A name that a query gives to an expression."""
@@ -79,32 +75,6 @@ class Given(NamedTuple):
     """The names of the columns in it."""
     is_column: bool
     """Whether it is nothing but a column."""
-
-
-def names_in(node: Any, *, of_value: bool = False) -> frozenset[str]:
-    """Return the names of the columns in an expression, and of what its subqueries select.
-
-    Parameters
-    ----------
-    of_value
-        Only of those that its number is made of: not of conditions and casts.
-    """
-    left_out = _NO_VALUES if of_value else _NO_COLUMNS
-    found, stack = set[str](), [node]
-    while stack:
-        each = stack.pop()
-        if isinstance(each, list | tuple):
-            stack.extend(each)
-        elif isinstance(each, dict):
-            name = None if kind_of(each) == "Nested" else name_of_column(each)
-            if name is not None:
-                found.add(name)
-            elif is_query(each):
-                selects = (inner.get("Select") for inner in walk(each["body"]))
-                stack.extend(select["projection"] for select in selects if select)
-            else:
-                stack.extend(value for key, value in each.items() if key not in left_out)
-    return frozenset(found)
 
 
 def given_names(statement: Statement, *, of_value: bool = False) -> Iterator[Given]:

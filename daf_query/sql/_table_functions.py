@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, Final, TypeAlias, TypeVar
 
 import datafusion
@@ -61,35 +60,29 @@ MakeTable: TypeAlias = Callable[[TableCall], TableDataset | ComputedDataset]
 """Returns the table of a call."""
 
 
-def register_table_functions(
-    context: datafusion.SessionContext,
+def table_of_call(
+    function: str,
+    make: MakeTable,
     schemas: Mapping[str, AxisSchema],
     default: str,
-    functions: Mapping[str, MakeTable],
-) -> None:
-    """Make table functions known to a context.
+    *arguments: Any,
+) -> Table:
+    """Return the table that a function makes of the arguments that a query gives to it.
 
     Parameters
     ----------
     default
         The schema of axes that are named without one.
-    functions
-        What each of them does.
     """
-
-    def table_of(function: str, *arguments: Any) -> Table:
-        call = _call(schemas, default, function, arguments)
-        try:
-            table = _beside_planning(lambda: functions[function](call))
-        except errors.DafError as error:
-            raise errors.with_message(error, f"{function}(): {error}") from None
-        if isinstance(table, TableDataset):
-            return table_for_query(default, f"{function}()", table)
-        # No filter gets past a limit: the engine evaluates it.
-        return Table(datafusion.SessionContext().read_table(Table(table)).limit(_ALL_ROWS))
-
-    for name in functions:
-        context.register_udtf(datafusion.udtf(partial(table_of, name), name))
+    call = _call(schemas, default, function, arguments)
+    try:
+        table = _beside_planning(lambda: make(call))
+    except errors.DafError as error:
+        raise errors.with_message(error, f"{function}(): {error}") from None
+    if isinstance(table, TableDataset):
+        return table_for_query(default, f"{function}()", table)
+    # No filter gets past a limit: the engine evaluates it.
+    return Table(datafusion.SessionContext().read_table(Table(table)).limit(_ALL_ROWS))
 
 
 def _call(

@@ -13,7 +13,6 @@ from daf_query.syntax._predicates import clauses_of as clauses_of
 from daf_query.syntax._predicates import condition_of as condition_of
 from daf_query.syntax._predicates import conjuncts_of as conjuncts_of
 from daf_query.syntax._predicates import is_condition as is_condition
-from daf_query.syntax._predicates import is_select as is_select
 from daf_query.syntax._predicates import python_edits as python_edits
 from daf_query.syntax._spark import backticked as backticked
 from daf_query.syntax._spark import to_local as to_local
@@ -22,6 +21,7 @@ from daf_query.syntax._spark import with_definitions as with_definitions
 from daf_query.syntax._statement import Constant as Constant
 from daf_query.syntax._statement import Statement as Statement
 from daf_query.syntax._statement import Term as Term
+from daf_query.syntax._statement import is_select as is_select
 from daf_query.syntax._statement import parsed as parsed
 from daf_query.syntax._statement import term_of as term_of
 from daf_query.syntax._statement import terms_of as terms_of

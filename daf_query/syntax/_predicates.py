@@ -16,7 +16,6 @@ from daf_query.syntax._tokens import (
     Token,
     error_at,
     pairs_of,
-    read_tokens,
     tokens_of,
     unopened_bracket,
 )
@@ -25,20 +24,6 @@ from daf_query.syntax._tree import Node, kind_of
 _WHERE: Final = "in the predicate"
 _WORDS: Final = {"&": "AND", "|": "OR"}
 _JOINS: Final = ("AND", "OR")
-
-
-def is_select(text: str) -> bool:
-    """Return whether SQL is a whole query, not a part of one, such as a predicate.
-
-    >>> is_select("(SELECT name FROM cell) LIMIT 3"), is_select("(SELECT max(age) FROM cell) = age")
-    (True, False)
-    """
-    numbered = enumerate(read_tokens(text))
-    depth, first = next((each for each in numbered if not each[1].is_operator("(")), (0, None))
-    if first is None or not first.is_word("SELECT", "WITH"):
-        return False
-    statement = None if depth == 0 else parsed(text)
-    return depth == 0 or (statement is not None and bool(statement.queries))
 
 
 def is_condition(text: str) -> bool:

@@ -19,7 +19,7 @@ from weakref import WeakValueDictionary
 
 import sqloxide
 
-from daf_query.syntax._tokens import Brackets, Token, pairs_of, tokens_of
+from daf_query.syntax._tokens import Brackets, Token, pairs_of, read_tokens, tokens_of
 from daf_query.syntax._tree import (
     Node,
     Number,
@@ -259,6 +259,20 @@ def parsed(text: str) -> Statement | None:
     if statement is not None:
         _long[text] = statement
     return statement
+
+
+def is_select(text: str) -> bool:
+    """Return whether SQL is a whole query, not a part of one, such as a predicate.
+
+    >>> is_select("(SELECT name FROM cell) LIMIT 3"), is_select("(SELECT max(age) FROM cell) = age")
+    (True, False)
+    """
+    numbered = enumerate(read_tokens(text))
+    depth, first = next((each for each in numbered if not each[1].is_operator("(")), (0, None))
+    if first is None or not first.is_word("SELECT", "WITH"):
+        return False
+    statement = None if depth == 0 else parsed(text)
+    return depth == 0 or (statement is not None and bool(statement.queries))
 
 
 def _read(text: str) -> Statement | None:

@@ -30,6 +30,7 @@ from daf_query.table._columns import (
     TableColumns,
     UnreadableVectorWarning,
     category_columns,
+    check_column_names,
     warn_of_problems,
     warn_once,
     with_categories,
@@ -41,7 +42,6 @@ from daf_query.table._union import Members, UnionDataset
 from daf_query.table._user_table import (
     UserTable,
     arrow_table,
-    check_column_names,
     is_user_table,
     table_format,
     table_name,

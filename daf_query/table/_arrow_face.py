@@ -185,7 +185,10 @@ BATCH_ROWS: Final = 1 << 17
 
 
 class TableScanner:
-    """Batches that are filtered and projected already; what engines ask of a ``ds.Scanner``."""
+    """Batches that are filtered and projected already, read as they are asked for.
+
+    All else that engines ask of a ``ds.Scanner`` is asked of one over them, which reads ahead.
+    """
 
     def __init__(
         self, schema: pa.Schema, batches: Iterator[pa.RecordBatch], batch_rows: int
@@ -204,38 +207,18 @@ class TableScanner:
             for start in range(0, batch.num_rows, self._batch_rows):
                 yield batch.slice(start, self._batch_rows)
 
-    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
-        """Export the rows as an Arrow stream."""
-        return self.to_reader().__arrow_c_stream__(requested_schema)
-
     def to_reader(self) -> pa.RecordBatchReader:
         """Return the batches as a stream."""
         return pa.RecordBatchReader.from_batches(self.projected_schema, self.to_batches())
 
-    def to_table(self) -> pa.Table:
-        """Return all rows."""
-        if len(self.projected_schema):
-            return pa.Table.from_batches(self._batches, self.projected_schema)
-        return self._rows().to_table()
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        """Export the rows as an Arrow stream."""
+        return self.to_reader().__arrow_c_stream__(requested_schema)
 
-    def count_rows(self) -> int:
-        """Return how many rows there are."""
-        return sum(batch.num_rows for batch in self._batches)
-
-    def head(self, num_rows: int) -> pa.Table:
-        """Return the first rows; reads no more than it has to."""
-        return self._rows().head(num_rows)
-
-    def take(self, indices: Any) -> pa.Table:
-        """Return rows by their positions among those that are left."""
-        return self.to_table().take(pa.array(indices))
-
-    def scan_batches(self) -> Iterator[Any]:
-        """Yield the batches as pyarrow's own scanner wraps them."""
-        yield from self._rows().scan_batches()
-
-    def _rows(self) -> ds.Scanner:
-        return ds.Scanner.from_batches(self.to_batches(), schema=self.projected_schema)
+    def __getattr__(self, name: str) -> Any:
+        """Return a method of pyarrow's scanner: ``to_table``, ``head``, ``count_rows``, ..."""
+        rows = ds.Scanner.from_batches(self.to_batches(), schema=self.projected_schema)
+        return getattr(rows, name)
 
 
 def plain_schema(schema: pa.Schema) -> pa.Schema:

@@ -430,9 +430,6 @@ class AxisDataset(TableDataset):
             note = f"cannot be read: {shortened(error, 160)}"
             return html_page(heading, html_element("div", note, class_="note"))
 
-    def _with(self, columns: TableColumns, view: TableView) -> Self:
-        return type(self)(self._daf, columns.table, columns=columns, view=view)
-
     def _place(self) -> tuple[Callable[..., TableDataset], tuple[Any, ...]]:
         columns = self.table_columns.columns.values()
         has_categoricals = any(

@@ -22,7 +22,7 @@ import json
 import threading
 import time
 import warnings
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -538,6 +538,16 @@ def signature_of(columns: TableColumns) -> Hashable | None:
             return None
         parts.append((name, vector.info.storage_type, vector.info.empty_is_missing))
     return tuple(parts)
+
+
+def check_column_names(names: Iterable[str], where: str, remedy: str) -> None:
+    """Raise for a name with a NUL character, where Arrow ends names that it hands to others."""
+    for name in names:
+        if "\0" in name:
+            raise errors.InvalidInputError(
+                f"{where} cannot have a column {name!r}, since names of columns end at a NUL "
+                f"character; use {remedy}"
+            )
 
 
 class UnreadableVectorWarning(errors.DafWarning):

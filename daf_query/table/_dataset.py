@@ -16,7 +16,6 @@ from dataclasses import dataclass, field, replace
 from itertools import groupby
 from typing import Any, Self, TypeAlias
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
@@ -37,6 +36,7 @@ from daf_query.scan import (
     columns_of,
     conjunction,
     field_names,
+    first_rows,
     parse,
     plan_scan,
 )
@@ -130,7 +130,10 @@ class TableDataset(ArrowOperations, EngineTable, Fragmented):
 
     def _with(self, columns: TableColumns, view: TableView) -> Self:
         """Return another table over the same data."""
-        return type(self)(columns, location=self.location, view=view)
+        other = type(self).__new__(type(self))
+        other.__dict__.update(self.__dict__)
+        TableDataset.__init__(other, columns, location=self.location, view=view)
+        return other
 
     def with_view(self, **changes: Any) -> Self:
         """Return the same table, of which other rows are wanted, or read in another way.
@@ -191,11 +194,11 @@ class TableDataset(ArrowOperations, EngineTable, Fragmented):
             self._last_filter = (combined, predicate)
         return predicate
 
-    def _members(self) -> Sequence[TableDataset]:
-        """Return the tables whose rows it has, one after the other."""
-        return [self]
+    def _members(self) -> Iterator[TableDataset]:
+        """Yield the tables whose rows it has, one after the other."""
+        yield self
 
-    def _scanned(self, predicate: Predicate) -> Sequence[TableDataset]:  # noqa: ARG002 - of unions
+    def _scanned(self, predicate: Predicate) -> Iterable[TableDataset]:  # noqa: ARG002 - of unions
         """Return the tables that are scanned for a predicate; others have no row for it."""
         return self._members()
 
@@ -256,8 +259,7 @@ class TableDataset(ArrowOperations, EngineTable, Fragmented):
         names = needed if isinstance(columns, dict) else list(columns)
         schema = pa.schema([self.schema.field(name) for name in names])
         if not isinstance(columns, dict):
-            batches = until_interpreter_ends(read(schema))
-            return TableScanner(schema, batches, batch_rows)
+            return TableScanner(schema, until_interpreter_ends(read(schema)), batch_rows)
         plain = plain_schema(schema)
         batches = until_interpreter_ends(read(plain))
         return ds.Scanner.from_batches(
@@ -350,15 +352,12 @@ class TableDataset(ArrowOperations, EngineTable, Fragmented):
         """Return the same table, of which only some rows are wanted; see `TableView`."""
         return self.with_view(rows=rows, inferred=inferred)
 
-    def first_rows(self, count: int) -> Self:
-        """Return a table that reads little for the sake of its first rows; it may have more.
-
-        Of a filtered table it is not known which rows these are.
-        """
-        length = self.table_columns.length
-        if self.is_filtered or count >= min(length, self.options.partition_rows):
-            return self
-        return self.restricted(np.arange(count))
+    def first(
+        self, schema: pa.Schema, predicate: Predicate | None, count: int, offset: int = 0
+    ) -> Iterator[pa.RecordBatch]:
+        """Yield the first rows for which a predicate is true, after some others, in their order."""
+        scans = (table.scan(predicate) for table in self._members())
+        return until_interpreter_ends(first_rows(scans, schema, count, offset))
 
     def for_engine(self, strings: pa.DataType) -> Self:
         """Return the same table for DataFusion: its columns may have NULL.

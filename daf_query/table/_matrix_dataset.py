@@ -10,11 +10,10 @@ aligned and nothing is filled: what a data set lacks is no row.
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Final, Literal, Self, TypeAlias
+from typing import Any, Final, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -23,7 +22,7 @@ import pyarrow.compute as pc
 
 from daf_query.distributed import Source
 from daf_query.matrix import (
-    ElementBlock,
+    ElementPart,
     Elements,
     Selection,
     SlicePlan,
@@ -34,7 +33,6 @@ from daf_query.scan import (
     Codes,
     Column,
     IsNull,
-    LastOfThreads,
     Mask,
     Once,
     Positions,
@@ -58,15 +56,12 @@ from daf_query.table._fragments import Piece
 from daf_query.table._union import UnionDataset, value_type_of_all
 from daf_storage import DafReader, MatrixInfo, Origin, errors
 from daf_storage.anndata import was_float
-from daf_storage.base import DecodedCache, Span
+from daf_storage.base import DecodedCache
 from daf_storage.data import matrix_version
 
 _WIDE: Final = 8
 _VALUE: Final = "value"
 _MOST_ENTRIES: Final = (1 << 31) - 1
-
-Part: TypeAlias = Literal["majors", "minors", "values"]
-"""What a column has of each element."""
 
 
 class AxisEntries:
@@ -131,30 +126,13 @@ def _entries(
     return strings if strings.type == pa.string() else strings.cast(pa.string())
 
 
-class ElementBlocks:
-    """The blocks of a scan; the last one of each thread is kept for its other columns."""
-
-    def __init__(self, elements: Elements) -> None:
-        self._elements = elements
-        self._last: LastOfThreads = {}
-
-    def at(self, span: Span) -> ElementBlock:
-        """Return the block of a span."""
-        thread = threading.get_ident()
-        last = self._last.get(thread)
-        if last is None or last[0] != span:
-            last = self._last[thread] = (span, self._elements.block(span))
-        block: ElementBlock = last[1]
-        return block
-
-
 @dataclass(frozen=True, eq=False)
 class ElementColumn:
     """A part of each element; it is its own open column."""
 
     field: pa.Field
-    part: Part
-    blocks: ElementBlocks
+    part: ElementPart
+    elements: Elements
     entries: AxisEntries | None = None
     """The entries of its axis; None for values."""
     is_string = False
@@ -181,7 +159,7 @@ class ElementColumn:
         return values if isinstance(values, pa.Array) else number_array(values)
 
     def _read(self, rows: Rows) -> Any:
-        return getattr(self.blocks.at(rows.span), self.part)(rows.offsets)
+        return self.elements.block(rows.span).part(self.part, rows.offsets)
 
     def _converted(self, values: Any) -> Any:
         is_text = isinstance(values, pa.Array)
@@ -301,9 +279,6 @@ class MatrixDataset(TableDataset):
         second = f"{columns}_2" if columns == rows else columns
         return rows, second, f"{_VALUE}_2" if _VALUE in (rows, second) else _VALUE
 
-    def _with(self, columns: TableColumns, view: TableView) -> Self:  # noqa: ARG002 - they follow
-        return self._changed(view=view)
-
     def of(self, rows: Selection | None, columns: Selection | None) -> Self:
         """Return the elements of other rows and columns; None for all."""
         return self._changed(rows=rows, columns=columns)
@@ -350,18 +325,18 @@ class MatrixDataset(TableDataset):
             [*required, *(residual or ())],
             rows_pruned=self.table_columns.length - sum(span.size for span in spans),
         )
-        blocks, schema = ElementBlocks(elements), self.table_columns.schema
+        schema = self.table_columns.schema
         columns: dict[str, Column] = {}
         if self.member_name is not None:
             field = schema.field(DATASET)
             columns[DATASET] = ConstantColumn(field, self.member_name, elements.count)
-        parts: dict[str, Part] = {
+        parts: dict[str, ElementPart] = {
             self._names[major]: "majors",
             self._names[minor]: "minors",
             self._names[2]: "values",
         }
         for name, part in parts.items():
-            columns[name] = ElementColumn(schema.field(name), part, blocks, entries.get(name))
+            columns[name] = ElementColumn(schema.field(name), part, elements, entries.get(name))
         title = f"{self._what}, stored by {self._axes[major]!r}"
         return Scan(self.open_table(title, columns, required), plan)
 
@@ -443,10 +418,6 @@ class MatrixDataset(TableDataset):
         if rows is not None:
             raise errors.InvalidInputError(f"{self!r} has no rows that could be chosen by position")
         return super().restricted(None, inferred)
-
-    def first_rows(self, count: int) -> Self:  # noqa: ARG002 - they have no positions
-        """Return the same table: its scan yields batches as it reads."""
-        return self
 
 
 def _shape_of(info: MatrixInfo, axes: tuple[str, str]) -> tuple[int, int]:

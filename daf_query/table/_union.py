@@ -33,7 +33,6 @@ from daf_query.scan import (
     Mask,
     NumberColumn,
     OpenColumn,
-    Positions,
     Predicate,
     Rows,
     ScanOptions,
@@ -171,9 +170,6 @@ class MemberDataset(TableDataset):
         self.member_name = name
         self._source = source
 
-    def _with(self, columns: TableColumns, view: TableView) -> Self:
-        return type(self)(self.member_name or "", self._source, columns, view)
-
     def _place(self) -> tuple[Callable[..., TableDataset], tuple[Any, ...]]:
         return _member_table, (self.member_name, self._source, list(self.table_columns.schema))
 
@@ -208,8 +204,6 @@ class Members:
         Those of the table of each, by name.
     source
         Makes the table of a data set: to make thousands takes longer than to scan them as one.
-    union
-        The columns of all, if they are those of more data sets; these are scanned one by one.
     """
 
     def __init__(
@@ -217,17 +211,16 @@ class Members:
         table: str,
         columns: Mapping[str, TableColumns],
         source: Callable[[str], TableDataset],
-        union: TableColumns | None = None,
     ) -> None:
         self.columns = columns
         self.source = source
         self.names = list(columns)
-        self._are_joined = union is None
         self.first = source(self.names[0]) if columns else None
-        if union is None and self.first is not None and self.first.member_name is not None:
+        if self.first is not None and self.first.member_name is not None:
             length = sum(each.length for each in columns.values())
-            union = replace(self.first.table_columns, length=length)
-        self.union = union or _columns_of_all(table, columns)
+            self.union = replace(self.first.table_columns, length=length)
+        else:
+            self.union = _columns_of_all(table, columns)
         self._shown: dict[int, TableColumns] = {}
         self._runs: tuple[ScanOptions, Sequence[JoinedRun]] | None = None
 
@@ -255,17 +248,14 @@ class Members:
         """Return neighbouring small data sets that are scanned as one."""
         if self._runs is None or self._runs[0] != options:
             with paused_collection(len(self.names)):
-                members = self.columns if self._are_joined else {}
-                runs = joined_runs(members, self.union, options)
+                runs = joined_runs(self.columns, self.union, options)
             self._runs = (options, runs)
         return self._runs[1]
 
 
-def _members_of(
-    table: str, sources: Mapping[str, TableDataset], union: TableColumns | None = None
-) -> Members:
+def _members_of(table: str, sources: Mapping[str, TableDataset]) -> Members:
     columns = {name: source.table_columns for name, source in sources.items()}
-    return Members(table, columns, sources.__getitem__, union)
+    return Members(table, columns, sources.__getitem__)
 
 
 def may_match_by_name(predicate: Predicate, names: Sequence[str]) -> Mask:
@@ -479,8 +469,8 @@ class UnionDataset(TableDataset):
         """Return the same table: what is unreadable is noted with its data set."""
         return self
 
-    def _members(self) -> Sequence[TableDataset]:
-        return [self._of.part(number, self.view) for number in range(len(self._of.names))]
+    def _members(self) -> Iterator[TableDataset]:
+        return (self._of.part(number, self.view) for number in range(len(self._of.names)))
 
     def _scanned(self, predicate: Predicate) -> Sequence[TableDataset]:
         """Return what is scanned for a predicate: data sets, and runs of small ones as one table.
@@ -515,26 +505,6 @@ class UnionDataset(TableDataset):
         of, predicate = self._of, self.predicate_of(filter)
         for number in np.flatnonzero(may_match_by_name(predicate, of.names)).tolist():
             yield from of.part(number, self.view, needed).pieces(filter, needed, rows)
-
-    def restricted(self, rows: Positions | None, inferred: Predicate | None = None) -> Self:
-        """Return the same table, of which only some rows are wanted; see `TableDataset`."""
-        if rows is not None:
-            raise errors.InvalidInputError(f"{self!r} has no rows of its own to choose from")
-        return super().restricted(None, inferred)
-
-    def first_rows(self, count: int) -> Self:
-        """Return the first data sets, which have so many rows, the last of them cut; see above."""
-        if self.is_filtered:
-            return self
-        sources: dict[str, TableDataset] = {}
-        for name in self._of.names:
-            sources[name] = self._of.source(name).first_rows(count)
-            count -= self._of.columns[name].length
-            if count <= 0:
-                break
-        return self._with_sources(
-            _members_of(self.table_columns.table, sources, self.table_columns)
-        )
 
     def with_matrix_columns(self, entries: Mapping[str, MatrixEntry]) -> Self:
         """Return the same table with entries of matrices as columns; NULL where one is lacking.

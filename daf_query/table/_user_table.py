@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Collection, Iterable
+from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 import pyarrow as pa
 
 from daf_query.scan import INDEX, NAME
+from daf_query.table._columns import check_column_names
 from daf_storage import errors
 from daf_storage._lazy import lazy_module, pc
 
@@ -173,16 +174,6 @@ def _check_columns(names: list[str], location: str) -> None:
     if not names:
         raise errors.InvalidInputError(f"{location} has no columns")
     check_column_names(names, location, "another name")
-
-
-def check_column_names(names: Iterable[str], where: str, remedy: str) -> None:
-    """Raise for a name with a NUL character, where Arrow ends names that it hands to others."""
-    for name in names:
-        if "\0" in name:
-            raise errors.InvalidInputError(
-                f"{where} cannot have a column {name!r}, since names of columns end at a NUL "
-                f"character; use {remedy}"
-            )
 
 
 def _plain(table: pa.Table) -> pa.Table:

@@ -16,7 +16,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, Final, Self
+from typing import Any, Final
 from zlib import crc32
 
 import numpy as np
@@ -30,7 +30,7 @@ from daf_query.table._columns import (
     TableColumns,
     warn_of_problems,
 )
-from daf_query.table._dataset import TableDataset, TableView
+from daf_query.table._dataset import TableDataset
 from daf_query.table._zarr_columns import (
     ZarrColumn,
     column_field,
@@ -234,13 +234,9 @@ class ZarrTable(TableDataset):
         columns: TableColumns,
         location: str,
         path_and_group: tuple[str, str],
-        view: TableView | None = None,
     ) -> None:
-        super().__init__(columns, location=location, view=view)
+        super().__init__(columns, location=location)
         self._path_and_group = path_and_group
-
-    def _with(self, columns: TableColumns, view: TableView) -> Self:
-        return type(self)(columns, self.location, self._path_and_group, view)
 
     def _place(self) -> tuple[Callable[..., TableDataset], tuple[Any, ...]]:
         return zarr_table, self._path_and_group

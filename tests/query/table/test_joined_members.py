@@ -82,7 +82,6 @@ def test_which_members_are_joined() -> None:
     assert table.table_columns.length == sum(columns.length for _, columns in _runs(table)) + 68
     assert not _runs(connect(_members()).table("cell"))
     assert len(_runs(table.filter(pc.field("age") > 1))) == 2
-    assert not _runs(table.first_rows(3))
     assert not _runs(table.with_options(replace(JOINED, min_joined_members=9)))
 
 
@@ -114,6 +113,9 @@ def test_nothing_is_opened_twice(monkeypatch: pytest.MonkeyPatch) -> None:
     assert session.sql(question).to_pydict() == first
     assert session.sql("SELECT count(*) AS n FROM cell WHERE age < 9").to_pydict() == {"n": [160]}
     assert calls == {"open_vector": 0, "axis_columns": 0}
+    assert session.sql("SELECT age FROM cell LIMIT 6").to_arrow_table().num_rows == 6
+    assert calls == {"open_vector": 2, "axis_columns": 0}  # of the first two
+    calls["open_vector"] = 0
     few = "SELECT sum(score) AS s FROM cell WHERE dataset IN ('counted3', 'counted7')"
     assert len(session.explain_analyze(few).scans) == 2
     assert calls["open_vector"] == 2  # of the two that are left, and not of all
