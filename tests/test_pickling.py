@@ -125,7 +125,7 @@ def test_a_path_that_is_gone(tiny_path: Path) -> None:
     made = [pickle.dumps(one) for one in (daf, session, session.table("cell"), part)]
     tiny_path.rename(tiny_path.with_name("elsewhere.daf.zarr"))
     for one in made:
-        with pytest.raises(errors.SourceNotFoundError, match="tiny.daf.zarr; beside it are elsewh"):
+        with pytest.raises(errors.SourceNotFoundError, match="tiny.daf.zarr; beside it: elsewh"):
             pickle.loads(one)
 
 

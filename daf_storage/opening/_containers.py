@@ -31,7 +31,7 @@ from daf_storage.opening._forms import (
     make_or_check,
     written_in_place,
 )
-from daf_storage.opening._paths import NOT_A_PATTERN, SHARED_HDF5_SUFFIX, SUFFIXES, DafPath
+from daf_storage.opening._paths import NOT_A_PATTERN, READ_SUFFIXES, SHARED_HDF5_SUFFIX, DafPath
 from daf_storage.stores import (
     DirectoryStore,
     MappingStore,
@@ -285,7 +285,7 @@ def existing_directory(root: Path, given: str, *, is_read: bool = False) -> Dire
 
 
 def siblings(root: Path) -> str:
-    """Name the data sets beside a path that does not exist, or say where its link leads."""
+    """Name what can be read beside a path that does not exist, or say where its link leads."""
     if root.is_symlink():
         return f"; it is a symbolic link to {root.readlink()}, which is not there"
     if any(character in root.name for character in "*?["):
@@ -297,9 +297,11 @@ def siblings(root: Path) -> str:
     beside = [
         name
         for name in names
-        if name.endswith(SUFFIXES) and not name.startswith(".") and (root.parent / name).exists()
+        if name.endswith(READ_SUFFIXES)
+        and not name.startswith(".")
+        and (root.parent / name).exists()
     ]
-    return f"; beside it are {errors.shown_names(beside, none='')}" if beside else ""
+    return f"; beside it: {errors.shown_names(beside, none='')}" if beside else ""
 
 
 def _empty_directory(root: Path, given: str, form: StoredForm) -> None:

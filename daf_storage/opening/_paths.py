@@ -61,6 +61,8 @@ _ENDINGS: Final[Mapping[str, Ending]] = {
 """By suffix; of two that fit the longer one comes first."""
 SUFFIXES: Final = tuple(suffix for suffix, each in _ENDINGS.items() if each.holds != "any")
 """The suffixes of files and directories that are data sets."""
+READ_SUFFIXES: Final = tuple(_ENDINGS)
+"""Those of files and directories that can be read."""
 _FORMS: Final = {"one": "<stem>{}", "several": "<stem>{}#/<group>", "any": "<stem>{}"}
 _EXPECTED, _READ = (
     ", ".join(
