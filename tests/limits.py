@@ -34,6 +34,7 @@ LIMITS: Final = {
     "piece_bytes": "daf_storage.trees._decompress._PIECE_BYTES",
     "read_strings": "daf_storage.trees._hdf5_array.STRING_BLOCK",
     "remote_block_bytes": "daf_storage.stores._remote._BLOCK_BYTES",
+    "remote_first_bytes": "daf_storage.stores._remote.FIRST_BYTES",
     "request_bytes": "daf_storage.stores._remote._MAX_REQUEST_BYTES",
     "scratch_bytes": "daf_storage.data._encoding._SCRATCH_BYTES",
     "small_file_bytes": "daf_storage.stores._directory._SMALL_BYTES",

@@ -3,8 +3,7 @@
 `RemoteFiles` fetches blocks, several at a time, caches the last of them, and refuses to mix the
 versions of a file that changes meanwhile.  No answer is believed: what a server sends is received
 piece by piece, and no more of it than was asked for.  At most 16 requests run at a time, each for
-at most 4 MiB; in a cloud, where an answer takes long to begin, small gaps are fetched with what is
-around them.
+at most 4 MiB; small gaps are fetched with what is around them, since an answer takes long to begin.
 
 `RemoteStore` makes a store of a Zarr directory on a
 server, which cannot be listed: its consolidated metadata says what there is.
@@ -39,9 +38,11 @@ from daf_storage.stores._remote_access import (
     shown_url,
 )
 
-_BLOCK_BYTES = 1 << 15
+_BLOCK_BYTES = 1 << 13
+FIRST_BYTES = 1 << 15
+"""So much is asked for of a file of which nothing is known."""
 _MAX_REQUEST_BYTES = 1 << 22
-MAX_GAP_BYTES = 1 << 17
+_MAX_GAP_BYTES = 1 << 17
 """A gap between two ranges that costs less to receive than another request would."""
 _CACHE_BYTES = 1 << 28
 _MAX_WHOLE_BYTES = _CACHE_BYTES
@@ -87,7 +88,6 @@ class RemoteFiles:
         self._connect = partial(open_access, url, silent_seconds=silent_seconds, retries=retries)
         self._store: Any = self._connect()
         self._cloud = cloud_of(url)
-        self._gap_blocks = 0 if self._cloud is None else MAX_GAP_BYTES // _BLOCK_BYTES
         self._pool: ThreadPoolExecutor | None = None
         self._lock = ForkLock()
         self._versions: dict[str, tuple[Any, ...]] = {}
@@ -162,13 +162,13 @@ class RemoteFiles:
     def size(self, path: str) -> int | None:
         """Return the length of a file; None if it is absent.
 
-        Its first block comes with it and is remembered: a short file is one request in all.
+        Its first bytes come with it and are remembered: a short file is one request in all.
         """
         if path not in self._versions:
             found = None
             try:
                 if self._has_ranges:
-                    found = self._ask(path, _BLOCK_BYTES, range=(0, _BLOCK_BYTES))
+                    found = self._ask(path, FIRST_BYTES, range=(0, FIRST_BYTES))
                     if found is None:
                         return None
             except _NoRangesError as error:  # or the file is empty
@@ -176,7 +176,7 @@ class RemoteFiles:
             if found is None and self._ask(path, 0, is_head=True) is None:
                 return None
             if found is not None and found[1]:
-                self._blocks.keep((path, 0), None, memoryview(found[1]))
+                self._cut(path, range(-(-len(found[1]) // _BLOCK_BYTES)), found[1])
         return int(self._versions[path][0])
 
     def has(self, path: str, start: int, stop: int) -> bool:
@@ -214,13 +214,19 @@ class RemoteFiles:
     def _parts(self, path: str, ranges: list[tuple[int, int]]) -> list[memoryview]:
         wanted = sorted({b for start, stop in ranges for b in _blocks_of(start, stop)})
         found = {block: self._blocks.peek((path, block), None) for block in wanted}
-        runs = list(_runs((b for b in wanted if found[b] is None), gap_blocks=self._gap_blocks))
+        runs = list(_runs(b for b in wanted if found[b] is None))
         for run, data in zip(runs, self._fetched(path, runs), strict=True):
-            for block in run:
-                start = (block - run.start) * _BLOCK_BYTES
-                found[block] = memoryview(data)[start : start + _BLOCK_BYTES]
-                self._blocks.keep((path, block), None, found[block])
+            found |= self._cut(path, run, data)
         return [self._assembled(path, found, start, stop) for start, stop in ranges]
+
+    def _cut(self, path: str, run: range, data: bytes) -> dict[int, memoryview]:
+        """Return the blocks of a part that was downloaded; they are remembered."""
+        found, whole = {}, memoryview(data)
+        for block in run:
+            start = (block - run.start) * _BLOCK_BYTES
+            found[block] = whole[start : start + _BLOCK_BYTES]
+            self._blocks.keep((path, block), None, found[block])
+        return found
 
     def _fetched(self, path: str, runs: Sequence[range]) -> Iterator[bytes]:
         """Return what is downloaded of a file, several parts at a time."""
@@ -323,12 +329,13 @@ def _blocks_of(start: int, stop: int) -> range:
     return range(start // _BLOCK_BYTES, -(-stop // _BLOCK_BYTES)) if stop > start else range(0)
 
 
-def _runs(blocks: Iterable[int], *, gap_blocks: int) -> Iterator[range]:
+def _runs(blocks: Iterable[int]) -> Iterator[range]:
     """Group ascending blocks into runs of neighbours, of a bounded length and with small gaps.
 
-    >>> list(_runs([0, 1, 4, 9], gap_blocks=2))
-    [range(0, 5), range(9, 10)]
+    >>> list(_runs([0, 1, 4, 900]))
+    [range(0, 5), range(900, 901)]
     """
+    gap_blocks = _MAX_GAP_BYTES // _BLOCK_BYTES
     longest = _MAX_REQUEST_BYTES // _BLOCK_BYTES
     start = stop = -1
     for block in blocks:
@@ -348,7 +355,7 @@ def download_of(ranges: list[tuple[int, int]]) -> tuple[int, int]:
     (2, 98304)
     """
     blocks = sorted({block for start, stop in ranges for block in _blocks_of(start, stop)})
-    runs = list(_runs(blocks, gap_blocks=0))
+    runs = list(_runs(blocks))
     return len(runs), sum(map(len, runs)) * _BLOCK_BYTES
 
 

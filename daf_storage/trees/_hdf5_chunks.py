@@ -42,9 +42,9 @@ _FREE_BYTES: Final = 1 << 28
 _DEFLATE_RATIO: Final = 1032
 UNKNOWN: Final = -2
 """In a list of chunks: HDF5 was not asked yet where this one begins."""
-_FEW_CHUNKS: Final = 1 / 16
-"""So large a share of the chunks of a dataset on a server is looked up one by one: their list lies
-all over the file."""
+_FEW_CHUNKS: Final = 1 / 64
+"""So large a share of the chunks of a dataset on a server is looked up one by one: a part of their
+list has about as many, and lies anywhere in the file."""
 _FETCHED: Final = 256
 """How many chunks are downloaded before the first of them is decoded."""
 _CODECS: Final[Mapping[int, Mapping[str, Any]]] = {
@@ -320,10 +320,7 @@ class Hdf5Chunks(ChunkedArray):
             return
         size_bytes = self._shared.size_bytes()
         if len(unknown) > listing.shape[1] * _FEW_CHUNKS:
-            dataset = self._held.id
-            self._listing = self._attempt(
-                lambda: listed_chunks(dataset, self.info, size_bytes, what=self.what)
-            )
+            self._listing = self._attempt(self._listed)
             return
         unknown.sort(key=self._number)
         for number, position in enumerate(dict.fromkeys([unknown[0], unknown[-1], *unknown])):
@@ -335,6 +332,11 @@ class Hdf5Chunks(ChunkedArray):
                     self.what, f"a chunk is said to be outside the file of {size_bytes:,} bytes"
                 )
             listing[:, self._number(position)] = offset, size, mask
+
+    def _listed(self) -> npt.NDArray[np.int64]:
+        with self._shared.whole_trees():
+            size_bytes = self._shared.size_bytes()
+            return listed_chunks(self._held.id, self.info, size_bytes, what=self.what)
 
     def _fetch_between(self, positions: list[Position]) -> None:
         """Download chunks that lie between the first and the last, if hardly anything else does."""

@@ -14,8 +14,8 @@ import hashlib
 import io
 import os
 import weakref
-from collections.abc import Callable, Hashable, Iterable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import quote
@@ -277,6 +277,10 @@ class Hdf5File:
     def look_ahead(self, places: Iterable[int]) -> None:
         """Make ready to open the objects whose headers are at some places."""
 
+    def whole_trees(self) -> AbstractContextManager[None]:
+        """Expect for this block that HDF5 goes through B-trees from their roots to all leaves."""
+        return nullcontext()
+
     @property
     def last_read(self) -> tuple[int, int]:
         """What HDF5 has read last of a file on a server, as start and stop."""
@@ -407,6 +411,10 @@ _AHEAD_BYTES: Final = 1 << 17
 _HEADER_BYTES: Final = 1 << 13
 """What HDF5 has of a column beside its values lies so near, as a rule."""
 
+_TREE_BYTES: Final = 24
+_TREE_CHILDREN: Final = 64
+_NODE_BYTES: Final = 1 << 11
+
 _open: weakref.WeakSet[RemoteHdf5File] = weakref.WeakSet()
 
 
@@ -426,6 +434,8 @@ class RemoteBytes(io.RawIOBase):
         self._files = files
         self._path = path
         self._at = 0
+        self.goes_through = False
+        """Whether HDF5 goes through B-trees: what a node leads to is downloaded side by side."""
         self.last_read = (0, 0)
         """What was read last, as start and stop."""
         size = files.size(path)
@@ -468,11 +478,32 @@ class RemoteBytes(io.RawIOBase):
         count = stop - self._at
         view[:count] = data[self._at - first : stop - first]
         self._at = stop
+        if self.goes_through:
+            nodes = [(at, at + _NODE_BYTES) for at in children_of(view) if at < self.size]
+            with paused_collection():
+                self._files.read_ranges(self._path, [(a, min(z, self.size)) for a, z in nodes])
         return count
 
     def read_ranges(self, ranges: Sequence[tuple[int, int]]) -> list[memoryview]:
         """Return several ranges, downloaded side by side."""
         return self._files.read_ranges(self._path, list(ranges))
+
+
+def children_of(node: memoryview) -> list[int]:
+    """Return where the nodes are that one of a B-tree (version 1 of HDF5) leads to, if it is one.
+
+    >>> children_of(memoryview(b"TREE" + bytes([0, 0, 1, 0]) + bytes(24) + bytes([80]) + bytes(7)))
+    [80]
+    """
+    head = bytes(node[:8])
+    is_of_chunks, count = head[4:5] == b"\1", int.from_bytes(head[6:], "little")
+    if not head.startswith(b"TREE") or (is_of_chunks and head[5:6] == b"\0"):
+        return []
+    key_bytes = 8
+    if is_of_chunks:  # it has the place of a chunk in the dataset, whose dimensions are not known
+        key_bytes = (len(node) - _TREE_BYTES - 8 * _TREE_CHILDREN) // (_TREE_CHILDREN + 1)
+    starts = range(_TREE_BYTES + key_bytes, len(node) - 7, max(key_bytes + 8, 8))[:count]
+    return [int.from_bytes(node[start : start + 8], "little") for start in starts]
 
 
 class RemoteHdf5File(Hdf5File):
@@ -516,14 +547,19 @@ class RemoteHdf5File(Hdf5File):
         return self._source.size
 
     def look_ahead(self, places: Iterable[int]) -> None:
-        """Download the headers of objects, side by side, with what is between near ones."""
-        ordered, size = np.sort(np.fromiter(places, np.uint64)), self._source.size
-        ordered = ordered[ordered < size].astype(np.int64)
-        firsts = np.diff(ordered, prepend=-2 * _AHEAD_BYTES) > _AHEAD_BYTES
-        stops = np.minimum(
-            ordered[np.append(firsts[1:], True)[: ordered.size]] + _HEADER_BYTES, size
-        )
-        self._source.read_ranges(list(zip(ordered[firsts].tolist(), stops.tolist(), strict=True)))
+        """Download the headers of objects, side by side."""
+        size = self._source.size
+        headers = [(at, min(at + _HEADER_BYTES, size)) for at in places if at < size]
+        self._source.read_ranges(headers)
+
+    @contextmanager
+    def whole_trees(self) -> Iterator[None]:
+        """Download the nodes that a node of a B-tree leads to side by side, for this block."""
+        self._source.goes_through = True
+        try:
+            yield
+        finally:
+            self._source.goes_through = False
 
     def content_version(self) -> object:
         """Return what stands for the version of the server's file: no other one is ever read."""

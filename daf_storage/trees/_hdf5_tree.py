@@ -439,7 +439,8 @@ class Hdf5Tree:
             group = self._get(path) if self._shared.is_remote else None
             if node_kind(group) == "group":
                 below = h5py().Group(group)
-                found = (below.id.links.get_info(name.encode()) for name in below)
+                with self._shared.whole_trees():
+                    found = [below.id.links.get_info(name.encode()) for name in below]
                 hard = h5py().h5l.TYPE_HARD
                 self._shared.look_ahead([link.u for link in found if link.type == hard])
 

@@ -24,7 +24,7 @@ from daf_storage.base import AnyArray, ForkLock, optional_import
 from daf_storage.errors import CorruptDataError, UnsupportedDataError
 from daf_storage.stores._files import check_length
 from daf_storage.stores._protocol import Snapshot
-from daf_storage.stores._remote import MAX_GAP_BYTES, RemoteFiles
+from daf_storage.stores._remote import FIRST_BYTES, RemoteFiles
 from daf_storage.stores.mmap_zip import _records as records
 from daf_storage.stores.mmap_zip._records import (
     Entry,
@@ -528,6 +528,7 @@ class RemoteArchive(ArchiveReader):
         if size is None:
             raise errors.SourceNotFoundError(f"no such file: {self.location}")
         self._file_bytes = size
+        self._read_at(max(size - FIRST_BYTES, 0), size)  # the directory comes with its end
         try:
             directory = read_directory(lambda *part: bytes(self._read_at(*part)), size)
         except MalformedError as error:
@@ -573,7 +574,7 @@ class RemoteArchive(ArchiveReader):
             if self._documents_read != _FEW_DOCUMENTS:
                 return
             spans = _document_spans(self._entries, self._limit_bytes)
-            self._files.read_ranges(self._path, joined_spans(spans))
+            self._files.read_ranges(self._path, spans)
 
 
 def _is_document(entry: Entry) -> bool:
@@ -586,18 +587,3 @@ def _document_spans(entries: Sequence[Entry], limit_bytes: int) -> list[tuple[in
     ends = dict(pairwise(offsets))
     documents = sorted(entry.offset for entry in entries if _is_document(entry))
     return [(offset, ends[offset]) for offset in documents]
-
-
-def joined_spans(spans: list[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Join neighbours whose gap costs less to receive than another request would.
-
-    >>> joined_spans([(0, 10), (12, 20), (900_000, 900_010)])
-    [(0, 20), (900000, 900010)]
-    """
-    found: list[tuple[int, int]] = []
-    for start, stop in spans:
-        if found and start - found[-1][1] <= MAX_GAP_BYTES:
-            found[-1] = (found[-1][0], stop)
-        else:
-            found.append((start, stop))
-    return found

@@ -163,6 +163,25 @@ def test_only_what_is_asked_for_is_downloaded(large: Path, name: str) -> None:
         assert server.sent_bytes == before
 
 
+@pytest.mark.parametrize("name", ["x.daf.zarr", "x.daf.zarr.zip"])
+def test_rows_that_lie_near_are_downloaded_together(large: Path, name: str) -> None:
+    """With the small gaps between them, in few requests; of rows that lie apart only a little."""
+    rows, far = np.arange(0, 20_000, 100), np.arange(0, 20_000, 1_000)
+    with served(large.with_name(name)) as server, connect(server.url) as session:
+        part = session.matrix("cell", "gene", "X", rows=far)
+        before = len(server.requested), server.sent_bytes
+        assert part.to_scipy().nnz == 2_000
+        assert 20 < len(server.requested) - before[0] < 50
+        assert server.sent_bytes - before[1] < 600_000
+    with served(large.with_name(name)) as server, connect(server.url) as session:
+        part = session.matrix("cell", "gene", "X", rows=rows)
+        assert (part.explain().requests or 99) <= 8
+        before = len(server.requested), server.sent_bytes
+        assert part.to_scipy().nnz == 20_000
+        assert len(server.requested) - before[0] <= 8
+        assert np.array_equal(part.to_numpy(), np.tile([1, 0], (200, 100)))
+
+
 def test_zarr_reads_what_is_served(folder: Path) -> None:
     """zarr-python finds the same, through its own store."""
     from obstore.store import HTTPStore
@@ -482,11 +501,11 @@ def test_files_that_are_said_to_be_endless(folder: Path) -> None:
 
 
 def test_answers_longer_than_asked_are_not_received(folder: Path) -> None:
-    """A part of 32 KiB that arrives with 64 KiB is refused, and nothing of it is used."""
+    """A part of 8 KiB that arrives with 64 KiB is refused, and nothing of it is used."""
     with served(folder) as server:
         files = impatient(server.url)
         server.fault = announcing(1 << 16)
-        with pytest.raises(errors.RemoteError, match="32,768 bytes were asked for"):
+        with pytest.raises(errors.RemoteError, match="8,192 bytes were asked for"):
             files.read_ranges("vectors/cell/score/0", [(0, 12)])
 
 
@@ -610,7 +629,8 @@ def test_what_is_closed_keeps_nothing(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
     """Neither threads nor connections nor blocks; a slice that was handed out reads its values."""
-    lower(monkeypatch, remote_block_bytes=8)  # what is in the first block needs no thread
+    # What is in the first bytes needs no thread.
+    lower(monkeypatch, remote_block_bytes=8, remote_first_bytes=8)
     path = tmp_path / name
     if path != folder:
         convert(folder, path)

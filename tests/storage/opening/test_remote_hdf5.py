@@ -278,7 +278,10 @@ def test_a_sidecar_lies_on_this_machine(tmp_path: Path, monkeypatch: pytest.Monk
 
 @pytest.mark.parametrize("compression", [None, "gzip"])
 def test_chunks_are_found_by_their_index(tmp_path: Path, compression: Any) -> None:
-    """Not by going through those before them: a few requests, however many chunks there are."""
+    """Not by going through those before them: a few requests, however many chunks there are.
+
+    Of many that lie apart the list is downloaded, its parts side by side.
+    """
     path, numbers = tmp_path / "x.h5", np.arange(1 << 21, dtype=np.int32).reshape(-1, 8)
     with h5py.File(path, "w") as file:
         _cells(10).write_h5ad(tmp_path / "cells.h5ad")
@@ -301,6 +304,11 @@ def test_chunks_are_found_by_their_index(tmp_path: Path, compression: Any) -> No
         before = len(server.requested)
         assert np.array_equal(chosen.to_numpy(), numbers[200_000:200_500])
         assert len(server.requested) - before <= 12
+        scattered = db.matrix("obs", "var", "X", rows=slice(0, 200_000, 1_000))
+        before, sent_bytes = len(server.requested), server.sent_bytes
+        assert np.array_equal(scattered.to_numpy(), numbers[0:200_000:1_000])
+        assert len(server.requested) - before <= 100
+        assert server.sent_bytes - sent_bytes < path.stat().st_size / 2
 
 
 def test_names_that_lie_apart_are_downloaded_together(tmp_path: Path) -> None:
