@@ -70,6 +70,7 @@ class Remedy:
 REPLACE: Final = 'if_exists="replace"'
 ALLOW_WRITE: Final = 'allow="write"'
 MAX_BYTES: Final = "max_bytes="
+SKIP_BROKEN: Final = "skip_broken=True"
 
 
 class DafError(Exception):

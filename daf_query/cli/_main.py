@@ -119,7 +119,7 @@ def main(arguments: Sequence[str]) -> int:
     except Exception as error:  # noqa: BLE001 - the engine raises plain Exceptions
         written = (getattr(options, name, None) for name in ("output", "destination"))
         return _fail(failure_sentence(error, next(filter(None, written), None)), FAILED)
-    return (LEFT_OUT if hasattr(options, "has_left_out") else DONE) if code is None else code
+    return (LEFT_OUT if getattr(options, "has_left_out", False) else DONE) if code is None else code
 
 
 def _parsed(arguments: Sequence[str]) -> Namespace:

@@ -16,7 +16,7 @@ import signal
 import sys
 import textwrap
 from argparse import Namespace
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, TextIO, TypeAlias
 
@@ -85,7 +85,7 @@ def print_table(lines: Sequence[str], command: str | None) -> None:
     """Print the lines of a table, its two first apart; in a pager if there is one and need be."""
     lines = [
         coloured(lines[0], "heading", sys.stdout),
-        *(coloured(line, "faint", sys.stdout) for line in lines[1:2]),
+        *(line if line.strip("- ") else coloured(line, "faint", sys.stdout) for line in lines[1:2]),
         *lines[2:],
     ]
     size = shutil.get_terminal_size()
@@ -165,6 +165,8 @@ def table_lines(
     is_wrapped
         Whether long cells are wrapped at words; else they are cut.
     """
+    if rows.schema.names == sql.PLAN_COLUMNS:
+        return list(_plan_lines(rows))
     rows = rows.plain()
     shown: list[list[str]] = []
     total = 0
@@ -187,6 +189,14 @@ def table_lines(
     elif not shown:
         lines.append("(no rows)")
     return lines
+
+
+def _plan_lines(rows: Rows) -> Iterator[str]:
+    """Yield the lines of a plan, of which a table would show the first words."""
+    for batch in rows.batches:
+        for row in batch.to_pylist():
+            yield f"{row['plan_type']}:"
+            yield from (f"  {visible(line)}" for line in str(row["plan"]).rstrip().split("\n"))
 
 
 def _shortened(text: str) -> str:
@@ -324,7 +334,7 @@ def size_bytes(path: str) -> int:
 
 _ARGUMENTS: Final = (
     *("rows", "columns", "obs_is", "var_is", "X_is", "fill", "name", "key", "merge", "empty"),
-    *("port", "host", "max_bytes"),
+    *("port", "host", "max_bytes", "skip_broken"),
 )
 _QUOTED: Final = "'([^']*)'"
 _FORMS: Final[Any] = (
@@ -338,6 +348,7 @@ _FORMS: Final[Any] = (
     (r"\bparams=\{'([^']*)': [^}]*\}", r"--param \1=..."),
     (r"\bparams=(?= has)", "--param"),
     (r"\bprefix=True", "--prefix"),
+    (re.escape(errors.SKIP_BROKEN), "--skip-broken"),
     (r"\bnames=\[\.\.\.\]", "--names"),
     (r"\banother dataset_axis\b(, or dataset_property=False)?", "another --dataset-axis"),
     (r"\bconnect\('([^']*)', overlay=\"([^\"]*)\"\)", r"daf annotate \1 \2"),

@@ -44,7 +44,6 @@ _LEAVING: Final = ("quit", "exit")
 _SWITCH: Final = ("on", "off")
 _MOST_COUNTED: Final = 10_000
 """Rows of a table are counted so far, so that its first rows do not wait for all."""
-_PLAN: Final = ["plan_type", "plan"]
 _COLUMNS: Final = """SELECT table_schema, table_name, column_name, data_type
 FROM information_schema.columns ORDER BY table_schema, table_name, ordinal_position"""
 _STYLE: Final = {
@@ -264,8 +263,6 @@ class _Prompt:
     def _lines(self, result: Any) -> list[str]:
         """Return the lines of a table, or of a plan."""
         settings = self._settings
-        if result.column_names == _PLAN:
-            return [visible(each) for each in _plan_lines(result.rows())]
         return outputs.table_lines(
             result.rows(),
             max_rows=outputs.shown_rows(settings.max_rows, settings.pager),
@@ -428,11 +425,3 @@ def _sign_of_life() -> Iterator[None]:
         ended.set()
         if thread.ident is not None:
             thread.join()
-
-
-def _plan_lines(rows: Rows) -> Iterator[str]:
-    """Yield the lines of a plan, which a table would put into one."""
-    for batch in rows.batches:
-        for row in batch.to_pylist():
-            yield f"{row['plan_type']}:"
-            yield from (f"  {line}" for line in str(row["plan"]).rstrip().split("\n"))

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import math
 import os
-import sys
 from argparse import Namespace
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-import daf_storage
 from daf_query.cli._later import json, matrix, session, sql, syntax, table
 from daf_storage import errors
-from daf_storage._terminal_text import visible_name
 
 if TYPE_CHECKING:
     from daf_query.session import DafSession
@@ -25,43 +22,19 @@ _SHOWN: Final = 20
 
 def reading(options: Namespace) -> DafSession:
     """Connect the path of a command for reading, with the overlay if one is given."""
-    source: Any = options.path
-    if getattr(options, "skip_broken", False):
-        if not session.is_pattern(source):
-            raise errors.InvalidInputError(
-                f"--skip-broken is for a pattern, and {source} is one path; leave it out"
-            )
-        source = usable(options, session.matching_paths(source))
-    return session.connect(
-        source,
+    skip_broken = getattr(options, "skip_broken", False)
+    connected = session.connect(
+        options.path,
         mode="r",
         overlay=options.overlay,
         obs_is=getattr(options, "obs_is", None),
         var_is=getattr(options, "var_is", None),
         provenance=not getattr(options, "no_provenance", True),
+        skip_broken=skip_broken,
     )
-
-
-def usable(options: Namespace, paths: list[str]) -> list[str]:
-    """Return the paths that can be opened; the others are named on stderr, and noted.
-
-    Raises
-    ------
-    InvalidInputError
-        There is none.
-    """
-    found = []
-    for path in paths:
-        try:
-            daf_storage.open_daf(path).close()
-        except errors.DafError as error:
-            print(visible_name(f"daf: warning: left out: {error}"), file=sys.stderr)
-            options.has_left_out = True
-        else:
-            found.append(path)
-    if not found:
-        raise errors.InvalidInputError(f"none of {len(paths):,} data sets can be opened")
-    return found
+    if skip_broken and len(connected.members()) < len(session.matching_paths(options.path)):
+        options.has_left_out = True
+    return connected
 
 
 def query_of(options: Namespace) -> str:

@@ -229,7 +229,8 @@ def concat_command(options: Namespace) -> None:
     named = [session.matching_paths(p) if session.is_pattern(p) else [p] for p in options.sources]
     paths = [path for each in named for path in each]
     if options.skip_broken:
-        paths = selection.usable(options, paths)
+        every, paths = paths, session.usable(paths)
+        options.has_left_out = len(paths) < len(every)
     axes = options.axis or [_obs_axis(paths[0])]
     found = daf_storage.concatenate(
         options.output,

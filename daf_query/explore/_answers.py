@@ -50,13 +50,12 @@ from daf_query.explore._http import (
 from daf_query.scan import INDEX, NAME, plain_schema
 from daf_query.session import value_counts
 from daf_query.slice import AxisRows, MatrixSlice, Selector, SliceRequest, matrix_slice
-from daf_query.sql import Connections, QueryResult
+from daf_query.sql import PLAN_COLUMNS, Connections, QueryResult
 from daf_query.syntax import quoted_name, quoted_string
 from daf_query.table import DATASET, user_table
 from daf_storage import DafWriter, IfExists, errors
 
 _ROWS: Final = "X-Daf-Rows"
-_PLAN: Final = ["plan_type", "plan"]
 _DEFAULT_ROWS: Final = 100_000
 _MOST_ID: Final = 200
 
@@ -121,7 +120,7 @@ def _limited(result: QueryResult, count: int) -> QueryResult:
 
     So it is with a mere scan: its rows come in the order of the axis, and only as they are taken.
     """
-    is_whole = result.column_names == _PLAN or result._direct is not None  # noqa: SLF001 - our own
+    is_whole = result.column_names == PLAN_COLUMNS or result._direct is not None  # noqa: SLF001 - our own
     return result if is_whole else result.limit(count)
 
 

@@ -9,6 +9,12 @@ Must not know the command line.
 
 from daf_query.session._plots import SessionPlots
 from daf_query.session._session import DafSession, connect, value_counts
-from daf_query.session._sources import axis_names, is_pattern, matching_paths, named_sources
+from daf_query.session._sources import (
+    axis_names,
+    is_pattern,
+    matching_paths,
+    named_sources,
+    usable,
+)
 from daf_query.session._stored_columns import Annotation
 from daf_query.session._stored_matrices import group_axis_of

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, Self, TypeAlias
 
+from daf_query._calls import Advised
 from daf_query.dataframes import scan_polars
 from daf_query.scan import DEFAULT_OPTIONS, ScanOptions
 from daf_query.session._table_functions import TABLE_FUNCTIONS
@@ -54,7 +55,7 @@ CACHE_BYTES = 512 << 20
 """Default size of the decode cache of a session, in bytes."""
 
 
-class Queries:
+class Queries(Advised):
     """Data sets that are connected, and the questions about them that are SQL."""
 
     def __init__(
@@ -101,6 +102,25 @@ class Queries:
         ['first_run', 'second_run']
         """
         return self._connections.schema(schema).readers()
+
+    def _choices(self, needed: list[str]) -> str:
+        """Return the matrices, the axes or the tables that there are."""
+        every = self._connections.schemas.values()
+        if "query" in needed:
+            tables = errors.shown_names(self._connections.table_names, none="no table")
+            return f"a query is SQL over the tables {tables}"
+        if "columns_axis" in needed:
+            summaries = [daf.summary() for each in every for daf in each.readers().values()]
+            matrices = {
+                f"({', '.join(map(repr, (*found.axes_of(matrix.info), matrix.info.name)))})"
+                for found in summaries
+                for matrix in found.matrices
+            }
+            return f"the matrices are {errors.shown_names(matrices, none='none')}"
+        if "axis" in needed:
+            axes = {axis for each in every for axis in each.axes_set()}
+            return f"the axes are {errors.shown_names(axes, none='none')}"
+        return ""
 
     def _with_axis(self, schema: str | None, axis: str) -> AxisSchema:
         """Return the tables of a schema, which have an axis."""

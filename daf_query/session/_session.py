@@ -20,6 +20,7 @@ from daf_query.session._sources import (
     Mode,
     Source,
     axis_names,
+    is_pattern,
     opened,
     opened_by_name,
     opened_overlay,
@@ -215,6 +216,7 @@ def connect(  # noqa: PLR0913 - how data sets are opened, and how they are asked
     scan_options: ScanOptions = DEFAULT_OPTIONS,
     categoricals: Categoricals = "string",
     provenance: bool = True,
+    skip_broken: bool = False,
 ) -> DafSession:
     """Open one data set or several for SQL.
 
@@ -249,6 +251,9 @@ def connect(  # noqa: PLR0913 - how data sets are opened, and how they are asked
     provenance
         Whether files and AnnData that are made of answers say where they come from (see
         `daf_query.provenance`), unless a call says otherwise.
+    skip_broken
+        Whether data sets of a pattern or a list that cannot be opened are left out, with a warning
+        for each.
 
     Returns
     -------
@@ -278,15 +283,19 @@ def connect(  # noqa: PLR0913 - how data sets are opened, and how they are asked
             f"{source.location}: obs_is= and var_is= of connect() are for what it opens by a path; "
             "pass them to open_daf"
         )
+    if skip_broken and isinstance(source, str | Path) and not is_pattern(source):
+        raise errors.InvalidInputError(
+            f"skip_broken= is for a pattern, and {source} is one path; leave it out"
+        )
     named: dict[str, Any]
     if overlay is not None:
-        named = dict([opened_overlay(source, overlay, mode, names)])
+        named = dict([opened_overlay(source, overlay, mode, names, skip_broken=skip_broken)])
     elif isinstance(source, Mapping):
         if not source:
             raise errors.InvalidInputError("connect() was given no data set")
-        named = dict(opened_by_name(source, mode or "r", names))
+        named = dict(opened_by_name(source, mode or "r", names, skip_broken=skip_broken))
     else:
-        connected = opened(source, mode or "r", names)
+        connected = opened(source, mode or "r", names, skip_broken=skip_broken)
         named = {schema_name(source, connected): connected}
     data_sets = {
         name: each for name, each in named.items() if isinstance(each, DafReader | Collection)

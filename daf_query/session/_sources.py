@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, Final, Literal, TypeAlias, TypedDict
 
 from daf_query import table as tables
+from daf_query._runs import warn_caller
 from daf_query.sql import Collection
 from daf_query.table import (
     META,
@@ -54,6 +55,8 @@ Mode: TypeAlias = Literal["r", "r+"]
 
 _DAF: Final = re.compile(r"\.(dafs?\.zarr|h5dfs?)(\.zip)?(#/.*)?$")
 _GROUP_FILES: Final = ("zarr.json", ".zgroup")
+_BROKEN: Final = (errors.FormatError, errors.StorageError, errors.RemoteError)
+_LEAVE_OUT: Final = errors.Remedy("pass ", errors.SKIP_BROKEN, " to leave it out")
 
 
 def opened(
@@ -61,6 +64,8 @@ def opened(
     mode: Mode = "r",
     names: AxisNames = NO_NAMES,
     closing: ExitStack | None = None,
+    *,
+    skip_broken: bool | None = None,
 ) -> Connected:
     """Open what can be connected: a data set, several as one, or a table.
 
@@ -72,6 +77,9 @@ def opened(
         What the axes of AnnData that are opened by their paths are called.
     closing
         What is to close the readers that are opened by their paths, and not passed.
+    skip_broken
+        Whether those of several that cannot be opened are left out; None if the caller has no
+        choice.
 
     Raises
     ------
@@ -99,12 +107,53 @@ def opened(
     else:
         raise _not_connectable(source)
     with paused_collection(len(source)), ExitStack() as stack:
-        readers = [_member(each, mode, names, stack) for each in source]
-        collection = Collection(location, _by_name(readers, location))
+        collection = _collection(location, source, mode, names, stack, skip_broken)
         opened_here = stack.pop_all()
     if closing is not None:
         closing.enter_context(opened_here)
     return collection
+
+
+def _collection(
+    location: str,
+    sources: Sequence[Any],
+    mode: Mode,
+    names: AxisNames,
+    stack: ExitStack,
+    skip_broken: bool | None,  # noqa: FBT001 - as it was given
+) -> Collection:
+    """Open several data sets as one."""
+    if skip_broken:
+        sources = usable(sources)
+    try:
+        readers = [_member(each, mode, names, stack) for each in sources]
+    except _BROKEN as error:
+        if skip_broken is not None:
+            errors.with_remedy(error, error.remedy or _LEAVE_OUT)
+        raise
+    return Collection(location, _by_name(readers, location))
+
+
+def usable(sources: Sequence[Any]) -> list[Any]:
+    """Return the data sets that can be opened; there is a warning for each of the others.
+
+    Raises
+    ------
+    InvalidInputError
+        There is none.
+    """
+    found = []
+    for each in sources:
+        try:
+            if not isinstance(each, DafReader):
+                open_daf(str(each)).close()
+        except errors.DafError as error:
+            warn_caller(f"left out: {error}", errors.DafWarning)
+        else:
+            found.append(each)
+    if not found:
+        raise errors.InvalidInputError(f"none of {len(sources):,} data sets can be opened")
+    return found
 
 
 def _member(source: object, mode: Mode, names: AxisNames, stack: ExitStack) -> DafReader:
@@ -136,11 +185,14 @@ def _not_connectable(source: object) -> errors.InvalidInputError:
 
 
 def opened_by_name(
-    sources: Mapping[str, object], mode: Mode, names: AxisNames
+    sources: Mapping[str, object], mode: Mode, names: AxisNames, *, skip_broken: bool
 ) -> dict[str, Connected]:
     """Open several things, each to be connected by its name; see `opened`."""
     with ExitStack() as stack:
-        named = {name: opened(each, mode, names, stack) for name, each in sources.items()}
+        named = {
+            name: opened(each, mode, names, stack, skip_broken=skip_broken)
+            for name, each in sources.items()
+        }
         stack.pop_all()
     return named
 
@@ -166,6 +218,8 @@ def opened_overlay(
     overlay: str | Path | DafWriter,
     mode: Mode | None,
     names: AxisNames = NO_NAMES,
+    *,
+    skip_broken: bool,
 ) -> tuple[str, DafReader]:
     """Open one data set for reading, and another one on top of it; return its name, too.
 
@@ -184,7 +238,7 @@ def opened_overlay(
     if isinstance(source, Sequence) and not isinstance(source, str) and len(source) == 1:
         source = source[0]
     with ExitStack() as stack:
-        base = opened(source, names=names, closing=stack)
+        base = opened(source, names=names, closing=stack, skip_broken=skip_broken)
         if isinstance(base, Collection) and len(base.members) == 1:
             base = next(iter(base.members.values()))
         if not isinstance(base, DafReader):

@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from daf_query._calls import Advised
 from daf_query._formats import SLICE_FORMATS
 from daf_query._provenance import Record, record_of, refuse_own_files
 from daf_query._runs import attended, checked
@@ -102,7 +103,7 @@ Python 3.14 on the count does not tell, and everything counts as held.
 """
 
 
-class MatrixSlice:
+class MatrixSlice(Advised):
     """Some rows and columns of a matrix; `DafSession.matrix` makes one.
 
     The values are read when first asked for, once, from the stored layout that takes the least

@@ -50,6 +50,7 @@ from daf_query.sql._result import TableResult as TableResult
 from daf_query.sql._result import pandas_frame as pandas_frame
 from daf_query.sql._result import query_result as query_result
 from daf_query.sql._rules import AlphabeticalOrderWarning as AlphabeticalOrderWarning
+from daf_query.sql._shown import PLAN_COLUMNS as PLAN_COLUMNS
 from daf_query.sql._shown import Explanation as Explanation
 from daf_query.sql._shown import QueryPlan as QueryPlan
 from daf_query.sql._shown import rows_page as rows_page

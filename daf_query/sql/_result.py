@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from datafusion.expr import SortExpr
 
+from daf_query._calls import Advised
 from daf_query._formats import ROW_FORMATS
 from daf_query._provenance import described, record_of, refuse_own_files
 from daf_query._row_files import Format, Rows, format_of, save_rows
@@ -32,7 +33,15 @@ from daf_query.sql._planning import (
     table_text,
 )
 from daf_query.sql._rules import corrections, kept_apart, list_barriers
-from daf_query.sql._shown import LOOKED_AT_ROWS, SHOWN_ROWS, QueryPlan, error_page, rows_page
+from daf_query.sql._shown import (
+    LOOKED_AT_ROWS,
+    PLAN_COLUMNS,
+    SHOWN_ROWS,
+    QueryPlan,
+    error_page,
+    plan_page,
+    rows_page,
+)
 from daf_query.syntax import quoted_name, without_direction
 from daf_query.table import with_categories
 from daf_storage import DafError, ShowProgress, errors
@@ -98,7 +107,7 @@ def query_result(engine: Engine, query: str, *, allow: Allow) -> QueryResult:
     return QueryResult(engine, query, rows, broken_count=count, allow=allow)
 
 
-class QueryResult:
+class QueryResult(Advised):
     """The rows of a query, computed each time that they are asked for; `DafSession.sql` makes one.
 
     `filter`, `select`, `sort`, `limit` and the like return another result.  All that takes Arrow
@@ -194,13 +203,14 @@ class QueryResult:
         return {"text/plain": text, "text/html": self._page(rows)}
 
     def _page(self, rows: pa.Table) -> str:
-        return rows_page(rows)
+        return plan_page(rows) if self._is_plan() else rows_page(rows)
 
     def _first_rows(self, count: int) -> pa.Table:
         """Return the first rows, computed now."""
 
         def compute() -> pa.Table:
-            return computed_table(self._begun(count).limit(count))
+            begun = self._begun(count)
+            return computed_table(begun if self._is_plan() else begun.limit(count))
 
         return with_categories(self._run(compute))
 
@@ -209,6 +219,10 @@ class QueryResult:
         tables, is_query = self._engine.tables, self._is_query()
         first = direct_scan(tables, self._query, count) if is_query else None
         return self.frame if first is None else table_frame(first.to_table())
+
+    def _is_plan(self) -> bool:
+        """Return whether this is the answer to EXPLAIN, of which the engine takes no part."""
+        return self.column_names == PLAN_COLUMNS
 
     def _is_query(self) -> bool:
         """Return whether the text of the query says which rows these are; it changes nothing."""

@@ -112,6 +112,15 @@ SHOWN_ROWS: Final = 10
 
 _SHOWN_COLUMNS: Final = 30
 
+PLAN_COLUMNS: Final = ["plan_type", "plan"]
+"""The columns of the answer to EXPLAIN."""
+
+
+def plan_page(plan: pa.Table) -> Markup:
+    """Return the page of the answer to EXPLAIN."""
+    parts = (f"{each['plan_type']}:\n{each['plan']}" for each in plan.to_pylist())
+    return html_page(html_element("pre", "\n".join(parts)))
+
 
 def error_page(sentence: str) -> Markup:
     """Return what is shown where there should be rows."""

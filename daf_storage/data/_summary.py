@@ -105,23 +105,32 @@ class DafSummary:
                 }
                 for axis in self.axes
             },
-            "matrices": [
-                {
-                    "rows_axis": m.info.rows_axis,
-                    "columns_axis": m.info.columns_axis,
-                    "name": m.info.name,
-                    "type": m.info.storage_type.value,
-                    "shape": list(m.info.shape),
-                    "sparse": m.info.is_sparse,
-                    "nnz": m.info.nnz,
-                    "both_layouts": m.both_layouts,
-                }
-                for m in self.matrices
-            ],
+            "matrices": [self._matrix_as_dict(m) for m in self.matrices],
             "relations": [asdict(relation) for relation in self.relations],
             "scalars": {s.name: {"type": s.storage_type, "value": s.value} for s in self.scalars},
             "problems": [asdict(problem) for problem in self.problems],
             "remarks": [asdict(remark) for remark in self.remarks],
+        }
+
+    def axes_of(self, info: MatrixInfo) -> tuple[str, str]:
+        """Return the axes of a matrix in their order here, whichever of its layouts is stored."""
+        order = [axis.name for axis in self.axes]
+        first, second = sorted((info.rows_axis, info.columns_axis), key=order.index)
+        return first, second
+
+    def _matrix_as_dict(self, matrix: MatrixSummary) -> dict[str, Any]:
+        info = matrix.info
+        rows_axis, columns_axis = self.axes_of(info)
+        return {
+            "rows_axis": rows_axis,
+            "columns_axis": columns_axis,
+            "name": info.name,
+            "type": info.storage_type.value,
+            "shape": list(info.shape if rows_axis == info.rows_axis else info.shape[::-1]),
+            "sparse": info.is_sparse,
+            "nnz": info.nnz,
+            "both_layouts": matrix.both_layouts,
+            "by": None if matrix.both_layouts else info.columns_axis,
         }
 
 
@@ -261,7 +270,6 @@ _Section = tuple[str, list[tuple[str, ...]]]
 
 def sections(summary: DafSummary) -> list[_Section]:
     """Return titles and rows of text."""
-    order = [axis.name for axis in summary.axes]
     vectors: list[tuple[str, ...]] = [
         (axis.name, v.name, v.storage_type.value, "sparse" if v.is_sparse else "")
         for axis in summary.axes
@@ -269,7 +277,7 @@ def sections(summary: DafSummary) -> list[_Section]:
     ]
     matrices: list[tuple[str, ...]] = [
         (
-            " x ".join(sorted((m.info.rows_axis, m.info.columns_axis), key=order.index)),
+            " x ".join(summary.axes_of(m.info)),
             m.info.name,
             m.info.storage_type.value,
             stored_form(m.info),

@@ -412,6 +412,11 @@ class DafSuite:
             assert name in page
         assert plain["axes"]["cell"]["vectors"]["age"] == {"type": "UInt8", "sparse": False}
         assert plain["matrices"][1]["nnz"] == 9
+        for each in plain["matrices"]:
+            axes = each["rows_axis"], each["columns_axis"]
+            assert " x ".join(axes) in text, "in the order of the text, whichever layout is stored"
+            assert each["shape"] == [plain["axes"][axis]["length"] for axis in axes]
+            assert each["by"] is None or each["by"] in axes
         assert plain["problems"] == []
 
     def test_closing(self, full: DafWriter) -> None:

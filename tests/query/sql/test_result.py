@@ -290,3 +290,13 @@ def test_results_larger_than_memory(tmp_path: Path) -> None:
     assert [int(total) for total, _ in lines] == [count] * 2
     size = 80 * count / 2**20
     assert max(float(most) for _, most in lines) < size * 2 / 3, lines
+
+
+def test_a_plan_is_shown_whole(session: DafSession) -> None:
+    """A notebook has all lines of EXPLAIN, of which the engine can take no part."""
+    shown = session.sql(
+        "EXPLAIN SELECT donor, count(*) FROM cell GROUP BY donor"
+    )._repr_mimebundle_()
+    for text in shown.values():
+        assert "DatasetExec: number_of_fragments=" in text
+        assert "projection=[donor]" in text
