@@ -20,6 +20,7 @@ import pyarrow.compute as pc
 from daf_query.index import StoredIndexes
 from daf_query.matrix import (
     Selection,
+    estimate_read,
     find_layouts,
     open_layouts,
     other_layout_command,
@@ -191,6 +192,8 @@ class MatrixColumn:
     """Why reading it is slower than it need be, and what to do; empty if it is not."""
     was_float: bool
     """Whether whole numbers are stored of what was a matrix of floats."""
+    position: int = 0
+    """Which entry it is."""
     nbytes: int = 256
     chunk_rows: int = 0
 
@@ -236,6 +239,18 @@ class MatrixColumn:
         if self.field.type == self.stored_type:
             return column
         return OpenTableColumn(column, TableColumn(self, wide=self.field.type), cache)
+
+    def estimate(self, read: ReadEstimate) -> None:
+        """Add what a stored column downloads, if it is on a server; `note` says it of others.
+
+        Column pointers are read at most.
+        """
+        if self.is_by_entry and is_remote(self.daf.location):
+            entry = Selection(np.array([self.position]), is_all=False)
+            both = Selection.all(self.length), entry
+            read.add_share(
+                estimate_read(find_layouts(self.daf, self.axes, self.source.matrix, *both).first)
+            )
 
     def replaced(self) -> errors.FormatError:
         """Return an error of a matrix that is not what it was when the query was planned."""
@@ -341,8 +356,8 @@ def matrix_column(
 
     key = (daf.location, *place, "column")
     column: MatrixColumn = cache.get(key, daf.matrix_identity(*place), read)
-    require_entry(daf, source.axis, source.entry, cache)
-    return replace(column, daf=daf, name=name, source=source)
+    position = require_entry(daf, source.axis, source.entry, cache)
+    return replace(column, daf=daf, name=name, source=source, position=position)
 
 
 def broken_columns(daf: DafReader, axis: str) -> BrokenColumns:

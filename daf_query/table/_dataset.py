@@ -31,7 +31,6 @@ from daf_query.scan import (
     Scan,
     ScanOptions,
     ScanReport,
-    VectorColumn,
     balanced,
     columns_of,
     conjunction,
@@ -465,8 +464,9 @@ class TableDataset(ArrowOperations, EngineTable, Fragmented):
             for table in self._members():
                 column = table.table_columns.columns.get(name)
                 stored = column.stored if isinstance(column, TableColumn) else column
-                if isinstance(stored, VectorColumn):
-                    stored.estimate(read)
+                estimate = getattr(stored, "estimate", None)  # vectors and entries of matrices
+                if estimate is not None:
+                    estimate(read)
             if read.is_remote:
                 size = f"about {read.size_bytes:,} bytes in {read.requests:,} requests"
                 notes[name] = f"downloads {size}"

@@ -18,7 +18,7 @@ from daf_storage._lazy import sp
 from daf_storage.base import AnyArray, Span, StorageType
 from daf_storage.data import kept
 from daf_storage.errors import CorruptDataError, DafError, FormatError, UnsupportedDataError
-from daf_storage.stores import ReadEstimate
+from daf_storage.stores import ReadEstimate, is_remote
 from daf_storage.trees import (
     ArrayInfo,
     Hdf5Tree,
@@ -28,6 +28,7 @@ from daf_storage.trees import (
     StoredArray,
     Tree,
     ZarrTree,
+    chunks_of,
     joined_fingerprints,
 )
 
@@ -215,6 +216,8 @@ class Converted(StoredArray):
     ----------
     read_range
         Returns a range of the first dimension, and of the second one, as stored.
+    is_remote
+        Whether they are on a server, where each chunk is a request.
     """
 
     def __init__(
@@ -223,8 +226,11 @@ class Converted(StoredArray):
         chunks: tuple[int, ...],
         storage_type: StorageType,
         read_range: Callable[[slice, slice | None], AnyArray],
+        *,
+        is_remote: bool = False,
     ) -> None:
         self.info = ArrayInfo(shape, storage_type, chunks, is_mappable=False)
+        self._is_remote = is_remote
         self._read_range = read_range
 
     def read(self) -> AnyArray:
@@ -234,6 +240,14 @@ class Converted(StoredArray):
     def read_spans(self, spans: list[Span], within: Span | None = None) -> list[AnyArray]:
         """Return several ranges of the first dimension."""
         return [self._read(span.slice, None if within is None else within.slice) for span in spans]
+
+    def estimate(
+        self, spans: list[Span], estimate: ReadEstimate, within: Span | None = None
+    ) -> None:
+        """Add about what the chunks have, before they are compressed."""
+        super().estimate(spans, estimate, within)
+        if self._is_remote:
+            estimate.add_inexact(0, requests=chunks_of(self.info, spans, within))
 
     def _read(self, rows: slice, columns: slice | None) -> AnyArray:
         stored = self._read_range(rows, columns)
@@ -495,7 +509,8 @@ def half_floats(tree: Tree, path: str) -> Converted:
     with element(tree, path) as stored:
         shape = tuple(int(n) for n in stored.shape)
         chunks = tuple(int(n) for n in stored.chunks or shape)
-    return Converted(shape, chunks, StorageType.FLOAT32, read_range)
+    kind, is_on_server = StorageType.FLOAT32, is_remote(tree.location)
+    return Converted(shape, chunks, kind, read_range, is_remote=is_on_server)
 
 
 def read_value(tree: Tree, path: str) -> Any:

@@ -242,6 +242,15 @@ class ReadEstimate:
         self.is_remote = self.is_remote or requests > 0
         self.is_exact = False
 
+    def add_share(self, other: ReadEstimate, times: float = 1) -> None:
+        """Add another estimate so many times, where that is of a part of what is read."""
+        self.size_bytes += round(other.size_bytes * times)
+        self.requests += round(other.requests * times)
+        self.is_remote = self.is_remote or other.is_remote
+        self.is_exact = self.is_exact and other.is_exact and times == 1
+        self.decoded_bytes += round(other.decoded_bytes * times)
+        self.used_bytes += round(other.used_bytes * times)
+
     def add_decoded(self, decoded_bytes: int, *, used_bytes: int) -> None:
         """Add what compressed chunks expand to, and how much of that is used."""
         self.decoded_bytes += decoded_bytes

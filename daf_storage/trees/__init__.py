@@ -55,6 +55,7 @@ from daf_storage.trees._stored_array import (
     ArrayInfo,
     MemoryArray,
     StoredArray,
+    chunks_of,
     elements_bytes,
     joined_fingerprints,
     memory_array,

@@ -42,7 +42,7 @@ MAX_CHUNKS: Final = 1 << 24
 """How many chunks are read at once."""
 
 _MOST_LOOKED_UP: Final = 1 << 16
-"""Of more chunks, an estimate does not look for each."""
+"""Of more chunks, an estimate looks for so many."""
 
 _TASK_BYTES: Final = 1 << 18
 """About how many decoded bytes a thread is given at a time."""
@@ -130,6 +130,20 @@ class ChunkedRead:
             for number, length, n in zip(position, self.info.chunks, self.info.shape, strict=True)
         )
         return any(some < most for some, most in zip(used, stored, strict=True))
+
+
+def _share_of(spans: list[Span], share: float) -> list[Span]:
+    """Return the first of some ranges, as large a share of all their rows; nothing if of none.
+
+    >>> _share_of([Span(0, 4), Span(10, 40)], 0.5)
+    [Span(start=0, stop=4), Span(start=10, stop=23)]
+    """
+    left, found = int(sum(span.size for span in spans) * share), []
+    for span in spans:
+        if left > 0:
+            found.append(Span(span.start, min(span.stop, span.start + left)))
+        left -= span.size
+    return found
 
 
 def _along(span: Span, chunk: int) -> list[tuple[int, slice, slice]]:
@@ -230,8 +244,11 @@ class ChunkedArray(StoredArray, ABC):
     ) -> None:
         """Add the stored bytes of the chunks, and what they expand to."""
         self._check_count(spans, within)
-        if chunks_of(self.info, spans, within) > _MOST_LOOKED_UP:
-            super().estimate(spans, estimate, within)
+        count = chunks_of(self.info, spans, within)
+        if count > _MOST_LOOKED_UP and (first := _share_of(spans, _MOST_LOOKED_UP / count)):
+            part = ReadEstimate()
+            self.estimate(first, part, within)
+            estimate.add_share(part, sum(s.size for s in spans) / sum(s.size for s in first))
             return
         read = ChunkedRead.of(self.info, Ranges.of(spans), within)
         positions = read.positions()

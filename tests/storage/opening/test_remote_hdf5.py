@@ -175,6 +175,44 @@ def test_explain_says_what_the_columns_of_a_query_download(tmp_path: Path) -> No
         assert not db.explain(query).notes
 
 
+@pytest.mark.sampled(1)
+@pytest.mark.parametrize("name", ["x.h5ad", "x.zarr"])
+def test_a_stored_gene_is_counted_and_so_are_half_floats(tmp_path: Path, name: str) -> None:
+    """What a gene of a CSC matrix downloads, and numbers that are converted; budgets hold there."""
+    adata = _cells(20_000, 50)
+    adata.X = sp.csc_matrix(adata.X)
+    adata.obs["half"] = adata.obs["score"].to_numpy().astype("f2")
+    adata.layers["small"] = adata.X.toarray().astype("f2")
+    (adata.write_zarr if name == "x.zarr" else adata.write_h5ad)(tmp_path / name)
+    with served(tmp_path) as server, daf_query.connect(f"{server.url}/{name}") as db:
+        notes = db.explain("SELECT X['g7'], half, small['g7'] FROM obs").notes
+        assert set(notes) == {"X['g7']", "half", "small['g7']"}
+        for note in notes.values():
+            assert re.match("(downloads|.*elements,) about [1-9][0-9,]+ bytes in [1-9]", note)
+        before = server.sent_bytes
+        with pytest.raises(errors.BudgetError, match="downloads about .* requests"):
+            db.matrix("obs", "var", "small", rows=slice(10_000), columns=["g7"], max_bytes="200kB")
+        assert server.sent_bytes - before < 400_000
+    with daf_query.connect(tmp_path / name) as db:
+        assert "X['g7']" not in db.explain("SELECT X['g7'] FROM obs").notes
+
+
+def test_so_many_chunks_that_not_each_is_looked_for_are_counted(tmp_path: Path) -> None:
+    """By a share of them: the budget holds, and the requests are said."""
+    _cells(10_000).write_h5ad(tmp_path / "atlas.h5ad")
+    with h5py.File(tmp_path / "atlas.h5ad", "r+") as file:
+        values = file["X/data"][:]
+        del file["X/data"]
+        stored = file["X"].create_dataset("data", data=values, chunks=(1,))
+        assert stored.id.get_num_chunks() > 1 << 16
+    with served(tmp_path) as server, daf_query.connect(f"{server.url}/atlas.h5ad") as db:
+        explained = db.matrix("obs", "var", "X", columns=["g7"]).explain()
+        assert explained.requests
+        assert values.size * 8 <= explained.read_bytes < values.size * 10
+        with pytest.raises(errors.BudgetError, match="downloads about .* requests"):
+            db.matrix("obs", "var", "X", columns=["g7"], max_bytes="400kB")
+
+
 def test_a_gene_of_a_server_is_advised_by_what_can_be_done(tmp_path: Path) -> None:
     """A data set on a server is not to be opened with r+, but its copy."""
     daf = daf_storage.open_daf(tmp_path / "x.daf.zarr", "w+")
