@@ -231,7 +231,7 @@ class LinesArray(StoredArray):
             return
         if not self._snapshot.is_local:
             ranges = [(0, self.info.size * _LINE_BYTES)]
-            estimate_ranges(self._snapshot, ranges, estimate)
+            estimate_ranges(ranges, estimate, is_remote=not self._snapshot.is_local)
             return
         super().estimate(spans, estimate, within)
 

@@ -49,7 +49,6 @@ from daf_storage.stores._remote import (
     RemoteFiles,
     RemoteSnapshot,
     RemoteStore,
-    download_of,
     estimate_ranges,
 )
 from daf_storage.stores._remote_access import (

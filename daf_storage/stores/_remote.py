@@ -348,26 +348,23 @@ def _runs(blocks: Iterable[int]) -> Iterator[range]:
         yield range(start, stop)
 
 
-def download_of(ranges: list[tuple[int, int]]) -> tuple[int, int]:
-    """Return in about how many requests ranges of a file are downloaded, and how many bytes.
-
-    >>> download_of([(0, 10), (20, 40_000), (1_000_000, 1_000_001)])
-    (2, 98304)
-    """
-    blocks = sorted({block for start, stop in ranges for block in _blocks_of(start, stop)})
-    runs = list(_runs(blocks))
-    return len(runs), sum(map(len, runs)) * _BLOCK_BYTES
-
-
 def estimate_ranges(
-    snapshot: Snapshot, ranges: list[tuple[int, int]], estimate: ReadEstimate
+    ranges: Iterable[tuple[int, int]], estimate: ReadEstimate, *, is_remote: bool
 ) -> None:
-    """Add what `Snapshot.read_ranges` would cost; of a server, if nothing was downloaded before."""
-    if snapshot.is_local:
+    """Add what reading ranges of a file costs; of a server, if nothing was downloaded before.
+
+    >>> estimate = ReadEstimate()
+    >>> ranges = [(0, 10), (20, 40_000), (1_000_000, 1_000_001)]
+    >>> estimate_ranges(ranges, estimate, is_remote=True)
+    >>> estimate.requests, estimate.size_bytes
+    (2, 49152)
+    """
+    if not is_remote:
         estimate.add_bytes(sum(stop - start for start, stop in ranges))
         return
-    requests, size_bytes = download_of(ranges)
-    estimate.add_inexact(size_bytes, requests=requests)
+    blocks = sorted({block for start, stop in ranges for block in _blocks_of(start, stop)})
+    runs = list(_runs(blocks))
+    estimate.add_inexact(sum(map(len, runs)) * _BLOCK_BYTES, requests=len(runs))
 
 
 def _is_document(path: str) -> bool:

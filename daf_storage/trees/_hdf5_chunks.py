@@ -20,7 +20,7 @@ import numpy.typing as npt
 
 from daf_storage.base import AnyArray, Span
 from daf_storage.errors import CorruptDataError
-from daf_storage.stores import ReadEstimate
+from daf_storage.stores import ReadEstimate, estimate_ranges
 from daf_storage.trees._chunked_array import ChunkedArray, Position
 from daf_storage.trees._decompress import Codec, undone
 from daf_storage.trees._hdf5_file import Hdf5File, HeldObject
@@ -274,14 +274,15 @@ class Hdf5Chunks(ChunkedArray):
 
     def add_stored(self, positions: list[Position], estimate: ReadEstimate) -> None:
         """Add the stored bytes of chunks."""
-        ranges = [self._range(position) for position in positions]
-        self._shared.estimate([each for each in ranges if each is not None], estimate)
+        found = [self._range(position) for position in positions]
+        ranges = [each for each in found if each is not None]
         numbers = [self._number(each) for each in positions]
         unknown = [n for n in numbers if self._listing[0, n] == UNKNOWN]
         if unknown:  # as if all of them lay side by side, in order
             most_bytes = self._shared.size_bytes() // self._listing.shape[1]
             size = min(math.prod(self.info.chunks) * self.dtype.itemsize, most_bytes)
-            self._shared.estimate([(n * size, (n + 1) * size) for n in unknown], estimate)
+            ranges += [(n * size, (n + 1) * size) for n in unknown]
+        estimate_ranges(ranges, estimate, is_remote=self._shared.is_remote)
 
     @property
     def decodes_in_threads(self) -> bool:

@@ -32,12 +32,10 @@ from daf_storage.errors import (
 from daf_storage.stores import (
     DirectoryStore,
     MemoryStore,
-    ReadEstimate,
     RemoteFiles,
     allocate,
     check_length,
     check_linked,
-    download_of,
     file_identity,
     fingerprint,
     is_lasting,
@@ -299,10 +297,6 @@ class Hdf5File:
     def span(self, start: int, stop: int) -> AnyArray:
         """Return a range of the file, as a view of its mapping."""
         return self.whole()[start:stop]
-
-    def estimate(self, ranges: Sequence[tuple[int, int]], estimate: ReadEstimate) -> None:
-        """Add the bytes of several ranges."""
-        estimate.add_bytes(sum(stop - start for start, stop in ranges))
 
     def size_bytes(self) -> int:
         """Return how long the file is, with what HDF5 has not written yet."""
@@ -572,11 +566,6 @@ class RemoteHdf5File(Hdf5File):
     def span(self, start: int, stop: int) -> AnyArray:
         """Return a range of the file."""
         return np.frombuffer(self.stored([(start, stop)])[0], np.uint8)
-
-    def estimate(self, ranges: Sequence[tuple[int, int]], estimate: ReadEstimate) -> None:
-        """Add what reading ranges would download."""
-        requests, size_bytes = download_of(list(ranges))
-        estimate.add_inexact(size_bytes, requests=requests)
 
 
 @atexit.register

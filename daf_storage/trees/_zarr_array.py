@@ -303,7 +303,7 @@ class PlainArray(FileArray):
         if self.info.is_mappable:
             StoredArray.estimate(self, spans, estimate, within)
         elif self._is_numeric and self.info.size:
-            estimate_ranges(self.snapshot, self._ranges(spans), estimate)
+            estimate_ranges(self._ranges(spans), estimate, is_remote=not self.snapshot.is_local)
         elif self.info.size:
             requests = 0 if self.snapshot.is_local else 1
             estimate.add_inexact(decoded_bytes(self.info, spans, within), requests=requests)
@@ -446,7 +446,7 @@ class ShardedArray(FileArray):
         """Add the bytes of chunks; where they are is read from the indexes."""
         for first in range(0, len(positions), _FETCHED_CHUNKS):
             for places in self._places(positions[first : first + _FETCHED_CHUNKS]).values():
-                estimate_ranges(self.snapshot, list(places.values()), estimate)
+                estimate_ranges(places.values(), estimate, is_remote=not self.snapshot.is_local)
 
     def check_stored(self, *, is_complete: bool = False) -> None:
         """Raise if the first or the last file is missing, or has no room for its index."""
