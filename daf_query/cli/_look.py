@@ -9,23 +9,12 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, Final
 
 import daf_storage
+from daf_query.cli import _options as shared
 from daf_query.cli import _output as outputs
 from daf_query.cli import _selection as selection
 from daf_query.cli._later import display, np, pa, row_files, session, storage_data, syntax, table
 from daf_query.cli._output import aligned, pager_of, print_json
-from daf_query.cli._parser import (
-    AXIS,
-    AXIS_NAMES,
-    NO_PAGER,
-    OVERLAY,
-    PATH,
-    REPORT_FORMAT,
-    SKIP_BROKEN,
-    command,
-    grouped,
-    option,
-    whole_number,
-)
+from daf_query.cli._parser import command, grouped, option
 from daf_query.cli._upkeep import sidecar_line
 from daf_storage import errors
 from daf_storage._terminal_text import visible, visible_name
@@ -53,16 +42,16 @@ several the least; there is none if no value occurs twice.
 
 
 @command(
-    PATH,
+    shared.PATH,
     grouped(
         None,
-        REPORT_FORMAT,
+        shared.REPORT_FORMAT,
         option("--diagram", "the axes and their relations, for Mermaid"),
         option("--values", "also ranges and top values of vectors, of samples of large ones"),
     ),
-    OVERLAY,
-    *AXIS_NAMES,
-    SKIP_BROKEN,
+    shared.OVERLAY,
+    *shared.AXIS_NAMES,
+    shared.SKIP_BROKEN,
 )
 def info_command(options: Namespace) -> None:
     """Say what a data set holds; reads metadata only.
@@ -142,17 +131,17 @@ def _text(daf: DafReader, base: DafReader) -> str:
 _SHOWN: Final = (
     option("--columns A,B", "which vectors (default: all); a name with a comma in ''"),
     option("--format", choices=("table", "csv", "tsv", "json", "ndjson"), default="table"),
-    NO_PAGER,
-    OVERLAY,
-    *AXIS_NAMES,
-    SKIP_BROKEN,
+    shared.NO_PAGER,
+    shared.OVERLAY,
+    *shared.AXIS_NAMES,
+    shared.SKIP_BROKEN,
 )
 
 
 @command(
-    PATH,
-    AXIS,
-    option("-n, --rows N", "how many (default: 10)", type=whole_number, default=10),
+    shared.PATH,
+    shared.AXIS,
+    option("-n, --rows N", "how many (default: 10)", type=shared.whole_number, default=10),
     *_SHOWN,
 )
 def head_command(options: Namespace) -> None:
@@ -174,7 +163,7 @@ def head_command(options: Namespace) -> None:
         outputs.print_rows(rows, options.format, max_rows=0, pager=pager_of(options))
 
 
-@command(PATH, AXIS, *_SHOWN)
+@command(shared.PATH, shared.AXIS, *_SHOWN)
 def describe_command(options: Namespace) -> None:
     """Print what the vectors of an axis are like.
 

@@ -10,30 +10,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from daf_query._formats import SLICE_FORMATS
+from daf_query.cli import _options as shared
 from daf_query.cli import _output as outputs
 from daf_query.cli import _selection as selection
 from daf_query.cli._later import slices, storage_base
 from daf_query.cli._output import described, pager_of, print_json, print_report, progress_of
-from daf_query.cli._parser import (
-    AXIS,
-    AXIS_NAMES,
-    NO_PROVENANCE,
-    OVERLAY,
-    PARAM,
-    PATH,
-    QUERY_FILE,
-    QUIET,
-    REPORT,
-    REPORT_FORMAT,
-    SKIP_BROKEN,
-    SLICE,
-    byte_size,
-    command,
-    given,
-    join_options,
-    option,
-    rows_out,
-)
+from daf_query.cli._parser import command, given, option
 from daf_storage import errors
 from daf_storage._lazy import lazy_module
 from daf_storage._terminal_text import visible_name
@@ -54,22 +36,22 @@ _ANNDATA: Final = {
 """What an h5ad file of a slice has beside ``X``."""
 
 _MAX_BYTES: Final = option(
-    "--max-bytes SIZE", "refuse a larger result or download (default: 4GiB)", type=byte_size
+    "--max-bytes SIZE", "refuse a larger result or download (default: 4GiB)", type=shared.byte_size
 )
 
 
 @command(
-    PATH,
+    shared.PATH,
     option("[QUERY]", "'-': read it from standard input"),
-    QUERY_FILE,
+    shared.QUERY_FILE,
     option("--table NAME=FILE...", "your own .csv, .tsv, .parquet or .arrow (also .csv.gz)"),
-    PARAM,
-    *rows_out(),
+    shared.PARAM,
+    *shared.rows_out(),
     option("--explain", "print the plan instead of the rows, and execute nothing"),
     option("--analyze", "execute it, and print what it read instead of the rows"),
-    OVERLAY,
-    *AXIS_NAMES,
-    SKIP_BROKEN,
+    shared.OVERLAY,
+    *shared.AXIS_NAMES,
+    shared.SKIP_BROKEN,
     one_of=("query", "file"),
     has_prompt=True,
 )
@@ -140,18 +122,20 @@ def _prompt_settings(options: Namespace) -> prompt.PromptSettings:
 
 
 @command(
-    *SLICE,
-    *join_options("inner"),
+    *shared.SLICE,
+    *shared.join_options("inner"),
     option("-o, --output FILE", f"{', '.join(SLICE_FORMATS)}, by its suffix; '-': standard output"),
     option("--format", "json: of what is printed", choices=(*SLICE_FORMATS, "json")),
     option("--dry-run", "print what would be read, and how much memory it takes"),
-    option("--max-bytes SIZE", "refuse a slice that takes more, such as 500MB", type=byte_size),
+    option(
+        "--max-bytes SIZE", "refuse a slice that takes more, such as 500MB", type=shared.byte_size
+    ),
     *(
         option(f"--{part} KEYS", f"of .h5ad and .zarr, matrices {which}: A,B, all or none")
         for part, which in _ANNDATA.items()
     ),
-    NO_PROVENANCE,
-    QUIET,
+    shared.NO_PROVENANCE,
+    shared.QUIET,
     any_of=("output", "dry_run"),
 )
 def extract_command(options: Namespace) -> None:
@@ -231,12 +215,12 @@ def _anndata_choice(options: Namespace) -> Any:
 
 
 @command(
-    *SLICE,
+    *shared.SLICE,
     option("--by WHAT", "vectors or SQL expressions, with commas between them, each also AS name"),
-    *join_options("outer"),
+    *shared.join_options("outer"),
     option("--statistic NAME", "what X of an .h5ad file is (default: mean)"),
     _MAX_BYTES,
-    *rows_out(_H5AD),
+    *shared.rows_out(_H5AD),
 )
 def profile_command(options: Namespace) -> None:
     r"""Count, sum, mean, variance and more of each column of a matrix in groups of its rows.
@@ -295,15 +279,15 @@ def _answer(options: Namespace, question: str, join: str | None, **more: Any) ->
 
 
 @command(
-    *SLICE,
+    *shared.SLICE,
     option("--by WHAT", "vectors or SQL expressions, with commas between them", required=True),
     option("--reference GROUP", "compare the others with this group (default: each with the rest)"),
     option("--method", "default: t-test", choices=("t-test", "wilcoxon")),
     option("--counts", "the values are counts, and no logarithms of counts and 1"),
     option("--top N", "only the N highest scores of each group", type=int),
     _MAX_BYTES,
-    *join_options("outer"),
-    *rows_out(),
+    *shared.join_options("outer"),
+    *shared.rows_out(),
 )
 def markers_command(options: Namespace) -> None:
     """Tell how each group of rows differs from the others, column by column: marker genes.
@@ -318,7 +302,7 @@ def markers_command(options: Namespace) -> None:
     _answer(options, "markers", "outer", is_log1p=not options.counts, **more)
 
 
-@command(*SLICE, _MAX_BYTES, *rows_out())
+@command(*shared.SLICE, _MAX_BYTES, *shared.rows_out())
 def totals_command(options: Namespace) -> None:
     """Sum, count, average and share chosen columns for each row: quality control.
 
@@ -331,13 +315,13 @@ def totals_command(options: Namespace) -> None:
 
 
 @command(
-    PATH,
-    AXIS,
+    shared.PATH,
+    shared.AXIS,
     option("PREDICATE", "as for extract --rows; or a SELECT of this table"),
-    PARAM,
-    OVERLAY,
-    REPORT_FORMAT,
-    SKIP_BROKEN,
+    shared.PARAM,
+    shared.OVERLAY,
+    shared.REPORT_FORMAT,
+    shared.SKIP_BROKEN,
 )
 def diagnose_command(options: Namespace) -> None:
     """Say how many rows each part of a predicate leaves, and why it leaves none.
@@ -375,18 +359,18 @@ def share(text: str) -> tuple[str, float]:
 
 @command(
     option("PATH", "a data set, or a pattern of several"),
-    AXIS,
+    shared.AXIS,
     option("--where SQL", "which entries (default: all)"),
     option("--share NAME=SHARE...", "a split and its share, together 1", type=share),
     option("--weights SQL", "the weight of each entry"),
     option("--stratify SQL", "keep the shares for each value of a vector or expression"),
     option("--groups SQL", "keep entries of a value together, such as those of a donor"),
     option("--seed", "another makes other splits", type=int, default=0),
-    PARAM,
+    shared.PARAM,
     option("-o, --output FILE", ".parquet, .arrow, .csv, .tsv, .json or .ndjson", required=True),
-    OVERLAY,
-    SKIP_BROKEN,
-    *REPORT,
+    shared.OVERLAY,
+    shared.SKIP_BROKEN,
+    *shared.REPORT,
 )
 def split_command(options: Namespace) -> None:
     r"""Choose entries for a training loop, with splits and weights, and write them to a file.

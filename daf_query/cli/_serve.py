@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import daf_storage
+from daf_query.cli import _options as shared
 from daf_query.cli import _selection as selection
 from daf_query.cli._later import (
     demo,
@@ -22,15 +23,7 @@ from daf_query.cli._later import (
     webbrowser,
 )
 from daf_query.cli._output import print_json
-from daf_query.cli._parser import (
-    REPORT_FORMAT,
-    byte_size,
-    command,
-    given,
-    grouped,
-    option,
-    whole_number,
-)
+from daf_query.cli._parser import command, given, grouped, option
 from daf_storage import errors
 
 if TYPE_CHECKING:
@@ -38,19 +31,23 @@ if TYPE_CHECKING:
 
 _OF_HTTP: Final[tuple[str, ...]] = ("host_name", "allow_origin")
 _LIMITS: Final = {
-    "max_rows": option("--max-rows N", "rows of one result (default: any)", type=whole_number),
-    "max_bytes": option("--max-bytes SIZE", "of one result, such as 500MB", type=byte_size),
+    "max_rows": option(
+        "--max-rows N", "rows of one result (default: any)", type=shared.whole_number
+    ),
+    "max_bytes": option("--max-bytes SIZE", "of one result, such as 500MB", type=shared.byte_size),
     "max_memory_bytes": option(
-        "--max-memory-bytes SIZE", "in which one query sorts, joins and groups", type=byte_size
+        "--max-memory-bytes SIZE",
+        "in which one query sorts, joins and groups",
+        type=shared.byte_size,
     ),
     "max_seconds": option(
-        "--max-seconds N", "until the last row is sent (default: 600)", type=whole_number
+        "--max-seconds N", "until the last row is sent (default: 600)", type=shared.whole_number
     ),
     "max_queries": option(
-        "--max-queries N", "queries at the same time (default: 8)", type=whole_number
+        "--max-queries N", "queries at the same time (default: 8)", type=shared.whole_number
     ),
     "max_query_bytes": option(
-        "--max-query-bytes SIZE", "of the SQL of a query (default: 1MiB)", type=byte_size
+        "--max-query-bytes SIZE", "of the SQL of a query (default: 1MiB)", type=shared.byte_size
     ),
 }
 _OF_FLIGHT_SQL: Final = {
@@ -71,9 +68,9 @@ class ClearTextWarning(errors.DafWarning):
 
 @command(
     option("PATH", dest="paths", nargs="+"),
-    option("--port", "default: 8000, or 31337 with --flight-sql; 0: any", type=whole_number),
+    option("--port", "default: 8000, or 31337 with --flight-sql; 0: any", type=shared.whole_number),
     option("--host", "address to listen on (default: this machine only)", default="127.0.0.1"),
-    REPORT_FORMAT,
+    shared.REPORT_FORMAT,
     grouped(
         "over HTTP",
         option("--host-name NAME...", "another name of this server, such as that of a proxy"),
@@ -191,12 +188,14 @@ def _tokens(options: Namespace) -> list[str]:
     option("--query SQL", "the query that the page starts with"),
     option("--color EXPRESSION", "what colours the embedding first: a vector, or X['CD8A']"),
     option("--write OVERLAY", "let the page save vectors into a data set on top, made if missing"),
-    option("--port", "default: any that is free", type=whole_number, default=0),
+    option("--port", "default: any that is free", type=shared.whole_number, default=0),
     option("--no-browser", "print the address, and open no browser"),
-    option("--max-rows N", "of a query (default: 1000000)", type=whole_number, dest="rows"),
-    option("--max-bytes SIZE", "of one answer (default: 1GiB)", type=byte_size, dest="bytes"),
-    option("--seconds N", "until the last row is sent (default: 120)", type=whole_number),
-    REPORT_FORMAT,
+    option("--max-rows N", "of a query (default: 1000000)", type=shared.whole_number, dest="rows"),
+    option(
+        "--max-bytes SIZE", "of one answer (default: 1GiB)", type=shared.byte_size, dest="bytes"
+    ),
+    option("--seconds N", "until the last row is sent (default: 120)", type=shared.whole_number),
+    shared.REPORT_FORMAT,
 )
 def explore_command(options: Namespace) -> None:
     """Look at data sets in the browser, on this machine alone: tables, SQL, charts, embeddings.

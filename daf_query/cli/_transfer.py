@@ -11,25 +11,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import daf_storage
+from daf_query.cli import _options as shared
 from daf_query.cli import _selection as selection
 from daf_query.cli._later import display, session
 from daf_query.cli._output import described, option_forms, progress_of, report, size_bytes
-from daf_query.cli._parser import (
-    COUNTS_AS,
-    MEMORY,
-    OVERLAY,
-    PACKING,
-    PATH,
-    REPORT,
-    SKIP_BROKEN,
-    STRICT,
-    command,
-    given,
-    make_unique,
-    one_layout,
-    option,
-    overwrite,
-)
+from daf_query.cli._parser import command, given, option
 from daf_storage import errors
 from daf_storage._terminal_text import visible_name
 
@@ -49,14 +35,14 @@ _ALL: Final = ("*", ("*", "*"), ("*", "*", "*"))
     option("--obs-is AXIS", "name of the axis of obs (default: obs)"),
     option("--var-is AXIS", "name of the axis of var (default: var)"),
     option("--X-is NAME", "name of the main matrix (default: X)"),
-    one_layout("store matrices once, by obs, and not also by var"),
-    make_unique("append -1, -2 ... to names that occur twice"),
-    MEMORY,
-    STRICT,
-    overwrite("what is at OUT"),
-    *PACKING,
-    COUNTS_AS,
-    *REPORT,
+    shared.one_layout("store matrices once, by obs, and not also by var"),
+    shared.make_unique("append -1, -2 ... to names that occur twice"),
+    shared.MEMORY,
+    shared.STRICT,
+    shared.overwrite("what is at OUT"),
+    *shared.PACKING,
+    shared.COUNTS_AS,
+    *shared.REPORT,
 )
 def import_command(options: Namespace) -> None:
     r"""Turn an h5ad file, an AnnData in Zarr, or what Cell Ranger wrote into a Daf data set.
@@ -106,15 +92,15 @@ def import_command(options: Namespace) -> None:
 
 
 @command(
-    PATH,
+    shared.PATH,
     option("OUT", "an .h5ad file, or .h5mu for all modalities", dest="destination"),
     option("--obs-is AXIS", "the axis of obs (default: as imported)"),
     option("--var-is AXIS", "the axis of var (default: as imported)"),
     option("--X-is NAME", "the main matrix (default: as imported)"),
-    OVERLAY,
-    STRICT,
-    overwrite("what is at OUT"),
-    *REPORT,
+    shared.OVERLAY,
+    shared.STRICT,
+    shared.overwrite("what is at OUT"),
+    *shared.REPORT,
 )
 def export_command(options: Namespace) -> None:
     """Turn a whole data set into an h5ad or h5mu file, streaming its matrices.
@@ -150,12 +136,12 @@ def export_command(options: Namespace) -> None:
 @command(
     option("SRC", dest="source"),
     option("DST", dest="destination"),
-    overwrite("what is at DST"),
-    *PACKING,
-    COUNTS_AS,
+    shared.overwrite("what is at DST"),
+    *shared.PACKING,
+    shared.COUNTS_AS,
     option("--link", "between directories: share the files that are the same, by hard links"),
-    MEMORY,
-    *REPORT,
+    shared.MEMORY,
+    *shared.REPORT,
 )
 def convert_command(options: Namespace) -> None:
     r"""Copy a data set into the format that the path asks for, and compare the two.
@@ -199,7 +185,7 @@ def convert_command(options: Namespace) -> None:
     option("--fill-value NUMBER", "of a gene that one lacks (default: 0 or NaN)", type=float),
     option("--names A,B", "names; by default those of the files"),
     option("--prefix", "write the name of the data set before each entry"),
-    make_unique("append -1, -2 ... to entries that occur twice"),
+    shared.make_unique("append -1, -2 ... to entries that occur twice"),
     option("--dataset-axis NAME", "the axis of the data sets; '' for none", default="dataset"),
     option(
         "--merge [PROPERTY=]ACTION...",
@@ -207,11 +193,11 @@ def convert_command(options: Namespace) -> None:
         "or of a SCALAR, AXIS/VECTOR or ROWS/COLUMNS/MATRIX, in which * is any",
     ),
     option("--empty PROPERTY=VALUE...", "a number or text for a property that one lacks"),
-    one_layout("store matrices once, by the axis"),
-    SKIP_BROKEN,
-    overwrite("what is at OUT"),
-    *PACKING,
-    *REPORT,
+    shared.one_layout("store matrices once, by the axis"),
+    shared.SKIP_BROKEN,
+    shared.overwrite("what is at OUT"),
+    *shared.PACKING,
+    *shared.REPORT,
 )
 def concat_command(options: Namespace) -> None:
     r"""Put the entries of an axis of several data sets one after the other, in a new data set.

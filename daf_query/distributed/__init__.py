@@ -5,16 +5,407 @@ views of its data sets, and with the version that they had; it has no values.  A
 bounded number of readers and of opened sources.  Whoever reads compares the version, and refuses
 what was changed since.  A *block* is what a task of a Dask array returns: CSR or dense.
 
+A worker gets a source with each task.  What it opens is kept, the least recently used is let go:
+the next task over the same path finds it open.
+
 Must not know slices, tables or sessions: they make sources.
 """
 
-from daf_query.distributed._dask import BlockKind, FrameForm, block_array, nullable_types
-from daf_query.distributed._source import (
-    Pool,
-    Source,
-    file_state,
-    let_go,
-    opened,
-    reading,
-    token_of,
-)
+from __future__ import annotations
+
+import hashlib
+import io
+import os
+import pickle
+import stat
+import uuid
+from collections import OrderedDict
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, Final, Generic, Literal, Self, TypeAlias, TypeVar
+
+import numpy as np
+import pyarrow as pa
+
+from daf_storage import Origin, errors
+from daf_storage._lazy import sp
+from daf_storage.base import ForkLock, Span, optional_import
+from daf_storage.stores import is_remote
+
+MAX_SOURCES: Final = 16
+"""How many sources a process keeps open: of a sparse matrix, its column pointers are in memory."""
+
+_DIGEST_BYTES: Final = 16
+_PICKLE_PROTOCOL: Final = 4
+
+_T = TypeVar("_T")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Source:
+    """How a table or a matrix is opened in another process, and no values."""
+
+    pickled: bytes
+    """What is opened, with its data sets as they were opened; empty if no path leads to them."""
+    key: str
+    """Equal for sources that read the same, in every process."""
+    location: str
+    what: str
+    """What is read, for messages."""
+    columns: tuple[str, ...]
+    """The columns whose version counts."""
+    paths: tuple[str, ...] = ()
+    """The paths or URLs of the data sets."""
+    version: Hashable = None
+    live: Any = None
+    """What is read, where no path leads to it: for the threads of this process alone."""
+
+    @classmethod
+    def of(cls, found: Any, what: str, columns: Sequence[str] = ()) -> Self:
+        """Return the source of a table or a matrix, with the version that it has now.
+
+        It has a ``location``, and ``data_version(columns)`` returns what differs once its data were
+        changed; None where nothing shows it.
+
+        Raises
+        ------
+        InvalidInputError
+            Its data set was closed.
+        """
+        names = tuple(columns)
+        try:
+            pickled, paths = _by_path(found)
+        except errors.InvalidInputError:  # no path leads to it
+            found.data_version(names)  # raises if it was closed
+            return cls(b"", uuid.uuid4().hex, found.location, what, names, live=found)
+        version = _version(paths, lambda: found.data_version(names))
+        key = _digest_of(pickled, repr((names, version)).encode())
+        return cls(pickled, key, found.location, what, names, paths, version)
+
+    def __reduce__(self) -> Any:
+        """Leave what is in memory behind: whoever opens the source elsewhere gets an error.
+
+        An error here would come out of a scheduler as one about pickling.
+        """
+        parts = (self.pickled, self.key, self.location, self.what, self.columns, self.paths)
+        return type(self), (*parts, self.version)
+
+    def open(self) -> Any:
+        """Open it; metadata are read.
+
+        Raises
+        ------
+        InvalidInputError
+            No path leads to it; or it was changed since the source was made.
+        """
+        if not self.pickled:
+            raise errors.InvalidInputError(
+                f"{self.location}: no path leads to this data set, so other processes cannot read "
+                "it; copy_all() it to a path and connect that, or compute with scheduler='threads'"
+            )
+        try:
+            found = pickle.loads(self.pickled)  # noqa: S301 - made by `of`
+        except errors.SourceNotFoundError:
+            raise
+        except (errors.NotFoundError, errors.FormatError):  # an axis or a matrix is gone
+            raise self.changed() from None
+        self.check(found)
+        return found
+
+    def is_current(self, found: Any) -> bool:
+        """Return whether the data is what it was; yes where nothing shows it."""
+        if self.version is None:
+            return True
+        try:
+            now = _version(self.paths, lambda: found.data_version(self.columns))
+        except (errors.NotFoundError, errors.FormatError, OSError):
+            return False
+        return now in (None, self.version)
+
+    def check(self, found: Any) -> None:
+        """Refuse data that was changed.
+
+        Raises
+        ------
+        InvalidInputError
+            It was changed or replaced since the source was made.
+        """
+        if not self.is_current(found):
+            raise self.changed()
+
+    def changed(self) -> errors.InvalidInputError:
+        """Return the error of data that was changed."""
+        return errors.InvalidInputError(
+            f"{self.location}: {self.what} was changed or replaced since it was planned how to "
+            "read it, so its parts may not belong together; run the query again, or make the Dask "
+            "collection again"
+        )
+
+
+def _version(paths: Sequence[str], of_data: Callable[[], Hashable]) -> Hashable:
+    """Return what shows a change on any machine: of files their sizes and times.
+
+    Of what lies in directories, that of the data; None where nothing shows it.
+    """
+    states = tuple(map(file_state, paths))
+    if None not in states:
+        return states
+    version = of_data()
+    return None if version is None else (states, version)
+
+
+def file_state(path: str) -> tuple[int, int] | None:
+    """Return size and time of a file, or of that which has a group; None of anything else.
+
+    Inodes would differ between machines.
+    """
+    if is_remote(path):
+        return None
+    try:
+        status = os.stat(path.partition("#/")[0])
+    except OSError:
+        return None
+    return (status.st_size, status.st_mtime_ns) if stat.S_ISREG(status.st_mode) else None
+
+
+class Pool(Generic[_T]):
+    """What was opened last, up to a number.
+
+    A forked process starts with an empty one: what its parent opened stays the parent's.
+    """
+
+    def __init__(self, max_count: int) -> None:
+        self._max_count = max_count
+        self._lock = ForkLock()
+        self._opened: OrderedDict[Hashable, _T] = OrderedDict()
+        self._pid = os.getpid()
+        self._of_parent: list[object] = []
+
+    def get(
+        self,
+        key: Hashable,
+        open_it: Callable[[], _T],
+        is_usable: Callable[[_T], bool] = lambda _: True,
+    ) -> _T:
+        """Return what is kept by a key, if it can be used; else open it."""
+        with self._lock:
+            self._enter()
+            source = self._opened.pop(key, None)
+            if source is None or not is_usable(source):
+                source = open_it()
+            self._opened[key] = source
+            while len(self._opened) > self._max_count:
+                self._opened.popitem(last=False)  # closed when the last task lets go of it
+            return source
+
+    def clear(self) -> None:
+        """Let go of everything."""
+        with self._lock:
+            self._enter()
+            self._opened.clear()
+
+    def _enter(self) -> None:
+        """Start again in a forked process; nothing of its parent is closed or freed there."""
+        if self._pid != os.getpid():
+            self._of_parent.append(self._opened)
+            self._opened, self._pid = OrderedDict(), os.getpid()
+
+
+SOURCES: Final[Pool[Any]] = Pool(MAX_SOURCES)
+
+
+def opened(source: Source) -> Any:
+    """Return what a source is of, opened by the first task of this process that needs it.
+
+    Raises
+    ------
+    InvalidInputError
+        No path leads to it; or it was changed since the source was made.
+    """
+    if source.live is not None:
+        return source.live
+    return SOURCES.get(source.key, source.open, source.is_current)
+
+
+@contextmanager
+def reading(source: Source) -> Iterator[Any]:
+    """Hand out what a source is of, and refuse what was read of it if it was changed meanwhile."""
+    found = opened(source)
+    yield found
+    source.check(found)
+
+
+def let_go() -> None:
+    """Let go of all that this process keeps open for tasks."""
+    SOURCES.clear()
+
+
+def token_of(*described: Any) -> str:
+    """Return a digest of values that can be pickled: equal ones have one token, in any process."""
+    return _digest_of(*map(_bytes_of, described))
+
+
+def _digest_of(*parts: bytes) -> str:
+    digest = hashlib.blake2b(digest_size=_DIGEST_BYTES)
+    for part in parts:
+        digest.update(part)
+    return digest.hexdigest()
+
+
+def _bytes_of(value: Any) -> bytes:
+    return _by_path(value)[0]
+
+
+def _by_path(value: Any) -> tuple[bytes, tuple[str, ...]]:
+    """Return a value as bytes that are those of any equal one, and the paths of its data sets."""
+    file = io.BytesIO()
+    pickler = _ByPath(file, protocol=_PICKLE_PROTOCOL)
+    pickler.fast = True  # without references to what came before, which depend on identities
+    pickler.dump(value)
+    return file.getvalue(), tuple(dict.fromkeys(pickler.paths))
+
+
+class _ByPath(pickle.Pickler):
+    """Notes the paths of readers; of the names of one, pickled it has none but its path."""
+
+    def __init__(self, file: io.BytesIO, *, protocol: int) -> None:
+        super().__init__(file, protocol=protocol)
+        self.paths: list[str] = []
+
+    def reducer_override(self, value: Any) -> Any:
+        if not isinstance(value, Origin):
+            return NotImplemented
+        self.paths.append(value.path)
+        return Origin, (value.open_again, value.path, value.path)
+
+
+BlockKind: TypeAlias = Literal["csr", "dense"]
+"""What a block is: a ``csr_matrix``, or a ``numpy.ndarray``."""
+
+
+@dataclass(frozen=True, slots=True)
+class BlockForm:
+    """What the values of a piece become."""
+
+    kind: BlockKind
+    dtype: np.dtype[Any]
+
+    def block(self, values: Any) -> Any:
+        """Return values as a block that whoever gets it may change."""
+        if self.kind == "csr":
+            return _writable_csr(sp.csr_matrix(values).astype(self.dtype, copy=False))
+        dense = values.toarray() if sp.issparse(values) else np.ascontiguousarray(values)
+        dense = dense.astype(self.dtype, copy=False)
+        return dense if dense.flags.writeable else dense.copy()
+
+    def meta(self) -> Any:
+        """Return an empty block."""
+        if self.kind == "csr":
+            return sp.csr_matrix((0, 0), dtype=self.dtype)
+        return np.empty((0, 0), self.dtype)
+
+
+def _writable_csr(matrix: Any) -> Any:
+    parts = (matrix.data, matrix.indices, matrix.indptr)
+    return matrix if all(part.flags.writeable for part in parts) else matrix.copy()
+
+
+def block_of(read: Callable[[Span, Span], Any], rows: Span, columns: Span, form: BlockForm) -> Any:
+    """Return a block; what a task of a graph does."""
+    return form.block(read(rows, columns))
+
+
+def block_array(
+    read: Callable[[Span, Span], Any],
+    spans: tuple[Sequence[Span], Sequence[Span]],
+    kind: BlockKind,
+    dtype: np.dtype[Any],
+) -> Any:
+    """Return a ``dask.array.Array`` of two dimensions.
+
+    Parameters
+    ----------
+    read
+        Returns the values of some rows and columns; it is pickled by path.
+    spans
+        The rows of each row of blocks, and the columns of each column of blocks.
+
+    Raises
+    ------
+    MissingDependencyError
+        Dask is not installed.
+    """
+    da = optional_import("dask.array", extra="dask")
+    graphs = optional_import("dask.highlevelgraph", extra="dask")
+    form = BlockForm(kind, dtype)
+    chunks = tuple(tuple(span.size for span in each) for each in spans)
+    token = token_of(read, chunks, kind, dtype.str)
+    name, read_name = f"daf-matrix-{token}", f"daf-source-{token}"
+    graph: dict[Any, Any] = {
+        (name, row, column): (block_of, read_name, rows, columns, form)
+        for row, rows in enumerate(spans[0])
+        for column, columns in enumerate(spans[1])
+    }
+    graph[read_name] = read
+    return da.Array(
+        graphs.HighLevelGraph.from_collections(name, graph),
+        name,
+        chunks=chunks,
+        meta=form.meta(),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class FrameForm:
+    """What the rows of a piece become."""
+
+    schema: pa.Schema
+    """The columns."""
+    index: str | None
+    """A column of the positions of the rows, which the index of the frame has; None without."""
+
+    def frame(self, rows: pa.Table, columns: Sequence[str]) -> Any:
+        """Return rows as a pandas DataFrame whose types are the same in every partition.
+
+        Integers and booleans that may be missing are pandas' nullable ones, whether or not any is
+        missing here; strings and categories are strings of Arrow.
+        """
+        pandas = optional_import("pandas", extra="dask")
+        index = pandas.RangeIndex(rows.num_rows)
+        if self.index is not None:
+            index = pandas.Index(rows.column(self.index).to_numpy(), dtype="int64")
+        series = {
+            name: _series(pandas, rows.column(name), self.schema.field(name)).set_axis(index)
+            for name in columns
+        }
+        return pandas.DataFrame(series, index=index, columns=pandas.Index(columns, dtype=object))
+
+    def meta(self) -> Any:
+        """Return an empty frame."""
+        return self.frame(self._empty(), self.schema.names)
+
+    def _empty(self) -> pa.Table:
+        empty = self.schema.empty_table()
+        if self.index is None or self.index in self.schema.names:
+            return empty
+        return empty.append_column(self.index, pa.array([], pa.int64()))
+
+
+def nullable_types(pandas: Any) -> dict[pa.DataType, Any]:
+    """Return pandas' types of booleans and integers that may be missing, by those of Arrow."""
+    names = [f"{sign}{bits}" for sign in ("Int", "UInt") for bits in (8, 16, 32, 64)]
+    types = {pa.from_numpy_dtype(name.lower()): getattr(pandas, f"{name}Dtype")() for name in names}
+    return {pa.bool_(): pandas.BooleanDtype(), **types}
+
+
+def _series(pandas: Any, column: pa.ChunkedArray, field: pa.Field) -> Any:
+    if pa.types.is_dictionary(column.type):
+        column = column.cast(column.type.value_type)
+    of_strings = pandas.StringDtype("pyarrow")
+    types = dict.fromkeys((pa.string(), pa.large_string(), pa.string_view()), of_strings)
+    if field.nullable:
+        types |= nullable_types(pandas)
+    if column.type == pa.string_view():  # pandas takes no views
+        column = column.cast(pa.large_string())
+    return column.to_pandas(types_mapper=types.get)

@@ -26,15 +26,16 @@ import pyarrow.compute as pc
 
 from daf_query._formats import ROW_FORMATS
 from daf_query._row_files import Format, Rows, joined, save_rows, wire_parts
-from daf_query.explore._axis import (
+from daf_query.explore._catalogue import (
     Positions,
+    axis_embeddings,
+    catalogue,
     chosen_by,
     points_of,
     positions_of,
     summarised,
     values_of,
 )
-from daf_query.explore._catalogue import axis_embeddings, catalogue
 from daf_query.explore._explorer import Download, Explorer, Selection, axis_rows
 from daf_query.explore._http import (
     ARROW,

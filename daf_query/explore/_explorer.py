@@ -21,7 +21,7 @@ import pyarrow as pa
 
 from daf_query._row_files import Rows
 from daf_query._runs import Runs, check_limits
-from daf_query.explore._axis import Positions, identity
+from daf_query.explore._catalogue import Positions, identity
 from daf_query.explore._http import ENDINGS, RequestError, refusal
 from daf_query.scan import INDEX, NAME
 from daf_query.session import DafSession, is_pattern, matching_paths

@@ -5,19 +5,347 @@ from __future__ import annotations
 import ipaddress
 import socket
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
 import pyarrow as pa
+from pyarrow import flight
 
-from daf_query._runs import Serving
-from daf_query.flight_sql._answers import FlightSqlLimits, Statuses
-from daf_query.flight_sql._authentication import Tokens
-from daf_query.flight_sql._service import Service
+from daf_query._row_files import joined, wire_parts
+from daf_query._runs import Runs, Serving
+from daf_query.flight_sql._answers import (
+    CLIENT,
+    ENDINGS,
+    MESSAGES,
+    AnyHandshake,
+    FlightSqlLimits,
+    InvalidRequest,
+    NotSupported,
+    SealedQuery,
+    Seals,
+    Statuses,
+    Tokens,
+    answering,
+    bound_query,
+    decoded,
+    limit_reached,
+    packed,
+    unpacked,
+    wrapped_in,
+)
+from daf_query.flight_sql._catalog import COMMANDS, Catalog
+from daf_query.scan import plain_schema
 from daf_query.session import DafSession, connect
+from daf_query.sql import is_out_of_memory, unbound_schemas
 from daf_storage import errors
 from daf_storage.upkeep import cannot_listen
+
+_UPDATES: Final = (
+    "CommandStatementUpdate",
+    "CommandPreparedStatementUpdate",
+    "CommandStatementIngest",
+)
+_PREPARED: Final = "CommandPreparedStatementQuery"
+_CHANGES: Final = "BeginTransaction", "BeginSavepoint", "EndTransaction", "EndSavepoint"
+_MORE_BYTES: Final = 1 << 10
+"""How much longer a ticket may be than a query and what is bound to it."""
+_CANCELLED: Final = 1
+_NOT_CANCELLABLE: Final = 3
+_SESSION_CLOSED: Final = 1
+
+
+class Service(flight.FlightServerBase):  # type: ignore[misc] # pyarrow has no types
+    """Answers the calls of clients about one session."""
+
+    def __init__(
+        self,
+        session: DafSession,
+        location: str,
+        *,
+        tokens: Tokens,
+        certificates: list[tuple[bytes, bytes]] | None,
+        limits: FlightSqlLimits,
+        statuses: Statuses,
+    ) -> None:
+        self.statuses = statuses
+        """What clients get as errors."""
+        self.runs = Runs(ENDINGS, max_seconds=limits.max_seconds, max_queries=limits.max_queries)
+        """The queries that run."""
+        self._session = session
+        self._limits = limits
+        self._seals = Seals()
+        self._catalog = Catalog(session, max_query_bytes=limits.max_query_bytes)
+        super().__init__(
+            location,
+            auth_handler=AnyHandshake(),
+            tls_certificates=certificates,
+            middleware={CLIENT: tokens},
+        )
+
+    @answering
+    def get_flight_info(self, context: Any, descriptor: Any) -> flight.FlightInfo:
+        """Plan a query, and return the ticket of its rows."""
+        name, body = self._command(descriptor)
+        if name in COMMANDS:
+            return _info(self._catalog.answer(name, body)[0], descriptor, descriptor.command)
+        client = _client(context)
+        query = self._query(name, body, client)
+        if query.bound is None:
+            raise InvalidRequest("the statement has parameters, and none were bound to values")
+        schema = self._schema(query.bound, context)
+        handle = self._seals.sealed(client, query.bound, query.bound)
+        ticket = packed(MESSAGES.TicketStatementQuery(statement_handle=handle))
+        return _info(schema, descriptor, ticket)
+
+    @answering
+    def get_schema(self, context: Any, descriptor: Any) -> flight.SchemaResult:
+        """Return the columns of the answer to a command."""
+        name, body = self._command(descriptor)
+        if name in COMMANDS:
+            return flight.SchemaResult(self._catalog.answer(name, body)[0])
+        query = self._query(name, body, _client(context))
+        if query.bound is None:
+            return flight.SchemaResult(self._unbound(query.query)[0])
+        return flight.SchemaResult(self._schema(query.bound, context))
+
+    @answering
+    def do_get(self, context: Any, ticket: Any) -> flight.FlightDataStream:
+        """Return the rows of a ticket, as they are computed."""
+        self._check_size(ticket.ticket, "the ticket")
+        name, body = wrapped_in(ticket.ticket)
+        if name in COMMANDS:
+            return flight.RecordBatchStream(self._catalog.answer(name, body)[1]())
+        handle = unpacked("TicketStatementQuery", ticket.ticket).statement_handle
+        sealed = self._seals.opened(handle, _client(context))
+        rows = self._started(
+            sealed.query, self._rows, query_id=sealed.query_id, is_abandoned=context.is_cancelled
+        )
+        schema = next(rows)
+        return flight.GeneratorStream(schema, rows)
+
+    @answering
+    def do_put(self, context: Any, descriptor: Any, reader: Any, writer: Any) -> None:
+        """Bind the parameters of a prepared statement; everything else would change something."""
+        name, body = self._command(descriptor)
+        if name in _UPDATES:
+            raise flight.FlightUnauthorizedError(
+                "this server only reads: a query is asked for its rows, and not as an update"
+            )
+        if name != _PREPARED:
+            raise _unknown(name)
+        client = _client(context)
+        query = self._query(name, body, client).query
+        bound = bound_query(query, reader, self._limits)
+        self._check_size(
+            bound.encode(), "the query with its parameters", self._limits.max_query_bytes
+        )
+        handle = self._seals.sealed(client, query, bound)
+        result = MESSAGES.DoPutPreparedStatementResult(prepared_statement_handle=handle)
+        writer.write(pa.py_buffer(result.SerializeToString()))
+
+    @answering
+    def do_action(self, context: Any, action: Any) -> Iterator[flight.Result]:
+        """Do one of the actions of `list_actions`."""
+        method = _ACTIONS.get(action.type)
+        if method is None:
+            if action.type in _CHANGES:
+                raise NotSupported("this server only reads, and has no transactions")
+            raise NotSupported(
+                f"the server has no action {_short(action.type)}; it has {', '.join(_ACTIONS)}"
+            )
+        body = action.body.to_pybytes()
+        self._check_size(body, "the action")
+        return iter([flight.Result(part) for part in method(self, body, _client(context))])
+
+    def list_actions(self, context: Any) -> list[tuple[str, str]]:  # noqa: ARG002 - as it is called
+        """Return the actions that there are."""
+        return [(name, str(method.__doc__)) for name, method in _ACTIONS.items()]
+
+    @answering
+    def list_flights(self, context: Any, criteria: bytes) -> Iterator[flight.FlightInfo]:  # noqa: ARG002 - as it is called
+        """Return nothing: Flight SQL has commands for what there is."""
+        return iter(())
+
+    @answering
+    def do_exchange(self, context: Any, descriptor: Any, reader: Any, writer: Any) -> None:  # noqa: ARG002 - as it is called
+        """Refuse."""
+        raise NotSupported("the server answers Flight SQL, which exchanges nothing")
+
+    def _command(self, descriptor: Any) -> tuple[str, bytes]:
+        """Return the name of a command, and the message."""
+        if descriptor.command is None:
+            raise InvalidRequest("the server answers commands of Flight SQL, and no paths")
+        self._check_size(descriptor.command, "the command")
+        return wrapped_in(descriptor.command)
+
+    def _query(self, name: str, body: bytes, client: str) -> SealedQuery:
+        """Return the query of a command, with the values of its parameters."""
+        if name == _PREPARED:
+            return self._seals.opened(decoded(name, body).prepared_statement_handle, client)
+        if name != "CommandStatementQuery":
+            raise _unknown(name)
+        query: str = decoded(name, body).query
+        self._check_size(query.encode(), "the query", self._limits.max_query_bytes)
+        return SealedQuery(b"", query, query)
+
+    def _started(
+        self,
+        query: str,
+        produce: Callable[[DafSession, str], Iterator[Any]],
+        *,
+        query_id: bytes = b"",
+        is_abandoned: Callable[[], bool] = lambda: False,
+    ) -> Iterator[Any]:
+        """Compute something of a query in a thread of its own; errors are those of clients."""
+
+        def computed() -> Iterator[Any]:
+            try:
+                yield from produce(self._limited_session(), query)
+            except Exception as error:  # noqa: BLE001 - it is sent to the client
+                status = self._status(error, query)
+            else:
+                return
+            raise status
+
+        return self.runs.start(computed, query_id=query_id, is_abandoned=is_abandoned)
+
+    def _rows(self, session: DafSession, query: str) -> Iterator[Any]:
+        """Yield the columns of a query, then its rows in parts of a few megabytes."""
+        rows = session.sql(query).rows()
+        # Not that of the result: a column that turns out to be unreadable is left out.
+        schema = plain_schema(rows.schema)
+        yield schema
+        yield from joined(self._within_limits(wire_parts(rows.batches, schema)))
+
+    def _within_limits(self, parts: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Yield rows, until they are more than a result may have."""
+        limits, rows, size = self._limits, 0, 0
+        for part in parts:
+            rows, size = rows + part.num_rows, size + part.nbytes
+            for count, most, unit in (
+                (rows, limits.max_rows, "rows"),
+                (size, limits.max_bytes, "bytes"),
+            ):
+                if most is not None and count > most:
+                    problem = f"the result has more than {most:,} {unit}"
+                    raise InvalidRequest(limit_reached(problem, f"max_{unit}"))
+            yield part
+
+    def _schema(self, query: str, context: Any) -> pa.Schema:
+        """Return the columns of a query."""
+
+        def produce(session: DafSession, query: str) -> Iterator[pa.Schema]:
+            yield plain_schema(session.sql(query).schema)
+
+        return next(self._started(query, produce, is_abandoned=context.is_cancelled))
+
+    def _unbound(self, query: str) -> tuple[pa.Schema, pa.Schema]:
+        """Return the columns of a query whose parameters have no values, and its parameters."""
+
+        def produce(session: DafSession, query: str) -> Iterator[Any]:
+            yield unbound_schemas(session._engine.plan, query)  # noqa: SLF001 - our own
+
+        columns, parameters = next(self._started(query, produce))
+        return pa.schema([]) if columns is None else plain_schema(columns), plain_schema(parameters)
+
+    def _limited_session(self) -> DafSession:
+        """Return the session for one query, whose memory is its own."""
+        most = self._limits.max_memory_bytes
+        return self._session if most is None else self._session._served(most)  # noqa: SLF001 - our own
+
+    def _status(self, error: Exception, query: str) -> Exception:
+        """Return the error that a client gets for a query that failed."""
+        most = self._limits.max_memory_bytes
+        if most is not None and is_out_of_memory(error):
+            problem = f"the query needs more than {most:,} bytes of memory"
+            return InvalidRequest(limit_reached(problem, "max_memory_bytes"))
+        return self.statuses.status(error, query)
+
+    def _prepare(self, body: bytes, client: str) -> list[bytes]:
+        """Prepare a statement, which may have parameters."""
+        query: str = unpacked("ActionCreatePreparedStatementRequest", body).query
+        self._check_size(query.encode(), "the query", self._limits.max_query_bytes)
+        columns, parameters = self._unbound(query)
+        result = MESSAGES.ActionCreatePreparedStatementResult(
+            prepared_statement_handle=self._seals.sealed(
+                client, query, None if len(parameters) else query
+            ),
+            dataset_schema=columns.serialize().to_pybytes(),
+            parameter_schema=parameters.serialize().to_pybytes(),
+            is_update=False,
+        )
+        return [packed(result)]
+
+    def _close_prepared(self, _: bytes, __: str) -> list[bytes]:
+        """Close a prepared statement, of which the server keeps nothing."""
+        return []
+
+    def _cancel_flight_info(self, body: bytes, client: str) -> list[bytes]:
+        """Cancel a query by what was answered to it."""
+        status = self._cancelled(decoded("CancelFlightInfoRequest", body).info, client)
+        return [MESSAGES.CancelFlightInfoResult(status=status).SerializeToString()]
+
+    def _cancel_query(self, body: bytes, client: str) -> list[bytes]:
+        """Cancel a query, in the way of older clients."""
+        info = decoded("FlightInfo", unpacked("ActionCancelQueryRequest", body).info)
+        return [packed(MESSAGES.ActionCancelQueryResult(result=self._cancelled(info, client)))]
+
+    def _cancelled(self, info: Any, client: str) -> int:
+        """Cancel the queries of some tickets, and return the status."""
+        status = _NOT_CANCELLABLE
+        for endpoint in info.endpoint:
+            ticket = endpoint.ticket.ticket
+            if wrapped_in(ticket)[0] in COMMANDS:
+                continue
+            handle = unpacked("TicketStatementQuery", ticket).statement_handle
+            self.runs.cancel(self._seals.opened(handle, client).query_id)
+            status = _CANCELLED
+        return status
+
+    def _close_session(self, _: bytes, __: str) -> list[bytes]:
+        """End the session of a client, of which the server keeps nothing."""
+        return [MESSAGES.CloseSessionResult(status=_SESSION_CLOSED).SerializeToString()]
+
+    def _check_size(self, data: bytes, what: str, most: int | None = None) -> None:
+        """Refuse what is too long: a query, or what holds one and what is bound to it."""
+        limit = self._limits.max_query_bytes
+        if len(data) > (2 * limit + _MORE_BYTES if most is None else most):
+            problem = f"{what} has {len(data):,} bytes, more than {limit:,}"
+            raise InvalidRequest(limit_reached(problem, "max_query_bytes"))
+
+
+_ACTIONS: Final[Mapping[str, Callable[[Service, bytes, str], list[bytes]]]] = {
+    "CreatePreparedStatement": Service._prepare,  # noqa: SLF001 - methods of this module
+    "ClosePreparedStatement": Service._close_prepared,  # noqa: SLF001 - the same
+    "CancelFlightInfo": Service._cancel_flight_info,  # noqa: SLF001 - the same
+    "CancelQuery": Service._cancel_query,  # noqa: SLF001 - the same
+    "CloseSession": Service._close_session,  # noqa: SLF001 - the same
+}
+
+
+def _info(schema: pa.Schema, descriptor: Any, ticket: bytes) -> flight.FlightInfo:
+    endpoint = flight.FlightEndpoint(ticket, [])  # no location: where it was asked
+    return flight.FlightInfo(schema, descriptor, [endpoint], -1, -1)
+
+
+def _client(context: Any) -> str:
+    client = context.get_middleware(CLIENT)
+    return "" if client is None else str(client.name)
+
+
+def _short(name: str) -> str:
+    return repr(name[:100])
+
+
+def _unknown(name: str) -> Exception:
+    if not name:
+        return InvalidRequest("the command is no message of Flight SQL")
+    if name in _UPDATES:
+        refused: Exception = flight.FlightUnauthorizedError("this server only reads")
+        return refused
+    return NotSupported(f"the server does not answer {_short(name)}; it answers SQL")
+
 
 _CLOSE_SECONDS: Final = 5.0
 

@@ -10,8 +10,7 @@ of the groups, a row for each group and column.
 Must not know tables, SQL, sessions or the command line.
 """
 
-from daf_query.moments._group_moments import in_order
-from daf_query.moments._grouping import GroupedRows, Groups, GroupValues, group_rows
+from daf_query.moments._group_moments import GroupedRows, Groups, GroupValues, group_rows, in_order
 from daf_query.moments._markers import (
     REST,
     Comparison,

@@ -18,8 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from daf_query.matrix import ConcatenatedAxis, EntryAxis, Selection
-from daf_query.moments._group_moments import estimate_segments, group_segments
-from daf_query.moments._grouping import GroupedRows, Groups
+from daf_query.moments._group_moments import GroupedRows, Groups, estimate_segments, group_segments
 from daf_query.moments._segments import (
     Accumulator,
     Counts,

@@ -14,11 +14,10 @@ Must not know sessions, profiles or the command line.
 
 from daf_query.slice._anndata import AnnDataChoice, Choice
 from daf_query.slice._axis_rows import AxisRows
-from daf_query.slice._dask import slice_source
 from daf_query.slice._explanation import LayoutCost, SliceExplanation
 from daf_query.slice._files import check_format
 from daf_query.slice._matrix_slice import MatrixSlice, matrix_slice
-from daf_query.slice._reading import ByteSize, byte_count, byte_limit
+from daf_query.slice._reading import ByteSize, byte_count, byte_limit, slice_source
 from daf_query.slice._selector import (
     MatrixAxes,
     Selector,

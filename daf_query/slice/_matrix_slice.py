@@ -21,14 +21,15 @@ from daf_query.distributed import BlockKind
 from daf_query.matrix import AlignedAxis, Selection, SlicePlan
 from daf_query.slice import _anndata
 from daf_query.slice._anndata import ANNDATA_MAX_BYTES, AnnDataChoice, Choice
-from daf_query.slice._dask import BlockSizes, dask_array
 from daf_query.slice._explanation import SliceExplanation, check_budget, explain, slice_page
 from daf_query.slice._files import ANNDATA, Reading, check_format, save_anndata, save_rows
 from daf_query.slice._parts import Part, Whole, slice_of
 from daf_query.slice._reading import (
     BLOCK_BYTES,
+    BlockSizes,
     ByteSize,
     byte_count,
+    dask_array,
     figures_of,
     read_whole,
     row_spans,

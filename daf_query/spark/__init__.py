@@ -12,15 +12,10 @@ from typing import TYPE_CHECKING
 from daf_storage._lazy import lazy_names
 
 if TYPE_CHECKING:  # these need pyspark
-    from daf_query.spark._data_source import DafDataSource, register
-    from daf_query.spark._query import sql
+    from daf_query.spark._query import DafDataSource, register, sql
 
 __all__ = ["DafDataSource", "register", "sql"]
 
 __getattr__, __dir__, _ = lazy_names(
-    __name__,
-    {
-        "daf_query.spark._data_source": ("DafDataSource", "register"),
-        "daf_query.spark._query": ("sql",),
-    },
+    __name__, {"daf_query.spark._query": ("DafDataSource", "register", "sql")}
 )

@@ -27,9 +27,10 @@ from daf_query.training._batches import (
     Form,
     RowBlocks,
     RowSource,
+    torch_blocks,
+    torch_cells,
 )
 from daf_query.training._splits import SplitCodes
-from daf_query.training._torch import torch_blocks, torch_cells
 from daf_storage import errors
 
 SPLIT: Final = "split"

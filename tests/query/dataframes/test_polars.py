@@ -15,8 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from daf_query import AxisDataset, DafSession, ScanOptions, connect
-from daf_query.dataframes import scan_polars
-from daf_query.dataframes._polars import PolarsSource, pushed_filter
+from daf_query.dataframes import PolarsSource, pushed_filter, scan_polars
 from daf_query.table import UnionDataset
 from daf_storage import DafWriter, MemoryDaf, ZarrDaf, errors
 
