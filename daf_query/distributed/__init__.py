@@ -318,7 +318,7 @@ def block_of(read: Callable[[Span, Span], Any], rows: Span, columns: Span, form:
 
 def block_array(
     read: Callable[[Span, Span], Any],
-    spans: tuple[Sequence[Span], Sequence[Span]],
+    spans: Sequence[Sequence[Span]],
     kind: BlockKind,
     dtype: np.dtype[Any],
 ) -> Any:

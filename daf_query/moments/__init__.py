@@ -10,7 +10,7 @@ of the groups, a row for each group and column.
 Must not know tables, SQL, sessions or the command line.
 """
 
-from daf_query.moments._group_moments import GroupedRows, Groups, GroupValues, group_rows, in_order
+from daf_query.moments._group_moments import Groups, GroupValues, group_rows, in_order
 from daf_query.moments._markers import (
     REST,
     Comparison,
@@ -27,4 +27,4 @@ from daf_query.moments._profile import (
     PreparedProfile,
     PreparedTotals,
 )
-from daf_query.moments._segments import LAYERS, Moments, Statistic
+from daf_query.moments._segments import LAYERS, Statistic

@@ -8,9 +8,8 @@ rest; *totals* are what each row has of chosen columns.
 Must not know sessions or the command line.
 """
 
-from daf_query.profile._plot import ProfilePlots, Scale
+from daf_query.profile._plot import ProfilePlots
 from daf_query.profile._profile import (
-    H5AD,
     MarkerTest,
     Profile,
     marker_rows,

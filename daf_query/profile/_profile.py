@@ -273,12 +273,7 @@ def prepared_profile(
     axes = along, found.columns
     prepared = PreparedProfile(axes, request.name, groups, columns.selection, float(fill))
     prepared.check_size(max_bytes)
-    requested = {
-        "profile": {"name": request.name, "rows_axis": rows_axis, "columns_axis": columns_axis},
-        "by": written_items(request.by),
-        "rows": rows.written,
-        "columns": columns.written,
-    }
+    requested = {**_requested("profile", request, found), "by": written_items(request.by)}
     if found.tables.is_collection:
         requested |= {"join": request.join, "along": rows_axis}
     return prepared, requested
@@ -293,13 +288,14 @@ def prepared_totals(
     axes = _concatenated_rows(found, "totals are of"), found.columns
     prepared = PreparedTotals(axes, request.name, rows.selection, columns.selection)
     prepared.check_size(max_bytes)
+    return prepared, _requested("totals", request, found)
+
+
+def _requested(what: str, request: SliceRequest, found: MatrixAxes) -> dict[str, Any]:
+    """Return what was asked, for the provenance."""
     names = dict(zip(("rows_axis", "columns_axis"), request.axes, strict=True))
-    requested = {
-        "totals": {"name": request.name, **names},
-        "rows": rows.written,
-        "columns": columns.written,
-    }
-    return prepared, requested
+    rows, columns = (each.written for each in found.chosen)
+    return {what: {"name": request.name, **names}, "rows": rows, "columns": columns}
 
 
 def marker_rows(  # noqa: PLR0913 - the choices of a test

@@ -10,7 +10,6 @@ Must not know the command line.
 from daf_query.session._plots import SessionPlots
 from daf_query.session._session import DafSession, connect, value_counts
 from daf_query.session._sources import (
-    axis_names,
     is_pattern,
     matching_paths,
     named_sources,

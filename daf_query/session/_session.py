@@ -19,7 +19,6 @@ from daf_query.session._sources import (
     Frame,
     Mode,
     Source,
-    axis_names,
     is_pattern,
     opened,
     opened_by_name,
@@ -277,7 +276,8 @@ def connect(  # noqa: PLR0913 - how data sets are opened, and how they are asked
     >>> connect(daf).sql("SELECT name FROM cell WHERE age > 40").to_pydict()
     {'name': ['GATA']}
     """
-    names = axis_names(obs_is, var_is)
+    given = {"obs_is": obs_is, "var_is": var_is}
+    names = {name: axis for name, axis in given.items() if axis is not None}
     if names and isinstance(source, DafReader):
         raise errors.InvalidInputError(
             f"{source.location}: obs_is= and var_is= of connect() are for what it opens by a path; "

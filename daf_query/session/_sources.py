@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any, Final, Literal, TypeAlias, TypedDict
+from typing import Any, Final, Literal, TypeAlias
 
 from daf_query import table as tables
 from daf_query._runs import warn_caller
@@ -41,13 +41,8 @@ Connected: TypeAlias = DafReader | Collection | TableDataset | UserTable
 """What can be connected, opened."""
 
 
-class AxisNames(TypedDict, total=False):
-    """What the axes of an AnnData that is read in place are called."""
-
-    obs_is: str
-    var_is: str
-
-
+AxisNames: TypeAlias = Mapping[str, Any]
+"""``obs_is`` and ``var_is``: what the axes of an AnnData that is read in place are called."""
 NO_NAMES: Final[AxisNames] = {}
 
 Mode: TypeAlias = Literal["r", "r+"]
@@ -195,14 +190,6 @@ def opened_by_name(
         }
         stack.pop_all()
     return named
-
-
-def axis_names(obs_is: str | None, var_is: str | None) -> AxisNames:
-    """Return the names that are given."""
-    given = {"obs_is": obs_is, "var_is": var_is}
-    names: Any = {name: axis for name, axis in given.items() if axis is not None}
-    found: AxisNames = names
-    return found
 
 
 def check_mode(mode: Mode) -> None:

@@ -12,7 +12,6 @@ any (``outer``); what a member lacks is *filled*.
 Must not know sessions, profiles or the command line.
 """
 
-from daf_query.slice._anndata import AnnDataChoice, Choice
 from daf_query.slice._axis_rows import AxisRows
 from daf_query.slice._explanation import LayoutCost, SliceExplanation
 from daf_query.slice._files import check_format

@@ -22,7 +22,7 @@ from daf_query.matrix import (
     open_layouts,
 )
 from daf_query.slice._parts import Part, Whole, info_of, slice_of
-from daf_query.slice._reading import BlockSizes, dask_array, read_whole
+from daf_query.slice._reading import dask_array, read_whole
 from daf_query.slice._tables import axis_tables
 from daf_storage import AnnDataWarning, errors
 from daf_storage._lazy import sp
@@ -300,15 +300,15 @@ def lazy_anndata(
     chosen: AnnDataChoice = {**choice, "layers": True if layers is None else layers}
     with whole.unchanged_axes():
         contents = contents_of(whole, chosen, record)
-        values = dask_array(whole, BlockSizes(rows_per_block, needs_rows=True), None)
+        values = dask_array(whole, rows_per_block, needs_rows=True)
         adata = contents.without_matrices(X=values)
         # Blocks of the same rows: what is computed of two of them reads neither twice.
-        sizes = BlockSizes(max(values.chunks[0][0], 1), needs_rows=True)
+        height = max(values.chunks[0][0], 1)
         for companion in contents.companions:
             matrix = companion.matrix
             if matrix.part == "layers":
                 layer, _ = companion_slice(whole, companion)
-                adata.layers[matrix.key] = dask_array(layer, sizes, None)
+                adata.layers[matrix.key] = dask_array(layer, height, needs_rows=True)
             else:
                 contents.add_to(adata, companion)
     return adata

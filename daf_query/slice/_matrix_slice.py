@@ -26,7 +26,6 @@ from daf_query.slice._files import ANNDATA, Reading, check_format, save_anndata,
 from daf_query.slice._parts import Part, Whole, slice_of
 from daf_query.slice._reading import (
     BLOCK_BYTES,
-    BlockSizes,
     ByteSize,
     byte_count,
     dask_array,
@@ -581,7 +580,7 @@ class MatrixSlice(Advised):
         >>> array.chunks, array.sum().compute(scheduler="threads").item()
         (((2, 1), (2,)), 15)
         """
-        return dask_array(self.whole, BlockSizes(rows_per_block, columns_per_block), blocks)
+        return dask_array(self.whole, rows_per_block, columns_per_block, blocks)
 
     def save(
         self,

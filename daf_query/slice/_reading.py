@@ -332,51 +332,35 @@ def _stacked(
 DASK_BLOCK_BYTES: Final = 64 << 20
 """About how large a block of a Dask array is by default: 64 MiB."""
 
-Spans: TypeAlias = tuple[list[Span], list[Span]]
+Spans: TypeAlias = tuple[list[Span], ...]
 """The rows of each row of blocks, and the columns of each column of blocks."""
 
 
-@dataclass(frozen=True, slots=True)
-class BlockSizes:
-    """The sizes that a caller gives."""
+def _stored_order(part: Part) -> tuple[tuple[bool, bool], tuple[int, int]]:
+    """Return which cuts of a part cost no more than to read it once.
 
-    rows: int | None = None
-    """``rows_per_block``."""
-    columns: int | None = None
-    """``columns_per_block``."""
-    needs_rows: bool = False
-    """Whether blocks have to have all columns, as scanpy wants them."""
-
-
-@dataclass(frozen=True, slots=True)
-class StoredOrder:
-    """Which cuts of a part cost no more than to read it once."""
-
-    can_cut: tuple[bool, bool]
-    """Whether some rows can be read without the others, and some columns."""
-    steps: tuple[int, int] = (1, 1)
-    """How many rows are decoded together, from the first one on, and how many columns."""
-
-    @classmethod
-    def of(cls, part: Part) -> StoredOrder:
-        """Return the cuts that the stored layouts of a part allow."""
-        by_rows = [layout.rows_are_major for layout in part.layouts.found]
-        stored = part.layouts.found[0].stored
-        if stored.info.is_sparse:
-            return cls((True in by_rows, False in by_rows))
-        array = stored.dense().info
-        if array.is_mappable or array.storage_type.is_string:
-            return cls((True, True))
-        steps = array.chunks[:2] if by_rows[0] else array.chunks[1::-1]
-        # Only a selection from the first entry on ends where chunks do.
-        rows, columns = (
-            step if np.array_equal(each.positions, np.arange(each.size)) else 1
-            for step, each in zip(steps, part.selections, strict=True)
-        )
-        return cls((True, True), (rows, columns))
+    Whether some rows can be read without the others, and some columns; and how many of each are
+    decoded together, from the first one on.
+    """
+    by_rows = [layout.rows_are_major for layout in part.layouts.found]
+    stored = part.layouts.found[0].stored
+    if stored.info.is_sparse:
+        return (True in by_rows, False in by_rows), (1, 1)
+    array = stored.dense().info
+    if array.is_mappable or array.storage_type.is_string:
+        return (True, True), (1, 1)
+    steps = array.chunks[:2] if by_rows[0] else array.chunks[1::-1]
+    # Only a selection from the first entry on ends where chunks do.
+    rows, columns = (
+        step if np.array_equal(each.positions, np.arange(each.size)) else 1
+        for step, each in zip(steps, part.selections, strict=True)
+    )
+    return (True, True), (rows, columns)
 
 
-def block_spans(whole: Whole, kind: BlockKind, sizes: BlockSizes) -> Spans:
+def block_spans(
+    whole: Whole, kind: BlockKind, rows: int | None, columns: int | None, *, needs_rows: bool
+) -> Spans:
     """Return the spans of the blocks.
 
     By default they are blocks of whole rows; of whole columns, if the matrix is stored by columns
@@ -388,8 +372,8 @@ def block_spans(whole: Whole, kind: BlockKind, sizes: BlockSizes) -> Spans:
         A size is no number of entries; or it cuts the axis along which each block would read
         everything.
     """
-    given = [_checked("rows_per_block", sizes.rows), _checked("columns_per_block", sizes.columns)]
-    is_one, orders = not whole.is_collection, [StoredOrder.of(m) for m in whole.members]
+    given = [_checked("rows_per_block", rows), _checked("columns_per_block", columns)]
+    is_one, orders = not whole.is_collection, [_stored_order(m) for m in whole.members]
     if not is_one and given[1] is not None:
         raise errors.InvalidInputError(
             f"{whole.location}: blocks of a collection have all columns; leave out "
@@ -398,18 +382,15 @@ def block_spans(whole: Whole, kind: BlockKind, sizes: BlockSizes) -> Spans:
     if given == [None, None]:
         figures = figures_of(whole)
         size_bytes = figures.csr_bytes if kind == "csr" else figures.dense_bytes
-        needs_rows = not is_one or sizes.needs_rows
-        number = 0 if needs_rows or orders[0].can_cut[0] else 1
-        step = orders[0].steps[number] if is_one else 1
-        given[number] = _fitting(size_bytes, whole.shape[number], step)
+        can_cut, steps = orders[0] if is_one else ((True, False), (1, 1))
+        number = 0 if needs_rows or can_cut[0] else 1
+        given[number] = _fitting(size_bytes, whole.shape[number], steps[number])
     for number, (size, length) in enumerate(zip(given, whole.shape, strict=True)):
-        if size is not None and size < length:
-            for member, order in zip(whole.members, orders, strict=True):
-                if not order.can_cut[number]:
-                    can_turn = is_one and not sizes.needs_rows
-                    raise _costly(whole, member, number, -(-length // size), can_turn=can_turn)
-    rows, columns = (_cut(length, size) for length, size in zip(whole.shape, given, strict=True))
-    return rows, columns
+        for member, (can_cut, _) in zip(whole.members, orders, strict=True):
+            if size is not None and size < length and not can_cut[number]:
+                can_turn = is_one and not needs_rows
+                raise _costly(whole, member, number, -(-length // size), can_turn=can_turn)
+    return tuple(map(_cut, whole.shape, given))
 
 
 def _checked(keyword: str, size: object) -> int | None:
@@ -495,8 +476,21 @@ class ReadBlock:
             return read_whole(whole)
 
 
-def dask_array(whole: Whole, sizes: BlockSizes, blocks: BlockKind | None) -> Any:
-    """Return a slice as a Dask array; see `MatrixSlice.to_dask`."""
+def dask_array(
+    whole: Whole,
+    rows: int | None = None,
+    columns: int | None = None,
+    blocks: BlockKind | None = None,
+    *,
+    needs_rows: bool = False,
+) -> Any:
+    """Return a slice as a Dask array; see `MatrixSlice.to_dask`.
+
+    Parameters
+    ----------
+    needs_rows
+        Whether blocks have to have all columns, as scanpy wants them.
+    """
     kind: BlockKind = ("csr" if whole.is_sparse else "dense") if blocks is None else blocks
     if kind not in ("csr", "dense"):
         raise errors.InvalidInputError(f"blocks={blocks!r} is neither 'csr' nor 'dense'")
@@ -504,5 +498,5 @@ def dask_array(whole: Whole, sizes: BlockSizes, blocks: BlockKind | None) -> Any
         raise errors.UnsupportedInputError(
             "blocks='csr': a matrix of strings has no sparse blocks; pass 'dense'"
         )
-    spans = block_spans(whole, kind, sizes)
+    spans = block_spans(whole, kind, rows, columns, needs_rows=needs_rows)
     return block_array(ReadBlock(slice_source(whole)), spans, kind, whole.dtype)

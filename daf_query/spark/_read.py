@@ -154,34 +154,28 @@ def names_of(value: str) -> tuple[str, ...]:
     >>> names_of("name, age"), names_of('["a, b"]')
     (('name', 'age'), ('a, b',))
     """
-    names = _listed(value)
+    names = _json_list(value) or [name.strip() for name in value.split(",")]
     if not all(names):
         raise errors.InvalidInputError(f"{value!r} is no list of names; separate them by commas")
     return tuple(dict.fromkeys(names))
 
 
-def _listed(value: str) -> list[str]:
-    return _json_list(value) or [name.strip() for name in value.split(",")]
-
-
 def _json_list(value: str) -> list[str] | None:
     """Return a JSON list of strings; None for anything else."""
-    if not value.startswith("["):
-        return None
     try:
-        items = json.loads(value)
+        items = json.loads(value) if value.startswith("[") else None
     except ValueError:
         return None
     return items if items and all(isinstance(item, str) for item in items) else None
 
 
-def _axes(value: str) -> tuple[str, str]:
-    names = _listed(value)
+def _axes(value: str) -> tuple[str, ...]:
+    names = _json_list(value) or [name.strip() for name in value.split(",")]
     if len(names) != 2 or not all(names):
         raise errors.InvalidInputError(
             f"axes={value!r} does not name two axes; write 'cell, gene': rows, then columns"
         )
-    return names[0], names[1]
+    return tuple(names)
 
 
 def _positive(value: str) -> int:
@@ -190,11 +184,8 @@ def _positive(value: str) -> int:
     >>> _positive("1")
     1
     """
-    try:
-        number = int(value)
-    except ValueError:
-        number = 0
-    if number < 1:
+    number = int(value) if value.isdecimal() else 0
+    if not number:
         raise errors.InvalidInputError(
             f"rows_per_partition={value!r} is no positive number of rows"
         )

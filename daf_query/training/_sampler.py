@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -32,6 +31,7 @@ from daf_query.training._batches import (
 )
 from daf_query.training._splits import SplitCodes
 from daf_storage import errors
+from daf_storage.display import html_element, html_page, html_table
 
 SPLIT: Final = "split"
 WEIGHT: Final = "weight"
@@ -141,19 +141,13 @@ class Sampler:
         )
 
     def _repr_html_(self) -> str:
-        rows = "".join(
-            f"<tr><td>{html.escape(name)}</td><td>{size:,}</td>"
-            f"<td>{size / max(len(self), 1):.2%}</td><td>{self.shares[name]:.2%}</td></tr>"
+        head = ("split", "entries", "share", "asked for")
+        rows = [
+            (name, f"{size:,}", f"{size / max(len(self), 1):.2%}", f"{self.shares[name]:.2%}")
             for name, size in self.sizes.items()
-        )
-        table = "<tr><th>split</th><th>entries</th><th>share</th><th>asked for</th></tr>" + rows
-        weighted = "" if self.weights is None else ", weighted"
-        return (
-            f"<div><strong>{html.escape(self.axis)}</strong>: {len(self):,} of "
-            f"{self.axis_length:,} entries{weighted}"
-            + (f"<table>{table}</table>" if rows else "")
-            + "</div>"
-        )
+        ]
+        table = [html_table(head, rows)] if rows else []
+        return html_page(html_element("div", repr(self)), *table)
 
     @property
     def axis_length(self) -> int:
