@@ -155,11 +155,11 @@ def _serve_flight_sql(options: Namespace) -> None:
 
 def _run(options: Namespace, server: Any, text: str, *, opens: str = "", **address: Any) -> None:
     """Print where a server is, and wait until it is interrupted."""
-    if options.format == "json":
-        print_json(address, indent=None)
-    else:
-        print(text, flush=True)
     with contextlib.suppress(KeyboardInterrupt):
+        if options.format == "json":
+            print_json(address, indent=None)
+        else:
+            print(text, flush=True)
         if opens:
             webbrowser.open(opens)
         server.serve_forever()
