@@ -11,12 +11,13 @@ CORPUS ?=
 SPARK_VENV ?= build/spark-venv
 WEB_VENV ?= build/web-venv
 BUILD_PAGE := daf_query/explore/web/_build.py
+NEAR := $(addprefix tests/,corpus storage/anndata storage/cell_ranger storage/concat storage/h5ad query/dataframes query/slice)
 INSTALL := requirements/install.py --constraint $(LOCK)
 
 # Tests start some hundred processes, each of which would compile the packages again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup page web web-build browser demo test test-every test-random test-browser pictures test-engines test-notebooks test-spark test-benchmarks check house docs conformance corpus dist format bench bench-full crash-points mutants torture lock test-lowest clean
+.PHONY: help setup page web web-build browser demo test test-every test-random test-browser pictures test-engines test-notebooks test-spark test-benchmarks check house docs conformance corpus dist format bench bench-full crash-points mutants torture lock test-lowest test-newest clean
 
 help:  ## Show this list.
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 16
@@ -155,5 +156,9 @@ test-lowest:  ## Run the tests with the lowest versions that are promised.
 	$(MAKE) test VENV=.venv-lowest LOCK=requirements/lowest.txt \
 		EXTRAS=anndata,cloud,completion,explore,hdf5,notebook,pandas,plot,polars,prompt,spatial,zip
 
+test-newest:  ## Run the tests of AnnData and its kin with the newest versions, none of which is pinned.
+	$(MAKE) test VENV=.venv-newest LOCK=requirements/newest.txt TESTS="$(or $(TESTS),$(NEAR))" \
+		PYTHON="$$($(PYTHON) -m tests.release.pythons)"
+
 clean:  ## Delete what was built.
-	rm -rf build dist .venv .venv-lowest
+	rm -rf build dist .venv .venv-lowest .venv-newest

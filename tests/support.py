@@ -8,7 +8,7 @@ import subprocess
 import sys
 import threading
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -320,3 +320,8 @@ def write_certificate(folder: Path) -> tuple[Path, Path]:
         capture_output=True,
     )  # fmt: skip
     return paths
+
+
+def by_key(parts: Mapping[Any, Any]) -> dict[str, Any]:
+    """Return what an AnnData has by keys; from anndata 0.13 on, X is a layer without one."""
+    return {key: parts[key] for key in sorted(key for key in parts if key is not None)}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import posixpath
 import warnings
 from collections.abc import Callable
 from pathlib import Path
@@ -103,9 +104,10 @@ def _write_element(
     except ValueError as error:
         if "NULL" not in str(error):
             raise
+        where = posixpath.join(group.name, key).strip("/").removesuffix("/values")  # beside a mask
         raise UnsupportedInputError(
-            f"{Path(group.file.filename).name}: {key.lstrip('/')} cannot be stored in HDF5, whose "
-            "strings end at the first NUL character; replace those strings, or leave them out"
+            f"{Path(group.file.filename).name}: {where} cannot be stored in HDF5, whose strings "
+            "end at the first NUL character; replace those strings, or leave them out"
         ) from error
     check()
 
@@ -149,7 +151,8 @@ def _writable_column(series: Any, what: str, report: Report) -> Any:
     dtype = series.dtype
     if isinstance(dtype, pandas().CategoricalDtype):
         kind = dtype.categories.dtype
-        if not (isinstance(kind, np.dtype) and kind.kind in "biufO"):
+        is_text = str(kind) == "str"  # of pandas 3
+        if not is_text and not (isinstance(kind, np.dtype) and kind.kind in "biufO"):
             report.changed(
                 what, f"an h5ad file has no categories of dtype {kind}; they became text"
             )

@@ -23,6 +23,7 @@ from tests.corpus.description import describe
 from tests.corpus.exceptions import READ_OTHERWISE, UNREADABLE, why
 from tests.corpus.files import CorpusFile
 from tests.suites.examples import contents
+from tests.support import by_key
 
 _AXIS_KEYS: Final = ("obs_is", "var_is", "X_is")
 
@@ -222,7 +223,7 @@ def _matrices(opened: Opened) -> Iterator[tuple[str, Any]]:
     """Yield the names and the values of real matrices over obs and var."""
     adata = opened.unique
     held = opened.attached.matrices_set("obs", "var")
-    parts = {**dict(adata.layers), **({} if adata.X is None else {"X": adata.X})}
+    parts = {**by_key(adata.layers), **({} if adata.X is None else {"X": adata.X})}
     for name, values in parts.items():
         if name is not None and name in held and values.dtype.kind in "biuf":
             yield name, values

@@ -64,6 +64,13 @@ def columns_of(frame: Any) -> dict[str, list[str]]:
     return {name: [str(value) for value in frame[name]] for name in complete}
 
 
+def matrices_of(parts: Any) -> dict[str, Any]:
+    """Return matrices by their keys; from anndata 0.13 on, X is a layer without one."""
+    named = {key: parts[key] for key in parts if key is not None}
+    dense = {k: v.toarray() if hasattr(v, "toarray") else v for k, v in named.items()}
+    return {key: np.asarray(value).tolist() for key, value in dense.items()}
+
+
 def described(mdata: Any) -> dict[str, Any]:
     """Return what is in a MuData as JSON has it."""
     modalities = {}
@@ -73,11 +80,11 @@ def described(mdata: Any) -> dict[str, Any]:
             "var_names": list(adata.var_names),
             "obs": columns_of(adata.obs),
             "var": columns_of(adata.var),
-            "X": adata.X.toarray().tolist(),
-            "layers": {key: np.asarray(value).tolist() for key, value in adata.layers.items()},
-            "obsm": {key: np.asarray(value).tolist() for key, value in adata.obsm.items()},
+            **matrices_of({"X": adata.X}),
+            "layers": matrices_of(adata.layers),
+            "obsm": matrices_of(adata.obsm),
         }
-    obsm = {key: np.asarray(v).tolist() for key, v in mdata.obsm.items() if key not in mdata.mod}
+    obsm = {key: v for key, v in matrices_of(mdata.obsm).items() if key not in mdata.mod}
     whole = {"obs_names": list(mdata.obs_names), "obs": columns_of(mdata.obs), "obsm": obsm}
     return {"whole": whole, "modalities": modalities}
 

@@ -1,9 +1,13 @@
-"""Pythons that the project supports, and those of them that are on this machine."""
+"""Pythons that the project supports, and those of them that are on this machine.
+
+``python -m tests.release.pythons`` prints the newest of these.
+"""
 
 from __future__ import annotations
 
 import os
 import shutil
+import sys
 import tomllib
 from pathlib import Path
 
@@ -32,3 +36,8 @@ def _of_pyenv(version: str) -> Path | None:
 def _on_path(version: str) -> Path | None:
     python = shutil.which(f"python{version}")
     return None if python is None else Path(python)
+
+
+if __name__ == "__main__":
+    newest = [each for each in installed_pythons(supported_versions()).values() if each][-1]
+    sys.stdout.write(f"{newest}\n")

@@ -33,6 +33,7 @@ from tests.query.collection.cases import (
     session_with,
     table,
 )
+from tests.support import by_key
 
 
 @pytest.fixture(scope="module")
@@ -278,7 +279,7 @@ def test_companions_come_along(tmp_path: Path) -> None:
     )
     with pytest.raises(errors.MatrixNotFoundError, match="obsp belongs to each data set"):
         part.to_anndata(layers=False, obsp=["graph"])
-    assert list(part.to_anndata(layers=["doubled"], obsm=False).layers) == ["doubled"]
+    assert [*by_key(part.to_anndata(layers=["doubled"], obsm=False).layers)] == ["doubled"]
     assert names_of({"one": Run([], ["g1"])}, "inner") == ["g1"]
 
 

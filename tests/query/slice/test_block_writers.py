@@ -22,6 +22,7 @@ from daf_storage import (
 )
 from tests import seams
 from tests.query.slice.test_anndata import DAF, PARTS
+from tests.support import by_key
 
 # Dates become strings in an h5ad file; test_anndata.py has what is said of that.
 pytestmark = pytest.mark.filterwarnings("ignore:obs.*ISO 8601")
@@ -42,8 +43,8 @@ def assert_same_anndata(found: Any, expected: Any) -> None:
     assert_equal(plain(found.X), plain(expected.X), exact=True)
     assert sp.issparse(found.X) == sp.issparse(expected.X)
     for part in PARTS:
-        mine, theirs = getattr(found, part), getattr(expected, part)
-        assert sorted(mine) == sorted(theirs)
+        mine, theirs = by_key(getattr(found, part)), by_key(getattr(expected, part))
+        assert list(mine) == list(theirs)
         for key in theirs:
             assert_equal(plain(mine[key]), plain(theirs[key]), exact=True)
 

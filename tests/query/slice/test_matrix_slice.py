@@ -178,7 +178,8 @@ def test_what_is_handed_out_belongs_to_the_caller(tiny_session: DafSession, name
     adata: Any = part.to_anndata()
     adata.X *= 0
     if not part.is_sparse:  # pandas' sparse columns cannot be assigned to
-        part.to_pandas()["RSPO3"] = 0
+        frame = part.to_pandas()
+        frame["RSPO3"] = 0
     assert part.to_numpy().tolist() == UMIS[[2, 0]].tolist()
     assert part.to_scipy().toarray().tolist() == UMIS[[2, 0]].tolist()
 

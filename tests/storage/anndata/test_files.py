@@ -53,6 +53,8 @@ ALLOWED = (
     *("ambiguous/values", "missing/values", "large/values", "nullable/values"),
 )
 """What the names and the types of vectors may depend on."""
+INDEX_MASKS = ("obs/barcode/mask", "var/_index/mask")
+"""Of names, which anndata 0.13 writes with a mask: whether one is missing is looked at once."""
 
 
 @pytest.mark.sampled(0)
@@ -84,7 +86,7 @@ def test_opening_an_h5ad_reads_no_data(h5ad_path: Path, monkeypatch: pytest.Monk
         monkeypatch.setattr(place, recorded)
     with open_daf(h5ad_path) as daf:
         look_at_metadata(daf)
-        assert read == []
+        assert [what for what in read if not what.endswith(INDEX_MASKS)] == []
         for name in daf.vectors_set("obs"):
             daf.vector_info("obs", name)
     assert [what for what in read if not any(part in what for part in ALLOWED)] == []

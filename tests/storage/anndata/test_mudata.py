@@ -56,7 +56,7 @@ def write(
         names = [name for each in modalities.values() for name in each.var_names]
         anndata.io.write_elem(file, "var", pd.DataFrame(index=names))
         for name, each in modalities.items():
-            anndata.io.write_elem(file, f"mod/{name}", each)
+            anndata.io.write_elem(file.require_group("mod"), name, each)
         for name, places in (maps or {}).items():
             file[f"obsmap/{name}"] = np.array(places, np.uint32)
             file[f"obsm/{name}"] = np.array(places).reshape(-1, 1) > 0
@@ -159,7 +159,7 @@ def whole(tmp_path: Path) -> Path:
     with h5py.File(path, "r+") as file:
         file["varmap/rna"] = np.array([1, 2, 0], np.uint32)
         file["varmap/prot"] = np.array([0, 0, 1], np.uint32)
-        anndata.io.write_elem(file, "obsm/X_mofa", np.ones((4, 1)))
+        anndata.io.write_elem(file["obsm"], "X_mofa", np.ones((4, 1)))
         anndata.io.write_elem(file, "uns", {"title": "both", "more": {"n": [1, 2]}})
         file["mod"].attrs["mod-order"] = ["prot", "rna"]
     return path

@@ -103,7 +103,7 @@ def test_random_matrices_are_what_scipy_reads(
         "".join(f"g{n}\tG{n}\tGene Expression\n" for n in range(60))
     )
     (folder / "barcodes.tsv").write_text("".join(f"c{n}\n" for n in range(40)))
-    expected = scipy.io.mmread(folder / "matrix.mtx").toarray()
+    expected = scipy.io.mmread(folder / "matrix.mtx", spmatrix=False).toarray()
     daf = _imported(folder, obs_is="cell", var_is="gene", X_is="UMIs")
     assert np.array_equal(daf.get_np_matrix("gene", "cell", "UMIs").toarray(), expected)
     assert daf.get_scalar("obs_is") == "cell"

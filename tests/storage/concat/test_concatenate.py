@@ -372,7 +372,7 @@ def test_matrices_of_a_concatenated_axis_with_another_one_are_blocks() -> None:
     daf = _concatenated(sources, ["cell", "pool"])
     for name, other in (("near", "cell"), ("weight", "pool")):
         found = daf.get_np_matrix("cell", other, name)
-        expected = sp.block_diag(blocks[name]).toarray()
+        expected = sp.block_diag([*map(sp.coo_array, blocks[name])]).toarray()
         np.testing.assert_array_equal(found.toarray() if sp.issparse(found) else found, expected)
     assert daf.matrix_info("cell", "cell", "near").is_row_major
 

@@ -34,7 +34,7 @@ from daf_storage import (
 from daf_storage.anndata import axis_frame
 from daf_storage.errors import UnsupportedInputError
 from tests.storage.data.test_kept import read, without_axis_keys
-from tests.support import PBMC, UMIS, contents, create, dense, peaks
+from tests.support import PBMC, UMIS, by_key, contents, create, dense, peaks
 
 AXIS_KEYS = ("obs_is", "var_is", "X_is")
 
@@ -269,7 +269,8 @@ def test_mixed_columns_become_text_and_are_reported(tmp_path: Path) -> None:
     with pytest.warns(AnnDataWarning, match=r"obs\['m'\]: values of mixed types .* became text"):
         from_anndata(anndata.AnnData(obs=obs), daf)
     assert daf.get_np_vector("obs", "m").tolist() == ["a", "1", ""]
-    assert axis_frame(daf, "obs")[0]["m"].tolist() == ["a", "1", None]
+    column = axis_frame(daf, "obs")[0]["m"]
+    assert (column[:2].tolist(), column.isna().tolist()) == (["a", "1"], [False, False, True])
 
 
 @pytest.mark.parametrize(
@@ -471,7 +472,7 @@ def test_what_an_h5ad_cannot_hold_is_reported(tmp_path: Path) -> None:
         {
             "date": pd.to_datetime(["2020-01-01", "NaT"]),
             "float": pd.array([1.5, None], dtype="Float64"),
-            "text": np.array(["a", None], dtype=object),
+            "text": pd.Series(["a", None], index=list("ab"), dtype=object),
             "string": pd.array(["a", "b"], dtype="string"),
         },
         index=list("ab"),
@@ -479,10 +480,10 @@ def test_what_an_h5ad_cannot_hold_is_reported(tmp_path: Path) -> None:
     daf = from_anndata(anndata.AnnData(obs=obs))
     daf.set_matrix("obs", "obs", "labels", np.array([["a", "b"], ["c", "d"]]))
     report = export_h5ad(daf, tmp_path / "x.h5ad")
+    is_text = isinstance(to_anndata(daf).obs["text"].dtype, np.dtype)  # before pandas 3
     assert [item.what for item in report.items if item.kind == "changed"] == [
-        "obs['date']",
-        "obs['float']",
-        "obs['text']",
+        *("obs['date']", "obs['float']"),
+        *(["obs['text']"] if is_text else []),
     ]
     assert ["labels" in str(i) for i in report.items if i.kind == "lost"] == [True]
     found = read(tmp_path / "x.h5ad").obs
@@ -596,13 +597,14 @@ def test_what_stays_behind_is_reported_by_name(tmp_path: Path, *, in_memory: boo
     if in_memory:
         with pytest.warns(AnnDataWarning) as caught:
             adata = to_anndata(daf)
-        found = [str(warning.message) for warning in caught]
+        ours = [each for each in caught if issubclass(each.category, AnnDataWarning)]
+        found = [str(warning.message) for warning in ours]
     else:
         found = [item.what for item in export_h5ad(daf, tmp_path / "x.h5ad").items]
         adata = read(tmp_path / "x.h5ad")
     assert [name for name, text in zip(expected, found, strict=True) if name in text] == expected
     assert list(adata.uns["donor_colors"]) == ["red", "blue"]
-    assert dict(adata.layers) == {}
+    assert by_key(adata.layers) == {}
 
 
 @pytest.mark.sampled(0)
