@@ -35,8 +35,8 @@ from daf_query.table._columns import (
     warn_once,
     with_categories,
 )
-from daf_query.table._dataset import TableDataset, TableFragment, TableView
-from daf_query.table._fragments import ROWS_PER_FRAGMENT, Fragment, Piece
+from daf_query.table._dataset import TableDataset, TableView
+from daf_query.table._fragments import ROWS_PER_FRAGMENT, Fragment, Piece, TableFragment
 from daf_query.table._matrix_dataset import MatrixDataset, matrix_union
 from daf_query.table._union import Members, UnionDataset
 from daf_query.table._user_table import (

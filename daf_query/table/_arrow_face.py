@@ -148,38 +148,6 @@ def unscannable(schema: pa.Schema) -> ds.Dataset:
     return ds.FileSystemDataset([_FRAGMENT], schema, _FORMAT, _FILES)
 
 
-class ArrowOperations:
-    """What a table overrides of a Dataset without knowing its own columns.
-
-    It comes before the Dataset among the bases of a table: an inherited member would ask the C++
-    dataset behind it, which has no rows.
-    """
-
-    @property
-    def partition_expression(self) -> pc.Expression:
-        """TRUE: nothing is known of all rows."""
-        return pc.scalar(True)  # noqa: FBT003 - an Arrow literal
-
-    def replace_schema(self, schema: pa.Schema) -> NoReturn:
-        """Refuse: the schema is what the data set stores."""
-        raise errors.InvalidInputError(
-            f"{self!r}: the schema follows from the stored vectors and cannot be replaced; "
-            f"cast the result instead (asked for {schema.names})"
-        )
-
-    def __arrow_c_stream__(self: Any, requested_schema: object = None) -> object:
-        """Export all rows as an Arrow stream."""
-        stream: object = self.scanner().__arrow_c_stream__(requested_schema)
-        return stream
-
-    def _get_fragments(
-        self: Any,
-        filter: pc.Expression | None,  # noqa: A002 - pyarrow's name
-    ) -> Iterator[Any]:
-        fragments: Iterator[Any] = self.get_fragments(filter)
-        return fragments
-
-
 BATCH_ROWS: Final = 1 << 17
 """The most rows of a batch, unless fewer are asked for."""
 

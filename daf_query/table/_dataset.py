@@ -1,8 +1,8 @@
 """A table as a ``pyarrow.dataset.Dataset``, for DataFusion, DuckDB and polars alike.
 
 The class is a Dataset in name only: the C++ dataset behind it has no rows to give, so every
-inherited member is either defined, here or in `ArrowOperations`, or refused.  Filters are applied
-exactly, and as SQL has it: a row for which the filter is null is left out.
+inherited member is either defined here or refused.  Filters are applied exactly, and as SQL has it:
+a row for which the filter is null is left out.
 
 What is scanned for a filter is the table itself or, of several data sets, those that it consists
 of: the rest is the same for both.
@@ -13,8 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
-from itertools import groupby
-from typing import Any, Self, TypeAlias
+from typing import Any, NoReturn, Self, TypeAlias
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -41,7 +40,6 @@ from daf_query.scan import (
 )
 from daf_query.table._arrow_face import (
     BATCH_ROWS,
-    ArrowOperations,
     EngineTable,
     TableScanner,
     engine_schema,
@@ -55,9 +53,9 @@ from daf_query.table._columns import (
     is_of_few_bits,
     wide_columns,
 )
-from daf_query.table._fragments import Fragmented, Piece
+from daf_query.table._fragments import Fragmented, Piece, TableFragment
 from daf_storage import DafError, errors
-from daf_storage.base import DecodedCache, Span
+from daf_storage.base import DecodedCache
 from daf_storage.display import Markup, html_element, html_page, html_table, shortened
 from daf_storage.stores import ReadEstimate
 
@@ -96,7 +94,7 @@ class TableView:
         return {name: getattr(self, name) for name in names}
 
 
-class TableDataset(ArrowOperations, EngineTable, Fragmented):
+class TableDataset(Fragmented, EngineTable):
     """A table of columns that are read when they are asked for; immutable.
 
     Parameters
@@ -210,14 +208,30 @@ class TableDataset(ArrowOperations, EngineTable, Fragmented):
         Partitions in which the filter cannot be true are left out; there is one group at least.
         """
         predicate = self.predicate_of(filter)
-        pieces = []
-        for table in self._scanned(predicate):
-            scan = table.scan(predicate)
-            pieces += [_Piece(table, scan, span) for span in scan.plan.partitions]
-        groups = balanced(
-            pieces, lambda piece: piece.span.size, max_groups=self.view.options.threads
-        )
+        scans = [table.scan(predicate) for table in self._scanned(predicate)]
+        pieces = [(scan, span) for scan in scans for span in scan.plan.partitions]
+        groups = balanced(pieces, lambda piece: piece[1].size, max_groups=self.options.threads)
         return (TableFragment(self, group, filter) for group in groups or [[]])
+
+    def _get_fragments(self, filter: pc.Expression | None) -> Iterator[TableFragment]:  # noqa: A002 - pyarrow's name
+        return self.get_fragments(filter)
+
+    @property
+    def partition_expression(self) -> pc.Expression:
+        """TRUE: nothing is known of all rows."""
+        return pc.scalar(True)  # noqa: FBT003 - an Arrow literal
+
+    def replace_schema(self, schema: pa.Schema) -> NoReturn:
+        """Refuse: the schema is what the data set stores."""
+        raise errors.InvalidInputError(
+            f"{self!r}: the schema follows from the stored vectors and cannot be replaced; "
+            f"cast the result instead (asked for {schema.names})"
+        )
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        """Export all rows as an Arrow stream."""
+        stream: object = self.scanner().__arrow_c_stream__(requested_schema)
+        return stream
 
     def scan(self, predicate: Predicate | None) -> Scan:
         """Return the scan for a predicate, planned; no values were read."""
@@ -296,7 +310,7 @@ class TableDataset(ArrowOperations, EngineTable, Fragmented):
     ) -> TableDataset | TableFragment:
         """Return the rows of a piece, which another process may have planned; nothing is read."""
         scan = self.scan(self.predicate_of(filter))
-        return TableFragment(self, [_Piece(self, scan, span) for span in piece.spans], filter)
+        return TableFragment(self, [(scan, span) for span in piece.spans], filter)
 
     def data_version(self, columns: Iterable[str]) -> str | None:  # noqa: ARG002 - of an axis
         """Return what changes with the values of columns, in any process; None if unknown."""
@@ -511,104 +525,11 @@ def table_heading(table: TableDataset) -> Markup:
     return html_element("div", strong, f": {columns.length:,} rows{which}, of {table.location}")
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _Piece:
-    """A partition of a scan of a table."""
-
-    table: TableDataset
-    scan: Scan
-    span: Span
-
-
-class TableFragment:
-    """Some partitions of a table, or of those that it consists of; a Fragment of pyarrow."""
-
-    def __init__(
-        self,
-        dataset: TableDataset,
-        pieces: Sequence[_Piece],
-        filter: pc.Expression | None,  # noqa: A002 - pyarrow's name
-    ) -> None:
-        self._dataset = dataset
-        self._pieces = pieces
-        self._filter = filter
-
-    def __repr__(self) -> str:
-        return f"TableFragment({self._dataset!r}, {len(self._pieces)} partitions)"
-
-    @property
-    def partitions(self) -> Sequence[Span]:
-        """Ascending, of each of the tables."""
-        return [piece.span for piece in self._pieces]
-
-    @property
-    def row_count(self) -> int:
-        """Number of rows of the partitions, whatever the filter is."""
-        return sum(piece.span.size for piece in self._pieces)
-
-    @property
-    def physical_schema(self) -> pa.Schema:
-        """The schema of the whole table."""
-        return self._dataset.schema
-
-    @property
-    def partition_expression(self) -> pc.Expression:
-        """TRUE: nothing is known of all rows."""
-        return self._dataset.partition_expression
-
-    def scanner(
-        self,
-        schema: pa.Schema | None = None,  # noqa: ARG002 - pyarrow's signature
-        columns: Any = None,
-        filter: pc.Expression | None = None,  # noqa: A002 - pyarrow's name
-        batch_size: int = BATCH_ROWS,
-        **_: Any,
-    ) -> ds.Scanner:
-        """Return a scanner of these rows."""
-        predicate = self._dataset.predicate_of(filter)
-        # Another filter needs another scan: an index may have left out rows for this one.
-        is_planned = _is_same(filter, self._filter)
-
-        def read(schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-            for scan, pieces in groupby(self._pieces, lambda piece: piece.scan):
-                spans = [piece.span for piece in pieces]
-                chosen = scan if is_planned else scan.again(predicate, spans)
-                yield from chosen.batches(schema, spans)
-
-        if self._dataset.view.engine_strings is not None:
-            batch_size = BATCH_ROWS
-        return self._dataset.scanner_of(read, predicate, columns, batch_size)
-
-    def to_batches(
-        self, schema: pa.Schema | None = None, **kwargs: Any
-    ) -> Iterator[pa.RecordBatch]:
-        """Yield the rows in batches."""
-        batches: Iterator[pa.RecordBatch] = self.scanner(schema, **kwargs).to_batches()
-        return batches
-
-    def to_table(self, schema: pa.Schema | None = None, **kwargs: Any) -> pa.Table:
-        """Return the rows as a table."""
-        return self.scanner(schema, **kwargs).to_table()
-
-    def count_rows(self, filter: pc.Expression | None = None, **kwargs: Any) -> int:  # noqa: A002 - pyarrow's name
-        """Return the number of rows; without a filter nothing is read."""
-        if filter is None and not self._dataset.is_filtered:
-            return self.row_count
-        return int(self.scanner(columns=[], filter=filter, **kwargs).count_rows())
-
-
 def _both(first: pc.Expression | None, second: pc.Expression | None) -> pc.Expression | None:
     """Return what is true where two filters are; None is no filter."""
     if first is None or second is None:
         return second if first is None else first
     return first & second
-
-
-def _is_same(first: Any, second: Any) -> bool:
-    """Return whether two filters are written alike; None is no filter."""
-    if first is None or second is None:
-        return first is second
-    return bool(first.equals(second))
 
 
 def _open_again(

@@ -3,26 +3,32 @@
 **Nouns.** A *fragment* says which rows of a table are to be read, which columns, and with which
 filter.  It holds no values: it is pickled, and whoever has it opens the paths and reads.  A *piece*
 is the rows of a fragment that are of one data set, with the source that is opened to read them.
+What an engine scans side by side in this process are table fragments.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import groupby
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.dataset as ds
 
 from daf_query.distributed import FrameForm, Source, reading, token_of
 from daf_query.matrix import Selection
-from daf_query.scan import INDEX
+from daf_query.scan import INDEX, Scan
+from daf_query.table._arrow_face import BATCH_ROWS
 from daf_storage import errors
 from daf_storage.base import Span, optional_import
 
 if TYPE_CHECKING:
     import dask.dataframe as dd
-    import pyarrow.compute as pc
+
 
 ROWS_PER_FRAGMENT: Final = 1 << 20
 """The most rows of a fragment, about, unless it is said."""
@@ -84,6 +90,90 @@ class Fragment:
                     raise piece.source.changed()
                 rows = table.rows_of(piece, self.filter)
                 yield from rows.to_batches(columns=self.schema.names, filter=self.filter)
+
+
+class TableFragment:
+    """Some partitions of a table, or of those that it consists of; a Fragment of pyarrow."""
+
+    def __init__(
+        self,
+        dataset: Any,
+        pieces: Sequence[tuple[Scan, Span]],
+        filter: pc.Expression | None,  # noqa: A002 - pyarrow's name
+    ) -> None:
+        self._dataset = dataset
+        self._pieces = pieces
+        self._filter = filter
+
+    def __repr__(self) -> str:
+        return f"TableFragment({self._dataset!r}, {len(self._pieces)} partitions)"
+
+    @property
+    def partitions(self) -> Sequence[Span]:
+        """Ascending, of each of the tables."""
+        return [span for _, span in self._pieces]
+
+    @property
+    def row_count(self) -> int:
+        """Number of rows of the partitions, whatever the filter is."""
+        return sum(span.size for span in self.partitions)
+
+    @property
+    def physical_schema(self) -> pa.Schema:
+        """The schema of the whole table."""
+        return self._dataset.schema
+
+    @property
+    def partition_expression(self) -> pc.Expression:
+        """TRUE: nothing is known of all rows."""
+        return self._dataset.partition_expression
+
+    def scanner(
+        self,
+        schema: pa.Schema | None = None,  # noqa: ARG002 - pyarrow's signature
+        columns: Any = None,
+        filter: pc.Expression | None = None,  # noqa: A002 - pyarrow's name
+        batch_size: int = BATCH_ROWS,
+        **_: Any,
+    ) -> ds.Scanner:
+        """Return a scanner of these rows."""
+        predicate = self._dataset.predicate_of(filter)
+        # Another filter needs another scan: an index may have left out rows for this one.
+        is_planned = _is_same(filter, self._filter)
+
+        def read(schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+            for scan, pieces in groupby(self._pieces, itemgetter(0)):
+                spans = [span for _, span in pieces]
+                chosen = scan if is_planned else scan.again(predicate, spans)
+                yield from chosen.batches(schema, spans)
+
+        if self._dataset.view.engine_strings is not None:
+            batch_size = BATCH_ROWS
+        return self._dataset.scanner_of(read, predicate, columns, batch_size)
+
+    def to_batches(
+        self, schema: pa.Schema | None = None, **kwargs: Any
+    ) -> Iterator[pa.RecordBatch]:
+        """Yield the rows in batches."""
+        batches: Iterator[pa.RecordBatch] = self.scanner(schema, **kwargs).to_batches()
+        return batches
+
+    def to_table(self, schema: pa.Schema | None = None, **kwargs: Any) -> pa.Table:
+        """Return the rows as a table."""
+        return self.scanner(schema, **kwargs).to_table()
+
+    def count_rows(self, filter: pc.Expression | None = None, **kwargs: Any) -> int:  # noqa: A002 - pyarrow's name
+        """Return the number of rows; without a filter nothing is read."""
+        if filter is None and not self._dataset.is_filtered:
+            return self.row_count
+        return int(self.scanner(columns=[], filter=filter, **kwargs).count_rows())
+
+
+def _is_same(first: Any, second: Any) -> bool:
+    """Return whether two filters are written alike; None is no filter."""
+    if first is None or second is None:
+        return first is second
+    return bool(first.equals(second))
 
 
 class Fragmented:
