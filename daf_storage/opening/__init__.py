@@ -7,14 +7,13 @@ it is complete, or not at all.
 Must not know AnnData, verification or copying.
 """
 
-from daf_storage.opening._complete import complete_daf, open_overlay
-from daf_storage.opening._containers import (
-    UnsafeAlignmentWarning,
-    open_archive,
-    open_directory_tree,
+from daf_storage.opening._complete import (
+    check_outside,
+    complete_daf,
+    is_stored_at,
+    new_data_set,
+    open_overlay,
 )
-from daf_storage.opening._forms import groups_of, tree_of
-from daf_storage.opening._new import check_outside, is_stored_at, new_data_set
 from daf_storage.opening._open import FilesDaf, H5df, MemoryDaf, ZarrDaf, anndata_at, open_daf
 from daf_storage.opening._paths import (
     SHARED_ARCHIVE_SUFFIX,
@@ -26,4 +25,7 @@ from daf_storage.opening._paths import (
     short_names,
     stem_of,
 )
+from daf_storage.opening._reading import groups_of, tree_of
 from daf_storage.opening._remote import open_remote_tree, remote_directory
+from daf_storage.opening._shared_files import UnsafeAlignmentWarning, open_archive
+from daf_storage.opening._writing import open_directory_tree

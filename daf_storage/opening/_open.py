@@ -20,27 +20,28 @@ from daf_storage import errors, stores
 from daf_storage._lazy import lazy_module
 from daf_storage.base import OpenMode, Packing, check_mode, optional_import, unique_name
 from daf_storage.data import DafReader, DafWriter, Origin
-from daf_storage.opening._containers import (
-    Container,
-    Hdf5Handle,
-    read_tree,
+from daf_storage.opening._paths import (
+    SHARED_ARCHIVES,
+    DafPath,
+    Form,
+    other_kind_at,
+    parse_path,
+    path_input,
     siblings,
-    written_tree,
 )
-from daf_storage.opening._foreign import other_kind_at
-from daf_storage.opening._forms import (
-    Style,
-    create_skeleton,
+from daf_storage.opening._reading import (
+    Container,
     form_of,
     groups_of,
     name_of,
+    read_tree,
     readable_tree,
     refuse_names,
-    style_of,
     written_in_place,
 )
-from daf_storage.opening._paths import SHARED_ARCHIVES, DafPath, Form, parse_path, path_input
 from daf_storage.opening._remote import open_remote_tree
+from daf_storage.opening._shared_files import Hdf5Handle
+from daf_storage.opening._writing import Style, create_skeleton, style_of, written_tree
 from daf_storage.sidecars import SIDECAR_SUFFIX, RemoteSource, SidecarTree, sidecar_beside
 from daf_storage.stores import (
     MappingStore,

@@ -9,8 +9,14 @@ from urllib.parse import unquote
 from daf_storage import errors
 from daf_storage.data import layout
 from daf_storage.files_daf import DAF_FILE, METADATA_FILE, FilesTree, documents_of
-from daf_storage.opening._foreign import OTHER_KINDS, OtherKind
-from daf_storage.opening._paths import HDF5_BEGINNING, NOT_A_PATTERN, parse_url, path_of_url
+from daf_storage.opening._paths import (
+    HDF5_BEGINNING,
+    NOT_A_PATTERN,
+    OTHER_KINDS,
+    OtherKind,
+    parse_url,
+    path_of_url,
+)
 from daf_storage.stores import (
     RemoteArchive,
     RemoteFiles,

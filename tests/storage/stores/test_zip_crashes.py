@@ -15,7 +15,7 @@ import pytest
 import scipy.sparse as sp
 
 from daf_storage import DafWriter, RecoveryWarning, ZarrDaf, errors, repair, verify
-from daf_storage.opening import _containers as containers
+from daf_storage.opening import _shared_files as shared_files
 from daf_storage.stores import MmapZipStore
 from daf_storage.stores.mmap_zip import _records, check_entries
 from daf_storage.stores.mmap_zip import _records as records
@@ -123,7 +123,7 @@ def _forget(daf: DafWriter) -> None:
     store = daf._tree._store  # type: ignore[attr-defined] # of this implementation
     store._appender, store._is_closed = None, True
     store._file.close()
-    containers.ARCHIVES.forget()
+    shared_files.ARCHIVES.forget()
 
 
 def reference_append(path: Path, name: str, data: bytes, *, stop: str = "") -> None:

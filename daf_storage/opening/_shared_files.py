@@ -1,0 +1,312 @@
+"""Files that several handles of this process share: archives, and files of HDF5.
+
+Whoever opens one that is open gets the same; it is closed when nobody has it any more.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import warnings
+from collections import Counter
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any, Final, Generic, TypeVar
+
+from daf_storage import errors, settings
+from daf_storage.base import ForkLock, OpenMode, Packing
+from daf_storage.data import layout
+from daf_storage.opening._paths import SHARED_HDF5_SUFFIX, DafPath, siblings
+from daf_storage.stores import MmapZipStore, follow_links, remove_leftovers, scratch
+from daf_storage.trees import (
+    ALIGNMENT,
+    Hdf5File,
+    OutputFile,
+    WritableHdf5Tree,
+    h5py,
+    hdf5_output,
+    open_for_output,
+    require_space_in,
+)
+
+T = TypeVar("T", MmapZipStore, Hdf5File)
+
+
+class Registry(Generic[T]):
+    """The open files of one kind, and how many hold each.
+
+    Parameters
+    ----------
+    kind
+        What to call one of them in messages.
+    """
+
+    def __init__(self, kind: str) -> None:
+        self._kind = kind
+        self._lock = ForkLock()
+        self._open: dict[Path, T] = {}
+        self._holders: Counter[int] = Counter()
+
+    def shared(
+        self, path: Path, mode: OpenMode, location: str, open_it: Callable[[], T], held: ExitStack
+    ) -> T:
+        """Return what is open at ``path``, opening it if nobody here has done so.
+
+        It is let go of with ``held``.
+
+        Raises
+        ------
+        InUseError
+            It is to be written, and was opened for reading.
+        """
+        key = Path(os.path.realpath(path))
+        with self._lock:
+            store = self._current(key)
+            if store is not None and mode == "w":
+                if store.is_writable:
+                    store.close()  # its handles refuse further use; arrays stay valid
+                store = None
+            if store is None:
+                store = self._open[key] = open_it()
+            elif mode != "r" and not store.is_writable:
+                raise errors.InUseError(
+                    f"{self._kind} is already open read-only in this process: {location}; close "
+                    "that handle before opening it for writing"
+                )
+            self._holders[id(store)] += 1
+        held.callback(self._let_go, key, store)
+        return store
+
+    def forget(self) -> None:
+        """Act as if nothing were open, as a new process would."""
+        self._open.clear()
+
+    def _let_go(self, key: Path, resource: T) -> None:
+        """Count one holder less; close what nobody holds any more."""
+        with self._lock:
+            self._holders[id(resource)] -= 1
+            if not self._holders[id(resource)]:
+                del self._holders[id(resource)]
+                if self._open.get(key) is resource:  # not another file, put there meanwhile
+                    del self._open[key]
+                resource.close()
+
+    def _current(self, key: Path) -> T | None:
+        """Return what is open at a path, unless another file was put there meanwhile."""
+        store = self._open.get(key)
+        if store is None:
+            return None
+        try:
+            status = key.stat()
+        except FileNotFoundError:
+            return None
+        return store if (status.st_dev, status.st_ino) == store.file_identity else None
+
+
+_OF_THE_SYSTEM: Final = (errno.EROFS, errno.EIO, errno.EMFILE, errno.ENFILE)
+"""Errors in opening a file that say nothing of what is in it."""
+
+ARCHIVES: Registry[MmapZipStore] = Registry("zip file")
+HDF5_FILES: Registry[Hdf5File] = Registry("HDF5 file")
+
+
+# Archives
+
+
+class _Archive(MmapZipStore):
+    """An archive of data sets; whoever opens one of these names its parts that are lost."""
+
+    names_dropped = False
+
+
+def open_archive(where: DafPath, mode: OpenMode, held: ExitStack) -> MmapZipStore:
+    """Return the archive of a data set, opening it if no other handle has done so.
+
+    It is let go of with ``held``.
+
+    Raises
+    ------
+    InUseError
+        It is open for reading only here, or open for writing in another process.
+    """
+    if where.group and mode == "w":
+        raise errors.InvalidModeError(
+            f"{where.given}: can't truncate one data set of an archive, which is append-only; "
+            "open it with mode 'w+' to create it or add to it"
+        )
+    path, location = where.container, where.given_container
+    if mode in {"r", "r+"}:
+        _check_file(path, location)
+
+    def opened() -> MmapZipStore:
+        return _Archive(
+            path,
+            mode,
+            max_file_size=settings.DAF_ZARR_ZIP_MAX_FILE_SIZE,
+            sync=settings.DAF_ZARR_ZIP_SYNC,
+            location=location,
+        )
+
+    return ARCHIVES.shared(path, mode, location, opened, held)
+
+
+def _check_file(path: Path, location: str) -> None:
+    """Raise if there is no file; to open a named pipe would wait for its other end."""
+    if path.is_dir():
+        raise errors.NotADafError(f"{location}: there is a directory of this name, not a file")
+    if not path.exists():
+        raise errors.SourceNotFoundError(f"no such file: {path}{siblings(path)}")
+    if not path.is_file():
+        raise errors.NotADafError(f"{location}: this is not a regular file; give the path of one")
+
+
+# HDF5
+
+
+class UnsafeAlignmentWarning(errors.DafWarning):
+    """An HDF5 file was opened so that what is written to it will not be aligned."""
+
+
+@dataclass(frozen=True, slots=True)
+class Hdf5Handle:
+    """A file or a group of h5py that is open, and stays so."""
+
+    root: Any
+    """What was passed."""
+
+    @property
+    def given(self) -> str:
+        """The path of the file."""
+        return str(self.root.file.filename)
+
+    @property
+    def full(self) -> str:
+        """The absolute path of the file, with the group."""
+        path, group = os.path.abspath(self.given), self.root.name.strip("/")
+        return f"{path}#/{group}" if group else path
+
+    @property
+    def can_be_opened_again(self) -> bool:
+        """Whether its path leads to the group."""
+        is_named = self.root.name == "/" or f"{SHARED_HDF5_SUFFIX}#/" in self.full
+        return Path(self.given).is_file() and is_named
+
+
+def open_hdf5(
+    where: DafPath | Hdf5Handle, mode: OpenMode, held: ExitStack, packing: Packing | None = None
+) -> WritableHdf5Tree:
+    """Return the tree of a data set in a file of HDF5, which is let go of with ``held``."""
+    if isinstance(where, DafPath):
+        file_mode: OpenMode = "w+" if where.group and mode == "w" else mode
+        path, location = where.container, where.given_container
+        opened = partial(_opened_hdf5, path, file_mode, location)
+        file = HDF5_FILES.shared(path, file_mode, location, opened, held)
+        return WritableHdf5Tree(file, where.group, packing=packing)
+    shared = Hdf5File(where.root.file, location=where.given)
+    if mode != "r" and not shared.is_writable:
+        raise errors.ReadOnlyError(
+            f"{where.given}: the HDF5 file was opened for reading; open it with mode 'r+' first"
+        )
+    threshold, interval = where.root.file.id.get_access_plist().get_alignment()
+    if threshold > ALIGNMENT[0] or interval != ALIGNMENT[1]:
+        warnings.warn(
+            f"unsafe HDF5 file alignment for Daf: ({threshold}, {interval}); the safe HDF5 file "
+            f"alignment is: {ALIGNMENT}; unaligned data is read less efficiently; to force the "
+            "alignment, open the file with h5py.File(path, mode, alignment_threshold=1, "
+            "alignment_interval=8)",
+            UnsafeAlignmentWarning,
+            stacklevel=5,
+        )
+    return WritableHdf5Tree(shared, where.root.name.strip("/"), packing=packing)
+
+
+def _opened_hdf5(path: Path, mode: OpenMode, location: str) -> Hdf5File:
+    if mode != "r":
+        path = follow_links(path, location)
+        remove_leftovers(path)
+    is_new = mode in {"w", "w+"} and not os.path.lexists(path)
+    if not is_new:
+        _check_file(path, location)
+    elif not path.parent.is_dir():
+        raise errors.SourceNotFoundError(
+            f"{location}: there is no directory {path.parent} to create it in"
+        )
+    else:
+        require_space_in(path.parent, location)
+    if mode == "w" and not is_new:
+        _check_replaceable(path, location)
+        with errors.os_errors(location), scratch(path) as temporary:
+            with hdf5_output(temporary):
+                pass
+            os.replace(temporary, path)
+    reopen = partial(_h5py_file, path, location)
+    file, output = (reopen(), None) if mode == "r" else _writable(path, location)
+    status = path.stat()
+    return Hdf5File(
+        file,
+        location=location,
+        file_identity=(status.st_dev, status.st_ino),
+        reopen=reopen if mode == "r" else None,
+        output=output,
+    )
+
+
+def _h5py_file(path: Path, location: str) -> Any:
+    try:
+        return h5py().File(path, "r")
+    except PermissionError as error:
+        raise errors.ReadOnlyError(f"{location}: no permission to read this file") from error
+    except OSError as error:
+        raise _translated(error, location) from error
+
+
+def _writable(path: Path, location: str) -> tuple[Any, OutputFile]:
+    """Return a file of h5py, and what it writes through; an empty one if there is none."""
+    is_new = not path.exists()
+    try:
+        flags = os.O_RDWR | os.O_CLOEXEC | (os.O_CREAT | os.O_EXCL if is_new else 0)
+        output = OutputFile(os.open(path, flags, 0o666))
+        output.lock()
+        options = {"alignment_threshold": ALIGNMENT[0], "alignment_interval": ALIGNMENT[1]}
+        return open_for_output(path, output, "w" if is_new else "r+", **options), output
+    except (BlockingIOError, FileExistsError) as error:
+        raise _in_use(location, str(error)) from error
+    except PermissionError as error:
+        raise errors.ReadOnlyError(f"{location}: no permission to write this file") from error
+    except OSError as error:
+        raise _translated(error, location) from error
+
+
+def _in_use(location: str, reason: str) -> errors.InUseError:
+    return errors.InUseError(
+        f"{location}: the file is open elsewhere ({reason}); HDF5 lets one program write, or "
+        "several read: close it there"
+    )
+
+
+def _translated(error: OSError, location: str) -> errors.DafError:
+    reason = " ".join(str(error).split())
+    if "unable to lock" in reason or "already open" in reason:
+        return _in_use(location, reason)
+    if error.errno in _OF_THE_SYSTEM or ("errno = " in reason and "write" in reason):
+        return errors.from_os_error(error, location)
+    if "signature" in reason:
+        return errors.NotADafError(f"{location}: this is not an HDF5 file ({reason})")
+    return errors.CorruptDataError(
+        f"{location}: the HDF5 file cannot be opened ({reason}); if it was cut short, take it from "
+        "a backup"
+    )
+
+
+def _check_replaceable(path: Path, location: str) -> None:
+    """Refuse to empty a file that holds something other than one data set."""
+    with _h5py_file(path, location) as file:
+        if len(file) and not {layout.DAF, *layout.SKELETON} >= set(file):
+            listed = errors.shown_names(list(file), none="")
+            raise errors.NotADafError(
+                f"{location}: this file holds other things than a data set ({listed}), so mode 'w' "
+                "does not empty it; delete it yourself if that is what you want"
+            )
