@@ -31,17 +31,19 @@ from daf_storage.opening._paths import (
 )
 from daf_storage.opening._reading import (
     Container,
+    Style,
     form_of,
     groups_of,
     name_of,
     read_tree,
     readable_tree,
     refuse_names,
+    style_of,
     written_in_place,
 )
 from daf_storage.opening._remote import open_remote_tree
 from daf_storage.opening._shared_files import Hdf5Handle
-from daf_storage.opening._writing import Style, create_skeleton, style_of, written_tree
+from daf_storage.opening._writing import create_skeleton, written_tree
 from daf_storage.sidecars import SIDECAR_SUFFIX, RemoteSource, SidecarTree, sidecar_beside
 from daf_storage.stores import (
     MappingStore,

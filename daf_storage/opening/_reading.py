@@ -1,7 +1,8 @@
 """Containers and forms of data sets, and the tree by which what is at a path is read.
 
 **Nouns.** A *container* is a directory, an archive, an HDF5 file or a mapping; a *form* is how a
-data set lies in it: as Zarr, as plain files, as HDF5, or as an AnnData.
+data set lies in it: as Zarr, as plain files, as HDF5, or as an AnnData.  A *style* is
+how one is written, or has to be.
 """
 
 from __future__ import annotations
@@ -10,18 +11,19 @@ import os
 import posixpath
 from collections.abc import Mapping
 from contextlib import ExitStack
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from daf_storage import errors
 from daf_storage._lazy import lazy_module
-from daf_storage.base import OpenMode, unique_name
+from daf_storage.base import OpenMode, Packing, packing_of, unique_name
 from daf_storage.data import kept, layout
-from daf_storage.files_daf import DAF_FILE, INDEXES_FOLDER, FilesTree
-from daf_storage.opening._paths import OTHER_KINDS, DafPath, siblings
+from daf_storage.files_daf import DAF_FILE, INDEXES_FOLDER, FilesTree, check_packing
+from daf_storage.opening._paths import OTHER_KINDS, DafPath, Form, siblings
 from daf_storage.opening._shared_files import Hdf5Handle, open_archive, open_hdf5
 from daf_storage.stores import DirectoryStore, MappingStore, MmapZipStore, was_interrupted
-from daf_storage.trees import Hdf5Tree, Tree, WritableHdf5Tree, ZarrTree
+from daf_storage.trees import Hdf5Tree, Tree, WritableHdf5Tree, ZarrTree, ZarrVersion
 
 if TYPE_CHECKING:
     from daf_storage import anndata
@@ -36,6 +38,62 @@ _BACKUP: Final = ".reorder.backup"
 
 Container: TypeAlias = DafPath | MappingStore | Hdf5Handle
 """Where a data set is that is not on a server."""
+
+
+@dataclass(frozen=True, slots=True)
+class Style:
+    """How a data set is written: the version of Zarr and the packing."""
+
+    zarr_format: ZarrVersion | None = None
+    """The version of Zarr that was asked for."""
+    packing: Packing | None = None
+    """How arrays are packed, if they are."""
+
+    @property
+    def version(self) -> ZarrVersion | None:
+        """The version to create; None for the default, which is that of what is there."""
+        return self.zarr_format or (3 if self.packing is not None else None)
+
+    def check_found(self, tree: object) -> None:
+        """Refuse a data set of another version than was asked for, or than packing needs."""
+        if not isinstance(tree, ZarrTree) or tree.kind("") is None:
+            return
+        if self.version not in (None, tree.format.version):
+            needs = f"zarr_format={self.version}" if self.zarr_format else "packed="
+            raise errors.InvalidInputError(
+                f"{tree.location}: it is stored in Zarr v{tree.format.version}, and {needs} was "
+                "asked for; convert it to a new path"
+            )
+
+
+def style_of(
+    what: str,
+    form: Form,
+    mode: OpenMode,
+    zarr_format: ZarrVersion | None,
+    packed: bool | Packing,  # noqa: FBT001 - as in open_daf
+) -> Style:
+    """Return how a data set is written, if what was asked for goes together."""
+    packing = packing_of(packed)
+    if form != "zarr" and zarr_format is not None:
+        kind = "an HDF5 file" if form == "hdf5" else "a FilesDaf"
+        raise errors.InvalidInputError(f"{what}: {kind} has no zarr_format")
+    if zarr_format not in (None, 2, 3):
+        raise errors.InvalidInputError(
+            f"{what}: there is no Zarr format {zarr_format!r}; choose 2 or 3"
+        )
+    if packing is not None and mode == "r":
+        raise errors.InvalidInputError(
+            f"{what}: packed= says how to write, and mode 'r' only reads; leave it out"
+        )
+    if packing is not None and zarr_format == 2:
+        raise errors.InvalidInputError(
+            f"{what}: Zarr v2 would need a file for each small chunk, so it is not packed; "
+            "use zarr_format=3, or leave packed out"
+        )
+    if form == "files":
+        check_packing(packing, what)
+    return Style(zarr_format, packing)
 
 
 def read_tree(where: Container, held: ExitStack) -> Tree:
@@ -54,14 +112,14 @@ def read_tree(where: Container, held: ExitStack) -> Tree:
 
 def existing_directory(root: Path, given: str, *, is_read: bool = False) -> DirectoryStore:
     """Return the store of a directory that is there."""
-    if is_read and was_interrupted(root):
-        raise errors.SourceNotFoundError(
-            f"{given}: another program was stopped while it replaced this; open it for writing, "
-            f"or run 'daf repair {given}', to get back what was there"
-        )
     if not root.is_dir():
         if root.exists():
             raise errors.NotADafError(f"{given}: there is a file of this name, not a directory")
+        if is_read and was_interrupted(root):
+            raise errors.SourceNotFoundError(
+                f"{given}: another program was stopped while it replaced this; open it for "
+                f"writing, or run 'daf repair {given}', to get back what was there"
+            )
         raise errors.SourceNotFoundError(f"no such directory: {root}{siblings(root)}")
     if not os.access(root, os.R_OK | os.X_OK):
         raise errors.ReadOnlyError(f"{given}: no permission to read this directory")

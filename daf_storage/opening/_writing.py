@@ -1,7 +1,7 @@
 """A data set that is written: made if it is missing, or emptied first, as the mode says.
 
-**Nouns.** A *style* is how a data set is written.  A *skeleton* is the group of a data set, the
-groups of its properties, and the version that comes last.
+**Nouns.** A *skeleton* is the group of a data set, the groups of its properties, and the version
+that comes last.
 """
 
 from __future__ import annotations
@@ -10,23 +10,18 @@ import errno
 import os
 import warnings
 from contextlib import ExitStack
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, TypeAlias
 
 from daf_storage import errors
-from daf_storage.base import OpenMode, Packing, packing_of
+from daf_storage.base import OpenMode
 from daf_storage.data import RecoveryWarning, layout, recover_zarr_archive
-from daf_storage.files_daf import (
-    DAF_FILE,
-    WritableFilesTree,
-    check_packing,
-    recover_files_archive,
-)
+from daf_storage.files_daf import DAF_FILE, WritableFilesTree, recover_files_archive
 from daf_storage.opening._paths import DafPath, Form
 from daf_storage.opening._reading import (
     PARTS,
     Container,
+    Style,
     check_form,
     check_groups,
     check_not_reordered,
@@ -44,14 +39,7 @@ from daf_storage.stores import (
     remove_leftovers,
     scratch,
 )
-from daf_storage.trees import (
-    WritableHdf5Tree,
-    WritableTree,
-    WritableZarrTree,
-    ZarrTree,
-    ZarrVersion,
-    find_version,
-)
+from daf_storage.trees import WritableHdf5Tree, WritableTree, WritableZarrTree, find_version
 
 _FULL: Final = (errno.ENOSPC, errno.EDQUOT)
 _MARKERS: Final = {
@@ -62,62 +50,6 @@ _MARKERS: Final = {
 
 WritableStoredTree: TypeAlias = WritableZarrTree | WritableFilesTree
 """The tree of a data set in a store, to be written."""
-
-
-@dataclass(frozen=True, slots=True)
-class Style:
-    """How a data set is written: the version of Zarr and the packing."""
-
-    zarr_format: ZarrVersion | None = None
-    """The version of Zarr that was asked for."""
-    packing: Packing | None = None
-    """How arrays are packed, if they are."""
-
-    @property
-    def version(self) -> ZarrVersion | None:
-        """The version to create; None for the default, which is that of what is there."""
-        return self.zarr_format or (3 if self.packing is not None else None)
-
-    def check_found(self, tree: object) -> None:
-        """Refuse a data set of another version than was asked for, or than packing needs."""
-        if not isinstance(tree, ZarrTree) or tree.kind("") is None:
-            return
-        if self.version not in (None, tree.format.version):
-            needs = f"zarr_format={self.version}" if self.zarr_format else "packed="
-            raise errors.InvalidInputError(
-                f"{tree.location}: it is stored in Zarr v{tree.format.version}, and {needs} was "
-                "asked for; convert it to a new path"
-            )
-
-
-def style_of(
-    what: str,
-    form: Form,
-    mode: OpenMode,
-    zarr_format: ZarrVersion | None,
-    packed: bool | Packing,  # noqa: FBT001 - as in open_daf
-) -> Style:
-    """Return how a data set is written, if what was asked for goes together."""
-    packing = packing_of(packed)
-    if form != "zarr" and zarr_format is not None:
-        kind = "an HDF5 file" if form == "hdf5" else "a FilesDaf"
-        raise errors.InvalidInputError(f"{what}: {kind} has no zarr_format")
-    if zarr_format not in (None, 2, 3):
-        raise errors.InvalidInputError(
-            f"{what}: there is no Zarr format {zarr_format!r}; choose 2 or 3"
-        )
-    if packing is not None and mode == "r":
-        raise errors.InvalidInputError(
-            f"{what}: packed= says how to write, and mode 'r' only reads; leave it out"
-        )
-    if packing is not None and zarr_format == 2:
-        raise errors.InvalidInputError(
-            f"{what}: Zarr v2 would need a file for each small chunk, so it is not packed; "
-            "use zarr_format=3, or leave packed out"
-        )
-    if form == "files":
-        check_packing(packing, what)
-    return Style(zarr_format, packing)
 
 
 def written_tree(where: Container, mode: OpenMode, style: Style, held: ExitStack) -> WritableTree:

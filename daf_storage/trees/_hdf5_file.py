@@ -91,8 +91,6 @@ class Hdf5File:
         self._kept: dict[Hashable, Any] = {}
         self.chunk_cache = new_chunk_cache()
         """What was decoded of its datasets."""
-        self.index_store = _index_store(file.filename if self.can_map else None, location)
-        """Where the indexes of its data sets are."""
 
     is_remote = False
     """Whether its bytes are downloaded."""
@@ -220,6 +218,14 @@ class Hdf5File:
                 self._output.check()
 
     # Its bytes.
+
+    @functools.cached_property
+    def index_store(self) -> DirectoryStore | MemoryStore:
+        """Where the indexes of its data sets are; in memory for what is no file."""
+        location = f"{self.location}{INDEXES_SUFFIX}"
+        if not self._is_plain:
+            return MemoryStore(location=location)
+        return DirectoryStore(indexes_beside(self._path), location=location)
 
     @functools.cached_property
     def heap_base(self) -> int | None:
@@ -373,13 +379,6 @@ def indexes_beside(path: str | Path) -> Path:
     """Return the directory of the indexes of an HDF5 file."""
     real = Path(os.path.realpath(path))
     return real.with_name(f"{real.name}{INDEXES_SUFFIX}")
-
-
-def _index_store(path: str | None, location: str) -> DirectoryStore | MemoryStore:
-    """Return the store of the indexes of a file; in memory for what is no file."""
-    if path is None:
-        return MemoryStore(location=f"{location}{INDEXES_SUFFIX}")
-    return DirectoryStore(indexes_beside(path), location=f"{location}{INDEXES_SUFFIX}")
 
 
 def index_tree(store: DirectoryStore | MemoryStore, group: str) -> WritableZarrTree:
