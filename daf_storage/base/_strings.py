@@ -207,20 +207,12 @@ def _truncated(count: int, error: object, *, what: str) -> CorruptDataError:
 
 
 def _decoded(data: memoryview, *, what: str, max_page_bytes: int) -> Iterator[Any]:
-    """Decode a chunk; a large one page by page."""
-    count, payload = _counted(data, what=what)
-    if len(payload) > max_page_bytes:
-        yield from _pages(payload, count, what=what, max_page_bytes=max_page_bytes)
-    else:
-        yield _decode_page(payload, count, what=what)
-
-
-def _pages(payload: memoryview, count: int, *, what: str, max_page_bytes: int) -> Iterator[Any]:
-    """Decode a payload in parts of about so many bytes, found without looking at each length.
+    """Decode a chunk in parts of about so many bytes, found without looking at each length.
 
     How many strings there are in the next bytes is guessed from the mean of those that are left,
     and guessed lower until they are.
     """
+    count, payload = _counted(data, what=what)
     start = rows = 0
     while rows < count:
         strings = _first(payload[start:], count - rows, max_bytes=max_page_bytes)
@@ -231,7 +223,7 @@ def _pages(payload: memoryview, count: int, *, what: str, max_page_bytes: int) -
             raise _truncated(count, "there is no room for all of them", what=what)
         yield strings
     if start != len(payload):
-        raise CorruptDataError(f"{what}: bytes follow the last of {count:,} strings")
+        raise CorruptDataError(f"{what}: {len(payload) - start:,} bytes follow the last string")
 
 
 def first_strings(payload: memoryview, count: int, *, max_bytes: int) -> Any:
@@ -248,54 +240,36 @@ def first_strings(payload: memoryview, count: int, *, max_bytes: int) -> Any:
 
 def _first(payload: memoryview, count: int, *, max_bytes: int) -> Any:
     left = len(payload)
+    if count == 1 and left == _bytes_of_first(payload):  # for which Arrow's reader takes long
+        return pa.array([bytes(payload[_LENGTH_BYTES:])], pa.binary())
     n_bytes = min(max_bytes, left)
     n = max(int(count * n_bytes / left * 0.9), 1) if n_bytes < left else count
-    strings = _read_some(payload[:n_bytes], n)
+    strings = _read_page(payload[:n_bytes], n)
     while strings is None and n_bytes < left:
         if n == 1:  # a single string is larger than that
-            length = int.from_bytes(payload[:_LENGTH_BYTES], "little")
-            n_bytes = min(_LENGTH_BYTES + length, left)
+            n_bytes = min(_bytes_of_first(payload), left)
         n = max(n // 2, 1)
-        strings = _read_some(payload[:n_bytes], n)
+        strings = _read_page(payload[:n_bytes], n)
     return strings
 
 
-def _read_some(payload: memoryview, count: int) -> Any:
-    """Return the first strings of a payload; None if they do not fit into it."""
-    try:
-        return _read_page(payload, count)
-    except (pa.ArrowException, OSError):
-        return None
+def _bytes_of_first(payload: memoryview) -> int:
+    return _LENGTH_BYTES + int.from_bytes(payload[:_LENGTH_BYTES], "little")
 
 
 def _read_page(payload: memoryview, count: int) -> Any:
+    """Return the first strings of a payload; None if they do not fit into it."""
     file = pa.BufferReader(pa.py_buffer(_parquet_file(payload, count)))
-    table = pq.ParquetFile(file, pre_buffer=False).read(use_threads=False)
+    try:
+        table = pq.ParquetFile(file, pre_buffer=False).read(use_threads=False)
+    except (pa.ArrowException, OSError):
+        return None
     strings = one_array(table.column(0))
-    if len(strings) != count or _stored_bytes(strings) > len(payload):
-        raise OSError("there are fewer strings than that")
-    return strings
+    return strings if len(strings) == count and _stored_bytes(strings) <= len(payload) else None
 
 
 def _stored_bytes(strings: pa.Array) -> int:
     return encoded_bytes(strings) - _COUNT_BYTES
-
-
-def _decode_page(payload: memoryview, count: int, *, what: str) -> Any:
-    if count == 0:
-        if len(payload):
-            raise CorruptDataError(f"{what}: {len(payload):,} bytes follow the last string")
-        return pa.array([], pa.binary())
-    length = _LENGTH_BYTES + int.from_bytes(payload[:_LENGTH_BYTES], "little")
-    if count == 1 and len(payload) == length:  # a scalar, for which Arrow's reader takes long
-        return pa.array([bytes(payload[_LENGTH_BYTES:])], pa.binary())
-    try:
-        strings = _read_page(payload, count)
-    except (pa.ArrowException, OSError) as error:
-        raise _truncated(count, error, what=what) from error
-    if _stored_bytes(strings) != len(payload):
-        raise CorruptDataError(f"{what}: bytes follow the last of {count:,} strings")
-    return strings
 
 
 def _parquet_file(payload: memoryview, count: int) -> bytes:
