@@ -16,6 +16,7 @@ COPY_ARRAY: Final = "daf_storage.data._encoding.copy_array"
 CREATE_SKELETON: Final = "daf_storage.opening._writing.create_skeleton"
 READ_BLOCK: Final = "daf_query.slice._reading._read_block"
 DIRECTORY_SNAPSHOT_SIZE: Final = "daf_storage.stores._directory.DirectorySnapshot.size"
+DIRECTORY_STORE_SNAPSHOT: Final = "daf_storage.stores._directory.DirectoryStore.snapshot"
 DIRECTORY_TRANSACTION_REPLACE_FILE: Final = (
     "daf_storage.stores._directory_write.DirectoryTransaction.replace_file"
 )

@@ -14,6 +14,7 @@ takes its place in one step as well.
 
 from __future__ import annotations
 
+import itertools
 import os
 import stat
 import time
@@ -397,7 +398,7 @@ class DirectoryStore:
         key = f"{folder}/{document}" if folder else document
         for _ in looks():
             is_replaced = False
-            for place in (folder, *self._replaced(key)):
+            for place in itertools.chain([folder], self._replaced(key)):  # noted before it goes
                 is_replaced = place != folder
                 directory = self.snapshot(place)
                 found = None if directory is None else directory.files(document, parts)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import zipfile
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -15,6 +17,7 @@ from daf_storage import (
     repair,
     verify,
 )
+from tests.seams import DIRECTORY_STORE_SNAPSHOT, real
 
 
 def test_what_another_program_left_half_done_in_an_archive(tmp_path: Path) -> None:
@@ -62,3 +65,29 @@ def test_data_without_its_document_in_an_archive(tmp_path: Path) -> None:
     with open_daf(path) as opened:
         assert opened.get_np_vector("cell", "age").tolist() == [1, 2]
         assert opened.vectors_set("cell") == {"age"}
+
+
+def test_a_property_that_is_taken_away_while_it_is_looked_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its old files are read: what is written down of them is looked at after its place."""
+    path, snapshot_of = tmp_path / "x.daf", real(DIRECTORY_STORE_SNAPSHOT)
+    with FilesDaf(path, "w") as daf:
+        daf.add_axis("cell", ["a", "b"])
+        daf.set_vector("cell", "age", [1, 2])
+    reader = open_daf(path)
+    names = ["vectors/cell/age.json", "vectors/cell/age.data"]
+    noted = path / ".daf.staging" / "token" / "0" / "files-0"
+
+    def take_away(store: Any, prefix: str) -> Any:
+        if prefix == "vectors/cell" and not noted.exists():
+            (noted / "old").mkdir(parents=True)
+            for name in names:
+                shutil.move(path / name, noted / "old")
+            record = {"restore": True, "old": names, "new": names}
+            (noted / "record").write_text(json.dumps(record))
+        return snapshot_of(store, prefix)
+
+    monkeypatch.setattr(DIRECTORY_STORE_SNAPSHOT, take_away)
+    assert reader.get_np_vector("cell", "age").tolist() == [1, 2]
+    assert noted.exists()
