@@ -45,8 +45,8 @@ UNKNOWN: Final = -2
 _FEW_CHUNKS: Final = 1 / 64
 """So large a share of the chunks of a dataset on a server is looked up one by one: a part of their
 list has about as many, and lies anywhere in the file."""
-_FETCHED: Final = 256
-"""How many chunks are downloaded before the first of them is decoded."""
+_FETCHED_BYTES: Final = 1 << 26
+"""Chunks of about so many bytes are downloaded before the first of them is decoded."""
 _CODECS: Final[Mapping[int, Mapping[str, Any]]] = {
     1: {"id": "zlib"},
     32001: {"id": "blosc"},
@@ -260,7 +260,9 @@ class Hdf5Chunks(ChunkedArray):
     def fetch(self, positions: list[Position]) -> Iterator[tuple[Position, Any]]:
         """Yield the stored bytes of chunks."""
         self._look_up(positions)
-        step = _FETCHED if self._shared.is_remote else max(len(positions), 1)
+        chunk_bytes = math.prod(self.info.chunks) * self.dtype.itemsize
+        most_bytes = _FETCHED_BYTES if self._shared.is_remote else chunk_bytes * len(positions)
+        step = max(most_bytes // chunk_bytes, 1)
         for start in range(0, len(positions), step):
             block = positions[start : start + step]
             ranges = [self._range(position) for position in block]
