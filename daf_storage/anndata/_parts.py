@@ -244,39 +244,38 @@ class FrameVectors:
         self.frame = frame
         self.part = part
         taken = set(RESERVED_VECTORS)
-        self._positions: dict[str, int] = {}
-        for position, column_name in enumerate(frame.column_names):
-            name = free_name(column_name, taken)
-            taken.add(name)
-            self._positions[name] = position
-        self._owners: dict[str, str] = {}
-        for name in self._positions:
-            companion = free_name(f"{name}{MISSING_SUFFIX}", taken)
-            taken.add(companion)
-            self._owners[companion] = name
-        self._companions = {name: companion for companion, name in self._owners.items()}
+        names = frame.column_names
+        self._names = [_added(free_name(name, taken), taken) for name in names]
+        self._companions = [
+            _added(free_name(f"{name}{MISSING_SUFFIX}", taken), taken) for name in self._names
+        ]
+        both = (self._companions, self._names)
+        self._positions = {name: n for listed in both for n, name in enumerate(listed)}
 
     def find(self, name: str) -> FrameVector | None:
         """Return the vector of this name, or that whose companion has it; None if there is none."""
-        if name in self._positions:
-            return self._vector(name)
-        owner = self._owners.get(name)
-        vector = None if owner is None else self._vector(owner)
-        return vector if vector is not None and vector.companion == name else None
+        position = self._positions.get(name)
+        vector = None if position is None else self._vector(position)
+        if vector is None or vector.name == name:
+            return vector
+        return vector if vector.companion == name else None
 
     def every(self) -> Iterator[FrameVector]:
         """Yield those of all columns, in their order."""
-        yield from map(self._vector, self._positions)
+        yield from map(self._vector, range(len(self._names)))
 
     def of_column(self, column_name: str) -> FrameVector:
         """Return the vector of the first column of this name."""
-        position = self.frame.column_names.index(column_name)
-        return self._vector(list(self._positions)[position])
+        return self._vector(self.frame.column_names.index(column_name))
 
-    def _vector(self, name: str) -> FrameVector:
-        position = self._positions[name]
+    def _vector(self, position: int) -> FrameVector:
         column_name, column = self.frame.column_names[position], self.frame.column(position)
-        return FrameVector(column_name, column, name, self._companions[name])
+        return FrameVector(column_name, column, self._names[position], self._companions[position])
+
+
+def _added(name: str, taken: set[str]) -> str:
+    taken.add(name)
+    return name
 
 
 class FrameVector:
@@ -314,6 +313,8 @@ _PARTS: Final = frozenset(
 _CATEGORIES: Final = "_categories"
 _NAMES: Final = {"obs": ("obs_names", "row_names"), "var": ("var_names", "col_names")}
 """What the names are called in a group that does not say what it is."""
+_OF_PLACES: Final = ("layers", "obsm", "varm", "obsp", "varp", "uns")
+"""The parts whose values have keys."""
 _NEIGHBORS: Final = ("distances", "connectivities")
 GROUPS: Final = (
     *("", "obs", "var", "layers", "obsm", "varm", "obsp", "varp", "uns"),
@@ -371,21 +372,17 @@ def anndata_parts(tree: Tree) -> Parts:
         return _old_parts(tree, children)
     damaged: dict[str, str] = {}
     raw_var = _raw_var(tree, damaged)
+    with_keys: Any = {part: _places(tree, part, damaged) for part in _OF_PLACES}
     parts = Parts(
         obs=stored_frame(tree, "obs"),
         var=stored_frame(tree, "var"),
         main=_main(tree, "X"),
-        layers=_places(tree, "layers", damaged),
-        obsm=_places(tree, "obsm", damaged),
-        varm=_places(tree, "varm", damaged),
-        obsp=_places(tree, "obsp", damaged),
-        varp=_places(tree, "varp", damaged),
-        uns=_places(tree, "uns", damaged),
         raw_var=raw_var,
         raw_main=_main(tree, "raw/X") if raw_var is not None else None,
         raw_varm=_places(tree, "raw/varm", damaged) if raw_var is not None else {},
         unknown=tuple(sorted(set(children) - _PARTS)),
         damaged=damaged,
+        **with_keys,
     )
     _add_neighbors(tree, parts)
     return parts
@@ -394,6 +391,7 @@ def anndata_parts(tree: Tree) -> Parts:
 def parts_of_object(adata: Any, tree: Tree) -> Parts:
     """Return the parts of an AnnData in memory; of one that is backed, ``X`` lies in its file."""
     raw = adata.raw
+    with_keys: Any = {part: _values(getattr(adata, part)) for part in _OF_PLACES}
 
     def main(path: str, owner: Any) -> Place | None:
         if isinstance(tree, Hdf5Tree) and tree.kind(path) is not None:
@@ -404,15 +402,10 @@ def parts_of_object(adata: Any, tree: Tree) -> Parts:
         obs=MemoryFrame(adata.obs, "", part="obs"),
         var=MemoryFrame(adata.var, "", part="var"),
         main=main("X", adata),
-        layers=_values(adata.layers),
-        obsm=_values(adata.obsm),
-        varm=_values(adata.varm),
-        obsp=_values(adata.obsp),
-        varp=_values(adata.varp),
-        uns=_values(adata.uns),
         raw_var=None if raw is None else MemoryFrame(raw.var, "", part="raw.var"),
         raw_main=None if raw is None else main("raw/X", raw),
         raw_varm={} if raw is None else _values(raw.varm),
+        **with_keys,
     )
 
 

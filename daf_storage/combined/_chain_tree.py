@@ -12,7 +12,6 @@ from __future__ import annotations
 import posixpath
 from collections.abc import Hashable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass
 from typing import Any, Final, cast
 
 import numpy as np
@@ -21,7 +20,7 @@ import pyarrow as pa
 from daf_storage import errors
 from daf_storage._lazy import pc
 from daf_storage.base import Packing
-from daf_storage.data import copy_entries, kept, layout
+from daf_storage.data import copy_entries, layout
 from daf_storage.trees import (
     Node,
     NodeKind,
@@ -31,63 +30,6 @@ from daf_storage.trees import (
     WritableTree,
     release_cached,
 )
-
-_DEPTHS: Final[dict[str, int]] = {layout.SCALARS: 0, layout.VECTORS: 1, layout.MATRICES: 2}
-"""Of how many axes the properties are that a group has."""
-
-
-@dataclass(frozen=True, slots=True)
-class PropertyPath:
-    """Where one property is."""
-
-    path: str
-    """Its path in the tree."""
-    axes: tuple[str, ...]
-    """The axes to which its dimensions belong; none of an axis itself."""
-
-    @property
-    def flipped(self) -> str | None:
-        """Where the other orientation of a matrix is; None if it has none."""
-        group, *names = self.path.split("/")
-        if group != layout.MATRICES or self.axes[0] == self.axes[1]:
-            return None
-        return layout.matrix_path(names[1], names[0], names[2])
-
-
-def property_of(path: str) -> PropertyPath | None:
-    """Return the property at or above a path; None for the groups that properties are in.
-
-    >>> property_of("vectors/cell/age/nzind")
-    PropertyPath(path='vectors/cell/age', axes=('cell',))
-    >>> property_of("vectors/cell") is None
-    True
-    """
-    group, *names = path.split("/")
-    above = group
-    if group == kept.GROUP and names:
-        above, names = f"{group}/{names[0]}", names[1:]
-    level = above.rsplit("/", 1)[-1]
-    if above == layout.DAF:
-        return PropertyPath(above, ())
-    if above == layout.AXES and names:
-        return PropertyPath(f"{above}/{names[0]}", ())
-    depth = _DEPTHS.get(level)
-    if depth is None or len(names) <= depth:
-        return None
-    return PropertyPath("/".join([above, *names[: depth + 1]]), tuple(names[:depth]))
-
-
-def axes_of_group(path: str) -> tuple[str, ...]:
-    """Return the axes of the properties that a group has; those that its path names so far.
-
-    >>> axes_of_group("matrices/cell/gene")
-    ('cell', 'gene')
-    """
-    group, *names = path.split("/")
-    if group == kept.GROUP and names:
-        group, *names = names
-    return tuple(names[: _DEPTHS.get(group, 0)])
-
 
 _NAME: Final = "name"
 _POINTS: Final = "points"
@@ -134,7 +76,7 @@ class ChainTree:
         if _is_single(path):
             owner = self.owner(path)
             return {} if owner is None else self._tree(owner, path).children(path)
-        axes = axes_of_group(path)
+        axes = layout.axes_of_group(path)
         is_of_matrices = path.startswith(f"{layout.MATRICES}/") and len(axes) > 1
         flipped = layout.matrices_path(axes[1], axes[0]) if is_of_matrices else path
         visible: dict[str, NodeKind] = {}
@@ -182,7 +124,7 @@ class ChainTree:
         owner = self.owner(path)
         if owner is None:
             return None
-        place = property_of(path)
+        place = layout.property_of(path)
         for axis in () if place is None else place.axes:
             self.check_same_entries(axis, owner)
         return self._tree(owner, path).node(path)
@@ -194,7 +136,7 @@ class ChainTree:
 
     def owner(self, path: str) -> int | None:
         """Return the number of the tree whose property is seen at a path; None if there is none."""
-        place = property_of(path)
+        place = layout.property_of(path)
         if place is None:
             return self._owner_of_index(path)
         if place.path.startswith(f"{layout.AXES}/"):
@@ -206,7 +148,7 @@ class ChainTree:
                 return None
         return None
 
-    def holders(self, place: PropertyPath) -> list[Tree]:
+    def holders(self, place: layout.PropertyPath) -> list[Tree]:
         """Return the trees that have a property, a matrix in either orientation; in their order."""
         paths = [place.path] if place.flipped is None else [place.path, place.flipped]
         return [
@@ -296,7 +238,7 @@ def _joined(identities: Iterable[Hashable]) -> Hashable:
 def _is_single(path: str) -> bool:
     """Return whether what is at a path comes from one tree: a property, an index, or below one."""
     is_index = path.startswith(f"{layout.INDEXES}/") and path.count("/") > len(("axis", "column"))
-    return is_index or property_of(path) is not None
+    return is_index or layout.property_of(path) is not None
 
 
 def _entries(tree: Tree, axis: str) -> StoredArray:
@@ -431,7 +373,7 @@ class ChainTransaction:
 
         With ``replace`` it hides what an earlier tree has.
         """
-        place = property_of(path)
+        place = layout.property_of(path)
         if place is not None:
             if not replace and self._tree.kind(path) is not None:
                 raise FileExistsError(path)

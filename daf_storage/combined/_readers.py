@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from daf_storage import errors
 from daf_storage.base import NAME_VECTOR, IfExists, unique_name
-from daf_storage.combined._chain_tree import ChainTree, WritableChainTree, property_of
+from daf_storage.combined._chain_tree import ChainTree, WritableChainTree
 from daf_storage.combined._view_rules import (
     ANY,
     DataRules,
@@ -213,7 +213,7 @@ class ChainWriter(DafWriter):
     def _check_not_in_base(self, path: str, change: str) -> None:
         """Raise if an earlier data set has a property: only the last one is changed."""
         self._check_open()
-        place = property_of(path)
+        place = layout.property_of(path)
         holders = [] if place is None else self._bases.holders(place)
         if holders:
             hidden = "" if change == "reordered" else "; what the last one stores instead hides it"

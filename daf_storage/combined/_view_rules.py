@@ -11,12 +11,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Protocol, TypeAlias
 
-import numpy as np
-import pyarrow as pa
-
 from daf_storage import errors
 from daf_storage.base import RESERVED_VECTORS, name_problem
-from daf_storage.data import DafReader, EntrySelection, Positions, layout, plain_values
+from daf_storage.data import DafReader, EntrySelection, entry_positions, layout
 from daf_storage.errors import CorruptDataError, InvalidInputError, InvalidNameError
 from daf_storage.trees import Node
 
@@ -256,47 +253,7 @@ def _axis(daf: DafReader, name: str, value: Any) -> ViewAxis:
     if chosen is None:
         return ViewAxis(name, base, None, None)
     node = daf.tree.node(layout.axis_path(base))
-    entries = EntrySelection(_positions(daf, base, chosen), daf.axis_length(base))
+    what = f"{daf.location}: the entries of axis {base!r} for a view"
+    positions = entry_positions(daf, base, chosen, what=what)
+    entries = EntrySelection(positions, daf.axis_length(base))
     return ViewAxis(name, base, None if entries.is_all else entries, node)
-
-
-def _positions(daf: DafReader, axis: str, chosen: Any) -> Positions:
-    """Return the positions of entries: a range, positions, names, or a mask."""
-    length = daf.axis_length(axis)
-    what = f"{daf.location}: the entries of axis {axis!r} for a view"
-    if isinstance(chosen, slice):
-        chosen = range(*chosen.indices(length))
-    if isinstance(chosen, range):
-        values: Any = np.arange(chosen.start, chosen.stop, chosen.step)
-    else:
-        values = plain_values(chosen, what=what)
-    if isinstance(values, pa.Array):
-        positions = daf.axis_indices(axis, values)
-    elif values.ndim == 1 and values.dtype == np.bool_:
-        if values.size != length:
-            raise errors.wrong_length(daf.location, "a mask", values.size, axis, length)
-        positions = np.flatnonzero(values)
-    elif values.ndim == 1 and (values.dtype.kind in "iu" or not values.size):
-        positions = values.astype(np.int64)
-    else:
-        raise errors.InvalidInputError(
-            f"{what} are {chosen!r}; pass positions, names, a mask, a slice, or the name of an axis"
-        )
-    outside = (positions < 0) | (positions >= length)
-    if outside.any():
-        raise errors.EntryNotFoundError(
-            f"{daf.location}: axis {axis!r} has no entry at position "
-            f"{int(positions[np.argmax(outside)])}; it has {length:,} entries, counted from 0"
-        )
-    _check_once(daf, axis, positions)
-    return positions
-
-
-def _check_once(daf: DafReader, axis: str, positions: Positions) -> None:
-    counts = np.bincount(positions, minlength=1)
-    if int(counts.max()) > 1:
-        twice = int(np.argmax(counts > 1))
-        raise errors.DuplicateEntriesError(
-            f"{daf.location}: a view of axis {axis!r} cannot have an entry twice, and position "
-            f"{twice} is chosen {int(counts[twice])} times"
-        )

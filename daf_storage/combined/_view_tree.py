@@ -16,7 +16,6 @@ import numpy as np
 
 from daf_storage import errors
 from daf_storage.base import AnyArray, Span
-from daf_storage.combined._chain_tree import property_of
 from daf_storage.combined._view_rules import Rules, ViewAxis
 from daf_storage.data import (
     ENTRIES_OF,
@@ -295,7 +294,7 @@ class ViewTree:
         group, *names = path.split("/")
         if group == layout.AXES:
             return [self._axes[name] for name in names[:1]]
-        place = property_of(path)
+        place = layout.property_of(path)
         if place is None or group not in (layout.VECTORS, layout.MATRICES):
             return []
         return [self._axes[axis] for axis in place.axes]

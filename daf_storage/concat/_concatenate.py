@@ -44,6 +44,7 @@ from daf_storage.data import (
     check_reader,
     check_writer,
     digest,
+    is_same_scalar,
     kept,
     ordered,
 )
@@ -64,7 +65,7 @@ def merge_scalar(run: Run, name: str, action: str) -> None:
         run.report.lost(what, _HINT)
     elif action == "collect":
         _collect_scalar(run, name, values)
-    elif action == "last" or all(_is_same(value, present[0]) for value in present):
+    elif action == "last" or all(is_same_scalar(value, present[0]) for value in present):
         run.daf.set_scalar(name, present[-1])
     else:
         run.report.lost(what, _DIFFER)
@@ -171,11 +172,6 @@ def _scalar(member: Member, name: str) -> Any:
     return value if is_string else member.daf.scalar_type(name).dtype.type(value)
 
 
-def _is_same(first: Any, other: Any) -> bool:
-    is_nan = first != first and other != other  # noqa: PLR0124 - NaN
-    return bool(type(first) is type(other) and (first == other or is_nan))
-
-
 def write_kept_parts(run: Run) -> None:
     """Merge what is kept of ``uns``; what is aligned to an axis is left out, and noted."""
     given: dict[str, list[kept.KeptPart]] = {}
@@ -211,13 +207,10 @@ def _run(run: Run, show: ShowProgress) -> Report:
         for axis in run.of_axes(is_concatenated=True):
             for name in run.vectors(axis):
                 vector = MergedVector(run, axis, name)
-                is_lacking = vector.empty is None and None in vector.stored
                 what = f"vector {name!r} of axis {axis.name!r}"
-                if is_lacking and run.is_left_out(what, vector.stored):
-                    continue
-                if run.options.join == "exact":
-                    vector.check_complete()
-                notes.add_vector(axis.name, name, vector.write())
+                is_filled = vector.empty is not None
+                if is_filled or run.keeps(vector.stored, what, (axis.name, name)):
+                    notes.add_vector(axis.name, name, vector.write())
         _merge_shared(run, notes)
         for matrix in matrices:
             matrix.write()
@@ -283,18 +276,10 @@ def _matrices(run: Run) -> Iterator[MergedMatrix]:
             for name in run.matrices(rows, columns):
                 matrix = MergedMatrix(run, rows, columns, name, run.members)
                 empty = run.options.empty_of((*pair, name), (*pair[::-1], name))
-                if None in matrix.stored and not rows.is_concatenated and empty is None:
-                    what = f"matrix {name!r} of axes {pair[0]!r} and {pair[1]!r}"
-                    if run.is_left_out(what, matrix.stored):
-                        continue
-                    if run.options.join == "exact":
-                        lacking = run.members[matrix.stored.index(None)].name
-                        raise errors.MatrixNotFoundError(
-                            f"{run.daf.location}: {lacking!r} has no {what}, which others have; "
-                            f"pass empty={{{(*pair[::-1], name)!r}: 0}} for a value that stands "
-                            'for it, join="outer" to fill it, or join="inner" to leave it out'
-                        )
-                yield matrix
+                what = f"matrix {name!r} of axes {pair[0]!r} and {pair[1]!r}"
+                is_filled = rows.is_concatenated or empty is not None
+                if is_filled or run.keeps(matrix.stored, what, (*pair[::-1], name)):
+                    yield matrix
 
 
 def _merge_shared(run: Run, notes: MergedNotes) -> None:

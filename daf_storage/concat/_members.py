@@ -16,7 +16,7 @@ from daf_storage import errors
 from daf_storage._lazy import pc
 from daf_storage.anndata import Notes, Report, read_notes
 from daf_storage.base import NAME_VECTOR, AnyArray, Progress, Span, first_duplicate
-from daf_storage.concat._options import Options
+from daf_storage.concat._options import Options, PropertyKey
 from daf_storage.data import (
     Alignment,
     DafReader,
@@ -145,12 +145,25 @@ class Run:
         """Return the concatenated axes, or the shared ones."""
         return [axis for axis in self.axes.values() if axis.is_concatenated == is_concatenated]
 
-    def is_left_out(self, what: str, stored: list[Any]) -> bool:
-        """Return whether an inner join leaves out what some member lacks; note that it does."""
-        if self.options.join == "inner":
-            lacking = self.members[stored.index(None)].name
+    def keeps(self, stored: list[Any], what: str, key: PropertyKey) -> bool:
+        """Return whether the result has what some member may lack, and nothing stands for.
+
+        What an inner join leaves out is noted; where all have to be the same it is an error.
+        """
+        join = self.options.join
+        if None not in stored or join == "outer":
+            return True
+        lacking = self.members[stored.index(None)].name
+        if join == "inner":
             self.report.lost(what, f'{lacking!r} has none; join="outer" or empty= keeps it')
-        return self.options.join == "inner"
+            return False
+        is_vector = len(key) == len(("axis", "vector"))
+        error = errors.VectorNotFoundError if is_vector else errors.MatrixNotFoundError
+        raise error(
+            f"{self.daf.location}: {lacking!r} has no {what}, which others have; pass "
+            f"empty={{{key!r}: ...}} for a value that stands for it, "
+            'join="outer" to fill it, or join="inner" to leave it out'
+        )
 
 
 def promoted(dtypes: Iterable[np.dtype[Any]], fill: Any = None) -> np.dtype[Any]:

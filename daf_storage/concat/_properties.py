@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from daf_storage import errors
 from daf_storage._lazy import pc, sp
 from daf_storage.anndata import MISSING_SUFFIX
 from daf_storage.base import AnyArray, Span, StorageType
@@ -384,17 +383,6 @@ class MergedVector:
         run.daf.set_matrix(
             self._axis.name, columns_axis, self._name, value, relayout=options.relayout
         )
-
-    def check_complete(self) -> None:
-        """Raise if a member has no such vector, and nothing says what stands for it."""
-        if None in self.stored and self.empty is None:
-            axis, name = self._axis.name, self._name
-            raise errors.VectorNotFoundError(
-                f"{self._run.daf.location}: {self._run.members[self.stored.index(None)].name!r} "
-                f"has no vector {name!r} of axis {axis!r}, which others have; pass "
-                f"empty={{{(axis, name)!r}: ...}} for a value that stands for it, "
-                'join="outer" for missing values, or join="inner" to leave it out'
-            )
 
 
 def _taken(values: Any, places: AnyArray) -> Any:

@@ -13,6 +13,7 @@ from daf_storage.data._assembled import (
     Alignment,
     Part,
     aligned_vector,
+    entry_positions,
     write_assembled,
     write_transposed,
 )
@@ -36,6 +37,7 @@ from daf_storage.data._conversions import (
     arrow_of,
     ascend,
     checked_indices,
+    is_same_scalar,
     number_strings,
     ordered,
     scipy_index_dtype,

@@ -555,8 +555,61 @@ Orders = Mapping[str, AnyArray]
 """Which old position comes to each new one, by axis."""
 
 
-def permutation(daf: DafReader, axis: str, order: Any) -> AnyArray:
-    """Return which old position comes to each new one, int64.
+def entry_positions(daf: DafReader, axis: str, chosen: Any, *, what: str) -> Positions:
+    """Return the positions of some entries of an axis, each of which is chosen once.
+
+    Parameters
+    ----------
+    chosen
+        A range, positions, names, or a mask.
+    what
+        What is chosen, for messages.
+
+    Raises
+    ------
+    EntryNotFoundError, DuplicateEntriesError, LengthError, InvalidInputError
+        There is no such entry; one is chosen twice; a mask is not as long as the axis; or these are
+        no entries.
+    """
+    length = daf.axis_length(axis)
+    if isinstance(chosen, slice):
+        chosen = range(*chosen.indices(length))
+    is_range = isinstance(chosen, range)
+    values: Any = (
+        np.arange(chosen.start, chosen.stop, chosen.step)
+        if is_range
+        else plain_values(chosen, what=what)
+    )
+    if isinstance(values, pa.Array):
+        positions = daf.axis_indices(axis, values)
+    elif values.ndim == 1 and values.dtype == np.bool_:
+        if values.size != length:
+            raise errors.wrong_length(daf.location, "a mask", values.size, axis, length)
+        positions = np.flatnonzero(values)
+    elif values.ndim == 1 and (values.dtype.kind in "iu" or not values.size):
+        positions = values.astype(np.int64)
+    else:
+        raise errors.InvalidInputError(
+            f"{what} are {chosen!r}; pass positions, names, a mask or a slice"
+        )
+    outside = (positions < 0) | (positions >= length)
+    if outside.any():
+        raise errors.EntryNotFoundError(
+            f"{what}: there is no entry at position {int(positions[np.argmax(outside)])}; the axis "
+            f"has {length:,} entries, counted from 0"
+        )
+    counts = np.bincount(positions, minlength=1)
+    if int(counts.max()) > 1:
+        twice = int(np.argmax(counts > 1))
+        raise errors.DuplicateEntriesError(
+            f"{what}: {str(daf.axis_entries(axis, [twice])[0])!r}, at position {twice}, is chosen "
+            f"{int(counts[twice])} times; choose each entry once"
+        )
+    return positions
+
+
+def permutation(daf: DafReader, axis: str, order: Any) -> Positions:
+    """Return which old position comes to each new one.
 
     Parameters
     ----------
@@ -565,37 +618,15 @@ def permutation(daf: DafReader, axis: str, order: Any) -> AnyArray:
 
     Raises
     ------
-    InvalidInputError, EntryNotFoundError
+    LengthError, DuplicateEntriesError, EntryNotFoundError
         Something is missing, or there twice.
     """
-    length = daf.axis_length(axis)
     listed = order if hasattr(order, "dtype") or hasattr(order, "type") else list(order)
-    values: Any = plain_values(listed, what=f"{daf.location}: the order of axis {axis!r}")
-    if len(values) == length == 0:
-        return np.empty(0, np.int64)
-    if not isinstance(values, np.ndarray):
-        values = daf.axis_indices(axis, values)
-    if values.ndim != 1 or values.dtype.kind not in "iu":
-        raise errors.InvalidInputError(
-            f"{daf.location}: the order of axis {axis!r} must be a list of all its positions or of "
-            f"all its entries, not {values.ndim} dimensions of {values.dtype}"
-        )
-    if len(values) != length:
-        what = f"the order of axis {axis!r}"
-        raise errors.wrong_length(daf.location, what, len(values), axis, length)
-    if int(values.min()) < 0 or int(values.max()) >= length:
-        raise errors.InvalidInputError(
-            f"{daf.location}: the order of axis {axis!r} has positions outside of 0 to "
-            f"{length - 1:,}"
-        )
-    counts = np.bincount(values.astype(np.int64), minlength=length)
-    if not bool(np.all(counts == 1)):
-        name = daf.axis_entries(axis)[int(np.argmax(counts))]
-        raise errors.InvalidInputError(
-            f"{daf.location}: the order of axis {axis!r} has {name!r} more than once; each entry "
-            "must be there exactly once"
-        )
-    positions: AnyArray = values.astype(np.int64)
+    what = f"the order of axis {axis!r}"
+    positions = entry_positions(daf, axis, listed, what=f"{daf.location}: {what}")
+    length = daf.axis_length(axis)
+    if positions.size != length:
+        raise errors.wrong_length(daf.location, what, positions.size, axis, length)
     return positions
 
 

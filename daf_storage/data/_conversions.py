@@ -49,6 +49,11 @@ def number_strings(values: AnyArray) -> pa.Array:
     return pa.array(values.astype(str), pa.string())
 
 
+def is_same_scalar(one: object, other: object) -> bool:
+    """Return whether two scalars have the same type and value; NaN is equal to itself."""
+    return type(one) is type(other) and bool(one == other or (one != one and other != other))  # noqa: PLR0124 - NaN
+
+
 def scipy_of(stored: StoredMatrix) -> Any:
     """Return a stored sparse matrix as ``csc_array``, or ``csr_array``; values are views."""
     shape, colptr = stored.info.shape, stored.colptr()

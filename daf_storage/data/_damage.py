@@ -13,20 +13,13 @@ from dataclasses import dataclass
 from typing import Final
 
 from daf_storage.base import Span
-from daf_storage.data import _kept as kept
 from daf_storage.data import _layout as layout
 from daf_storage.errors import DafError
 from daf_storage.stores import MmapZipStore, Recovery, RecoveryWarning
 from daf_storage.trees import Tree, ZarrTree
 
-_INDEXES: Final = "indexes"  # of daf_query, stored beside the data
-_DEPTHS: Final = {
-    layout.SCALARS: 2,
-    layout.AXES: 2,
-    layout.VECTORS: 3,
-    layout.MATRICES: 4,
-    _INDEXES: 3,
-}
+_TOPS: Final = frozenset({*layout.SKELETON, layout.INDEXES, layout.KEPT})
+_INDEX_PARTS: Final = len(("indexes", "axis", "vector"))
 _DOCUMENTS: Final = frozenset({".zgroup", ".zattrs", ".zarray", "zarr.json"})
 _MOST_SHOWN = 5
 
@@ -50,7 +43,7 @@ class Damage:
     def is_index(self) -> bool:
         """Whether it is only an index, which can be built again from the data."""
         found = property_of(self.path)
-        return found is not None and found[1][0] == _INDEXES
+        return found is not None and found[1][0] == layout.INDEXES
 
 
 def damage_of(path: str, problem: str) -> Damage:
@@ -78,16 +71,15 @@ def property_of(path: str) -> tuple[str, tuple[str, ...]] | None:
     True
     """
     parts = path.split("/")
-    for start, name in enumerate(parts):
-        is_kept = name == kept.GROUP
-        below = parts[start + 1] if is_kept and start + 1 < len(parts) else name
-        if below not in _DEPTHS:
-            continue
-        stop = start + is_kept + _DEPTHS[below]
-        if len(parts) < stop or parts[stop - 1] in _DOCUMENTS:
-            return None
-        return "/".join(parts[:start]), tuple(parts[start:stop])
-    return None
+    start = next((n for n, name in enumerate(parts) if name in _TOPS), len(parts))
+    below = parts[start:]
+    place = layout.property_of("/".join(below))
+    whole = below[:_INDEX_PARTS] if below[:1] == [layout.INDEXES] else []
+    whole = whole if place is None else place.path.split("/")
+    is_index = len(whole) == _INDEX_PARTS
+    if (place is None and not is_index) or whole[-1] in _DOCUMENTS:
+        return None
+    return "/".join(parts[:start]), tuple(whole)
 
 
 def is_group_document(path: str) -> bool:
@@ -97,7 +89,7 @@ def is_group_document(path: str) -> bool:
     (True, False)
     """
     folder, _, name = path.rpartition("/")
-    is_known = any(part in _DEPTHS for part in folder.split("/"))
+    is_known = any(part in _TOPS for part in folder.split("/"))
     return name in _DOCUMENTS and is_known and property_of(path) is None
 
 
@@ -131,7 +123,7 @@ def _in_words(parts: tuple[str, ...]) -> str:
             return f"axis {name!r}"
         case (layout.VECTORS, axis, name):
             return f"vector {name!r} of axis {axis!r}"
-        case (kept.GROUP, *below):
+        case (layout.KEPT, *below):
             return f"part of an AnnData {'/'.join(below)!r}"
         case (_, axis, name):
             return f"index of vector {name!r} of axis {axis!r}"
@@ -210,7 +202,7 @@ def incomplete_properties(tree: Tree, names: list[str]) -> list[str]:
     found = set()
     for node in nodes - filled:  # groups, and arrays without chunks
         group, parts = property_of(node) or ("", ("",))
-        if group or parts[0] not in (*layout.SKELETON, kept.GROUP):
+        if group or parts[0] not in (*layout.SKELETON, layout.KEPT):
             continue
         path = posixpath.join(*parts)
         if tree.kind(node) == "group":

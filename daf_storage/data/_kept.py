@@ -18,6 +18,7 @@ import numpy as np
 
 from daf_storage._lazy import sp
 from daf_storage.base import AnyArray, name_problem, optional_import
+from daf_storage.data import _layout as layout
 from daf_storage.errors import (
     CorruptDataError,
     DafError,
@@ -154,7 +155,7 @@ def _quiet() -> Iterator[None]:
         yield
 
 
-GROUP: Final = "anndata"
+GROUP: Final = layout.KEPT
 """The group beside ``scalars``, ``axes``, ``vectors`` and ``matrices``."""
 
 LEVELS: Final = ("scalars", "vectors", "matrices")

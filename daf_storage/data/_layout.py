@@ -6,6 +6,7 @@ Bool.  Knows trees, and no concrete one.  Source: docs/reference/format.md.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
@@ -47,6 +48,63 @@ INDEXES: Final = "indexes"
 """The group of the indexes, which other readers ignore."""
 
 SKELETON: Final = (SCALARS, AXES, VECTORS, MATRICES)
+
+
+KEPT: Final = "anndata"
+"""The group of the parts of an AnnData that Daf has no place for."""
+
+_AXES_OF: Final = {SCALARS: 0, VECTORS: 1, MATRICES: 2}
+"""Of how many axes the properties are that a group has."""
+
+
+@dataclass(frozen=True, slots=True)
+class PropertyPath:
+    """Where one property is."""
+
+    path: str
+    """Its path in the tree."""
+    axes: tuple[str, ...] = ()
+    """The axes to which its dimensions belong; none of an axis itself."""
+
+    @property
+    def flipped(self) -> str | None:
+        """Where the other orientation of a matrix is; None if it has none."""
+        group, *names = self.path.split("/")
+        if group != MATRICES or self.axes[0] == self.axes[1]:
+            return None
+        return matrix_path(names[1], names[0], names[2])
+
+
+def property_of(path: str) -> PropertyPath | None:
+    """Return the property at or above a path; None for the groups that properties are in.
+
+    >>> property_of("vectors/cell/age/nzind")
+    PropertyPath(path='vectors/cell/age', axes=('cell',))
+    >>> property_of("vectors/cell") is None
+    True
+    """
+    names = path.split("/")
+    if names[0] == DAF:
+        return PropertyPath(DAF)
+    if names[0] == AXES:
+        return PropertyPath("/".join(names[:2])) if len(names) > 1 else None
+    start = 1 + (names[0] == KEPT)
+    depth = _AXES_OF.get(names[:start][-1])
+    if depth is None or len(names) <= start + depth:
+        return None
+    return PropertyPath("/".join(names[: start + depth + 1]), tuple(names[start : start + depth]))
+
+
+def axes_of_group(path: str) -> tuple[str, ...]:
+    """Return the axes of the properties that a group has; those that its path names so far.
+
+    >>> axes_of_group("matrices/cell/gene")
+    ('cell', 'gene')
+    """
+    group, *names = path.split("/")
+    if group == KEPT and names:
+        group, *names = names
+    return tuple(names[: _AXES_OF.get(group, 0)])
 
 
 def scalar_path(name: str) -> str:

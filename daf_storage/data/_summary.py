@@ -19,7 +19,7 @@ from daf_storage.data import _kept as kept
 from daf_storage.data._property_reader import PropertyReader
 from daf_storage.data._stored import Relation, relations_of
 from daf_storage.display import shortened
-from daf_storage.errors import DafError, MatrixNotFoundError
+from daf_storage.errors import DafError
 from daf_storage.trees import Remarked, Tree
 
 _LOOKS = 100
@@ -245,10 +245,10 @@ def _orientations(
         found = [
             _guarded(
                 noted,
-                f"matrix {name!r} of axes {rows!r} and {columns!r}",
-                partial(_matrix_info, daf, rows, columns, name),
+                f"matrix {name!r} of axes {pair[0]!r} and {pair[1]!r}",
+                partial(_matrix_info, daf, *pair, name),
             )
-            for rows, columns in dict.fromkeys([axes, axes[::-1]])
+            for pair in dict.fromkeys([axes, axes[::-1]])
         ]
         whole = [info for info in found if info is not None]
         if whole or noted or name not in daf.matrices_set(*axes):
@@ -259,10 +259,10 @@ def _orientations(
 
 def _matrix_info(daf: PropertyReader, rows: str, columns: str, name: str) -> MatrixInfo | None:
     """Return the metadata of a matrix; None if it is not stored in this orientation."""
-    try:
-        return daf.matrix_info(rows, columns, name)
-    except MatrixNotFoundError:
-        return None
+    stored = daf.find_matrix(rows, columns, name)
+    if stored is not None:
+        stored.check_stored()
+    return None if stored is None else stored.info
 
 
 _Section = tuple[str, list[tuple[str, ...]]]

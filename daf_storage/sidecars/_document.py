@@ -173,8 +173,8 @@ SIDECAR_SCALAR: Final = "sidecar_of"
 SIDECARS_VARIABLE: Final = "DAF_SIDECARS"
 """The variable of the environment with a directory for sidecars."""
 
-PROPERTY_PARTS: Final = {layout.AXES: 2, layout.VECTORS: 3, layout.MATRICES: 4}
-"""How many parts the path of a property has, by its first one."""
+SIDECAR_GROUPS: Final = (layout.AXES, layout.VECTORS, layout.MATRICES)
+"""The groups of which a sidecar has properties."""
 
 ArrayTypes: TypeAlias = dict[str, tuple[str, list[int]]]
 """Types of elements and shapes of the arrays of a property, by their names; its own is ''."""
@@ -252,8 +252,8 @@ def _checked_path(path: str) -> str:
     >>> _checked_path("vectors/cell/age")
     'vectors/cell/age'
     """
-    parts = path.split("/")
-    if len(parts) != PROPERTY_PARTS.get(parts[0]):
+    place = layout.property_of(path)
+    if place is None or place.path != path or not path.startswith(SIDECAR_GROUPS):
         raise ValueError(path)
     return path
 

@@ -17,7 +17,7 @@ from daf_storage import errors
 from daf_storage.base import ForkLock
 from daf_storage.data import layout
 from daf_storage.sidecars._document import (
-    PROPERTY_PARTS,
+    SIDECAR_GROUPS,
     SIDECAR_SCALAR,
     SidecarDocument,
     Source,
@@ -382,6 +382,5 @@ def _property_of(path: str) -> str | None:
     >>> _property_of("vectors/obs/age/nzind"), _property_of("vectors/obs")
     ('vectors/obs/age', None)
     """
-    parts = path.split("/")
-    depth = PROPERTY_PARTS.get(parts[0])
-    return "/".join(parts[:depth]) if depth is not None and len(parts) >= depth else None
+    place = layout.property_of(path)
+    return place.path if place is not None and path.partition("/")[0] in SIDECAR_GROUPS else None

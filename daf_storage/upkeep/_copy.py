@@ -27,6 +27,7 @@ from daf_storage.data import (
     StoredVector,
     block_spans,
     copy_stored,
+    is_same_scalar,
     kept,
     new_property,
     ordered,
@@ -302,7 +303,7 @@ def _are_scalars_and_axes_same(
     for name in source.scalars_set():
         value = source.get_scalar(name)
         value = value if counted is None else counted.scalar(name, value)
-        if not _is_same(value, copy.get_scalar(name)):
+        if not is_same_scalar(value, copy.get_scalar(name)):
             return False
     pairs = [[daf.get_pa_vector(a, "name") for daf in (source, copy)] for a in source.axes_set()]
     return all(one.equals(other) for one, other in pairs)
@@ -314,10 +315,6 @@ def _is_same_property(one: _Stored, other: _Stored, copier: Copier) -> bool:
     if attributes != others or ours.keys() != theirs.keys():
         return False
     return all(_are_equal(ours[part], theirs[part], copier) for part in ours)
-
-
-def _is_same(one: object, other: object) -> bool:
-    return type(one) is type(other) and (one == other or (one != one and other != other))  # noqa: PLR0124 - NaN
 
 
 def _are_equal(one: StoredArray, other: StoredArray, copier: Copier) -> bool:
