@@ -590,20 +590,20 @@ def entry_positions(daf: DafReader, axis: str, chosen: Any, *, what: str) -> Pos
         positions = values.astype(np.int64)
     else:
         raise errors.InvalidInputError(
-            f"{what} are {chosen!r}; pass positions, names, a mask or a slice"
+            f"{what} cannot be {chosen!r}; pass positions, names, a mask or a slice"
         )
     outside = (positions < 0) | (positions >= length)
     if outside.any():
         raise errors.EntryNotFoundError(
-            f"{what}: there is no entry at position {int(positions[np.argmax(outside)])}; the axis "
-            f"has {length:,} entries, counted from 0"
+            f"{what}: there is no entry at position {int(positions[np.argmax(outside)])}; it has "
+            f"{length:,} entries, counted from 0"
         )
     counts = np.bincount(positions, minlength=1)
     if int(counts.max()) > 1:
         twice = int(np.argmax(counts > 1))
         raise errors.DuplicateEntriesError(
-            f"{what}: {str(daf.axis_entries(axis, [twice])[0])!r}, at position {twice}, is chosen "
-            f"{int(counts[twice])} times; choose each entry once"
+            f"{what}: {str(daf.axis_entries(axis, [twice])[0])!r} is there more than once: "
+            f"position {twice} is chosen {int(counts[twice])} times"
         )
     return positions
 

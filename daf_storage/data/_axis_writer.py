@@ -340,7 +340,7 @@ class AxisWriter(DafReader):
         ------
         AppendOnlyError
             In an archive nothing can be replaced.
-        InvalidInputError, LengthError, EntryNotFoundError
+        DuplicateEntriesError, LengthError, EntryNotFoundError
             An entry is missing in the order, or there twice.
         InUseError
             Another writer is at work.
