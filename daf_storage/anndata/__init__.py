@@ -40,6 +40,7 @@ from daf_storage.anndata._restored import (
     RecordedType,
     aligned_matrices,
     axis_frame,
+    imported_label,
     recorded_types,
     unstructured,
     vector_rules,

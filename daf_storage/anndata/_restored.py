@@ -400,6 +400,11 @@ def was_float(daf: DafReader, rows_axis: str, columns_axis: str, name: str) -> b
         return False
 
 
+def imported_label(daf: DafReader, rows_axis: str, columns_axis: str, name: str) -> str:
+    """Return what messages and notes of an import call a matrix of two axes; empty if nothing."""
+    return _Axes(daf, rows_axis, columns_axis).label(name)
+
+
 class _Axes:
     """Two axes of a data set, and what an import recorded of the matrices over them."""
 
@@ -414,14 +419,18 @@ class _Axes:
         self._is_var, self._is_raw = columns_axis == var, columns_axis == raw
         self._main_axes = {rows_axis, columns_axis, obs, var, raw}
 
-    def layer_note(self, name: str) -> dict[str, Any]:
-        """Return what the import recorded of a matrix over both axes."""
+    def label(self, name: str) -> str:
+        """Return what the import called a matrix over both axes; empty if it had none there."""
         is_imported_x = name == self._imported_x
         if self._is_obs and self._is_raw and is_imported_x:
-            return self._note("raw.X")
+            return "raw.X"
         if not (self._is_obs and self._is_var):
-            return {}
-        return self._note("X" if is_imported_x else part_label("layers", self._layer_key(name)))
+            return ""
+        return "X" if is_imported_x else part_label("layers", self._layer_key(name))
+
+    def layer_note(self, name: str) -> dict[str, Any]:
+        """Return what the import recorded of a matrix over both axes."""
+        return self._note(self.label(name))
 
     def layers(self, main: str) -> Iterator[AlignedMatrix]:
         """Yield the matrices over both axes but the one that is ``X``."""

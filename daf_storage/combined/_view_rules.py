@@ -83,11 +83,7 @@ def data_rules(data: Mapping[Any, Any] | Sequence[tuple[Any, Any]] | None) -> Da
     rules: list[tuple[tuple[str, ...], str | None]] = []
     for key, value in in_order(data):
         parts = key if isinstance(key, tuple) else (key,)
-        if len(parts) not in _KEY_PARTS or not all(isinstance(part, str) for part in parts):
-            raise InvalidInputError(
-                f"a view's data= has the key {key!r}; a key is a scalar 'name', a vector "
-                "('axis', 'name') or a matrix ('rows', 'columns', 'name')"
-            )
+        layout.check_key(parts[0] if len(parts) == 1 else key, "a view's data=")
         if len(parts) == _VECTOR_PARTS and RESERVED_VECTORS & {parts[-1], value}:
             raise InvalidNameError(
                 f"a view's data= has {value!r} for {key!r}: the vectors 'name' and 'index' always "

@@ -9,6 +9,7 @@ from typing import Any, Final, Literal, TypeAlias, get_args
 import numpy as np
 
 from daf_storage import errors
+from daf_storage.data import layout
 
 Join: TypeAlias = Literal["exact", "inner", "outer"]
 """Which entries a shared axis has: all members must have the same; those of all; those of any."""
@@ -121,7 +122,8 @@ def checked_merge(merge: Merging | None) -> tuple[tuple[PropertyKey, MergeAction
                 f"merge has {pair!r}, which is no pair of a property and an action"
             )
         checked_choice(pair[1], MergeAction, "merge")
-        checked.append((checked_key(pair[0], "merge"), pair[1]))
+        layout.check_key(pair[0], "merge")
+        checked.append((pair[0], pair[1]))
         is_matrix = not isinstance(pair[0], str) and len(pair[0]) > 2
         if is_matrix and pair[1] == "collect":
             raise errors.InvalidInputError(
@@ -138,7 +140,8 @@ def checked_empty(empty: Mapping[PropertyKey, Any] | None) -> dict[PropertyKey, 
         is_matrix = not isinstance(key, str) and len(key) > 2
         if is_matrix or not isinstance(value, str):
             checked_number(value, f"empty of {key!r}")
-        checked[checked_key(key, "empty")] = value
+        layout.check_key(key, "empty")
+        checked[key] = value
     return checked
 
 
@@ -155,20 +158,6 @@ def checked_fraction(value: float) -> float:
         return value
     raise errors.InvalidInputError(
         f"sparse_if_saves_storage_fraction={value!r} is no fraction, from 0 to 1"
-    )
-
-
-def checked_key(key: object, argument: str) -> PropertyKey:
-    """Return the key of a property."""
-    parts: Any = (key, key) if isinstance(key, str) else key
-    is_key = isinstance(parts, tuple) and all(isinstance(part, str) for part in parts)
-    if is_key and len(parts) in (2, 3):
-        typed: Any = key
-        checked: PropertyKey = typed
-        return checked
-    raise errors.InvalidInputError(
-        f"{argument} has the key {key!r}; pass 'SCALAR', ('AXIS', 'VECTOR') or "
-        "('ROWS', 'COLUMNS', 'MATRIX')"
     )
 
 

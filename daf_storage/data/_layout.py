@@ -22,7 +22,13 @@ from daf_storage.data._stored import (
     conventions_of,
     required_array,
 )
-from daf_storage.errors import CorruptDataError, NotADafError, UnsupportedDataError, VersionError
+from daf_storage.errors import (
+    CorruptDataError,
+    InvalidInputError,
+    NotADafError,
+    UnsupportedDataError,
+    VersionError,
+)
 from daf_storage.trees import Node, StoredArray, Tree
 
 MAJOR_VERSION: Final = 1
@@ -105,6 +111,17 @@ def axes_of_group(path: str) -> tuple[str, ...]:
     if group == KEPT and names:
         group, *names = names
     return tuple(names[: _AXES_OF.get(group, 0)])
+
+
+def check_key(key: object, argument: str) -> None:
+    """Refuse what is no key of a property: the name of a scalar, or axes and a name."""
+    parts: Any = (key, key) if isinstance(key, str) else key
+    is_key = isinstance(parts, tuple) and len(parts) in (2, 3)
+    if not is_key or not all(isinstance(part, str) for part in parts):
+        raise InvalidInputError(
+            f"{argument} has the key {key!r}; a key is a scalar 'name', a vector "
+            "('axis', 'name') or a matrix ('rows', 'columns', 'name')"
+        )
 
 
 def scalar_path(name: str) -> str:

@@ -29,6 +29,7 @@ from daf_storage.data import (
     copy_stored,
     is_same_scalar,
     kept,
+    layout,
     new_property,
     ordered,
     size_bytes,
@@ -38,8 +39,6 @@ from daf_storage.opening import check_outside, new_data_set, open_daf, parse_pat
 from daf_storage.stores import is_remote, shown_url
 from daf_storage.trees import StoredArray, ZarrVersion, has_equal_bytes, passing_over
 from daf_storage.upkeep._copy_properties import Copier, CopyIfExists, CountedCopy
-
-_KEY_LENGTHS = (2, 3)
 
 
 def copy_all(  # noqa: PLR0913 - the choices of the reference
@@ -350,11 +349,5 @@ def _stored(daf: DafReader, counted: CountedCopy | None = None) -> dict[str, _St
 def _checked(given: Mapping[Any, Any], argument: str) -> Mapping[Any, Any]:
     """Return values by scalar, vector and matrix, after checking the keys."""
     for key in given:
-        parts: Any = (key, key) if isinstance(key, str) else key
-        is_key = isinstance(parts, tuple) and len(parts) in _KEY_LENGTHS
-        if not is_key or not all(isinstance(part, str) for part in parts):
-            raise errors.InvalidInputError(
-                f"{argument}= has the key {key!r}; keys are a scalar, (axis, vector) or "
-                "(rows, columns, matrix)"
-            )
+        layout.check_key(key, f"{argument}=")
     return given

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
@@ -10,7 +11,7 @@ from typing import Any, Final, Literal, TypeAlias, get_args
 import numpy as np
 
 from daf_storage import errors
-from daf_storage.anndata import AXIS_KEYS, NOTES, part_label, raw_axis_of, read_notes
+from daf_storage.anndata import NOTES, imported_label, read_notes
 from daf_storage.base import AnyArray, IfExists, Packing, Span, StorageType
 from daf_storage.data import (
     REQUIRED,
@@ -148,28 +149,14 @@ class CountedCopy:
         notes = read_notes(self._daf)
         if name != NOTES or not self._types or not notes:
             return value
-        for rows, columns, part, matrix in self._noted(notes):
-            if matrix not in self._types or not self._daf.has_matrix(rows, columns, matrix):
-                continue
-            dtype = self._daf.matrix_info(rows, columns, matrix).storage_type.dtype
-            notes.setdefault("matrices", {}).setdefault(part, {}).setdefault("dtype", dtype.str)
+        obs, axes = str(self._daf.get_scalar("obs_is", default="obs")), self._daf.axes_set()
+        for columns, matrix in itertools.product(axes if obs in axes else (), self._types):
+            label = imported_label(self._daf, obs, columns, matrix)
+            if label and self._daf.has_matrix(obs, columns, matrix):
+                dtype = self._daf.matrix_info(obs, columns, matrix).storage_type.dtype
+                note = notes.setdefault("matrices", {}).setdefault(label, {})
+                note.setdefault("dtype", dtype.str)
         return json.dumps(notes, separators=(",", ":"))
-
-    def _noted(self, notes: dict[str, Any]) -> list[tuple[str, str, str, str]]:
-        """Return the axes and the part of an AnnData that matrices were."""
-        keys = AXIS_KEYS.items()
-        obs, var, main = (str(self._daf.get_scalar(key, default=name)) for key, name in keys)
-        raw = raw_axis_of(notes, var)
-        layers = notes.get("layers", {})
-        found = [(obs, var, "X", main)]
-        if self._daf.has_axis(raw):
-            found.append((obs, raw, "raw.X", main))
-        found += [
-            (obs, var, part_label("layers", layers.get(name, name)), name)
-            for name in self._types
-            if name != main
-        ]
-        return found
 
 
 def align(source: DafReader, axis: str, destination: DafReader, target_axis: str) -> Alignment:

@@ -98,7 +98,7 @@ def test_what_cannot_be_copied_is_refused_before_anything_is_written() -> None:
     cases: list[tuple[DafWriter, dict[str, Any], str]] = [
         (empty([*CELLS, "D"]), {}, r"'D', which axis 'cell' .*\('cell', 'age'\): VALUE"),
         (empty(["A", "D"]), {"empty": EMPTY}, "has the entry 'D' and lacks 'B', .* lacks 'D'"),
-        (empty([*CELLS, "D"]), {"empty": {1: 2}}, r"the key 1; keys are"),
+        (empty([*CELLS, "D"]), {"empty": {1: 2}}, r"the key 1; a key is a scalar"),
     ]
     for destination, options, message in cases:
         with pytest.raises(errors.InvalidInputError, match=message):
