@@ -48,7 +48,7 @@ class MatrixQuestions(Queries):
     ) -> SliceRequest:
         """Return a request: its rows, columns and groups have the values of parameters."""
         rows, columns, by = _bound(params, *chosen, how.pop("by", ()))
-        schema = self._connections.schema(schema).name
+        schema = self._engine.connections.schema(schema).name
         return SliceRequest(self._engine, schema, axes, name, rows, columns, by=by, **how)
 
     @attended
