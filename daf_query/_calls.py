@@ -89,7 +89,7 @@ def _needed(function: Callable[..., Any]) -> list[str]:
 
 
 def _with_advice(method: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a method that says what it needs, and what there is, if it is called without."""
+    """Return a method that says what it needs, and what may be passed, if it is called without."""
 
     @functools.wraps(method)
     def call(self: Any, /, *arguments: Any, **named: Any) -> Any:

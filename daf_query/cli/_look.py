@@ -46,15 +46,15 @@ several the least; there is none if no value occurs twice.
     grouped(
         None,
         shared.REPORT_FORMAT,
-        option("--diagram", "the axes and their relations, for Mermaid"),
-        option("--values", "also ranges and top values of vectors, of samples of large ones"),
+        option("--diagram", "print a Mermaid diagram of the axes and their relations"),
+        option("--values", "also show ranges and top values of vectors (large ones are sampled)"),
     ),
     shared.OVERLAY,
     *shared.AXIS_NAMES,
     shared.SKIP_BROKEN,
 )
 def info_command(options: Namespace) -> None:
-    """Say what a data set holds; reads metadata only.
+    """Show what a data set contains; reads metadata only.
 
     Examples
     --------
@@ -129,7 +129,7 @@ def _text(daf: DafReader, base: DafReader) -> str:
 
 
 _SHOWN: Final = (
-    option("--columns A,B", "which vectors (default: all); a name with a comma in ''"),
+    option("--columns A,B", "which vectors (default: all); quote a name with a comma: 'a,b'"),
     option("--format", choices=("table", "csv", "tsv", "json", "ndjson"), default="table"),
     shared.NO_PAGER,
     shared.OVERLAY,
@@ -141,7 +141,7 @@ _SHOWN: Final = (
 @command(
     shared.PATH,
     shared.AXIS,
-    option("-n, --rows N", "how many (default: 10)", type=shared.whole_number, default=10),
+    option("-n, --rows N", "number of rows (default: 10)", type=shared.whole_number, default=10),
     *_SHOWN,
 )
 def head_command(options: Namespace) -> None:
@@ -165,7 +165,7 @@ def head_command(options: Namespace) -> None:
 
 @command(shared.PATH, shared.AXIS, *_SHOWN)
 def describe_command(options: Namespace) -> None:
-    """Print what the vectors of an axis are like.
+    """Summarize the vectors of an axis.
 
     Count, missing, distinct, range, mean, quartiles, and the most frequent value.
 

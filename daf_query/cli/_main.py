@@ -1,4 +1,4 @@
-"""Run a command: its arguments, its errors and its exit code; and what there is for a shell.
+"""Run a command: its arguments, its errors, its exit code, and the completion of shells.
 
 Messages of the packages write an argument as ``name=``; here they name the option.
 """
@@ -138,7 +138,7 @@ def _parsed(arguments: Sequence[str]) -> Namespace:
     except SystemExit:
         sys.stdout.flush()
         raise
-    for each in (getattr(options, "output", None), getattr(options, "destination", None)):
+    for each in (getattr(options, name, None) for name in ("output", "destination", "into")):
         if each is not None and "://" in each:
             raise errors.ReadOnlyError(
                 f"{each}: nothing is written to a server or a bucket; name a file of this machine, "
@@ -187,7 +187,7 @@ def _built(chosen: Any) -> tuple[Parser, list[Parser]]:
 
 exit codes: 0 done, 1 the request failed, 2 wrong usage, 3 repaired, but data is lost or damaged,
   4 done, without what --skip-broken left out, 130 interrupted, 143 terminated
-'daf COMMAND --help' says more; DAF_DEBUG=1 shows where an error comes from.""",
+Run 'daf COMMAND --help' for more; DAF_DEBUG=1 shows where an error comes from.""",
     )
     parser.add_argument("--version", action=_Version, nargs=0, help="print the version and exit")
     parser.add_argument(

@@ -50,11 +50,11 @@ def make_unique(what: str) -> Option:
 
 def join_options(default: str) -> tuple[Option, ...]:
     """Return what says how several data sets become one; PATH is then a pattern of paths."""
-    columns = f"the columns that all have, or any (default: {default})"
+    columns = f"keep the columns that all have, or any (default: {default})"
     return (
-        option("--join", f"of several data sets: {columns}", choices=("inner", "outer")),
-        option("--fill-value VALUE", "of several data sets: the values of columns that one lacks"),
-        option("--along AXIS", "of several data sets: which axis is joined (default: obs)"),
+        option("--join", f"with several data sets: {columns}", choices=("inner", "outer")),
+        option("--fill-value VALUE", "with several data sets: the value of columns that one lacks"),
+        option("--along AXIS", "with several data sets: the axis that is joined (default: obs)"),
     )
 
 
@@ -83,16 +83,16 @@ PARAM: Final = option(
     "--param NAME=VALUE...", 'the value of $NAME in the SQL: JSON (60, true, [1, 2], "60") or text'
 )
 REPORT_FORMAT: Final = option(
-    "--format", "of what is printed", choices=("text", "json"), default="text"
+    "--format", "how to print the result", choices=("text", "json"), default="text"
 )
 REPORT: Final = (REPORT_FORMAT, QUIET)
-"""Of a command that says what it has done."""
+"""Options of a command that reports what it has done."""
 OVERLAY: Final = option("--overlay OVERLAY", "a data set on top of PATH, which is only read")
 SKIP_BROKEN: Final = option(
-    "--skip-broken", "of a pattern: leave out what cannot be opened, and end with exit code 4"
+    "--skip-broken", "with a pattern: leave out files that cannot be opened, and exit with code 4"
 )
 AXIS_NAMES: Final = tuple(
-    option(f"--{key}-is AXIS", f"what the axis of {key} of an AnnData is called")
+    option(f"--{key}-is AXIS", f"name for the axis of {key} of an AnnData")
     for key in ("obs", "var")
 )
 ROWS: Final = option(
@@ -100,17 +100,20 @@ ROWS: Final = option(
 )
 SLICE: Final = (
     PATH,
-    option("--matrix NAME", required=True),
+    option("--matrix NAME", "the name of the matrix", required=True),
     ROWS,
     option("--columns WHICH", "the same for the other axis"),
     PARAM,
-    *(option(f"--{key}-axis AXIS", "needed where it is ambiguous") for key in ("rows", "columns")),
+    *(
+        option(f"--{key}-axis AXIS", "only needed if it is ambiguous")
+        for key in ("rows", "columns")
+    ),
     OVERLAY,
     SKIP_BROKEN,
 )
-"""Of a command that reads a part of a matrix."""
+"""Options of a command that reads a part of a matrix."""
 NO_PROVENANCE: Final = option(
-    "--no-provenance", "write no SQL, names and versions into files that have a place for them"
+    "--no-provenance", "do not record the query, data sets and versions in the file"
 )
 NO_PAGER: Final = option("--no-pager", "print long tables instead of showing them in $PAGER")
 
@@ -120,7 +123,10 @@ def rows_out(*more_formats: str) -> tuple[Option, ...]:
     formats = ("table", *ROW_FORMATS, *more_formats)
     return (
         option("--format", "default: by the suffix of FILE, else table", choices=formats),
-        option("-o, --output FILE", "default, or '-': standard output; .csv.gz is packed"),
+        option(
+            "-o, --output FILE",
+            "where to write (default, or '-': standard output); .csv.gz is compressed",
+        ),
         option(
             "--max-rows N",
             "rows of a table on a terminal (default: 10000 in a pager, else 40; 0: all)",

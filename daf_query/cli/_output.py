@@ -217,7 +217,7 @@ def format_of(output: str | None) -> OutputFormat:
     try:
         return row_files.format_of(Path(output))
     except errors.InvalidInputError as error:
-        raise errors.InvalidInputError(f"{error}: --format") from None
+        raise errors.InvalidInputError(f"{error} with --format") from None
 
 
 def file_of(output: str | None) -> str | None:
@@ -334,7 +334,7 @@ def size_bytes(path: str) -> int:
 
 _ARGUMENTS: Final = (
     *("rows", "columns", "obs_is", "var_is", "X_is", "fill", "name", "key", "merge", "empty"),
-    *("port", "host", "max_bytes", "skip_broken"),
+    *("port", "host", "max_bytes", "skip_broken", "by"),
 )
 _QUOTED: Final = "'([^']*)'"
 _FORMS: Final[Any] = (
@@ -348,6 +348,12 @@ _FORMS: Final[Any] = (
     (r"\bparams=\{'([^']*)': [^}]*\}", r"--param \1=..."),
     (r"\bparams=(?= has)", "--param"),
     (r"\bprefix=True", "--prefix"),
+    (r"\bcolumns=\{'([^']*)': '([^']*)'\}", r"--columns \1=\2"),
+    (r"\bof split=(?= )", "of --share"),
+    (
+        r"\{'[^']*': [\d.]+(, '[^']*': [\d.]+)*\}",
+        lambda found: re.sub(r"'([^']*)': ([\d.]+),?", r"--share \1=\2", found[0][1:-1]),
+    ),
     (re.escape(errors.SKIP_BROKEN), "--skip-broken"),
     (r"\bnames=\[\.\.\.\]", "--names"),
     (r"\banother dataset_axis\b(, or dataset_property=False)?", "another --dataset-axis"),

@@ -68,7 +68,7 @@ def grouped(title: str | None, *options: Option) -> Option:
 
 
 class Parser(argparse.ArgumentParser):
-    """A parser of which options are written in full, and unknown words get a suggestion.
+    """A parser that takes options in full only, and suggests similar words for unknown ones.
 
     An abbreviation would mean something else, or nothing, as soon as a command gets another option.
     """
@@ -83,13 +83,17 @@ class Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         """Refuse wrong usage; what is in the data set is listed by ``daf info``."""
         is_of_data = re.search(r" required: .*(AXIS|--axis|--matrix|--by)\b", message)
-        super().error(f"{message}; 'daf info PATH' lists what there is" if is_of_data else message)
+        super().error(
+            f"{message}; 'daf info PATH' lists what the data set contains"
+            if is_of_data
+            else message
+        )
 
     def refuse(self, what: str, name: str, available: Sequence[str]) -> NoReturn:
-        """Refuse a name that there is not, with those that begin or read like it."""
+        """Refuse an unknown name, and suggest similar ones."""
         near = [each for each in available if each.startswith(name)]
         near = near or difflib.get_close_matches(name, available, n=3)
-        hint = f"; do you mean {' or '.join(near)}?" if near else ""
+        hint = f"; did you mean {' or '.join(near)}?" if near else ""
         self.error(f"{what} {name}{hint}")
 
 

@@ -42,13 +42,13 @@ _MAX_BYTES: Final = option(
 
 @command(
     shared.PATH,
-    option("[QUERY]", "'-': read it from standard input"),
+    option("[QUERY]", "the SQL; '-' reads it from standard input"),
     shared.QUERY_FILE,
     option("--table NAME=FILE...", "your own .csv, .tsv, .parquet or .arrow (also .csv.gz)"),
     shared.PARAM,
     *shared.rows_out(),
-    option("--explain", "print the plan instead of the rows, and execute nothing"),
-    option("--analyze", "execute it, and print what it read instead of the rows"),
+    option("--explain", "print the plan instead of the rows; the query is not run"),
+    option("--analyze", "run the query, and print what it read instead of the rows"),
     shared.OVERLAY,
     *shared.AXIS_NAMES,
     shared.SKIP_BROKEN,
@@ -56,7 +56,7 @@ _MAX_BYTES: Final = option(
     has_prompt=True,
 )
 def sql_command(options: Namespace) -> None:
-    r"""Ask a SQL question; without one, on a terminal, start a prompt.
+    r"""Run a SQL query, or start a prompt if none is given.
 
     Each axis is a table with the columns name, index and its vectors.
 
@@ -125,13 +125,17 @@ def _prompt_settings(options: Namespace) -> prompt.PromptSettings:
     *shared.SLICE,
     *shared.join_options("inner"),
     option("-o, --output FILE", f"{', '.join(SLICE_FORMATS)}, by its suffix; '-': standard output"),
-    option("--format", "json: of what is printed", choices=(*SLICE_FORMATS, "json")),
+    option(
+        "--format",
+        "of the file; json: print what was written as JSON",
+        choices=(*SLICE_FORMATS, "json"),
+    ),
     option("--dry-run", "print what would be read, and how much memory it takes"),
     option(
         "--max-bytes SIZE", "refuse a slice that takes more, such as 500MB", type=shared.byte_size
     ),
     *(
-        option(f"--{part} KEYS", f"of .h5ad and .zarr, matrices {which}: A,B, all or none")
+        option(f"--{part} KEYS", f"for .h5ad and .zarr: which matrices {which} (A,B, all or none)")
         for part, which in _ANNDATA.items()
     ),
     shared.NO_PROVENANCE,
@@ -283,14 +287,14 @@ def _answer(options: Namespace, question: str, join: str | None, **more: Any) ->
     option("--by WHAT", "vectors or SQL expressions, with commas between them", required=True),
     option("--reference GROUP", "compare the others with this group (default: each with the rest)"),
     option("--method", "default: t-test", choices=("t-test", "wilcoxon")),
-    option("--counts", "the values are counts, and no logarithms of counts and 1"),
+    option("--counts", "the values are counts, not log1p of counts"),
     option("--top N", "only the N highest scores of each group", type=int),
     _MAX_BYTES,
     *shared.join_options("outer"),
     *shared.rows_out(),
 )
 def markers_command(options: Namespace) -> None:
-    """Tell how each group of rows differs from the others, column by column: marker genes.
+    """Find marker genes: compare each group of rows with the others, column by column.
 
     Examples
     --------
@@ -324,7 +328,7 @@ def totals_command(options: Namespace) -> None:
     shared.SKIP_BROKEN,
 )
 def diagnose_command(options: Namespace) -> None:
-    """Say how many rows each part of a predicate leaves, and why it leaves none.
+    """Show how many rows each part of a predicate keeps, and why it keeps none.
 
     Examples
     --------
@@ -361,11 +365,11 @@ def share(text: str) -> tuple[str, float]:
     option("PATH", "a data set, or a pattern of several"),
     shared.AXIS,
     option("--where SQL", "which entries (default: all)"),
-    option("--share NAME=SHARE...", "a split and its share, together 1", type=share),
+    option("--share NAME=SHARE...", "a split and its share; shares add up to 1", type=share),
     option("--weights SQL", "the weight of each entry"),
     option("--stratify SQL", "keep the shares for each value of a vector or expression"),
-    option("--groups SQL", "keep entries of a value together, such as those of a donor"),
-    option("--seed", "another makes other splits", type=int, default=0),
+    option("--groups SQL", "keep entries with the same value together, such as those of a donor"),
+    option("--seed", "of the random numbers (default: 0)", type=int, default=0),
     shared.PARAM,
     option("-o, --output FILE", ".parquet, .arrow, .csv, .tsv, .json or .ndjson", required=True),
     shared.OVERLAY,

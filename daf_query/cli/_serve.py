@@ -34,10 +34,12 @@ _LIMITS: Final = {
     "max_rows": option(
         "--max-rows N", "rows of one result (default: any)", type=shared.whole_number
     ),
-    "max_bytes": option("--max-bytes SIZE", "of one result, such as 500MB", type=shared.byte_size),
+    "max_bytes": option(
+        "--max-bytes SIZE", "size of one result, such as 500MB", type=shared.byte_size
+    ),
     "max_memory_bytes": option(
         "--max-memory-bytes SIZE",
-        "in which one query sorts, joins and groups",
+        "memory for the sorts, joins and groups of one query",
         type=shared.byte_size,
     ),
     "max_seconds": option(
@@ -47,13 +49,15 @@ _LIMITS: Final = {
         "--max-queries N", "queries at the same time (default: 8)", type=shared.whole_number
     ),
     "max_query_bytes": option(
-        "--max-query-bytes SIZE", "of the SQL of a query (default: 1MiB)", type=shared.byte_size
+        "--max-query-bytes SIZE",
+        "length of the SQL of a query (default: 1MiB)",
+        type=shared.byte_size,
     ),
 }
 _OF_FLIGHT_SQL: Final = {
-    "token_file": option("--token-file FILE", "who asks needs one of its tokens, one a line"),
-    "token_env": option("--token-env NAME", "the same, of the environment variable NAME"),
-    "allow_anyone": option("--allow-anyone", "let other machines ask without a token"),
+    "token_file": option("--token-file FILE", "clients need one of its tokens, one per line"),
+    "token_env": option("--token-env NAME", "the same, from the environment variable NAME"),
+    "allow_anyone": option("--allow-anyone", "accept clients on other machines without a token"),
     "tls_cert": option("--tls-cert FILE", "certificate (PEM), to encrypt"),
     "tls_key": option("--tls-key FILE", "its key (PEM)"),
     **_LIMITS,
@@ -78,14 +82,14 @@ class ClearTextWarning(errors.DafWarning):
     ),
     grouped(
         "over Flight SQL",
-        option("--flight-sql", "answer SQL of other programs; each PATH is a schema"),
+        option("--flight-sql", "serve SQL to other programs; each PATH is a schema"),
         *_OF_FLIGHT_SQL.values(),
     ),
 )
 def serve_command(options: Namespace) -> None:
     r"""Serve a data set over HTTP, or data sets as SQL tables over Flight SQL, read-only.
 
-    By default, programs of this machine alone can ask.
+    By default, only programs on this machine can connect.
 
     Examples
     --------
@@ -186,19 +190,24 @@ def _tokens(options: Namespace) -> list[str]:
 @command(
     option("PATH", dest="paths", nargs="+"),
     option("--query SQL", "the query that the page starts with"),
-    option("--color EXPRESSION", "what colours the embedding first: a vector, or X['CD8A']"),
+    option("--color EXPRESSION", "what colours the embedding at the start: a vector, or X['CD8A']"),
     option("--write OVERLAY", "let the page save vectors into a data set on top, made if missing"),
     option("--port", "default: any that is free", type=shared.whole_number, default=0),
     option("--no-browser", "print the address, and open no browser"),
-    option("--max-rows N", "of a query (default: 1000000)", type=shared.whole_number, dest="rows"),
     option(
-        "--max-bytes SIZE", "of one answer (default: 1GiB)", type=shared.byte_size, dest="bytes"
+        "--max-rows N", "rows of a query (default: 1000000)", type=shared.whole_number, dest="rows"
+    ),
+    option(
+        "--max-bytes SIZE",
+        "size of one answer (default: 1GiB)",
+        type=shared.byte_size,
+        dest="bytes",
     ),
     option("--seconds N", "until the last row is sent (default: 120)", type=shared.whole_number),
     shared.REPORT_FORMAT,
 )
 def explore_command(options: Namespace) -> None:
-    """Look at data sets in the browser, on this machine alone: tables, SQL, charts, embeddings.
+    """Explore data sets in the browser, on this machine only: tables, SQL, charts, embeddings.
 
     Examples
     --------

@@ -45,7 +45,7 @@ _ALL: Final = ("*", ("*", "*"), ("*", "*", "*"))
     *shared.REPORT,
 )
 def import_command(options: Namespace) -> None:
-    r"""Turn an h5ad file, an AnnData in Zarr, or what Cell Ranger wrote into a Daf data set.
+    r"""Convert an h5ad file, an AnnData in Zarr, or output of Cell Ranger into a Daf data set.
 
     Examples
     --------
@@ -103,7 +103,7 @@ def import_command(options: Namespace) -> None:
     *shared.REPORT,
 )
 def export_command(options: Namespace) -> None:
-    """Turn a whole data set into an h5ad or h5mu file, streaming its matrices.
+    """Export a whole data set to an h5ad or h5mu file, streaming its matrices.
 
     Examples
     --------
@@ -144,7 +144,7 @@ def export_command(options: Namespace) -> None:
     *shared.REPORT,
 )
 def convert_command(options: Namespace) -> None:
-    r"""Copy a data set into the format that the path asks for, and compare the two.
+    r"""Copy a data set into the format given by the path, and compare the two.
 
     Examples
     --------
@@ -175,15 +175,19 @@ def convert_command(options: Namespace) -> None:
 @command(
     option("PATH", "a data set, or a pattern", dest="sources", nargs="+"),
     option("-o, --output OUT", "such as all.daf.zarr", required=True),
-    option("--axis AXIS", "whose entries are concatenated (default: obs)", action="append"),
+    option("--axis AXIS", "axis whose entries are concatenated (default: obs)", action="append"),
     option(
         "--join",
         "entries of other axes: the same in all (the default), those of all, or of any",
         choices=("exact", "inner", "outer"),
         default="exact",
     ),
-    option("--fill-value NUMBER", "of a gene that one lacks (default: 0 or NaN)", type=float),
-    option("--names A,B", "names; by default those of the files"),
+    option(
+        "--fill-value NUMBER",
+        "value of genes that a data set lacks (default: 0 or NaN)",
+        type=float,
+    ),
+    option("--names A,B", "names of the data sets (default: those of the files)"),
     option("--prefix", "write the name of the data set before each entry"),
     shared.make_unique("append -1, -2 ... to entries that occur twice"),
     option("--dataset-axis NAME", "the axis of the data sets; '' for none", default="dataset"),

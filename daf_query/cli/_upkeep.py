@@ -44,7 +44,7 @@ _NAME: Final = option("NAME")
     one_of=("query", "file"),
 )
 def save_vector_command(options: Namespace) -> None:
-    r"""Store what a query says of each entry of an axis as a vector.
+    r"""Store the value of a query for each entry of an axis as a vector.
 
     Examples
     --------
@@ -67,7 +67,7 @@ def save_vector_command(options: Namespace) -> None:
     shared.AXIS,
     option("[QUERY]", "a SELECT with a row for each entry of the new axis; '-': standard input"),
     shared.QUERY_FILE,
-    option("--name COLUMN", "of the names (default: name)", default="name"),
+    option("--name COLUMN", "column with the names (default: name)", default="name"),
     shared.PARAM,
     shared.overwrite("the axis, if there is one, with its vectors and matrices"),
     *shared.REPORT,
@@ -105,12 +105,14 @@ def _choice(options: Namespace) -> dict[str, Any]:
     option("--matrix MATRIX", "store a slice of this one instead"),
     option("--from OTHER", "the data set of MATRIX (default: PATH)", dest="source"),
     option("--by GROUPS", "store a row for each group of the rows", action="append"),
-    option("--statistic", "of each group (default: mean)", choices=STATISTICS, default="mean"),
+    option(
+        "--statistic", "statistic of each group (default: mean)", choices=STATISTICS, default="mean"
+    ),
     option("--rows WHICH", "of MATRIX, as for 'daf extract'"),
     option("--columns WHICH", "the same for the other axis"),
     option("--rows-axis AXIS", "of a slice, by default its own"),
     option("--columns-axis AXIS", "of a slice, by default its own"),
-    option("--fill VALUE", "the elements that are not given: JSON (0) or text"),
+    option("--fill VALUE", "value of elements that are not given: JSON (0) or text"),
     shared.one_layout("store it once; by default also its transpose"),
     shared.PARAM,
     shared.overwrite("the matrix, if there is one"),
@@ -265,7 +267,7 @@ def _columns(given: str | None) -> dict[str, str] | None:
 @command(
     shared.PATH,
     shared.AXIS,
-    option("--by ORDER", "what comes after ORDER BY in SQL", required=True),
+    option("--by ORDER", "the order, as after ORDER BY in SQL", required=True),
     *shared.REPORT,
 )
 def reorder_command(options: Namespace) -> None:
@@ -315,7 +317,7 @@ def verify_command(options: Namespace) -> int:
     *shared.REPORT,
 )
 def repair_command(options: Namespace) -> int:
-    """Mend what a crash or an interrupted copy left; exit code 3 if data is lost or damaged.
+    """Repair what a crash or an interrupted copy left; exit code 3 if data is lost or damaged.
 
     Examples
     --------
@@ -351,23 +353,29 @@ def repair_command(options: Namespace) -> int:
 @command(
     shared.PATH,
     option("[AXIS]"),
-    option("VECTOR", "'name' for the entries", dest="vectors", nargs="*"),
+    option(
+        "VECTOR", "vectors to index; 'name' for the names of the entries", dest="vectors", nargs="*"
+    ),
     option("--points", "two vectors of coordinates, together", metavar=("X", "Y"), nargs=2),
     grouped(
-        "of a file that is read in place, such as atlas.h5ad",
+        "for a file that is read in place, such as atlas.h5ad",
         option("--matrix NAME...", "write its other layout, and decoded columns, into a sidecar"),
-        option("--into SIDECAR", "a name ending in .daf.zarr, instead of beside the file"),
-        option("--max-bytes SIZE", "how large it may become, such as 10GB", type=shared.byte_size),
-        option("--refresh", "make the sidecar fit the file as it is now"),
+        option(
+            "--into SIDECAR", "where to put the sidecar, a .daf.zarr (default: beside the file)"
+        ),
+        option(
+            "--max-bytes SIZE", "maximum size of the sidecar, such as 10GB", type=shared.byte_size
+        ),
+        option("--refresh", "update the sidecar after the file was changed or copied"),
         option("--remove", "delete the sidecar"),
     ),
     *shared.REPORT,
     any_of=("axis", "matrix", "refresh", "remove", "into"),
 )
 def index_command(options: Namespace) -> None:
-    """Store an index with which rows are found by name or by another value at once.
+    """Store an index that finds rows by name or by another value at once.
 
-    Of a file that is read in place, also the other layout of a matrix.
+    For a file that is read in place, it can also store the other layout of a matrix.
 
     Examples
     --------

@@ -182,7 +182,7 @@ Answer: TypeAlias = "tuple[pa.Schema, Callable[[], pa.Table]]"
 
 
 class Catalog:
-    """Answers what there is in a session."""
+    """Lists the contents of a session."""
 
     def __init__(self, session: DafSession, *, max_query_bytes: int) -> None:
         self._session = session

@@ -293,7 +293,7 @@ class ElementCount:
     """How many elements a slice has, as far as that is known without reading them."""
 
     count: int
-    """Of a sparse matrix those that are stored, of a dense one all."""
+    """The stored elements of a sparse matrix, all of a dense one."""
     is_exact: bool
     """Whether there are so many; if not, there are at most so many."""
 

@@ -90,7 +90,7 @@ class MatrixQuestions(Queries):
         max_bytes
             How much memory the result may take: a number of bytes, or ``"500MB"``, ``"2GiB"``.
             The result is what `MatrixSlice.values` returns: CSR if the matrix is stored sparse,
-            else dense.  Of a server, no more than that is downloaded either.  By default there is
+            else dense.  From a server, no more than that is downloaded either.  By default there is
             no limit.
         schema
             Which data set, where several are connected.
@@ -115,7 +115,7 @@ class MatrixQuestions(Queries):
         Raises
         ------
         NotFoundError
-            An axis, matrix, column or entry is unknown; the message says which there are.
+            An axis, matrix, column or entry is unknown; the message lists those that exist.
         QueryError
             A predicate is wrong.
         BudgetError
@@ -173,7 +173,7 @@ class MatrixQuestions(Queries):
         Raises
         ------
         NotFoundError
-            An axis, matrix, column or entry is unknown; the message says which there are.
+            An axis, matrix, column or entry is unknown; the message lists those that exist.
         QueryError
             A predicate is wrong.
 
@@ -228,7 +228,7 @@ class MatrixQuestions(Queries):
         schema
             Which data set, where several are connected.
         max_bytes
-            How large the result may be, and of a server, how much is downloaded: a number of
+            How large the result may be, and how much is downloaded from a server: a number of
             bytes, or ``"500MB"``, ``"2GiB"``; 4 GiB by default, None for no limit.
         progress
             Whether to show a bar on stderr.
@@ -248,7 +248,7 @@ class MatrixQuestions(Queries):
         Raises
         ------
         NotFoundError
-            An axis, matrix, column or entry is unknown; the message says which there are.
+            An axis, matrix, column or entry is unknown; the message lists those that exist.
         QueryError
             A predicate or an expression is wrong.
         InvalidInputError
@@ -430,7 +430,7 @@ class MatrixQuestions(Queries):
         Raises
         ------
         NotFoundError
-            An axis, matrix, column or entry is unknown; the message says which there are.
+            An axis, matrix, column or entry is unknown; the message lists those that exist.
         QueryError
             A predicate is wrong.
         InvalidInputError

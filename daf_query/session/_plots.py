@@ -98,7 +98,7 @@ class SessionPlots:
         legend
             Whether the legend, or the colour bar, is drawn.
         seed
-            Of the order in which points are drawn.
+            Determines the order in which points are drawn.
         ax
             Axes of matplotlib to draw into; by default those of a new figure.
 
@@ -110,7 +110,7 @@ class SessionPlots:
         Raises
         ------
         MatrixNotFoundError
-            There are no such coordinates; the message says which there are.
+            There are no such coordinates; the message lists those that exist.
         QueryError, VectorNotFoundError, EntryNotFoundError
             The colour is wrong, or names what is not there.
         InvalidInputError

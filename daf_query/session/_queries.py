@@ -194,7 +194,7 @@ class Queries(Advised):
         QueryError
             The SQL is wrong; a syntax error says where.
         VectorNotFoundError, AxisNotFoundError
-            A column or table is unknown; the message says which there are.
+            A column or table is unknown; the message lists those that exist.
         ReadOnlyError
             The query would change something.
 

@@ -109,7 +109,7 @@ class DafSession(MatrixQuestions, Writing):
     def relations(self, schema: str | None = None) -> list[Relation]:
         """Return the vectors whose values are entries of an axis; the table ``relations`` has them.
 
-        Of several data sets that are asked as one, those of all, each once.
+        In a collection, those of all data sets, each once.
 
         Parameters
         ----------

@@ -313,12 +313,12 @@ class Writing(Queries):
             numpy or scipy array or a pandas DataFrame of all entries, as for
             `daf_storage.DafWriter.set_matrix`.
         rows_axis, columns_axis, name
-            The axes and the name of the new matrix; of a slice, by default its own.  Of a profile,
-            the axis of rows is by default called as its only group column.  If there is no such
-            axis, it is made first, with a vector ``count`` and, unless they are one
-            column of strings, the group columns; the name is by default ``mean_UMIs``.
+            The axes and the name of the new matrix; for a slice, by default its own.  For a
+            profile, the axis of rows is by default called as its only group column.  If there is no
+            such axis, it is made first, with a vector ``count`` and, unless they are one column of
+            strings, the group columns; the name is by default ``mean_UMIs``.
         statistic
-            Of a profile: what is stored of each group, as of `Profile.to_anndata`.
+            For a profile: the statistic that is stored, as in `Profile.to_anndata`.
         fill
             The value of all elements that are not given.  A slice of a sparse matrix and rows
             without ``fill`` become a sparse matrix, where they are zero; a dense one has to cover
@@ -410,7 +410,7 @@ class Writing(Queries):
         schema: str | None = None,
         progress: ShowProgress = "auto",
     ) -> list[str]:
-        """Store indexes with which rows are found by value at once; return which vectors have one.
+        """Store indexes that find rows by value at once; return which vectors have one.
 
         A query uses one by itself.  What is written later makes an index stale, which is noticed,
         and it is not used.

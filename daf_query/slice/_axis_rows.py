@@ -92,7 +92,7 @@ class AxisRows:
     def colours(self, vector: str) -> dict[str, str] | None:
         """Return the colours of categories: those of the axis with the name of the vector.
 
-        Of several data sets the first that has a colour for a category counts.
+        In a collection, the first data set with a colour for a category counts.
         """
         noted: dict[str, str] = {}
         for daf in self.tables.readers().values() if vector in self.vectors else ():

@@ -111,7 +111,7 @@ class SliceExplanation:
     filled_elements: int = 0
     """How many elements several data sets lack, whether or not the result stores them."""
     members: Mapping[str, SliceExplanation] = field(default_factory=dict)
-    """Of several data sets, the part of each of which something is selected, by its name."""
+    """In a collection, the parts of the data sets of which something is selected, by name."""
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything as plain Python, for JSON."""

@@ -166,7 +166,7 @@ def save_rows(
 ) -> None:
     """Write a slice, but for AnnData; an old file is replaced when the new one is complete.
 
-    Of the long form, the metadata have a record of the provenance.
+    The metadata of the long form have a record of the provenance.
 
     Parameters
     ----------

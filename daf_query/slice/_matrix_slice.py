@@ -250,7 +250,7 @@ class MatrixSlice(Advised):
         Returns
         -------
         iterator of MatrixSlice
-            In the order of the rows.  Of a slice without rows there are none.
+            In the order of the rows.  A slice without rows has none.
 
         Raises
         ------
@@ -296,7 +296,7 @@ class MatrixSlice(Advised):
     def provenance(self) -> dict[str, Any]:
         """Return what files of this slice say of where it comes from; see `daf_query.provenance`.
 
-        Predicates have the values of their parameters in them.  Of a block, ``block`` says which
+        Predicates have the values of their parameters in them.  In a block, ``block`` says which
         of the rows it has, from 0, the last excluded.  Several data sets have a fingerprint each.
         """
         whole = self.whole
@@ -406,7 +406,7 @@ class MatrixSlice(Advised):
     def to_numpy(self) -> npt.NDArray[Any]:
         """Return a dense array of shape ``(rows, columns)``.
 
-        Of a dense matrix it is a view of the mapped file where rows and columns are plain ranges,
+        For a dense matrix it is a view of the mapped file where rows and columns are plain ranges,
         else a copy of the slice.
         """
         values = self.values()
@@ -476,7 +476,7 @@ class MatrixSlice(Advised):
         The rows axis becomes ``obs`` and the columns axis ``var``, with all vectors of the
         selected entries; categoricals get their order and their colours back.  The other matrices
         over both axes become ``layers``, those of one axis with itself ``obsp`` and ``varp``, and
-        those to axes of their own ``obsm`` and ``varm``.  Of each, the selected entries are read
+        those to axes of their own ``obsm`` and ``varm``.  The selected entries of each are read
         and no more.  The `repr` of the slice names them.
 
         Parameters

@@ -1,4 +1,4 @@
-"""Of what a slice consists: the part of each data set, and where it goes in the whole.
+"""The parts of a slice: that of each data set, and where it goes in the whole.
 
 A slice of one data set has one part, which is all of it.
 """

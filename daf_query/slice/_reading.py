@@ -125,36 +125,36 @@ class Figures:
 
     @property
     def item_bytes(self) -> int:
-        """Of a value; of a string about."""
+        """Bytes of a value; of a string about."""
         return STRING_BYTES if self.dtype == object else self.dtype.itemsize
 
     @property
     def index_bytes(self) -> int:
-        """Of an index of CSR."""
+        """Bytes of an index of CSR."""
         return 4 if max(*self.shape, self.elements.count) <= _LARGEST_INT32 else 8
 
     @property
     def element_bytes(self) -> int:
-        """Of an element of CSR."""
+        """Bytes of an element of CSR."""
         return self.item_bytes + self.index_bytes
 
     @property
     def csr_bytes(self) -> int:
-        """Of the values as CSR."""
+        """Bytes of the values as CSR."""
         return self.elements.count * self.element_bytes + (self.shape[0] + 1) * self.index_bytes
 
     @property
     def dense_bytes(self) -> int:
-        """Of a dense array."""
+        """Bytes of a dense array."""
         return self.shape[0] * self.shape[1] * self.item_bytes
 
     @property
     def result_bytes(self) -> int:
-        """Of what `MatrixSlice.values` returns."""
+        """Bytes of what `MatrixSlice.values` returns."""
         return self.csr_bytes if self.is_sparse else self.dense_bytes
 
     def memory_bytes(self) -> dict[str, int]:
-        """Of each form but AnnData."""
+        """Bytes of each form but AnnData."""
         count, item_bytes = self.elements.count, self.item_bytes
         rows, columns = self.shape
         is_bool = self.dtype == np.bool_

@@ -103,13 +103,13 @@ class SliceRequest:
     rows: Selector = None
     columns: Selector = None
     join: Join = "inner"
-    """Of several data sets, which entries the aligned axis has."""
+    """In a collection, which entries the aligned axis has."""
     fill_value: Any = None
     """What stands where one of them lacks an entry; None for 0 if sparse, else NaN."""
     along: str | None = None
     """The axis that is concatenated; None to find out."""
     by: By = ()
-    """Of a profile, what the rows are grouped by."""
+    """For a profile, what the rows are grouped by."""
 
 
 @dataclass(frozen=True, slots=True)

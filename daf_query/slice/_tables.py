@@ -256,7 +256,7 @@ def axis_tables(whole: Whole) -> tuple[Frame, Frame, dict[str, Any]]:
 def _of_selected(whole: Whole, number: int) -> tuple[Frame, dict[str, Any]]:
     """Return the table, with the categories of the selected entries, as anndata's indexing does.
 
-    scanpy refuses groups without cells.  Of all entries, all categories remain.
+    scanpy refuses groups without cells.  If all entries are chosen, all categories remain.
     """
     frame, colors = _axis_table(whole, number)
     selection = whole.selections[number]

@@ -50,7 +50,7 @@ _CLAUSES: Final = (
 )
 """Words that end the items of a SELECT."""
 _CONSTANT: Final = re.compile(r"-?\d[\d.]*|'(?:[^']|'')*'")
-"""Of those that the tree lacks."""
+"""The places that the tree lacks."""
 
 
 class Statement:
@@ -388,7 +388,7 @@ def _check_nesting(tokens: Sequence[Token]) -> None:
 
 
 TermForm: TypeAlias = Literal["equal", "order", "pattern", "missing", "boolean"]
-"""How an expression is compared: by = or IN, by < and its kin, by LIKE, by IS NULL, or not."""
+"""How an expression is compared: by = or IN, by < and the like, by LIKE, by IS NULL, or not."""
 Constant: TypeAlias = Number | str | bool
 """What stands in a query, and means the same wherever it does."""
 

@@ -49,7 +49,7 @@ class Piece:
     spans: tuple[Span, ...] = ()
     """The rows, ascending; none if they are those of a block."""
     block: tuple[Selection, Selection] | None = None
-    """Of a matrix, the rows and the columns."""
+    """The rows and the columns of a matrix."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

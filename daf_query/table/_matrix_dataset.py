@@ -193,7 +193,7 @@ class MatrixDataset(TableDataset):
     Raises
     ------
     AxisNotFoundError, MatrixNotFoundError
-        There is no such axis or matrix; the message says which there are.
+        There is no such axis or matrix; the message lists those that exist.
 
     Examples
     --------

@@ -171,11 +171,11 @@ class RowSource:
 
     part: MatrixSlice
     offsets: Entries
-    """Of each entry, which row of the slice it is; ascending."""
+    """The row of the slice of each entry; ascending."""
     indices: npt.NDArray[np.int64]
     """The position of each entry along the axis."""
     labels: Mapping[str, npt.NDArray[Any]]
-    """Of each entry; of strings, the number of the class, -1 if missing."""
+    """The value of each entry; for strings the number of the class, -1 if missing."""
     classes: Mapping[str, pa.Array]
     """Of labels that are strings, the values, sorted: those of all entries of the axis, so that
     numbers are the same in each split."""

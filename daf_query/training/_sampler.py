@@ -83,7 +83,7 @@ class Sampler:
     def indices(self) -> npt.NDArray[np.int64]:
         """The 0-based positions along the axis, ascending, each once, shape ``(len(sampler),)``.
 
-        Of a collection they count through, as the rows of the union table do.
+        In a collection they count through, as the rows of the union table do.
         """
         datasets = self.datasets
         if datasets is None:

@@ -141,9 +141,9 @@ def allocate(keys: Keys, shares: Sequence[float], strata: Codes | None = None) -
     Parameters
     ----------
     keys
-        Of each entry; those that are equal come in the order of the entries.
+        A number per entry; equal ones come in the order of the entries.
     shares
-        Of each split; together 1.
+        A share per split; they add up to 1.
     strata
         The stratum of each entry; one for all by default.
 
@@ -204,7 +204,7 @@ def allocate_groups(
     groups
         The group of each entry; all numbers from 0 occur.
     keys
-        Of each group.  There are as many groups as splits, or more.
+        The size of each group.  There are as many groups as splits, or more.
     strata
         The stratum of each entry; the splits then come near to their shares of each as well.
     """

@@ -226,7 +226,7 @@ class RecordedType:
     type: pa.DataType
     """A timestamp, ``bool``, an integer; ``string`` of a categorical."""
     categories: pa.Array | None = None
-    """Of a categorical, its categories in their order."""
+    """The categories of a categorical, in their order."""
     is_ordered: bool = False
     """Whether the order of the categories has a meaning."""
 

@@ -46,7 +46,7 @@ def chain_reader(dafs: Sequence[DafReader], *, name: str | None = None) -> DafRe
     Returns
     -------
     DafReader
-        Of one data set, its ``read_only()``.  It is pickled by their paths, if all have one.
+        For one data set, its ``read_only()``.  It is pickled by their paths, if all have one.
 
     Raises
     ------
@@ -93,7 +93,7 @@ def chain_writer(dafs: Sequence[DafReader], *, name: str | None = None) -> DafWr
     Returns
     -------
     DafWriter
-        Of one data set, this itself.
+        For one data set, this itself.
 
     Raises
     ------

@@ -117,7 +117,7 @@ class DirectorySnapshot(Snapshot):
     Parameters
     ----------
     descriptor
-        Of the directory; closed with this object.
+        The descriptor of the directory; closed with this object.
     path
         Where the directory is.
     kept
