@@ -480,7 +480,7 @@ def test_what_an_h5ad_cannot_hold_is_reported(tmp_path: Path) -> None:
     daf = from_anndata(anndata.AnnData(obs=obs))
     daf.set_matrix("obs", "obs", "labels", np.array([["a", "b"], ["c", "d"]]))
     report = export_h5ad(daf, tmp_path / "x.h5ad")
-    is_text = isinstance(to_anndata(daf).obs["text"].dtype, np.dtype)  # before pandas 3
+    is_text = pd.Series(["a"]).dtype == object  # before pandas 3
     assert [item.what for item in report.items if item.kind == "changed"] == [
         *("obs['date']", "obs['float']"),
         *(["obs['text']"] if is_text else []),
