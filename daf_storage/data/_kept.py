@@ -64,7 +64,8 @@ def image_of(part: str, key: str, write: Writer) -> AnyArray:
 def writer_of(value: Any) -> Writer:
     """Return what writes a value as anndata does; a group or a dataset is copied as it is.
 
-    DataFrames of AnnData 0.7 are not: their columns refer to categories elsewhere in the file.
+    What does not say how it is encoded is not, since anndata warns of it, nor are DataFrames of
+    AnnData 0.7: their columns refer to categories elsewhere in the file.
     """
     h5py = optional_import("h5py", extra="anndata")
     if not isinstance(value, h5py.Group | h5py.Dataset):
@@ -72,7 +73,7 @@ def writer_of(value: Any) -> Writer:
     nodes = [value]
     if isinstance(value, h5py.Group):
         value.visititems(lambda _, node: nodes.append(node))
-    if any(map(_is_old_frame, nodes)):
+    if "encoding-type" not in value.attrs or any(map(_is_old_frame, nodes)):
         return writer_of(read_element(value))
     return lambda group, name: value.file.copy(
         value, group, name, expand_soft=True, expand_external=True

@@ -503,6 +503,8 @@ def wrong_size(
 
 def check_string_count(data: memoryview, count: int, *, what: str) -> None:
     """Raise unless a chunk of strings says that it has so many: as many would be made."""
+    if len(data) < _COUNT_BYTES:
+        raise CorruptDataError(f"{what} is truncated: it has only {len(data)} bytes")
     claimed = int.from_bytes(data[:_COUNT_BYTES], "little")
-    if len(data) < _COUNT_BYTES or claimed != count:
+    if claimed != count:
         raise CorruptDataError(f"{what} claims to hold {claimed:,} strings instead of {count:,}")
