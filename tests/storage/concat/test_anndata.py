@@ -39,6 +39,7 @@ def _member(number: int, form: str) -> ad.AnnData:
         {
             "type": pd.Categorical(chosen, TYPES[number]),
             "grade": pd.Categorical(["low"] * n_cells, ["low", "high"], ordered=True),
+            "cluster": pd.Categorical([number] * n_cells, [number, 7]),
             "donor": [f"N{n % 3}" for n in range(n_cells)],
             "age": random.integers(0, 90, n_cells),
             "score": random.normal(size=n_cells).astype("f4"),
@@ -97,6 +98,7 @@ def test_the_result_is_that_of_anndata(members: list[ad.AnnData], join: Any) -> 
         assert _objects(found.obs[name]) == _objects(expected.obs[name]), name
     assert found.obs["type"].cat.categories.tolist() == ["B", "T", "NK"]
     assert found.obs["grade"].cat.ordered
+    assert found.obs["cluster"].cat.categories.tolist() == [0, 7, 1, 2]
     assert found.obs["day"].dtype == members[0].obs["day"].dtype
     assert found.obs["reads"].dtype == "Int64"
     np.testing.assert_array_equal(found.obsm["X_pca"], expected.obsm["X_pca"])

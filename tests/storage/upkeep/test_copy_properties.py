@@ -169,10 +169,12 @@ def test_single_properties_under_other_names() -> None:
     copy_matrix(source, other, "cell", "gene", "UMIs", rows_reaxis="obs", relayout=False)
     copy_matrix(source, other, "gene", "cell", "sparse", columns_reaxis="obs", rename="s")
     copy_matrix(source, other, "cell", "gene", "nope", rows_reaxis="obs", default=None)
+    copy_matrix(source, other, "cell", "gene", "twos", rows_reaxis="obs", default=2.0)
     assert other.scalars_set() == {"m", "nope"}
     assert other.vectors_set("obs") == {"years", "nope"}
-    assert other.matrices_set("obs", "gene", relayout=False) == {"UMIs", "s"}
-    assert other.matrices_set("gene", "obs", relayout=False) == {"s"}
+    assert other.matrices_set("obs", "gene", relayout=False) == {"UMIs", "s", "twos"}
+    assert np.all(other.get_np_matrix("obs", "gene", "twos") == 2.0)
+    assert other.matrices_set("gene", "obs", relayout=False) == {"s", "twos"}
     for copy, names, error in (
         (copy_scalar, ("x",), errors.ScalarNotFoundError),
         (copy_axis, ("x",), errors.AxisNotFoundError),
