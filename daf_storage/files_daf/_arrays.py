@@ -230,8 +230,15 @@ class LinesArray(StoredArray):
         if not spans or not self.info.size:
             return
         if not self._snapshot.is_local:
-            ranges = [(0, self.info.size * _LINE_BYTES)]
-            estimate_ranges(ranges, estimate, is_remote=not self._snapshot.is_local)
+            size_bytes = self.info.size * _LINE_BYTES
+            estimate_ranges(
+                [(0, size_bytes)],
+                estimate,
+                is_remote=True,
+                file=self,
+                file_bytes=size_bytes,
+                first_bytes=self._snapshot.first_bytes,
+            )
             return
         super().estimate(spans, estimate, within)
 

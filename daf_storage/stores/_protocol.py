@@ -19,6 +19,8 @@ class Snapshot:
 
     is_local = True
     """Whether `map` costs nothing; if not, read parts with `read_ranges`."""
+    first_bytes = 0
+    """How many first bytes of a file are downloaded to know its `size`."""
     has_entries = False
     """Whether it is of an archive, whose `identity` tells the bytes of each entry from others."""
 
@@ -218,8 +220,9 @@ class ReadEstimate:
     """Adds up what reads would cost, one after the other; see `StoredArray.estimate`."""
 
     def __init__(self) -> None:
-        self.size_bytes = 0
-        """How many bytes of files they touch; of a server, how many are downloaded."""
+        self._apart_bytes = 0
+        self.files: dict[Hashable, tuple[int, int]] = {}
+        """How many bytes are downloaded of files whose length is known, and that length."""
         self.requests = 0
         """How many requests they make."""
         self.is_remote = False
@@ -231,20 +234,35 @@ class ReadEstimate:
         self.used_bytes = 0
         """How many of these they use; the rest is decoded in vain."""
 
+    @property
+    def size_bytes(self) -> int:
+        """How many bytes of files they touch; of a server, how many are downloaded."""
+        return self._apart_bytes + sum(map(min, self.files.values()))
+
     def add_bytes(self, size_bytes: int) -> None:
         """Add bytes of a file of this machine."""
-        self.size_bytes += size_bytes
+        self._apart_bytes += size_bytes
 
     def add_inexact(self, size_bytes: int, *, requests: int) -> None:
         """Add bytes of which only about the number is known."""
-        self.size_bytes += size_bytes
+        self._apart_bytes += size_bytes
         self.requests += requests
         self.is_remote = self.is_remote or requests > 0
         self.is_exact = False
 
+    def add_download(
+        self, file: Hashable, size_bytes: int, *, requests: int, most_bytes: int
+    ) -> None:
+        """Add bytes of a file on a server, of which no more are downloaded than it has."""
+        self.add_inexact(0, requests=requests)
+        self.files[file] = self.files.get(file, (0, 0))[0] + size_bytes, most_bytes
+
     def add_share(self, other: ReadEstimate, times: float = 1) -> None:
         """Add another estimate so many times, where that is of a part of what is read."""
-        self.size_bytes += round(other.size_bytes * times)
+        self._apart_bytes += round(other._apart_bytes * times)
+        for file, (size_bytes, most_bytes) in other.files.items():
+            added = round(size_bytes * times)
+            self.add_download(file, added, requests=0, most_bytes=most_bytes)
         self.requests += round(other.requests * times)
         self.is_remote = self.is_remote or other.is_remote
         self.is_exact = self.is_exact and other.is_exact and times == 1

@@ -349,22 +349,40 @@ def _runs(blocks: Iterable[int]) -> Iterator[range]:
 
 
 def estimate_ranges(
-    ranges: Iterable[tuple[int, int]], estimate: ReadEstimate, *, is_remote: bool
+    ranges: Iterable[tuple[int, int]],
+    estimate: ReadEstimate,
+    *,
+    is_remote: bool,
+    file: Hashable,
+    file_bytes: int,
+    first_bytes: int = 0,
+    is_begun: bool = False,
 ) -> None:
     """Add what reading ranges of a file costs; of a server, if nothing was downloaded before.
 
+    Parameters
+    ----------
+    file, file_bytes
+        What tells it from others, and how long it is.
+    first_bytes, is_begun
+        How much of it comes with its length, and whether that was needed to know the ranges.
+
     >>> estimate = ReadEstimate()
     >>> ranges = [(0, 10), (20, 40_000), (1_000_000, 1_000_001)]
-    >>> estimate_ranges(ranges, estimate, is_remote=True)
+    >>> estimate_ranges(ranges, estimate, is_remote=True, file="x", file_bytes=1_000_001)
     >>> estimate.requests, estimate.size_bytes
-    (2, 49152)
+    (2, 41537)
     """
     if not is_remote:
         estimate.add_bytes(sum(stop - start for start, stop in ranges))
         return
     blocks = sorted({block for start, stop in ranges for block in _blocks_of(start, stop)})
-    runs = list(_runs(blocks))
-    estimate.add_inexact(sum(map(len, runs)) * _BLOCK_BYTES, requests=len(runs))
+    runs = list(_runs(b for b in blocks if first_bytes <= b * _BLOCK_BYTES < file_bytes))
+    if first_bytes and not (is_begun or file in estimate.files):
+        runs.append(_blocks_of(0, min(first_bytes, file_bytes)))
+    parts = [(run.start * _BLOCK_BYTES, run.stop * _BLOCK_BYTES) for run in runs]
+    size_bytes = sum(min(stop, file_bytes) - start for start, stop in parts)
+    estimate.add_download(file, size_bytes, requests=len(runs), most_bytes=file_bytes)
 
 
 def _is_document(path: str) -> bool:
@@ -400,6 +418,7 @@ class RemoteSnapshot(Snapshot):
     """A view of one prefix on a server; see `Snapshot`."""
 
     is_local = False
+    first_bytes = FIRST_BYTES
 
     def __init__(self, files: RemoteFiles, documents: Mapping[str, bytes], start: str) -> None:
         self._files = files

@@ -33,7 +33,7 @@ from daf_storage.errors import (
     MissingDependencyError,
     UnsupportedDataError,
 )
-from daf_storage.stores import ReadEstimate, estimate_ranges, fingerprint, is_stable
+from daf_storage.stores import ReadEstimate, fingerprint, is_stable
 from daf_storage.trees._hdf5_chunks import (
     MAX_LISTED_CHUNKS,
     UNKNOWN,
@@ -222,7 +222,7 @@ class Hdf5Array(StoredArray):
     ) -> None:
         """Add the bytes of the elements, or the stored bytes of their chunks."""
         if self._is_downloaded:
-            estimate_ranges(self._ranges(spans), estimate, is_remote=True)
+            self._shared.estimate(self._ranges(spans), estimate)
             return
         chunks = self._chunks()
         if chunks is None and self._shared.is_remote:

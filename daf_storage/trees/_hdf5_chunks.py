@@ -20,7 +20,7 @@ import numpy.typing as npt
 
 from daf_storage.base import AnyArray, Span
 from daf_storage.errors import CorruptDataError
-from daf_storage.stores import ReadEstimate, estimate_ranges
+from daf_storage.stores import ReadEstimate
 from daf_storage.trees._chunked_array import ChunkedArray, Position
 from daf_storage.trees._decompress import Codec, undone
 from daf_storage.trees._hdf5_file import Hdf5File, HeldObject
@@ -284,7 +284,7 @@ class Hdf5Chunks(ChunkedArray):
             most_bytes = self._shared.size_bytes() // self._listing.shape[1]
             size = min(math.prod(self.info.chunks) * self.dtype.itemsize, most_bytes)
             ranges += [(n * size, (n + 1) * size) for n in unknown]
-        estimate_ranges(ranges, estimate, is_remote=self._shared.is_remote)
+        self._shared.estimate(ranges, estimate)
 
     @property
     def decodes_in_threads(self) -> bool:

@@ -32,10 +32,12 @@ from daf_storage.errors import (
 from daf_storage.stores import (
     DirectoryStore,
     MemoryStore,
+    ReadEstimate,
     RemoteFiles,
     allocate,
     check_length,
     check_linked,
+    estimate_ranges,
     file_identity,
     fingerprint,
     is_lasting,
@@ -300,6 +302,10 @@ class Hdf5File:
         data = self.whole().data
         return [data[start:stop] for start, stop in ranges]
 
+    def estimate(self, ranges: Sequence[tuple[int, int]], estimate: ReadEstimate) -> None:
+        """Add what `stored` costs."""
+        estimate.add_bytes(sum(stop - start for start, stop in ranges))
+
     def span(self, start: int, stop: int) -> AnyArray:
         """Return a range of the file, as a view of its mapping."""
         return self.whole()[start:stop]
@@ -561,6 +567,11 @@ class RemoteHdf5File(Hdf5File):
     def stored(self, ranges: Sequence[tuple[int, int]]) -> list[memoryview]:
         """Return several ranges of the file, downloaded side by side."""
         return self._source.read_ranges(ranges)
+
+    def estimate(self, ranges: Sequence[tuple[int, int]], estimate: ReadEstimate) -> None:
+        """Add what `stored` costs."""
+        file_bytes = self.size_bytes()
+        estimate_ranges(ranges, estimate, is_remote=True, file=self, file_bytes=file_bytes)
 
     def span(self, start: int, stop: int) -> AnyArray:
         """Return a range of the file."""

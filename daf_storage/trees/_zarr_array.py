@@ -303,7 +303,14 @@ class PlainArray(FileArray):
         if self.info.is_mappable:
             StoredArray.estimate(self, spans, estimate, within)
         elif self._is_numeric and self.info.size:
-            estimate_ranges(self._ranges(spans), estimate, is_remote=not self.snapshot.is_local)
+            estimate_ranges(
+                self._ranges(spans),
+                estimate,
+                is_remote=not self.snapshot.is_local,
+                file=self,
+                file_bytes=self.info.size * self.dtype.itemsize,
+                first_bytes=self.snapshot.first_bytes,
+            )
         elif self.info.size:
             requests = 0 if self.snapshot.is_local else 1
             estimate.add_inexact(decoded_bytes(self.info, spans, within), requests=requests)
@@ -445,8 +452,16 @@ class ShardedArray(FileArray):
     def add_stored(self, positions: list[Position], estimate: ReadEstimate) -> None:
         """Add the bytes of chunks; where they are is read from the indexes."""
         for first in range(0, len(positions), _FETCHED_CHUNKS):
-            for places in self._places(positions[first : first + _FETCHED_CHUNKS]).values():
-                estimate_ranges(places.values(), estimate, is_remote=not self.snapshot.is_local)
+            for file, places in self._places(positions[first : first + _FETCHED_CHUNKS]).items():
+                estimate_ranges(
+                    places.values(),
+                    estimate,
+                    is_remote=not self.snapshot.is_local,
+                    file=file,
+                    file_bytes=file.size or 0,
+                    first_bytes=self.snapshot.first_bytes,
+                    is_begun=True,
+                )
 
     def check_stored(self, *, is_complete: bool = False) -> None:
         """Raise if the first or the last file is missing, or has no room for its index."""

@@ -349,6 +349,20 @@ def test_chunks_are_found_by_their_index(tmp_path: Path, compression: Any) -> No
         assert server.sent_bytes - sent_bytes < path.stat().st_size / 2
 
 
+def test_no_more_is_said_to_be_downloaded_than_the_file_has(tmp_path: Path) -> None:
+    """Where the chunks of elements are well compressed, and not looked up yet."""
+    path, adata = tmp_path / "atlas.h5ad", _cells(5_000, 200)
+    adata.X.data[:] = 1
+    del adata.layers["counts"], adata.obsm["X_umap"]
+    adata.write_h5ad(path, compression="gzip")
+    with served(tmp_path) as server, daf_query.connect(f"{server.url}/atlas.h5ad") as db:
+        part = db.matrix("obs", "var", "X")
+        explained = part.explain()
+        before = server.sent_bytes
+        part.load()
+        assert server.sent_bytes - before <= explained.read_bytes <= path.stat().st_size
+
+
 def test_names_that_lie_apart_are_downloaded_together(tmp_path: Path) -> None:
     """Strings of which the first lie before the matrix and the others behind it."""
     path = tmp_path / "atlas.h5ad"
