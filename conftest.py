@@ -105,10 +105,23 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     for alike in cases.values():
         mark = alike[0].get_closest_marker("sampled")
         if mark is not None:
-            alike.sort(key=lambda item: zlib.crc32(item.name.encode()))
-            left_out.update(alike[mark.args[0] :])
+            left_out.update(set(alike) - _sample(alike, mark.args[0]))
     items[:] = [item for item in items if item not in left_out]
     config.hook.pytest_deselected(items=[*left_out])
+
+
+def _sample(cases: list[pytest.Item], count: int) -> set[pytest.Item]:
+    """Return as many cases, always the same ones, with as many values of parameters as can be."""
+    left = sorted(cases, key=lambda item: zlib.crc32(item.name.encode()))
+    params = {item: getattr(getattr(item, "callspec", None), "params", {}) for item in left}
+    values = {item: {(name, repr(of[name])) for name in of} for item, of in params.items()}
+    seen, chosen = set[tuple[str, str]](), set[pytest.Item]()
+    while left and len(chosen) < count:
+        best = max(left, key=lambda item: len(values[item] - seen))
+        left.remove(best)
+        chosen.add(best)
+        seen |= values[best]
+    return chosen
 
 
 @pytest.hookimpl(wrapper=True)
