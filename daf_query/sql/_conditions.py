@@ -357,7 +357,7 @@ def needed_names(statement: Statement | None) -> tuple[frozenset[str], frozenset
         each for each in statement.scopes if each.is_natural or "From" in each.select["flavor"]
     ]
     for scope, node in statement.nodes:
-        if kind_of(node) == "Table" or _takes_all(node):  # TABLE cell, PIVOT
+        if kind_of(node) in ("Table", "ExplainTable") or _takes_all(node):  # TABLE cell, DESCRIBE
             return None
         if scope is not None and "wildcard_token" in node:
             scopes.append(scope)

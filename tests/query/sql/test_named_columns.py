@@ -30,6 +30,8 @@ QUERIES = [
     "SELECT name FROM (SELECT * FROM cell) WHERE age > 80 ORDER BY name",
     "SELECT a.name FROM cell a JOIN cell b ON a.name = b.name WHERE b.age > 80 ORDER BY a.name",
     "SELECT count(*) AS n FROM cell WHERE age > (SELECT avg(age) FROM cell)",
+    "DESCRIBE cell",
+    "DESCRIBE SELECT * FROM cell",
 ]
 
 

@@ -148,6 +148,8 @@ def test_a_question_asks_for_its_columns_alone(tmp_path: Path) -> None:
         with pytest.raises(errors.VectorNotFoundError, match="did you mean 'c59'"):
             db.sql("SELECT c59x FROM obs").to_pylist()
         assert len(db.sql("SELECT * FROM obs LIMIT 0").to_arrow_table().column_names) == 67
+    with served(tmp_path) as server, daf_query.connect(f"{server.url}/atlas.h5ad") as db:
+        assert len(db.sql("DESCRIBE obs").to_pylist()) == 67
     with daf_query.connect(tmp_path / "atlas.h5ad") as db:
         assert db.sql(query).to_pylist() == found
 
