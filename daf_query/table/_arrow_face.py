@@ -155,7 +155,8 @@ BATCH_ROWS: Final = 1 << 17
 class TableScanner:
     """Batches that are filtered and projected already, read as they are asked for.
 
-    All else that engines ask of a ``ds.Scanner`` is asked of one over them, which reads ahead.
+    All else that engines ask of a ``ds.Scanner`` is asked of one over them, which reads ahead in
+    threads of its own.
     """
 
     def __init__(
@@ -183,8 +184,21 @@ class TableScanner:
         """Export the rows as an Arrow stream."""
         return self.to_reader().__arrow_c_stream__(requested_schema)
 
+    def to_table(self) -> pa.Table:
+        """Return all rows; Ctrl-C ends it between two batches, as it would not end pyarrow's."""
+        batches, schema = self.to_batches(), self.projected_schema
+        if len(schema):
+            return pa.Table.from_batches(batches, schema)
+        return pa.table({"none": pa.nulls(self.count_rows())}).select([])
+
+    def count_rows(self) -> int:
+        """Return how many rows there are; Ctrl-C ends it as well."""
+        return sum(batch.num_rows for batch in self._batches)
+
     def __getattr__(self, name: str) -> Any:
-        """Return a method of pyarrow's scanner: ``to_table``, ``head``, ``count_rows``, ..."""
+        """Return a method of pyarrow's scanner: ``head``, ``take``, ``scan_batches``."""
+        if name.startswith("_") or not hasattr(ds.Scanner, name):
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
         rows = ds.Scanner.from_batches(self.to_batches(), schema=self.projected_schema)
         return getattr(rows, name)
 

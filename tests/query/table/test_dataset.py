@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import pickle
+from functools import partial
 from pathlib import Path
 
 import datafusion
@@ -75,6 +77,31 @@ def test_inherited_members_work_or_refuse(large: AxisDataset) -> None:
     assert old.count_rows() == large.count_rows((pc.field("age") > 90) & pc.field("is_old"))
     assert sum(f.count_rows() for f in old.get_fragments()) == old.count_rows()
     assert large.partition_expression.equals(pc.scalar(True))
+
+
+def test_a_scanner_is_asked_as_pyarrow_s_is(large: AxisDataset) -> None:
+    """Also for a column twice; it is copied, and has no attribute that pyarrow's has not."""
+    twice = large.to_table(columns=["age", "age"], filter=pc.field("age") > 90)
+    assert twice.column_names == ["age", "age"]
+    assert twice.num_rows == large.scanner(["age", "age"], pc.field("age") > 90).count_rows()
+    assert large.scanner(columns=[]).to_table().num_rows == 300_000
+    assert copy.copy(large.scanner(columns=["age"])).head(2).num_rows == 2
+    with pytest.raises(AttributeError, match="'TableScanner' object has no attribute 'rows'"):
+        _ = large.scanner().rows
+
+
+def test_all_rows_are_read_where_ctrl_c_ends_it(large: AxisDataset) -> None:
+    """In the thread that asks: in one of pyarrow's, nothing would end it before the last row."""
+    with Interruption(0) as unread:
+        large.scanner()
+    for ask in (large.to_table, partial(large.count_rows, pc.field("score") + 1 > 1.5)):
+        ask()  # decodes columns
+        with Interruption(0) as whole:
+            ask()
+        assert whole.lines > 5 * unread.lines
+        with pytest.raises(KeyboardInterrupt), Interruption(whole.lines // 2):
+            ask()
+    assert large.to_table(columns=["age"]).num_rows == 300_000
 
 
 def test_pickling_keeps_the_place(tiny_path: Path) -> None:
