@@ -71,6 +71,8 @@ class Advised:
     if not TYPE_CHECKING:
 
         def __getattr__(self, name: str) -> Any:
+            if hasattr(type(self), name):  # a property, whose own error says more
+                return object.__getattribute__(self, name)
             kinds = (FOREIGN_NAMES.get(each.__name__, {}) for each in type(self).__mro__)
             here = next((found[name] for found in kinds if name in found), None)
             text = f"{type(self).__name__!r} object has no attribute {name!r}"
@@ -102,6 +104,8 @@ def _with_advice(method: Callable[..., Any]) -> Callable[..., Any]:
             except TypeError as misfit:
                 fault = str(misfit)
             else:
+                raise
+            if not isinstance(self, Advised):  # called of the class
                 raise
         needed = _needed(method)
         usage = f"write {method.__name__}({', '.join(needed)})"

@@ -182,3 +182,19 @@ def test_indexes_are_built_by_the_session() -> None:
     assert session.build_point_index("cell", "age", "age") == 10_000
     scan = session.explain_analyze("SELECT name FROM cell WHERE code = 'x60'").scans[0]
     assert list(scan.indexes) == ["code"]
+
+
+def test_errors_within_properties_and_calls_of_the_class_are_python_s_own(
+    tiny_session: DafSession,
+) -> None:
+    """They are neither foreign names nor calls that lack an argument."""
+
+    class Session(DafSession):
+        @property
+        def ages(self) -> Any:
+            return tiny_session.table("cell").nothing  # type: ignore[attr-defined]
+
+    with pytest.raises(AttributeError, match="'AxisDataset' object has no attribute 'nothing'"):
+        _ = Session({}).ages
+    with pytest.raises(TypeError, match="missing 1 required positional argument: 'query'"):
+        DafSession.sql("SELECT 1")  # type: ignore[call-arg, arg-type]
