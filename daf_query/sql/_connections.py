@@ -651,6 +651,8 @@ class Connections:
         """
         if name in self.shared:
             del self.shared[name]
+            for schema in self.all_schemas.values():  # which may have what a query put in its place
+                schema.deregister_table(name)
         elif name in self.schemas:
             self.schemas.pop(name).close()
         else:

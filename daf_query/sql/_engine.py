@@ -234,13 +234,13 @@ class Engine:
                 "pickled, since they are in memory; save their rows to files, or drop them"
             )
         again = partial(Engine, functions=self.functions, default=self.default)
-        return again, (connections,), dict(self.tables.views)
+        return again, (connections,), self._views()
 
     def __setstate__(self, views: Mapping[TableName, str]) -> None:
         """Create the views of another one."""
         for (schema, name), query in views.items():
             view = f"{quoted_name(schema)}.{quoted_name(name)}"
-            self.plan(f"CREATE VIEW {view} AS {query}", allow="write")
+            self.plan(f"CREATE OR REPLACE VIEW {view} AS {query}", allow="write")
 
     @attended
     def plan(
@@ -283,7 +283,7 @@ class Engine:
         once: tuple[str, ...] = (),
     ) -> datafusion.DataFrame:
         """Plan a query; errors are the engine's own."""
-        views = _named_views(self.tables.views, query)
+        views = _named_views(self._views(), query)
         statements = _parsed([query, *views.values()])  # kept, so that a long query is parsed once
         are_views = allow == "read" and not _asks_for_types(query, statements)
         context = replace(
@@ -392,11 +392,17 @@ class Engine:
         axes = [(tables.schemas[name[0]], name[1]) for name in read if name is not None]
         yield from category_keys(statement, recorded_categories(axes), others)
 
+    def _views(self) -> dict[TableName, str]:
+        """Return the queries of the views that there are: some were dropped or unregistered."""
+        created = self.connections.created() if self.tables.views else ()
+        for name in [each for each in self.tables.views if each not in created]:
+            self.tables.views.pop(name, None)
+        return dict(self.tables.views)
+
     def _remember_view(self, query: str) -> None:
         """Note the query of a view that was created: it is planned again whenever it is used."""
+        self._views()
         created = self.connections.created()
-        for name in [each for each in self.tables.views if each not in created]:
-            del self.tables.views[name]
         parts, text, may_replace = _created_view(query) or ((), "", False)
         schema, title = ("", self.default, *parts)[-2:]
         name = (schema, title)

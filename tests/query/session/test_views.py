@@ -15,6 +15,7 @@ from daf_storage import (
     DafWriter,
     MemoryDaf,
     copy_all,
+    errors,
     import_h5ad,
     to_anndata,
 )
@@ -186,3 +187,16 @@ def test_create_view() -> None:
     db.sql("CREATE VIEW two AS SELECT age FROM cell JOIN mine ON id = name", allow="write")
     assert db.sql("SELECT * FROM two").to_pydict() == {"age": [51]}
     assert contents(daf) == before
+
+
+def test_a_view_goes_with_its_data_set() -> None:
+    """Another data set of that name does not have it, and may have one of its own."""
+    db = connect({"one": filled(MemoryDaf()), "two": filled(MemoryDaf())})
+    db.sql("CREATE VIEW two.old AS SELECT count(*) AS n FROM one.cell", allow="write").to_pylist()
+    assert db.sql("SELECT n FROM two.old").to_pylist() == [{"n": 40}]
+    db.unregister("two")
+    db.register(filled(MemoryDaf()), "two")
+    with pytest.raises(errors.AxisNotFoundError, match="no table 'old'"):
+        db.sql("SELECT n FROM two.old").to_pylist()
+    db.sql("CREATE VIEW two.old AS SELECT 7 AS n", allow="write").to_pylist()
+    assert db.sql("SELECT n FROM two.old").to_pylist() == [{"n": 7}]

@@ -21,7 +21,7 @@ import pytest
 from daf_query import DafSession, connect
 from daf_query.cli import main
 from daf_query.table import arrow_table
-from daf_storage import DafReader, MemoryDaf, copy_all, open_daf
+from daf_storage import DafReader, MemoryDaf, copy_all, errors, open_daf
 
 ROWS = pa.table(
     {
@@ -134,6 +134,26 @@ def test_a_data_set_with_an_axis_of_a_name_that_was_given_back(session: DafSessi
         for schema, axis in (("tiny", "donor"), ("other", "cell"))
         for table in (axis, "matrices", "relations", "scalars")
     ]
+
+
+@pytest.mark.parametrize("kind", ["TABLE", "VIEW"])
+def test_what_a_query_put_in_the_place_of_a_table_goes_with_it(
+    session: DafSession, tiny_path: Path, kind: str
+) -> None:
+    """It is unregistered as well, and the name is free; a view is pickled with the session."""
+    session.register(ROWS, "samples")
+    session.sql(f"CREATE OR REPLACE {kind} samples AS SELECT 5 AS five", allow="write").to_pylist()
+    assert session.sql("SELECT * FROM samples").to_pylist() == [{"five": 5}]
+    session.unregister("samples")
+    with pytest.raises(errors.AxisNotFoundError, match="no table 'samples'"):
+        session.sql("SELECT * FROM samples").to_pylist()
+    session.register(ROWS, "samples")
+    assert session.sql("SELECT * FROM samples").to_pylist() == EXPECTED
+    if kind == "VIEW":
+        with connect({"tiny": tiny_path, "samples": ROWS}) as own:
+            own.sql("CREATE OR REPLACE VIEW samples AS SELECT 5 AS five", allow="write").to_pylist()
+            again = pickle.loads(pickle.dumps(own))
+        assert again.sql("SELECT * FROM samples").to_pylist() == [{"five": 5}]
 
 
 def test_connect_takes_tables_of_a_mapping(tmp_path: Path) -> None:
