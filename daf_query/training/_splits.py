@@ -204,7 +204,7 @@ def allocate_groups(
     groups
         The group of each entry; all numbers from 0 occur.
     keys
-        The size of each group.  There are as many groups as splits, or more.
+        A number per group.  There are as many groups as splits, or more.
     strata
         The stratum of each entry; the splits then come near to their shares of each as well.
     """
