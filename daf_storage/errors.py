@@ -337,24 +337,24 @@ _SAME_AXES: Final = (("obs", "cell", "cells"), ("var", "gene", "genes"))
 """What the axes of an AnnData are called in different data sets."""
 
 
-def nearest(requested: str, available: Iterable[str]) -> str:
+def nearest(requested: object, available: Iterable[str]) -> str:
     """Return ``; did you mean 'x'?`` for close spellings, else an empty string."""
     by_fold: dict[str, str] = {}
     for name in available:
         by_fold.setdefault(name.casefold(), name)
-    close = difflib.get_close_matches(requested.casefold(), list(by_fold), n=2, cutoff=0.6)
+    close = difflib.get_close_matches(str(requested).casefold(), list(by_fold), n=2, cutoff=0.6)
     if not close:
         return ""
     return "; did you mean " + " or ".join(repr(by_fold[name]) for name in close) + "?"
 
 
-def nearest_axis(requested: str, available: Iterable[str]) -> str:
+def nearest_axis(requested: object, available: Iterable[str]) -> str:
     """Do the same for axes; ``obs`` is near ``cell`` where there is one of them only."""
     available = list(available)
     close = nearest(requested, available)
     if close:
         return close
-    same = next((names for names in _SAME_AXES if requested.casefold() in names), ())
+    same = next((names for names in _SAME_AXES if str(requested).casefold() in names), ())
     others = [repr(name) for name in same if name in available]
     return f"; did you mean {' or '.join(others)}?" if others else ""
 
