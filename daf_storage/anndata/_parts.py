@@ -9,7 +9,7 @@ import functools
 import posixpath
 import warnings
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeAlias
 
@@ -516,17 +516,32 @@ def _old_parts(tree: Tree, children: Iterable[str]) -> Parts:
     return parts
 
 
+@contextmanager
+def _readable(tree: Tree, path: str) -> Iterator[None]:
+    """Let what h5py, numpy and pandas raise of an old part be a `CorruptDataError`."""
+    try:
+        yield
+    except (OSError, TypeError, ValueError, IndexError) as error:
+        reason = " ".join(str(error).split())
+        raise errors.CorruptDataError(
+            f"{tree.location}: {path} cannot be read ({reason}); is the file complete?"
+        ) from error
+
+
 def _old_frame(tree: Tree, path: str) -> Any:
     """Return a DataFrame of records, or of a group that does not say what it is."""
-    if tree.kind(path) == "array":
-        frame = pandas(extra="anndata").DataFrame(_records(tree, path))
-        return frame.set_index(frame.columns[0])
-    places = _places(tree, path, {})
-    frame = pandas(extra="anndata").DataFrame({key: at.read(tree) for key, at in places.items()})
-    names = [key for key in _NAMES[path.rpartition(".")[2]] if key in places]
-    if names:
-        return frame.set_index(names[0]).rename_axis(None)
-    return frame.set_axis(frame.index.map(str))
+    is_group = tree.kind(path) != "array"
+    places = _places(tree, path, {}) if is_group else {}
+    columns = {key: place.read(tree) for key, place in places.items()}
+    columns = columns if is_group else _records(tree, path)
+    with _readable(tree, path):
+        frame = pandas(extra="anndata").DataFrame(columns)
+        names = [key for key in _NAMES[path.rpartition(".")[2]] if key in places]
+        if names:
+            return frame.set_index(names[0]).rename_axis(None)
+        return (
+            frame.set_axis(frame.index.map(str)) if is_group else frame.set_index(frame.columns[0])
+        )
 
 
 def _old_places(tree: Tree, path: str, damaged: dict[str, str]) -> Places:
@@ -538,15 +553,9 @@ def _old_places(tree: Tree, path: str, damaged: dict[str, str]) -> Places:
 
 def _records(tree: Tree, path: str) -> dict[str, Any]:
     """Return the fields of an array of records, with text for byte strings."""
-    try:
-        with elements.element(tree, path) as stored:
-            records = stored[()]
+    with _readable(tree, path), elements.element(tree, path) as stored:
+        records = stored[()]
         return {name: _text(records[name]) for name in records.dtype.names or ()}
-    except (OSError, TypeError, ValueError) as error:  # of h5py
-        reason = " ".join(str(error).split())
-        raise errors.CorruptDataError(
-            f"{tree.location}: {path} cannot be read ({reason}); is the file complete?"
-        ) from error
 
 
 def _text(values: Any) -> Any:
@@ -557,14 +566,15 @@ def _text(values: Any) -> Any:
 
 def _set_categories(tree: Tree, frame: Any, key: str) -> bool:
     """Make a categorical of the column whose categories are in uns; say if there is one."""
-    name = key.removesuffix(_CATEGORIES)
-    if name not in frame or frame[name].dtype.kind not in "iu":
+    name, path = key.removesuffix(_CATEGORIES), f"uns/{key}"
+    if name not in frame or frame[name].dtype.kind not in "iu" or tree.kind(path) != "array":
         return False
-    with elements.element(tree, f"uns/{key}") as stored:
-        categories = _text(np.atleast_1d(stored[()]))
-    is_coded = bool((frame[name] < len(categories)).all())  # else it is of the other frame
-    if is_coded:
-        frame[name] = pandas(extra="anndata").Categorical.from_codes(frame[name], categories)
+    with _readable(tree, path):
+        with elements.element(tree, path) as stored:
+            categories = _text(np.ravel(stored[()]))
+        is_coded = bool((frame[name] < len(categories)).all())  # else it is of the other frame
+        if is_coded:
+            frame[name] = pandas(extra="anndata").Categorical.from_codes(frame[name], categories)
     return is_coded
 
 

@@ -75,6 +75,46 @@ def test_records_that_are_damaged(tmp_path: Path) -> None:
         open_daf(tmp_path / "old.h5ad")
 
 
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        ("uns/kind_categories", np.array([b"T", b"T"])),
+        ("uns/number_categories", np.array([b"T", b"B"])),
+        ("obs", np.arange(3)),
+        ("obs", table(index=[b"a", b"b", b"c"], wide=np.ones((3, 2)))),
+    ],
+)
+def test_frames_that_cannot_be(tmp_path: Path, path: str, value: Any) -> None:
+    """Categories twice, codes of none, and records that are no columns are errors of the file."""
+    with h5py.File(tmp_path / "old.h5ad", "w") as file:
+        of_0_6(file)
+        del file["obs"]
+        codes = np.array([0, 1, 0], "i1")
+        file["obs"] = table(index=[b"a", b"b", b"c"], kind=codes, number=codes - 2)
+        if path in file:
+            del file[path]
+        file[path] = value
+    with pytest.raises(errors.CorruptDataError, match=rf"old\.h5ad: {path} cannot be read"):
+        open_daf(tmp_path / "old.h5ad")
+
+
+def test_what_is_called_as_categories(tmp_path: Path) -> None:
+    """A group of that name stays in uns; categories may have any shape."""
+    with h5py.File(tmp_path / "old.h5ad", "w") as file:
+        of_0_6(file)
+        del file["uns/kind_categories"]
+        file["uns/kind_categories"] = np.array([[b"T", b"B"]])
+        file["uns/n_categories/deep"] = 1
+        del file["obs"]
+        codes = np.array([0, 1, 0], "i1")
+        file["obs"] = table(index=[b"a", b"b", b"c"], kind=codes, n=codes)
+    with open_daf(tmp_path / "old.h5ad") as daf:
+        adata = to_anndata(daf)
+        assert adata.obs["kind"].tolist() == ["T", "B", "T"]
+        assert adata.obs["n"].tolist() == [0, 1, 0]
+        assert adata.uns["n_categories"]["deep"] == 1
+
+
 def test_byte_strings_in_columns(tmp_path: Path) -> None:
     """They are text; those that are not UTF-8 are an error of that column, or of the names."""
     with h5py.File(tmp_path / "bytes.h5ad", "w") as file:
