@@ -83,7 +83,8 @@ def data_rules(data: Mapping[Any, Any] | Sequence[tuple[Any, Any]] | None) -> Da
     rules: list[tuple[tuple[str, ...], str | None]] = []
     for key, value in in_order(data):
         parts = key if isinstance(key, tuple) else (key,)
-        layout.check_key(parts[0] if len(parts) == 1 else key, "a view's data=")
+        if len(parts) != 1 or not isinstance(parts[0], str):  # a name alone may be in a tuple
+            layout.check_key(key, "a view's data=")
         if len(parts) == _VECTOR_PARTS and RESERVED_VECTORS & {parts[-1], value}:
             raise InvalidNameError(
                 f"a view's data= has {value!r} for {key!r}: the vectors 'name' and 'index' always "

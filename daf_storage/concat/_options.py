@@ -137,10 +137,10 @@ def checked_empty(empty: Mapping[PropertyKey, Any] | None) -> dict[PropertyKey, 
     """Return the values that stand for missing properties."""
     checked = {}
     for key, value in (empty or {}).items():
+        layout.check_key(key, "empty")
         is_matrix = not isinstance(key, str) and len(key) > 2
         if is_matrix or not isinstance(value, str):
             checked_number(value, f"empty of {key!r}")
-        layout.check_key(key, "empty")
         checked[key] = value
     return checked
 

@@ -555,7 +555,9 @@ Orders = Mapping[str, AnyArray]
 """Which old position comes to each new one, by axis."""
 
 
-def entry_positions(daf: DafReader, axis: str, chosen: Any, *, what: str) -> Positions:
+def entry_positions(
+    daf: DafReader, axis: str, chosen: Any, *, what: str, is_order: bool = False
+) -> Positions:
     """Return the positions of some entries of an axis, each of which is chosen once.
 
     Parameters
@@ -564,6 +566,8 @@ def entry_positions(daf: DafReader, axis: str, chosen: Any, *, what: str) -> Pos
         A range, positions, names, or a mask.
     what
         What is chosen, for messages.
+    is_order
+        Whether they are an order, which a mask cannot be.
 
     Raises
     ------
@@ -582,22 +586,22 @@ def entry_positions(daf: DafReader, axis: str, chosen: Any, *, what: str) -> Pos
     )
     if isinstance(values, pa.Array):
         positions = daf.axis_indices(axis, values)
-    elif values.ndim == 1 and values.dtype == np.bool_:
+    elif values.ndim == 1 and values.dtype == np.bool_ and not is_order:
         if values.size != length:
             raise errors.wrong_length(daf.location, "a mask", values.size, axis, length)
         positions = np.flatnonzero(values)
     elif values.ndim == 1 and (values.dtype.kind in "iu" or not values.size):
-        positions = values.astype(np.int64)
+        positions = values
     else:
-        raise errors.InvalidInputError(
-            f"{what} cannot be {chosen!r}; pass positions, names, a mask or a slice"
-        )
+        accepted = "positions or names" if is_order else "positions, names, a mask or a slice"
+        raise errors.InvalidInputError(f"{what} cannot be {chosen!r}; pass {accepted}")
     outside = (positions < 0) | (positions >= length)
     if outside.any():
         raise errors.EntryNotFoundError(
             f"{what}: there is no entry at position {int(positions[np.argmax(outside)])}; it has "
             f"{length:,} entries, counted from 0"
         )
+    positions = positions.astype(np.int64, copy=False)
     counts = np.bincount(positions, minlength=1)
     if int(counts.max()) > 1:
         twice = int(np.argmax(counts > 1))
@@ -618,12 +622,12 @@ def permutation(daf: DafReader, axis: str, order: Any) -> Positions:
 
     Raises
     ------
-    LengthError, DuplicateEntriesError, EntryNotFoundError
-        Something is missing, or there twice.
+    LengthError, DuplicateEntriesError, EntryNotFoundError, InvalidInputError
+        Something is missing, or there twice; or it is no order.
     """
     listed = order if hasattr(order, "dtype") or hasattr(order, "type") else list(order)
     what = f"the order of axis {axis!r}"
-    positions = entry_positions(daf, axis, listed, what=f"{daf.location}: {what}")
+    positions = entry_positions(daf, axis, listed, what=f"{daf.location}: {what}", is_order=True)
     length = daf.axis_length(axis)
     if positions.size != length:
         raise errors.wrong_length(daf.location, what, positions.size, axis, length)
