@@ -196,12 +196,14 @@ class KeptPart:
             return _is_frame(file[_ELEMENTS][_NAME])
 
     def shape(self) -> tuple[int, ...] | None:
-        """Return the shape of the value, or how long a DataFrame is; None if it has none."""
+        """Return the shape of the value; None if it has none."""
         with opened(self.array, what=self.path) as file:
             stored = file[_ELEMENTS][_NAME]
-            stored = stored[stored.attrs["_index"]] if _is_frame(stored) else stored
+            is_frame = _is_frame(stored)
+            columns = [len(stored.attrs["column-order"])] if is_frame else []
+            stored = stored[stored.attrs["_index"]] if is_frame else stored
             shape = getattr(stored, "shape", stored.attrs.get("shape"))
-            return None if shape is None else tuple(map(int, shape))
+            return None if shape is None else (*map(int, shape), *columns)
 
     def copy_to(self, group: Any, name: str) -> None:
         """Copy it into a group of an h5ad file."""

@@ -367,7 +367,7 @@ class _Exporter:
             return "it belongs to axes that are not exported"
         lengths = tuple(map(self._daf.axis_length, part.axes))
         shape = part.shape() if lengths and part.part not in self._axes else lengths
-        if shape is None or shape[: len(lengths)] == lengths[: len(shape)]:
+        if shape is None or shape[: len(lengths)] == lengths:
             return ""
         return f"it has the shape {shape}, and its axes {lengths}"
 

@@ -1,8 +1,8 @@
 """Arrays in chunks, whatever container these lie in: read, decoded side by side, and remembered.
 
-A `ChunkLocator` knows where the chunks are: in files of their own, several in a file, in an HDF5
-file.  Which chunks a read needs, what they hold, and what is said of those that are damaged or
-missing, is the same for all.  What was decoded is remembered by all arrays of the process together,
+Where the chunks are, a subclass knows: in files of their own, several in a file, in an HDF5 file.
+Which chunks a read needs, what they hold, and what is said of those that are damaged or missing, is
+the same for all.  What was decoded is remembered by all arrays of the process together,
 within a budget; not where a read used whole chunks of an array larger than that, as a pass over it
 does.
 """

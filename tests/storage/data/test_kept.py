@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 import warnings
 from pathlib import Path
 from typing import Any
@@ -384,14 +385,26 @@ class TestAxes:
         report = export_h5ad(daf, tmp_path / "x.h5ad", obs_is="var", var_is="obs")
         assert "obsm['deep']: it belongs to axes that are not exported" in str(report)
 
-    def test_a_value_that_does_not_fit_its_axis(self, tmp_path: Path) -> None:
+    @pytest.mark.parametrize(
+        ("value", "shape"),
+        [
+            (np.zeros((4, 2, 2)), "(4, 2, 2)"),
+            (np.array(1.5), "()"),
+            (pd.DataFrame({"t": ["x"] * 4}), "(4, 1)"),
+        ],
+        ids=["array", "number", "frame"],
+    )
+    def test_a_value_that_does_not_fit_its_axis(
+        self, tmp_path: Path, value: Any, shape: str
+    ) -> None:
         """As after a change by another program: it is named, not given back."""
         daf = MemoryDaf()
         daf.add_axis("obs", list("abc"))
         daf.add_axis("var", list("xy"))
-        image = kept.image_of("obsm", "deep", kept.writer_of(np.zeros((4, 2, 2))))
+        image = kept.image_of("obsm", "deep", kept.writer_of(value))
         kept.keep(daf.writable_tree, "anndata/vectors/obs/obsm.deep", image)
-        with pytest.warns(AnnDataWarning, match=r"obsm\['deep'\]: it has the shape \(4, 2, 2\)"):
+        said = re.escape(f"obsm['deep']: it has the shape {shape}")
+        with pytest.warns(AnnDataWarning, match=said):
             assert "deep" not in to_anndata(daf).obsm
         assert "obsm['deep']: it has the shape" in str(export_h5ad(daf, tmp_path / "x.h5ad"))
 
