@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+import duckdb
 import pytest
 
 from tests.conformance.cases import PATHS, subjects
@@ -14,10 +15,16 @@ SLICED = ("directory", "collection")
 """Paths of slices; a condition is asked on one of them."""
 
 
+IS_OLD_ORACLE = int(duckdb.__version__.partition(".")[0]) < 2
+"""Whether DuckDB cannot parse some of the queries, or answers them otherwise."""
+
+
 @pytest.mark.parametrize("path", PATHS)
 @pytest.mark.parametrize("subject", subjects())
 def test_rows_are_those_of_the_oracles(forms: Forms, path: str, subject: str) -> None:
     """And what is known to be wrong still is, or its mark has to go."""
+    if IS_OLD_ORACLE and subject == "order_limit":
+        pytest.skip("DuckDB cannot parse one of its queries before version 2")
     _check(outcomes(forms, path, subject, in_turn=True))
 
 
@@ -28,6 +35,7 @@ def test_conditions_choose_the_rows_of_a_slice(forms: Forms, path: str, subject:
     _check(predicate_outcomes(forms, path, subject, in_turn=SLICED))
 
 
+@pytest.mark.skipif(IS_OLD_ORACLE, reason="the reasons are those of DuckDB 2")
 @pytest.mark.parametrize("subject", subjects())
 def test_oracles_agree_or_a_reason_is_given(subject: str) -> None:
     """Of two engines that differ, a case says which is right, and why."""
