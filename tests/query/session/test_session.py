@@ -200,10 +200,10 @@ def test_errors_within_properties_and_calls_of_the_class_are_python_s_own(
         DafSession.sql("SELECT 1")  # type: ignore[call-arg, arg-type]
 
 
-@pytest.mark.parametrize("asked", [(1, "gene", "X"), ("cell", None, "X"), ("cell", "gene", 3)])
-def test_a_name_that_is_no_string_is_not_found(tiny_session: DafSession, asked: Any) -> None:
+@pytest.mark.parametrize("requested", [(1, "gene", "X"), ("cell", None, "X"), ("cell", "gene", 3)])
+def test_a_name_that_is_no_string_is_not_found(tiny_session: DafSession, requested: Any) -> None:
     """The error says what there is, as for another name."""
     with pytest.raises(errors.NotFoundError, match="; (it has cell, gene|they have)"):
-        tiny_session.matrix(*asked)
+        tiny_session.matrix(*requested)
     with pytest.raises(errors.AxisNotFoundError, match="there is no axis 3; it has cell, gene"):
         tiny_session.table(3)  # type: ignore[arg-type]
