@@ -569,13 +569,13 @@ def test_elements_out_of_order(tmp_path: Path) -> None:
 
 
 def test_refreshing_matrices_of_one_name(tmp_path: Path) -> None:
-    """X and the X of raw are both written again, once, after the file was replaced."""
+    """X, the X of raw and names are written again, once, after the file was replaced."""
     data = example()
     data.raw = data.copy()
     data.write_h5ad(tmp_path / "atlas.h5ad")
     with open_daf(tmp_path / "atlas.h5ad") as daf:
-        before = write_sidecar(daf, ["X", "X"]).properties
-    assert {"matrices/obs/var/X", "matrices/obs/var_raw/X"} <= set(before)
+        before = write_sidecar(daf, ["X", "X"], columns=[("var", "name")]).properties
+    assert {"matrices/obs/var/X", "matrices/obs/var_raw/X", "axes/var"} <= set(before)
     data[:-1].copy().write_h5ad(tmp_path / "atlas.h5ad")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", SidecarWarning)
