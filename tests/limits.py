@@ -39,6 +39,7 @@ LIMITS: Final = {
     "scratch_bytes": "daf_storage.data._encoding._SCRATCH_BYTES",
     "small_file_bytes": "daf_storage.stores._directory._SMALL_BYTES",
     "stalled_seconds": "daf_query._runs._STALLED_SECONDS",
+    "statements_download_bytes": "daf_query.session._table_functions.PROFILE_MAX_BYTES",
     "string_block_bytes": "daf_storage.trees._hdf5_strings._BLOCK_BYTES",
     "string_bytes": "daf_storage.base._strings._MAX_STRING_BYTES",
     "strings_of_a_task": "daf_storage.trees._chunked_array._TASK_STRINGS",

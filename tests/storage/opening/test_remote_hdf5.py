@@ -231,9 +231,9 @@ def test_a_gene_of_a_server_is_advised_by_what_can_be_done(tmp_path: Path) -> No
 
 
 def test_a_profile_that_would_download_more_is_refused(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Before it does, in Python and by --max-bytes; one of fewer rows is not."""
+    """Before it does, in Python, in SQL and by --max-bytes; one of fewer rows is not."""
     _cells(20_000).write_h5ad(tmp_path / "atlas.h5ad")
     with served(tmp_path) as server, daf_query.connect(f"{server.url}/atlas.h5ad") as db:
         chosen = db.profile("obs", "var", "X", by="kind", rows=slice(50), max_bytes="500kB")
@@ -247,6 +247,11 @@ def test_a_profile_that_would_download_more_is_refused(
             db.totals("obs", "var", "X", columns=["g7"], max_bytes="500kB")
         some = db.totals("obs", "var", "X", rows=slice(50), max_bytes="500kB")
         assert some.to_arrow_table().num_rows == 50
+        with monkeypatch.context() as patch:
+            lower(patch, statements_download_bytes=500_000)
+            for call in ("totals('obs', 'var', 'X')", "markers('obs', 'var', 'X', 'kind')"):
+                with pytest.raises(errors.BudgetError, match="downloads about"):
+                    db.sql(f"SELECT * FROM {call}").to_pylist()
         totals = ["totals", f"{server.url}/atlas.h5ad", "--matrix", "X", "--max-bytes", "100kB"]
         assert main(totals) == 1
         assert "downloads about" in capsys.readouterr().err
