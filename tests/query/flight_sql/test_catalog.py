@@ -112,6 +112,13 @@ def test_every_answer_has_the_schema_that_it_says(client: flight.FlightClient, n
     assert answer(client, "CommandGetSqlInfo", info=[99]).num_rows == 0
 
 
+def test_a_query_that_changes_something_is_refused(client: flight.FlightClient) -> None:
+    """Without the argument of Python that would allow it."""
+    with pytest.raises(flight.FlightUnauthorizedError, match="only read") as caught:
+        answer(client, "CommandStatementQuery", query="DROP TABLE one.cell")
+    assert "allow=" not in str(caught.value)
+
+
 def test_types_of_parameters_are_inferred() -> None:
     """From what they are compared with; of nothing known, strings; wrong SQL is an error."""
     with _session() as session:
