@@ -104,6 +104,8 @@ def test_partitions_that_cannot_match_are_left_out(paths: dict[str, Any], tmp_pa
         assert frame.divisions == (100, 199)
         assert frame["name"].compute().to_dict() == {120: "c120"}
         assert len(db.table("cell").to_dask_dataframe(filter=expression)) == 1
+        none = db.table("cell").to_dask_dataframe(filter=pc.field("name") == "nobody")
+        assert none.divisions == (0, 0)
         whole = db.table("cell").to_dask_dataframe(rows_per_partition=100)
     assert whole.npartitions == 5
     assert whole.loc[120:130].npartitions == 1

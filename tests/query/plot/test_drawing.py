@@ -61,6 +61,7 @@ def test_points_are_drawn_once_in_an_order_of_the_seed(ax: Any) -> None:
     values = np.arange(50.0)
     values[7] = np.nan
     draw_points(ax, points, Numbers(values), **STYLE)
+    assert ax.get_title() == "t"
     grey, dots = ax.collections[:2]
     assert grey.get_offsets().tolist() == [points[7].tolist()]
     assert to_hex(grey.get_facecolors()[0]) == "#cccccc"

@@ -61,6 +61,17 @@ class TestQueries:
         assert report.predicate == "dense['FOXP3'] > 3.0 AND age > 60"
         assert report.as_dict()["values"]["X['CD8A']"] == 1
 
+    def test_strings_are_compared_last(self) -> None:
+        """Those of a matrix, of the rows that are left by what is cheaper to compare."""
+        daf = MemoryDaf()
+        daf.add_axis("cell", [f"c{n}" for n in range(100)])
+        daf.add_axis("gene", ["g", "h"])
+        daf.set_vector("cell", "age", range(100))
+        daf.set_matrix("cell", "gene", "calls", np.array([["a", "b"], ["c", "d"]] * 50))
+        query = "SELECT name FROM cell WHERE calls['g'] = 'a' AND age > 98"
+        report = connect(daf).explain_analyze(query).scans[0]
+        assert report.as_dict()["values"] == {"age": 100, "calls['g']": 1}
+
 
 class TestWildcards:
     def test_tables_and_files_that_are_made_of_a_wildcard(self, tmp_path: Path) -> None:
@@ -72,6 +83,8 @@ class TestWildcards:
         query = "SELECT * FROM cell WHERE X['FOXP3'] > 0"
         session.sql(f"CREATE TABLE made AS {query}", allow="write")
         assert session.sql("SELECT * FROM made").column_names == columns
+        kinds = "SELECT DISTINCT arrow_typeof(donor) AS kind FROM made"
+        assert session.sql(kinds).to_pylist() == [{"kind": "Utf8"}]
         session.sql(f"COPY ({query}) TO '{tmp_path}/x.parquet'", allow="write").collect()
         assert pq.read_schema(tmp_path / "x.parquet").names == columns
         session.sql(query).save(tmp_path / "y.parquet")

@@ -93,6 +93,18 @@ def test_one_broken_column(tmp_path: Path, damage: str, form: str) -> None:
         table.to_table(columns=["bad"])
 
 
+def test_the_most_rows_that_are_believed(tmp_path: Path) -> None:
+    """2^40 are; one more is no column."""
+    path = made(tmp_path / "x.zarr")
+    for name in ("good", "text", "other"):
+        shutil.rmtree(path / "meta" / name)
+    edit(path / "meta/bad", shape=[1 << 40])
+    assert zarr_table(path).row_count == 1 << 40
+    edit(path / "meta/bad", shape=[(1 << 40) + 1])
+    with pytest.raises(errors.FormatError, match="is said to have 1,099,511,627,777 rows"):
+        zarr_table(path)
+
+
 @pytest.mark.parametrize("form", ["directory", "archive"])
 @pytest.mark.parametrize("version", [2, 3])
 def test_a_damaged_chunk(tmp_path: Path, version: ZarrVersion, form: str) -> None:
