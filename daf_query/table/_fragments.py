@@ -268,8 +268,8 @@ class Fragmented:
             names.remove(INDEX)
         read = names if not has_positions or INDEX in names else [*names, INDEX]
         fragments = self.fragments(read, filter, rows=int(size))
-        schema = pa.schema([self.schema.field(name) for name in names])
-        form = FrameForm(schema, INDEX if has_positions else None)
+        schema = pa.schema([self.schema.field(name) for name in read])
+        form = FrameForm(pa.schema(list(schema)[: len(names)]), INDEX if has_positions else None)
         divisions = None
         if has_positions:
             starts = [each.pieces[0].spans[0].start for each in fragments] or [0]

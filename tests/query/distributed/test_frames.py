@@ -106,6 +106,8 @@ def test_partitions_that_cannot_match_are_left_out(paths: dict[str, Any], tmp_pa
         assert len(db.table("cell").to_dask_dataframe(filter=expression)) == 1
         none = db.table("cell").to_dask_dataframe(filter=pc.field("name") == "nobody")
         assert none.divisions == (0, 0)
+        assert (len(none), none["age"].sum().compute()) == (0, 0)
+        assert none.compute().dtypes.equals(frame.compute().dtypes)
         whole = db.table("cell").to_dask_dataframe(rows_per_partition=100)
     assert whole.npartitions == 5
     assert whole.loc[120:130].npartitions == 1
