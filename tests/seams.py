@@ -26,6 +26,7 @@ GEOMETRY_BOXES: Final = "daf_query._zarr_append.geometry_boxes"
 HDF5_ARRAY: Final = "daf_storage.trees._hdf5_array.Hdf5Array"
 HDF5_ARRAY_OBJECTS: Final = "daf_storage.trees._hdf5_array.Hdf5Array._objects"
 IMPORT_RUN: Final = "daf_storage.h5ad._import._Import.run"
+INDEX_TYPE: Final = "daf_storage.data._assembled.index_type"
 IS_STORED_SPARSE: Final = "daf_storage.concat._properties.is_worth_sparse"
 OPENED: Final = "daf_storage.data._kept.opened"
 OPEN_BELOW: Final = (

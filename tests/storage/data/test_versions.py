@@ -57,7 +57,9 @@ def test_each_property_has_its_own(paths: dict[str, Path], form: str) -> None:
     before = versions(path)
     with open_daf(path, "r+") as daf:
         daf.set_vector("cell", "cluster", [1, 2, 3])
+        others = [vectors_version(daf, "cell", [name]) for name in ("age", "cluster")]
     assert versions(path) == before
+    assert len({*before, *others}) == 3
     if form.endswith(".zip"):
         return
     with open_daf(path, "r+") as daf:

@@ -19,6 +19,8 @@ from daf_query.index import build_index
 from daf_storage import (
     DafReader,
     FilesDaf,
+    MemoryDaf,
+    chain_reader,
     errors,
     open_daf,
     repair,
@@ -72,7 +74,10 @@ def test_servers(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["x.daf", "x.daf.zip"])
 def test_queries_and_indexes(tmp_path: Path, name: str) -> None:
-    """SQL, slices and indexes, which lie in a hidden directory and go stale with the vector."""
+    """SQL, slices and indexes, which lie in a hidden directory and go stale with the vector.
+
+    A session of a chain sees what is set in it, though the axis is that of another member.
+    """
     with FilesDaf(tmp_path / name, "w") as daf:
         daf.add_axis("cell", [f"c{n}" for n in range(100)])
         daf.add_axis("gene", ["g", "h"])
@@ -94,6 +99,12 @@ def test_queries_and_indexes(tmp_path: Path, name: str) -> None:
         with connect(tmp_path / name) as db:
             rows = db.sql("SELECT count(*) AS n FROM cell WHERE donor = 'n3'")
             assert rows.to_pylist() == [{"n": 100}]
+    first = MemoryDaf()
+    first.add_axis("cell", [f"c{n}" for n in range(100)])
+    with open_daf(tmp_path / name, "r+") as daf, connect(chain_reader([first, daf])) as db:
+        assert "age" not in db.sql("SELECT * FROM cell").to_pydict()
+        daf.set_vector("cell", "age", np.arange(100))
+        assert "age" in db.sql("SELECT * FROM cell").to_pydict()
 
 
 def test_metadata_file_of_another_program(tmp_path: Path) -> None:

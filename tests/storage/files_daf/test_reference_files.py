@@ -75,13 +75,14 @@ NEW: Mapping[str, Any] = {
 
 
 def write(root: Path, files: Mapping[str, Any]) -> Path:
-    """Write files, and the directories that each data set has."""
+    """Write files that are not None, and the directories that each data set has."""
     for group in ("scalars", "axes", "vectors", "matrices"):
         (root / group).mkdir(parents=True)
     for name, data in files.items():
         path = root / name
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(data.encode() if isinstance(data, str) else data.tobytes())
+        if data is not None:
+            path.write_bytes(data.encode() if isinstance(data, str) else data.tobytes())
     return root
 
 
@@ -244,6 +245,7 @@ def said(more: str) -> str:
         ("vectors/cell/age.json", "nope", "not JSON"),
         ("vectors/cell/age.data", np.zeros(3), r"shape is \[3\], but cell needs \[4\]"),
         ("vectors/cell/age.data", np.zeros(33, "u1"), "too long"),
+        ("vectors/gene/word.txt", None, "the file 'word.txt' is missing"),
         ("vectors/gene/word.txt", "a\nb\n", "has 2 lines instead of 3"),
         ("vectors/gene/word.txt", "a\nb\nc", "truncated"),
         ("vectors/gene/word.txt", np.array([255, 10, 10, 10], "u1"), "not UTF-8"),
@@ -300,15 +302,14 @@ def said(more: str) -> str:
     ],
 )
 def test_damaged_files(tmp_path: Path, name: str, data: Any, message: str) -> None:
-    """The error names the file, and verify finds it."""
+    """The error names the file, verify finds it, and a description shows what else there is."""
     root = write(tmp_path / "x.daf", {**NEW, name: data})
     found = [str(f) for f in verify(root) if f.level == "error"]
     assert found
-    with (
-        open_daf(root) as daf,
-        pytest.raises(errors.DafError, match=message) as caught,
-    ):
-        contents(daf)
+    with open_daf(root) as daf:
+        assert str(root) in daf.description()
+        with pytest.raises(errors.DafError, match=message) as caught:
+            contents(daf)
     assert name.rpartition("/")[2].partition(".")[0] in str(caught.value)
 
 

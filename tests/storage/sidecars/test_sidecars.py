@@ -33,6 +33,7 @@ from daf_storage import (
     verify,
     write_sidecar,
 )
+from daf_storage.data import vectors_version
 from daf_storage.sidecars import SidecarTree
 from daf_storage.trees import Tree
 from tests import seams
@@ -143,6 +144,9 @@ def test_equal_answers_with_and_without(path: Path) -> None:
     assert answers(pickle.loads(pickle.dumps(again))) == without
     report = connect(again).explain_analyze("SELECT name FROM obs WHERE barcode = 'b7-µ'")
     assert "index" in str(report)
+    version = vectors_version(again, "obs", ["barcode"])
+    assert version is not None
+    assert version == vectors_version(open_daf(path, sidecar=False), "obs", ["barcode"])
     flipped = again.open_matrix("obs", "var", "X")
     expected = example().X.tocsc()
     assert flipped.indices.read().tolist() == (expected.indices + flipped.index_base).tolist()

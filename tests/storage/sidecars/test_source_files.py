@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 import time
 import warnings
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from daf_storage import SidecarWarning, errors, open_daf, write_sidecar
+from daf_storage import SidecarWarning, errors, open_daf, sidecar_status, write_sidecar
 from daf_storage.sidecars import source_digest, source_state
 from tests.storage.sidecars.test_sidecars import write
 
@@ -64,9 +65,16 @@ def test_what_cannot_be_read_is_an_error(tmp_path: Path, monkeypatch: pytest.Mon
 
 
 def test_a_source_that_cannot_be_compared(tmp_path: Path) -> None:
-    """Its sidecar is ignored with a warning that says why, and none is written."""
+    """Its sidecar is ignored with a warning that says why, and none is written.
+
+    A sidecar whose files cannot be listed is used, and is said to have no bytes.
+    """
     path = write(tmp_path, "zarr3")
-    write_sidecar(open_daf(path), "X")
+    status = write_sidecar(open_daf(path), "X")
+    loop = Path(status.path, "loop")
+    loop.symlink_to(status.path)
+    assert sidecar_status(open_daf(path)) == replace(status, size_bytes=0)
+    loop.unlink()
     (path / "loop").symlink_to(path)
     with pytest.warns(SidecarWarning, match="cannot be read: .*loop: its symbolic links form"):
         daf = open_daf(path)

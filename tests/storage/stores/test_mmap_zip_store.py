@@ -233,7 +233,7 @@ def test_a_full_disk_loses_nothing(path: Path, monkeypatch: pytest.MonkeyPatch) 
             with monkeypatch.context() as patch:
                 patch.setattr(ArchiveFile, "write_at", write_at)
                 try:
-                    store.append(f"new{failing}", b"x" * 100)
+                    store.append(f"new{failing}", b"x" * 1000)
                 except OSError:
                     count += 1
                     assert store.keys() == before
@@ -243,6 +243,8 @@ def test_a_full_disk_loses_nothing(path: Path, monkeypatch: pytest.MonkeyPatch) 
             store.append(f"after{failing}", b"y")
         with MmapZipStore(path) as other:
             assert value(other, f"after{failing}") == b"y"
+        offset = zipfile.ZipFile(path).getinfo(f"after{failing}").header_offset
+        assert failing > 1 or offset < size_bytes  # it lies where the one that failed would be
         assert zipfile.ZipFile(path).testzip() is None
     assert count == 3
 

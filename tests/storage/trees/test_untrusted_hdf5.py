@@ -306,9 +306,10 @@ def test_absurd_shapes(path: Path, name: str, length: int) -> None:
     assert name.removesuffix("/nzind") in [problem[1] for problem in in_time(lambda: found(path))]
 
 
-def test_index_arrays_without_data(path: Path) -> None:
-    """Positions that are not stored are not zeros."""
-    replaced(path, "vectors/gene/flag/nzind", shape=(2,), dtype="i8", chunks=(1,))
+@pytest.mark.parametrize("chunks", [(1,), None])
+def test_index_arrays_without_data(path: Path, chunks: tuple[int] | None) -> None:
+    """Positions that are not stored, in chunks or in one piece, are not zeros."""
+    replaced(path, "vectors/gene/flag/nzind", shape=(2,), dtype="i8", chunks=chunks)
     daf = open_daf(path)
     with pytest.raises(errors.CorruptDataError, match="needs more elements than are stored"):
         daf.get_np_vector("gene", "flag")

@@ -23,8 +23,9 @@ from daf_storage import (
     open_daf,
 )
 from daf_storage.base import StorageType
+from tests import seams
 from tests.suites.examples import contents
-from tests.support import dense
+from tests.support import csc_parts, dense
 
 CELLS, GENES = ["A", "B", "C"], ["X", "Y"]
 UMIS = np.array([[0, 1], [2, 0], [3, 4]], np.uint8)
@@ -132,14 +133,20 @@ def test_what_is_there(make: Any, what: str) -> None:
     assert contents(destination) == contents(source)
 
 
-def test_types(tmp_path: Path) -> None:
-    """Each property can be converted, exactly; the values of missing entries are of that type."""
+def test_types(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each property can be converted, exactly; the values of missing entries are of that type.
+
+    Pointers are of one that holds the last of them, 5, where the usual one ends at 4.
+    """
+    index_type = seams.real(seams.INDEX_TYPE)
+    monkeypatch.setattr(seams.INDEX_TYPE, lambda largest: index_type(largest + 2**32 - 5))
     source, destination = filled(), empty([*CELLS, "D"])
     dtypes = {("cell", "age"): "f4", ("cell", "gene", "UMIs"): "i8", "n": "f8"}
     copy_all(source, destination, empty={**EMPTY, ("cell", "age"): np.nan}, dtypes=dtypes)
     assert np.isnan(destination.get_np_vector("cell", "age")[3])
     assert destination.matrix_info("gene", "cell", "UMIs").storage_type is StorageType.INT64
     assert destination.scalar_type("n") is StorageType.FLOAT64
+    assert csc_parts(destination, "cell", "gene", "sparse").colptr.dtype == np.uint64
     other = empty([*CELLS, "D"])
     for value in (1.5, 300, "x"):
         with pytest.raises(errors.InvalidInputError, match="of type uint8, and empty="):

@@ -32,6 +32,7 @@ def test_the_reference_vectors() -> None:
     assert [positions.tolist() for positions in members] == [[1, 3], [2, 4]]
     assert group_names(names, members, prefix="G") == ["G1.61", "G2.95"]
     assert group_names(names, [[1, 2], [3, 4]], prefix="G") == ["G1.43", "G2.04"]
+    assert [len(compact_groups([])[0]), collect_group_members([])] == [0, []]
 
 
 def test_random_groups_are_those_of_a_loop() -> None:
