@@ -95,7 +95,8 @@ def test_data_sets_in_one_file(tmp_path: Path) -> None:
             index(daf)
     for number, group in enumerate(groups):
         assert used(f"{path}#/{group}") == ["code"]
-        found = connect(f"{path}#/{group}").sql(QUERY).to_pydict()
+        with connect(f"{path}#/{group}") as db:
+            found = db.sql(QUERY).to_pydict()
         assert found == {"index": [N - 8 if number % 2 else 7]}
     with open_daf(f"{path}#/a", "w") as daf:
         assert isinstance(daf, DafWriter)
