@@ -51,11 +51,11 @@ FOREIGN_NAMES: Final = {
         ("DafSession", _OF_SESSIONS),
     )
 }
-"""By its class what is written here instead of a foreign name."""
+"""The foreign names of each class, with what to write instead."""
 
 
 class Advised:
-    """Answers foreign names, and calls of its methods that lack arguments, by errors that help."""
+    """Raises errors that say what to write for foreign names, and for calls that lack arguments."""
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()

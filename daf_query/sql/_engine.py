@@ -324,7 +324,7 @@ class Engine:
         return files
 
     def _naming(self, query: str) -> frozenset[str] | None:
-        """Return names among which are the columns of a query, if to look at others takes long."""
+        """Return a superset of the columns of a query, if metadata of all are slow to read."""
         is_slow = any(
             each.is_collection or is_remote(each.location)
             for each in self.connections.schemas.values()

@@ -96,7 +96,7 @@ class StoredFrame:
         if cached is not None and (cached.state is None or cached.state == self._state(cached)):
             return cached
         if len(self._columns) == _FEW_COLUMNS and isinstance(self._tree, Hdf5Tree):
-            self._tree.look_ahead(self._path)  # whoever looks at so many looks at the others, too
+            self._tree.look_ahead(self._path)  # a reader of this many reads the others, too
         self.renewals += cached is not None
         path = self._column_paths[position]
         is_hdf5 = isinstance(self._tree, Hdf5Tree)

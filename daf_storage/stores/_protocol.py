@@ -258,7 +258,7 @@ class ReadEstimate:
         self.files[file] = self.files.get(file, (0, 0))[0] + size_bytes, most_bytes
 
     def add_share(self, other: ReadEstimate, times: float = 1) -> None:
-        """Add another estimate so many times, where that is of a part of what is read."""
+        """Add a multiple of another estimate, which is of a sample of what is read."""
         self._apart_bytes += round(other._apart_bytes * times)
         for file, (size_bytes, most_bytes) in other.files.items():
             added = round(size_bytes * times)

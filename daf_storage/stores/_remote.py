@@ -40,7 +40,7 @@ from daf_storage.stores._remote_access import (
 
 _BLOCK_BYTES = 1 << 13
 FIRST_BYTES = 1 << 15
-"""So much is asked for of a file of which nothing is known."""
+"""The first request for a file, whose length comes with the answer."""
 _MAX_REQUEST_BYTES = 1 << 22
 _MAX_GAP_BYTES = 1 << 17
 """A gap between two ranges that costs less to receive than another request would."""
@@ -224,7 +224,8 @@ class RemoteFiles:
         found, whole = {}, memoryview(data)
         for block in run:
             start = (block - run.start) * _BLOCK_BYTES
-            found[block] = whole[start : start + _BLOCK_BYTES]
+            # A view would keep the whole answer in memory for as long as one of its blocks.
+            found[block] = memoryview(bytes(whole[start : start + _BLOCK_BYTES]))
             self._blocks.keep((path, block), None, found[block])
         return found
 
