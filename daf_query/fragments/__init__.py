@@ -38,10 +38,6 @@ class AxisTable:
     matrix_columns: MatrixColumns = field(default_factory=dict)
     """More columns: entries of matrices, see `DafSession.table`."""
 
-    def __post_init__(self) -> None:
-        if not self.axis:
-            raise errors.InvalidInputError("the axis of a table is empty; pass its name")
-
     def open(
         self,
         session: DafSession,

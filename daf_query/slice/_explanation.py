@@ -178,16 +178,15 @@ def _layout_costs(part: Part) -> tuple[LayoutCost, ...]:
     costs = []
     for axis, rows_are_major in zip(axes, (True, False), strict=True):
         layout = found.get(rows_are_major)
-        if layout is not None and rows_are_major not in layouts.damaged:
+        if layout is not None:
             state: LayoutState = "chosen" if layout is layouts.first else "costs more"
+            state = "damaged" if rows_are_major in layouts.damaged else state
             try:
                 costs.append(LayoutCost(axis, state, layout.cost_bytes))
                 continue
             except errors.FormatError as error:
                 faults.append(error)
-        if layout is not None and rows_are_major in layouts.damaged:
-            costs.append(LayoutCost(axis, "damaged", layout.cost_bytes))
-        elif faults:
+        if faults:
             costs.append(LayoutCost(axis, "damaged", None, str(faults.pop())))
         elif axes[0] != axes[1]:
             remedy = other_layout_command(part.daf, part.matrix) or "relayout_matrix()"
@@ -307,21 +306,20 @@ def slice_page(whole: Whole, result: Any, notes: Sequence[str]) -> Markup:
         rows.append(("reading", f"{by} (about {plan.cost_bytes:,} bytes)"))
     (n_rows, n_columns), (first, second) = whole.shape, whole.axis_names
     size = f"{n_rows:,} {first} x {n_columns:,} {second}"
-    seen = _values(whole, result, PreviewBudget())
+    preview, note = _values(whole, result)
     what = "non-zero values" if whole.is_sparse else "values"
     heading = html_element("div", html_element("strong", shortened(whole.name)), f": {size}")
-    preview, note = seen if isinstance(seen, tuple) else (seen, "")
     chart, figures, _ = preview_cells(preview)
     cells = html_table((), [(what, chart, figures, note)]) if preview else Markup()
     lines = [html_element("div", note, class_="note") for note in notes]
     return html_page(heading, html_table((), rows), cells, *lines)
 
 
-def _values(whole: Whole, result: Any, budget: PreviewBudget) -> tuple[Preview, str] | str:
-    """Return what values of some rows look like; nothing large is read for that."""
-    height = whole.shape[0]
+def _values(whole: Whole, result: Any) -> tuple[Preview | str, str]:
+    """Return what values of some rows look like, and a note; nothing large is read for that."""
+    height, budget = whole.shape[0], PreviewBudget()
     if not height or not whole.shape[1]:
-        return ""
+        return "", ""
     if result is not None:
         return _look(result, height, height)
     for most in _LOOKED_AT:
@@ -330,12 +328,12 @@ def _values(whole: Whole, result: Any, budget: PreviewBudget) -> tuple[Preview, 
             some = whole.take_rows(offsets)
             cost = explain(some)
             if cost.requests is not None:
-                return "on a server, not read yet"
+                return "on a server, not read yet", ""
             if budget.spend(max(cost.read_bytes, cost.decoded_bytes, cost.result_bytes)):
                 return _look(read_whole(some), offsets.size, height)
         except errors.DafError as error:  # such as a closed session: the rest is shown all the same
-            return f"cannot be read: {shortened(error, 160)}"
-    return "not read yet; too much to look at quickly"
+            return f"cannot be read: {shortened(error, 160)}", ""
+    return "not read yet; too much to look at quickly", ""
 
 
 def _look(values: Any, looked_at: int, height: int) -> tuple[Preview, str]:

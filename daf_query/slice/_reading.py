@@ -324,9 +324,7 @@ def _stacked(
         progress(int(values.nnz))
     data.resize(end, refcheck=False)
     indices.resize(end, refcheck=False)
-    result: Any = sp.csr_array(whole.shape, dtype=data.dtype)
-    result.data, result.indices, result.indptr = data, indices, indptr
-    return sp.csr_array(result)
+    return csr_of((data, indices, indptr), whole.shape[1])
 
 
 DASK_BLOCK_BYTES: Final = 64 << 20

@@ -156,6 +156,7 @@ def test_what_is_pushed() -> None:
             "s": pa.string(),
             "f": pa.bool_(),
             "d": pa.dictionary(pa.int32(), pa.string()),
+            "u": pa.uint64(),
         }
     )
     optimised: list[Any] = []
@@ -187,6 +188,7 @@ def test_what_is_pushed() -> None:
     others = (
         pl.col("n").is_in([1, None]),
         pl.col("d") == "a",
+        pl.col("u").cast(pl.Float64) > 1.5,  # not all of them are floats
         pl.col("s").str.len_chars() > 1,
         pl.col("s").is_in(["a"], nulls_equal=True),
         pl.col("x").is_in([float("nan")]),

@@ -52,6 +52,22 @@ def test_categories_have_their_order_counts_and_colours() -> None:
     assert isinstance(coded, Categories)
     assert (coded.labels, coded.codes.tolist()) == (("z", "y"), [1, 0, -1])
     assert colouring_of(pa.array([], pa.string())).is_missing.size == 0
+    assert colouring_of(pa.nulls(2)).is_missing.tolist() == [True, True]
+
+
+def test_many_categories_become_others(ax: Any) -> None:
+    """The largest have a colour of their own, the rest share the last; the legend counts them."""
+    names = [f"c{n:02}" for n in range(50)]
+    found = colouring_of(pa.array([*names, *names[5:44], None]))
+    assert isinstance(found, Categories)
+    assert found.labels == (*names[5:44], "other (11 more)")
+    assert found.counts == (*[2] * 39, 11)
+    assert found.codes.tolist() == [*[39] * 5, *range(39), *[39] * 6, *range(39), -1]
+    assert len(set(found.colours)) == 40
+    draw_points(ax, np.zeros((90, 2)), found, **STYLE)
+    shown = [text.get_text() for text in ax.get_legend().get_texts()]
+    assert shown[::39] == ["c05 (2)", "other (11 more) (11)"]
+    assert shown[-1] == "missing (1)"
 
 
 def test_points_are_drawn_once_in_an_order_of_the_seed(ax: Any) -> None:

@@ -213,6 +213,43 @@ def test_the_requests_are_made(
         assert (explanation.requests, explanation.read_bytes) == (requests, received)
 
 
+@pytest.mark.parametrize(
+    ("file", "chosen", "problem"),
+    [
+        ("rowval/0", {"columns": [1]}, ""),  # turns out when it is read
+        ("colptr/0", {"columns": [1]}, "colptr"),
+        ("colptr/0", {"rows": [1]}, "colptr"),  # of a layout that is not looked at
+        ("colptr/.zarray", {"rows": [1]}, "colptr"),
+    ],
+)
+@pytest.mark.filterwarnings("ignore::daf_query.DamagedLayoutWarning")
+def test_a_damaged_layout_is_named(
+    tmp_path: Path, file: str, chosen: dict[str, Any], problem: str
+) -> None:
+    """With what is wrong with it, as far as its values were not needed to see that."""
+    filled(create(tmp_path / "x.daf.zarr")).close()
+    (tmp_path / "x.daf.zarr/matrices/cell/gene/s" / file).write_bytes(b"\xff" * 160_000)
+    part = connect(tmp_path / "x.daf.zarr").matrix("cell", "gene", "s", **chosen)
+    first, other = part.load().explain().layouts
+    assert (first.by, first.state, other.by, other.state) == ("cell", "chosen", "gene", "damaged")
+    assert problem in (other.problem or "")
+    assert "by gene: not read, it is damaged" in repr(part.explain())
+
+
+def test_what_a_page_shows_of_the_values(path: Path, db: DafSession) -> None:
+    """A part of many that were read; nothing of a server, or where a row is large."""
+    assert "a sample of 50,000 of 200,000" in db.matrix("cell", "gene", "d").load()._repr_html_()
+    with served(path) as server:
+        page = connect(server.url).matrix("cell", "gene", "d")._repr_html_()
+    assert "on a server, not read yet" in page
+    wide = MemoryDaf()
+    wide.add_axis("cell", ["c"])
+    wide.add_axis("gene", [f"g{i}" for i in range(600_000)])
+    wide.set_matrix("cell", "gene", "d", np.ones((1, 600_000)))
+    page = connect(wide).matrix("cell", "gene", "d")._repr_html_()
+    assert "not read yet; too much to look at quickly" in page
+
+
 def test_nothing_is_read(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Explaining a slice, and refusing it, reads column pointers and no elements."""
     with recorded_reads(monkeypatch) as reads:
