@@ -75,10 +75,6 @@ def computed(tasks: Iterable[Callable[[], _R]]) -> Iterator[_R]:
     >>> list(computed([lambda: 1, lambda: 2]))
     [1, 2]
     """
-    if THREADS == 1:
-        for task in tasks:
-            yield task()
-        return
     pending: deque[Future[_R]] = deque()
     try:
         yield from _in_order(tasks, pending, "decode", THREADS)
@@ -245,8 +241,6 @@ def decompress_chunk(
 
 def _filter(codec: Codec, data: memoryview, limit: int) -> memoryview:  # noqa: ARG001 - undone chunks are checked
     """Undo a codec of numcodecs, which adds little: it is no compression, or a rare one."""
-    if codec["id"] == "pickle":
-        raise UnsupportedDataError("pickled Python objects are never read")
     try:
         found = numcodecs.get_codec(dict(codec)).decode(data)
     except numcodecs.errors.UnknownCodecError as error:

@@ -200,9 +200,7 @@ class ShardWriter:
     """
 
     def __init__(self, shape: tuple[int, ...], storage_type: StorageType, packing: Packing) -> None:
-        chunks = packing.chunks(shape, storage_type)
-        if chunks is None:
-            raise TypeError("the array is too small to be packed")
+        chunks = packing.chunks(shape, storage_type) or shape
         self._width = math.prod(chunks)
         self._is_flat = chunks[1:] == shape[1:]  # the elements of a chunk follow each other
         self._dtype = None if storage_type.is_string else storage_type.dtype

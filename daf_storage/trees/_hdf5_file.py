@@ -359,10 +359,8 @@ class HeldObject:
         if self._id.valid:
             return self._id
         with self._shared.lock:
-            location = self._shared.location
-            if not self._shared.file.id.valid:
-                raise InvalidInputError(f"{location}: the file was closed; open it again")
-            what = f"{location}: {self.name}"
+            self._shared.refresh()
+            what = f"{self._shared.location}: {self.name}"
             found = open_below(self._shared.file.id, self.name or "/", what=what)
             if found is None:
                 raise CorruptDataError(f"{what} is not in the file any more")

@@ -68,21 +68,16 @@ class _Format(ABC):
         except (FormatError, ReadOnlyError):
             return "array"
 
+    @abstractmethod
     def listed(self, consolidated: bytes) -> dict[str, bytes]:
         """Return the documents of consolidated metadata by their keys, the root's too.
 
-        Raises ``ValueError``, ``KeyError``, ``TypeError`` or ``AttributeError`` if malformed.
+        Raises ``ValueError``, ``KeyError``, ``TypeError``, ``AttributeError`` or
+        ``RecursionError`` if malformed.
         """
-        try:
-            return self._listed(consolidated)
-        except RecursionError as error:
-            raise ValueError(str(error)) from None
 
     @abstractmethod
     def _kind(self, snapshot: Snapshot, path: str) -> NodeKind | None: ...
-
-    @abstractmethod
-    def _listed(self, consolidated: bytes) -> dict[str, bytes]: ...
 
 
 class ZarrV2(_Format):
@@ -181,7 +176,8 @@ class ZarrV2(_Format):
             f'{{\n    "metadata": {{\n{lines}\n    }},\n    "zarr_consolidated_format": 1\n}}'
         ).encode()
 
-    def _listed(self, consolidated: bytes) -> dict[str, bytes]:
+    def listed(self, consolidated: bytes) -> dict[str, bytes]:
+        """Return the documents of consolidated metadata by their keys."""
         found = json.loads(consolidated)["metadata"].items()
         return {path: to_json(document) for path, document in found}
 
@@ -299,7 +295,8 @@ class ZarrV3(_Format):
             f'"metadata":{{\n{inline}\n}}}}}}'
         ).encode()
 
-    def _listed(self, consolidated: bytes) -> dict[str, bytes]:
+    def listed(self, consolidated: bytes) -> dict[str, bytes]:
+        """Return the documents of consolidated metadata by their keys."""
         inline = json.loads(consolidated)["consolidated_metadata"]
         if inline["kind"] != "inline":
             raise ValueError(f"consolidated metadata of kind {shown(inline['kind'])}")

@@ -620,7 +620,7 @@ class ArchiveTransaction:
             raise errors.append_only(self._archive.location, key)
 
     def _is_there(self, key: str) -> bool:
-        return bool(self._archive.count_below(key)) or self._archive.get(key) is not None
+        return bool(self._archive.children(key)) or self._archive.get(key) is not None
 
     def replace_file(self, key: str, data: bytes) -> None:
         """Add an entry that is not there, or is there with these very bytes."""

@@ -190,19 +190,10 @@ class ArchiveReader:
         with self._index_lock:
             return list(self._entries)
 
-    def subdirs(self, prefix: str = "") -> list[str]:
-        """Return the names directly below ``prefix`` that have entries below them, sorted."""
-        start = f"{prefix}/" if prefix else ""
-        return [name for name in self.children(prefix) if self.count_below(f"{start}{name}")]
-
     def children(self, prefix: str = "", limit: int | None = None) -> list[str]:
         """Return the names directly below ``prefix``, of entries and of directories, sorted."""
         cut = len(prefix) + 1 if prefix else 0
         return sorted({name[cut:].split("/", 1)[0] for name in self._below(prefix, limit)})
-
-    def count_below(self, prefix: str) -> int:
-        """Return how many entries there are below ``prefix``."""
-        return len(self._below(prefix))
 
     def _below(self, prefix: str, limit: int | None = None) -> list[str]:
         """Return the names that begin with ``prefix`` and a slash, sorted."""
@@ -356,7 +347,7 @@ class ArchiveReader:
         """Return a view of everything that is below ``prefix`` now."""
         self._check_open()
         with self._index_lock:
-            limit, count = len(self._entries), self.count_below(prefix)
+            limit, count = len(self._entries), len(self._below(prefix))
         if not count:
             return None
         entries = (self._token, self._generation, count)

@@ -61,13 +61,12 @@ def test_missing_files_are_named(tmp_path: Path) -> None:
 
 
 def test_listing_and_sizes(path: Path) -> None:
-    """Names directly below a prefix, entries and directories apart, and what they hold."""
+    """Names directly below a prefix, of entries and of directories, and what they hold."""
     store = MmapZipStore(path)
     assert store.keys() == [".zgroup", "alpha", "sub/beta", "sub/gamma/.zarray"]
-    assert store.subdirs() == ["sub"]
+    assert store.children() == [".zgroup", "alpha", "sub"]
     assert store.children("sub") == ["beta", "gamma"]
-    assert store.subdirs("sub") == ["gamma"]
-    assert store.subdirs("nothing") == []
+    assert store.children("nothing") == []
     assert [entry.size_bytes for entry in store.entries() if entry.name == "sub/beta"] == [3]
     assert "alpha" in store
     assert "sub" not in store
