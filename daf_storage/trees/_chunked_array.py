@@ -198,10 +198,6 @@ class ChunkedArray(StoredArray, ABC):
         """The array as messages name it."""
 
     @abstractmethod
-    def is_stored(self, position: Position, *, asks_server: bool) -> bool:
-        """Return whether a chunk is there, or that cannot be known without asking a server."""
-
-    @abstractmethod
     def chunk_name(self, position: Position) -> str:
         """Return what messages call a chunk."""
 
@@ -260,18 +256,6 @@ class ChunkedArray(StoredArray, ABC):
                 len(positions) * math.prod(self.info.chunks) * item_bytes,
                 used_bytes=math.prod(read.shape) * item_bytes,
             )
-
-    def unstored_chunks(self, *, asks_server: bool) -> list[tuple[str, Span]]:
-        """Return the chunks of a list in whose place the fill value is read."""
-        length, height = self.info.shape[0], self.info.chunks[0]
-        return [
-            (
-                f"{self.what}: {self.chunk_name((number,))}",
-                Span(number * height, min((number + 1) * height, length)),
-            )
-            for number in range(-(-length // max(height, 1)))
-            if not self.is_stored((number,), asks_server=asks_server)
-        ]
 
     def read_strings(self) -> pa.StringArray | pa.LargeStringArray:
         """Return all strings."""

@@ -75,7 +75,6 @@ from daf_storage.trees._stored_array import (
 )
 
 _FIRST_FOREIGN_FILTER: Final = 256
-_MAX_ELEMENTS: Final = 2**62
 _REFERENCE_BLOCK: Final = 1 << 20
 _LAST_HEAP_BYTES: Final = 1 << 17
 """So long the last heap of a dataset on a server may be."""
@@ -105,9 +104,8 @@ class Hdf5Node:
         with self._shared.lock:
             if not name:
                 return self._opened(self.held, "") if self.kind == "array" else None
-            if self.kind != "group":
-                return None
-            found = open_below(self.held.id, name, what=f"{self.what}/{name}")
+            is_group, what = self.kind == "group", f"{self.what}/{name}"
+            found = open_below(self.held.id, name, what=what) if is_group else None
             if node_kind(found) != "array":
                 return None
             return self._opened(HeldObject(self._shared, found, f"{self.held.name}/{name}"), name)
@@ -209,11 +207,7 @@ class Hdf5Array(StoredArray):
         return [self._read_by_hdf5((span.slice, *rest)) for span in spans]
 
     def read_joined(self, ranges: Ranges) -> AnyArray | None:
-        """Return ranges of an array of one dimension in one array; None where HDF5 reads them."""
-        if self._is_downloaded:
-            pairs = zip(ranges.starts.tolist(), ranges.stops.tolist(), strict=True)
-            parts = self._downloaded([Span(*pair) for pair in pairs])
-            return frozen(np.concatenate([np.empty(0, self.info.storage_type.dtype), *parts]))
+        """Return ranges of an array of one dimension in one array; None where `read_spans` does."""
         chunks = self._chunks()
         return None if chunks is None else chunks.read_joined(ranges)
 
@@ -273,8 +267,7 @@ class Hdf5Array(StoredArray):
     def _open_chunks(self) -> Hdf5Chunks | Runs | None:
         """Look up where the chunks are, once until the file changes; None if they are too many."""
         dataset = self._held.id
-        is_too_long = math.prod(grid_of(self.info)) > MAX_LISTED_CHUNKS
-        if is_too_long or not hasattr(dataset, "chunk_iter"):
+        if math.prod(grid_of(self.info)) > MAX_LISTED_CHUNKS:
             return None
         shared, stored = self._shared, element_type_of(dataset.get_type())
         if shared.is_remote:
@@ -324,22 +317,16 @@ class Hdf5Array(StoredArray):
         n_rows = self.info.shape[0] if self.info.shape else 0
         step = max(STRING_BLOCK * n_rows // max(self.info.size, 1), 1)
         picks: list[Any] = [slice(n, n + step) for n in range(0, n_rows, step)]
-        try:
-            blocks = [
-                pa.array(self._objects(pick), pa.string())
-                for pick in (picks if self.info.shape else [()])
-            ]
-            return one_array(pa.chunked_array(blocks, pa.string()))
-        except (pa.ArrowException, UnicodeDecodeError, UnicodeEncodeError) as error:
-            raise self._not_utf8(error) from error
+        blocks = [
+            pa.array(self._objects(pick), pa.string())
+            for pick in (picks if self.info.shape else [()])
+        ]
+        return one_array(pa.chunked_array(blocks, pa.string()))
 
     def _objects(self, pick: Any) -> AnyArray:
         """Return a range of the strings, in one dimension."""
         found = self._attempt(lambda: self._held.get().asstr("utf-8")[pick])
         return np.asarray(found, dtype=object).reshape(-1)
-
-    def _not_utf8(self, error: Exception) -> CorruptDataError:
-        return CorruptDataError(f"{self.what}: the strings are not UTF-8 ({reason_of(error)})")
 
     def _read_many_strings(self) -> Any:
         """Return strings of variable length, whose heaps are checked; None where HDF5 reads them.
@@ -423,7 +410,9 @@ class Hdf5Array(StoredArray):
         except DafError:
             raise
         except UnicodeDecodeError as error:
-            raise self._not_utf8(error) from error
+            raise CorruptDataError(
+                f"{self.what}: the strings are not UTF-8 ({reason_of(error)})"
+            ) from error
         except H5PY_ERRORS as error:
             if self._shared.file is not opened and self._shared.file.id.valid:  # opened again
                 return self._attempted(read)
@@ -457,8 +446,6 @@ def _dataset_info(shared: Hdf5File, dataset: Any, what: str) -> tuple[ArrayInfo,
     if offset is None:  # what has one is in the file, in one piece
         check_source(properties, what=what)
     shape = tuple(int(n) for n in dataset.shape)
-    if math.prod(max(n, 1) for n in shape) > _MAX_ELEMENTS:
-        raise CorruptDataError(f"{what}: the dataset is said to have the shape {list(shape)}")
     chunks, is_chunked = shape, properties.get_layout() == h5py().h5d.CHUNKED
     if is_chunked:
         chunks = tuple(int(c) for c in properties.get_chunk())

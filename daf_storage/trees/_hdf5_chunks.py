@@ -84,11 +84,11 @@ def listed_chunks(
     grid = grid_of(info)
     table = _stored_chunks(dataset, math.prod(grid), len(grid), what)
     starts, places = table[:, : len(grid)], table[:, len(grid) :]
-    numbers, rest = np.divmod(starts, np.array(info.chunks))
-    if np.any(rest) or np.any(starts < 0) or np.any(numbers >= np.array(grid)):
+    numbers = starts // np.array(info.chunks)  # HDF5 itself lets them begin at multiples of these
+    if np.any(numbers >= np.array(grid)):
         raise _damaged(what, "a chunk is said to be outside its shape")
     offsets, sizes = places[:, 0], places[:, 1]
-    if np.any(offsets < 0) or np.any(sizes < 0) or np.any(sizes > file_bytes - offsets):
+    if np.any(sizes > file_bytes - offsets):
         raise _damaged(what, f"a chunk is said to be outside the file of {file_bytes:,} bytes")
     listing = np.full((3, math.prod(grid)), -1, np.int64)
     listing[:, np.ravel_multi_index(tuple(numbers.T), grid)] = places.T
@@ -107,7 +107,7 @@ def _stored_chunks(dataset: Any, count: int, rank: int, what: str) -> npt.NDArra
             found.extend(
                 (*stored.chunk_offset, stored.byte_offset, stored.size, stored.filter_mask)
             )
-        except (OverflowError, TypeError):  # an undefined address
+        except (OverflowError, TypeError):  # beyond int64, or an undefined address
             return 1
         return 1 if len(found) > most else None
 
@@ -241,13 +241,6 @@ class Hdf5Chunks(ChunkedArray):
         self._shared = shared
         is_plain = self._is_known and not codecs and not shared.is_remote
         self._version = None if is_plain else shared.content_version()
-
-    def is_stored(self, position: Position, *, asks_server: bool) -> bool:
-        """Return whether the file has a chunk."""
-        if self._shared.is_remote and not asks_server:
-            return True
-        self._look_up([position])
-        return self._range(position) is not None
 
     def chunk_name(self, position: Position) -> str:
         """Return what messages call a chunk."""

@@ -441,14 +441,6 @@ class RemoteBytes(io.RawIOBase):
         self.size = size
         """How many bytes it has."""
 
-    def readable(self) -> bool:
-        """Return True."""
-        return True
-
-    def seekable(self) -> bool:
-        """Return True."""
-        return True
-
     def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
         """Go to a place."""
         start = {io.SEEK_SET: 0, io.SEEK_CUR: self._at, io.SEEK_END: self.size}[whence]
@@ -463,8 +455,6 @@ class RemoteBytes(io.RawIOBase):
         """Read from the place on."""
         view = memoryview(buffer).cast("B")
         stop = min(self._at + len(view), self.size)
-        if stop <= self._at:
-            return 0
         first, last = self.last_read = self._at, stop
         if not self._files.has(self._path, first, last):
             first = first // _AHEAD_BYTES * _AHEAD_BYTES

@@ -156,10 +156,23 @@ class FileArray(ChunkedArray):
         """How many bytes a file may have that is expanded."""
         return limit_of_stored(math.prod(self.info.chunks), self._metadata.item_bytes)
 
-    def is_stored(self, position: Position, *, asks_server: bool) -> bool:
+    def unstored_chunks(self, *, asks_server: bool) -> list[tuple[str, Span]]:
+        """Return the chunks of a list in whose place the fill value is read."""
+        if not (asks_server or self.snapshot.is_local):
+            return []
+        length, height = self.info.shape[0], self.info.chunks[0]
+        starts = [n for n in range(0, length, height) if not self._is_stored((n // height,))]
+        return [
+            (
+                f"{self.what}: {self.chunk_name((start // height,))}",
+                Span(start, min(start + height, length)),
+            )
+            for start in starts
+        ]
+
+    def _is_stored(self, position: Position) -> bool:
         """Return whether a chunk is there, by the size of its file."""
-        is_known = asks_server or self.snapshot.is_local
-        return not is_known or self.snapshot.size(self.key(position)) is not None
+        return self.snapshot.size(self.key(position)) is not None
 
     def chunk_name(self, position: Position) -> str:
         """Return what messages call a chunk."""
@@ -414,10 +427,9 @@ class ShardedArray(FileArray):
         count, n_chunks = math.prod(self._heights), math.prod(self.layout.grid)
         return limit_of_stored(count, self._metadata.item_bytes, n_chunks=n_chunks)
 
-    def is_stored(self, position: Position, *, asks_server: bool) -> bool:
+    def _is_stored(self, position: Position) -> bool:
         """Return whether a chunk is there, by the index of its file."""
-        is_known = asks_server or self.snapshot.is_local
-        return not is_known or any(self._places([position]).values())
+        return any(self._places([position]).values())
 
     def chunk_name(self, position: Position) -> str:
         """Return what messages call a chunk."""

@@ -284,7 +284,7 @@ def replaced(path: Path, name: str, **options: Any) -> None:
 
 
 @pytest.mark.parametrize("name", ["daf", "vectors/gene/flag/nzind", "axes/cell", "scalars/n"])
-@pytest.mark.parametrize("length", [2**40, 2**61])
+@pytest.mark.parametrize("length", [2**40, 2**63 - 1])
 def test_absurd_shapes(path: Path, name: str, length: int) -> None:
     """What is said to be there is compared with what is stored, before anything is read."""
     kind = h5py.string_dtype() if name == "axes/cell" else "i8"
@@ -340,6 +340,30 @@ def test_chunks_that_expand(path: Path) -> None:
     replaced(path, "vectors/cell/age", shape=(3,), maxshape=(None,), dtype="i8", chunks=(1 << 28,))
     daf = open_daf(path)
     with pytest.raises(errors.UnsupportedDataError, match="the whole array of shape"):
+        daf.get_np_vector("cell", "age")
+
+
+CHUNKS = {
+    "behind the grid": (64, "<Q", 4, "outside its shape"),
+    "at the same place": (64, "<Q", 0, "at the same place"),
+    "behind the file": (48, "<Q", 2**40, "outside the file"),
+    "over the end of the file": (48, "<Q", -15, "outside the file"),
+    "too long": (24, "<I", 2**32 - 1, "outside the file"),
+    "nowhere": (48, "<Q", 2**64 - 1, "or some nowhere"),
+    "too many": (6, "<H", 5, "more chunks than"),
+}
+
+
+@pytest.mark.parametrize("case", CHUNKS)
+def test_chunks_that_are_elsewhere(path: Path, case: str) -> None:
+    """A damaged list of chunks is an error, before any of them is read."""
+    values = {"data": np.array([30, 60, 90], "<i8"), "maxshape": (None,)}
+    replaced(path, "vectors/cell/age", chunks=(2,), **values)
+    at, kind, value, message = CHUNKS[case]
+    data = path.read_bytes()
+    value += len(data) if value < 0 else 0
+    patch(path, data.index(b"TREE\1") + at, struct.pack(kind, value))
+    with open_daf(path) as daf, pytest.raises(errors.CorruptDataError, match=f"list .*{message}"):
         daf.get_np_vector("cell", "age")
 
 
