@@ -402,7 +402,7 @@ class Hdf5Array(StoredArray):
             return self._attempted(read)
 
     def _attempted(self, read: Callable[[], Any]) -> Any:
-        _ = self._held.id  # opened again, if the file was
+        dataset = self._held.id  # opened again, if the file was
         opened = self._shared.file
         self._shared.check_length(what=self.what)
         try:
@@ -416,14 +416,15 @@ class Hdf5Array(StoredArray):
         except H5PY_ERRORS as error:
             if self._shared.file is not opened and self._shared.file.id.valid:  # opened again
                 return self._attempted(read)
-            reason = reason_of(error)
-            if "filter" in reason.lower():
-                raise UnsupportedDataError(
-                    f"{self.what}: the dataset is stored with a filter that is not available here "
-                    f"({reason}); rewrite the dataset, or install hdf5plugin, which has more: "
-                    f"{install_command('hdf5')}"
-                ) from error
-            raise CorruptDataError(f"{self.what}: cannot be read ({reason})") from error
+            filters = filters_of(dataset.get_create_plist()) if dataset.valid else ()
+            for number in filters:
+                if not h5py().h5z.filter_avail(number):
+                    raise UnsupportedDataError(
+                        f"{self.what}: the dataset is stored with a filter that is not available "
+                        f"here (number {number}); rewrite the dataset, or install hdf5plugin, "
+                        f"which has more: {install_command('hdf5')}"
+                    ) from error
+            raise CorruptDataError(f"{self.what}: cannot be read ({reason_of(error)})") from error
 
 
 def _dataset_info(shared: Hdf5File, dataset: Any, what: str) -> tuple[ArrayInfo, int, bool, bool]:

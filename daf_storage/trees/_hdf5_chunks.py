@@ -49,6 +49,7 @@ _FETCHED_BYTES: Final = 1 << 26
 """Chunks of about so many bytes are downloaded before the first of them is decoded."""
 _CODECS: Final[Mapping[int, Mapping[str, Any]]] = {
     1: {"id": "zlib"},
+    3: {"id": "fletcher32"},
     32001: {"id": "blosc"},
     32015: {"id": "zstd"},
 }

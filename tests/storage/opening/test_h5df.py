@@ -247,14 +247,19 @@ def test_other_types_and_layouts_are_read(path: Path) -> None:
         (np.zeros(3, "f2"), "has the type float16"),
         (np.zeros(3, [("a", "i4")]), "has the type"),
         (h5py.Empty("f4"), "not even a shape"),
+        (h5py.h5t.UNIX_D32LE, "No NumPy equivalent"),
     ],
 )
 def test_types_without_a_place_are_named(path: Path, value: Any, message: str) -> None:
     """The vector is refused by name; the others stay usable."""
     with h5py.File(path, "r+") as file:
-        file["vectors/cell/bad"] = value
+        if isinstance(value, h5py.h5t.TypeID):
+            shape = h5py.h5s.create_simple((3,))
+            h5py.h5d.create(file.id, b"vectors/cell/bad", value, shape)
+        else:
+            file["vectors/cell/bad"] = value
     daf = H5df(path)
-    with pytest.raises(errors.UnsupportedDataError, match=message):
+    with pytest.raises(errors.FormatError, match=message):
         daf.get_np_vector("cell", "bad")
     assert daf.get_np_vector("cell", "age").tolist() == [30, 60, 90]
 
@@ -597,6 +602,24 @@ def test_a_file_that_another_one_has_replaced(path: Path, tmp_path: Path) -> Non
     for _ in range(5):
         assert daf.open_vector("cell", "age").read(Span(0, 3)).tolist() == expected
     assert open_descriptors() == before
+
+
+@pytest.mark.parametrize("chunks", [None, (1,)])
+def test_elements_that_another_program_has_taken_away(path: Path, chunks: Any) -> None:
+    """An array that was opened before is an error, and not what is there instead."""
+    changed = path.with_name("changed.h5df")
+    shutil.copyfile(path, changed)
+    with h5py.File(changed, "r+") as file:
+        del file["vectors/cell/age"]
+        if chunks:
+            file.create_dataset("vectors/cell/age", data=[1, 2, 3], chunks=chunks)
+    with H5df(path) as daf:
+        ages = daf.open_vector("cell", "age").dense()
+        assert ages.read().tolist() == [30, 60, 90]
+        path.write_bytes(changed.read_bytes())
+        assert daf.get_scalar("organism") == "human"
+        with pytest.raises(errors.CorruptDataError, match=r"age.* not in the file any more"):
+            ages.read()
 
 
 @pytest.mark.parametrize("mask", [0, 1, 2, 3])

@@ -12,6 +12,7 @@ from typing import Any
 import anndata
 import h5py
 import hypothesis.strategies as st
+import numcodecs
 import numpy as np
 import pytest
 from hypothesis import given
@@ -21,6 +22,7 @@ from daf_storage import errors
 from daf_storage.base import Span
 from daf_storage.stores import ReadEstimate
 from daf_storage.trees import Hdf5File, Hdf5Tree
+from tests.limits import lower
 from tests.support import there
 
 LENGTH = 1003
@@ -56,9 +58,9 @@ def settle(path: Path) -> None:
         time.sleep(0.01)
 
 
-def tree_of(path: Path) -> Hdf5Tree:
-    """Open a file for reading."""
-    return Hdf5Tree(Hdf5File(h5py.File(path, "r"), location=str(path)))
+def tree_of(path: Path, mode: Any = "r") -> Hdf5Tree:
+    """Open a file."""
+    return Hdf5Tree(Hdf5File(h5py.File(path, mode), location=str(path)))
 
 
 def array_of(tree: Hdf5Tree, path: str) -> Any:
@@ -144,18 +146,54 @@ def test_estimates_say_what_is_decoded_and_what_is_used(path: Path) -> None:
         assert estimate.size_bytes == sum(sizes)
 
 
-def test_a_chunk_that_expands_too_far(tmp_path: Path) -> None:
-    """It is an error that names the chunk, and costs no memory; so is one that is too short."""
-    for number, data in enumerate([zlib.compress(bytes(1 << 24)), zlib.compress(b"x"), b"bad"]):
+@pytest.mark.parametrize("mode", ["r", "r+"])
+@pytest.mark.parametrize("options", [{}, {"fletcher32": True}, {"scaleoffset": 0}])
+def test_a_chunk_that_expands_too_far(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: dict[str, Any], mode: Any
+) -> None:
+    """It is an error that names the chunk, and costs no memory; so is one that is too short.
+
+    Also where HDF5 is to read it: out of a file that is written, or with a filter of its own.
+    """
+    lower(monkeypatch, free_bytes=1, deflate_ratio=1 << 40)
+    damaged = [zlib.compress(bytes(1 << 24)), b"bad"]
+    if mode == "r" and "scaleoffset" not in options:
+        damaged.append(zlib.compress(b"x"))
+    for number, data in enumerate(damaged):
         path = tmp_path / f"{number}.h5"
         with h5py.File(path, "w") as file:
-            dataset = file.create_dataset("x", (25,), "<u2", chunks=(10,), compression="gzip")
+            dataset = file.create_dataset(
+                "x", (25,), "<u2", chunks=(10,), compression="gzip", **options
+            )
             dataset[:] = 1
-            dataset.id.write_direct_chunk((10,), data, 0)
-        array = array_of(tree_of(path), "x")
+            is_summed = "fletcher32" in options
+            stored = numcodecs.Fletcher32().encode(data) if is_summed else data
+            dataset.id.write_direct_chunk((10,), stored, 0)
+        array = array_of(tree_of(path, mode), "x")
         assert array.read_rows(Span(0, 10)).tolist() == [1] * 10
-        with pytest.raises(errors.CorruptDataError, match=r"x: chunk \[1\]"):
+        with pytest.raises(errors.CorruptDataError, match=r"x: (the chunk at \[10|chunk \[1)\]"):
             array.read()
+
+
+def test_filters_that_are_not_there_and_those_that_fail(tmp_path: Path) -> None:
+    """Of the one, the message says its number and the package; of the other, that it is damage."""
+    with h5py.File(tmp_path / "x.h5", "w") as file:
+        for name, number in (("unknown", 40_004), ("damaged", h5py.h5z.FILTER_LZF)):
+            options: Any = {"compression": number, "allow_unknown_filter": True}
+            dataset = file.create_dataset(name, (10,), "<u2", chunks=(10,), **options)
+            dataset.id.write_direct_chunk((0,), b"bad")
+    tree = tree_of(tmp_path / "x.h5")
+    with pytest.raises(errors.UnsupportedDataError, match=r"unknown: .*\(number 40004\).*hdf5plugin"):
+        array_of(tree, "unknown").read()
+    with pytest.raises(errors.CorruptDataError, match="damaged: cannot be read"):
+        array_of(tree, "damaged").read()
+
+
+def test_more_chunks_than_any_list_has(tmp_path: Path) -> None:
+    """HDF5 looks up those that are read."""
+    with h5py.File(tmp_path / "x.h5", "w") as file:
+        file.create_dataset("x", (1 << 40,), "<u2", chunks=(1,))[5] = 1
+    assert array_of(tree_of(tmp_path / "x.h5"), "x").read_rows(Span(4, 7)).tolist() == [0, 1, 0]
 
 
 @pytest.mark.parametrize("compression", [None, "gzip", "lzf"])

@@ -22,6 +22,7 @@ def path(tmp_path: Path) -> Path:
         file["near"] = h5py.SoftLink("/group/values")
         file["nothing"] = h5py.SoftLink("/not/there")
         file["group/type"] = np.dtype("i4")
+        file["group/type"].attrs["categories"] = file["group/values"].ref
         file["codes"] = np.arange(3)
         file["codes"].attrs["categories"] = file["group/values"].ref
         file["group"].attrs["categories"] = "none"

@@ -61,6 +61,7 @@ def read(path: Path) -> list[str]:
         strings = array.read_strings()
         strings.validate(full=True)
         found: list[str] = strings.to_pylist()
+        assert array.read().reshape(-1).tolist() == found
         return found
 
 
