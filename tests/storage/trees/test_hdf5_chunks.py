@@ -21,7 +21,7 @@ from scipy import sparse
 from daf_storage import errors
 from daf_storage.base import Span
 from daf_storage.stores import ReadEstimate
-from daf_storage.trees import Hdf5File, Hdf5Tree
+from daf_storage.trees import ChunkedArray, Hdf5File, Hdf5Tree
 from tests.limits import lower
 from tests.support import there
 
@@ -146,6 +146,24 @@ def test_estimates_say_what_is_decoded_and_what_is_used(path: Path) -> None:
         assert estimate.size_bytes == sum(sizes)
 
 
+def test_only_what_is_decoded_is_remembered(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also what HDF5 decodes; elements that are in the file as they are take no memory twice."""
+    decode, decoded = ChunkedArray.decode, []
+
+    def noted(array: ChunkedArray, position: Any, stored: Any) -> Any:
+        decoded.append(position)
+        return decode(array, position, stored)
+
+    monkeypatch.setattr(ChunkedArray, "decode", noted)
+    tree = tree_of(path)
+    for name, count in (("gzip", 0), ("sum", 0), ("plain", 21)):
+        array = array_of(tree, f"{name}/f4/2")
+        first = array.read()
+        decoded.clear()
+        assert np.array_equal(array.read(), first)
+        assert len(decoded) == count
+
+
 @pytest.mark.parametrize("mode", ["r", "r+"])
 @pytest.mark.parametrize("options", [{}, {"fletcher32": True}, {"scaleoffset": 0}])
 def test_a_chunk_that_expands_too_far(
@@ -183,7 +201,9 @@ def test_filters_that_are_not_there_and_those_that_fail(tmp_path: Path) -> None:
             dataset = file.create_dataset(name, (10,), "<u2", chunks=(10,), **options)
             dataset.id.write_direct_chunk((0,), b"bad")
     tree = tree_of(tmp_path / "x.h5")
-    with pytest.raises(errors.UnsupportedDataError, match=r"unknown: .*\(number 40004\).*hdf5plugin"):
+    with pytest.raises(
+        errors.UnsupportedDataError, match=r"unknown: .*\(number 40004\).*hdf5plugin"
+    ):
         array_of(tree, "unknown").read()
     with pytest.raises(errors.CorruptDataError, match="damaged: cannot be read"):
         array_of(tree, "damaged").read()

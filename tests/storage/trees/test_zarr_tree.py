@@ -79,30 +79,39 @@ def test_chunks_that_are_too_short_for_their_elements(tmp_path: Path, compressor
 
 
 @pytest.mark.parametrize(
-    ("shape", "separator", "is_noticed"),
-    [((40,), "/", True), ((40,), ".", True), ((4, 10), ".", True), ((4, 10), "/", False)],
+    ("shape", "start", "separator", "is_noticed"),
+    [
+        ((40,), "", "/", True),
+        ((40,), "", ".", True),
+        ((4, 10), "", ".", True),
+        ((4, 10), "", "/", False),
+        ((40,), "c/", "/", True),
+    ],
 )
 def test_chunks_that_are_missing_in_the_middle(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     shape: tuple[int, ...],
+    start: str,
     separator: str,
     *,
     is_noticed: bool,
 ) -> None:
     """Of many chunks in one folder, their number tells; in nested ones, the first and the last."""
     lower(monkeypatch, chunks_in_a_folder=30)
+    version: Any = 3 if start else 2
     array = zarr.create_array(
-        tmp_path / "a", shape=shape, chunks=(1,) * len(shape), dtype="<i8", zarr_format=2,
-        compressors=None, chunk_key_encoding={"name": "v2", "separator": separator},
+        tmp_path / "a", shape=shape, chunks=(1,) * len(shape), dtype="<i8", compressors=None,
+        zarr_format=version,
+        chunk_key_encoding={"name": "default" if start else "v2", "separator": separator},
     )  # fmt: skip
     array[...] = np.arange(1, 41).reshape(shape)
-    node = there(ZarrTree(DirectoryStore(tmp_path)).node("a"))
+    node = there(ZarrTree(DirectoryStore(tmp_path), zarr_format=version).node("a"))
     stored = there(node.array())
     stored.check_stored(is_complete=True)
     for number in (6, 7, 8):  # of the files that are counted, two have the metadata
         key = str(number) if len(shape) == 1 else f"1{separator}{number}"
-        (tmp_path / "a" / key).unlink()
+        (tmp_path / "a" / f"{start}{key}").unlink()
     if is_noticed:
         with pytest.raises(errors.CorruptDataError, match="40 chunks are needed, .* at most"):
             stored.check_stored(is_complete=True)
