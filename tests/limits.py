@@ -7,6 +7,7 @@ from typing import Final
 import pytest
 
 LIMITS: Final = {
+    "anndata_bytes": "daf_query.slice._anndata.ANNDATA_MAX_BYTES",
     "archive_bytes": "daf_storage.stores.mmap_zip._archive._RESERVED_IN_FILE_BYTES",
     "checked_bytes": "daf_storage.sidecars._sidecar_tree._CHECKED_BYTES",
     "chunk_bytes": "daf_storage.trees._metadata._MAX_CHUNK_BYTES",

@@ -214,8 +214,7 @@ def in_order(tasks: Iterable[Callable[[], _T]], *, threads: int) -> Iterator[_T]
             while pending:
                 yield pending.popleft().result()
         finally:
-            for future in pending:
-                future.cancel()
+            pool.shutdown(cancel_futures=True)
 
 
 def group_segments(
@@ -365,7 +364,7 @@ def _sparse_tasks(once: GroupedRows, layout: SlicePlan) -> Tasks:
         groups, of_columns = (of_labels, of_bins) if layout.rows_are_major else (of_bins, of_labels)
         return (groups * columns.size + of_columns, segments), rows.size * item_bytes
 
-    for span in cut_at(counts, max(target, 1)):
+    for span in cut_at(counts, target):
         yield partial(reduce, span.slice)
 
 

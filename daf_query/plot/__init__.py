@@ -109,7 +109,7 @@ def plotted_name(text: object, characters: int = _NAME) -> str:
 
 def names_inches(names: Sequence[str], characters: int = _NAME) -> float:
     """Return how much room names take, in inches, along their lines."""
-    return _LETTER_INCHES * max((len(plotted_name(name, characters)) for name in names), default=0)
+    return _LETTER_INCHES * max(len(plotted_name(name, characters)) for name in names)
 
 
 def write_labels(
@@ -364,8 +364,8 @@ def legend_inches(colouring: Colouring | None) -> float:
     """Return how wide the legend of a colouring is, or its colour bar."""
     if not isinstance(colouring, Categories):
         return _BAR_INCHES
-    labels = [f"{plotted_name(label)} (99,999)" for label in colouring.labels]
-    return _legend_columns(len(labels) + 1) * (_SMALL * names_inches(labels, 60) + _MARKER_INCHES)
+    labels = [f"{plotted_name(label)} (99,999)" for label in (*colouring.labels, "missing")]
+    return _legend_columns(len(labels)) * (_SMALL * names_inches(labels, 60) + _MARKER_INCHES)
 
 
 def _legend_columns(count: int) -> int:

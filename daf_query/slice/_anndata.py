@@ -7,6 +7,7 @@ sizes fit a budget of bytes.  The rules of the parts are those of `daf_storage.t
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -186,6 +187,7 @@ def select_companions(location: str, companions: Companions, choice: AnnDataChoi
         A key is unknown; the message lists those that exist.
     """
     max_bytes = choice.get("max_bytes", ANNDATA_MAX_BYTES)
+    free_bytes = math.inf if max_bytes is None else max_bytes
     chosen: list[Companion] = []
     optional: list[Companion] = []
     for part in ANNDATA_PARTS:
@@ -202,11 +204,8 @@ def select_companions(location: str, companions: Companions, choice: AnnDataChoi
                     raise _unknown_key(location, companions, part, key, by_key)
                 chosen.append(by_key[key])
     left_out = []
-    free_bytes = max_bytes
     for companion in sorted(optional, key=lambda companion: companion.estimated_bytes):
-        if free_bytes is None:
-            chosen.append(companion)
-        elif companion.estimated_bytes <= free_bytes:
+        if companion.estimated_bytes <= free_bytes:
             free_bytes -= companion.estimated_bytes
             chosen.append(companion)
         else:

@@ -132,8 +132,7 @@ def datasets_of(whole: Whole) -> pa.DictionaryArray:
 
 def labels_of(whole: Whole) -> tuple[Labels, Labels]:
     """Return the labels of the rows and of the columns."""
-    rows, columns = (labels_along(whole, number) for number in (0, 1))
-    return rows, columns
+    return labels_along(whole, 0), labels_along(whole, 1)
 
 
 def labels_along(whole: Whole, number: int) -> Labels:
@@ -178,13 +177,9 @@ def long_table(
     value = f"{VALUE}_2" if VALUE in (first, second) else VALUE
     for name, (each, offsets) in zip((first, second), sides, strict=True):
         columns[name] = each.names.take(offsets)
-    columns[value] = _strings(data) if data.dtype == object else number_array(data)
+    columns[value] = pa.array(data, pa.string()) if data.dtype == object else number_array(data)
     table = pa.table(columns)
     return table if record is None else described(table, record)
-
-
-def _strings(values: Any) -> pa.Array:
-    return values if isinstance(values, pa.Array) else pa.array(values, pa.string())
 
 
 def wide_pandas(values: Any, labels: tuple[Labels, Labels]) -> Any:
@@ -222,8 +217,8 @@ def wide_table(values: Any, labels: tuple[Labels, Labels]) -> pa.Table:
             f"a table cannot have two columns named {repeated[0]!r}; "
             "select each column once, or use to_arrow() or to_scipy()"
         )
-    array = _strings if dense.dtype == object else pa.array
-    arrays = [array(dense[:, position]) for position in range(len(names))]
+    kind = pa.string() if dense.dtype == object else None
+    arrays = [pa.array(dense[:, position], kind) for position in range(len(names))]
     leading = rows.as_columns(names)
     return pa.table([*leading.values(), *arrays], names=[*leading, *names])
 

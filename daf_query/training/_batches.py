@@ -383,7 +383,7 @@ class _TorchCells:
 
     def __getitems__(self, numbers: Sequence[int]) -> list[Batch]:
         """Return several rows, which are read at once; a DataLoader asks so for a batch."""
-        entries = np.asarray(numbers, np.int64) % max(len(self), 1)
+        entries = np.asarray(numbers, np.int64) % len(self)
         values = self.source.read(entries, is_dense=True)
         batch = as_tensors(self.source.batch(values, entries))
         return [

@@ -143,7 +143,7 @@ class Sampler:
     def _repr_html_(self) -> str:
         head = ("split", "entries", "share", "asked for")
         rows = [
-            (name, f"{size:,}", f"{size / max(len(self), 1):.2%}", f"{self.shares[name]:.2%}")
+            (name, f"{size:,}", f"{size / len(self):.2%}", f"{self.shares[name]:.2%}")
             for name, size in self.sizes.items()
         ]
         table = [html_table(head, rows)] if rows else []

@@ -100,6 +100,9 @@ def test_stored_by_columns_alone(tmp_path: Path) -> None:
     writer.relayout_matrix("cell", "gene", "X")
     part = connect(tmp_path / "x.daf.zarr").matrix("cell", "gene", "X")
     assert part.to_anndata(lazy=True, rows_per_block=1).X.numblocks == (2, 1)
+    writer.set_matrix("cell", "gene", "Y", part.to_scipy().tocsc(), relayout=False)
+    with pytest.raises(errors.InvalidInputError, match=r"'Y' is .*relayout_matrix\(\)$"):
+        part.to_anndata(lazy=True, rows_per_block=1)
 
 
 def test_of_several_data_sets(tmp_path: Path) -> None:

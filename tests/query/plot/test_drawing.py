@@ -68,6 +68,7 @@ def test_many_categories_become_others(ax: Any) -> None:
     shown = [text.get_text() for text in ax.get_legend().get_texts()]
     assert shown[::39] == ["c05 (2)", "other (11 more) (11)"]
     assert shown[-1] == "missing (1)"
+    assert not ax.get_legend().get_frame_on()
 
 
 def test_points_are_drawn_once_in_an_order_of_the_seed(ax: Any) -> None:

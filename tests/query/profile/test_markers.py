@@ -142,6 +142,21 @@ def test_a_chosen_part_is_compared_alone() -> None:
     ]
 
 
+def test_ranks_leave_out_what_is_missing() -> None:
+    """A value that is NaN is none of its group, and none of the rest."""
+    daf = daf_storage.MemoryDaf()
+    daf.add_axis("cell", list("ABCDEFG"), vectors={"type": list("TTBBBTB")})
+    daf.add_axis("gene", ["x"])
+    daf.set_matrix("cell", "gene", "n", [[1.0], [2.0], [2.0], [4.0], [0.0], [np.nan], [np.nan]])
+    db = daf_query.connect(daf)
+    ask: dict[str, Any] = {"by": "type", "method": "wilcoxon", "tie_correct": True}
+    found, expected = (
+        db.markers("cell", "gene", "n", rows=rows, **ask).select("score", "pvalue").to_pydict()
+        for rows in (None, range(5))
+    )
+    assert found == expected
+
+
 def test_too_few_values_have_no_score() -> None:
     """A group of one cell has no variance: NULL, and no p-value that would count for others."""
     daf = daf_storage.MemoryDaf()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import warnings
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ from hypothesis import strategies as st
 
 from daf_query import MatrixSlice, connect
 from daf_storage import AnnDataWarning, MemoryDaf, ZarrDaf, errors, from_anndata
+from tests.limits import lower
 from tests.support import CELLS, GENES, PBMC, UMIS, by_key, create
 
 PARTS = ("layers", "obsm", "varm", "obsp", "varp")
@@ -130,7 +132,9 @@ class TestAsAnndataSelects:
         part = connect(pbmc_path).matrix(
             "cell", "gene", "X", rows="n_genes > 1000", columns=[7, 3, 400]
         )
-        assert_same(taken(part), subset(adata, part.row_positions, part.column_positions))
+        assert_same(
+            taken(part, max_bytes=None), subset(adata, part.row_positions, part.column_positions)
+        )
         assert "obsm=['X_pca', 'X_umap']" in repr(part)
 
     def test_raw(self) -> None:
@@ -172,7 +176,9 @@ class TestChoices:
             "varp": [],
         }
 
-    def test_what_does_not_fit_is_named(self, part: MatrixSlice) -> None:
+    def test_what_does_not_fit_is_named(
+        self, part: MatrixSlice, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         """The smallest come first; one warning names the others and says how to get them."""
         with pytest.warns(AnnDataWarning) as warned:
             found = part.to_anndata(max_bytes=200, layers=False, varm=False, varp=False)
@@ -182,6 +188,10 @@ class TestChoices:
         assert "leaves out obsm['frame'] (about 80 bytes), obsp['dense'] (about 200" in message
         assert "max_bytes=200" in message
         assert "(obsm=['frame'], on the command line: --obsm frame)" in message
+        lower(monkeypatch, anndata_bytes=80)
+        assert re.search(
+            r"; left out for size: layers\['array'\] .*obsp\['dense'\] \(about 200", repr(part)
+        )
         named = part.to_anndata(obsm=["frame"], layers=(), varm=(), obsp=(), varp=())
         assert_equal(named.obsm["frame"], ADATA.obsm["frame"].iloc[:5])
 
