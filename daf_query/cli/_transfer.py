@@ -218,8 +218,8 @@ def concat_command(options: Namespace) -> None:
     started = time.monotonic()
     named = [session.matching_paths(p) if session.is_pattern(p) else [p] for p in options.sources]
     paths = [path for each in named for path in each]
-    if options.skip_broken:
-        every, paths = paths, session.usable(paths)
+    if options.skip_broken or len(paths) > 1:
+        every, paths = paths, session.usable(paths, skip_broken=options.skip_broken)
         options.has_left_out = len(paths) < len(every)
     axes = options.axis or [_obs_axis(paths[0])]
     found = daf_storage.concatenate(

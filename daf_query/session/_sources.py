@@ -119,7 +119,7 @@ def _collection(
 ) -> Collection:
     """Open several data sets as one."""
     if skip_broken:
-        sources = usable(sources)
+        sources = usable(sources, skip_broken=True)
     try:
         readers = [_member(each, mode, names, stack) for each in sources]
     except _BROKEN as error:
@@ -129,13 +129,15 @@ def _collection(
     return Collection(location, _by_name(readers, location))
 
 
-def usable(sources: Sequence[Any]) -> list[Any]:
+def usable(sources: Sequence[Any], *, skip_broken: bool) -> list[Any]:
     """Return the data sets that can be opened; there is a warning for each of the others.
 
     Raises
     ------
     InvalidInputError
         There is none.
+    DafError
+        One cannot be opened, and is not to be left out.
     """
     found = []
     for each in sources:
@@ -143,6 +145,10 @@ def usable(sources: Sequence[Any]) -> list[Any]:
             if not isinstance(each, DafReader):
                 open_daf(str(each)).close()
         except errors.DafError as error:
+            if not skip_broken:
+                if isinstance(error, _BROKEN):
+                    errors.with_remedy(error, error.remedy or _LEAVE_OUT)
+                raise
             warn_caller(f"left out: {error}", errors.DafWarning)
         else:
             found.append(each)

@@ -77,6 +77,11 @@ class Explorer:
         """What is said about the result."""
         return self.page.locator(".query-status").inner_text()
 
+    def fits(self, selector: str) -> bool:
+        """Return whether all of a part is in view without scrolling to the right."""
+        sizes = self.page.locator(selector).first.evaluate("e => [e.scrollWidth, e.clientWidth]")
+        return bool(sizes[0] <= sizes[1])
+
     def write(self, sql: str) -> None:
         """Replace the query."""
         self.editor.focus()

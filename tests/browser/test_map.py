@@ -148,12 +148,15 @@ def test_selected_cells_are_extracted(explorer: Explorer, tmp_path: Path) -> Non
 
 
 def test_a_dot_plot_of_genes(explorer: Explorer) -> None:
-    """Genes by groups, with the numbers as a table."""
+    """Genes by groups, which fit into a small window, with the numbers as a table."""
     page = explorer.page
+    page.set_viewport_size({"width": 1280, "height": 800})
     page.get_by_role("tab", name="Dot plot").click()
-    page.get_by_label("genes, separated by commas").fill("CST3, NKG7")
+    others = "LYZ, FCER1A, CD79A, MS4A1, GNLY, CD3D, IL7R, CD8A"
+    page.get_by_label("genes, separated by commas").fill(f"CST3, NKG7, {others}")
     page.get_by_role("button", name="Draw", exact=True).click()
-    page.get_by_role("img", name="Dot plot of CST3, NKG7 in 10 groups").wait_for()
+    page.get_by_role("img", name="Dot plot of CST3, NKG7, LYZ").wait_for()
+    assert explorer.fits(".dotplot-place .scroll")
     page.get_by_text("Mean values as a table").click()
     assert page.locator(".numbers tbody tr").count() == 10
 

@@ -114,11 +114,14 @@ def test_clearing_a_selection_brings_the_query_back(explorer_of_little: Explorer
 def test_downloads_are_of_the_rows_that_are_shown(
     explorer_of_little: Explorer, tmp_path: Path
 ) -> None:
-    """After a query that failed, the table is that of the one before, and so is the file."""
+    """After a query that failed, the table is that of the one before, which is said, and so is the file."""
     page = explorer_of_little.page
     explorer_of_little.run("SELECT name FROM cell LIMIT 1")
-    explorer_of_little.run("SELECT nothing FROM cell")
+    page.set_viewport_size({"width": 1280, "height": 800})
+    explorer_of_little.run("SELECT nothing FROM cel")
+    assert page.get_by_role("alert").inner_text().startswith("Table not found line 1")
     assert "of the query before" in explorer_of_little.status
+    assert explorer_of_little.fits(".query-status")
     with page.expect_download() as started:
         page.get_by_role("button", name="CSV", exact=True).click()
     started.value.save_as(tmp_path / "rows.csv")

@@ -9,51 +9,55 @@ import { viridisCss } from "../map/colours";
 import { matricesOf } from "../sql";
 
 const CELL = 26;
+const LEAST_CELL = 16; // between columns, where the room is small
+const KEY_LINE = 22; // of the two lines above the dots that say what sizes and colours mean
+const KEY_WIDTH = 320;
+const PADDING = 40; // around the dots, with a scroll bar
 const MOST_GROUPS = 300;
 
-function dot(x: number, y: number, fraction: number, tone: number, title: string): SVGElement {
-  return svg("circle", { cx: x, cy: y, r: Math.max(0.6, (CELL / 2 - 2) * Math.sqrt(fraction)), fill: viridisCss(tone) }, svg("title", {}, title));
-}
-
-export function drawDotPlot(profile: Profile, axis: string): SVGSVGElement {
+/** Draw the dots; the columns are narrower where they would not fit into the room. */
+export function drawDotPlot(profile: Profile, axis: string, room: number): SVGSVGElement {
   const groups = profile.groups.slice(0, MOST_GROUPS);
   const left = Math.max(...groups.map((name) => Math.min(name.length, 30)), 4) * 7 + 70;
-  const head = (max(profile.columns, (name) => Math.min(name.length, 20)) ?? 3) * 6 + 16;
+  const letters = max(profile.columns, (name) => Math.min(name.length, 20)) ?? 3;
+  const head = 2 * KEY_LINE + letters * 6 + 16;
+  const lean = letters * 3.5; // how far names reach to the right
+  const step = Math.min(CELL, Math.max(LEAST_CELL, (room - left - lean) / profile.columns.length));
+  const radius = (fraction: number): number => (step / 2 - 1) * Math.sqrt(fraction);
+  const right = left + profile.columns.length * step;
   const means = profile.mean.flat().filter((value): value is number => value !== null && Number.isFinite(value));
   const [low = 0, high = 0] = extent(means);
   const tone = (value: number): number => (high > low ? (value - low) / (high - low) : 0.5);
-  const width = left + profile.columns.length * CELL + 150;
-  const height = Math.max(head + groups.length * CELL + 16, 210);
+  const width = Math.max(right + lean, KEY_WIDTH);
+  const height = head + groups.length * CELL + 16;
   const marks: SVGElement[] = [];
   groups.forEach((group, row) => {
     const y = head + (row + 0.5) * CELL;
-    marks.push(svg("line", { x1: left, x2: left + profile.columns.length * CELL, y1: y, y2: y, class: "grid-line" }),
+    marks.push(svg("line", { x1: left, x2: right, y1: y, y2: y, class: "grid-line" }),
       svg("text", { x: left - 10, y, dy: "0.35em", "text-anchor": "end" }, group.length > 30 ? `${group.slice(0, 29)}…` : group || "(empty)",
         svg("tspan", { class: "faint" }, `  ${formatCount(profile.sizes[row] ?? 0)}`)));
     profile.columns.forEach((column, place) => {
       const [mean, fraction] = [profile.mean[row]?.[place] ?? null, profile.fraction[row]?.[place] ?? null];
       if (mean === null || fraction === null) return;
       const title = `${column} in ${group}: mean ${formatNumber(mean)}, in ${(100 * fraction).toFixed(0)} %`;
-      marks.push(dot(left + (place + 0.5) * CELL, y, fraction, tone(mean), title));
+      marks.push(svg("circle", { cx: left + (place + 0.5) * step, cy: y, r: Math.max(0.6, radius(fraction)), fill: viridisCss(tone(mean)) }, svg("title", {}, title)));
     });
   });
   const names = profile.columns.map((column, place) => {
-    const x = left + (place + 0.5) * CELL;
+    const x = left + (place + 0.5) * step;
     return svg("text", { transform: `translate(${x + 4},${head - 8}) rotate(-60)` }, column.length > 20 ? `${column.slice(0, 19)}…` : column);
   });
-  const key = left + profile.columns.length * CELL + 30;
+  const entry = (x: number, line: number, content: string): SVGElement => svg("text", { x, y: KEY_LINE * (line + 0.5), dy: "0.35em" }, content);
   const sizes = [0.25, 0.5, 1].flatMap((fraction, place) => [
-    svg("circle", { cx: key + 12, cy: head + 8 + place * CELL, r: (CELL / 2 - 2) * Math.sqrt(fraction), class: "key-dot" }),
-    svg("text", { x: key + 34, y: head + 8 + place * CELL, dy: "0.35em" }, `${100 * fraction} % of ${entriesOf(axis)}`)]);
+    svg("circle", { cx: 12 + place * 66, cy: KEY_LINE / 2, r: radius(fraction), class: "key-dot" }),
+    entry(28 + place * 66, 0, `${100 * fraction} %${fraction < 1 ? "" : ` of ${entriesOf(axis)}`}`)]);
+  const lowest = `mean ${formatNumber(low)}`;
   const ramp = Array.from({ length: 30 }, (_, place) =>
-    svg("rect", { x: key + place * 3.2, y: head + 3 * CELL + 12, width: 3.4, height: 10, fill: viridisCss(place / 29) }));
+    svg("rect", { x: 14 + lowest.length * 7 + place * 3.2, y: KEY_LINE * 1.5 - 5, width: 3.4, height: 10, fill: viridisCss(place / 29) }));
   return svg("svg", {
     viewBox: `0 0 ${width} ${height}`, width, height, class: "chart dot-plot", role: "img",
     "aria-label": `Dot plot of ${profile.columns.join(", ")} in ${plural(profile.groups.length, "group")}; the table below has the numbers`,
-  }, ...marks, ...names, ...sizes, ...ramp,
-  svg("text", { x: key, y: head + 3 * CELL + 36 }, formatNumber(low)),
-  svg("text", { x: key + 96, y: head + 3 * CELL + 36, "text-anchor": "end" }, formatNumber(high)),
-  svg("text", { x: key, y: head + 3 * CELL + 52, class: "faint" }, "mean"));
+  }, ...marks, ...names, ...sizes, entry(2, 1, lowest), ...ramp, entry(118 + lowest.length * 7, 1, formatNumber(high)));
 }
 
 function numbers(profile: Profile): HTMLElement {
@@ -101,7 +105,7 @@ export class DotPlotPanel {
           schema: data.schema, rows_axis: axis, columns_axis: of().columns, matrix: of().name, by: by.value, columns, rows: null,
         }, loading.signal);
         const hidden = profile.groups.length - MOST_GROUPS;
-        place.replaceChildren(h("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": "Dot plot" }, drawDotPlot(profile, axis)),
+        place.replaceChildren(h("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": "Dot plot" }, drawDotPlot(profile, axis, place.clientWidth - PADDING)),
           ...(hidden > 0 ? [h("p", { class: "hint" }, `${plural(hidden, "group")} more are not shown.`)] : []), numbers(profile));
         announce("the dot plot is drawn");
       } catch (error) {

@@ -158,7 +158,7 @@ export class ResultPanel {
     this.drawRunButton();
     this.status.textContent = !this.shown || this.schema ? "" : "the rows are those of the query before";
     const place = problem.line === null ? "" : `line ${problem.line}${problem.column === null ? "" : `, column ${problem.column}`}: `;
-    this.problem.replaceChildren(h("strong", {}, errorWords(problem.error)), ` ${place}${problem.message}`,
+    this.problem.replaceChildren(h("strong", {}, errorWords(problem.error.replace(/^Axis/, "Table"))), ` ${place}${problem.message}`,
       ...(problem.remedy ? [h("div", { class: "remedy" }, problem.remedy)] : []));
     this.problem.hidden = false;
     this.editor.underline(problem);
