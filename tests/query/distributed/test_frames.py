@@ -170,16 +170,3 @@ def test_a_changed_vector(tmp_path: Path, paths: dict[str, Any]) -> None:
     writer.set_vector("cell", "age", np.zeros(ROWS, "int16"), if_exists="replace")
     with pytest.raises(errors.InvalidInputError, match="the table 'cell' was changed or replaced"):
         frame["age"].sum().compute()
-
-
-def test_what_is_refused(sessions: dict[str, DafSession], paths: dict[str, Any]) -> None:
-    """Unknown columns, sizes that are none, a closed data set."""
-    table = sessions["plain"].table("cell")
-    with pytest.raises(errors.VectorNotFoundError, match="no vector 'agee'"):
-        table.to_dask_dataframe(columns=["agee"])
-    with pytest.raises(errors.InvalidInputError, match="rows_per_partition=0"):
-        table.to_dask_dataframe(rows_per_partition=0)
-    with connect(paths["plain"]) as db:
-        closed = db.table("cell")
-    with pytest.raises(errors.InvalidInputError, match="was closed"):
-        closed.to_dask_dataframe()

@@ -84,10 +84,6 @@ def test_layers_are_chosen_as_ever(db: DafSession) -> None:
     assert not by_key(part.to_anndata(lazy=True, layers=False).layers)
     with pytest.warns(AnnDataWarning, match="leaves out obsm"):
         assert len(by_key(part.to_anndata(lazy=True, max_bytes=0).layers)) == 2
-    with pytest.raises(errors.MatrixNotFoundError, match="no layers"):
-        part.to_anndata(lazy=True, layers=["x"])
-    with pytest.raises(errors.InvalidInputError, match="rows_per_block= is for lazy=True"):
-        part.to_anndata(rows_per_block=3)
 
 
 def test_stored_by_columns_alone(tmp_path: Path) -> None:

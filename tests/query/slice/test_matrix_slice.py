@@ -169,6 +169,22 @@ class TestReads:
             assert reads.chunks().count("matrices/gene/cell/d/0.0") == 1
 
 
+def test_a_row_number_that_leaves_the_axis(tmp_path: Path) -> None:
+    """Is found, also in the middle of numbers that do not ascend."""
+    daf = create(tmp_path / "x.daf.zarr")
+    daf.add_axis("cell", [f"c{n}" for n in range(40)])
+    daf.add_axis("gene", ["g"])
+    daf.set_matrix("cell", "gene", "X", sp.csc_array(np.ones((40, 1))), relayout=False)
+    daf.close()
+    file = tmp_path / "x.daf.zarr/matrices/cell/gene/X/rowval/0"
+    size = file.stat().st_size // 40
+    file.write_bytes(
+        file.read_bytes()[: 20 * size] + b"\xff" * size + (7).to_bytes(size, "little") * 19
+    )
+    with pytest.raises(errors.CorruptDataError, match="leaves the range 1 to 40"):
+        connect(tmp_path / "x.daf.zarr").matrix("cell", "gene", "X", columns=["g"]).to_numpy()
+
+
 @pytest.mark.parametrize("name", ["UMIs", "sparse"])
 def test_what_is_handed_out_belongs_to_the_caller(tiny_session: DafSession, name: str) -> None:
     """Changing a result in place, as scanpy does, leaves the slice as it was."""

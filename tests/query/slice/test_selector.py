@@ -14,7 +14,7 @@ import pytest
 from daf_query import DafSession, connect
 from daf_query.index import build_index
 from daf_storage import open_daf
-from tests.support import CELLS, GENES
+from tests.support import CELLS
 
 
 def rows(session: DafSession, selector: Any) -> list[int]:
@@ -101,14 +101,6 @@ def rows(session: DafSession, selector: Any) -> list[int]:
 def test_selectors(tiny_session: DafSession, selector: Any, expected: list[int]) -> None:
     """Predicates, SELECTs, names, positions and masks; lists keep order and duplicates."""
     assert rows(tiny_session, selector) == expected
-
-
-def test_both_axes_at_once(tiny_session: DafSession) -> None:
-    """Rows and columns are chosen independently of each other."""
-    part = tiny_session.matrix("gene", "cell", "UMIs", rows="marker", columns=["CATA"])
-    assert part.rows.tolist() == [GENES[0], GENES[2]]
-    assert part.columns.tolist() == ["CATA"]
-    assert part.shape == (2, 1)
 
 
 ALIKE = ["a", "a\0", "a\0\0", "\0", "A", "a ", " a", "a\0b", "\u00e9", "e\u0301", "\u0430"]
