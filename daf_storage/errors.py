@@ -305,14 +305,12 @@ def os_errors(location: str) -> Iterator[None]:
     """
     try:
         yield
-    except (BrokenPipeError, FileExistsError):
+    except (BrokenPipeError, FileExistsError, DafError):
         raise
     except OSError as error:
-        if isinstance(error, DafError):
-            raise
         raise from_os_error(error, location) from error
     except RuntimeError as error:
-        if isinstance(error, DafError) or _STATED_NUMBER.search(str(error)) is None:
+        if _STATED_NUMBER.search(str(error)) is None:
             raise
         raise from_os_error(OSError(str(error)), location) from error
 

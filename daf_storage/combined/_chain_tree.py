@@ -189,7 +189,7 @@ class ChainTree:
         """Return the array of an axis in the first tree that has it, and that in another one."""
         path = layout.axis_path(axis)
         first = self.owner(path) or 0
-        ours, others = (_entries(self._members[n], axis) for n in (first, number))
+        ours, others = (layout.axis_array(self._members[n], axis) for n in (first, number))
         if ours.info.size != others.info.size:
             raise errors.LengthError(
                 f"{self._members[number].location}: its axis {axis!r} has {others.info.size:,} "
@@ -241,13 +241,6 @@ def _is_single(path: str) -> bool:
     return is_index or layout.property_of(path) is not None
 
 
-def _entries(tree: Tree, axis: str) -> StoredArray:
-    array = layout.open_array(tree, layout.axis_path(axis))
-    if array is None:
-        raise errors.CorruptDataError(f"{tree.location}: axis {axis!r} is not stored as an array")
-    return array
-
-
 def _first_difference(ours: StoredArray, others: StoredArray) -> tuple[int, str, str] | None:
     """Return the first position at which two arrays of one length differ, with both strings.
 
@@ -288,11 +281,6 @@ class WritableChainTree(ChainTree):
         self._bases = tuple(bases)
         self._last = last
         self._target = last if target is None else target
-
-    @property
-    def bases(self) -> tuple[Tree, ...]:
-        """The trees that are only read."""
-        return self._bases
 
     @property
     def last(self) -> WritableTree:

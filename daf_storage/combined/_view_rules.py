@@ -35,11 +35,9 @@ class Rules(Protocol):
 
     def base_name(self, axes: tuple[str, ...], name: str) -> str | None:
         """Return what a property of the view is called in the base; None if it is hidden."""
-        ...
 
     def names(self, axes: tuple[str, ...], in_base: Iterable[str]) -> dict[str, str]:
         """Return the properties that are shown of some axes, with their names in the base."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,7 +24,6 @@ from daf_storage.data import (
     PartsNode,
     Picks,
     Positions,
-    RangePicks,
     RunPicks,
     StoredMatrix,
     SubsetArray,
@@ -44,10 +43,10 @@ def subset_matrix(
     """Return the arrays of a sparse matrix of some rows and some columns, as they are stored."""
     indptr = stored.colptr()
     starts, counts = indptr[:-1], np.diff(indptr)
-    picks: Picks = RangePicks(Span(0, int(indptr[-1])))
+    picks: Picks = Span(0, int(indptr[-1]))
     if columns is not None and columns.span is not None:
         span = columns.span
-        picks = RangePicks(Span(int(indptr[span.start]), int(indptr[span.stop])))
+        picks = Span(int(indptr[span.start]), int(indptr[span.stop]))
         starts, counts = starts[span.slice], counts[span.slice]
     elif columns is not None:
         starts, counts = starts[columns.positions], counts[columns.positions]
@@ -333,8 +332,7 @@ class ViewTree:
     def _length(self, axis: ViewAxis) -> int:
         if axis.entries is not None:
             return axis.entries.length
-        array = layout.open_array(self._base, layout.axis_path(axis.base))
-        return 0 if array is None else array.info.size
+        return layout.axis_array(self._base, axis.base).info.size
 
     def _check_unchanged(self, axis: ViewAxis) -> None:
         """Raise unless the base has the entries of which the positions are."""

@@ -90,7 +90,6 @@ from daf_storage.data._subset_arrays import (
     HeldArray,
     Picks,
     Positions,
-    RangePicks,
     RunPicks,
     SubsetArray,
     subset_vector,

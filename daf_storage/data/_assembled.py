@@ -26,7 +26,7 @@ from daf_storage.data import _kept as kept
 from daf_storage.data import _layout as layout
 from daf_storage.data._casting import plain_values, stored_numbers
 from daf_storage.data._coercion import SparseVectorInput, VectorInput
-from daf_storage.data._conversions import ascend, positions_among
+from daf_storage.data._conversions import ascend, numpy_vector, positions_among
 from daf_storage.data._encoding import (
     EmptySparse,
     Filling,
@@ -127,6 +127,8 @@ def aligned_vector(
     dtype
         As of `stored_numbers`; values that are left out need not fit.
     """
+    if isinstance(values, SparseVectorInput) and fill and along.missing.size:
+        values = numpy_vector(values)
     if isinstance(values, pa.Array):
         strings = pa.concat_arrays([values, pa.array([fill or ""], values.type)])
         return strings.take(pa.array(np.where(along.sources < 0, len(values), along.sources)))
@@ -138,10 +140,6 @@ def aligned_vector(
         out = np.full(along.n_entries, fill or 0, kept.dtype)
         out[is_there] = kept
         return out
-    if fill and along.missing.size:
-        dense = np.zeros(values.length, values.values.dtype)
-        dense[values.positions] = values.values
-        return aligned_vector(dense, along, fill, dtype, what=what)
     places = values.positions if along.places is None else along.places[values.positions]
     chosen = np.flatnonzero(places >= 0)
     chosen = chosen[np.argsort(places[chosen], kind="stable")]

@@ -148,10 +148,7 @@ def publish_axis(tree: Tree, changes: TreeTransaction, new: NewAxis, others: Seq
 
 def copy_entries(source: Tree, target: WritableTree, axis: str) -> None:
     """Add an axis of one tree to another, without properties; the caller holds the lock of that."""
-    array = layout.open_array(source, layout.axis_path(axis))
-    if array is None:
-        raise errors.CorruptDataError(f"{source.location}: axis {axis!r} is not stored as an array")
-    new = NewAxis(axis, array.read_strings(), {}, frozenset())
+    new = NewAxis(axis, layout.axis_array(source, axis).read_strings(), {}, frozenset())
     others = sorted(set(target.children(layout.AXES)) - {axis})
     with target.transaction() as changes:
         publish_axis(target, changes, new, others)

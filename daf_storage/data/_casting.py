@@ -261,8 +261,6 @@ def changed_by(values: AnyArray, dtype: np.dtype[Any]) -> tuple[AnyArray, int | 
     >>> changed_by(np.array([1.0, 256.0]), np.dtype("u1"))[1]
     1
     """
-    if values.dtype == dtype:
-        return values, None
     values = np.ascontiguousarray(values)
     with np.errstate(invalid="ignore", over="ignore"):
         cast = values.astype(dtype)
@@ -364,7 +362,9 @@ def arrow_values(value: pa.Array | pa.ChunkedArray, *, what: str) -> AnyArray | 
     if value.type == pa.null():
         return pa.array([], pa.string())
     if _is_any_string(value.type):
-        array = _plain_strings(one_array(value))
+        array = one_array(value)
+        if pa.types.is_string_view(array.type):
+            array = array.cast(pa.large_string())
         try:
             array.validate(full=True)
         except pa.ArrowException as error:
@@ -479,16 +479,6 @@ def _check_nulls(value: pa.Array | pa.ChunkedArray, *, what: str) -> None:
 def _is_any_string(kind: pa.DataType) -> bool:
     types = pa.types
     return bool(types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind))
-
-
-def _plain_strings(array: Any) -> Any:
-    """Return string views as strings, large ones where there are many."""
-    if not pa.types.is_string_view(array.type):
-        return array
-    try:
-        return array.cast(pa.string())
-    except pa.ArrowException:
-        return array.cast(pa.large_string())
 
 
 def _decoded(value: Any) -> Any:

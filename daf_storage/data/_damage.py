@@ -127,9 +127,8 @@ def _in_words(parts: tuple[str, ...]) -> str:
             return f"part of an AnnData {'/'.join(below)!r}"
         case (_, axis, name):
             return f"index of vector {name!r} of axis {axis!r}"
-        case (_, rows, columns, name):
-            return f"matrix {name!r} of axes {rows!r} and {columns!r}"
-    raise AssertionError(parts)
+    _, rows, columns, name = parts
+    return f"matrix {name!r} of axes {rows!r} and {columns!r}"
 
 
 _ATTRIBUTES = ".zattrs"

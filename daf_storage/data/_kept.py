@@ -338,8 +338,8 @@ def _axes_of(path: str) -> tuple[str, ...]:
 def free_name(wanted: str, taken: Collection[str]) -> str:
     """Return the last component of the path of a part.
 
-    >>> free_name("uns.a/b", {"uns.a_b"})
-    'uns.a_b.2'
+    >>> free_name("uns.a/b", {"uns.a_b"}), free_name(".zattrs", ())
+    ('uns.a_b.2', 'part')
     """
     name = wanted.replace("/", "_").replace("\0", "_")[:_MOST_CHARACTERS]
     if name_problem(name) is not None:

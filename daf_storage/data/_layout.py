@@ -90,8 +90,6 @@ def property_of(path: str) -> PropertyPath | None:
     True
     """
     names = path.split("/")
-    if names[0] == DAF:
-        return PropertyPath(DAF)
     if names[0] == AXES:
         return PropertyPath("/".join(names[:2])) if len(names) > 1 else None
     start = 1 + (names[0] == KEPT)
@@ -194,6 +192,14 @@ def open_array(tree: Tree, path: str) -> StoredArray | None:
     """Return a scalar's or an axis's array; None if there is none."""
     node = tree.node(path)
     return None if node is None else node.array()
+
+
+def axis_array(tree: Tree, axis: str) -> StoredArray:
+    """Return the array of an axis that is there."""
+    array = open_array(tree, axis_path(axis))
+    if array is None:
+        raise CorruptDataError(f"{tree.location}: axis {axis!r} is not stored as an array")
+    return array
 
 
 def open_vector(tree: Tree, axis: str, name: str, length: int) -> StoredVector | None:

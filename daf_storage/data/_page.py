@@ -32,7 +32,6 @@ from daf_storage.display import (
     PreviewBudget,
     html_details,
     html_element,
-    html_page,
     html_table,
     joined_html,
     preview_cells,
@@ -143,11 +142,6 @@ _MATRIX_HEAD: Final = ("axes", "matrix", "type", "stored", "", "values", "")
 
 
 _T = TypeVar("_T")
-
-
-def data_set_page(summary: DafSummary, daf: PropertyReader, budget: PreviewBudget) -> Markup:
-    """Return the page of a data set."""
-    return html_page(data_set_section(summary, daf, budget))
 
 
 def data_set_section(summary: DafSummary, daf: PropertyReader, budget: PreviewBudget) -> Markup:

@@ -411,10 +411,8 @@ class PropertyReader:
         for name in sorted(names):
             try:
                 stored = self._find_vector(axis, name, length)
-                if stored is None and among is not None:
-                    continue
                 if stored is None:
-                    raise self._vector_not_found(axis, name)
+                    continue
                 stored.check_stored()
             except errors.DafError as error:
                 yield name, error

@@ -16,11 +16,11 @@ from typing import ClassVar
 from daf_storage import errors
 from daf_storage.base import VectorInfo
 from daf_storage.data import _summary as summaries
-from daf_storage.data._page import data_set_page
+from daf_storage.data._page import data_set_section
 from daf_storage.data._property_reader import PropertyReader
 from daf_storage.data._stored import Relation, relations_of
 from daf_storage.data._summary import as_mermaid
-from daf_storage.display import PreviewBudget
+from daf_storage.display import PreviewBudget, html_page
 from daf_storage.trees import Remarked
 
 
@@ -151,7 +151,7 @@ class DafReader(PropertyReader):
         return as_mermaid(self.summary())
 
     def _repr_html_(self) -> str:
-        return data_set_page(self.summary(), self, PreviewBudget())
+        return html_page(data_set_section(self.summary(), self, PreviewBudget()))
 
     def relations(self) -> list[Relation]:
         """Return the vectors whose values are entries of an axis.  Reads metadata only.

@@ -386,11 +386,6 @@ class StoredVector(_StoredProperty[VectorInfo]):
         mapped = array.read()  # a single chunk is fetched and decoded once, not once per range
         return lambda span: mapped[span.slice]
 
-    @property
-    def is_mapped(self) -> bool:
-        """Whether reading a dense vector costs no memory: it is a view of a file."""
-        return not self.info.is_sparse and self.dense().info.is_mappable
-
     def read_strings(self) -> pa.StringArray | pa.LargeStringArray:
         """Return all elements of a vector of strings."""
         return self.dense().read_strings()

@@ -31,7 +31,8 @@ class EntrySelection:
         """Whether they are in the order of the axis."""
         self.span: Span | None = None
         """The range that they are; None if they are none."""
-        self._positions = positions
+        self.positions = positions
+        """All positions."""
         if bool(np.all(steps == 1)):
             start = int(positions[0]) if self.size else 0
             self.span = Span(start, start + self.size)
@@ -41,18 +42,9 @@ class EntrySelection:
         """Whether all entries are shown, in their order."""
         return self.span == Span(0, self.length)
 
-    @property
-    def positions(self) -> Positions:
-        """All positions."""
-        return self._positions
-
     def part(self, span: Span) -> Positions:
         """Return the positions of a range of what is shown."""
-        return self._positions[span.slice]
-
-    def at(self, numbers: Positions) -> Positions:
-        """Return the positions of some of what is shown."""
-        return self._positions[numbers]
+        return self.positions[span.slice]
 
     def numbers(self) -> Positions:
         """Return the number of each entry among those that are shown, from 1; 0 of the others."""
@@ -68,26 +60,8 @@ class EntrySelection:
         return np.promote_types(stored, np.min_scalar_type(self.size))
 
 
-class RangePicks:
-    """A range."""
-
-    def __init__(self, span: Span) -> None:
-        self.span: Span | None = span
-        self.size = span.size
-
-    def part(self, span: Span) -> Positions:
-        """Return some of the positions."""
-        return self.at(np.arange(span.start, span.stop))
-
-    def at(self, numbers: Positions) -> Positions:
-        """Return the positions of these numbers."""
-        return numbers if self.span is None else numbers + self.span.start
-
-
 class RunPicks:
     """Runs of neighbouring positions, one after the other; they are not written out."""
-
-    span: Span | None = None
 
     def __init__(self, starts: Positions, counts: Positions) -> None:
         self._starts = starts
@@ -107,27 +81,9 @@ class RunPicks:
         positions += np.arange(int(begins[0]), int(begins[0]) + positions.size)
         return positions[span.start - int(begins[0]) : span.stop - int(begins[0])]
 
-    def at(self, numbers: Positions) -> Positions:
-        """Return the positions of these numbers, which are searched for among the runs."""
-        runs = np.searchsorted(self._stops, numbers, side="right")
-        positions: Positions = self._starts[runs] + (numbers - (self._stops - self._counts)[runs])
-        return positions
 
-
-Picks: TypeAlias = EntrySelection | RangePicks | RunPicks
+Picks: TypeAlias = Span | EntrySelection | RunPicks
 """Positions along one dimension of an array, in the order in which they are shown."""
-
-
-def numbers_in(spans: list[Span]) -> Positions:
-    """Return all numbers in some ranges, one range after the other.
-
-    >>> numbers_in([Span(5, 7), Span(0, 2)]).tolist()
-    [5, 6, 0, 1]
-    """
-    starts = np.array([span.start for span in spans], np.int64)
-    sizes = np.array([span.size for span in spans], np.int64)
-    stops = np.cumsum(sizes)
-    return np.repeat(starts - (stops - sizes), sizes) + np.arange(int(stops[-1]))
 
 
 _CHUNK_ELEMENTS: Final = 1 << 17
@@ -150,12 +106,12 @@ class SubsetArray(StoredArray):
         self, array: StoredArray, rows: Picks | None, columns: Picks | None = None
     ) -> None:
         self._array = array
-        self._rows = rows
-        self._columns = columns
+        self._rows = _as_range(Span(0, array.info.shape[0]) if rows is None else rows)
+        self._columns = None if columns is None else _as_range(columns)
         whole = array.info
         shown = [len_ if each is None else each.size for len_, each in self._dimensions()]
         shape = (*shown, *whole.shape[len(shown) :])
-        is_range = all(each is None or each.span is not None for each in (rows, columns))
+        is_range = all(isinstance(each, Span | None) for each in (self._rows, self._columns))
         is_mappable = whole.is_mappable and is_range
         self.info = ArrayInfo(
             shape, whole.storage_type, shape if is_mappable else _chunks(shape), is_mappable
@@ -176,14 +132,13 @@ class SubsetArray(StoredArray):
         """Return several ranges; of a range of the whole array, asked for together."""
         columns = self._columns_within(within)
         across = columns if isinstance(columns, Span) else None
-        if self._rows is None or self._rows.span is not None:
-            start = 0 if self._rows is None or self._rows.span is None else self._rows.span.start
-            wanted = [Span(start + span.start, start + span.stop) for span in spans]
-            parts = self._array.read_spans(wanted, across)
-        elif len(spans) == 1:
-            parts = [self._taken(self._rows.part(spans[0]), across)]
+        if isinstance(self._rows, Span):
+            parts = self._array.read_spans(_moved(spans, self._rows), across)
         else:
-            parts = self._taken_together(self._rows, spans, across)
+            places = [np.zeros(0, np.int64), *map(self._rows.part, spans)]
+            values = self._taken(np.concatenate(places), across)
+            stops = np.cumsum([span.size for span in spans])
+            parts = [values[stop - s.size : stop] for s, stop in zip(spans, stops, strict=True)]
         if columns is not None and not isinstance(columns, Span):
             parts = [part[:, columns] for part in parts]
         for part in parts:
@@ -195,20 +150,9 @@ class SubsetArray(StoredArray):
         if self._columns is None:
             return within
         requested = Span(0, self._columns.size) if within is None else within
-        if self._columns.span is None:
-            return self._columns.part(requested)
-        start = self._columns.span.start
-        return Span(start + requested.start, start + requested.stop)
-
-    def _taken_together(
-        self, rows: Picks, spans: list[Span], across: Span | None
-    ) -> list[AnyArray]:
-        """Return several ranges of what is shown, gathered at once."""
-        if not spans:
-            return []
-        values = self._taken(rows.at(numbers_in(spans)), across)
-        stops = np.cumsum([span.size for span in spans])
-        return [values[stop - span.size : stop] for span, stop in zip(spans, stops, strict=True)]
+        if isinstance(self._columns, Span):
+            return _moved([requested], self._columns)[0]
+        return self._columns.part(requested)
 
     def _taken(self, positions: Positions, across: Span | None) -> AnyArray:
         """Return rows of the whole array; of one that is not mapped, its chunks are read once."""
@@ -226,9 +170,7 @@ class SubsetArray(StoredArray):
             for run in np.split(np.arange(numbers.size), np.flatnonzero(np.diff(numbers) != 1) + 1)
             if run.size
         ]
-        if not spans:
-            return array.read_spans([Span(0, 0)], across)[0]
-        joined = np.concatenate(array.read_spans(spans, across))
+        joined = np.concatenate(array.read_spans(spans or [Span(0, 0)], across))
         offsets = np.cumsum(lengths) - lengths
         picked: AnyArray = joined[offsets[which] + positions % height]
         return picked
@@ -238,11 +180,13 @@ class SubsetArray(StoredArray):
         strings = self._array.read_strings()
         rest = math.prod(self._array.info.shape[1:])
         rows = self._rows
-        if rest == 1 and self._columns is None and rows is not None and rows.span is not None:
-            return strings.slice(rows.span.start, rows.size)
+        if rest == 1 and self._columns is None and isinstance(rows, Span):
+            return strings.slice(rows.start, rows.size)
         grid = np.arange(self._array.info.size).reshape(self._array.info.shape)
         for axis, (_, each) in enumerate(self._dimensions()):
-            if each is not None:
+            if isinstance(each, Span):
+                grid = np.take(grid, np.arange(each.start, each.stop), axis=axis)
+            elif each is not None:
                 grid = np.take(grid, each.part(Span(0, each.size)), axis=axis)
         return strings.take(pa.array(grid.reshape(-1)))
 
@@ -251,17 +195,23 @@ class SubsetArray(StoredArray):
     ) -> None:
         """Add what the whole array says of a range; else the bytes of what is shown."""
         columns = self._columns_within(within)
-        is_range = self._rows is None or self._rows.span is not None
-        if is_range and (columns is None or isinstance(columns, Span)):
-            start = 0 if self._rows is None or self._rows.span is None else self._rows.span.start
-            moved = [Span(start + span.start, start + span.stop) for span in spans]
-            self._array.estimate(moved, estimate, columns)
-            return
-        super().estimate(spans, estimate, within)
+        if isinstance(self._rows, Span) and isinstance(columns, Span | None):
+            self._array.estimate(_moved(spans, self._rows), estimate, columns)
+        else:
+            super().estimate(spans, estimate, within)
 
     def check_stored(self, *, is_complete: bool = False) -> None:
         """Raise if what is stored cannot hold the elements."""
         self._array.check_stored(is_complete=is_complete)
+
+
+def _as_range(picks: Picks) -> Picks:
+    """Return entries that are a range as that."""
+    return (picks.span or picks) if isinstance(picks, EntrySelection) else picks
+
+
+def _moved(spans: list[Span], within: Span) -> list[Span]:
+    return [Span(within.start + span.start, within.start + span.stop) for span in spans]
 
 
 def subset_vector(stored: StoredVector, entries: EntrySelection) -> dict[str, StoredArray]:

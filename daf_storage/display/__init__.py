@@ -343,8 +343,8 @@ def bins_of(numbers: npt.NDArray[Any]) -> tuple[int, ...]:
 
     >>> bins_of(np.array([1, 1, 3]))
     (2, 0, 1)
-    >>> bins_of(np.array([np.inf, 5.0]))
-    (1,)
+    >>> bins_of(np.array([np.inf, 5.0])), bins_of(np.array([np.inf]))
+    ((1,), ())
     """
     values = numbers.astype(np.float64)
     values = values[np.isfinite(values)] / 4.0  # the width of the range is finite then

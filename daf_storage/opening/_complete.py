@@ -10,7 +10,7 @@ import os
 import posixpath
 import shutil
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Final, Literal, TypeAlias, overload
@@ -293,9 +293,9 @@ def _record_base(base: DafReader, overlay: DafReader) -> None:
     path, own = _shareable(base.origin.path), overlay.origin.path
     if recorded is not None:
         named = _base_path(overlay, own, recorded)
-        if _is_same(named, path):
+        if place_of(named) == place_of(path):
             return
-        if _exists(named):
+        if is_remote(named) or Path(_container(named)).exists():
             raise errors.InvalidInputError(
                 f"{overlay.location}: it was made on top of {named}, not of {path}; make another "
                 f"overlay, or correct its scalar {BASE!r}"
@@ -316,18 +316,6 @@ def _relative(path: str, own: str) -> str:
     container, separator, group = path.partition("#/")
     relative = os.path.relpath(container, _folder(own))
     return posixpath.join(*Path(relative).parts) + separator + group
-
-
-def _is_same(path: str, other: str) -> bool:
-    if is_remote(path) or is_remote(other):
-        return path == other
-    return place_of(path) == place_of(other)
-
-
-def _exists(path: str) -> bool:
-    with suppress(OSError):
-        return is_remote(path) or Path(_container(path)).exists()
-    return False
 
 
 # New ones, apart from all that is read, and in their place when they are complete
@@ -441,8 +429,6 @@ def check_apart(base: DafReader, overlay: str | Path | DafWriter) -> None:
             return
         overlay = overlay.origin.path
     path = os.fspath(overlay)
-    if is_remote(path):
-        return
     if is_sidecar(path):
         raise errors.InvalidInputError(
             f"{path}: this is a sidecar, which belongs to the file that it was made of; name "
@@ -486,8 +472,6 @@ def check_outside(daf: DafReader, path: str | Path) -> None:
     >>> from daf_storage import MemoryDaf
     >>> check_outside(MemoryDaf(), "atlas.daf.zarr/copy.daf.zarr")
     """
-    if is_remote(path):
-        return
     around = place_of(os.fspath(path))[0].parents
     for given, container, _ in _places_of(daf):
         if container in around:

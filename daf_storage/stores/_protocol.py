@@ -255,6 +255,7 @@ class ReadEstimate:
     ) -> None:
         """Add bytes of a file on a server, of which no more are downloaded than it has."""
         self.add_inexact(0, requests=requests)
+        self.is_remote = True
         self.files[file] = self.files.get(file, (0, 0))[0] + size_bytes, most_bytes
 
     def add_share(self, other: ReadEstimate, times: float = 1) -> None:

@@ -235,12 +235,12 @@ def _made(
         new_vectors = {
             layout.vector_path(axis, name): daf.open_vector(axis, name)
             for axis, name in vectors
-            if name != "name" and not (previous is not None and _has_vector(previous, axis, name))
+            if name != "name" and not _has(previous, layout.vector_path(axis, name))
         }
         new_matrices = [
             daf.open_matrix(*matrix)
             for matrix in matrices
-            if not (previous is not None and _has_flipped(previous, *matrix))
+            if not _has(previous, layout.matrix_path(matrix[1], matrix[0], matrix[2]))
         ]
         new: list[StoredVector | StoredMatrix] = [*new_vectors.values(), *new_matrices]
         size = sum(_STRING_BYTES * daf.axis_length(axis) for axis in new_axes)
@@ -316,8 +316,7 @@ def refresh_sidecar(daf: DafReader, *, progress: ShowProgress = "auto") -> Sidec
             tree.look_at(target)
             return _status(tree)
     parts = [path.split("/") for path in document.properties]
-    columns = [(p[1], p[2]) for p in parts if p[0] == layout.VECTORS]
-    columns = [(axis, name) for axis, name in columns if _has_vector(daf, axis, name)]
+    columns = [(p[1], p[2]) for p in parts if p[0] == layout.VECTORS and _has(daf, "/".join(p))]
     names = [p[3] for p in parts if p[0] == layout.MATRICES]
     matrices = {name for *_, name in _flippable(daf)}
     names = [name for name in dict.fromkeys(names) if name in matrices]
@@ -394,14 +393,8 @@ def _slow_vectors(daf: DafReader) -> Iterable[tuple[str, str]]:
                 yield axis, name
 
 
-def _has_vector(daf: DafReader, axis: str, name: str) -> bool:
-    return axis in daf.axes_set() and name in daf.vectors_set(axis)
-
-
-def _has_flipped(daf: DafReader, rows: str, cols: str, name: str) -> bool:
-    """Return whether there is the transpose of a matrix."""
-    are_there = {rows, cols} <= daf.axes_set()
-    return are_there and daf.has_matrix(cols, rows, name, relayout=False)
+def _has(daf: DafReader | None, path: str) -> bool:
+    return daf is not None and daf.tree.kind(path) is not None
 
 
 def _check_budget(daf: DafReader, size_bytes: int, max_bytes: int | None) -> None:

@@ -12,6 +12,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
 import scipy.sparse as sp
 
@@ -89,8 +90,11 @@ class DafSuite:
 
     def test_missing_scalars(self, full: DafWriter) -> None:
         """A missing scalar is an error with the names that exist, or the default."""
-        with pytest.raises(errors.ScalarNotFoundError, match=r"'organis'; it has n, organism; did"):
-            full.get_scalar("organis")
+        for look in (full.get_scalar, full.scalar_type):
+            with pytest.raises(
+                errors.ScalarNotFoundError, match="'organis'; it has n, organism; did"
+            ):
+                look("organis")
         assert full.get_scalar("version", default=None) is None
         assert full.get_scalar("version", default=3) == 3
 
@@ -353,7 +357,9 @@ class DafSuite:
         zero = full.get_np_matrix("cell", "gene", "x", default=np.float32(0))
         assert sp.issparse(zero)
         assert (zero.shape, zero.nnz, zero.dtype) == ((3, 4), 0, np.float32)
-        assert full.get_np_matrix("cell", "gene", "x", default=UMIS).tolist() == UMIS.tolist()
+        for given in (UMIS, sp.csr_array(UMIS)):
+            found = dense(full.get_np_matrix("cell", "gene", "x", default=given))
+            assert found.tolist() == UMIS.tolist()
 
     # Names, emptiness and the rest
 
@@ -375,6 +381,15 @@ class DafSuite:
         assert not full.has_axis(name)
         assert not full.has_vector("cell", name)
         assert not full.has_matrix("cell", "gene", name)
+        assert full.matrix_axes("gene", name) == []
+        for find in (
+            lambda: full.get_np_vector("cell", name),
+            lambda: full.get_np_matrix("cell", "gene", name),
+            lambda: full.matrix_axes(name, "UMIs"),
+            lambda: full.axis_length(name),
+        ):
+            with pytest.raises(errors.NotFoundError):
+                find()
 
     @pytest.mark.parametrize(
         "name", ["daf", "0", "a b", "ü", "A.B", ".hidden", "nzind", "colptr", "-"]
@@ -393,7 +408,7 @@ class DafSuite:
         """Axes without entries, and sparse arrays without elements, read back."""
         full.add_axis("none", [])
         full.set_vector("none", "v", np.zeros(0, dtype=np.int16))
-        full.set_vector("none", "t", [])
+        full.set_vector("none", "t", pa.array([]))
         full.set_matrix("none", "cell", "m", np.zeros((0, 3), dtype=np.float32))
         full.set_matrix("cell", "gene", "zero", sp.csc_array((3, 4), dtype=np.int32))
         full.set_vector("gene", "zero", sp.csr_array((1, 4), dtype=bool))

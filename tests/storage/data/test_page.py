@@ -12,8 +12,11 @@ import pytest
 import scipy.sparse as sp
 
 from daf_storage import DafReader, MemoryDaf, ZarrDaf, convert, open_daf
+from daf_storage.data import data_set_section
+from daf_storage.display import PreviewBudget
 from daf_storage.stores import DirectoryStore
 from daf_storage.trees import PlainArray
+from tests.support import served
 
 ROWS = 60_000
 HOSTILE = "<img src=x onerror=alert(1)>"
@@ -93,6 +96,22 @@ def test_little_is_read_of_a_large_data_set(
     assert len(re.findall("[▁▂▃▄▅▆▇█]{8,}", page)) >= 2
     assert 0 < sum(read_bytes) < 1_000_000  # of 8 MB
     assert "a sample of 4,096 of 60,000" in page
+
+
+def test_what_is_not_looked_at(large: dict[str, Path]) -> None:
+    """What is on a server, what would take long, and what has too many vectors, is named."""
+    with served(large["packed"]) as server, open_daf(server.url) as daf:
+        assert daf._repr_html_().count("on a server: values are not looked at") == 6
+    with open_daf(large["plain"]) as daf:
+        section = data_set_section(daf.summary(), daf, PreviewBudget(100))
+    assert section.count("too much to look at quickly") == 6
+    many = MemoryDaf()
+    many.add_axis("cell", ["A", "B"], vectors={f"v{n:03}": n for n in range(201)})
+    many.set_matrix("cell", "cell", "all", sp.csc_array(np.ones((2, 2), bool)))
+    page = many._repr_html_()
+    assert "101 more: v100, v101, " in page
+    assert "v199, …" in page
+    assert "v200" not in page
 
 
 def test_small_data_are_shown_exactly() -> None:

@@ -144,12 +144,16 @@ def test_groups_of_files_and_servers(tmp_path: Path, base: Path) -> None:
     for path in (tmp_path / "a.daf.zarr", f"{tmp_path}/y.dafs.zarr.zip#/two"):
         with complete_daf(path) as daf:
             assert daf.axis_entries("cell").tolist() == CELLS
-    with served(base) as server:
-        url = server.url
-        with open_overlay(open_daf(url), tmp_path / "s.daf.zarr") as daf:
-            assert daf.get_scalar("base_daf_repository") == url
-        with complete_daf(tmp_path / "s.daf.zarr") as daf:
-            assert daf.axis_entries("cell").tolist() == CELLS
+    with served(tmp_path) as server:
+        url, mine = f"{server.url}/data/base.daf.zarr", tmp_path / "s.daf.zarr"
+        for _ in range(2):
+            with open_overlay(open_daf(url), mine) as daf:
+                assert daf.get_scalar("base_daf_repository") == url
+        with pytest.raises(errors.InvalidInputError, match=f"made on top of {url}, not of"):
+            open_overlay(open_daf(base), mine)
+        for path in (mine, f"{server.url}/a.daf.zarr"):
+            with complete_daf(path) as daf:
+                assert daf.axis_entries("cell").tolist() == CELLS
 
 
 def test_a_base_in_memory_is_not_recorded() -> None:
@@ -222,6 +226,8 @@ def test_an_overlay_lies_apart_from_its_base(tmp_path: Path, base: Path) -> None
         for function in (open_overlay, lambda below, over: chain_writer([below, over])):
             with pytest.raises(errors.InvalidInputError, match="which is only read"):
                 function(daf.read_only(), daf)
+        with open_daf(base) as again, pytest.raises(errors.InvalidInputError, match="is the data"):
+            open_overlay(again, daf)
     assert sorted(tmp_path.rglob("*")) == before
     with open_daf(base) as daf:
         assert not daf.has_scalar("base_daf_repository")

@@ -148,6 +148,8 @@ def test_types(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert destination.scalar_type("n") is StorageType.FLOAT64
     assert csc_parts(destination, "cell", "gene", "sparse").colptr.dtype == np.uint64
     other = empty([*CELLS, "D"])
+    copy_vector(source, other, "cell", "flag", empty=True)
+    assert other.get_np_vector("cell", "flag").tolist() == [True, False, True, True]
     for value in (1.5, 300, "x"):
         with pytest.raises(errors.InvalidInputError, match="of type uint8, and empty="):
             copy_vector(source, other, "cell", "age", empty=value)
