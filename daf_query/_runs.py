@@ -15,7 +15,6 @@ longest gives way to a new one.
 from __future__ import annotations
 
 import _thread
-import contextlib
 import contextvars
 import ctypes
 import functools
@@ -65,11 +64,8 @@ _STALLED_SECONDS: Final = 30.0
 _MAX_GIVEN_WAY: Final = 64
 """How many runs may have given way while their clients stay connected: each keeps its last rows."""
 
-Check: TypeAlias = Callable[[], None]
-"""Raises what ends the work of a thread, if it is to end."""
-
-_CHECK: Final[ContextVar[Check | None]] = ContextVar("check", default=None)
-"""What the work of this thread asks; None if it is never cancelled."""
+_CHECK: Final[ContextVar[Callable[[], None] | None]] = ContextVar("check", default=None)
+"""Raises what ends the work of this thread, if it is to end; None if it is never cancelled."""
 
 
 class CancelledWork(BaseException):
@@ -94,21 +90,6 @@ def checked(progress: Callable[[int], None]) -> Callable[[int], None]:
         progress(done)
 
     return report
-
-
-def current_check() -> Check | None:
-    """Return what the work of this thread asks, for threads that do parts of it."""
-    return _CHECK.get()
-
-
-@contextlib.contextmanager
-def checking(check: Check) -> Iterator[None]:
-    """Make the work of this block ask ``check`` whether it is to end."""
-    token = _CHECK.set(check)
-    try:
-        yield
-    finally:
-        _CHECK.reset(token)
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,18 +127,13 @@ class Work(Generic[_T]):
         self._is_interrupted = False
         self._thread = 0
 
-    @property
-    def has_begun(self) -> bool:
-        """Whether a thread computes it, or did."""
-        return self._thread != 0
-
     def stop(self, reason: BaseException) -> None:
         """Make it end soon; the first reason counts."""
         with self._lock:
             if self.error is not None or self.has_ended.is_set():
                 return
             self.error = reason
-            if self._is_computing and not self._is_interrupted:
+            if self._is_computing:
                 self._is_interrupted = True
                 ctypes.pythonapi.PyThreadState_SetAsyncExc(
                     ctypes.c_ulong(self._thread), ctypes.py_object(CancelledWork)
@@ -172,26 +148,17 @@ class Work(Generic[_T]):
         """Compute, until all is computed or it was stopped; never raises."""
         self._thread = threading.get_ident()
         _CALL.set(self._interruptible)
+        _CHECK.set(self._check)
         try:
-            with checking(self._check):
-                for result in produce():
-                    self._hand_over(result)
-                    if self.error is not None:
-                        break
+            for result in produce():
+                self._hand_over(result)
+                if self.error is not None:
+                    break
         except BaseException as error:  # noqa: BLE001 - it is raised where the results are taken
             with self._lock:
                 self.error = self.error or error
         finally:
             self.has_ended.set()
-
-    def check_with(self, outer: Check) -> Check:
-        """Return what ends it if it was stopped, or where something else says so."""
-
-        def check() -> None:
-            self._check()
-            outer()
-
-        return check
 
     def _check(self) -> None:
         """End what computes in this thread, between its steps, if it was stopped."""
@@ -480,20 +447,12 @@ def _is_attended() -> bool:
 def _called_beside(function: Callable[[], _T]) -> _T:
     """Call a function in another thread; Ctrl-C ends it, and the wait for it."""
     work: Work[_T] = Work(b"", math.inf, AssertionError)
-    outer = current_check()
-    results: list[_T] = []
     noted: list[_Noted] = []
     ended = threading.Lock()  # not an event: its Python code is what Ctrl-C would leave half done
 
-    def produce() -> Iterator[_T]:
-        with contextlib.nullcontext() if outer is None else checking(work.check_with(outer)):
-            check_cancelled()  # before it begins
-            _WARNINGS.set(noted)
-            results.append(function())
-        return iter(())
-
     def compute() -> None:
-        work.run(produce)
+        _WARNINGS.set(noted)
+        work.run(lambda: iter([function()]))
         ended.release()
 
     def begin() -> None:
@@ -513,13 +472,13 @@ def _called_beside(function: Callable[[], _T]) -> _T:
             pass
     except BaseException:
         work.stop(CancelledWork())
-        if work.has_begun and not work.has_ended.is_set():
+        if not work.has_ended.is_set():
             ended.acquire(timeout=_LAST_SECONDS)
         raise
     for warning in noted:
         warn_caller(*warning)
     if work.error is None:
-        return results[0]
+        return work.results.get()
     try:
         raise work.error
     finally:

@@ -30,7 +30,7 @@ def _interruptible() -> Iterator[None]:
         signal.signal(signal.SIGINT, interrupts)
 
 
-def test_the_main_thread_waits_for_another() -> None:
+def test_the_main_thread_waits_for_another(monkeypatch: pytest.MonkeyPatch) -> None:
     """With the variables of the context; values and errors come back; also one call in another."""
     token = _REQUESTED.set(5)
     try:
@@ -44,8 +44,14 @@ def test_the_main_thread_waits_for_another() -> None:
     def fail() -> None:
         raise errors.QueryError("as it was")
 
+    def begin_none(_: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
     with pytest.raises(errors.QueryError, match="as it was"):
         call_engine(fail)
+    monkeypatch.setattr(threading.Thread, "start", begin_none)
+    with pytest.raises(RuntimeError, match="start new thread"):
+        call_engine(lambda: 3)
 
 
 def test_where_no_signal_raises_the_caller_computes() -> None:
