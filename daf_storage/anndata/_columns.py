@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 import importlib.metadata
 from collections.abc import Callable, Hashable, Mapping
+from contextlib import suppress
 from typing import Any, Final
 
 import numpy as np
@@ -32,8 +33,6 @@ from daf_storage.trees import ArrayInfo, MemoryArray, Node, StoredArray, Tree
 _UNREADABLE: Final = (UnsupportedInputError, ValueError, TypeError, pa.ArrowException)
 """What pandas and Arrow raise for a column that no vector has."""
 _PANDAS_WITH_STRINGS: Final = 3
-_FEW_CATEGORIES: Final = 1 << 8
-"""So many strings are compared before Arrow is prepared to."""
 
 
 class Column:
@@ -98,8 +97,6 @@ class Column:
 
     def array(self, nodes: Nodes) -> StoredArray:
         """Return the vector."""
-        if self.error is not None:
-            raise self.error
         assert self._make is not None  # noqa: S101 - a column with a problem is no vector
         return self._make(nodes)
 
@@ -121,7 +118,7 @@ def _string_rule() -> Mapping[str, Any]:
     """Return the rule of strings as anndata reads them."""
     try:
         major = int(importlib.metadata.version("pandas").split(".")[0])
-    except (importlib.metadata.PackageNotFoundError, ValueError):
+    except importlib.metadata.PackageNotFoundError:
         return {}
     return {"kind": "text", "dtype": "str"} if major >= _PANDAS_WITH_STRINGS else {}
 
@@ -250,10 +247,7 @@ class CategoricalColumn(Column):
     @functools.cached_property
     def _has_empty(self) -> bool:
         """Whether a category is the empty string."""
-        strings = self.categories()
-        if len(strings) <= _FEW_CATEGORIES:
-            return "" in strings.to_pylist()
-        return bool(pc.any(pc.equal(strings, "")).as_py())
+        return "" in self.categories().to_pylist()
 
     def has_companion(self) -> bool:
         """Return whether an empty string is a category, and some are missing: reads the codes."""
@@ -427,7 +421,9 @@ def _categories(tree: Tree, path: str) -> StoredArray | None:
     """Return categories that are an array, or strings none of which is missing; None for others."""
     node = tree.node(path)
     if node is None or node.kind == "array":
-        return None if elements.has_bytes(tree, path) else _readable(tree, path)
+        with suppress(UnsupportedDataError):
+            return None if elements.has_bytes(tree, path) else elements.array_at(tree, path)
+        return None
     if elements.encoding_of(node) != "nullable-string-array":
         return None
     values, mask = values_and_mask(node, f"{tree.location}: {path}")
@@ -436,26 +432,17 @@ def _categories(tree: Tree, path: str) -> StoredArray | None:
     return values if values.info.size else None
 
 
-def _readable(tree: Tree, path: str) -> StoredArray | None:
-    """Return an array, by its metadata; None if Daf has no arrays of its type."""
-    try:
-        return elements.array_at(tree, path)
-    except UnsupportedDataError:
-        return None
-
-
 def _array_column(tree: Tree, path: str, node: Node, *, is_old: bool) -> Column:
     folder, _, name = path.rpartition("/")
     old_categories = f"{folder}/__categories/{name}"
     if node.attribute("categories") is not None and tree.kind(old_categories) == "array":
         return _old_categorical(tree, path, node, old_categories)
     try:
-        array = node.array()
+        array = required_array(node, "", path)
     except UnsupportedDataError:
         return _unusual_column(tree, path)
     if (
-        array is None
-        or len(array.info.shape) != 1
+        len(array.info.shape) != 1
         or node.attribute("categories") is not None
         or (not is_old and elements.has_bytes(tree, path))
     ):
@@ -478,17 +465,6 @@ def _unusual_column(tree: Tree, path: str) -> Column:
 def _old_categorical(tree: Tree, path: str, node: Node, categories_path: str) -> Column:
     """Return a categorical as AnnData 0.7 stored it."""
     ordered_by, sources = node_at(tree, categories_path), (path, categories_path)
-    categories = _readable(tree, categories_path)
-    if categories is not None:
-        what = f"{tree.location}: {path}"
-        return CategoricalColumn(sources, node, "", categories, ordered_by=ordered_by, what=what)
-
-    def series() -> Any:  # such as of dates
-        values = pandas(extra="anndata").Categorical.from_codes(
-            elements.read_value(tree, path),
-            categories=elements.read_value(tree, categories_path),
-            ordered=bool(ordered_by.attribute("ordered")),
-        )
-        return pandas(extra="anndata").Series(values)
-
-    return SeriesColumn((path,), series)
+    categories = elements.array_at(tree, categories_path)
+    what = f"{tree.location}: {path}"
+    return CategoricalColumn(sources, node, "", categories, ordered_by=ordered_by, what=what)

@@ -134,10 +134,7 @@ def _numbers(tree: Tree, node: Node, name: str, path: str, dtype: np.dtype[Any])
     """Return stored numbers; half floats widened."""
     if dtype == np.float16:
         return elements.half_floats(tree, path)
-    array = node.array(name)
-    if array is None:
-        raise CorruptDataError(f"{tree.location}: the array {path!r} is missing")
-    return array
+    return required_array(node, name, f"{tree.location}: {path}")
 
 
 def _converted(values: Any, shape: tuple[int, ...], kind: StorageType) -> Converted:
@@ -457,23 +454,12 @@ class Contents:
     def _columns_axis(self, axis: str, key: str, labels: list[str], place: Place) -> str:
         """Return an axis with these entries, adding it; the same key shares one if it can."""
         if key in self._entries:
-            if key not in (self.obs, self.var) and self._entries_of(key, len(labels)) == labels:
+            if self._entries[key] == labels:
                 return key
             key = self._free_axis(f"{key}_{axis}")
         self._entries[key] = labels
         self.properties[layout.axis_path(key)] = strings_property(place.path, lambda: labels)
         return key
-
-    def _entries_of(self, axis: str, length: int) -> list[str]:
-        """Return the entries of an axis that was added before, unless it has another length."""
-        cached = self._entries[axis]
-        if cached is not None:
-            return cached
-        array = self.properties[layout.axis_path(axis)].node(self.tree).array()
-        if array is None or array.info.size != length:
-            return []
-        entries: list[str] = array.read_strings().to_pylist()
-        return entries
 
     # Vectors
 
@@ -516,8 +502,6 @@ def _are_colors(tree: Tree, place: Place, count: int) -> bool:
         if not isinstance(colors, list | np.ndarray) or np.ndim(colors) != 1:
             return False
         return len(colors) == count and all(isinstance(color, str) for color in colors)
-    if tree.kind(place.path) != "array":
-        return False
     array = elements.array_at(tree, place.path)
     return array.info.shape == (count,) and array.info.storage_type.is_string
 

@@ -6,4 +6,4 @@ versions ``genes.tsv``), each perhaps gzipped.
 Must not know AnnData.
 """
 
-from daf_storage.cell_ranger._matrix_folder import import_10x_mtx, is_matrix_folder
+from daf_storage.cell_ranger._matrix_folder import import_10x_mtx

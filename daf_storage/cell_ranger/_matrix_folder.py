@@ -11,6 +11,7 @@ import gzip
 import itertools
 import re
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -62,12 +63,6 @@ class _Header:
     shape: tuple[int, int]
     """Numbers of features and of barcodes."""
     nnz: int
-
-
-def is_matrix_folder(path: str | Path) -> bool:
-    """Return whether a directory has a ``matrix.mtx`` and the names that belong to it."""
-    folder = Path(path)
-    return folder.is_dir() and any(_MATRIX.match(each.name) for each in folder.iterdir())
 
 
 def import_10x_mtx(  # noqa: PLR0913 - the choices of an import
@@ -252,22 +247,22 @@ def _elements(path: Path, header: _Header) -> Iterator[tuple[AnyArray, AnyArray,
             f"{path}: a line is no row, column and value ({header.dtype}) with "
             f"single spaces between them: {error}"
         ) from None
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[Any]:
+    try:
+        with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
+            yield file
     except (OSError, EOFError) as error:
         raise errors.CorruptDataError(f"{path}: it cannot be read: {error}") from None
-
-
-def _opened(path: Path) -> Any:
-    return gzip.open(path) if path.suffix == ".gz" else path.open("rb")
 
 
 def _header_of(path: Path, file: Any) -> _Header:
     """Read what comes before the elements."""
-    try:
-        lines = itertools.takewhile(bool, (file.readline(4096) for _ in range(1000)))
-        banner = next(lines, b"")
-        sizes = next((line for line in lines if line[:1] != b"%" and line.strip()), b"").split()
-    except (OSError, EOFError) as error:
-        raise errors.CorruptDataError(f"{path}: it cannot be read: {error}") from None
+    lines = itertools.takewhile(bool, (file.readline(4096) for _ in range(1000)))
+    banner = next(lines, b"")
+    sizes = next((line for line in lines if line[:1] != b"%" and line.strip()), b"").split()
     kind, _, symmetry = banner.removeprefix(_BANNER).strip().partition(b" ")
     if not banner.startswith(_BANNER) or kind not in _TYPES or symmetry != b"general":
         raise errors.FormatError(

@@ -120,8 +120,6 @@ class PropertyNode:
     def _open(self, name: str) -> StoredArray | None:
         place, form, what = self._place, self._form, self._what
         is_part = self.kind == "group"
-        if name and not is_part:
-            return None
         if form is None and place.kind == "scalar":
             data = read_document(self.snapshot, place, what)
             return scalar_array(*parse_scalar(data, what=what))

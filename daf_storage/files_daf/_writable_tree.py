@@ -155,7 +155,6 @@ class FilesTransaction(FileChanges):
         super().__init__(tree, changes)
         self._folders: set[str] = set()
         self._parts: dict[str, dict[str, PartForm]] = {}
-        self._documents: set[str] = set()
 
     def mark(self, name: str, numbers: tuple[int, ...]) -> None:  # noqa: ARG002 - the files have their own version
         """Mark the root as a data set."""
@@ -186,7 +185,6 @@ class FilesTransaction(FileChanges):
             document = scalar_document(StorageType.of(values.dtype), values.reshape(-1)[0])
         else:
             document = scalar_document(StorageType.STRING, values[0].as_py())
-        self._documents.add(path)
         self._changes.write(self._document_key(place), document)
 
     def write_strings(self, path: str, strings: pa.Array, shape: tuple[int, ...]) -> None:
@@ -194,7 +192,6 @@ class FilesTransaction(FileChanges):
         place, kind = place_of(path), StorageType.STRING
         if place.kind == "axis":
             place.check_name(self._tree.location)
-            self._documents.add(path)
             self._write_lines(self._document_key(place), strings, path)
         else:
             self._write_lines(self._prepared(path, shape, kind), strings, path)
@@ -254,9 +251,6 @@ class FilesTransaction(FileChanges):
         return [place.file(part, form) for part, form in self._parts.get(place.path, {}).items()]
 
     def _write_document(self, path: str) -> None:
-        if path in self._documents:
-            return
-        self._documents.add(path)
         parts = self._parts[path]
         if "" not in parts and self._tree.is_old:  # whose readers know no such document
             self._changes.replace_file(self._tree.key(DAF_FILE), version_document())
@@ -267,7 +261,6 @@ class FilesTransaction(FileChanges):
         """Forget what was put in place: the same transaction may prepare another one."""
         start = f"{path}/"
         self._parts = {p: v for p, v in self._parts.items() if not f"{p}/".startswith(start)}
-        self._documents = {p for p in self._documents if not f"{p}/".startswith(start)}
         self._folders = {p for p in self._folders if not f"{p}/".startswith(start)}
 
     def _document_key(self, place: Place) -> str:

@@ -175,11 +175,13 @@ def with_values(name: str, values: Any) -> Callable[[Any], None]:
         ("categories_string", with_values("obs/categories_string/categories/mask", [True] * 3)),
         ("categories_string", without("obs/categories_string/categories")),
         ("int8", with_values("obs/int8", np.zeros(N_OBS + 1, np.int8))),
+        ("missing", with_values("obs/missing/values", np.zeros(N_OBS, np.int8))),
+        ("nullable", with_values("obs/nullable/values", np.zeros(N_OBS))),
     ],
     ids=[
         *("missing", "no codes", "codes", "negative", "no values", "short mask"),
         *("short mask of strings", "integers as mask", "missing categories", "no categories"),
-        "long",
+        *("long", "integers as strings", "floats as integers"),
     ],
 )
 def test_a_damaged_column_takes_itself_only(
@@ -202,10 +204,12 @@ def test_a_damaged_column_takes_itself_only(
         (without("X/data"), "data|X"),
         (with_values("X/indptr", np.zeros(N_OBS + 1, np.int32)), "colptr"),
         (with_values("X/indices", np.zeros(3, np.int32)), "X|counts"),
+        (with_values("X/indptr", np.zeros((N_OBS + 1, 1), np.int32)), "X: indptr is no list"),
+        (with_values("X/indptr", np.zeros(N_OBS + 1)), "X: indptr is no list"),
         (lambda file: file["X"].attrs.modify("shape", [N_OBS, N_VAR + 1]), "shape|counts"),
         (lambda file: file["X"].attrs.__setitem__("shape", [1]), "shape"),
     ],
-    ids=["no indptr", "no data", "indptr", "indices", "shape", "not two"],
+    ids=["no indptr", "no data", "indptr", "indices", "two", "floats", "shape", "not two"],
 )
 def test_a_damaged_matrix_takes_itself_only(
     change: Callable[[Any], None], message: str, h5ad_path: Path, tmp_path: Path

@@ -18,6 +18,7 @@ import scipy.sparse as sp
 import daf_query
 from daf_query.cli import main
 from daf_storage import (
+    AnnDataWarning,
     MemoryDaf,
     convert,
     errors,
@@ -297,7 +298,14 @@ def test_maps_that_are_wrong(tmp_path: Path) -> None:
 
 
 def test_modalities_that_are_not_read(both: Path) -> None:
-    """A MuData within a MuData, and one that is damaged."""
+    """A MuData within a MuData, and one that is damaged; what else is damaged takes itself only."""
+    with h5py.File(both, "r+") as file:
+        del file["mod/rna/raw"]
+        file.copy("mod/rna/var", file.create_group("mod/rna/raw"))
+        del file["mod/rna/raw/var/_index"]
+    with pytest.warns(AnnDataWarning, match="raw is not shown: .*mod/rna: the index"):
+        found = verify(both, progress="never")
+    assert ("error", "rna: raw") in {(finding.level, finding.path) for finding in found}
     with h5py.File(both, "r+") as file:
         file["mod/rna"].attrs["encoding-type"] = "MuData"
     with pytest.raises(errors.UnsupportedDataError, match="its modality 'rna' is no AnnData"):

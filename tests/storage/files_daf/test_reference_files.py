@@ -273,6 +273,11 @@ def said(more: str) -> str:
         ),
         (
             "vectors/cell/age.json",
+            said('"packed_format":"indexed+zipped","chunk_shape":[3,2],"compression":"gzip"'),
+            r"chunks of shape \[2, 3\] cannot make up an array of shape \[4\]",
+        ),
+        (
+            "vectors/cell/age.json",
             said('"packed_format":"tar","chunk_shape":[2],"compression":"gzip"'),
             "packed as 'tar' with 'gzip', which is not read",
         ),
@@ -310,6 +315,9 @@ def test_damaged_files(tmp_path: Path, name: str, data: Any, message: str) -> No
         assert str(root) in daf.description()
         with pytest.raises(errors.DafError, match=message) as caught:
             contents(daf)
+        assert daf.tree.kind(name.partition(".")[0]) is not None
+    with open_daf(root, "r+") as daf:
+        daf.set_scalar("new", 1)
     assert name.rpartition("/")[2].partition(".")[0] in str(caught.value)
 
 
@@ -319,9 +327,11 @@ def test_floats_that_json_has_no_number_for(tmp_path: Path) -> None:
         for name, value in {"nan": np.nan, "inf": -np.inf, "small": np.float32(0.1)}.items():
             daf.set_scalar(name, value)
         daf.set_scalar("other", 0.0)
-        (tmp_path / "x.daf/scalars/other.json").write_text('{"type":"Float32","value":null}\n')
+        for value, number in {"null": np.nan, '"-Inf"': -np.inf, '"NaN"': np.nan}.items():
+            document = f'{{"type":"Float32","value":{value}}}\n'
+            (tmp_path / "x.daf/scalars/other.json").write_text(document)
+            np.testing.assert_equal(daf.get_scalar("other"), number)
         assert np.isnan(daf.get_scalar("nan"))
-        assert np.isnan(daf.get_scalar("other"))
         assert daf.get_scalar("inf") == -np.inf
     assert "0.1}" in (tmp_path / "x.daf/scalars/small.json").read_text()
 

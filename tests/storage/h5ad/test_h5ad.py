@@ -273,6 +273,14 @@ def test_mixed_columns_become_text_and_are_reported(tmp_path: Path) -> None:
     assert (column[:2].tolist(), column.isna().tolist()) == (["a", "1"], [False, False, True])
 
 
+def test_categories_that_are_no_text_come_back_as_text() -> None:
+    """Those of ``pandas.cut``, which cannot be read from it, in their order; the others alike."""
+    obs = pd.DataFrame({"bin": pd.cut([1, 5, 9], [0, 3, 6, 9])}, index=list("abc"))
+    column = to_anndata(from_anndata(anndata.AnnData(obs=obs))).obs["bin"]
+    assert column.cat.categories.tolist() == ["(0, 3]", "(3, 6]", "(6, 9]"]
+    assert column.cat.ordered
+
+
 @pytest.mark.parametrize(
     "value", [object(), {"deep": [object()]}, np.array([object()]), pd.Series([1, 2])]
 )

@@ -19,6 +19,7 @@ from daf_storage import (
     export_h5ad,
     from_anndata,
     import_h5ad,
+    open_daf,
     to_anndata,
 )
 from tests.storage.data.test_kept import assert_same_parts, read, without_axis_keys
@@ -226,22 +227,29 @@ COLORS: list[tuple[Any, bool]] = [
     (["#000001"], False),
     (np.array([["#000001", "#000002"]]), False),
     ("#000001", False),
+    ({"b": "#000001"}, False),
+    (np.array([1j, 2j]), False),
 ]
 
 
 @pytest.mark.parametrize(("colors", "are_of_categories"), COLORS)
-def test_colours_of_a_categorical(colors: Any, *, are_of_categories: bool) -> None:
+def test_colours_of_a_categorical(colors: Any, tmp_path: Path, *, are_of_categories: bool) -> None:
     """A list as well as an array becomes the vector ``color``, and that is what it was."""
     obs = pd.DataFrame({"louvain": pd.Categorical(["b", "a"], ["b", "a"])}, index=["x", "y"])
     adata = anndata.AnnData(obs=obs, uns={"louvain_colors": colors})
+    adata.obs["n"], adata.uns["n_colors"] = [1, 2], ["#000003", "#000004"]
     daf = from_anndata(adata, strict=True)
+    assert not daf.has_axis("n")
+    adata.write_h5ad(tmp_path / "x.h5ad")
+    with open_daf(tmp_path / "x.h5ad") as attached:
+        assert attached.axes_set() == daf.axes_set()
     assert daf.has_axis("louvain") == are_of_categories
     if are_of_categories:
         assert daf.get_np_vector("louvain", "color").tolist() == ["#000001", "#000002"]
     found = to_anndata(daf).uns["louvain_colors"]
     if are_of_categories:
         assert type(found) is type(colors)
-    assert np.asarray(found).tolist() == np.asarray(colors).tolist()
+    assert found == colors if isinstance(colors, dict) else np.array_equal(found, colors)
 
 
 def test_colours_that_were_changed(tmp_path: Path) -> None:

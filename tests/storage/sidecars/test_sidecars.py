@@ -25,6 +25,7 @@ from daf_storage import (
     DafReader,
     MemoryDaf,
     SidecarWarning,
+    ZarrDaf,
     errors,
     open_daf,
     refresh_sidecar,
@@ -287,7 +288,13 @@ def test_another_file_of_the_same_size(h5ad: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.sampled(2)
-@pytest.mark.parametrize("damage", ["cut", "gone", "garbage", "document"])
+@pytest.mark.parametrize(
+    "damage",
+    [
+        *("cut", "gone", "garbage", "document"),
+        *("format", "arrays", "checksums", "more"),
+    ],
+)
 def test_a_damaged_sidecar_is_ignored(h5ad: Path, damage: str) -> None:
     """With a warning; the file answers."""
     expected = answers(open_daf(h5ad, sidecar=False))
@@ -303,6 +310,11 @@ def test_a_damaged_sidecar_is_ignored(h5ad: Path, damage: str) -> None:
     elif damage == "garbage":
         (sidecar / "matrices/obs/var/X/colptr/.zarray").write_text("{")
         (sidecar / "vectors/obs/age/.zarray").write_text("[1")
+    elif damage != "document":
+        with ZarrDaf(sidecar, "r+") as daf:
+            document = json.loads(daf.get_scalar("sidecar_of"))
+            document[damage] = {"vectors/obs": {}} if damage == "arrays" else 2
+            daf.set_scalar("sidecar_of", json.dumps(document), if_exists="replace")
     else:
         document = sidecar / "scalars/sidecar_of"
         shutil.rmtree(document)

@@ -41,7 +41,9 @@ def test_all_that_is_below_a_folder_counts(tmp_path: Path) -> None:
     assert changed != state
     assert source_digest(source, changed) not in (None, digest)
     assert source_digest(source, state) == digest  # remembered
+    assert source_digest(source, replace(state, size_bytes=0, fingerprint="")) is None
     assert source_state(tmp_path / "absent") is None
+    assert source_digest(tmp_path / "absent", state) is None
 
 
 def test_what_cannot_be_read_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
