@@ -116,8 +116,6 @@ class Elements:
 
     def _sparse_minors(self, starts: Offsets, counts: Offsets) -> Codes:
         rows, base = self._elements.rows(starts, counts), self._plan.stored.index_base
-        if not base and rows.dtype == np.int32:
-            return rows
         minors: Codes = np.subtract(rows, base, dtype=np.int32, casting="unsafe")
         return minors
 

@@ -25,7 +25,6 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from daf_storage import errors
 from daf_storage._lazy import sp
 from daf_storage.base import Span
 from daf_storage.data import StoredMatrix, checked_indices, ordered
@@ -62,9 +61,6 @@ class Selection:
         """Whether it is every entry in the order of the axis."""
         self.size = positions.size
         """How many entries are chosen."""
-
-    def __repr__(self) -> str:
-        return f"Selection({self.positions!r}, is_all={self.is_all})"
 
     @property
     def positions(self) -> Positions:
@@ -443,7 +439,7 @@ class StoredElements:
         Raises
         ------
         CorruptDataError
-            A range leaves the arrays, or a row number its axis.
+            A row number leaves its axis.
         """
         rows, *values = self._taken(starts, counts, slice(0, 2))
         checked_indices(self.stored, rows)
@@ -451,7 +447,6 @@ class StoredElements:
 
     def _taken(self, starts: Positions, counts: Positions, which: slice) -> list[Numbers]:
         """Return ranges of the row numbers, of the values, or of both."""
-        self._check(starts, counts)
         if self._mapped is not None:
             mapped, run = self._mapped[which], _single_run(starts, counts)
             if run is not None:
@@ -461,18 +456,6 @@ class StoredElements:
                 return copied
         run_starts, run_counts = joined_runs(starts, counts)
         return [read_joined(array, run_starts, run_counts) for array in self._arrays[which]]
-
-    def _check(self, starts: Positions, counts: Positions) -> None:
-        """Raise if a range does not lie within the arrays."""
-        if not starts.size:
-            return
-        mapped = self._mapped
-        size = min(a.info.size for a in self._arrays) if mapped is None else min(map(len, mapped))
-        is_negative = min(int(starts.min()), int(counts.min())) < 0
-        if is_negative or bool(np.any(starts > size - counts)):  # a sum might overflow
-            raise errors.CorruptDataError(
-                f"{self.stored.what}: colptr leaves the range 1 to {size + 1:,} of its elements"
-            )
 
 
 def _copied(sources: list[Numbers], starts: Positions, counts: Positions) -> list[Numbers] | None:
@@ -597,8 +580,6 @@ def as_slice(positions: Positions) -> slice | Positions:
 
 
 def _runs(positions: Positions) -> Iterator[Span]:
-    """Yield the runs of neighbours in a list of positions."""
-    if positions.size == 0:
-        return
+    """Yield the runs of neighbours in a list of positions, of one at least."""
     for run in np.split(positions, np.flatnonzero(np.diff(positions) != 1) + 1):
         yield Span(int(run[0]), int(run[-1]) + 1)

@@ -120,13 +120,7 @@ class _Parser:
         self._schema = pa.schema([field.with_type(_plain(field.type)) for field in schema])
 
     def parse(self) -> Predicate:
-        return self._predicate(self.tree(), negated=False)
-
-    def tree(self) -> Any:
-        root = self._node(next(self._tokens))
-        if next(self._tokens, None) is not None:
-            raise UnknownPartError
-        return root
+        return self._predicate(self._node(next(self._tokens)), negated=False)
 
     def _node(self, token: tuple[str, str]) -> Any:
         role, value = token
@@ -335,9 +329,7 @@ def _serialised(expression: pc.Expression) -> tuple[list[tuple[str, str]], pa.Re
 
 def _metadata_of(schema: pa.Schema) -> list[tuple[str, str]]:
     """Return the metadata of a schema in order; as a dictionary, keys would occur once only."""
-    metadata = nanoarrow.c_schema(schema).metadata
-    if metadata is None:
-        return []
+    metadata: Any = nanoarrow.c_schema(schema).metadata
     return [(key.decode(), value.decode()) for key, value in metadata.items()]
 
 

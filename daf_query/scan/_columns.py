@@ -22,9 +22,9 @@ from daf_query.scan._arrow_arrays import arrow_type, nulls_for_empty, number_arr
 from daf_query.scan._options import DEFAULT_OPTIONS, ZONE_ROWS, Positions, Rows, ScanOptions
 from daf_query.scan._predicate import (
     Codes,
+    Comparison,
     Indexes,
     Mask,
-    Predicate,
     StringRowIndex,
     Values,
     ZoneMap,
@@ -223,7 +223,7 @@ class DictionaryCodes:
         codes = pa.array(rows.of(self.codes))
         return pa.DictionaryArray.from_arrays(codes, self.strings, safe=False)
 
-    def table(self, predicate: Predicate) -> Mask:
+    def table(self, predicate: Comparison) -> Mask:
         """Return for which of the distinct strings a predicate on this column is true."""
         return evaluate_strings(predicate, self.strings)
 
@@ -338,13 +338,8 @@ class StringColumn:
     def _decoded(self) -> Any:
         """Return all strings, decoded once."""
         with self._lock:
-            codes = self._codes
             if self._decode is not None:
-                self._strings = self._decode()
-                self._decode = None
-                self._encode = None
-            elif self._strings is None and codes is not None:  # another thread has just made them
-                self._strings = codes.strings.take(pa.array(codes.codes))
+                self._strings, self._decode = self._decode(), None
             return self._strings
 
     def _release_files(self) -> None:

@@ -111,7 +111,9 @@ class Or:
     parts: tuple[Predicate, ...]
 
 
-Predicate: TypeAlias = Compare | In | IsNull | Constant | Opaque | And | Or
+Comparison: TypeAlias = Compare | In | IsNull
+"""A condition on one column, whose values answer it."""
+Predicate: TypeAlias = Comparison | Constant | Opaque | And | Or
 
 
 def leaves_of(predicate: Predicate) -> Iterator[Predicate]:
@@ -292,7 +294,7 @@ class Codes:
     """Unsigned integers, one per row."""
     strings: pa.Array
     """The distinct strings, sorted."""
-    table: Callable[[Predicate], Mask]
+    table: Callable[[Comparison], Mask]
     """Returns for which of them a predicate is true."""
 
 
@@ -349,7 +351,7 @@ def _by_arrow(expression: pc.Expression, arrays: Mapping[str, Any], count: int) 
     return mask
 
 
-def evaluate_strings(predicate: Predicate, strings: pa.Array) -> Mask:
+def evaluate_strings(predicate: Comparison, strings: pa.Array) -> Mask:
     """Return for which strings a predicate on them is true: for a null, only that it is one.
 
     The same goes for integers and booleans of Arrow, which may be null.
@@ -360,17 +362,14 @@ def evaluate_strings(predicate: Predicate, strings: pa.Array) -> Mask:
         is_true = pc.is_in(strings, value_set=pa.array(predicate.values, strings.type))
         if predicate.is_negated:
             is_true = pc.and_(pc.invert(is_true), pc.is_valid(strings))
-    elif isinstance(predicate, Compare):
-        is_true = _ARROW[predicate.operator](strings, pa.scalar(predicate.value, strings.type))
     else:
-        raise TypeError(f"{predicate} is not about strings")
-    if is_true.null_count:
-        is_true = is_true.fill_null(False)  # noqa: FBT003 - an Arrow literal
+        is_true = _ARROW[predicate.operator](strings, pa.scalar(predicate.value, strings.type))
+    is_true = is_true.fill_null(False)  # noqa: FBT003 - an Arrow literal
     mask: Mask = is_true.to_numpy(zero_copy_only=False)
     return mask
 
 
-def _of_numbers(predicate: Predicate, values: npt.NDArray[Any]) -> Mask:
+def _of_numbers(predicate: Comparison, values: npt.NDArray[Any]) -> Mask:
     if values.dtype.kind == "M":  # the constants are numbers of the unit
         null: Mask = np.isnat(values)
         if isinstance(predicate, IsNull):
@@ -388,10 +387,8 @@ def _of_numbers(predicate: Predicate, values: npt.NDArray[Any]) -> Mask:
         if not predicate.is_negated:
             return is_member
         return ~is_member & ~np.isnan(values) if is_float else ~is_member
-    if isinstance(predicate, Compare):
-        mask: Mask = COMPARISONS[predicate.operator](values, predicate.value)
-        return mask & ~np.isnan(values) if is_float and predicate.operator == "!=" else mask
-    raise TypeError(f"{predicate} is not about numbers")
+    mask: Mask = COMPARISONS[predicate.operator](values, predicate.value)
+    return mask & ~np.isnan(values) if is_float and predicate.operator == "!=" else mask
 
 
 def values_of_type(values: Sequence[Any], dtype: np.dtype[Any]) -> npt.NDArray[Any]:
@@ -406,7 +403,7 @@ def values_of_type(values: Sequence[Any], dtype: np.dtype[Any]) -> npt.NDArray[A
     return np.array(values, dtype)
 
 
-def _of_codes(predicate: Predicate, column: Codes) -> Mask:
+def _of_codes(predicate: Comparison, column: Codes) -> Mask:
     table = column.table(predicate)
     true = np.flatnonzero(table)
     mask: Mask
@@ -448,7 +445,7 @@ class ZoneMap:
         *,
         zone_rows: int,
         is_known: bool,
-        table: Callable[[Predicate], Mask] | None = None,
+        table: Callable[[Comparison], Mask] | None = None,
     ) -> None:
         self.low, self.high = low, high
         self._length = length
@@ -513,7 +510,7 @@ class ZoneMap:
 
     @classmethod
     def of_codes(
-        cls, codes: npt.NDArray[Any], table: Callable[[Predicate], Mask], zone_rows: int
+        cls, codes: npt.NDArray[Any], table: Callable[[Comparison], Mask], zone_rows: int
     ) -> ZoneMap:
         """Return the zone map of strings, whose bounds are dictionary codes."""
         starts = np.arange(0, len(codes), zone_rows)
@@ -556,14 +553,13 @@ def may_match(predicate: Predicate, zones: Callable[[str], ZoneMap | None], coun
     if isinstance(predicate, And | Or):
         parts = (may_match(part, zones, count) for part in predicate.parts)
         return functools.reduce(and_ if isinstance(predicate, And) else or_, parts)
-    bounds = None if isinstance(predicate, Opaque) else zones(predicate.column)
-    if bounds is None:
+    if isinstance(predicate, Opaque) or (bounds := zones(predicate.column)) is None:
         return np.ones(count, np.bool_)
     possible: Mask = ~bounds.is_known | _possible(predicate, bounds)
     return possible
 
 
-def _possible(predicate: Predicate, zones: ZoneMap) -> Mask:
+def _possible(predicate: Comparison, zones: ZoneMap) -> Mask:
     low, high, has_value = zones.low, zones.high, zones.nulls < zones.sizes
     if zones.table is not None:
         counts = np.concatenate([[0], np.cumsum(zones.table(predicate))])
@@ -578,8 +574,6 @@ def _possible(predicate: Predicate, zones: ZoneMap) -> Mask:
         first = np.searchsorted(wanted, low, side="left")
         inside: Mask = first < np.searchsorted(wanted, high, side="right")
         return has_value & inside
-    if not isinstance(predicate, Compare):
-        raise TypeError(f"{predicate} is not about a column")
     value, operator = predicate.value, predicate.operator
     possible: Mask
     if operator == "==":

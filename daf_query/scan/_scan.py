@@ -404,9 +404,6 @@ class Scan:
             The names of the columns, and the types that they have in the batches.
         """
         partitions = self.plan.partitions if partitions is None else partitions
-        if not self.plan.conditions and not len(schema):
-            yield _without_columns(self._count_unread(partitions))
-            return
         small: list[pa.RecordBatch] = []
         for span in partitions:
             for batch in self._batches_of(span, schema):
@@ -425,22 +422,7 @@ class Scan:
 
     def count(self) -> int:
         """Return the number of matching rows."""
-        partitions = self.plan.partitions
-        if not self.plan.conditions:
-            return self._count_unread(partitions)
-        return sum(self.counted(span, is_counted=True)[0] for span in partitions)
-
-    def _count_unread(self, partitions: Sequence[Span]) -> int:
-        """Return the number of rows, or of those that indexes named; none of them is read."""
-        if self.plan.rows is None:
-            total = sum(span.size for span in partitions)
-            self._report.count_rows(0, total)
-            return total
-        bounds = [(span.start, span.stop) for span in partitions]
-        found = np.searchsorted(self.plan.rows, np.array(bounds, np.int64).reshape(-1, 2))
-        total = int(np.diff(found).sum())
-        self._report.count_rows(total, total)
-        return total
+        return sum(self.counted(span, is_counted=True)[0] for span in self.plan.partitions)
 
     def _batches_of(self, span: Span, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
         """Yield the matching rows of one partition."""
@@ -460,7 +442,8 @@ class Scan:
     def counted(self, span: Span, *, is_counted: bool) -> tuple[int, Rows]:
         """Return how many rows of a partition match, and which; these mean nothing if counted."""
         count, rows = self._matching(span, is_counted=is_counted)
-        self._report.count_rows(span.size, count)
+        is_read = bool(self.plan.conditions) or not is_counted
+        self._report.count_rows(span.size if is_read else 0, count)
         return count, rows
 
     def _matching(self, span: Span, *, is_counted: bool) -> tuple[int, Rows]:

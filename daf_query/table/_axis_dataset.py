@@ -204,8 +204,8 @@ class MatrixColumn:
 
     @property
     def is_string(self) -> bool:
-        """Whether its values are expensive to compare: strings, or of the other layout."""
-        return self.storage_type.is_string or not self.is_by_entry
+        """Whether its values are strings."""
+        return self.storage_type.is_string
 
     @property
     def stored_type(self) -> pa.DataType:
