@@ -22,14 +22,15 @@ from daf_storage.stores._protocol import Snapshot
 _MAX_DOCUMENT_BYTES = 1 << 24
 
 
-class _SnapshotValues(MutableMapping[str, Buffer]):
-    """What a snapshot holds, as zarr has it; nothing can be changed."""
+class _SnapshotValues(dict[str, Buffer]):
+    """What a snapshot holds, as zarr has it; it is asked for each value."""
 
     def __init__(self, snapshot: Snapshot) -> None:
-        self.snapshot = snapshot
+        super().__init__()
+        self._snapshot = snapshot
 
-    def __getitem__(self, key: str) -> Buffer:
-        data = self.snapshot.map(key)
+    def __missing__(self, key: str) -> Buffer:
+        data = self._snapshot.map(key)
         if data is None:
             raise KeyError(key)
         is_document = "/" in key and key.rpartition("/")[2] in METADATA_NAMES
@@ -39,29 +40,6 @@ class _SnapshotValues(MutableMapping[str, Buffer]):
                 f"{_MAX_DOCUMENT_BYTES:,}"
             )
         return _as_buffer(data)
-
-    def __contains__(self, key: object) -> bool:
-        return isinstance(key, str) and self.snapshot.size(key) is not None
-
-    def __iter__(self) -> Iterator[str]:
-        return self._below("")
-
-    def __len__(self) -> int:
-        return sum(1 for _ in self)
-
-    def __setitem__(self, key: str, value: Buffer) -> None:
-        raise TypeError(f"{key} cannot be set")
-
-    def __delitem__(self, key: str) -> None:
-        raise TypeError(f"{key} cannot be deleted")
-
-    def _below(self, prefix: str) -> Iterator[str]:
-        for name in self.snapshot.names(prefix):
-            key = f"{prefix}/{name}" if prefix else name
-            if self.snapshot.names(key):
-                yield from self._below(key)
-            else:
-                yield key
 
 
 class SnapshotZarrStore(zarr.storage.MemoryStore):
@@ -74,9 +52,7 @@ class SnapshotZarrStore(zarr.storage.MemoryStore):
         super().__init__(_SnapshotValues(snapshot), read_only=True)
         self._snapshot = snapshot
 
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, SnapshotZarrStore) and other._snapshot is self._snapshot
-
+    __eq__ = object.__eq__
     __hash__ = object.__hash__
 
     def get_sync(

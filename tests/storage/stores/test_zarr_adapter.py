@@ -18,6 +18,7 @@ from tests.support import there
     [
         (None, b"012345"),
         (RangeByteRequest(1, 3), b"12"),
+        (RangeByteRequest(5, 6), b"5"),
         (OffsetByteRequest(4), b"45"),
         (OffsetByteRequest(9), b""),
         (SuffixByteRequest(2), b"45"),
@@ -32,3 +33,15 @@ def test_parts_of_a_value(request_of: Any, expected: bytes) -> None:
     part = SnapshotZarrStore(snapshot).get("x", default_buffer_prototype(), request_of)
     found = there(asyncio.run(part))
     assert found.to_bytes() == expected
+    absent = SnapshotZarrStore(snapshot).get("y", default_buffer_prototype(), request_of)
+    assert asyncio.run(absent) is None
+
+
+@pytest.mark.parametrize(("start", "stop"), [(4, 7), (3, 3), (-1, 2)])
+def test_parts_that_a_value_does_not_have(start: int, stop: int) -> None:
+    """As a damaged index of chunks asks for them: zarr-python would take them for fill values."""
+    store = MemoryStore()
+    store.change([], {"a/x": memoryview(b"012345")})
+    snapshot = there(store.snapshot("a"))
+    with pytest.raises(ValueError, match="of 6 are needed"):
+        SnapshotZarrStore(snapshot).get_sync("x", byte_range=RangeByteRequest(start, stop))
