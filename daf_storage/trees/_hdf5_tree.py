@@ -573,6 +573,7 @@ class WritableHdf5Tree(Hdf5Tree):
         """
         prepared = posixpath.join(STAGING, uuid.uuid4().hex)
         target = WritableHdf5Tree(self._shared, self.path_in_file(prepared), packing=self.packing)
+        self._shared.require_space(0)
         with self._shared.lock, write_errors(self.location):
             self._shared.file.require_group(self.path_in_file(prepared))
         try:
