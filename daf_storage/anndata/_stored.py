@@ -29,7 +29,6 @@ from daf_storage.trees import (
     Tree,
     ZarrTree,
     chunks_of,
-    joined_fingerprints,
 )
 
 _BATCH_ROWS: Final = 1 << 20
@@ -163,10 +162,6 @@ class MadeOf(StoredArray):
         for part in self._parts:
             part.check_stored(is_complete=is_complete)
         self._checked |= {is_complete}
-
-    def fingerprint(self) -> list[int] | None:
-        """Return numbers that change with what it is made of."""
-        return joined_fingerprints(self._parts)
 
     def estimate(
         self, spans: list[Span], estimate: ReadEstimate, within: Span | None = None

@@ -13,7 +13,7 @@ import pyarrow as pa
 from daf_storage.base import Packing, StorageType
 from daf_storage.data import Damage, damage_of, kept, layout, one_each, remove_lost
 from daf_storage.errors import DafError, FormatError, ReadOnlyError
-from daf_storage.files_daf._arrays import encode_lines, lines_bytes
+from daf_storage.files_daf._arrays import encode_lines
 from daf_storage.files_daf._descriptors import (
     ATTRIBUTES_FILE,
     DAF_FILE,
@@ -270,7 +270,8 @@ class FilesTransaction(FileChanges):
         blocks = encode_lines(strings, what=f"{self._tree.location}: {path}")
         if not len(strings):
             self._changes.write(key, b"")
-        self._write_filled(key, lines_bytes(strings), blocks)
+        for block in blocks:
+            self._changes.write(key, block)
 
 
 def recover_files_archive(

@@ -64,14 +64,12 @@ def new_locked_directory(name: Callable[[], Path]) -> tuple[Path, int]:
         Returns the path of a directory that does not exist yet, and sees to it that its parent
         exists; other writers may remove that as long as it is empty.
     """
-    for last in (*[False] * _TRIES, True):
+    for _ in range(_TRIES):
         path = name()
         try:
             path.mkdir()
             descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
         except FileNotFoundError:
-            if last:
-                raise
             continue
         with suppress(OSError):  # a file system without locks
             fcntl.flock(descriptor, fcntl.LOCK_EX)

@@ -357,9 +357,6 @@ class DirectoryStore:
         self._shared: Token | None = None
         self._tokens_lock = ForkLock()
 
-    def __repr__(self) -> str:
-        return f"DirectoryStore({self.location!r})"
-
     def snapshot(self, prefix: str) -> DirectorySnapshot | None:
         """Return a view of the directory at ``prefix`` that no writer can change.
 

@@ -54,9 +54,6 @@ class MappingStore:
         self._version = 0
         self._versions: dict[str, int] = {}
 
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}({self.location!r})"
-
     def keys(self) -> Collection[str]:
         """Return the present keys."""
         return list(self._mapping)

@@ -57,7 +57,6 @@ from daf_storage.trees._stored_array import (
     StoredArray,
     chunks_of,
     elements_bytes,
-    joined_fingerprints,
     memory_array,
     read_joined,
 )

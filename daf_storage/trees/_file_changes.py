@@ -301,9 +301,6 @@ def _compressor(packing: Packing) -> Callable[[Any], bytes]:
     return encode
 
 
-_FILLED_IN_PLACE_BYTES: Final = 1 << 24
-
-
 class FileTree(ABC, Generic[T]):
     """A tree of files that can be changed: its batches, and the file that repeats all documents."""
 
@@ -524,15 +521,3 @@ class FileChanges(ABC):
         for part in writer.parts():
             self._changes.write(key, part)
         return True
-
-    def _write_filled(self, key: str, size_bytes: int, blocks: Iterable[Any]) -> None:
-        """Prepare a file of blocks: those of an archive would be held in memory until the end."""
-        if size_bytes < _FILLED_IN_PLACE_BYTES:
-            for block in blocks:
-                self._changes.write(key, block)
-            return
-        out = self._changes.reserve(key, size_bytes)
-        position = 0
-        for block in blocks:
-            out[position : position + len(block)] = np.frombuffer(block, np.uint8)
-            position += len(block)

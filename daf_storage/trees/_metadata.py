@@ -378,8 +378,6 @@ def _encoding(
 
 def _axes_of(value: Any, rank: int) -> tuple[int, ...]:
     """Return an order of dimensions; ``ValueError`` if it is none."""
-    if value in ("C", "F"):
-        return tuple(range(rank) if value == "C" else reversed(range(rank)))
     axes = lengths_of(value)
     if sorted(axes) != list(range(rank)):
         raise ValueError(f"order {shown(value)}")

@@ -185,10 +185,6 @@ class MemoryArray(StoredArray):
             self._cached_info = shape, kind
         return ArrayInfo(shape, kind, shape, is_mappable=False)
 
-    def fingerprint(self) -> list[int] | None:
-        """Return numbers that change with what it is made of."""
-        return joined_fingerprints(self._sources)
-
     def estimate(
         self, spans: list[Span], estimate: ReadEstimate, within: Span | None = None
     ) -> None:
@@ -221,14 +217,6 @@ def memory_array(values: AnyArray) -> MemoryArray:
     """Return values in memory as an array among stored ones."""
     kind = StorageType.of(values.dtype)
     return MemoryArray(lambda: values, shape=values.shape, storage_type=kind)
-
-
-def joined_fingerprints(arrays: tuple[StoredArray, ...]) -> list[int] | None:
-    """Return the numbers of all arrays; None if changes of one of them cannot be detected."""
-    prints = [array.fingerprint() for array in arrays]
-    if not prints or None in prints:
-        return None
-    return [number for each in prints for number in each or ()]
 
 
 def elements_bytes(info: ArrayInfo, spans: list[Span], within: Span | None) -> int:

@@ -18,7 +18,6 @@ from daf_storage.errors import (
     CorruptDataError,
     FormatError,
     ReadOnlyError,
-    UnsupportedInputError,
 )
 from daf_storage.stores import Snapshot
 from daf_storage.trees._metadata import (
@@ -116,7 +115,10 @@ class ZarrV2(_Format):
         return {}
 
     def array_documents(
-        self, shape: tuple[int, ...], storage_type: StorageType
+        self,
+        shape: tuple[int, ...],
+        storage_type: StorageType,
+        packing: Packing | None,  # noqa: ARG002 - it would need a file for each small chunk
     ) -> dict[str, bytes]:
         """Return the documents of an array in a single uncompressed chunk, by their names.
 
@@ -134,15 +136,6 @@ class ZarrV2(_Format):
             "filters": _VLEN_UTF8_V2 if storage_type.is_string else None,
         }
         return {ARRAY_FILE: to_json(document), _ATTRIBUTES_FILE: _NO_ATTRIBUTES}
-
-    def packed_documents(
-        self, shape: tuple[int, ...], storage_type: StorageType, packing: Packing
-    ) -> dict[str, bytes]:
-        """Refuse: Zarr v2 would need a file for each small chunk."""
-        raise UnsupportedInputError(
-            f"an array of shape {list(shape)} of {storage_type.value} cannot be packed "
-            f"({packing.codec}) in Zarr v2; use zarr_format=3"
-        )
 
     def chunk_key(self, shape: tuple[int, ...]) -> str:
         """Return the key of the single chunk of an array that is written."""
@@ -241,20 +234,16 @@ class ZarrV3(_Format):
         return {NODE_FILE: to_json({**_GROUP, "attributes": {**before, **attributes}})}
 
     def array_documents(
-        self, shape: tuple[int, ...], storage_type: StorageType
+        self, shape: tuple[int, ...], storage_type: StorageType, packing: Packing | None
     ) -> dict[str, bytes]:
-        """Return the documents of an array in a single uncompressed chunk, by their names."""
-        chunks = tuple(max(n, 1) for n in shape)
-        return _array_documents(shape, storage_type, chunks, [_serializer(storage_type)])
+        """Return the documents of an array in a single chunk, or of a packed one, by their names.
 
-    def packed_documents(
-        self, shape: tuple[int, ...], storage_type: StorageType, packing: Packing
-    ) -> dict[str, bytes]:
-        """Return the documents of a packed array, by their names.
-
-        All chunks are in one file.  Its shape is that of the array, rounded up to whole chunks:
-        otherwise zarr-python would refuse the whole group.
+        All chunks of a packed one are in one file.  Its shape is that of the array, rounded up to
+        whole chunks: otherwise zarr-python would refuse the whole group.
         """
+        if packing is None:
+            chunks = tuple(max(n, 1) for n in shape)
+            return _array_documents(shape, storage_type, chunks, [_serializer(storage_type)])
         inner = packing.chunks(shape, storage_type) or shape
         outer = tuple(-(-n // c) * c for n, c in zip(shape, inner, strict=True))
         sharding = {

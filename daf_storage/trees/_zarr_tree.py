@@ -348,8 +348,8 @@ class ZarrTransaction(FileChanges):
         if not self._write_packed(path, shape, kind, lambda writer: writer.add_strings(strings)):
             key = self._prepared(path, shape, kind)
             if len(strings):
-                blocks = vlen.encode_vlen_utf8(strings)
-                self._write_filled(key, vlen.encoded_bytes(strings), blocks)
+                for block in vlen.encode_vlen_utf8(strings):
+                    self._changes.write(key, block)
 
     def publish(self, path: str, *, replace: bool) -> None:
         """Put a node in place and bring the consolidated metadata up to date."""
@@ -373,11 +373,7 @@ class ZarrTransaction(FileChanges):
     def _note(
         self, path: str, shape: tuple[int, ...], kind: StorageType, packing: Packing | None
     ) -> None:
-        if packing is None:
-            documents = self._format.array_documents(shape, kind)
-        else:
-            documents = self._format.packed_documents(shape, kind, packing)
-        self._documents(path, documents)
+        self._documents(path, self._format.array_documents(shape, kind, packing))
 
     def _documents(self, path: str, documents: dict[str, bytes]) -> None:
         attributes = self._attributes.pop(path, None)

@@ -440,7 +440,12 @@ class MmapZipStore(ArchiveReader):
         """
         unwanted = set(keys)
         with self._writer_lock, self._append_lock:
-            self._check_no_batch()
+            self._writing()
+            if self._batches:
+                raise errors.InvalidInputError(
+                    f"{self.location}: what is in the archive already cannot be changed within a "
+                    "batch"
+                )
             self._keep([e for e in self._entries if e.name not in unwanted])
             self._commit()
 
@@ -471,13 +476,6 @@ class MmapZipStore(ArchiveReader):
         self._check_name(key)
         if self.find(key) is not None:
             raise errors.append_only(self.location, key)
-
-    def _check_no_batch(self) -> None:
-        self._writing()
-        if self._batches:
-            raise errors.InvalidInputError(
-                f"{self.location}: what is in the archive already cannot be changed within a batch"
-            )
 
     def _check_name(self, key: str) -> Appender:
         appender = self._writing()

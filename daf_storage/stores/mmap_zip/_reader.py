@@ -255,11 +255,7 @@ class ArchiveReader:
         """
         if not self.is_local or self.is_own or entry is None:
             return self.is_local
-        try:
-            start = self.data_start(entry)
-        except errors.CorruptDataError:
-            return True  # reading it says so
-        return entry.method == records.STORED and start % max(alignment, 1) == 0
+        return entry.method == records.STORED and self.data_start(entry) % max(alignment, 1) == 0
 
     def bytes_of(self, entry: Entry) -> memoryview:
         """Return the data of an entry."""

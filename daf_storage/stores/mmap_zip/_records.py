@@ -201,9 +201,7 @@ def pack_tail(count: int, size_bytes: int, offset: int) -> bytes:
 
 
 def parse_local(data: bytes | memoryview) -> LocalHeader:
-    """Parse a local header; ``data`` may be longer."""
-    if len(data) < _LOCAL.size:
-        raise MalformedError("the local header is cut off")
+    """Parse a local header, whose fixed part is there; ``data`` may be longer."""
     (signature, _, flags, method, _, _, crc, _, size, name_bytes, extra_bytes) = _LOCAL.unpack_from(
         data
     )
@@ -294,8 +292,8 @@ def parse_central(data: bytes, count: int, shift: int) -> Iterator[Entry]:
 
 def parse_end(data: bytes) -> tuple[End, bool]:
     """Parse the end record and the comment behind it; say too whether ZIP64 has the numbers."""
-    signature, disk, start, here, count, size, offset, comment_bytes = _END.unpack_from(data)
-    if signature != END_SIGNATURE or len(data) < _END.size + comment_bytes:
+    _, disk, start, here, count, size, offset, comment_bytes = _END.unpack_from(data)
+    if len(data) < _END.size + comment_bytes:
         raise MalformedError("the end record is damaged")
     is_zip64 = _NONE16 in (disk, start, here, count) or _NONE32 in (size, offset)
     if not is_zip64 and (disk, start) != (0, 0):

@@ -17,11 +17,12 @@ from daf_storage import (
     ZarrDaf,
     convert,
     errors,
+    open_daf,
     settings,
 )
 from daf_storage.stores import MmapZipStore
 from tests.suites import AppendOnlyDafSuite
-from tests.support import UMIS, contents, create, filled, reopen
+from tests.support import UMIS, contents, create, fill, filled, reopen
 
 
 class TestZipDaf(AppendOnlyDafSuite):
@@ -152,10 +153,12 @@ def test_an_unpacked_archive_is_a_data_set(path: Path, tmp_path: Path) -> None:
     assert "scalars/n" in (folder / ".zmetadata").read_text()
 
 
-def test_a_packed_directory_is_a_data_set(tmp_path: Path) -> None:
+@pytest.mark.parametrize("packed", [False, True])
+def test_a_packed_directory_is_a_data_set(tmp_path: Path, *, packed: bool) -> None:
     """Zipped by another program, compressed or not, it can be read, and copied to be added to."""
     folder = tmp_path / "in.daf.zarr"
-    filled(folder)
+    with open_daf(folder, "w", packed=packed) as daf:
+        fill(daf).add_axis("many", [str(n) for n in range(3000)])
     for method in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
         path = tmp_path / f"{method}.daf.zarr.zip"
         with zipfile.ZipFile(path, "w", method) as archive:

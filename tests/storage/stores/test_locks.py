@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from daf_storage import open_daf
+from daf_storage.stores import MmapZipStore
 from daf_storage.stores._directories import discard, new_locked_directory
 from daf_storage.stores._files import exclusive, lock_shared
 from tests.support import open_descriptors
@@ -44,3 +46,9 @@ def test_a_file_system_without_locks(tmp_path: Path, monkeypatch: pytest.MonkeyP
     (path / "a").mkdir()
     assert discard(path)
     assert not path.exists()
+    with MmapZipStore(tmp_path / "x.zip", "w") as store:
+        store.append("a", b"1")
+    assert MmapZipStore(tmp_path / "x.zip").keys() == ["a"]
+    with open_daf(tmp_path / "x.h5df", "w") as daf:
+        daf.set_scalar("n", 1)
+    assert open_daf(tmp_path / "x.h5df").get_scalar("n") == 1

@@ -477,6 +477,18 @@ def test_a_bomb_is_not_blown_up(tmp_path: Path) -> None:
     path.write_bytes(data)
     with MmapZipStore(path) as store, pytest.raises(errors.CorruptDataError, match="damaged"):
         store.get("a")
+    data[40:60] = b"\xff" * 20
+    path.write_bytes(data)
+    with MmapZipStore(path) as store, pytest.raises(errors.CorruptDataError, match="decompressed"):
+        store.get("a")
+
+
+def test_within_a_batch_nothing_is_taken_away(path: Path) -> None:
+    """What was there may be all that is left if the batch fails."""
+    refused = pytest.raises(errors.InvalidInputError, match="within a batch")
+    with MmapZipStore(path, "r+") as store, store.batch(), refused:
+        store.remove_entries(["alpha"])
+    assert "alpha" in MmapZipStore(path)
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
+import re
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -168,6 +169,34 @@ def test_documents_that_are_deep_or_large(version: ZarrVersion) -> None:
     padded = json.dumps(document).encode() + b" " * MAX_DOCUMENT_BYTES
     with pytest.raises(errors.CorruptDataError, match="metadata have no more than"):
         parsed(documents, padded)
+
+
+@pytest.mark.parametrize(
+    ("document", "path", "value", "message"),
+    [
+        (V2[0], ("chunks",), [2], "differ in length"),
+        (V2[0], ("chunks",), [0, 4], "are empty, and the shape"),
+        (
+            V3[0],
+            ("codecs",),
+            [{"name": "transpose", "configuration": {"order": [1]}}, _LITTLE],
+            "order .1.",
+        ),
+        (
+            V3[0],
+            ("codecs",),
+            [{"name": "transpose", "configuration": {"order": "C"}}, _LITTLE],
+            "lengths 'C'",
+        ),
+        (V3[1], ("chunk_grid", "configuration", "chunk_shape"), [1], "chunks .2. in files of .1."),
+    ],
+)
+def test_parts_that_contradict_each_other(
+    document: dict[str, Any], path: tuple[str, ...], value: Any, message: str
+) -> None:
+    """The message says which."""
+    changed = json.dumps(replaced(document, path, value)).encode()
+    assert re.search(message, refusal(zarr_formats()[document["zarr_format"] - 2], changed) or "")
 
 
 @pytest.mark.parametrize(
