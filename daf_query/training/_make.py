@@ -182,7 +182,7 @@ def weights_of(chosen: AxisRows, text: str, names: pa.Array) -> npt.NDArray[np.f
             "1 / count(*) OVER (PARTITION BY cell_type)"
         )
     weights: npt.NDArray[np.float64] = (
-        pc.cast(values, pa.float64(), safe=False).fill_null(np.nan).to_numpy(zero_copy_only=False)
+        values.cast(pa.float64(), safe=False).fill_null(np.nan).to_numpy()
     )
     faults = (
         ("missing (NULL or NaN)", np.isnan(weights), "coalesce(..., 0) gives them none"),

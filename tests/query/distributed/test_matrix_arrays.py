@@ -16,6 +16,7 @@ from daf_query import DafSession, connect
 from daf_query.distributed import Source
 from daf_storage import MemoryDaf, ZarrDaf, convert, copy_all, errors
 from daf_storage.base import Packing
+from tests.limits import lower
 from tests.query.collection.cases import RUNS, daf_of
 
 N_CELLS, N_GENES = 23, 7
@@ -224,6 +225,32 @@ def test_blocks_may_be_changed(sessions: dict[str, DafSession]) -> None:
     doubled = array.map_blocks(lambda block: np.multiply(block, 2, out=block))
     np.testing.assert_array_equal(doubled.compute(), 2 * DRAWS)
     np.testing.assert_array_equal(array.compute(), DRAWS)
+
+
+@pytest.mark.parametrize(
+    ("form", "name", "first", "blocks", "shape"),
+    [
+        ("plain", "both", 0, "csr", (9, 7)),
+        ("plain", "both", 0, "dense", (10, 7)),
+        ("plain", "by_gene", 0, "csr", (23, 2)),
+        ("plain", "dense", 0, "dense", (5, 7)),
+        ("packed", "dense", 0, "dense", (4, 7)),  # which are whole chunks
+        ("packed", "dense", 1, "dense", (5, 7)),  # which cannot be
+    ],
+)
+def test_blocks_have_a_size(
+    sessions: dict[str, DafSession],
+    monkeypatch: pytest.MonkeyPatch,
+    form: str,
+    name: str,
+    first: int,
+    blocks: Any,
+    shape: tuple[int, int],
+) -> None:
+    """By default as many rows as fit; columns, where these are what is stored together."""
+    lower(monkeypatch, dask_block_bytes=300)
+    part = sessions[form].matrix("cell", "gene", name, rows=slice(first, None))
+    assert part.to_dask(blocks=blocks).blocks[0, 0].shape == shape
 
 
 def test_one_block_of_what_is_stored_by_columns(sessions: dict[str, DafSession]) -> None:
