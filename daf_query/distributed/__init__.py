@@ -243,7 +243,7 @@ def let_go() -> None:
 
 def token_of(*described: Any) -> str:
     """Return a digest of values that can be pickled: equal ones have one token, in any process."""
-    return _digest_of(*map(_bytes_of, described))
+    return _digest_of(*(_by_path(each)[0] for each in described))
 
 
 def _digest_of(*parts: bytes) -> str:
@@ -251,10 +251,6 @@ def _digest_of(*parts: bytes) -> str:
     for part in parts:
         digest.update(part)
     return digest.hexdigest()
-
-
-def _bytes_of(value: Any) -> bytes:
-    return _by_path(value)[0]
 
 
 def _by_path(value: Any) -> tuple[bytes, tuple[str, ...]]:

@@ -74,7 +74,7 @@ class GroupedRows:
         order = np.argsort(self.positions, kind="stable")
         positions, codes = self.positions[order], self.codes[order]
         _, first, counts = np.unique(positions, return_index=True, return_counts=True)
-        for number in range(max(int(counts.max(initial=1)), 1)):
+        for number in range(int(counts.max(initial=1))):
             chosen = first[counts > number] + number
             yield GroupedRows(positions[chosen], codes[chosen], self.n_groups)
 

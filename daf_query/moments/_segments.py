@@ -126,7 +126,7 @@ def reduce_segments(values: npt.NDArray[Any], starts: npt.NDArray[np.integer[Any
     """
     if values.dtype == np.bool_:
         values = values.view(np.uint8)
-    sizes = _sizes(values, starts)
+    sizes = np.diff(starts, append=values.shape[-1]).astype(np.int64)
     with np.errstate(all="ignore"):  # infinities, and what becomes of them
         least = np.minimum.reduceat(values, starts, axis=-1)
         greatest = np.maximum.reduceat(values, starts, axis=-1)
@@ -149,10 +149,6 @@ def reduce_segments(values: npt.NDArray[Any], starts: npt.NDArray[np.integer[Any
     return Moments(
         n, missing, nonzero, sums, squares, least.astype(np.float64), greatest.astype(np.float64)
     )
-
-
-def _sizes(values: npt.NDArray[Any], starts: npt.NDArray[np.integer[Any]]) -> Counts:
-    return np.diff(starts, append=values.shape[-1]).astype(np.int64)
 
 
 def _count(mask: npt.NDArray[np.bool_], starts: npt.NDArray[np.integer[Any]]) -> Counts:

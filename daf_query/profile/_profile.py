@@ -86,21 +86,17 @@ class Profile(TableResult):
     def __init__(self, engine: Engine, content: GroupProfile, requested: Mapping[str, Any]) -> None:
         title = f"the profile of {content.name!r} over {' x '.join(content.axis_names)}"
         super().__init__(engine, content.to_table(), title, requested)
-        self._content = content
+        self.content = content
+        """The groups, the columns and the numbers as arrays."""
 
     def _page(self, rows: pa.Table) -> str:
-        content = self._content
+        content = self.content
         groups, columns = content.sizes.size, content.columns.positions.size
         title = (
             f"profile of {content.name} over {' x '.join(content.axis_names)}: "
             f"{groups:,} groups x {columns:,} {content.axis_names[1]}"
         )
         return rows_page(rows, self.count(), title=title)
-
-    @property
-    def content(self) -> GroupProfile:
-        """The groups, the columns and the numbers as arrays."""
-        return self._content
 
     def statistic(self, statistic: Statistic) -> npt.NDArray[Any]:
         """Return a statistic of each group and column, of shape ``(groups, columns)``.
@@ -115,18 +111,18 @@ class Profile(TableResult):
         >>> daf_query.connect(daf).profile("cell", "gene", "UMIs").statistic("max").tolist()
         [[2.0, 3.0]]
         """
-        return self._content.moments.statistic(statistic)
+        return self.content.moments.statistic(statistic)
 
     @property
     def column_entries(self) -> pa.Array:
         """The entries of the columns axis, as they were when the profile was made."""
-        count = self._content.columns.positions.size
-        return self._table.column(self._content.axis_names[1]).slice(0, count).combine_chunks()
+        count = self.content.columns.positions.size
+        return self._table.column(self.content.axis_names[1]).slice(0, count).combine_chunks()
 
     @property
     def plot(self) -> ProfilePlots:
         """Plots; they need the extra ``plot``."""
-        return ProfilePlots(self._content, self.column_entries.to_pylist())
+        return ProfilePlots(self.content, self.column_entries.to_pylist())
 
     def to_anndata(
         self, *, statistic: Statistic = "mean", provenance: bool | None = None
@@ -151,14 +147,14 @@ class Profile(TableResult):
             The axis of the columns was replaced or reordered since the profile was made.
         """
         anndata = optional_import("anndata", extra="anndata")
-        moments, groups = self._content.moments, self._content.groups
+        moments, groups = self.content.moments, self.content.groups
         values = moments.statistic(statistic).copy()
         self._check_columns()
         var, uns = self._columns_frame()
         self._check_columns()
         layers = {name: moments.statistic(name) for name in LAYERS}
-        obs = pandas_frame(pa.table({**groups, "count": pa.array(self._content.sizes)}))
-        obs.index = self._content.labels()
+        obs = pandas_frame(pa.table({**groups, "count": pa.array(self.content.sizes)}))
+        obs.index = self.content.labels()
         adata = anndata.AnnData(X=values, obs=obs, var=var, layers=layers, uns=uns)
         if self.is_described(provenance):
             adata.uns[KEY] = as_json(self.provenance())
@@ -166,7 +162,7 @@ class Profile(TableResult):
 
     def _columns_frame(self) -> tuple[Any, dict[str, Any]]:
         """Return the vectors of the columns, and the colours of their categoricals."""
-        axis, positions = self._content.axes[1], self._content.columns.positions
+        axis, positions = self.content.axes[1], self.content.columns.positions
         if isinstance(axis, AlignedAxis):
             return aligned_axis_frame(axis, positions)
         [daf] = axis.members.values()
@@ -174,7 +170,7 @@ class Profile(TableResult):
 
     def _check_columns(self) -> None:
         """Refuse vectors of other entries than those that the columns had."""
-        content, axis = self._content, self._content.axes[1]
+        content, axis = self.content, self.content.axes[1]
         if isinstance(axis, AlignedAxis) or not self._table.num_rows:
             return  # whoever reads the columns of several data sets compares the names
         [daf] = axis.members.values()

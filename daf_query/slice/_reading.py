@@ -405,7 +405,7 @@ def _fitting(size_bytes: int, length: int, step: int) -> int:
     >>> _fitting(3 * DASK_BLOCK_BYTES, 300, 1), _fitting(3 * DASK_BLOCK_BYTES, 300, 40)
     (100, 80)
     """
-    count = max(length * DASK_BLOCK_BYTES // max(size_bytes, 1), 1)
+    count = length * DASK_BLOCK_BYTES // max(size_bytes, 1)
     return max(count // step * step, step)
 
 
