@@ -313,8 +313,8 @@ class Packing:
     --------
     >>> Packing()
     Packing(codec='blosc-zstd', level=5, chunk_kb=8)
-    >>> Packing("zstd").level
-    3
+    >>> Packing("zstd").level, Packing("gzip", 1).level, Packing("zstd", 22).level
+    (3, 1, 22)
     """
 
     codec: CodecName = "blosc-zstd"

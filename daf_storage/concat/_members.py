@@ -387,7 +387,6 @@ def _union(given: Iterable[pa.Array | None]) -> pa.Array:
 
 def _aligned(axis: str, entries: pa.Array, given: list[pa.Array | None]) -> ResultAxis:
     alignments = (
-        Alignment.absent(len(entries)) if own is None else Alignment.of(own, entries)
-        for own in given
+        Alignment.of(entries.slice(0, 0) if own is None else own, entries) for own in given
     )
     return ResultAxis(axis, entries, tuple(alignments))

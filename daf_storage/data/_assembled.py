@@ -98,11 +98,6 @@ class Alignment:
         return cls(None if is_same else positions_among(entries, result), len(result))
 
     @classmethod
-    def absent(cls, n_entries: int) -> Alignment:
-        """Return that of a source that has no such axis."""
-        return cls(_NONE, n_entries)
-
-    @classmethod
     def block(cls, span: Span, n_entries: int) -> Alignment:
         """Return that of consecutive entries of the result."""
         if span == Span(0, n_entries):

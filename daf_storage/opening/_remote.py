@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from contextlib import suppress
 from urllib.parse import unquote
 
 from daf_storage import errors
@@ -105,13 +106,6 @@ def _files_directory(files: RemoteFiles) -> FilesTree:
     return FilesTree(RemoteStore(files, {**documents, DAF_FILE: marker}))
 
 
-def _is_files_directory(files: RemoteFiles) -> bool:
-    try:
-        return files.read(DAF_FILE) is not None
-    except errors.AccessDeniedError:  # what is absent may be answered like this
-        return False
-
-
 def _whatever_is_there(base: str, connect: Connect) -> ZarrTree | FilesTree | Hdf5Tree:
     """Return the tree of a directory or a file whose name does not say which it is."""
     directory: errors.DafError
@@ -119,8 +113,9 @@ def _whatever_is_there(base: str, connect: Connect) -> ZarrTree | FilesTree | Hd
     try:
         return ZarrTree(_directory(files))
     except (errors.NotADafError, errors.AccessDeniedError) as error:
-        if _is_files_directory(files):
-            return _files_directory(files)
+        with suppress(errors.AccessDeniedError):  # what is absent may be answered like this
+            if files.read(DAF_FILE) is not None:
+                return _files_directory(files)
         if not path_of_url(base):  # the server itself, whose name is not that of an archive
             raise
         directory = error

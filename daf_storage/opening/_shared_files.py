@@ -106,7 +106,10 @@ class Registry(Generic[T]):
         return store if (status.st_dev, status.st_ino) == store.file_identity else None
 
 
-_OF_THE_SYSTEM: Final = (errno.EROFS, errno.EIO, errno.EMFILE, errno.ENFILE)
+_OF_THE_SYSTEM: Final = (
+    *(errno.EACCES, errno.EPERM, errno.EROFS),
+    *(errno.EIO, errno.EMFILE, errno.ENFILE),
+)
 """Errors in opening a file that say nothing of what is in it."""
 
 ARCHIVES: Registry[MmapZipStore] = Registry("zip file")
@@ -257,8 +260,6 @@ def _opened_hdf5(path: Path, mode: OpenMode, location: str) -> Hdf5File:
 def _h5py_file(path: Path, location: str) -> Any:
     try:
         return h5py().File(path, "r")
-    except PermissionError as error:
-        raise errors.ReadOnlyError(f"{location}: no permission to read this file") from error
     except OSError as error:
         raise _translated(error, location) from error
 
@@ -274,8 +275,6 @@ def _writable(path: Path, location: str) -> tuple[Any, OutputFile]:
         return open_for_output(path, output, "w" if is_new else "r+", **options), output
     except (BlockingIOError, FileExistsError) as error:
         raise _in_use(location, str(error)) from error
-    except PermissionError as error:
-        raise errors.ReadOnlyError(f"{location}: no permission to write this file") from error
     except OSError as error:
         raise _translated(error, location) from error
 

@@ -362,7 +362,7 @@ def _flippable(daf: DafReader) -> list[tuple[str, str, str]]:
     return [
         (rows, cols, name)
         for rows, cols in itertools.permutations(axes, 2)
-        for name in sorted(daf.matrices_set(rows, cols, relayout=False))
+        for name in sorted(daf.matrices_set(rows, cols))
     ]
 
 

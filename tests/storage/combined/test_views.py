@@ -379,7 +379,8 @@ def test_a_view_is_pickled_with_its_positions(tmp_path: Path) -> None:
     """As long as the entries that they are of are the same."""
     with ZarrDaf(tmp_path / "x.daf.zarr", "w") as daf:
         fill(daf)
-    part = view(open_daf(tmp_path / "x.daf.zarr"), {"obs": ("cell", [2, 0])}, {"n": None})
+    axes = {"obs": ("cell", [2, 0]), "cell": None}
+    part = view(open_daf(tmp_path / "x.daf.zarr"), axes, {"n": None})
     pickled = pickle.dumps(part)
     again = pickle.loads(pickled)
     assert contents(again) == contents(part)

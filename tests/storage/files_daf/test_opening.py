@@ -51,9 +51,10 @@ def test_names(tmp_path: Path) -> None:
     assert FilesDaf(path, name="mine!").name == "mine!.read_only"
 
 
-def test_servers(tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", ["x.daf", "x"])
+def test_servers(tmp_path: Path, name: str) -> None:
     """Both files at the root are needed; nothing is written there."""
-    path = tmp_path / "x.daf"
+    path = tmp_path / name
     with FilesDaf(path, "w") as daf:
         daf.add_axis("cell", ["a", "b"])
         daf.set_vector("cell", "age", [1, 2])

@@ -79,9 +79,12 @@ def test_a_forgotten_handle_is_released(path: Path) -> None:
 
 
 def test_emptying_leaves_readers_what_they_had(path: Path) -> None:
-    """Mode ``w`` puts another file in the place; who reads the old one goes on."""
+    """Mode ``w`` puts another file in the place; who reads the old one goes on, no writer does."""
     reader = ZarrDaf(path)
+    older = create(path)
     create(path).add_axis("cell", ["other"])
+    with pytest.raises(errors.InvalidInputError, match="closed"):
+        older.set_scalar("a", 1)
     assert reader.get_np_vector("cell", "age").tolist() == [30, 60, 90]
     assert ZarrDaf(path).axis_length("cell") == 1
 

@@ -72,7 +72,10 @@ def test_an_axis_that_exists() -> None:
     daf.set_vector("cell", "age", [1, 1, 2, 3])
     with pytest.raises(ExistsError, match="vector 'age' of axis 'batch' exists already"):
         _reconstruct(daf, properties_defaults={"age": 4})
-    assert daf.has_vector("cell", "age")
+    daf.delete_vector("batch", "age")
+    daf.set_vector("cell", "age", ["1", "1", "2", "3"], if_exists="replace")
+    assert _reconstruct(daf, properties_defaults={"age": "old"}) == {"age": "3"}
+    assert daf.get_np_vector("batch", "age").tolist() == ["1", "2", "old"]
 
 
 def test_what_is_asked_for_must_be_consistent() -> None:
