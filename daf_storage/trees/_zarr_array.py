@@ -303,11 +303,8 @@ class PlainArray(FileArray):
         parts = self._ranged(spans)
         return parts if within is None else [part[:, within.slice] for part in parts]
 
-    def read_joined(self, ranges: Ranges) -> AnyArray:
-        """Return ranges of an array of one dimension in one array."""
-        pairs = zip(ranges.starts.tolist(), ranges.stops.tolist(), strict=True)
-        parts = self._ranged([Span(*pair) for pair in pairs])
-        return np.concatenate([np.empty(0, self.dtype), *parts])
+    def read_joined(self, ranges: Ranges) -> None:
+        """Return nothing: it is not cut into chunks, and `read_spans` has them."""
 
     def estimate(
         self, spans: list[Span], estimate: ReadEstimate, within: Span | None = None

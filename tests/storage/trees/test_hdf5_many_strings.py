@@ -125,6 +125,14 @@ def test_hdf5_reads_what_is_unusual(tmp_path: Path, by_h5py: list[Any], kind: st
     assert by_h5py
 
 
+def test_strings_that_hdf5_has_not_written_yet(tmp_path: Path) -> None:
+    """Of a file that this process writes through h5py, they are in memory."""
+    with h5py.File(tmp_path / "x.h5", "w") as file:
+        file["names"] = ["a", "bc"]
+        node = there(Hdf5Tree(Hdf5File(file, location="x.h5")).node("names"))
+        assert there(node.array()).read_strings().to_pylist() == ["a", "bc"]
+
+
 def test_what_is_not_utf8_is_an_error(tmp_path: Path) -> None:
     """The message names the dataset."""
     path = tmp_path / "x.h5"

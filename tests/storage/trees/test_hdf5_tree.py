@@ -89,3 +89,8 @@ def test_a_file_that_is_damaged_for_a_while(path: Path) -> None:
     tree = opened(path)
     path.unlink()
     assert tree.children("group") == {"a": "array", "b": "array"}
+    with (
+        pytest.raises(errors.CorruptDataError, match="nothing is missing"),
+        tree.element("nothing"),
+    ):
+        pass

@@ -117,3 +117,15 @@ def test_chunks_that_are_missing_in_the_middle(
             stored.check_stored(is_complete=True)
     else:
         stored.check_stored(is_complete=True)
+
+
+def test_elements_that_zarr_python_cannot_read(tmp_path: Path) -> None:
+    """What is stored with a codec that it does not know, and what is not there."""
+    zarr.create_array(tmp_path / "a", shape=(3,), dtype="u1", zarr_format=3)
+    document = (tmp_path / "a/zarr.json").read_text()
+    (tmp_path / "a/zarr.json").write_text(document.replace('"zstd"', '"unheard-of"'))
+    tree = ZarrTree(DirectoryStore(tmp_path), zarr_format=3)
+    with pytest.raises(errors.UnsupportedDataError, match="a: zarr-python cannot read it"):
+        tree.element("a").__enter__()
+    with pytest.raises(errors.CorruptDataError, match="b is missing"):
+        tree.element("b").__enter__()
