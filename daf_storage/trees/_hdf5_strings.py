@@ -274,8 +274,8 @@ def _pieces(places: Numbers, lengths: Numbers) -> Iterator[tuple[Numbers, Number
     ends = np.cumsum(lengths)
     first = 0
     while first < lengths.size:
-        before = int(ends[first - 1]) if first else 0
-        stop = max(int(np.searchsorted(ends, before + _BLOCK_BYTES, "right")), first + 1)
+        most = ends[first] - lengths[first] + _BLOCK_BYTES
+        stop = max(int(np.searchsorted(ends, most, "right")), first + 1)
         yield places[first:stop], lengths[first:stop]
         first = stop
 
