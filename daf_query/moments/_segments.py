@@ -58,8 +58,8 @@ class Moments:
         """Return both together, by the formula of Chan, Golub and LeVeque."""
         n = self.n + other.n
         with np.errstate(all="ignore"):
-            difference = other.sum / np.maximum(other.n, 1) - self.sum / np.maximum(self.n, 1)
-            between = difference * difference * (self.n * (other.n / np.maximum(n, 1)))
+            difference = other.sum / other.n - self.sum / self.n
+            between = difference * difference * (self.n * (other.n / n))
             total = self.sum + other.sum
         are_both = (self.n > 0) & (other.n > 0)
         return Moments(

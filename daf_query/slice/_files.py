@@ -145,7 +145,7 @@ class Reading:
         if values is None:
             figures, rows = figures_of(whole), None
             if file_format in WIDE:  # no larger as dense ones
-                rows = max(self.block_bytes // max(whole.shape[1] * figures.item_bytes, 1), 1)
+                rows = max(self.block_bytes // (whole.shape[1] * figures.item_bytes), 1)
             spans = row_spans(whole, figures, rows, None if rows else self.block_bytes)
         for span in spans:
             self.check()

@@ -95,6 +95,8 @@ def test_pairs_of_vectors_are_coordinates_too() -> None:
     ax = connect(_small()).plot.embedding("um", color="age", rows=["small3", "small0"])
     assert _offsets(ax.collections[0]) == [[0.0, 0.0]]  # missing
     assert _offsets(ax.collections[1]) == [[3.0, 6.0]]
+    db = connect([MemoryDaf(name="without cells"), _small()])
+    assert _offsets(db.plot.embedding("um", axis="cell", rows=[3]).collections[0]) == [[3.0, 6.0]]
 
 
 def test_several_data_sets_as_one() -> None:
