@@ -379,7 +379,7 @@ def _check_nesting(tokens: Sequence[Token]) -> None:
             level.condition += _COSTS.get(token.text, 0)
         if len(levels) > _ENGINE_DEPTH:
             return  # the engine refuses it
-    cost = sum(level.end_expression() + 1 for level in levels)
+    cost = sum(level.end_expression() for level in levels)
     if cost > _MAX_COST:
         raise errors.QueryError(
             f"the query has too many operators in one chain: more than {_MAX_COST // 3:,}, or "

@@ -9,6 +9,8 @@ SELECT c.* FROM cell AS c WHERE X['g1'] > 1 AND c.counts['g2'] < 150;
 SELECT *, X['g1'] AS g FROM cell;
 --: theirs SELECT s.* EXCLUDE (x, k) FROM shown s JOIN cell c ON s.name = c.name WHERE c.X['g1'] > 1
 SELECT * EXCLUDE (x, k) FROM cell WHERE X['g1'] > 1;
+--: theirs SELECT s.* EXCLUDE (x) FROM shown s JOIN cell c ON s.name = c.name WHERE c.X['g1'] > 1
+SELECT * EXCLUDE x FROM cell WHERE X['g1'] > 1;
 --: theirs SELECT s.* REPLACE (s.x + 1 AS x) FROM shown s JOIN cell c ON s.name = c.name WHERE c.X['g1'] > 1
 SELECT * REPLACE (x + 1 AS x) FROM cell WHERE X['g1'] > 1;
 --: theirs SELECT s.* FROM shown s JOIN cell c ON s.name = c.name WHERE c.X['g1'] > 0 AND s.x > 2

@@ -223,6 +223,12 @@ UNFIT: list[tuple[IndexPlace, str, Callable[[dict[str, Any]], Mapping[str, Any]]
     (POINTS, "2-D", lambda a: {"rtree": a["rtree"].reshape(2, -1)}, "not a list of bytes"),
     (POINTS, "short", lambda a: {"rtree": a["rtree"][:7]}, "it is no R-tree"),
     (POINTS, "cut", lambda a: {"rtree": a["rtree"][:-2]}, "its items need"),
+    (
+        POINTS,
+        "no nodes",
+        lambda a: {"rtree": a["rtree"] * (np.arange(a["rtree"].size) != 2)},
+        "has no nodes",
+    ),
     (POINTS, "zeros", lambda a: {"rtree": a["rtree"] * 0}, "it is no R-tree"),
 ]
 

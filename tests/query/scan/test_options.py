@@ -58,11 +58,17 @@ def test_rows_are_the_same_with_any_options(
         assert len(parts) <= max(options.threads, 1)
 
 
-@pytest.mark.parametrize("name", [field.name for field in fields(ScanOptions)])
-def test_options_are_positive(name: str) -> None:
+@pytest.mark.parametrize(
+    ("name", "value", "why"),
+    [
+        *((field.name, 0, "is 0; it has to be positive") for field in fields(ScanOptions)),
+        ("max_distinct_strings", 65_537, "is 65,537; .* it can be 65,536 at most"),
+    ],
+)
+def test_options_are_within_limits(name: str, value: int, why: str) -> None:
     """The error names the option and its value."""
-    with pytest.raises(errors.InvalidInputError, match=f"{name} is 0; it has to be positive"):
-        ScanOptions(**{name: cast("Any", 0)})
+    with pytest.raises(errors.InvalidInputError, match=f"{name} {why}"):
+        ScanOptions(**{name: cast("Any", value)})
 
 
 @pytest.mark.parametrize("name", ["indexes", "pruning", "direct"])
