@@ -24,6 +24,7 @@ CASES: dict[str, tuple[Any, str]] = {
     "not and": (~(X.isin(["a", "b"]) & (X == Y)), "NOT (x IN ('a', 'b') AND x = y)"),
     "null": (~X.isin(["a"]) | X.is_null(), "x NOT IN ('a') OR x IS NULL"),
     "valid": (X.isin(["b"]) & Y.is_valid(), "x IN ('b') AND y IS NOT NULL"),
+    "known": ((~X.isin(pa.array(["a", None]))).is_valid(), "(x NOT IN ('a', NULL)) IS NOT NULL"),
     "bounds": (~X.isin(["z"]) & (X > "") & (X <= "b"), "x NOT IN ('z') AND x > '' AND x <= 'b'"),
     "bounds of columns": (~X.isin(["z"]) & (X >= Y), "x NOT IN ('z') AND x >= y"),
 }

@@ -206,6 +206,7 @@ def test_what_is_answered_without_the_engine(session: DafSession, query: str) ->
         "SELECT name FROM cell ORDER BY name",
         "SELECT name FROM cell LIMIT 2 OFFSET small",
         "SELECT name FROM cell LIMIT 2 + 1",
+        "SELECT name FROM cell LIMIT 2, 1",
         "SELECT name FROM cell OFFSET 3",
         "SELECT name FROM cell ORDER BY index",
         "SELECT name FROM cell ORDER BY index DESC LIMIT 3",

@@ -192,11 +192,16 @@ class TestReads:
 
 
 def test_a_vector_replaced_during_a_query_is_an_error(tiny_path: Path) -> None:
-    """Not a wrong answer: another type than planned with is refused."""
-    table = AxisDataset(ZarrDaf(tiny_path), "cell")
+    """Not a wrong answer: another type or length than planned with is refused."""
+    table, daf = AxisDataset(ZarrDaf(tiny_path), "cell"), MemoryDaf()
+    daf.add_axis("cell", ["A"], vectors={"age": [1]})
+    longer = AxisDataset(daf, "cell")
+    daf.delete_axis("cell")
+    daf.add_axis("cell", ["A", "B"], vectors={"age": [1, 2]})
     reopen(tiny_path).set_vector("cell", "age", ["a", "b", "c"], if_exists="replace")
-    with pytest.raises(errors.FormatError, match="was replaced while it was being queried"):
-        table.to_table(columns=["age"])
+    for replaced in (table, longer):
+        with pytest.raises(errors.FormatError, match="was replaced while it was being queried"):
+            replaced.to_table(columns=["age"])
     assert connect(tiny_path).sql("SELECT max(age) AS m FROM cell").to_pydict() == {"m": ["c"]}
 
 
