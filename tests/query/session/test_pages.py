@@ -80,6 +80,14 @@ def test_nothing_hostile_is_markup(db: DafSession, runs: DafSession) -> None:
         assert "<img" not in page, repr(each)
         assert "<script" not in page
         assert "daf-view" in page
+    query = f"SELECT name FROM cell WHERE type = '{HOSTILE}'"
+    for said in (
+        db.diagnose("cell", f"type = '{HOSTILE}'"),
+        db.explain(query),
+        db.explain_analyze(query),
+    ):
+        assert "&lt;img" in said._repr_html_()
+        assert "<img" not in said._repr_html_()
 
 
 def test_a_result_shows_its_first_rows(db: DafSession) -> None:

@@ -53,9 +53,9 @@ def session() -> DafSession:
     return connect(daf)
 
 
-def hints(session: DafSession, predicate: str) -> list[str]:
+def hints(session: DafSession, predicate: str, axis: str = "cell") -> list[str]:
     """Return what is said of each condition of a predicate."""
-    return [hint for each in session.diagnose("cell", predicate).conjuncts for hint in each.hints]
+    return [hint for each in session.diagnose(axis, predicate).conjuncts for hint in each.hints]
 
 
 @st.composite
@@ -115,6 +115,7 @@ DONORS = """' N3' (7 rows), 'N1' (7 rows), 'N2' (7 rows), "it's" (7 rows), 'CD14
         ("x > 100", ["x is from -1.5 to 2 in 34 rows, 6 missing"]),
         ("x = 0.25", ["x is from -1.5 to 2 in 34 rows, 6 missing", "the nearest values are 0 and 0.5"]),
         ("x = 9", ["x is from -1.5 to 2 in 34 rows, 6 missing", "the nearest value is 2"]),
+        ("nullif(x, x) = 3", ["nullif(x, x) is missing in all 40 rows"]),
         ("age IS NULL", ["no value of age is missing"]),
         ("never", ["never is false in 40 rows"]),
         ("old AND NOT old", ["among the rows so far old is true in 14 rows"]),
@@ -151,7 +152,7 @@ def test_conditions_that_exclude_each_other(session: DafSession) -> None:
 
 
 def test_a_condition_that_fails(session: DafSession) -> None:
-    """It is reported, and the others are counted."""
+    """It is reported, and the others are counted; of no rows nothing is explained."""
     diagnosis = session.diagnose("cell", "agee > 3 AND old")
     assert diagnosis.matched is None
     assert [(each.rows, each.remaining) for each in diagnosis.conjuncts] == [
@@ -160,6 +161,9 @@ def test_a_condition_that_fails(session: DafSession) -> None:
     ]
     assert "has no vector 'agee'; it has" in diagnosis.conjuncts[0].hints[0]
     assert "fails" in repr(diagnosis)
+    daf = MemoryDaf()
+    daf.add_axis("none", [])
+    assert hints(connect(daf), "index > 3", "none") == ["the axis has no entries"]
 
 
 def test_a_select_of_one_table(session: DafSession) -> None:

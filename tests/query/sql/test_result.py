@@ -88,7 +88,7 @@ def test_results_are_built_upon(session: DafSession) -> None:
     built = (
         result.filter("age >= 80", datafusion.col("index") < 1000)
         .select("Is Odd", "index", "age / 10 AS decade", datafusion.col("age"))
-        .sort("age DESC", "index")
+        .sort("age DESC", datafusion.col("index").sort())
         .limit(50, offset=10)
     )
     assert isinstance(built, QueryResult)
@@ -97,8 +97,10 @@ def test_results_are_built_upon(session: DafSession) -> None:
         'SELECT "Is Odd", index, age // 10 AS decade, age FROM whole '
         "WHERE age >= 80 AND index < 1000 ORDER BY age DESC, index LIMIT 50 OFFSET 10"
     ).to_arrow_table()
-    assert built.to_pylist() == expected.to_pylist()
+    assert built.to_pylist() == [*built] == expected.to_pylist()
     assert result.drop("score", "Is Odd").column_names == ["index", "age"]
+    with pytest.raises(errors.VectorNotFoundError, match="no column 'agee' to leave out; .*'age'"):
+        result.drop("agee")
     assert len(result.select("age").distinct()) == 90
     assert whole.num_rows == len(result) == N
 
