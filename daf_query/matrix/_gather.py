@@ -150,11 +150,6 @@ class SlicePlan:
     """Where the columns of a sparse matrix begin, if that was read before."""
 
     @property
-    def rows(self) -> Selection:
-        """The selected rows of the matrix, whichever of the axes is stored first."""
-        return self.major if self.rows_are_major else self.minor
-
-    @property
     def columns(self) -> Selection:
         """The selected columns of the matrix, whichever of the axes is stored first."""
         return self.minor if self.rows_are_major else self.major

@@ -170,9 +170,6 @@ class TableScanner:
     def to_batches(self) -> Iterator[pa.RecordBatch]:
         """Yield the batches, none of them with more rows than was asked for."""
         for batch in self._batches:
-            if not batch.num_columns:
-                yield batch
-                continue
             for start in range(0, batch.num_rows, self._batch_rows):
                 yield batch.slice(start, self._batch_rows)
 

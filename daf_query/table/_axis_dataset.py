@@ -467,8 +467,7 @@ class AxisDataset(TableDataset):
             else:
                 names.append(name)
         versions.append(vectors_version(self._daf, axis, names))
-        versions_present = [version for version in versions if version is not None]
-        return "-".join(versions_present) if len(versions_present) == len(versions) else None
+        return None if None in versions else "-".join(map(str, versions))
 
     def with_matrix_columns(self, entries: Mapping[str, MatrixEntry]) -> Self:
         """Return the same table with entries of matrices as columns, by their names."""

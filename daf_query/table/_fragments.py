@@ -105,9 +105,6 @@ class TableFragment:
         self._pieces = pieces
         self._filter = filter
 
-    def __repr__(self) -> str:
-        return f"TableFragment({self._dataset!r}, {len(self._pieces)} partitions)"
-
     @property
     def partitions(self) -> Sequence[Span]:
         """Ascending, of each of the tables."""

@@ -463,7 +463,8 @@ class UnionDataset(TableDataset):
         return type(self)(self.table_columns.table, sources, location=self.location, view=view)
 
     def _place(self) -> tuple[Callable[..., TableDataset], tuple[Any, ...]]:
-        return _open_union, (self.table_columns.table, self._of.sources, self.location)
+        again = partial(UnionDataset, location=self.location)
+        return again, (self.table_columns.table, self._of.sources)
 
     def readable(self) -> Self:
         """Return the same table: what is unreadable is noted with its data set."""
@@ -535,8 +536,7 @@ class UnionDataset(TableDataset):
         """Return what changes with the values of columns, in any process; None if unknown."""
         named = list(columns)
         versions = [source.data_version(named) for source in self._of.sources.values()]
-        numbered = [version for version in versions if version is not None]
-        return token_of(numbered) if len(numbered) == len(versions) else None
+        return None if None in versions else token_of(versions)
 
 
 def _with_entry(
@@ -581,7 +581,3 @@ def _columns_of_all(table: str, members: Mapping[str, TableColumns]) -> TableCol
     fields, problems = unified(schemas, table, broken, of_matrices)
     shown: dict[str, Column] = {field.name: ConstantColumn(field, None, length) for field in fields}
     return TableColumns(table, length, shown, problems)
-
-
-def _open_union(table: str, sources: Mapping[str, TableDataset], location: str) -> UnionDataset:
-    return UnionDataset(table, sources, location=location)
