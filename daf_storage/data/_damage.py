@@ -153,7 +153,7 @@ def recover_zarr_archive(store: MmapZipStore, tree: ZarrTree, root: str) -> list
     store.recover()
     lost += [
         damage_of(posixpath.join(root, path), "part of its data is missing")
-        for path in incomplete_properties(tree, _names_below(store, root))
+        for path in incomplete_properties(tree, store, root)
     ]
     found = one_each(lost)
     prefixes = tuple(f"{damage.path}/" for damage in found if damage.path)
@@ -188,14 +188,10 @@ def _is_empty(name: str, size_bytes: int) -> bool:
     return posixpath.basename(name) == _ATTRIBUTES and size_bytes <= len("{}")
 
 
-def incomplete_properties(tree: Tree, names: list[str]) -> list[str]:
-    """Return the paths of properties whose metadata is there and part of their data is not.
-
-    Parameters
-    ----------
-    names
-        All keys of the data set, relative to its root.
-    """
+def incomplete_properties(tree: Tree, store: MmapZipStore, root: str) -> list[str]:
+    """Return the paths of properties whose metadata is there and part of their data is not."""
+    start = f"{root}/" if root else ""
+    names = [name[len(start) :] for name in store if name.startswith(start)]
     nodes = {posixpath.dirname(n) for n in names if posixpath.basename(n) in _NODE_DOCUMENTS}
     filled = {_CHUNK.sub("", n) for n in names if posixpath.basename(n) not in _NO_CHUNKS}
     found = set()
@@ -232,10 +228,3 @@ def _is_readable(tree: Tree, path: str) -> bool:
     except DafError:
         return False
     return True
-
-
-def _names_below(store: MmapZipStore, root: str) -> list[str]:
-    if not root:
-        return store.keys()
-    start = f"{root}/"
-    return [name[len(start) :] for name in store if name.startswith(start)]

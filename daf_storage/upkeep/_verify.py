@@ -345,13 +345,11 @@ def _verify_group(where: DafPath, store: MmapZipStore, group: str, add: Add) -> 
     """Verify a data set of an archive."""
     prefix = f"{group}/" if group and not where.group else ""
     tree, found = tree_of(store, group), _Findings(prefix=prefix)
-    if isinstance(tree, FilesTree):
-        incomplete = incomplete_files(tree)
-    else:
-        start = f"{group}/" if group else ""
-        names = [key[len(start) :] for key in store if key.startswith(start)]
-        incomplete = incomplete_properties(tree, names)
-    for path in incomplete:
+    for path in (
+        incomplete_files(tree)
+        if isinstance(tree, FilesTree)
+        else incomplete_properties(tree, store, group)
+    ):
         found.error(path, "part of its data is missing")
     try:
         layout.check_version(tree)
@@ -379,18 +377,13 @@ def _verify_directory(found: _Findings, where: DafPath) -> None:
         return
     consolidated = tree.format.consolidated_file
     try:
-        is_there = has_consolidated(tree.format, snapshot)
-    except DafError as error:
-        found.error(consolidated, str(error))
-        return
-    if not is_there:
-        problem = "there is no consolidated metadata, which readers over HTTP need"
-        found.warning(consolidated, f"{problem}; {remedy}")
-        return
-    try:
+        if not has_consolidated(tree.format, snapshot):
+            problem = "there is no consolidated metadata, which readers over HTTP need"
+            found.warning(consolidated, f"{problem}; {remedy}")
+            return
         for key, problem in differences(tree.format, snapshot, layout.SKELETON):
             found.warning(key, f"{problem} the consolidated metadata; {remedy}")
-    except CorruptDataError as error:
+    except DafError as error:
         found.error(consolidated, str(error))
 
 
