@@ -19,7 +19,7 @@ from daf_storage.anndata._file_values import (
 )
 from daf_storage.anndata._forms import FORMS, ForeignForm, form_of
 from daf_storage.anndata._mudata import MuDataParts
-from daf_storage.anndata._parts import MISSING_SUFFIX, EntryNames
+from daf_storage.anndata._parts import MISSING_SUFFIX, EntryNames, made_unique
 from daf_storage.anndata._report import (
     AXIS_KEYS,
     NOTES,

@@ -17,6 +17,7 @@ import numpy as np
 import pyarrow as pa
 
 from daf_storage import errors
+from daf_storage._lazy import pc
 from daf_storage.anndata import _stored as elements
 from daf_storage.anndata._columns import Column, MaskedStrings, SeriesColumn, column_at
 from daf_storage.anndata._report import AnnDataWarning, free_name
@@ -25,7 +26,6 @@ from daf_storage.base import (
     RESERVED_VECTORS,
     StorageType,
     first_duplicate,
-    optional_import,
     pandas,
 )
 from daf_storage.data import strings_input
@@ -224,11 +224,34 @@ class EntryNames(MadeOf):
             AnnDataWarning,
             stacklevel=2,
         )
-        make_unique = optional_import("anndata.utils", extra="anndata").make_index_unique
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            unique = make_unique(pandas(extra="anndata").Index(names.to_pylist(), dtype=object))
-        return pa.array(unique.tolist(), pa.string())
+        return made_unique(names)
+
+
+def made_unique(entries: pa.Array) -> pa.Array:
+    """Return strings of which each repeated one gets ``-1``, ``-2`` and so on, as in anndata.
+
+    The first one stays, and a name that is there already is not made.
+
+    >>> made_unique(pa.array(["a", "b", "a", "a-1", "a"])).to_pylist()
+    ['a', 'b', 'a-2', 'a-1', 'a-3']
+    """
+    codes = entries.dictionary_encode().indices.to_numpy(zero_copy_only=False)
+    _, first = np.unique(codes, return_index=True)
+    is_repeated = np.ones(codes.size, bool)
+    is_repeated[first] = False
+    places = np.flatnonzero(is_repeated)
+    repeated = entries.take(pa.array(places)).to_pylist()
+    candidates = pc.match_substring_regex(entries, "-[0-9]+$")
+    taken = set(entries.filter(candidates).to_pylist())
+    counts: dict[str, int] = {}
+    renamed = []
+    for name in repeated:  # of the repeated ones only
+        number = counts.get(name, 0) + 1
+        while f"{name}-{number}" in taken:
+            number += 1
+        counts[name] = number
+        renamed.append(f"{name}-{number}")
+    return pc.replace_with_mask(entries, pa.array(is_repeated), pa.array(renamed, entries.type))
 
 
 class FrameVectors:

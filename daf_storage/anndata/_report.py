@@ -101,8 +101,8 @@ class Report:
 def free_name(name: str, taken: Container[str]) -> str:
     """Return a name that every format can hold and that is not taken.
 
-    >>> free_name("a/b", {"a_b"}), free_name("x", set())
-    ('a_b_', 'x')
+    >>> free_name("a/b", {"a_b"}), free_name("x", set()), free_name("..", set())
+    ('a_b_', 'x', '_..')
     """
     if name_problem(name) is not None:
         name = name.replace("/", "_").replace("\0", "_")[:_MOST_CHARACTERS] or "_"

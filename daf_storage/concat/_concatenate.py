@@ -137,11 +137,6 @@ def merge_matrix(run: Run, rows: ResultAxis, columns: ResultAxis, name: str) -> 
     if action == "skip":
         run.report.lost(what, _HINT)
         return
-    if action == "collect":
-        raise errors.InvalidInputError(
-            f"{run.daf.location}: {what} cannot be collected, since there are no arrays of "
-            "three dimensions; merge it with 'last', 'same' or 'skip'"
-        )
     last = having[-1]
     are_whole = all(a.alignments[n].places is None for a in (rows, columns) for n in having)
     if action == "same" and not (are_whole and _agree(run, axes, name, having)):
@@ -239,11 +234,6 @@ def _check_axes(run: Run) -> None:
                 )
     if dataset is not None:
         check_name(run.daf.location, "axis", dataset)
-    if dataset in axes:
-        raise errors.InvalidInputError(
-            f"the axis {dataset!r} is concatenated, so it is not that of the data sets; pass "
-            "another dataset_axis"
-        )
 
 
 def _add_axes(run: Run) -> None:

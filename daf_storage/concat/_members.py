@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from daf_storage import errors
 from daf_storage._lazy import pc
-from daf_storage.anndata import Notes, Report, read_notes
+from daf_storage.anndata import Notes, Report, made_unique, read_notes
 from daf_storage.base import NAME_VECTOR, AnyArray, Progress, Span, first_duplicate
 from daf_storage.concat._options import Options, PropertyKey
 from daf_storage.data import (
@@ -187,8 +187,6 @@ def promoted(dtypes: Iterable[np.dtype[Any]], fill: Any = None) -> np.dtype[Any]
         return promoted([dtype, fill.dtype])
     if fill is None or dtype.kind == "f":
         return dtype
-    if isinstance(fill, bool):
-        return np.result_type(dtype, np.bool_)
     if float(fill).is_integer():
         if dtype.kind == "b" and fill in (0, 1):
             return dtype
@@ -269,35 +267,6 @@ def concatenated_axis(run: Run, axis: str) -> ResultAxis:
     spans = [Span(start, stop) for start, stop in itertools.pairwise(bounds)]
     alignments = tuple(Alignment.block(span, len(entries)) for span in spans)
     return ResultAxis(axis, entries, alignments, is_concatenated=True)
-
-
-def made_unique(entries: pa.Array) -> pa.Array:
-    """Return strings of which each repeated one gets ``-1``, ``-2`` and so on, as in anndata.
-
-    The first one stays, and a name that is there already is not made.
-
-    >>> made_unique(pa.array(["a", "b", "a", "a-1", "a"])).to_pylist()
-    ['a', 'b', 'a-2', 'a-1', 'a-3']
-    """
-    codes = entries.dictionary_encode().indices.to_numpy(zero_copy_only=False)
-    _, first = np.unique(codes, return_index=True)
-    is_repeated = np.ones(codes.size, bool)
-    is_repeated[first] = False
-    places = np.flatnonzero(is_repeated)
-    repeated = entries.take(pa.array(places)).to_pylist()
-    counted = set(repeated)
-    candidates = pc.match_substring_regex(entries, "-[0-9]+$")
-    taken = set(entries.filter(candidates).to_pylist()) | counted
-    counts: dict[str, int] = {}
-    renamed = []
-    for name in repeated:  # of the repeated ones only
-        number = counts.get(name, 0) + 1
-        while f"{name}-{number}" in taken:
-            number += 1
-        counts[name] = number
-        renamed.append(f"{name}-{number}")
-        taken.add(renamed[-1])
-    return pc.replace_with_mask(entries, pa.array(is_repeated), pa.array(renamed, entries.type))
 
 
 def shared_axes(run: Run) -> Iterator[ResultAxis]:

@@ -137,8 +137,6 @@ def merged_rule(rules: Iterable[Rule | None], extra: Mapping[str, Any]) -> Rule:
     {'kind': 'date', 'dtype': 'datetime64[ns]'}
     """
     given = [rule for rule in rules if rule is not None]
-    if not given:
-        return {**extra}
     names = {key: given[0][key] for key in ("column",) if key in given[0]}
     if all(rule.get("kind") == "categorical" for rule in given):
         return {**names, **_categorical(given), **extra}

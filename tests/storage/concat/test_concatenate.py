@@ -86,6 +86,8 @@ def _vectors(values: list[Any], **options: Any) -> DafWriter:
             [7, -0.5, -0.5],
             "float32",
         ),
+        ([np.array([7], np.uint8), None], {"empty": {("cell", "x"): True}}, [7, 1, 1], "uint8"),
+        ([np.array([True]), None], {"empty": {("cell", "x"): False}}, [1, 0, 0], "bool"),
         ([np.array([7], np.uint8), np.array([], np.uint8)], {}, [7], "uint8"),
     ],
 )
@@ -623,6 +625,27 @@ def test_frames_of_obsm(join: Any) -> None:
     pd.testing.assert_frame_equal(
         found.obsm["frame"][expected.columns], expected, check_dtype=False
     )
+
+
+def test_notes_of_matrices_and_of_other_parts() -> None:
+    """Half floats are such again if all were; raw, and what layers and frames are called, are."""
+    parts = []
+    for number in range(2):
+        adata = ad.AnnData(np.ones((2, 1), "f4"), layers={"a/b": np.ones((2, 1), "f2")})
+        adata.obs_names = [f"{number}a", f"{number}b"]
+        adata.raw = ad.AnnData(np.ones((2, 3), "f4"), adata.obs)
+        parts.append(adata)
+    parts[0].layers["some"] = np.ones((2, 1), "f2")
+    parts[0].obsm["frame"] = pd.DataFrame({"p": [1, 2]}, parts[0].obs_names)
+    found = to_anndata(_concatenated(list(map(from_anndata, parts)), "obs", join="outer"))
+    assert {key: str(found.layers[key].dtype) for key in found.layers.keys() - {None}} == {
+        "a/b": "float16",
+        "some": "float32",
+    }
+    assert found.raw.X.shape == (4, 3)
+    assert found.obsm["frame"]["p"].tolist()[:2] == [1, 2]
+    common = to_anndata(_concatenated(list(map(from_anndata, parts)), "obs", join="inner"))
+    assert "frame" not in common.obsm
 
 
 def test_parts_beside_the_data() -> None:

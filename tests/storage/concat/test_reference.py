@@ -156,6 +156,8 @@ def test_merged_scalars(sources: Sources) -> None:
     assert daf.get_np_vector("dataset", "version").tolist() == [1, 2]
     with pytest.raises(InvalidInputError, match="'version' cannot be collected, since there is no"):
         _concatenated(sources, merge=[("*", "collect")], dataset_axis=None)
+    with pytest.raises(InvalidInputError, match=r"merge: the matrices .* cannot be collected"):
+        _concatenated(sources, merge=[(("gene", "gene", "x"), "collect")])
 
 
 def test_merged_vectors(sources: Sources) -> None:

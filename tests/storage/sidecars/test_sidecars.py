@@ -228,6 +228,26 @@ def test_a_change_in_place_is_noticed(h5ad: Path) -> None:
     assert "matrices/obs/var/X" in found.properties
 
 
+def test_what_becomes_of_a_sidecar_that_is_in_use(h5ad: Path, tmp_path: Path) -> None:
+    """What is taken away or damaged is read in the file; of another file it has nothing."""
+    expected = example()
+    status = write_sidecar(open_daf(h5ad), "X", columns=[("obs", "age")])
+    other = open_daf(h5ad, sidecar=status.path, obs_is="var", var_is="obs")
+    with pytest.warns(SidecarWarning, match="there is none of this name in the source"):
+        assert not other.has_vector("obs", "age")
+    with open_daf(h5ad) as daf:
+        assert daf.get_np_vector("obs", "age").tolist() == expected.obs["age"].tolist()
+        shutil.rmtree(Path(f"{h5ad}.daf.zarr/vectors/obs/age"))
+        with pytest.warns(SidecarWarning, match="age is damaged: it is missing"):
+            assert daf.get_np_vector("obs", "age").tolist() == expected.obs["age"].tolist()
+        Path(f"{h5ad}.daf.zarr/matrices/obs/var/X/colptr/.zarray").write_text("{")
+        with pytest.warns(SidecarWarning, match="X is damaged: .* is not JSON"):
+            found = dense(daf.get_np_matrix("obs", "var", "X"))
+        assert np.array_equal(found, dense(expected.X))
+        Path(shutil.copy(h5ad, tmp_path / "other")).replace(h5ad)
+        assert "was replaced since it was opened" in there(sidecar_status(daf)).problem
+
+
 def test_a_change_of_a_directory_is_noticed(tmp_path: Path) -> None:
     """One chunk of one array, of the same size, with the old time; in an open session too."""
     path = write(tmp_path, "zarr3")
