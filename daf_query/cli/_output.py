@@ -392,6 +392,8 @@ def failure_sentence(error: Exception, target: str | None = None) -> str:
     --------
     >>> failure_sentence(errors.path_exists("x.daf.zarr"))
     'x.daf.zarr exists already; pass --overwrite to replace it, or name another path'
+    >>> failure_sentence(MemoryError())
+    'not enough memory for the result; ask for fewer rows or columns'
     """
     if isinstance(error, DafError):  # some are errors of the system, too
         remedy = error.remedy

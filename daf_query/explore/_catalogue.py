@@ -108,7 +108,7 @@ def points_of(rows: AxisRows, x: str, y: str) -> npt.NDArray[np.float32]:
         They are no numbers, or not one for each entry.
     """
     found = [_expression(rows, sql) for sql in (x, y)]
-    return np.stack([_numbers(each, "a coordinate", np.float32) for each in found], axis=1)
+    return np.stack([_numbers(each, np.float32) for each in found], axis=1)
 
 
 def values_of(rows: AxisRows, sql: str, *, order: pa.Array | None = None) -> pa.Array:
@@ -132,7 +132,7 @@ def values_of(rows: AxisRows, sql: str, *, order: pa.Array | None = None) -> pa.
     """
     column = _expression(rows, sql)
     if _is_number(column.type):
-        return pa.array(_numbers(column, "the expression", np.float64))
+        return pa.array(_numbers(column, np.float64))
     return _categories(_strings(column).dictionary_encode(), order)
 
 
@@ -141,10 +141,8 @@ def _is_number(kind: pa.DataType) -> bool:
     return bool(types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind))
 
 
-def _numbers(column: Any, what: str, dtype: Any) -> npt.NDArray[Any]:
+def _numbers(column: Any, dtype: Any) -> npt.NDArray[Any]:
     """Return numbers, NaN where they are missing."""
-    if not (_is_number(column.type) or pa.types.is_null(column.type)):
-        raise errors.QueryError(f"{what} has to be a number, and is {column.type}")
     if column.null_count or not pa.types.is_integer(column.type):
         column = pc.fill_null(column.cast(pa.float64()), float("nan"))
     with np.errstate(over="ignore", invalid="ignore"):  # too large for the dtype: infinite
@@ -194,9 +192,7 @@ def summarised(values: pa.Array, counts: npt.NDArray[Any]) -> dict[str, Any]:
     """
     is_number = _is_number(values.type)
     is_there = pc.invert(pc.is_null(values, nan_is_null=True))
-    if pa.types.is_decimal(values.type):
-        values = values.cast(pa.float64())
-    elif not is_number:
+    if not is_number:
         values = _strings(values)
     kept = counts[is_there.to_numpy(zero_copy_only=False)]
     values = values.filter(is_there)
@@ -373,10 +369,11 @@ def kind_of(data_type: pa.DataType) -> str:
     types = pa.types
     if types.is_dictionary(data_type):
         return kind_of(data_type.value_type)
-    for kind, tests in _KINDS.items():
-        if any(getattr(types, f"is_{test}")(data_type) for test in tests):
-            return kind
-    return "other"
+    return next(
+        kind
+        for kind, tests in _KINDS.items()
+        if any(getattr(types, f"is_{test}")(data_type) for test in tests)
+    )
 
 
 _KINDS: Final[Mapping[str, tuple[str, ...]]] = {

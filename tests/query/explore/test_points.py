@@ -16,7 +16,7 @@ from starlette.testclient import TestClient
 from daf_query import connect
 from daf_query.explore import app
 from daf_storage import copy_all, import_h5ad, open_daf
-from tests.query.explore.conftest import CELLS, HOSTILE, TOKEN, client_of, tiny
+from tests.query.explore.conftest import CELLS, HOSTILE, TOKEN, client_of, data_sets_of, tiny
 
 AXIS = {"schema": "tiny", "axis": "cell"}
 NUMBERS = np.arange(CELLS)
@@ -109,6 +109,10 @@ def test_categories_have_the_order_and_the_colours_of_the_data(form: str, tmp_pa
             assert values.to_pylist()[:3] == ["relapse", "week 10", "week 2"]
             return values.dictionary.to_pylist(), noted and json.loads(noted)
 
+        (described,) = data_sets_of(session)
+        assert ("read in place" in described["form"]) is (form == "h5ad")
+        kinds = {each["name"]: each["kind"] for each in described["axes"][0]["vectors"]}
+        assert kinds == {"stage": "string", "plain": "string"}
         order = ["week 2", "week 10", "never", "relapse"]
         assert coloured({"vector": "stage"}) == coloured({"sql": "stage"}) == (order, colours)
         assert coloured({"sql": "stage || ''"}) == (["relapse", "week 10", "week 2"], None)

@@ -27,6 +27,9 @@ def how_ended(reply: Any) -> dict[str, Any]:
 
 def test_rows_are_those_of_the_session(client: TestClient) -> None:
     """As an Arrow stream, in types that every reader knows."""
+    cross = pa.ipc.open_stream(sent(client, "SELECT cell.name FROM cell, gene").content)
+    parts = [batch.num_rows for batch in cross]  # the engine has one for each cell
+    assert (sum(parts), len(parts) < CELLS // 2) == (3 * CELLS, True)
     sql = f'SELECT name, type, age / 2 AS half, "{HOSTILE.replace(chr(34), chr(34) * 2)}" FROM cell ORDER BY age DESC'
     reply = sent(client, sql)
     assert reply.headers["content-type"] == "application/vnd.apache.arrow.stream"

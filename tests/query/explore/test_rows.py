@@ -93,6 +93,8 @@ def test_several_data_sets(tmp_path: Path) -> None:
         assert chosen(client, "age = 2", **runs) == [2, CELLS + 2]
         assert chosen(client, "SELECT * FROM cell WHERE age = 2", **runs) == [2, CELLS + 2]
         assert chosen(client, "dataset = 'two' AND age = 2", **runs) == [CELLS + 2]
+        reply = client.get("/api/entries", params={**AXIS, **runs, "prefix": "c29", "limit": "1"})
+        assert reply.json() == {"entries": ["C29"], "total": 11}
         reply = client.post("/api/rows", json={**AXIS, **runs, "sql": "SELECT name FROM cell"})
         assert "occurs in 2 data sets" in reply.json()["message"]
         select(client, [CELLS + 3, 4], **runs)

@@ -107,6 +107,8 @@ def test_what_computes_is_interrupted(how: str) -> None:
     runs = Runs(FlightSqlLimits(max_seconds=0.3 if how == "overdue" else None))
     run = runs.start(_busy, query_id=b"me", is_abandoned=gone.is_set)
     other = runs.start(_numbers, query_id=b"other", is_abandoned=_never)
+    threads = [each for each in threading.enumerate() if each.name == "daf-query"]
+    assert all(each.daemon for each in threads)  # the process ends without waiting for them
     assert next(run) == 0
     time.sleep(0.05)
     if how == "let go":
