@@ -31,16 +31,23 @@ def paths(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
     return [str(folder / name) for name in names]
 
 
-def test_a_server_says_where_it_is_and_ends_in_order(paths: list[str], tmp_path: Path) -> None:
-    """One line of JSON; clients with a token of the file ask; SIGTERM ends it."""
+@pytest.mark.parametrize("host", ["127.0.0.1", "0.0.0.0"])  # noqa: S104 - for a moment
+def test_a_server_says_where_it_is_and_ends_in_order(
+    paths: list[str], tmp_path: Path, host: str
+) -> None:
+    """One line of JSON; clients with a token of the file ask, which others may read; SIGTERM ends it."""
     (tmp_path / "tokens").write_text(f"\n{TOKEN}\n")
     command = [sys.executable, "-m", "daf_query.cli", "serve", "--flight-sql", *paths[:2]]
     command += ["--port", "0", "--format", "json", "--token-file", str(tmp_path / "tokens")]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+    command += ["--host", host]
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, stdout=pipe, stderr=pipe, text=True) as process:
         try:
             _ask_and_end(process)
+            _, said = process.communicate()
         finally:
             process.kill()
+    assert ("tokens and rows are sent in clear: give --tls-cert" in said) is (host == "0.0.0.0")  # noqa: S104
 
 
 def _ask_and_end(process: subprocess.Popen[str]) -> None:
@@ -63,8 +70,10 @@ def _ask_and_end(process: subprocess.Popen[str]) -> None:
 
 
 def test_arrow_in_a_pipe_is_a_stream(tiny_path: Path) -> None:
-    """Which its reader need not have whole."""
+    """Which its reader need not have whole, and which says where its rows come from."""
     command = [sys.executable, "-m", "daf_query.cli", "sql", str(tiny_path)]
     query = "SELECT name FROM cell ORDER BY name"
     done = subprocess.run([*command, query, "--format", "arrow"], capture_output=True, check=True)
-    assert pa.ipc.open_stream(done.stdout).read_all().column_names == ["name"]
+    table = pa.ipc.open_stream(done.stdout).read_all()
+    assert table.column_names == ["name"]
+    assert b"daf_query" in (table.schema.metadata or {})
