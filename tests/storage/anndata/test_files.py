@@ -296,6 +296,7 @@ def test_columns_are_listed_without_objects_of_h5py(
 def test_all_vectors_at_once_are_those_of_each(paths: dict[Form, Path], form: Form) -> None:
     """Their types, or the errors, in alphabetical order; names that do not exist are none."""
     with open_daf(paths[form]) as daf:
+        listed = daf.tree.listing_identity("vectors/obs")
         for axis in sorted(daf.axes_set()):
             expected = {name: daf.vector_info(axis, name) for name in sorted(daf.vectors_set(axis))}
             assert list(daf.vector_infos(axis)) == list(expected.items())
@@ -303,6 +304,8 @@ def test_all_vectors_at_once_are_those_of_each(paths: dict[Form, Path], form: Fo
             assert {name: getattr(found, "info", found) for name, found in opened.items()} == (
                 expected
             )
+        assert daf.tree.listing_identity("vectors/obs") == listed
+        assert "cannot be read" not in daf._repr_html_()
         with pytest.raises(errors.AxisNotFoundError):
             list(daf.vector_infos("none"))
 

@@ -255,6 +255,8 @@ def test_export_of_what_was_no_mudata(tmp_path: Path) -> None:
 def test_a_modality_whose_name_begins_with_another(tmp_path: Path) -> None:
     """What belongs to the longer one is none of the shorter one's, and nothing is lost."""
     parts = {"a": modality(CELLS, ["g"]), "a.b": modality(CELLS, ["h"])}
+    parts["a.b"].obsp["near"] = np.eye(4)
+    parts["a.b"].obs["obs"] = parts["a"].var["var"] = 7
     source, path = write(tmp_path / "x.h5mu", parts, pd.DataFrame(index=CELLS)), tmp_path / "y.h5mu"
     assert export_h5mu(open_daf(source), path, strict=True).items == []
     for name in parts:

@@ -186,12 +186,18 @@ def test_byte_strings_in_columns_become_text(tmp_path: Path) -> None:
 
 
 def test_names_that_are_no_text(tmp_path: Path) -> None:
-    """Byte strings in another encoding are an error that names the file."""
+    """Byte strings in another encoding are an error that names the file; numbers become text."""
     with h5py.File(tmp_path / "in.h5ad", "w") as file:
         with_byte_names(file)
         file["obs/_index"][...] = np.array([b"\xe9", b"a", b"b"])
     with pytest.raises(errors.FormatError, match=r"in\.h5ad: "):
         import_h5ad(tmp_path / "in.h5ad", MemoryDaf())
+    with h5py.File(tmp_path / "in.h5ad", "r+") as file:
+        del file["obs/_index"]
+        file["obs/_index"] = [30, 10, 20]
+    report = import_h5ad(tmp_path / "in.h5ad", daf := MemoryDaf())
+    assert [(item.kind, item.what) for item in report.items] == [("changed", "obs_names")]
+    assert daf.axis_entries("obs").tolist() == ["30", "10", "20"]
 
 
 def test_frames_in_the_place_of_matrices_and_parts_that_are_nothing(tmp_path: Path) -> None:
