@@ -9,7 +9,6 @@ from zlib import crc32
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 import zarr
 
 from daf_query.index import rtree_of
@@ -24,6 +23,7 @@ from daf_query.table import (
     zarr_table,
 )
 from daf_storage import errors
+from daf_storage._lazy import pc
 from daf_storage.base import StorageType, optional_import
 from daf_storage.data import plain_values, stored_numbers
 from daf_storage.stores import output_directory

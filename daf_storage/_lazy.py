@@ -17,7 +17,7 @@ from collections.abc import Callable, Mapping
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-__all__ = ["lazy_module", "lazy_names", "pc", "sp", "stubbed_modules", "stubbed_names"]
+__all__ = ["ds", "lazy_module", "lazy_names", "pc", "sp", "stubbed_modules", "stubbed_names"]
 
 Door: TypeAlias = tuple[Callable[[str], Any], Callable[[], list[str]], list[str]]
 """The ``__getattr__`` and the ``__dir__`` of a module (PEP 562), and its ``__all__``."""
@@ -104,9 +104,10 @@ def lazy_module(name: str) -> Any:
 
 if TYPE_CHECKING:
     import pyarrow.compute as pc
+    import pyarrow.dataset as ds
     import scipy.sparse as sp
 else:
-    pc, sp = lazy_module("pyarrow.compute"), lazy_module("scipy.sparse")
+    pc, ds, sp = map(lazy_module, ("pyarrow.compute", "pyarrow.dataset", "scipy.sparse"))
 
 
 def stubbed_modules(package: str, stub: str) -> dict[str, Any]:

@@ -24,11 +24,12 @@ from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from daf_query import table as tables
 from daf_query.scan import COMPARISONS
-from daf_query.table import CATEGORIES, TableDataset
+from daf_query.table import CATEGORIES
 from daf_storage import errors
+from daf_storage._lazy import pc
 from daf_storage.base import optional_import
 
 BATCH_ROWS: Final = 1 << 17
@@ -57,7 +58,7 @@ _EXACT_IN_FLOAT64: Final = tuple(
 )
 
 
-def scan_polars(table: TableDataset) -> Any:
+def scan_polars(table: tables.TableDataset) -> Any:
     """Return a table as a ``polars.LazyFrame``; nothing is read until it is collected.
 
     Columns, predicates and limits are pushed into the scan, and rows come in batches, so that the
@@ -95,7 +96,7 @@ def scan_polars(table: TableDataset) -> Any:
 class PolarsSource:
     """A table as polars asks for its rows."""
 
-    table: TableDataset
+    table: tables.TableDataset
 
     @property
     def schema(self) -> dict[str, Any]:

@@ -22,7 +22,6 @@ from urllib.parse import quote
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from daf_query._formats import ROW_FORMATS
 from daf_query._row_files import Format, Rows, joined, save_rows, wire_parts
@@ -55,6 +54,7 @@ from daf_query.sql import PLAN_COLUMNS, Connections, QueryResult
 from daf_query.syntax import quoted_name, quoted_string
 from daf_query.table import DATASET, user_table
 from daf_storage import DafWriter, IfExists, errors
+from daf_storage._lazy import pc
 
 _ROWS: Final = "X-Daf-Rows"
 _DEFAULT_ROWS: Final = 100_000

@@ -15,7 +15,6 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from daf_query.scan import INDEX, NAME
 from daf_query.session import DafSession
@@ -29,6 +28,7 @@ from daf_query.syntax import (
 )
 from daf_query.table import DATASET
 from daf_storage import DafReader, DafWriter, errors
+from daf_storage._lazy import pc
 from daf_storage.data import axes_in_order, is_in_place
 
 Positions: TypeAlias = npt.NDArray[np.int64]

@@ -12,7 +12,6 @@ from importlib.metadata import version
 from typing import Any, Final, TypeAlias
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from daf_query.flight_sql._answers import decoded, given
 from daf_query.scan import plain_schema
@@ -20,6 +19,7 @@ from daf_query.session import DafSession
 from daf_query.sql import CATALOG, ListedTable, listed_tables
 from daf_query.syntax import quoted_name
 from daf_storage import DafError, errors
+from daf_storage._lazy import pc
 
 _STRINGS: Final = pa.list_(pa.string())
 _CONVERSIONS: Final = pa.map_(pa.int32(), pa.list_(pa.int32()))

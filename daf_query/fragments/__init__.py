@@ -16,13 +16,13 @@ from pathlib import Path
 from typing import Final, TypeAlias
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from daf_query.distributed import Pool, file_state
 from daf_query.scan import field_names
 from daf_query.session import DafSession, connect, is_pattern, matching_paths
 from daf_query.table import ROWS_PER_FRAGMENT, Fragment, TableDataset
 from daf_storage import errors
+from daf_storage._lazy import pc
 from daf_storage.base import paused_collection
 
 MatrixColumns = Mapping[str, tuple[str, str, str]]

@@ -8,12 +8,6 @@ damaged.
 Must not know tables, SQL or DataFusion.
 """
 
-from daf_query.index._build import (
-    accelerated,
-    build_index,
-    build_point_index,
-    rebuild_indexes,
-    refreshed,
-)
-from daf_query.index._rtree import PointIndex, RTree, UnfitIndexError, rtree_of
-from daf_query.index._stored import StoredIndexes, UnusedIndexWarning, hashes_of, warn_once
+from daf_storage._lazy import stubbed_names
+
+__getattr__, __dir__, __all__ = stubbed_names(__name__)

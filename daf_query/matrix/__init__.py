@@ -11,40 +11,6 @@ an axis is *concatenated* (the entries of one after those of another) or *aligne
 Must not know tables, SQL, sessions or the command line.
 """
 
-from daf_query.matrix._elements import ElementPart, Elements
-from daf_query.matrix._gather import (
-    STRING_BYTES,
-    Selection,
-    SlicePlan,
-    StoredElements,
-    as_slice,
-    csr_of,
-    cut_at,
-    gather_dense,
-    gather_sparse,
-    keep_freed_memory,
-    spans_of_length,
-)
-from daf_query.matrix._layouts import (
-    DamagedLayoutWarning,
-    ElementCount,
-    PlannedLayouts,
-    count_elements,
-    estimate_read,
-    find_layouts,
-    major_counts,
-    minor_counts,
-    open_layouts,
-    other_layout_command,
-)
-from daf_query.matrix._member_axes import (
-    AlignedAxis,
-    ConcatenatedAxis,
-    EntryAxis,
-    Join,
-    Readers,
-    aligned,
-    aligned_axis,
-    concatenated_axis,
-    concatenated_of,
-)
+from daf_storage._lazy import stubbed_names
+
+__getattr__, __dir__, __all__ = stubbed_names(__name__)

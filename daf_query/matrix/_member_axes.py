@@ -14,9 +14,9 @@ from typing import Any, Final, Literal, TypeAlias
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from daf_storage import DafReader, Origin, errors
+from daf_storage._lazy import pc
 
 Join: TypeAlias = Literal["inner", "outer"]
 """Which entries an aligned axis has: those that all data sets have, or those of any."""

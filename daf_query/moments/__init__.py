@@ -10,21 +10,6 @@ of the groups, a row for each group and column.
 Must not know tables, SQL, sessions or the command line.
 """
 
-from daf_query.moments._group_moments import Groups, GroupValues, group_rows, in_order
-from daf_query.moments._markers import (
-    REST,
-    Comparison,
-    comparisons_of,
-    marker_schema,
-    marker_table,
-    rank_sums,
-    welch_markers,
-)
-from daf_query.moments._profile import (
-    PROFILE_MAX_BYTES,
-    STATISTICS,
-    GroupProfile,
-    PreparedProfile,
-    PreparedTotals,
-)
-from daf_query.moments._segments import LAYERS, Statistic
+from daf_storage._lazy import stubbed_names
+
+__getattr__, __dir__, __all__ = stubbed_names(__name__)

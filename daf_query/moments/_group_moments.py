@@ -18,7 +18,6 @@ from typing import Any, Final, TypeAlias, TypeVar
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from daf_query._runs import check_cancelled
 from daf_query.matrix import (
@@ -40,7 +39,7 @@ from daf_query.moments._segments import (
 )
 from daf_query.scan import PLAIN_TYPES
 from daf_storage import DafReader, errors
-from daf_storage._lazy import sp
+from daf_storage._lazy import pc, sp
 from daf_storage.stores import ReadEstimate
 
 

@@ -16,13 +16,12 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from daf_query.moments._profile import GroupProfile
 from daf_query.moments._segments import Counts, Doubles, Moments
 from daf_query.scan import number_array
 from daf_storage import errors
-from daf_storage._lazy import lazy_module
+from daf_storage._lazy import lazy_module, pc
 
 if TYPE_CHECKING:
     import scipy.sparse as sp

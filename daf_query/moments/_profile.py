@@ -15,7 +15,6 @@ from typing import Final, TypeAlias
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from daf_query.matrix import ConcatenatedAxis, EntryAxis, Selection
 from daf_query.moments._group_moments import GroupedRows, Groups, estimate_segments, group_segments
@@ -28,6 +27,7 @@ from daf_query.moments._segments import (
 )
 from daf_query.scan import INDEX, NAME, number_array
 from daf_storage import DafReader, ShowProgress, errors
+from daf_storage._lazy import pc
 from daf_storage.base import AnyArray, progress_bar
 from daf_storage.stores import is_remote
 

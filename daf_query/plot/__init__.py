@@ -21,9 +21,9 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from daf_storage import errors
+from daf_storage._lazy import pc
 from daf_storage.base import optional_import
 from daf_storage.display import shortened
 

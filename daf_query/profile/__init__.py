@@ -8,11 +8,6 @@ rest; *totals* are what each row has of chosen columns.
 Must not know sessions or the command line.
 """
 
-from daf_query.profile._plot import ProfilePlots
-from daf_query.profile._profile import (
-    MarkerTest,
-    Profile,
-    marker_rows,
-    prepared_profile,
-    prepared_totals,
-)
+from daf_storage._lazy import stubbed_names
+
+__getattr__, __dir__, __all__ = stubbed_names(__name__)

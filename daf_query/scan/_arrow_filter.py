@@ -17,7 +17,6 @@ from typing import Any, Final
 
 import nanoarrow
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from daf_query.scan._predicate import (
     ARROW_OPERATORS,
@@ -37,6 +36,7 @@ from daf_query.scan._predicate import (
     joined,
     membership,
 )
+from daf_storage._lazy import pc
 
 _OPERATORS: Final[dict[str, Any]] = {
     "and_kleene": operator.and_,

@@ -15,7 +15,6 @@ from typing import Any, Final, Generic, Protocol, TypeAlias, TypeVar
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from daf_query._runs import check_cancelled
 from daf_query.scan._arrow_arrays import arrow_type, nulls_for_empty, number_array
@@ -31,6 +30,7 @@ from daf_query.scan._predicate import (
     evaluate_strings,
 )
 from daf_storage import DafReader, VectorInfo, errors
+from daf_storage._lazy import pc
 from daf_storage.base import DecodedCache, ForkLock, Span, StorageType, first_strings
 from daf_storage.data import StoredVector
 from daf_storage.stores import ReadEstimate, is_remote

@@ -18,10 +18,10 @@ from typing import Any, Final, Literal, Protocol, TypeAlias
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from daf_query.scan._arrow_arrays import number_array, numpy_type, plain_array
 from daf_query.scan._options import ZONE_ROWS, Positions
+from daf_storage._lazy import pc
 from daf_storage.base import DecodedCache, Span
 
 ARROW_OPERATORS: Final = {
@@ -281,9 +281,7 @@ def membership(field: pa.Field, values: Iterable[Any], *, is_negated: bool = Fal
 
 Mask: TypeAlias = npt.NDArray[np.bool_]
 
-_ARROW: Final[dict[str, Callable[[Any, Any], Any]]] = {
-    symbol: getattr(pc, name) for name, symbol in ARROW_OPERATORS.items()
-}
+_ARROW: Final = {symbol: function for function, symbol in ARROW_OPERATORS.items()}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -363,7 +361,8 @@ def evaluate_strings(predicate: Comparison, strings: pa.Array) -> Mask:
         if predicate.is_negated:
             is_true = pc.and_(pc.invert(is_true), pc.is_valid(strings))
     else:
-        is_true = _ARROW[predicate.operator](strings, pa.scalar(predicate.value, strings.type))
+        value = pa.scalar(predicate.value, strings.type)
+        is_true = pc.call_function(_ARROW[predicate.operator], [strings, value])
     is_true = is_true.fill_null(False)  # noqa: FBT003 - an Arrow literal
     mask: Mask = is_true.to_numpy(zero_copy_only=False)
     return mask

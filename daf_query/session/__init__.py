@@ -7,13 +7,6 @@ say what is asked, and call the package that answers.
 Must not know the command line.
 """
 
-from daf_query.session._plots import SessionPlots
-from daf_query.session._session import DafSession, connect, value_counts
-from daf_query.session._sources import (
-    is_pattern,
-    matching_paths,
-    named_sources,
-    usable,
-)
-from daf_query.session._stored_columns import Annotation
-from daf_query.session._stored_matrices import group_axis_of
+from daf_storage._lazy import stubbed_names
+
+__getattr__, __dir__, __all__ = stubbed_names(__name__)

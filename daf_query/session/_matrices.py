@@ -7,29 +7,8 @@ from typing import Any, get_args
 
 from daf_query._runs import attended
 from daf_query.matrix import Join
-from daf_query.moments import PROFILE_MAX_BYTES, REST
-from daf_query.profile import MarkerTest, Profile, marker_rows, prepared_profile, prepared_totals
+from daf_query.session._later import engines, profiles, slices, table_functions, tables, training
 from daf_query.session._queries import Queries
-from daf_query.session._table_functions import matrix_table
-from daf_query.slice import (
-    ByteSize,
-    MatrixSlice,
-    Selector,
-    SliceRequest,
-    byte_count,
-    byte_limit,
-    matrix_slice,
-)
-from daf_query.sql import By, Params, TableResult, bind_all
-from daf_query.table import TableDataset
-from daf_query.training import (
-    Expressions,
-    IfChanged,
-    Sampler,
-    Shares,
-    load_sampler,
-    make_sampler,
-)
 from daf_storage import ShowProgress, errors
 from daf_storage.base import progress_bar
 
@@ -40,16 +19,16 @@ class MatrixQuestions(Queries):
     def _request(
         self,
         schema: str | None,
-        params: Params | None,
+        params: engines.Params | None,
         axes: tuple[str, str],
         name: str,
         *chosen: Any,
         **how: Any,
-    ) -> SliceRequest:
+    ) -> slices.SliceRequest:
         """Return a request: its rows, columns and groups have the values of parameters."""
         rows, columns, by = _bound(params, *chosen, how.pop("by", ()))
         schema = self._engine.connections.schema(schema).name
-        return SliceRequest(self._engine, schema, axes, name, rows, columns, by=by, **how)
+        return slices.SliceRequest(self._engine, schema, axes, name, rows, columns, by=by, **how)
 
     @attended
     def matrix(  # noqa: PLR0913 - what is chosen, and how
@@ -58,15 +37,15 @@ class MatrixQuestions(Queries):
         columns_axis: str,
         name: str,
         *,
-        rows: Selector = None,
-        columns: Selector = None,
-        params: Params | None = None,
-        max_bytes: ByteSize | None = None,
+        rows: slices.Selector = None,
+        columns: slices.Selector = None,
+        params: engines.Params | None = None,
+        max_bytes: slices.ByteSize | None = None,
         schema: str | None = None,
         join: Join = "inner",
         fill_value: float | str | None = None,
         along: str | None = None,
-    ) -> MatrixSlice:
+    ) -> slices.MatrixSlice:
         """Choose a slice of a matrix; its values are read when they are asked for.
 
         In a collection (``connect("runs/*.daf.zarr")``) it has the entries of all of
@@ -136,10 +115,10 @@ class MatrixQuestions(Queries):
         >>> part.to_numpy().tolist()
         [[2, 3]]
         """
-        limit, axes = byte_limit(max_bytes), (rows_axis, columns_axis)
+        limit, axes = slices.byte_limit(max_bytes), (rows_axis, columns_axis)
         how = {"join": join, "fill_value": fill_value, "along": along}
         request = self._request(schema, params, axes, name, rows, columns, **how)
-        return matrix_slice(request, max_bytes=limit)
+        return slices.matrix_slice(request, max_bytes=limit)
 
     @attended
     def matrix_table(
@@ -148,11 +127,11 @@ class MatrixQuestions(Queries):
         columns_axis: str,
         name: str,
         *,
-        rows: Selector = None,
-        columns: Selector = None,
-        params: Params | None = None,
+        rows: slices.Selector = None,
+        columns: slices.Selector = None,
+        params: engines.Params | None = None,
         schema: str | None = None,
-    ) -> TableDataset:
+    ) -> tables.TableDataset:
         """Return the long form of a matrix as a pyarrow Dataset, for DuckDB, polars and pyarrow.
 
         It has a row for each stored element of a sparse matrix, explicit zeros included, and for
@@ -190,7 +169,9 @@ class MatrixQuestions(Queries):
         {'cell': ['GATA', 'GATA'], 'gene': ['FOXA1', 'WNT6'], 'value': [2, 3]}
         """
         axes = rows_axis, columns_axis
-        return matrix_table(self._request(schema, params, axes, name, rows, columns, join="outer"))
+        return table_functions.matrix_table(
+            self._request(schema, params, axes, name, rows, columns, join="outer")
+        )
 
     @attended
     def profile(  # noqa: PLR0913 - the choices of a profile
@@ -199,17 +180,17 @@ class MatrixQuestions(Queries):
         columns_axis: str,
         name: str,
         *,
-        by: By = (),
-        rows: Selector = None,
-        columns: Selector = None,
-        params: Params | None = None,
+        by: engines.By = (),
+        rows: slices.Selector = None,
+        columns: slices.Selector = None,
+        params: engines.Params | None = None,
         schema: str | None = None,
-        max_bytes: ByteSize | None = PROFILE_MAX_BYTES,
+        max_bytes: slices.ByteSize | None = "4GiB",
         progress: ShowProgress = "auto",
         join: Join = "outer",
         fill_value: float | None = None,
         along: str | None = None,
-    ) -> Profile:
+    ) -> profiles.Profile:
         """Compute what a matrix is like in each group of its rows, column by column.
 
         The matrix is read once, in blocks, on all cores, from the stored layout that fits; the
@@ -277,8 +258,10 @@ class MatrixQuestions(Queries):
         axes = rows_axis, columns_axis
         how = {"join": join, "fill_value": fill_value, "along": along, "by": by}
         request = self._request(schema, params, axes, name, rows, columns, **how)
-        prepared, requested = prepared_profile(request, max_bytes=byte_limit(max_bytes))
-        return Profile(self._engine, prepared.compute(progress=progress), requested)
+        prepared, requested = profiles.prepared_profile(
+            request, max_bytes=slices.byte_limit(max_bytes)
+        )
+        return profiles.Profile(self._engine, prepared.compute(progress=progress), requested)
 
     @attended
     def markers(  # noqa: PLR0913 - the choices of a profile, and of a test
@@ -287,23 +270,23 @@ class MatrixQuestions(Queries):
         columns_axis: str,
         name: str,
         *,
-        by: By,
-        reference: Any = REST,
-        method: MarkerTest = "t-test",
+        by: engines.By,
+        reference: Any = "rest",
+        method: profiles.MarkerTest = "t-test",
         is_log1p: bool = True,
         tie_correct: bool = False,
         top: int | None = None,
-        rows: Selector = None,
-        columns: Selector = None,
-        params: Params | None = None,
+        rows: slices.Selector = None,
+        columns: slices.Selector = None,
+        params: engines.Params | None = None,
         schema: str | None = None,
-        max_bytes: ByteSize | None = PROFILE_MAX_BYTES,
-        memory_bytes: ByteSize = "1GiB",
+        max_bytes: slices.ByteSize | None = "4GiB",
+        memory_bytes: slices.ByteSize = "1GiB",
         progress: ShowProgress = "auto",
         join: Join = "outer",
         fill_value: float | None = None,
         along: str | None = None,
-    ) -> TableResult:
+    ) -> engines.TableResult:
         """Compare each group of rows with the others, column by column: marker genes.
 
         Welch's t-test needs one pass over the matrix, in bounded memory, as a profile does; the
@@ -367,14 +350,16 @@ class MatrixQuestions(Queries):
         axes = rows_axis, columns_axis
         how = {"join": join, "fill_value": fill_value, "along": along, "by": by}
         request = self._request(schema, params, axes, name, rows, columns, **how)
-        if method not in get_args(MarkerTest):
+        if method not in get_args(profiles.MarkerTest):
             raise errors.InvalidInputError(
-                f"method={method!r} is none of {', '.join(get_args(MarkerTest))}"
+                f"method={method!r} is none of {', '.join(get_args(profiles.MarkerTest))}"
             )
         if top is not None and top < 1:
             raise errors.InvalidInputError(f"top={top!r} is no number of columns; None is for all")
-        prepared, requested = prepared_profile(request, max_bytes=byte_limit(max_bytes))
-        table = marker_rows(
+        prepared, requested = profiles.prepared_profile(
+            request, max_bytes=slices.byte_limit(max_bytes)
+        )
+        table = profiles.marker_rows(
             request,
             prepared,
             reference=reference,
@@ -382,12 +367,12 @@ class MatrixQuestions(Queries):
             is_log1p=is_log1p,
             tie_correct=tie_correct,
             top=top,
-            memory_bytes=byte_count(memory_bytes, keyword="memory_bytes"),
+            memory_bytes=slices.byte_count(memory_bytes, keyword="memory_bytes"),
             progress=progress,
         )
         title = f"the markers of {name!r} over {' x '.join(axes)}"
         requested |= {"markers": {"reference": reference, "method": method}}
-        return TableResult(self._engine, table, title, requested)
+        return engines.TableResult(self._engine, table, title, requested)
 
     @attended
     def totals(  # noqa: PLR0913 - what is chosen, and how
@@ -396,15 +381,15 @@ class MatrixQuestions(Queries):
         columns_axis: str,
         name: str,
         *,
-        rows: Selector = None,
-        columns: Selector = None,
-        params: Params | None = None,
+        rows: slices.Selector = None,
+        columns: slices.Selector = None,
+        params: engines.Params | None = None,
         schema: str | None = None,
-        max_bytes: ByteSize | None = PROFILE_MAX_BYTES,
+        max_bytes: slices.ByteSize | None = "4GiB",
         progress: ShowProgress = "auto",
         join: Join = "outer",
         along: str | None = None,
-    ) -> TableResult:
+    ) -> engines.TableResult:
         """Add up chosen columns for each row: counts, genes and shares of quality control.
 
         The matrix is read once, in blocks, on all cores.
@@ -453,24 +438,26 @@ class MatrixQuestions(Queries):
         """
         axes, how = (rows_axis, columns_axis), {"join": join, "along": along}
         request = self._request(schema, params, axes, name, rows, columns, **how)
-        prepared, requested = prepared_totals(request, max_bytes=byte_limit(max_bytes))
+        prepared, requested = profiles.prepared_totals(
+            request, max_bytes=slices.byte_limit(max_bytes)
+        )
         with progress_bar("totals", None, show=progress) as bar:
             table = prepared.compute(bar.add)
-        return TableResult(self._engine, table, f"the totals of {name!r}", requested)
+        return engines.TableResult(self._engine, table, f"the totals of {name!r}", requested)
 
     def sampler(  # noqa: PLR0913 - what is chosen, and how it is split
         self,
         axis: str,
         *,
-        where: Selector = None,
+        where: slices.Selector = None,
         weights: str | None = None,
-        split: Shares | None = None,
+        split: training.Shares | None = None,
         seed: int = 0,
-        stratify: Expressions | None = None,
-        groups: Expressions | None = None,
-        params: Params | None = None,
+        stratify: training.Expressions | None = None,
+        groups: training.Expressions | None = None,
+        params: engines.Params | None = None,
         schema: str | None = None,
-    ) -> Sampler:
+    ) -> training.Sampler:
         """Choose entries of an axis, with weights and splits, for a training loop.
 
         The same data and the same seed make the same sampler, in every format and with any number
@@ -533,11 +520,15 @@ class MatrixQuestions(Queries):
             "stratify": stratify,
             "groups": groups,
         }
-        return make_sampler(self._engine, schema, axis, split=split, seed=seed, **chosen)
+        return training.make_sampler(self._engine, schema, axis, split=split, seed=seed, **chosen)
 
     def load_sampler(
-        self, path: str | Path, *, if_changed: IfChanged = "error", schema: str | None = None
-    ) -> Sampler:
+        self,
+        path: str | Path,
+        *,
+        if_changed: training.IfChanged = "error",
+        schema: str | None = None,
+    ) -> training.Sampler:
         """Read a sampler that `Sampler.save` wrote, and compare it with the data.
 
         It is made again as it was asked for, which has to give the same entries at the same
@@ -576,13 +567,13 @@ class MatrixQuestions(Queries):
         >>> db.load_sampler(path)
         Sampler('cell', 4 of 4 entries: train 3, val 1)
         """
-        return load_sampler(self._engine, schema, Path(path), if_changed)
+        return training.load_sampler(self._engine, schema, Path(path), if_changed)
 
 
-def _bound(params: Params | None, *values: Any) -> list[Any]:
+def _bound(params: engines.Params | None, *values: Any) -> list[Any]:
     """Return values of which those that are SQL, or list it, have values in place of parameters."""
     listed = [_listed(value) for value in values]
-    strings = iter(bind_all([text for each in listed for text in each], params))
+    strings = iter(engines.bind_all([text for each in listed for text in each], params))
     bound = [[next(strings) for _ in each] for each in listed]
     return [
         (new[0] if isinstance(value, str) else new) if new else value

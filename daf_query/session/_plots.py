@@ -10,7 +10,6 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from daf_query.plot import (
     Colouring,
@@ -31,6 +30,7 @@ from daf_query.slice import (
 from daf_query.sql import AxisSchema, Engine
 from daf_query.syntax import quoted_name
 from daf_storage import DafReader, errors
+from daf_storage._lazy import pc
 from daf_storage.data import axes_in_order
 
 _PAIRS: Final = (("_1", "_2"), ("_x", "_y"))

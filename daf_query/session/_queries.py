@@ -8,32 +8,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, Self, TypeAlias
 
 from daf_query._calls import Advised
-from daf_query.dataframes import scan_polars
 from daf_query.scan import DEFAULT_OPTIONS, ScanOptions
-from daf_query.session._table_functions import TABLE_FUNCTIONS
-from daf_query.slice import AxisRows, Selector
-from daf_query.sql import (
-    Allow,
-    AxisSchema,
-    Collection,
-    Connections,
-    Diagnosis,
-    Engine,
-    Explanation,
-    Params,
-    QueryPlan,
-    QueryRequirements,
-    QueryResult,
-    bind,
-    bind_all,
-    diagnose,
-    entry_columns,
-    query_result,
-    reporting,
-    requirements_of,
-)
+from daf_query.session._later import dataframes, engines, slices, table_functions, tables
 from daf_query.syntax import is_select
-from daf_query.table import Categoricals, TableDataset, with_matrix_columns
 from daf_storage import DafReader, DafWriter, errors
 from daf_storage import view as daf_view
 from daf_storage.data import writing_remedy
@@ -60,23 +37,32 @@ class Queries(Advised):
 
     def __init__(
         self,
-        data_sets: Mapping[str, DafReader | Collection],
+        data_sets: Mapping[str, DafReader | engines.Collection],
         *,
         cache_bytes: int = CACHE_BYTES,
         scan_options: ScanOptions = DEFAULT_OPTIONS,
-        categoricals: Categoricals = "string",
+        categoricals: tables.Categoricals = "string",
         provenance: bool = True,
     ) -> None:
-        self._engine = Engine(
-            Connections(
-                data_sets,
-                cache_bytes,
-                scan_options=scan_options,
-                categoricals=categoricals,
-                provenance=provenance,
-            ),
-            TABLE_FUNCTIONS,
+        self._connections = engines.Connections(
+            data_sets,
+            cache_bytes,
+            scan_options=scan_options,
+            categoricals=categoricals,
+            provenance=provenance,
         )
+        self._default = self._connections.default
+
+    @property
+    def _engine(self) -> engines.Engine:
+        """What plans queries; made for the first of them."""
+        made: engines.Engine | None = vars(self).get("_made")
+        if made is None:  # of two threads that make one the first wins
+            engine = engines.Engine(
+                self._connections, table_functions.TABLE_FUNCTIONS, default=self._default
+            )
+            made = vars(self).setdefault("_made", engine)
+        return made
 
     def reader(self, schema: str | None = None) -> DafReader:
         """Return the reader of a data set; with one connected, of that.
@@ -122,7 +108,7 @@ class Queries(Advised):
             return f"the axes are {errors.shown_names(axes, none='none')}"
         return ""
 
-    def _with_axis(self, schema: str | None, axis: str) -> AxisSchema:
+    def _with_axis(self, schema: str | None, axis: str) -> engines.AxisSchema:
         """Return the tables of a schema, which have an axis."""
         tables = self._connections.schema(schema)
         if not tables.has_axis(axis):
@@ -140,7 +126,7 @@ class Queries(Advised):
             raise errors.ReadOnlyError(f"{daf.location}: {writing_remedy(daf)}")
         return name, daf
 
-    def _over(self, data_sets: Mapping[str, DafReader | Collection]) -> Self:
+    def _over(self, data_sets: Mapping[str, DafReader | engines.Collection]) -> Self:
         """Return another session over other data sets, with the options of this one."""
         connections = self._connections
         return type(self)(
@@ -160,16 +146,12 @@ class Queries(Advised):
             How much memory all its queries together may take.
         """
         session = object.__new__(type(self))
-        session._engine = self._engine.served(memory_bytes)
+        vars(session).update(vars(self), _made=self._engine.served(memory_bytes))
         return session
 
-    @property
-    def _connections(self) -> Connections:
-        return self._engine.connections
-
     def sql(
-        self, query: str, *, params: Params | None = None, allow: Allow = "read"
-    ) -> QueryResult:
+        self, query: str, *, params: engines.Params | None = None, allow: engines.Allow = "read"
+    ) -> engines.QueryResult:
         """Plan a SQL query; rows are computed when the result is asked for them.
 
         Parameters
@@ -209,9 +191,9 @@ class Queries(Advised):
         >>> db.sql("SELECT name FROM cell WHERE age > $least", params={"least": 2}).to_pydict()
         {'name': ['C']}
         """
-        return query_result(self._engine, bind(query, params), allow=allow)
+        return engines.query_result(self._engine, engines.bind(query, params), allow=allow)
 
-    def explain(self, query: str, *, params: Params | None = None) -> QueryPlan:
+    def explain(self, query: str, *, params: engines.Params | None = None) -> engines.QueryPlan:
         """Plan a query and return the plan; nothing is executed.
 
         Examples
@@ -224,12 +206,14 @@ class Queries(Advised):
         >>> print(connect(daf).explain("SELECT name FROM cell WHERE age > 2").logical)
         TableScan: cell projection=[name], full_filters=[cell.age > Int64(2)]
         """
-        with reporting() as reports:
+        with engines.reporting() as reports:
             plan = self.sql(query, params=params).explain()
         notes = {name: note for report in reports for name, note in report.notes.items()}
         return replace(plan, notes=notes)
 
-    def explain_analyze(self, query: str, *, params: Params | None = None) -> Explanation:
+    def explain_analyze(
+        self, query: str, *, params: engines.Params | None = None
+    ) -> engines.Explanation:
         """Run a query and report what it cost: zones left out and read, values of each column.
 
         The engine runs it, also where it would be answered without it (`QueryPlan.direct`).
@@ -246,7 +230,7 @@ class Queries(Advised):
         >>> report.rows, report.scans[0].values
         (1, {'age': 3, 'score': 1})
         """
-        with reporting() as reports:
+        with engines.reporting() as reports:
             started = time.perf_counter()
             result = self.sql(query, params=params)
             rows = sum(batch.num_rows for batch in result.collect())
@@ -254,16 +238,16 @@ class Queries(Advised):
             plan = result.explain().physical
             scans = tuple(report for report in reports if report.read)
         hits = sum(report.cache_hits for report in reports)
-        return Explanation(query, seconds, rows, scans, hits, plan)
+        return engines.Explanation(query, seconds, rows, scans, hits, plan)
 
     def diagnose(
         self,
         axis: str,
         predicate: str,
         *,
-        params: Params | None = None,
+        params: engines.Params | None = None,
         schema: str | None = None,
-    ) -> Diagnosis:
+    ) -> engines.Diagnosis:
         """Count the rows that each part of a predicate leaves, and say why it leaves none.
 
         Each part that AND joins is counted alone, and with all before it, by queries of their own.
@@ -311,8 +295,8 @@ class Queries(Advised):
                            'n3' does not occur in donor; nearest: 'N3' (2 rows)
         """
         tables = self._with_axis(schema, axis)
-        bound = bind(predicate, params)
-        return diagnose(self._engine, tables.name, axis, bound, select=is_select(bound))
+        bound = engines.bind(predicate, params)
+        return engines.diagnose(self._engine, tables.name, axis, bound, select=is_select(bound))
 
     def matrix_columns(
         self, axis: str, written: str, *, schema: str | None = None
@@ -346,10 +330,10 @@ class Queries(Advised):
         {"X['CD8A']": ('gene', 'X', 'CD8A'), 'cst3': ('gene', 'X', 'CST3')}
         """
         tables = self._with_axis(schema, axis)
-        entries = entry_columns(tables, axis, written)
+        entries = engines.entry_columns(tables, axis, written)
         return {name: (each.axis, each.matrix, each.entry) for name, each in entries.items()}
 
-    def requirements(self, query: str, *, schema: str | None = None) -> QueryRequirements:
+    def requirements(self, query: str, *, schema: str | None = None) -> engines.QueryRequirements:
         """Return what another engine needs to answer a query; nothing but metadata is read.
 
         Parameters
@@ -383,7 +367,7 @@ class Queries(Advised):
         >>> needs.tables["cell"].columns, needs.tables["cell"].predicate
         (('age', 'donor'), Compare(column='age', operator='>', value=2))
         """
-        return requirements_of(self._connections.schema(schema), query)
+        return engines.requirements_of(self._connections.schema(schema), query)
 
     def table(
         self,
@@ -392,7 +376,7 @@ class Queries(Advised):
         schema: str | None = None,
         matrix_columns: Mapping[str, tuple[str, str, str]] | None = None,
         columns: Iterable[str] | None = None,
-    ) -> TableDataset:
+    ) -> tables.TableDataset:
         """Return the table of an axis as a pyarrow Dataset, for DuckDB, polars and pyarrow.
 
         Parameters
@@ -426,9 +410,10 @@ class Queries(Advised):
         >>> table.to_table(columns=["name", "cd8"]).to_pydict()
         {'name': ['A', 'B'], 'cd8': [0.0, 2.0]}
         """
-        tables = self._with_axis(schema, axis)
-        found = tables.dataset(axis, None if columns is None else frozenset(columns))
-        return with_matrix_columns(found, matrix_columns or {})
+        found = self._with_axis(schema, axis).dataset(
+            axis, None if columns is None else frozenset(columns)
+        )
+        return tables.with_matrix_columns(found, matrix_columns or {})
 
     def lazy_frame(
         self,
@@ -465,7 +450,7 @@ class Queries(Advised):
         {'name': ['B', 'C']}
         """
         table = self.table(axis, schema=schema, matrix_columns=matrix_columns)
-        frame: pl.LazyFrame = scan_polars(table)
+        frame: pl.LazyFrame = dataframes.scan_polars(table)
         return frame
 
     def view(
@@ -473,7 +458,7 @@ class Queries(Advised):
         axes: ViewAxes | None = None,
         data: ViewData | None = None,
         *,
-        params: Params | None = None,
+        params: engines.Params | None = None,
         schema: str | None = None,
     ) -> Self:
         """Return a session over a part of a data set, under other names; nothing is copied.
@@ -524,11 +509,11 @@ class Queries(Advised):
 
 
 def view_of(
-    engine: Engine,
+    engine: engines.Engine,
     schema: str,
     axes: ViewAxes | None,
     data: ViewData | None,
-    params: Params | None,
+    params: engines.Params | None,
 ) -> DafReader:
     """Return a view of a data set; see `DafSession.view`."""
     daf = engine.connections.reader(schema)
@@ -537,19 +522,19 @@ def view_of(
     pairs = list(axes.items()) if isinstance(axes, Mapping) else list(axes)
     chosen = [_chosen(daf, name, value) for name, value in pairs]
     written = [entries if isinstance(entries, str) else "" for _, entries in chosen]
-    bound = bind_all(written, params)
+    bound = engines.bind_all(written, params)
     resolved: list[tuple[str, Any]] = []
     for (name, value), (base, entries), sql in zip(pairs, chosen, bound, strict=True):
         if base is None or entries is None:
             resolved.append((name, value))
             continue
         selector = sql if isinstance(entries, str) else entries
-        chosen_entries = AxisRows.of(engine, schema, base).chosen(selector, "axes")
+        chosen_entries = slices.AxisRows.of(engine, schema, base).chosen(selector, "axes")
         resolved.append((name, (base, chosen_entries)))
     return daf_view(daf, dict(resolved) if isinstance(axes, Mapping) else resolved, data)
 
 
-def _chosen(daf: DafReader, name: str, value: Any) -> tuple[str | None, Selector]:
+def _chosen(daf: DafReader, name: str, value: Any) -> tuple[str | None, slices.Selector]:
     """Return the axis of the base, and which of its entries are asked for; None for all of them."""
     if isinstance(value, tuple) and len(value) == 2 and isinstance(value[0], str):
         return value

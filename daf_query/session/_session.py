@@ -9,11 +9,10 @@ from typing import Any, Final, Self
 
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from daf_query.scan import DEFAULT_OPTIONS, ScanOptions
+from daf_query.session._later import engines, plots, tables
 from daf_query.session._matrices import MatrixQuestions
-from daf_query.session._plots import SessionPlots
 from daf_query.session._queries import CACHE_BYTES
 from daf_query.session._sources import (
     Frame,
@@ -26,16 +25,9 @@ from daf_query.session._sources import (
     schema_name,
 )
 from daf_query.session._writing import Writing
-from daf_query.sql import (
-    ENGINE,
-    AxisSchema,
-    Collection,
-    Connections,
-    SessionContext,
-)
 from daf_query.syntax import quoted_name
-from daf_query.table import Categoricals
 from daf_storage import DafReader, DafWriter, Relation, errors
+from daf_storage._lazy import pc
 from daf_storage._terminal_text import visible_name
 from daf_storage.data import data_set_section
 from daf_storage.display import (
@@ -82,9 +74,9 @@ class DafSession(MatrixQuestions, Writing):
         self._connections.close()
 
     @property
-    def context(self) -> SessionContext:
+    def context(self) -> engines.SessionContext:
         """The DataFusion session, for what this class does not offer.  It may write."""
-        ENGINE.enter()
+        engines.ENGINE.enter()
         return self._engine.context
 
     @property
@@ -149,9 +141,9 @@ class DafSession(MatrixQuestions, Writing):
         return self.reader(schema).diagram()
 
     @property
-    def plot(self) -> SessionPlots:
+    def plot(self) -> plots.SessionPlots:
         """Plots: embeddings; they need the extra ``plot``."""
-        return SessionPlots(self._engine)
+        return plots.SessionPlots(self._engine)
 
     def register(self, source: Source | Frame, name: str | None = None) -> None:
         """Connect another data set, as a schema, or a table of your own.
@@ -213,7 +205,7 @@ def connect(  # noqa: PLR0913 - how data sets are opened, and how they are asked
     var_is: str | None = None,
     cache_bytes: int = CACHE_BYTES,
     scan_options: ScanOptions = DEFAULT_OPTIONS,
-    categoricals: Categoricals = "string",
+    categoricals: tables.Categoricals = "string",
     provenance: bool = True,
     skip_broken: bool = False,
 ) -> DafSession:
@@ -298,7 +290,9 @@ def connect(  # noqa: PLR0913 - how data sets are opened, and how they are asked
         connected = opened(source, mode or "r", names, skip_broken=skip_broken)
         named = {schema_name(source, connected): connected}
     data_sets = {
-        name: each for name, each in named.items() if isinstance(each, DafReader | Collection)
+        name: each
+        for name, each in named.items()
+        if isinstance(each, DafReader | engines.Collection)
     }
     session = DafSession(
         data_sets,
@@ -313,7 +307,7 @@ def connect(  # noqa: PLR0913 - how data sets are opened, and how they are asked
     return session
 
 
-def _session_page(connections: Connections) -> Markup:
+def _session_page(connections: engines.Connections) -> Markup:
     """Return the page of a session; the budget of previews is that of all data sets together."""
     budget = PreviewBudget()
     readers = connections.readers()
@@ -333,7 +327,7 @@ def _session_page(connections: Connections) -> Markup:
     return html_page(*parts)
 
 
-def _collection(schema: AxisSchema) -> Markup:
+def _collection(schema: engines.AxisSchema) -> Markup:
     """Return the data sets of a collection, and the lengths of their axes; reads metadata only."""
     readers = schema.readers()
     axes = sorted(schema.axes_set(), key=lambda axis: (-schema.axis_length(axis), axis))

@@ -14,14 +14,7 @@ from typing import Any, Final, Literal, TypeAlias
 from daf_query import table as tables
 from daf_query._runs import warn_caller
 from daf_query.sql import Collection
-from daf_query.table import (
-    META,
-    TableDataset,
-    UserTable,
-    is_user_table,
-    table_name,
-    user_table,
-)
+from daf_query.table import META, UserTable, is_user_table, table_name, user_table
 from daf_storage import DafReader, DafWriter, errors, open_daf, open_overlay
 from daf_storage.base import paused_collection
 from daf_storage.data import is_in_place
@@ -31,13 +24,15 @@ from daf_storage.sidecars import is_sidecar
 from daf_storage.stores import MmapZipStore, is_remote, is_url_pattern, matching_urls
 from daf_storage.trees import INDEXES_SUFFIX
 
-Source: TypeAlias = str | Path | DafReader | TableDataset | Sequence[str | Path | DafReader]
+Source: TypeAlias = (
+    "str | Path | DafReader | tables.TableDataset | Sequence[str | Path | DafReader]"
+)
 """A path of a data set, a reader of one, or a table; a pattern or a list for several as one."""
 
 Frame: TypeAlias = Any
 """A table that a user brings: of pandas, polars, DuckDB, Arrow or whatever hands out Arrow."""
 
-Connected: TypeAlias = DafReader | Collection | TableDataset | UserTable
+Connected: TypeAlias = "DafReader | Collection | tables.TableDataset | UserTable"
 """What can be connected, opened."""
 
 
@@ -84,10 +79,10 @@ def opened(
     check_mode(mode)
     if isinstance(source, DafReader):
         return _in_mode(source, mode)
-    if isinstance(source, TableDataset | Collection):
+    if isinstance(source, Collection):
         return source
-    if is_user_table(source):
-        return user_table(source)
+    if not isinstance(source, Path | Sequence) or is_user_table(source):
+        return _table(source)
     if isinstance(source, str | Path):
         if _is_table(source):
             return tables.zarr_table(source)
@@ -97,7 +92,7 @@ def opened(
                 closing.callback(daf.close)
             return daf
         location, source = str(source), matching_paths(str(source))
-    elif isinstance(source, Sequence) and source:
+    elif source:
         location = f"{len(source):,} data sets"
     else:
         raise _not_connectable(source)
@@ -107,6 +102,15 @@ def opened(
     if closing is not None:
         closing.enter_context(opened_here)
     return collection
+
+
+def _table(source: object) -> tables.TableDataset | UserTable:
+    """Return a table as it was passed, or what makes one of rows."""
+    if isinstance(source, tables.TableDataset):
+        return source
+    if not is_user_table(source):
+        raise _not_connectable(source)
+    return user_table(source)
 
 
 def _collection(
@@ -330,7 +334,7 @@ def schema_name(source: object, connected: Connected) -> str:
     """Return what people would call a data set: its file name; several, that of their folder."""
     if isinstance(connected, DafReader):
         return stem_of(connected.location)
-    if isinstance(connected, TableDataset):
+    if isinstance(connected, tables.TableDataset):
         return connected.table_columns.table
     if isinstance(connected, UserTable):
         if isinstance(source, str | Path):

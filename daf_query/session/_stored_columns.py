@@ -15,7 +15,6 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from daf_query.scan import INDEX, NAME
 from daf_query.slice import AxisRows, positions_in
@@ -23,6 +22,7 @@ from daf_query.sql import Engine, Params, QueryResult, bind, computed_table, que
 from daf_query.syntax import is_select
 from daf_query.table import arrow_table, is_user_table, user_table
 from daf_storage import DafReader, DafWriter, IfExists, errors
+from daf_storage._lazy import pc
 from daf_storage.anndata import note_categories
 
 _STORED_AS: Final = {pa.string_view(): pa.string(), pa.float16(): pa.float32()}

@@ -8,13 +8,12 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from daf_query.profile import Profile
 from daf_query.session._stored_columns import is_any_string, one_array, repeated, storable
 from daf_query.slice import MatrixSlice
 from daf_storage import DafReader, errors
-from daf_storage._lazy import sp
+from daf_storage._lazy import pc, sp
 
 Positions: TypeAlias = npt.NDArray[np.int64]
 

@@ -8,33 +8,20 @@ from typing import Any
 
 import numpy as np
 
-from daf_query.index import accelerated, build_index, build_point_index
 from daf_query.moments import Statistic
-from daf_query.profile import Profile
 from daf_query.scan import INDEX, NAME
+from daf_query.session._later import (
+    engines,
+    indexing,
+    profiles,
+    slices,
+    stored_columns,
+    stored_matrices,
+    tables,
+)
 from daf_query.session._queries import Queries
 from daf_query.session._sources import Frame
-from daf_query.session._stored_columns import (
-    Annotation,
-    add_derived_axis,
-    annotate,
-    derived_vector,
-    refuse_existing,
-    rows_of,
-    set_vector,
-)
-from daf_query.session._stored_matrices import (
-    Place,
-    group_axis_of,
-    group_names,
-    group_vectors,
-    matrix_of_rows,
-    matrix_of_slice,
-)
-from daf_query.slice import AxisRows, ByteSize, MatrixSlice, byte_limit
-from daf_query.sql import Params, QueryResult, bind
 from daf_query.syntax import is_select
-from daf_query.table import is_user_table
 from daf_storage import (
     DafWriter,
     IfExists,
@@ -92,7 +79,7 @@ class Writing(Queries):
         if not by.strip():
             raise errors.QueryError("the order is empty; write what comes after ORDER BY")
         selector = by if is_select(by) else f"ORDER BY {by}"
-        order = AxisRows.of(self._engine, schema_name, axis).chosen(selector, "by")
+        order = slices.AxisRows.of(self._engine, schema_name, axis).chosen(selector, "by")
         daf.reorder_axis(axis, order, progress=progress)
 
     def save_vector(
@@ -101,7 +88,7 @@ class Writing(Queries):
         name: str,
         query: str,
         *,
-        params: Params | None = None,
+        params: engines.Params | None = None,
         if_exists: IfExists = "error",
         schema: str | None = None,
     ) -> None:
@@ -150,23 +137,25 @@ class Writing(Queries):
             )
         what, exists = f"vector {name!r} of axis {axis!r}", daf.has_vector(axis, name)
         is_own = name in (NAME, INDEX)  # which `set_vector` refuses
-        refuse_existing(daf, what, exists=exists and not is_own, if_exists=if_exists)
-        values = derived_vector(self._engine, schema_name, axis, bind(query, params))
-        set_vector(daf, axis, name, values, if_exists=if_exists)
+        stored_columns.refuse_existing(daf, what, exists=exists and not is_own, if_exists=if_exists)
+        values = stored_columns.derived_vector(
+            self._engine, schema_name, axis, engines.bind(query, params)
+        )
+        stored_columns.set_vector(daf, axis, name, values, if_exists=if_exists)
 
     def annotate(  # noqa: PLR0913 - how a table is read
         self,
         axis: str,
-        rows: str | Path | QueryResult | Frame,
+        rows: str | Path | engines.QueryResult | Frame,
         *,
         key: str | None = None,
         columns: Sequence[str] | Mapping[str, str] | None = None,
         fill: Mapping[str, Any] | None = None,
         strict: bool = False,
-        params: Params | None = None,
+        params: engines.Params | None = None,
         if_exists: IfExists = "error",
         schema: str | None = None,
-    ) -> Annotation:
+    ) -> stored_columns.Annotation:
         """Store columns of a table as vectors; its rows belong to the entries that a key names.
 
         Entries without a row have no value: an empty string that counts as missing, or NaN. So
@@ -224,18 +213,18 @@ class Writing(Queries):
         """
         _, daf = self._writable(schema, axis)
         keys = (NAME if key is None else key,)
-        table = rows_of(self._engine, rows, params, strings=keys)
-        return annotate(
+        table = stored_columns.rows_of(self._engine, rows, params, strings=keys)
+        return stored_columns.annotate(
             daf, axis, table, key, columns, fill or {}, is_strict=strict, if_exists=if_exists
         )
 
     def save_axis(
         self,
         axis: str,
-        rows: str | QueryResult | Frame,
+        rows: str | engines.QueryResult | Frame,
         *,
         name: str = "name",
-        params: Params | None = None,
+        params: engines.Params | None = None,
         if_exists: IfExists = "error",
         schema: str | None = None,
     ) -> None:
@@ -282,13 +271,15 @@ class Writing(Queries):
         {'name': ['B', 'T'], 'cells': [1, 2]}
         """
         _, daf = self._writable(schema)
-        refuse_existing(daf, f"axis {axis!r}", exists=daf.has_axis(axis), if_exists=if_exists)
-        table = rows_of(self._engine, rows, params)
-        add_derived_axis(daf, axis, table, name=name, if_exists=if_exists)
+        stored_columns.refuse_existing(
+            daf, f"axis {axis!r}", exists=daf.has_axis(axis), if_exists=if_exists
+        )
+        table = stored_columns.rows_of(self._engine, rows, params)
+        stored_columns.add_derived_axis(daf, axis, table, name=name, if_exists=if_exists)
 
     def save_matrix(  # noqa: PLR0913 - the choices of a layout
         self,
-        values: MatrixSlice | Profile | str | QueryResult | Any,
+        values: slices.MatrixSlice | profiles.Profile | str | engines.QueryResult | Any,
         rows_axis: str | None = None,
         columns_axis: str | None = None,
         name: str | None = None,
@@ -296,7 +287,7 @@ class Writing(Queries):
         statistic: Statistic = "mean",
         fill: Any = None,
         relayout: bool = True,
-        params: Params | None = None,
+        params: engines.Params | None = None,
         if_exists: IfExists = "error",
         schema: str | None = None,
     ) -> None:
@@ -364,12 +355,12 @@ class Writing(Queries):
                 f"save_matrix() takes what to store first, and {values!r} is no SELECT; write "
                 "save_matrix(values, rows_axis, columns_axis, name)"
             )
-        if isinstance(values, MatrixSlice):
+        if isinstance(values, slices.MatrixSlice):
             rows_axis = rows_axis or values.rows_axis
             columns_axis = columns_axis or values.columns_axis
             name = name or values.name
-        if isinstance(values, Profile):
-            rows_axis = rows_axis or group_axis_of(values)
+        if isinstance(values, profiles.Profile):
+            rows_axis = rows_axis or stored_matrices.group_axis_of(values)
             columns_axis = columns_axis or values.content.axis_names[1]
             name = name or f"{statistic}_{values.content.name}"
         if rows_axis is None or columns_axis is None or name is None:
@@ -378,22 +369,24 @@ class Writing(Queries):
                 "a profile with one group column"
             )
         _, daf = self._writable(schema, columns_axis)
-        place = Place(daf, (rows_axis, columns_axis), name, fill)
-        if isinstance(values, Profile) and not daf.has_axis(rows_axis):
+        place = stored_matrices.Place(daf, (rows_axis, columns_axis), name, fill)
+        if isinstance(values, profiles.Profile) and not daf.has_axis(rows_axis):
             names, matrix = _matrix_of_groups(daf, place, values, statistic)
             with daf.batch():
-                daf.add_axis(rows_axis, names, vectors=group_vectors(values))
+                daf.add_axis(rows_axis, names, vectors=stored_matrices.group_vectors(values))
                 daf.set_matrix(rows_axis, columns_axis, name, matrix)
             return
         self._writable(schema, rows_axis)
         exists = daf.has_matrix(rows_axis, columns_axis, name)
-        refuse_existing(daf, place.what, exists=exists, if_exists=if_exists)
-        if isinstance(values, Profile):
+        stored_columns.refuse_existing(daf, place.what, exists=exists, if_exists=if_exists)
+        if isinstance(values, profiles.Profile):
             _, values = _matrix_of_groups(daf, place, values, statistic)
-        elif isinstance(values, MatrixSlice):
-            values = matrix_of_slice(place, values)
+        elif isinstance(values, slices.MatrixSlice):
+            values = stored_matrices.matrix_of_slice(place, values)
         elif _is_rows(values):
-            values = matrix_of_rows(place, rows_of(self._engine, values, params))
+            values = stored_matrices.matrix_of_rows(
+                place, stored_columns.rows_of(self._engine, values, params)
+            )
         elif fill is not None:
             raise errors.InvalidInputError(
                 "fill= is for slices and queries; an array has all elements of the matrix"
@@ -443,7 +436,7 @@ class Writing(Queries):
         ['age']
         """
         _, daf = self._writable(schema, axis)
-        return build_index(daf, axis, names, progress=progress)
+        return indexing.build_index(daf, axis, names, progress=progress)
 
     def build_point_index(self, axis: str, x: str, y: str, *, schema: str | None = None) -> int:
         """Store an index over two vectors of coordinates; return how many entries it has.
@@ -465,7 +458,7 @@ class Writing(Queries):
             There is no such vector.
         """
         _, daf = self._writable(schema, axis)
-        return build_point_index(daf, axis, x, y)
+        return indexing.build_point_index(daf, axis, x, y)
 
     def accelerate(
         self,
@@ -473,7 +466,7 @@ class Writing(Queries):
         *,
         indexes: Mapping[str, Sequence[str] | None] | None = None,
         path: str | Path | None = None,
-        max_bytes: ByteSize | None = None,
+        max_bytes: slices.ByteSize | None = None,
         schema: str | None = None,
         progress: ShowProgress = "auto",
     ) -> SidecarStatus:
@@ -527,12 +520,12 @@ class Writing(Queries):
         True
         """
         daf = self._connections.reader(self._connections.schema(schema).name)
-        return accelerated(
+        return indexing.accelerated(
             daf,
             matrices,
             indexes=indexes,
             path=None if path is None else str(path),
-            max_bytes=byte_limit(max_bytes),
+            max_bytes=slices.byte_limit(max_bytes),
             progress=progress,
         )
 
@@ -558,17 +551,17 @@ def _is_rows(values: object) -> bool:
     A DataFrame of pandas is not: it has labels, and is a matrix by itself.
     """
     is_matrix = hasattr(values, "iloc") or hasattr(values, "dtype") or hasattr(values, "type")
-    return isinstance(values, str) or (is_user_table(values) and not is_matrix)
+    return isinstance(values, str) or (tables.is_user_table(values) and not is_matrix)
 
 
 def _matrix_of_groups(
-    daf: DafWriter, place: Place, profile: Profile, statistic: Statistic
+    daf: DafWriter, place: stored_matrices.Place, profile: profiles.Profile, statistic: Statistic
 ) -> tuple[Any, Any]:
     """Return the names of the groups, and a statistic of each for all columns of the axis.
 
     Where there is an axis of the groups, the rows are its entries.
     """
-    names, values = group_names(profile), profile.statistic(statistic)
+    names, values = stored_matrices.group_names(profile), profile.statistic(statistic)
     rows_axis, columns_axis = place.axes
     entries = profile.column_entries.dictionary_decode()
     columns = daf.axis_indices(columns_axis, entries)

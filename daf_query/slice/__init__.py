@@ -12,17 +12,6 @@ any (``outer``); what a member lacks is *filled*.
 Must not know sessions, profiles or the command line.
 """
 
-from daf_query.slice._axis_rows import AxisRows
-from daf_query.slice._explanation import LayoutCost, SliceExplanation
-from daf_query.slice._files import check_format
-from daf_query.slice._matrix_slice import MatrixSlice, matrix_slice
-from daf_query.slice._reading import ByteSize, byte_count, byte_limit, slice_source
-from daf_query.slice._selector import (
-    MatrixAxes,
-    Selector,
-    SliceRequest,
-    each_once,
-    matrix_axes,
-    positions_in,
-)
-from daf_query.slice._tables import DuplicateNamesWarning, aligned_axis_frame
+from daf_storage._lazy import stubbed_names
+
+__getattr__, __dir__, __all__ = stubbed_names(__name__)

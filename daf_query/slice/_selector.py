@@ -9,7 +9,6 @@ from typing import Any, Final, TypeAlias, get_args
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from daf_query.matrix import (
     AlignedAxis,
@@ -43,6 +42,7 @@ from daf_query.syntax import (
 )
 from daf_query.table import DATASET, arrow_table, is_user_table
 from daf_storage import DafReader, errors
+from daf_storage._lazy import pc
 
 Positions: TypeAlias = npt.NDArray[np.int64]
 

@@ -15,7 +15,6 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from daf_query._provenance import Record, described
 from daf_query.matrix import AlignedAxis
@@ -23,7 +22,7 @@ from daf_query.scan import number_array
 from daf_query.slice._parts import Positions, Whole
 from daf_query.table import DATASET, check_column_names
 from daf_storage import AnnDataWarning, errors
-from daf_storage._lazy import sp
+from daf_storage._lazy import pc, sp
 from daf_storage.anndata import axis_frame, unstructured
 from daf_storage.base import Span, optional_import
 

@@ -16,7 +16,6 @@ from operator import and_, or_
 from typing import Any, Final
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from daf_query.fragments import (
     ROWS_PER_FRAGMENT,
@@ -32,6 +31,7 @@ from daf_query.fragments import (
 from daf_query.scan import COMPARISONS, And, Compare, Constant, In, IsNull, Or, Predicate
 from daf_query.syntax import backticked
 from daf_storage import errors
+from daf_storage._lazy import pc
 
 MATRIX: Final = "matrix"
 _OF_ALL: Final = ("path", "table", "select", "rows_per_partition", "predicate")

@@ -13,32 +13,22 @@ from dataclasses import dataclass
 from functools import cache, partial
 from typing import Any, Final, Literal, TypeAlias, get_args
 
-import datafusion
 import pyarrow as pa
-from datafusion.catalog import CatalogProvider, SchemaProvider, Table
 
+from daf_query import table as tables
 from daf_query._provenance import DataSets
 from daf_query._runs import check_cancelled
 from daf_query.matrix import ConcatenatedAxis, Selection, concatenated_axis
 from daf_query.scan import DEFAULT_OPTIONS, INDEX, ScanOptions
 from daf_query.sql._descriptions import DESCRIPTIONS, MATRICES, RELATIONS, SCALARS
-from daf_query.sql._planning import TableName, as_planned, current_context
+from daf_query.sql._planning import TableName, as_planned, current_context, datafusion
 from daf_query.syntax import quoted_name
 from daf_query.table import (
     DATASET,
-    AxisDataset,
     BrokenColumns,
     Categoricals,
-    MatrixDataset,
-    Members,
     TableColumns,
-    TableDataset,
-    TableView,
-    UnionDataset,
     UserTable,
-    axis_columns,
-    broken_columns,
-    matrix_union,
     warn_of_problems,
     warn_once,
 )
@@ -102,27 +92,29 @@ class Member:
         with self._lock:
             broken = self._broken.get(axis)
             if broken is None:
-                broken = self._broken[axis] = broken_columns(self.daf, axis)
-        return axis_columns(self.daf, axis, broken, self._categoricals, among=names)
+                broken = self._broken[axis] = tables.broken_columns(self.daf, axis)
+        return tables.axis_columns(self.daf, axis, broken, self._categoricals, among=names)
 
     def knows_all(self, axis: str) -> bool:
         """Return whether the metadata of all columns of an axis were looked at."""
         with self._lock:
             return (axis, None) in self._columns_read
 
-    def table(self, axis: str, columns: TableColumns) -> AxisDataset:
+    def table(self, axis: str, columns: TableColumns) -> tables.AxisDataset:
         """Return the table of an axis whose columns are known."""
-        return AxisDataset(self.daf, axis, columns=columns, view=self._view)
+        return tables.AxisDataset(self.daf, axis, columns=columns, view=self._view)
 
     def matrix_table(
         self, axes: tuple[str, str], name: str, rows: Selection | None, columns: Selection | None
-    ) -> MatrixDataset:
+    ) -> tables.MatrixDataset:
         """Return the long form of a matrix, as it is now; of some entries of its axes."""
-        return MatrixDataset(self.daf, *axes, name, rows=rows, columns=columns, view=self._view)
+        return tables.MatrixDataset(
+            self.daf, *axes, name, rows=rows, columns=columns, view=self._view
+        )
 
     @property
-    def _view(self) -> TableView:
-        return TableView(cache=self.cache, options=self.scan_options)
+    def _view(self) -> tables.TableView:
+        return tables.TableView(cache=self.cache, options=self.scan_options)
 
     @property
     def broken_count(self) -> int:
@@ -155,7 +147,7 @@ class BroughtTable(UserTable):
         return UserTable, (self.rows, self.location)
 
 
-SharedTable: TypeAlias = TableDataset | BroughtTable
+SharedTable: TypeAlias = "tables.TableDataset | BroughtTable"
 """A table that belongs to no data set."""
 
 
@@ -167,7 +159,7 @@ class Names(list[str]):
         return set(self)
 
 
-class SharedSchema(SchemaProvider):
+class SharedSchema:
     """Tables that belong to no data set, and those that queries create.
 
     Parameters
@@ -193,21 +185,23 @@ class SharedSchema(SchemaProvider):
         """Return whether there is a table of this name."""
         return name in self._shared or name in self.added
 
-    def table(self, name: str) -> Table | None:
+    def table(self, name: str) -> datafusion.catalog.Table | None:
         """Return a table as it is now; None if there is none."""
         replacement = current_context().replacements.get((self.name, name))
         if replacement is not None or name in self.added:
-            return Table(self.added[name] if replacement is None else replacement)
+            return datafusion.catalog.Table(
+                self.added[name] if replacement is None else replacement
+            )
         table = self.find(name)
         if table is not None:
             return table_for_query(self.name, name, table)
         shared = self._shared.get(name)
-        return Table(shared.frame) if isinstance(shared, BroughtTable) else None
+        return datafusion.catalog.Table(shared.frame) if isinstance(shared, BroughtTable) else None
 
-    def find(self, name: str) -> TableDataset | None:
+    def find(self, name: str) -> tables.TableDataset | None:
         """Return a table that belongs to no data set, of those of its columns that can be read."""
         table = self._shared.get(name)
-        if not isinstance(table, TableDataset) or name in self.added:
+        if not isinstance(table, tables.TableDataset) or name in self.added:
             return None
         readable = table.readable()
         warn_of_problems(readable.table_columns, readable.table_columns.broken.warned)
@@ -260,7 +254,9 @@ class AxisSchema(SharedSchema):
         self._location = location
         self._cache = cache
         self._warned: set[str] = set()
-        self._unions: dict[tuple[str, bool], tuple[dict[str, TableColumns], UnionDataset]] = {}
+        self._unions: dict[
+            tuple[str, bool], tuple[dict[str, TableColumns], tables.UnionDataset]
+        ] = {}
         self._joined: dict[str, DecodedCache] = {}
         self._lock = ForkLock()
 
@@ -293,7 +289,7 @@ class AxisSchema(SharedSchema):
         having = (daf for daf in self.readers().values() if daf.has_axis(axis))
         return sum(daf.axis_length(axis) for daf in having)
 
-    def dataset(self, axis: str, names: frozenset[str] | None = None) -> TableDataset:
+    def dataset(self, axis: str, names: frozenset[str] | None = None) -> tables.TableDataset:
         """Return the table of an axis; it has the columns of before while metadata are the same.
 
         Parameters
@@ -323,7 +319,7 @@ class AxisSchema(SharedSchema):
 
     def _union(
         self, axis: str, columns: dict[str, TableColumns], *, is_whole: bool
-    ) -> UnionDataset:
+    ) -> tables.UnionDataset:
         """Return the table of an axis: that of the last query, if the columns are its own."""
         key = (axis, is_whole)
         with self._lock:
@@ -332,8 +328,10 @@ class AxisSchema(SharedSchema):
         if cached is not None and cached[0].keys() == columns.keys():
             if all(cached[0][name] is each for name, each in columns.items()):
                 return cached[1]
-        members = Members(axis, columns, lambda name: self.members[name].table(axis, columns[name]))
-        union = UnionDataset(axis, members, location=self.location, cache=cache)
+        members = tables.Members(
+            axis, columns, lambda name: self.members[name].table(axis, columns[name])
+        )
+        union = tables.UnionDataset(axis, members, location=self.location, cache=cache)
         with self._lock:
             self._unions[key] = (columns, union)
             if is_whole:
@@ -367,7 +365,7 @@ class AxisSchema(SharedSchema):
         *,
         rows: Selection | None = None,
         columns: Selection | None = None,
-    ) -> TableDataset:
+    ) -> tables.TableDataset:
         """Return the long form of a matrix, as it is now; of some entries of its axes.
 
         Parameters
@@ -380,11 +378,11 @@ class AxisSchema(SharedSchema):
             return self.only.matrix_table(axes, name, rows, columns)
         having = self.matrix_readers(axes, name)
         of_rows, of_columns = self._of_each(rows_axis, rows), self._of_each(columns_axis, columns)
-        tables = {
+        of_members = {
             key: self.members[key].matrix_table(axes, name, of_rows.get(key), of_columns.get(key))
             for key in having
         }
-        return matrix_union(tables, self.location)
+        return tables.matrix_union(of_members, self.location)
 
     def concatenated(self, axis: str) -> ConcatenatedAxis:
         """Return an axis of all data sets that have it."""
@@ -440,7 +438,7 @@ class AxisSchema(SharedSchema):
         is_own = name in self.added or name in self.descriptions or name in self._shared
         return is_own or self.has_axis(name)
 
-    def table(self, name: str) -> Table | None:
+    def table(self, name: str) -> datafusion.catalog.Table | None:
         """Return a table as it is now; None if there is none, or its axis is broken.
 
         The engine lists all tables by this, and one that raises would hide the others.  Whoever
@@ -453,7 +451,7 @@ class AxisSchema(SharedSchema):
         is_described = table is None and name in self.descriptions
         return _pushed_to(self.description(name)) if is_described else table
 
-    def find(self, name: str) -> TableDataset | None:
+    def find(self, name: str) -> tables.TableDataset | None:
         """Return the table of an axis, or one that belongs to no data set; None for any other."""
         context, key = current_context(), (self.name, name)
         if context.found is not None and key in context.found:
@@ -465,7 +463,7 @@ class AxisSchema(SharedSchema):
         return table
 
 
-def table_for_query(schema: str, name: str, table: TableDataset) -> Table:
+def table_for_query(schema: str, name: str, table: tables.TableDataset) -> datafusion.catalog.Table:
     """Return a table as the query that is planned needs it."""
     context = current_context()
     table = as_planned(table, context.matrix_columns.get((schema, name), {}))
@@ -475,13 +473,13 @@ def table_for_query(schema: str, name: str, table: TableDataset) -> Table:
     return _pushed_to(table.for_engine(context.strings))
 
 
-def _pushed_to(dataset: pa.dataset.Dataset) -> Table:
+def _pushed_to(dataset: pa.dataset.Dataset) -> datafusion.catalog.Table:
     """Return a table that is handed all filters, as a query of its own.
 
     The engine plans that one by itself: the table is given what the bindings convert for pyarrow,
     and the engine evaluates the rest.
     """
-    frame = _context_of_tables().read_table(Table(dataset))
+    frame = _context_of_tables().read_table(datafusion.catalog.Table(dataset))
     filtered = frame.filter(_always(dataset.schema))
     if any(_is_bytes(field) for field in dataset.schema):
         filtered = filtered.select(*(_handed_out(field) for field in dataset.schema))
@@ -535,7 +533,7 @@ class Collection:
     """Each by what the column ``dataset`` calls it."""
 
 
-Connectable: TypeAlias = DafReader | Collection | TableDataset | UserTable
+Connectable: TypeAlias = "DafReader | Collection | tables.TableDataset | UserTable"
 """What has been opened, and can be connected."""
 
 
@@ -551,7 +549,7 @@ def engine_table(table: UserTable) -> datafusion.DataFrame:
     context = datafusion.SessionContext()
     if isinstance(table.rows, pa.Table):
         return context.from_arrow(table.rows)
-    return context.read_table(Table(table.rows)).limit(_ALL_ROWS)
+    return context.read_table(datafusion.catalog.Table(table.rows)).limit(_ALL_ROWS)
 
 
 class Connections:
@@ -603,13 +601,18 @@ class Connections:
         return [*self.schemas, *self.shared]
 
     @property
+    def default(self) -> str:
+        """The schema of tables that are named without one, of a session that is made now."""
+        return next(iter(self.schemas)) if len(self.schemas) == 1 else PUBLIC
+
+    @property
     def table_names(self) -> list[str]:
         """The names of the tables, as queries write them."""
         is_single = len(self.schemas) == 1
         of_schemas = [
             table if is_single else f"{schema}.{table}"
-            for schema, tables in self.schemas.items()
-            for table in tables.table_names
+            for schema, found in self.schemas.items()
+            for table in found.table_names
             if table not in self.shared
         ]
         return of_schemas + sorted(self.shared)
@@ -636,10 +639,10 @@ class Connections:
                     f"there is a table {name!r} already; register this one under another name"
                 )
             self.shared[name] = BroughtTable(source.rows, source.location, engine_table(source))
-        elif isinstance(source, TableDataset):
-            self.shared[name] = source.with_view(cache=self.cache.part(), options=self.scan_options)
-        else:
+        elif isinstance(source, DafReader | Collection):
             self._add_schema(name, source)
+        else:
+            self.shared[name] = source.with_view(cache=self.cache.part(), options=self.scan_options)
 
     def disconnect(self, name: str) -> None:
         """Remove a data set or a table, and close what was opened for it.
@@ -719,7 +722,7 @@ class Connections:
         """The schemas of the data sets, and that of the tables that belong to none, by name."""
         return {**self.schemas, PUBLIC: self.public}
 
-    def find(self, name: TableName) -> TableDataset | None:
+    def find(self, name: TableName) -> tables.TableDataset | None:
         """Return the table of an axis, or one that belongs to no data set; None for any other."""
         schema = self.all_schemas.get(name[0])
         return None if schema is None else schema.find(name[1])
@@ -732,8 +735,8 @@ class Connections:
 
     def broken_count(self) -> int:
         """Return how often a column turned out to be unreadable while it was read."""
-        tables = [each for each in self.shared.values() if isinstance(each, TableDataset)]
-        shared = sum(table.table_columns.broken.count for table in tables)
+        own = [each for each in self.shared.values() if isinstance(each, tables.TableDataset)]
+        shared = sum(table.table_columns.broken.count for table in own)
         return shared + sum(schema.broken_count for schema in self.schemas.values())
 
     def __reduce__(self) -> Any:
@@ -752,7 +755,7 @@ class Connections:
         }
         return again, (data_sets, self.cache_bytes), self.shared
 
-    def __setstate__(self, tables: Mapping[str, TableDataset | UserTable]) -> None:
+    def __setstate__(self, tables: Mapping[str, tables.TableDataset | UserTable]) -> None:
         """Add the tables of others."""
         for name, table in tables.items():
             self.connect(name, table)
@@ -785,7 +788,7 @@ class Connections:
         self.schemas[name] = schema
 
 
-class DafCatalog(CatalogProvider):
+class DafCatalog:
     """The schemas of connections, as the engine asks for them; what is added shows at once."""
 
     def __init__(self, connections: Connections) -> None:
@@ -795,7 +798,7 @@ class DafCatalog(CatalogProvider):
         """Return the names of the schemas."""
         return set(self._connections.all_schemas)
 
-    def schema(self, name: str) -> SchemaProvider | None:  # type: ignore[override] # a provider will do
+    def schema(self, name: str) -> SharedSchema | None:
         """Return a schema."""
         return self._connections.all_schemas.get(name)
 

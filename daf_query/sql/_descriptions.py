@@ -12,11 +12,11 @@ from functools import partial
 from typing import Any, Final, TypeAlias
 
 import pyarrow as pa
-import pyarrow.dataset
 
 from daf_query.matrix import open_layouts
 from daf_query.table import DATASET
 from daf_storage import DafReader
+from daf_storage._lazy import ds
 from daf_storage.data import StoredMatrix, axes_in_order
 from daf_storage.errors import FormatError, MatrixNotFoundError, ReadOnlyError
 
@@ -31,7 +31,7 @@ SCALARS: Final = "scalars"
 
 Described: TypeAlias = Mapping[str | None, DafReader]
 """Data sets, each by what the column ``dataset`` calls it; a single one by None."""
-Description: TypeAlias = tuple[pa.dataset.Dataset, dict[str, str]]
+Description: TypeAlias = "tuple[ds.Dataset, dict[str, str]]"
 """A table, and why some of its rows are left out."""
 _Row: TypeAlias = dict[str, Any]
 
@@ -131,7 +131,7 @@ def _table(
     ]
     if None not in described and "schema" in columns.names:
         columns = columns.insert(0, pa.field(DATASET, pa.string()))
-    return pa.dataset.dataset(pa.Table.from_pylist(rows, columns)), problems
+    return ds.dataset(pa.Table.from_pylist(rows, columns)), problems
 
 
 DESCRIPTIONS: Final = {

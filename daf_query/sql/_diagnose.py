@@ -12,7 +12,6 @@ from dataclasses import asdict, dataclass
 from typing import Any, Final, TypeAlias
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from daf_query.sql._engine import Engine
 from daf_query.sql._messages import STRINGS, is_number, mismatch
@@ -32,6 +31,7 @@ from daf_query.syntax import (
     terms_of,
 )
 from daf_storage import DafError, errors
+from daf_storage._lazy import pc
 from daf_storage._terminal_text import visible_name
 
 _MOST_CONSTANTS: Final = 5

@@ -9,12 +9,12 @@ from functools import partial
 from typing import Any, Final, Literal, TypeAlias
 from weakref import ref
 
-import datafusion
 import pyarrow as pa
 
+from daf_query import table as tables
 from daf_query._runs import attended, warn_caller, without_panics
 from daf_query.sql._conditions import needed_names, placed_tables, restrictions_of, small_tables
-from daf_query.sql._connections import PUBLIC, Connections, DafCatalog, engine_table
+from daf_query.sql._connections import Connections, DafCatalog, engine_table
 from daf_query.sql._matrix_entries import Rule, Tables, with_entries
 from daf_query.sql._messages import translated
 from daf_query.sql._missing_names import FailedQuery
@@ -26,6 +26,7 @@ from daf_query.sql._planning import (
     computed_table,
     copy_functions,
     current_context,
+    datafusion,
     new_context,
     node_type,
     planning,
@@ -55,28 +56,23 @@ from daf_query.syntax import (
     parsed,
     quoted_name,
 )
-from daf_query.table import ComputedDataset, TableDataset, table_format, user_table
+from daf_query.table import table_format, user_table
 from daf_storage import errors
 from daf_storage.base import ForkLock
 from daf_storage.stores import is_remote
 
 Allow: TypeAlias = Literal["read", "write"]
 """What queries may do."""
-TableFunction: TypeAlias = Callable[["Engine", TableCall], TableDataset | ComputedDataset]
+TableFunction: TypeAlias = Callable[
+    ["Engine", TableCall], tables.TableDataset | tables.ComputedDataset
+]
 """Returns the table of a call, over what an engine has."""
 
-_READING: Final = (
-    datafusion.SQLOptions()
-    .with_allow_ddl(allow=False)
-    .with_allow_dml(allow=False)
-    .with_allow_statements(allow=False)
-)
-_WRITING: Final = (
-    datafusion.SQLOptions()
-    .with_allow_ddl(allow=True)
-    .with_allow_dml(allow=True)
-    .with_allow_statements(allow=True)
-)
+
+def _options(*, may_write: bool) -> datafusion.SQLOptions:
+    """Return what the engine may do for a query."""
+    options = datafusion.SQLOptions().with_allow_ddl(allow=may_write)
+    return options.with_allow_dml(allow=may_write).with_allow_statements(allow=may_write)
 
 
 def _created_view(text: str) -> tuple[tuple[str, ...], str, bool] | None:
@@ -145,12 +141,9 @@ class Engine:
         """What queries can name."""
         self.functions = functions
         """The table functions that queries can call."""
-        if default is None:
-            schemas = connections.schemas
-            default = next(iter(schemas)) if len(schemas) == 1 else PUBLIC
-        self.default = default
+        self.default = connections.default if default is None else default
         """The schema of tables that are named without one."""
-        self.tables = Tables(connections.schemas, default)
+        self.tables = Tables(connections.schemas, self.default)
         """The axes and views that queries can name."""
         self._hinted: set[str] = set()
         self._memory_bytes = memory_bytes
@@ -177,7 +170,8 @@ class Engine:
     def _new_context(self) -> datafusion.SessionContext:
         context = new_context(self.default, memory_bytes=self._memory_bytes)
         schemas = self.connections.schemas
-        context.register_catalog_provider(CATALOG, DafCatalog(self.connections))
+        catalog: Any = DafCatalog(self.connections)  # it needs no base class
+        context.register_catalog_provider(CATALOG, catalog)
         register_size_checks(context)
         register_category_order(context, schemas)
         for name, function in self.functions.items():
@@ -193,7 +187,7 @@ class Engine:
         """
         reference = ref(self)
 
-        def make(call: TableCall) -> TableDataset | ComputedDataset:
+        def make(call: TableCall) -> tables.TableDataset | tables.ComputedDataset:
             engine = reference()
             if engine is None:
                 raise errors.QueryError(
@@ -377,7 +371,7 @@ class Engine:
     def _sql(self, query: str, allow: Allow) -> datafusion.DataFrame:
         """Plan a query whose views are known."""
         ENGINE.enter()
-        context, options = self.context, _READING if allow == "read" else _WRITING
+        context, options = self.context, _options(may_write=allow == "write")
         bounded = with_bounded_sizes(query) if allow == "read" else query
         return without_panics(lambda: context.sql_with_options(bounded, options))
 

@@ -13,11 +13,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from typing import Any, Final, TypeAlias
 
-import datafusion
 import numpy as np
 import pyarrow as pa
 
-from daf_query.sql._planning import nodes_of
+from daf_query.sql._planning import datafusion, nodes_of
 from daf_query.syntax import Edit, Placeholder, edited, placeholders, quoted_string
 from daf_storage import DafError, errors
 

@@ -12,16 +12,22 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
-from typing import Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-import datafusion
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from daf_query import table as tables
 from daf_query._runs import call_engine
 from daf_query.scan import ScanReport, converted, without_string_views
-from daf_query.table import MatrixEntry, TableDataset
+from daf_query.table import MatrixEntry
+from daf_storage._lazy import lazy_module, pc
 from daf_storage.base import ThreadedLibrary
+
+if TYPE_CHECKING:
+    import datafusion as datafusion  # noqa: PLC0414 - the other modules have it from here
+else:
+    datafusion = lazy_module("datafusion")
+    # It imports pandas, if that is installed: more than all else that a session needs at first.
 
 CATALOG: Final = "daf"
 """The catalog of all schemas."""
@@ -58,7 +64,7 @@ def is_ordered(frame: datafusion.DataFrame) -> bool:
     return node_type(plan) == "Sort"
 
 
-Restrict: TypeAlias = Callable[[TableDataset], TableDataset]
+Restrict: TypeAlias = "Callable[[tables.TableDataset], tables.TableDataset]"
 """Returns a table without rows that a query cannot need."""
 
 MatrixEntries: TypeAlias = Mapping[TableName, Mapping[str, MatrixEntry]]
@@ -93,7 +99,7 @@ class PlanningContext:
     """Names among which are all columns that are needed of axes; None if others may be."""
     wide_columns: frozenset[str] = frozenset()
     """The names of columns of integers that tables have as Int64: the query computes with them."""
-    found: dict[TableName, TableDataset | None] | None = None
+    found: dict[TableName, tables.TableDataset | None] | None = None
     """Tables that were looked for, with the columns of that moment; None if that is not kept."""
 
     def replacing(self, tables: Mapping[TableName, datafusion.DataFrame]) -> PlanningContext:
@@ -112,7 +118,9 @@ def current_context() -> PlanningContext:
     return _context.get()
 
 
-def as_planned(table: TableDataset, entries: Mapping[str, MatrixEntry]) -> TableDataset:
+def as_planned(
+    table: tables.TableDataset, entries: Mapping[str, MatrixEntry]
+) -> tables.TableDataset:
     """Return a table with the columns that it has for the query that is planned."""
     wide = current_context().wide_columns
     table = table.with_matrix_columns(entries) if entries else table
@@ -170,13 +178,14 @@ def new_context(default: str, *, memory_bytes: int | None) -> datafusion.Session
     if memory_bytes is not None:
         runtime = runtime.with_greedy_memory_pool(memory_bytes)
     context = datafusion.SessionContext(config, runtime)
+    mode: Any = datafusion.Accumulator.register(_Mode)
     context.register_udaf(
-        datafusion.udaf(_Mode, [pa.string()], pa.string(), _Mode.STATE, "immutable", "mode")
+        datafusion.udaf(mode, [pa.string()], pa.string(), _Mode.STATE, "immutable", "mode")
     )
     return context
 
 
-class _Mode(datafusion.Accumulator):
+class _Mode:
     """The most frequent string of a group; of several the first in the alphabet."""
 
     STATE: Final = [pa.list_(pa.string()), pa.list_(pa.int64())]

@@ -8,10 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, NoReturn, TypeAlias, TypeVar
 
-import datafusion
 import pyarrow as pa
-import pyarrow.compute as pc
-from datafusion.expr import SortExpr
 
 from daf_query._calls import Advised
 from daf_query._formats import ROW_FORMATS
@@ -28,6 +25,7 @@ from daf_query.sql._planning import (
     ENGINE,
     computed_table,
     current_context,
+    datafusion,
     handed_out,
     table_frame,
     table_text,
@@ -45,11 +43,12 @@ from daf_query.sql._shown import (
 from daf_query.syntax import quoted_name, without_direction
 from daf_query.table import with_categories
 from daf_storage import DafError, ShowProgress, errors
+from daf_storage._lazy import pc
 from daf_storage.base import optional_import, progress_bar
 
 _T = TypeVar("_T")
 
-_Build: TypeAlias = Callable[[datafusion.DataFrame], datafusion.DataFrame]
+_Build: TypeAlias = "Callable[[datafusion.DataFrame], datafusion.DataFrame]"
 
 _AHEAD_BYTES: Final = 64 << 20
 
@@ -85,8 +84,8 @@ def _expressions(
 
 
 def _sort_key(
-    frame: datafusion.DataFrame, key: str | datafusion.Expr | SortExpr
-) -> datafusion.Expr | SortExpr:
+    frame: datafusion.DataFrame, key: str | datafusion.Expr | datafusion.expr.SortExpr
+) -> datafusion.Expr | datafusion.expr.SortExpr:
     """Return what to sort by; a string as after ORDER BY, and NULLs go where they do there."""
     if not isinstance(key, str):
         return key
@@ -314,7 +313,7 @@ class QueryResult(Advised):
 
         return self._then(build, "drop", names)
 
-    def sort(self, *columns: str | datafusion.Expr | SortExpr) -> QueryResult:
+    def sort(self, *columns: str | datafusion.Expr | datafusion.expr.SortExpr) -> QueryResult:
         """Return the rows in another order: names or SQL (``"age DESC"``), or expressions."""
         return self._then(
             lambda frame: frame.sort(*(_sort_key(frame, each) for each in columns)), "sort", columns

@@ -35,15 +35,12 @@ import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
-import datafusion
 import pyarrow as pa
-import pyarrow.compute as pc
-from datafusion import functions
 
 from daf_query.sql._connections import AxisSchema
 from daf_query.sql._matrix_entries import name_of_column, names_in
 from daf_query.sql._parameters import literal
-from daf_query.sql._planning import node_type
+from daf_query.sql._planning import datafusion, node_type
 from daf_query.syntax import (
     Edit,
     Node,
@@ -64,6 +61,7 @@ from daf_query.syntax import (
 )
 from daf_query.table import category_columns
 from daf_storage import errors
+from daf_storage._lazy import pc
 from daf_storage.anndata import recorded_types
 
 
@@ -178,7 +176,9 @@ def kept_apart(frame: datafusion.DataFrame) -> datafusion.DataFrame:
     while node_type(node) in _PASSED:
         (node,) = node.inputs()
     is_limited = node_type(node) == "Limit"
-    return frame.filter(functions.random() >= datafusion.lit(0.0)) if is_limited else frame
+    return (
+        frame.filter(datafusion.functions.random() >= datafusion.lit(0.0)) if is_limited else frame
+    )
 
 
 def _has_limit(query: Query) -> bool:

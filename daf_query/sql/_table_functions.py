@@ -11,13 +11,11 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias, TypeVar
 
-import datafusion
 import pyarrow as pa
-from datafusion.catalog import Table
 
+from daf_query import table as tables
 from daf_query.sql._connections import AxisSchema, table_for_query
-from daf_query.sql._planning import PlanningContext, current_context, planning
-from daf_query.table import ComputedDataset, TableDataset
+from daf_query.sql._planning import PlanningContext, current_context, datafusion, planning
 from daf_storage import errors
 
 _T = TypeVar("_T")
@@ -56,7 +54,7 @@ class TableCall:
     """What the rows are grouped by; empty for one group."""
 
 
-MakeTable: TypeAlias = Callable[[TableCall], TableDataset | ComputedDataset]
+MakeTable: TypeAlias = "Callable[[TableCall], tables.TableDataset | tables.ComputedDataset]"
 """Returns the table of a call."""
 
 
@@ -66,7 +64,7 @@ def table_of_call(
     schemas: Mapping[str, AxisSchema],
     default: str,
     *arguments: Any,
-) -> Table:
+) -> datafusion.catalog.Table:
     """Return the table that a function makes of the arguments that a query gives to it.
 
     Parameters
@@ -79,10 +77,12 @@ def table_of_call(
         table = _beside_planning(lambda: make(call))
     except errors.DafError as error:
         raise errors.with_message(error, f"{function}(): {error}") from None
-    if isinstance(table, TableDataset):
+    if isinstance(table, tables.TableDataset):
         return table_for_query(default, f"{function}()", table)
     # No filter gets past a limit: the engine evaluates it.
-    return Table(datafusion.SessionContext().read_table(Table(table)).limit(_ALL_ROWS))
+    return datafusion.catalog.Table(
+        datafusion.SessionContext().read_table(datafusion.catalog.Table(table)).limit(_ALL_ROWS)
+    )
 
 
 def _call(

@@ -22,12 +22,12 @@ from operator import attrgetter
 from typing import Any, Final, NoReturn, TypeVar
 
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.dataset as ds
 import pyarrow.fs as pafs
 
 from daf_query.scan import NAME, PLAIN_TYPES
 from daf_storage import errors
+from daf_storage._lazy import pc
 from daf_storage.base import ForkLock
 
 _T = TypeVar("_T")

@@ -15,7 +15,6 @@ from typing import Any, Final, Self
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from daf_query.index import StoredIndexes
 from daf_query.matrix import (
@@ -53,6 +52,7 @@ from daf_query.table._columns import (
 )
 from daf_query.table._dataset import TableDataset, TableView, table_heading
 from daf_storage import DafError, DafReader, Origin, VectorInfo, errors
+from daf_storage._lazy import pc
 from daf_storage.anndata import recorded_types, was_float
 from daf_storage.base import DecodedCache, Span, StorageType
 from daf_storage.data import StoredMatrix, axis_section, matrix_version, vectors_version

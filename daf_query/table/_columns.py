@@ -30,7 +30,6 @@ from typing import Any, Final, Literal, TypeAlias, TypeVar
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from daf_query.scan import (
     Column,
@@ -50,6 +49,7 @@ from daf_query.scan import (
     plain_array,
 )
 from daf_storage import errors
+from daf_storage._lazy import pc
 from daf_storage.anndata import RecordedType
 from daf_storage.base import DecodedCache, StorageType
 from daf_storage.errors import CorruptDataError, ReadOnlyError, UnsupportedDataError
@@ -69,7 +69,7 @@ GEOMETRY: Final = "bbox"
 """The column of a Zarr table that holds geometries, as WKB."""
 DATASET: Final = "dataset"
 """The column that says of which data set a row is."""
-_TRUTH: Final = pa.array(["false", "true"])
+_TRUTH: Final = ("false", "true")
 _SMALL: Final = frozenset(map(StorageType.of, map(np.dtype, ("i1", "i2", "i4", "u1", "u2", "u4"))))
 
 
@@ -351,7 +351,7 @@ def _converted(stored: pa.Array, target: pa.DataType) -> pa.Array:
     if pa.types.is_floating(stored.type):
         return stored.cast(target)
     if pa.types.is_boolean(target):
-        codes = pc.index_in(stored, value_set=_TRUTH)
+        codes = pc.index_in(stored, value_set=pa.array(_TRUTH))
         if codes.null_count != stored.null_count:
             raise ValueError("neither true nor false")
         return pc.equal(codes, 1)

@@ -16,8 +16,6 @@ from dataclasses import dataclass, field, replace
 from typing import Any, NoReturn, Self, TypeAlias
 
 import pyarrow as pa
-import pyarrow.compute as pc
-import pyarrow.dataset as ds
 
 from daf_query.distributed import Source
 from daf_query.index import RTree
@@ -55,6 +53,7 @@ from daf_query.table._columns import (
 )
 from daf_query.table._fragments import Fragmented, Piece, TableFragment
 from daf_storage import DafError, errors
+from daf_storage._lazy import ds, pc
 from daf_storage.base import DecodedCache
 from daf_storage.display import Markup, html_element, html_page, html_table, shortened
 from daf_storage.stores import ReadEstimate

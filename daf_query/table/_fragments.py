@@ -16,14 +16,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
-import pyarrow.dataset as ds
 
 from daf_query.distributed import FrameForm, Source, reading, token_of
 from daf_query.matrix import Selection
 from daf_query.scan import INDEX, Scan
 from daf_query.table._arrow_face import BATCH_ROWS
 from daf_storage import errors
+from daf_storage._lazy import ds, pc
 from daf_storage.base import Span, optional_import
 
 if TYPE_CHECKING:

@@ -18,7 +18,6 @@ from typing import Any, Final, Self
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from daf_query.distributed import Source
 from daf_query.matrix import (
@@ -55,6 +54,7 @@ from daf_query.table._dataset import TableDataset, TableView
 from daf_query.table._fragments import Piece
 from daf_query.table._union import UnionDataset, value_type_of_all
 from daf_storage import DafReader, MatrixInfo, Origin, errors
+from daf_storage._lazy import pc
 from daf_storage.anndata import was_float
 from daf_storage.base import DecodedCache
 from daf_storage.data import matrix_version

@@ -20,7 +20,6 @@ from typing import Any, Final, Self, TypeAlias
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from daf_query._runs import check_cancelled
 from daf_query.distributed import token_of
@@ -56,6 +55,7 @@ from daf_query.table._columns import (
 from daf_query.table._dataset import TableDataset, TableView
 from daf_query.table._fragments import Piece
 from daf_storage import errors
+from daf_storage._lazy import pc
 from daf_storage.base import DecodedCache, Span, paused_collection
 
 JoinedRun: TypeAlias = tuple[Span, TableColumns]

@@ -18,14 +18,12 @@ import pyarrow as pa
 from daf_query.scan import INDEX, NAME
 from daf_query.table._columns import check_column_names
 from daf_storage import errors
-from daf_storage._lazy import lazy_module, pc
+from daf_storage._lazy import ds, lazy_module, pc
 
 if TYPE_CHECKING:
     import pyarrow.csv as pacsv
-    import pyarrow.dataset as ds
 else:
     pacsv = lazy_module("pyarrow.csv")
-    ds = lazy_module("pyarrow.dataset")
 
 _FILE: Final = re.compile(
     r"\.(?P<format>parquet|arrow|feather|csv|tsv)(?P<gzip>\.gz)?$", re.IGNORECASE

@@ -10,7 +10,6 @@ from typing import Any, Final, Literal, TypeAlias, get_args
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from daf_query._provenance import record_of
 from daf_query.matrix import ConcatenatedAxis
@@ -23,6 +22,7 @@ from daf_query.training import _splits as splitting
 from daf_query.training._sampler import SPLIT, WEIGHT, Sampler, coded, read_sampler
 from daf_query.training._splits import Codes, Keys, Shares, SplitCodes
 from daf_storage import errors
+from daf_storage._lazy import pc
 
 Expressions = str | Sequence[str]
 """The name of a vector, an expression of SQL, or several."""

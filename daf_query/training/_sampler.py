@@ -10,8 +10,6 @@ from typing import Any, Final, Unpack, get_args
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
-import pyarrow.dataset as ds
 
 from daf_query._provenance import Record, described, provenance
 from daf_query._row_files import Rows, format_of, save_rows
@@ -31,6 +29,7 @@ from daf_query.training._batches import (
 )
 from daf_query.training._splits import SplitCodes
 from daf_storage import errors
+from daf_storage._lazy import ds, pc
 from daf_storage.display import html_element, html_page, html_table
 
 SPLIT: Final = "split"

@@ -1,0 +1,13 @@
+from daf_query.index._build import accelerated as accelerated
+from daf_query.index._build import build_index as build_index
+from daf_query.index._build import build_point_index as build_point_index
+from daf_query.index._build import rebuild_indexes as rebuild_indexes
+from daf_query.index._build import refreshed as refreshed
+from daf_query.index._rtree import PointIndex as PointIndex
+from daf_query.index._rtree import RTree as RTree
+from daf_query.index._rtree import UnfitIndexError as UnfitIndexError
+from daf_query.index._rtree import rtree_of as rtree_of
+from daf_query.index._stored import StoredIndexes as StoredIndexes
+from daf_query.index._stored import UnusedIndexWarning as UnusedIndexWarning
+from daf_query.index._stored import hashes_of as hashes_of
+from daf_query.index._stored import warn_once as warn_once

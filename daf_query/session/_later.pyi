@@ -1,0 +1,24 @@
+from daf_query import dataframes, training
+from daf_query import index as indexing
+from daf_query import profile as profiles
+from daf_query import slice as slices
+from daf_query import sql as engines
+from daf_query import table as tables
+from daf_query.session import _plots as plots
+from daf_query.session import _stored_columns as stored_columns
+from daf_query.session import _stored_matrices as stored_matrices
+from daf_query.session import _table_functions as table_functions
+
+__all__ = [
+    "dataframes",
+    "engines",
+    "indexing",
+    "plots",
+    "profiles",
+    "slices",
+    "stored_columns",
+    "stored_matrices",
+    "table_functions",
+    "tables",
+    "training",
+]
