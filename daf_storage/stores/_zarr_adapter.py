@@ -6,8 +6,9 @@ through it what is not read here.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator, MutableMapping
+from collections.abc import AsyncIterator, Iterator, Mapping, MutableMapping
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import zarr.storage
@@ -22,14 +23,13 @@ from daf_storage.stores._protocol import Snapshot
 _MAX_DOCUMENT_BYTES = 1 << 24
 
 
-class _SnapshotValues(dict[str, Buffer]):
+class _SnapshotValues(Mapping[str, Buffer]):
     """What a snapshot holds, as zarr has it; it is asked for each value."""
 
     def __init__(self, snapshot: Snapshot) -> None:
-        super().__init__()
         self._snapshot = snapshot
 
-    def __missing__(self, key: str) -> Buffer:
+    def __getitem__(self, key: str) -> Buffer:
         data = self._snapshot.map(key)
         if data is None:
             raise KeyError(key)
@@ -41,6 +41,23 @@ class _SnapshotValues(dict[str, Buffer]):
             )
         return _as_buffer(data)
 
+    def __contains__(self, key: object) -> bool:
+        return isinstance(key, str) and self._snapshot.size(key) is not None
+
+    def __iter__(self) -> Iterator[str]:
+        return self._below("")
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+    def _below(self, prefix: str) -> Iterator[str]:
+        for name in self._snapshot.names(prefix):
+            key = f"{prefix}/{name}" if prefix else name
+            if self._snapshot.names(key):
+                yield from self._below(key)
+            else:
+                yield key
+
 
 class SnapshotZarrStore(zarr.storage.MemoryStore):
     """What a `Snapshot` holds, as zarr-python wants it."""
@@ -49,7 +66,8 @@ class SnapshotZarrStore(zarr.storage.MemoryStore):
     supports_deletes = False
 
     def __init__(self, snapshot: Snapshot) -> None:
-        super().__init__(_SnapshotValues(snapshot), read_only=True)
+        values: Any = _SnapshotValues(snapshot)  # nothing is set in what is only read
+        super().__init__(values, read_only=True)
         self._snapshot = snapshot
 
     __eq__ = object.__eq__

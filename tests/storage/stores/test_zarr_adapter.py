@@ -45,3 +45,18 @@ def test_parts_that_a_value_does_not_have(start: int, stop: int) -> None:
     snapshot = there(store.snapshot("a"))
     with pytest.raises(ValueError, match="of 6 are needed"):
         SnapshotZarrStore(snapshot).get_sync("x", byte_range=RangeByteRequest(start, stop))
+
+
+def test_keys_of_a_snapshot() -> None:
+    """All are listed, and each is there: zarr-python takes a chunk that is not for fill values."""
+
+    async def found() -> tuple[list[str], bool, bool]:
+        listed = [key async for key in files.list()]
+        return listed, await files.exists("c/0/1"), await files.exists("c")
+
+    store = MemoryStore()
+    store.change([], {f"a/{key}": memoryview(b"0") for key in ("zarr.json", "c/0/0", "c/0/1")})
+    files = SnapshotZarrStore(there(store.snapshot("a")))
+    listed, *are_there = asyncio.run(found())
+    assert sorted(listed) == ["c/0/0", "c/0/1", "zarr.json"]
+    assert are_there == [True, False]
