@@ -105,7 +105,11 @@ def test_of_several_data_sets(tmp_path: Path) -> None:
     """X and its blocks are those of the slice, whichever data set they are of."""
     for name in ("monday", "tuesday"):
         copy_all(daf_of(name, RUNS[name]), ZarrDaf(tmp_path / f"{name}.daf.zarr", "w"))
-    part = connect(str(tmp_path / "*.daf.zarr")).matrix("cell", "gene", "X", join="outer")
+    zero: Any = np.float32(0)
+    part = connect(str(tmp_path / "*.daf.zarr")).matrix(
+        "cell", "gene", "X", join="outer", fill_value=zero
+    )
+    assert type(part.provenance()["fill_value"]) is float
     with pytest.warns(DuplicateNamesWarning):
         lazy = part.to_anndata(lazy=True, rows_per_block=3)
     with pytest.warns(DuplicateNamesWarning):

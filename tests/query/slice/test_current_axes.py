@@ -49,8 +49,8 @@ def test_a_reordered_axis(tmp_path: Path, suffix: str, use: str, *, is_read: boo
     with pytest.raises(errors.InvalidInputError, match=CHANGED):
         USES[use](part, tmp_path)
     assert not list(tmp_path.glob("x.*"))
-    assert connect(daf).matrix("cell", "gene", "m", columns=["x"]).to_numpy().tolist() == [
-        [0],
-        [2],
-        [4],
-    ]
+    part = connect(daf).matrix("cell", "gene", "m", columns=["x"])
+    assert part.to_numpy().tolist() == [[0], [2], [4]]
+    daf.delete_matrix("cell", "gene", "m")
+    with pytest.raises(errors.InvalidInputError, match=CHANGED):
+        USES["rows"](part, tmp_path)

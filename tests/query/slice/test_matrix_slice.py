@@ -88,11 +88,13 @@ def test_duplicates_in_tables() -> None:
 
 def test_names_that_end_in_nul() -> None:
     """Forms that do not cut them off keep them."""
-    names = ["G", "G\0"]
+    names = ["G", "G\0", "cell"]
     daf = MemoryDaf()
     daf.add_axis("cell", CELLS)
     daf.add_axis("gene", names)
-    daf.set_matrix("cell", "gene", "m", np.arange(2 * len(CELLS)).reshape(-1, 2))
+    daf.set_matrix("cell", "gene", "m", np.arange(3 * len(CELLS)).reshape(-1, 3))
+    part = connect(daf).matrix("cell", "gene", "m", columns=["cell"])
+    assert part.to_polars().columns == ["cell_", "cell"]
     part = connect(daf).matrix("cell", "gene", "m")
     assert part.to_pandas().columns.tolist() == part.to_anndata().var_names.tolist() == names
     assert set(part.to_arrow().column("gene").to_pylist()) == set(names)
