@@ -9,7 +9,7 @@ import pkgutil
 from typing import Any, Final
 
 ARRAYS_OF_STRINGS: Final = "daf_query.index._build.arrays_of_strings"
-AXIS_COLUMNS: Final = "daf_query.sql._connections.axis_columns"
+AXIS_COLUMNS: Final = "daf_query.table.axis_columns"
 BLOCK_SPANS: Final = "daf_storage.data._encoding.block_spans"
 COMPARE: Final = "daf_storage.upkeep._copy._compare"
 COPY_ARRAY: Final = "daf_storage.data._encoding.copy_array"

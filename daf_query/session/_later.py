@@ -1,6 +1,6 @@
-"""What a session needs when it is asked, imported then: to connect takes a third of it.
+"""Modules that a session needs when it is asked, imported then: connecting needs none of them.
 
-The stub beside this file names the modules.  Must not be imported by what they are.
+The stub beside this file names them.
 """
 
 from daf_storage._lazy import stubbed_modules

@@ -111,9 +111,9 @@ class _Locks:
         """Add a lock; now and then, leave out those that are gone."""
         with cls.changing:
             cls.all.append(weakref.ref(lock))
-            if len(cls.all) > cls.most:
-                cls.all = [each for each in cls.all if each() is not None]
-                cls.most = 2 * len(cls.all) + 64
+            is_long = len(cls.all) > cls.most
+            cls.all = [each for each in cls.all if each() is not None] if is_long else cls.all
+            cls.most = 2 * len(cls.all) + 64 if is_long else cls.most
 
     @classmethod
     def free(cls) -> None:

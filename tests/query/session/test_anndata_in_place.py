@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
 import warnings
 from collections.abc import Iterator
+from pathlib import Path
 
 import numpy as np
 import pytest
+from anndata import AnnData
 from anndata.tests.helpers import assert_equal
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -77,3 +81,15 @@ def test_explain_names_what_stores_the_other_layout(sessions: Sessions) -> None:
     plan = attached.explain("SELECT \"var.counts\"['gene3'] AS g FROM obs")
     note = plan.notes["var.counts['gene3']"]
     assert re.search(rf"up to \d+ stored elements.*{remedy}", note)
+
+
+def test_connecting_imports_no_engine(tmp_path: Path) -> None:
+    """Nor pandas, which pyarrow imports when it converts its first value: each takes as long."""
+    path = tmp_path / "x.h5ad"
+    AnnData(np.eye(3)).write_h5ad(path)
+    code = (
+        "import sys, daf_query; session = daf_query.connect(sys.argv[1]);"
+        "print(session.tables(), {'anndata', 'datafusion', 'pandas'} & {*sys.modules})"
+    )
+    run = subprocess.run([sys.executable, "-c", code, path], capture_output=True, check=True)
+    assert run.stdout.endswith(b"] set()\n")
