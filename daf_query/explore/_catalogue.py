@@ -108,6 +108,9 @@ def points_of(rows: AxisRows, x: str, y: str) -> npt.NDArray[np.float32]:
         They are no numbers, or not one for each entry.
     """
     found = [_expression(rows, sql) for sql in (x, y)]
+    for each in found:  # the columns may have been replaced since their types were looked at
+        if not (_is_number(each.type) or pa.types.is_null(each.type)):
+            raise errors.QueryError(f"a coordinate has to be a number, and is {each.type}")
     return np.stack([_numbers(each, np.float32) for each in found], axis=1)
 
 

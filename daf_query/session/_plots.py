@@ -200,7 +200,7 @@ class SessionPlots:
             along = AxisRows(self.engine, tables, points_axis)
             return Coordinates(along, part.row_positions, part.to_numpy(), labels)
         for daf in members:
-            for each in [axis] if axis is not None and daf.has_axis(axis) else axes_in_order(daf):
+            for each in axes_in_order(daf) if axis is None else [axis] * daf.has_axis(axis):
                 for suffixes in _PAIRS:
                     names = [name + suffix for suffix in suffixes]
                     if all(daf.has_vector(each, vector) for vector in names):

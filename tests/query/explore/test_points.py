@@ -15,7 +15,9 @@ from starlette.testclient import TestClient
 
 from daf_query import connect
 from daf_query.explore import app
-from daf_storage import copy_all, import_h5ad, open_daf
+from daf_query.explore._catalogue import points_of
+from daf_query.explore._explorer import axis_rows
+from daf_storage import copy_all, errors, import_h5ad, open_daf
 from tests.query.explore.conftest import CELLS, HOSTILE, TOKEN, client_of, data_sets_of, tiny
 
 AXIS = {"schema": "tiny", "axis": "cell"}
@@ -47,6 +49,16 @@ def test_points_of_a_matrix_and_of_vectors(client: TestClient) -> None:
     np.testing.assert_array_equal(points(client, "X_umap"), expected)
     expected = np.stack([NUMBERS, -NUMBERS], axis=1).astype(np.float32)
     np.testing.assert_array_equal(points(client, "tsne"), expected)
+
+
+@pytest.mark.parametrize("values", [["w"] * CELLS, ["1"] * CELLS, NUMBERS > 1])
+def test_coordinates_that_are_no_numbers_any_more(values: Any) -> None:
+    """A column may be replaced after its type was looked at: that is no fault of the server."""
+    daf = tiny()
+    daf.set_vector("cell", "tsne_1", values, if_exists="replace")
+    along = axis_rows(connect({"tiny": daf}), "tiny", "cell")
+    with pytest.raises(errors.QueryError, match="a coordinate has to be a number, and is "):
+        points_of(along, "tsne_1", "tsne_2")
 
 
 def test_colours_are_those_of_sql(client: TestClient) -> None:

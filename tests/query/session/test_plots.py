@@ -127,6 +127,20 @@ def test_two_axes_with_such_a_matrix() -> None:
     ]
 
 
+def test_an_axis_that_a_member_lacks_is_not_another_axis_of_it() -> None:
+    """Points of the axis that was chosen are drawn, or none."""
+    lacking = MemoryDaf(name="lacking")
+    lacking.add_axis("spot", ["s1", "s2"])
+    for number in (1, 2):
+        lacking.set_vector("spot", f"um_{number}", [7.0, 8.0])
+        lacking.set_vector("spot", f"pc_{number}", [7.0, 8.0])
+    db = connect([lacking, _small(cells=2)])
+    ax = db.plot.embedding("um", axis="cell")
+    assert _offsets(ax.collections[0]) == [[0.0, 0.0], [1.0, 2.0]]
+    with pytest.raises(errors.MatrixNotFoundError, match="no embedding 'pc' of axis 'cell'"):
+        db.plot.embedding("pc", axis="cell")
+
+
 def test_a_category_has_its_colour_in_every_plot(pbmc: DafSession, adata: Any) -> None:
     """Whichever cells are drawn: that of scanpy, that of a list, or that of matplotlib."""
     categories = adata.obs["bulk_labels"].cat.categories
