@@ -218,11 +218,25 @@ def concat_command(options: Namespace) -> None:
     started = time.monotonic()
     named = [session.matching_paths(p) if session.is_pattern(p) else [p] for p in options.sources]
     paths = [path for each in named for path in each]
-    if options.skip_broken or len(paths) > 1:
-        every, paths = paths, session.usable(paths, skip_broken=options.skip_broken)
+    if options.skip_broken:
+        every, paths = paths, session.usable(paths, skip_broken=True)
         options.has_left_out = len(paths) < len(every)
-    axes = options.axis or [_obs_axis(paths[0])]
-    found = daf_storage.concatenate(
+    try:
+        axes = options.axis or [_obs_axis(paths[0])]
+        found = _concatenated(options, paths, axes)
+    except errors.DafError:
+        if len(paths) > 1:  # if one of them cannot be opened, that error says how to leave it out
+            session.usable(paths, skip_broken=False)
+        raise
+    with daf_storage.open_daf(options.output) as daf:
+        lengths = ", ".join(f"{daf.axis_length(axis):,} {visible_name(axis)}" for axis in axes)
+    done = f"concatenated {len(paths):,} data sets into {options.output}"
+    _say(options, done, options.output, started, f"{lengths}; ", found)
+
+
+def _concatenated(options: Namespace, paths: list[Any], axes: list[str]) -> Report:
+    """Concatenate data sets as the options say."""
+    return daf_storage.concatenate(
         options.output,
         axes,
         paths,
@@ -235,10 +249,6 @@ def concat_command(options: Namespace) -> None:
         **given(options, "prefix", "duplicates", "join", "fill_value", "relayout", "if_exists"),
         **given(options, "zarr_format"),
     )
-    with daf_storage.open_daf(options.output) as daf:
-        lengths = ", ".join(f"{daf.axis_length(axis):,} {visible_name(axis)}" for axis in axes)
-    done = f"concatenated {len(paths):,} data sets into {options.output}"
-    _say(options, done, options.output, started, f"{lengths}; ", found)
 
 
 def _allow_memory(options: Namespace) -> None:
