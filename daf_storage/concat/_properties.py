@@ -360,6 +360,7 @@ class MergedVector:
             dtype = promoted(self._dtypes(), None if is_whole else fill)
         shape = (self._axis.length, len(self.stored))
         matrix = np.full(shape, 0 if is_whole else fill, dtype, order="F")
+        count = 0
         for number, vector in enumerate(self.stored):
             along = self._axis.alignments[number]
             if vector is not None:
@@ -369,10 +370,12 @@ class MergedVector:
                     else self._numbers(number, dtype)
                 )
                 matrix[:, number] = aligned_vector(values, along, fill, what=self._named(number))
+            is_counted = fill == 0 if vector is None else vector.info.is_sparse
+            count += int(np.count_nonzero(matrix[:, number])) if is_counted else shape[0]
         is_sparse = not self.is_string and is_worth_sparse(
             options.sparse_if_saves_storage_fraction,
             size=matrix.size,
-            stored=int(np.count_nonzero(matrix)),
+            stored=count,
             itemsize=dtype.itemsize,
             largest=shape[0],
         )

@@ -191,3 +191,7 @@ def test_merged_vectors(sources: Sources) -> None:
     found = _concatenated(sources, merge="collect").get_np_matrix("dataset", "gene", "weight")
     assert sp.issparse(found)
     assert found.toarray().tolist() == [[1, 0], [0, 2]]
+    for source in sources:  # dense ones count as having no zeros, and keep the sign of theirs
+        source.set_vector("gene", "weight", np.array([-0.0, 0.0]), if_exists="replace")
+    found = _concatenated(sources, merge="collect").get_np_matrix("dataset", "gene", "weight")
+    assert np.signbit(found).tolist() == [[True, False], [True, False]]
