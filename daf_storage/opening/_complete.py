@@ -10,7 +10,7 @@ import os
 import posixpath
 import shutil
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Final, Literal, TypeAlias, overload
@@ -295,7 +295,7 @@ def _record_base(base: DafReader, overlay: DafReader) -> None:
         named = _base_path(overlay, own, recorded)
         if place_of(named) == place_of(path):
             return
-        if is_remote(named) or Path(_container(named)).exists():
+        if _exists(named):
             raise errors.InvalidInputError(
                 f"{overlay.location}: it was made on top of {named}, not of {path}; make another "
                 f"overlay, or correct its scalar {BASE!r}"
@@ -316,6 +316,12 @@ def _relative(path: str, own: str) -> str:
     container, separator, group = path.partition("#/")
     relative = os.path.relpath(container, _folder(own))
     return posixpath.join(*Path(relative).parts) + separator + group
+
+
+def _exists(path: str) -> bool:
+    with suppress(OSError):  # a name that is too long, or in a folder that may not be read
+        return is_remote(path) or Path(_container(path)).exists()
+    return False
 
 
 # New ones, apart from all that is read, and in their place when they are complete

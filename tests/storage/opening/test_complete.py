@@ -125,6 +125,10 @@ def test_an_overlay_belongs_to_one_base(tmp_path: Path, base: Path) -> None:
     shutil.rmtree(base)
     with open_overlay(open_daf(other), mine) as daf:
         assert daf.get_scalar("base_daf_repository") == "other.daf.zarr"
+    with open_daf(mine, "r+") as daf:
+        daf.set_scalar("base_daf_repository", "x" * 5000, if_exists="replace")
+    with open_overlay(open_daf(other), mine) as daf:  # no file can have such a name
+        assert daf.get_scalar("base_daf_repository") == "other.daf.zarr"
     with open_overlay(open_daf(other), mine, "r") as daf:
         assert not daf.is_writable
         assert daf.axes_set() == {"cell", "gene"}
