@@ -378,6 +378,8 @@ def _encoding(
 
 def _axes_of(value: Any, rank: int) -> tuple[int, ...]:
     """Return an order of dimensions; ``ValueError`` if it is none."""
+    if value in ("C", "F"):  # of writers before Zarr v3 was settled
+        return tuple(range(rank) if value == "C" else reversed(range(rank)))
     axes = lengths_of(value)
     if sorted(axes) != list(range(rank)):
         raise ValueError(f"order {shown(value)}")

@@ -185,8 +185,8 @@ def test_documents_that_are_deep_or_large(version: ZarrVersion) -> None:
         (
             V3[0],
             ("codecs",),
-            [{"name": "transpose", "configuration": {"order": "C"}}, _LITTLE],
-            "lengths 'C'",
+            [{"name": "transpose", "configuration": {"order": "A"}}, _LITTLE],
+            "lengths 'A'",
         ),
         (V3[1], ("chunk_grid", "configuration", "chunk_shape"), [1], "chunks .2. in files of .1."),
     ],
