@@ -19,7 +19,7 @@ from daf_storage._lazy import pc
 from daf_storage.anndata import _encoding as encoding
 from daf_storage.anndata import _stored as elements
 from daf_storage.anndata._stored import CodedStrings, MadeOf, Nodes, node_at
-from daf_storage.base import StorageType, pandas
+from daf_storage.base import StorageType, pandas, string_offsets
 from daf_storage.data import Convention, required_array
 from daf_storage.data import convention_attributes as attributes_of
 from daf_storage.errors import (
@@ -247,7 +247,7 @@ class CategoricalColumn(Column):
     @functools.cached_property
     def _has_empty(self) -> bool:
         """Whether a category is the empty string."""
-        return "" in self.categories().to_pylist()
+        return not np.diff(string_offsets(self.categories())).all()
 
     def has_companion(self) -> bool:
         """Return whether an empty string is a category, and some are missing: reads the codes."""

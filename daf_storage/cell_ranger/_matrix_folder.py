@@ -10,6 +10,7 @@ from __future__ import annotations
 import gzip
 import itertools
 import re
+import zlib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -254,7 +255,7 @@ def _opened(path: Path) -> Iterator[Any]:
     try:
         with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
             yield file
-    except (OSError, EOFError) as error:
+    except (OSError, EOFError, zlib.error) as error:
         raise errors.CorruptDataError(f"{path}: it cannot be read: {error}") from None
 
 

@@ -282,6 +282,17 @@ def test_what_is_no_anndata_is_refused(tmp_path: Path) -> None:
         open_daf(tmp_path / "file.zarr")
 
 
+def test_a_frame_of_the_categories_of_a_column_shares_their_axis(tmp_path: Path) -> None:
+    """As probabilities of clusters do; their colours are a vector of it."""
+    clusters = pd.DataFrame({"c": pd.Categorical(["x", "y"])}, index=["p", "q"])
+    adata = anndata.AnnData(np.eye(2), obs=clusters, uns={"c_colors": ["#ff0000", "#00ff00"]})
+    adata.obsm["c"] = pd.DataFrame(np.eye(2), clusters.index, ["x", "y"])
+    adata.write_h5ad(tmp_path / "x.h5ad")
+    with open_daf(tmp_path / "x.h5ad") as daf:
+        assert daf.axes_set() == {"obs", "var", "c"}
+        assert daf.get_np_matrix("obs", "c", "c").tolist() == np.eye(2).tolist()
+
+
 def test_names_that_are_not_unique(tmp_path: Path) -> None:
     """They get anndata's suffixes, with a warning."""
     names = ["a", "b", "a", "a-1", "a"]

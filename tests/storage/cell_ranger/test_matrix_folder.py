@@ -168,12 +168,13 @@ def test_what_does_not_fit_is_an_error_that_says_so(
     assert not (tmp_path / "x.daf.zarr").exists()
 
 
-@pytest.mark.parametrize("stop", [12, -20], ids=["at its head", "at its end"])
-def test_a_file_that_was_cut_is_damaged(tmp_path: Path, stop: int) -> None:
+@pytest.mark.parametrize("stop", [12, -20, None], ids=["at its head", "at its end", "within"])
+def test_a_file_that_was_cut_is_damaged(tmp_path: Path, stop: int | None) -> None:
     """A download that broke off: neither an endless wait nor a part of the counts."""
     folder = _folder(tmp_path / "run")
     matrix = folder / "matrix.mtx.gz"
-    matrix.write_bytes(matrix.read_bytes()[:stop])
+    packed = matrix.read_bytes()[:stop]
+    matrix.write_bytes(packed if stop else packed[:10] + b"\xff" + packed[11:])
     with pytest.raises(errors.CorruptDataError, match="matrix.mtx.gz: it cannot be read"):
         _imported(folder)
 
