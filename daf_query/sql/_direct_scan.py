@@ -267,8 +267,8 @@ def _limits(clause: Node | None) -> tuple[int | None, int] | None:
     """Return LIMIT and OFFSET; None if there is something else."""
     if clause is None:
         return None, 0
-    limits = clause.get("LimitOffset", {0: 1})
-    if not _has_only(limits, "limit", "offset"):
+    limits = clause.get("LimitOffset")
+    if limits is None or not _has_only(limits, "limit", "offset"):
         return None
     limit = None if limits["limit"] is None else whole_number_of(limits["limit"])
     offset = 0 if limits["offset"] is None else whole_number_of(limits["offset"]["value"])
