@@ -22,12 +22,12 @@ pytestmark = pytest.mark.filterwarnings(
 
 
 def _cells(n_cells: int = 240, *, seed: int = 1) -> anndata.AnnData:
-    """Return logarithms of counts, of genes that differ between types, are constant, and are zero."""
+    """Return logarithms of counts, of genes that differ between types, are constant (in each), and are zero."""
     random = np.random.default_rng(seed)
     types = random.choice(["B", "NK", "T"], n_cells)
     rates = np.where(types == "T", 3.0, 1.0)[:, np.newaxis] * random.uniform(0.05, 1.5, 40)
     values = np.log1p(random.poisson(rates)).astype(np.float64)
-    values[:, 0], values[:, 1] = 0.0, 1.0
+    values[:, 0], values[:, 1], values[:, 2] = 0.0, 1.0, np.where(types == "T", 2.0, 1.0)
     obs = pd.DataFrame(
         {"type": pd.Categorical(types)}, index=[f"c{seed}-{n}" for n in range(n_cells)]
     )
