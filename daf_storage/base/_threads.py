@@ -19,7 +19,6 @@ import copy
 import functools
 import gc
 import os
-import threading
 import weakref
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterator
@@ -102,23 +101,23 @@ class _Locks:
     what is raised in a thread to end its work would be lost in there.
     """
 
-    all: ClassVar[list[weakref.ref[ForkLock]]] = []
+    all: ClassVar[set[weakref.ref[ForkLock]]] = set()
     most: ClassVar[int] = 64
-    changing: ClassVar[threading.Lock] = threading.Lock()
 
     @classmethod
     def note(cls, lock: ForkLock) -> None:
-        """Add a lock; now and then, leave out those that are gone."""
-        with cls.changing:
-            cls.all.append(weakref.ref(lock))
-            is_long = len(cls.all) > cls.most
-            cls.all = [each for each in cls.all if each() is not None] if is_long else cls.all
-            cls.most = 2 * len(cls.all) + 64 if is_long else cls.most
+        """Add a lock; now and then, leave out those that are gone.
+
+        Under no lock, which Ctrl-C could leave held: single steps are atomic as they are.
+        """
+        cls.all.add(weakref.ref(lock))
+        if len(cls.all) > cls.most:
+            cls.all.difference_update([each for each in list(cls.all) if each() is None])
+            cls.most = 2 * len(cls.all) + 64
 
     @classmethod
     def free(cls) -> None:
         """Free all of them, in a forked process: the threads that held them are not in it."""
-        cls.changing = threading.Lock()
         for each in cls.all:
             lock = each()
             if lock is not None:
