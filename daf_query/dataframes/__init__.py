@@ -25,9 +25,8 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
-from daf_query import table as tables
 from daf_query.scan import COMPARISONS
-from daf_query.table import CATEGORIES
+from daf_query.table import CATEGORIES, TableDataset
 from daf_storage import errors
 from daf_storage._lazy import pc
 from daf_storage.base import optional_import
@@ -58,7 +57,7 @@ _EXACT_IN_FLOAT64: Final = tuple(
 )
 
 
-def scan_polars(table: tables.TableDataset) -> Any:
+def scan_polars(table: TableDataset) -> Any:
     """Return a table as a ``polars.LazyFrame``; nothing is read until it is collected.
 
     Columns, predicates and limits are pushed into the scan, and rows come in batches, so that the
@@ -96,7 +95,7 @@ def scan_polars(table: tables.TableDataset) -> Any:
 class PolarsSource:
     """A table as polars asks for its rows."""
 
-    table: tables.TableDataset
+    table: TableDataset
 
     @property
     def schema(self) -> dict[str, Any]:

@@ -366,17 +366,18 @@ def axis_embeddings(tables: AxisSchema, axis: str) -> list[Embedding]:
 def kind_of(data_type: pa.DataType) -> str:
     """Return what a column is to people.
 
-    >>> kind_of(pa.int8()), kind_of(pa.string_view()), kind_of(pa.timestamp("s"))
-    ('number', 'string', 'date')
+    >>> [kind_of(each) for each in (pa.int8(), pa.string_view(), pa.timestamp("s"), pa.binary())]
+    ['number', 'string', 'date', 'other']
     """
     types = pa.types
     if types.is_dictionary(data_type):
         return kind_of(data_type.value_type)
-    return next(
+    found = (
         kind
         for kind, tests in _KINDS.items()
         if any(getattr(types, f"is_{test}")(data_type) for test in tests)
     )
+    return next(found, "other")
 
 
 _KINDS: Final[Mapping[str, tuple[str, ...]]] = {

@@ -9,7 +9,6 @@ from daf_query.moments._markers import marker_schema as marker_schema
 from daf_query.moments._markers import marker_table as marker_table
 from daf_query.moments._markers import rank_sums as rank_sums
 from daf_query.moments._markers import welch_markers as welch_markers
-from daf_query.moments._profile import PROFILE_MAX_BYTES as PROFILE_MAX_BYTES
 from daf_query.moments._profile import STATISTICS as STATISTICS
 from daf_query.moments._profile import GroupProfile as GroupProfile
 from daf_query.moments._profile import PreparedProfile as PreparedProfile

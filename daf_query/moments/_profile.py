@@ -31,9 +31,6 @@ from daf_storage._lazy import pc
 from daf_storage.base import AnyArray, progress_bar
 from daf_storage.stores import is_remote
 
-PROFILE_MAX_BYTES: Final = 4 << 30
-"""How large a profile may be by default: 4 GiB."""
-
 COUNTS: Final[tuple[str, ...]] = ("count", "missing", "nonzero")
 NUMBERS: Final[tuple[Statistic, ...]] = ("sum", "mean", "variance", "min", "max")
 STATISTICS: Final[tuple[str, ...]] = (*COUNTS, *NUMBERS)

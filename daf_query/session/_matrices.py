@@ -8,7 +8,7 @@ from typing import Any, get_args
 from daf_query._runs import attended
 from daf_query.matrix import Join
 from daf_query.session._later import engines, profiles, slices, table_functions, tables, training
-from daf_query.session._queries import Queries
+from daf_query.session._queries import PROFILE_MAX_BYTES, Queries
 from daf_storage import ShowProgress, errors
 from daf_storage.base import progress_bar
 
@@ -185,7 +185,7 @@ class MatrixQuestions(Queries):
         columns: slices.Selector = None,
         params: engines.Params | None = None,
         schema: str | None = None,
-        max_bytes: slices.ByteSize | None = "4GiB",
+        max_bytes: slices.ByteSize | None = PROFILE_MAX_BYTES,
         progress: ShowProgress = "auto",
         join: Join = "outer",
         fill_value: float | None = None,
@@ -280,7 +280,7 @@ class MatrixQuestions(Queries):
         columns: slices.Selector = None,
         params: engines.Params | None = None,
         schema: str | None = None,
-        max_bytes: slices.ByteSize | None = "4GiB",
+        max_bytes: slices.ByteSize | None = PROFILE_MAX_BYTES,
         memory_bytes: slices.ByteSize = "1GiB",
         progress: ShowProgress = "auto",
         join: Join = "outer",
@@ -385,7 +385,7 @@ class MatrixQuestions(Queries):
         columns: slices.Selector = None,
         params: engines.Params | None = None,
         schema: str | None = None,
-        max_bytes: slices.ByteSize | None = "4GiB",
+        max_bytes: slices.ByteSize | None = PROFILE_MAX_BYTES,
         progress: ShowProgress = "auto",
         join: Join = "outer",
         along: str | None = None,

@@ -200,7 +200,7 @@ class SessionPlots:
             along = AxisRows(self.engine, tables, points_axis)
             return Coordinates(along, part.row_positions, part.to_numpy(), labels)
         for daf in members:
-            for each in axes_in_order(daf) if axis is None else [axis] * daf.has_axis(axis):
+            for each in (one for one in axes_in_order(daf) if axis in (None, one)):
                 for suffixes in _PAIRS:
                     names = [name + suffix for suffix in suffixes]
                     if all(daf.has_vector(each, vector) for vector in names):

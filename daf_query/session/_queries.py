@@ -30,6 +30,8 @@ _SAME: Final = "="
 
 CACHE_BYTES = 512 << 20
 """Default size of the decode cache of a session, in bytes."""
+PROFILE_MAX_BYTES = 4 << 30
+"""How large a profile may be by default, in bytes."""
 
 
 class Queries(Advised):
@@ -55,7 +57,7 @@ class Queries(Advised):
 
     @property
     def _engine(self) -> engines.Engine:
-        """What plans queries; made for the first of them."""
+        """The engine that plans queries, made when the first one is asked."""
         made: engines.Engine | None = vars(self).get("_made")
         if made is None:  # of two threads that make one the first wins
             engine = engines.Engine(
@@ -93,8 +95,8 @@ class Queries(Advised):
         """Return the matrices, the axes or the tables that there are."""
         every = self._connections.schemas.values()
         if "query" in needed:
-            tables = errors.shown_names(self._connections.table_names, none="no table")
-            return f"a query is SQL over the tables {tables}"
+            names = errors.shown_names(self._connections.table_names, none="no table")
+            return f"a query is SQL over the tables {names}"
         if "columns_axis" in needed:
             summaries = [daf.summary() for each in every for daf in each.readers().values()]
             matrices = {
@@ -110,10 +112,10 @@ class Queries(Advised):
 
     def _with_axis(self, schema: str | None, axis: str) -> engines.AxisSchema:
         """Return the tables of a schema, which have an axis."""
-        tables = self._connections.schema(schema)
-        if not tables.has_axis(axis):
-            raise errors.axis_not_found(tables.location, axis, tables.axes_set())
-        return tables
+        found = self._connections.schema(schema)
+        if not found.has_axis(axis):
+            raise errors.axis_not_found(found.location, axis, found.axes_set())
+        return found
 
     def _writable(self, schema: str | None, *axes: str) -> tuple[str, DafWriter]:
         """Return the name of a schema, and its data set, which has axes and can be changed."""
@@ -294,9 +296,8 @@ class Queries(Advised):
               0       0  donor = 'n3'
                            'n3' does not occur in donor; nearest: 'N3' (2 rows)
         """
-        tables = self._with_axis(schema, axis)
-        bound = engines.bind(predicate, params)
-        return engines.diagnose(self._engine, tables.name, axis, bound, select=is_select(bound))
+        name, bound = self._with_axis(schema, axis).name, engines.bind(predicate, params)
+        return engines.diagnose(self._engine, name, axis, bound, select=is_select(bound))
 
     def matrix_columns(
         self, axis: str, written: str, *, schema: str | None = None
@@ -329,8 +330,7 @@ class Queries(Advised):
         >>> connect(daf).matrix_columns("cell", "X['CD8A'], X['CST3'] AS cst3")
         {"X['CD8A']": ('gene', 'X', 'CD8A'), 'cst3': ('gene', 'X', 'CST3')}
         """
-        tables = self._with_axis(schema, axis)
-        entries = engines.entry_columns(tables, axis, written)
+        entries = engines.entry_columns(self._with_axis(schema, axis), axis, written)
         return {name: (each.axis, each.matrix, each.entry) for name, each in entries.items()}
 
     def requirements(self, query: str, *, schema: str | None = None) -> engines.QueryRequirements:

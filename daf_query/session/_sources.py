@@ -105,7 +105,7 @@ def opened(
 
 
 def _table(source: object) -> tables.TableDataset | UserTable:
-    """Return a table as it was passed, or what makes one of rows."""
+    """Return a table that was passed, or that of a data frame or a file of rows."""
     if isinstance(source, tables.TableDataset):
         return source
     if not is_user_table(source):

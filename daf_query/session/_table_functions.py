@@ -5,15 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from daf_query import table as tables
 from daf_query.matrix import AlignedAxis, Selection
-from daf_query.moments import PROFILE_MAX_BYTES, marker_schema, welch_markers
+from daf_query.moments import marker_schema, welch_markers
 from daf_query.profile import prepared_profile, prepared_totals
+from daf_query.session._queries import PROFILE_MAX_BYTES
 from daf_query.slice import SliceRequest, matrix_axes
 from daf_query.sql import Engine, TableCall, TableFunction
+from daf_query.table import ComputedDataset, TableDataset
 
 
-def matrix_table(request: SliceRequest) -> tables.TableDataset:
+def matrix_table(request: SliceRequest) -> TableDataset:
     """Return the long form of a matrix; see `DafSession.matrix_table`."""
     tables = request.engine.connections.schemas[request.schema]
     if request.rows is None and request.columns is None:
@@ -41,32 +42,30 @@ def _request(engine: Engine, call: TableCall) -> SliceRequest:
     )
 
 
-def _matrix(engine: Engine, call: TableCall) -> tables.TableDataset:
+def _matrix(engine: Engine, call: TableCall) -> TableDataset:
     return matrix_table(_request(engine, call))
 
 
-def _profile(engine: Engine, call: TableCall) -> tables.ComputedDataset:
+def _profile(engine: Engine, call: TableCall) -> ComputedDataset:
     """Return the moments of groups of rows; these are grouped now, the matrix is read later."""
     prepared, _ = prepared_profile(_request(engine, call), max_bytes=PROFILE_MAX_BYTES)
-    return tables.ComputedDataset(
-        prepared.schema, lambda: prepared.compute(progress="never").to_table()
-    )
+    return ComputedDataset(prepared.schema, lambda: prepared.compute(progress="never").to_table())
 
 
-def _markers(engine: Engine, call: TableCall) -> tables.ComputedDataset:
+def _markers(engine: Engine, call: TableCall) -> ComputedDataset:
     """Return how groups of rows differ from the rest, by Welch's t-test of logarithms."""
     prepared, _ = prepared_profile(_request(engine, call), max_bytes=PROFILE_MAX_BYTES)
     groups = {name: values.type for name, values in prepared.groups.columns.items()}
-    return tables.ComputedDataset(
+    return ComputedDataset(
         marker_schema(groups, prepared.axes[1].axis),
         lambda: welch_markers(prepared.compute(progress="never"), is_log1p=True),
     )
 
 
-def _totals(engine: Engine, call: TableCall) -> tables.ComputedDataset:
+def _totals(engine: Engine, call: TableCall) -> ComputedDataset:
     """Return what each row has of the chosen columns."""
     prepared, _ = prepared_totals(_request(engine, call), max_bytes=PROFILE_MAX_BYTES)
-    return tables.ComputedDataset(prepared.schema, prepared.compute)
+    return ComputedDataset(prepared.schema, prepared.compute)
 
 
 TABLE_FUNCTIONS: Final[Mapping[str, TableFunction]] = {

@@ -27,7 +27,6 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 import pyarrow as pa
 
-from daf_query import table as tables
 from daf_query.index import UnfitIndexError
 from daf_query.scan import (
     NEGATED,
@@ -71,7 +70,7 @@ from daf_query.syntax import (
     values_of,
     walk,
 )
-from daf_query.table import MatrixEntry
+from daf_query.table import MatrixEntry, TableDataset, nullable
 from daf_storage import DafError
 from daf_storage.base import optional_import
 
@@ -234,7 +233,7 @@ class Conditions:
 
         return conjunction(sides())
 
-    def indexed_rows(self, table: tables.TableDataset) -> Positions | None:
+    def indexed_rows(self, table: TableDataset) -> Positions | None:
         """Return the rows for which all conditions can be true; None without an index."""
         rows: Positions | None = None
         for part in self.parts():
@@ -456,7 +455,7 @@ class PlacedTable:
     """A table at a place of a FROM."""
 
     name: TableName
-    table: tables.TableDataset | None
+    table: TableDataset | None
     """As it is planned there; None of one that a function makes."""
     statement: Statement
     scope: Scope
@@ -512,14 +511,14 @@ def restrictions_of(placed: Sequence[PlacedTable]) -> dict[TableName, Restrict]:
     return restrictions
 
 
-def _made(table: tables.TableDataset) -> Restrict:
+def _made(table: TableDataset) -> Restrict:
     """Return what gives a table that is as the query needs it."""
     return lambda _: table
 
 
 def _restricted(
-    place: PlacedTable, schemas: Mapping[Source, pa.Schema | None], table: tables.TableDataset
-) -> tables.TableDataset:
+    place: PlacedTable, schemas: Mapping[Source, pa.Schema | None], table: TableDataset
+) -> TableDataset:
     readable = {**schemas, place.source: table.schema}
     reader = Conditions(place.statement, place.scope, place.source, readable.get)
     predicate = conjunction(map(reader.implied, reader.parts()))
@@ -536,7 +535,7 @@ def small_tables(
     two tables of which it does not know that, it distributes the rows of both first.
     """
     options, context = connections.scan_options, current_context()
-    found: dict[TableName, list[tables.TableDataset]] = {}
+    found: dict[TableName, list[TableDataset]] = {}
     for each in placed:
         if each.table is not None:
             found.setdefault(each.name, []).append(each.table)
@@ -555,5 +554,5 @@ def small_tables(
                     each.with_type(context.strings) if each.type == pa.string() else each
                     for each in rows.schema
                 ]
-                small[name] = table_frame(rows.cast(tables.nullable(pa.schema(fields))))
+                small[name] = table_frame(rows.cast(nullable(pa.schema(fields))))
     return small

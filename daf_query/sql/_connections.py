@@ -602,7 +602,7 @@ class Connections:
 
     @property
     def default(self) -> str:
-        """The schema of tables that are named without one, of a session that is made now."""
+        """The schema of unqualified table names: that of the only data set, or of own tables."""
         return next(iter(self.schemas)) if len(self.schemas) == 1 else PUBLIC
 
     @property
@@ -755,9 +755,9 @@ class Connections:
         }
         return again, (data_sets, self.cache_bytes), self.shared
 
-    def __setstate__(self, tables: Mapping[str, tables.TableDataset | UserTable]) -> None:
+    def __setstate__(self, shared: Mapping[str, tables.TableDataset | UserTable]) -> None:
         """Add the tables of others."""
-        for name, table in tables.items():
+        for name, table in shared.items():
             self.connect(name, table)
 
     def close(self) -> None:
@@ -832,6 +832,6 @@ def _tables_of(name: str, schema: AxisSchema) -> list[ListedTable]:
     """Return the axes of a schema, and the tables that describe it."""
     key = (DATASET, "name") if schema.is_collection else ("name",)
     axes = schema.axes_set()
-    tables = [ListedTable(name, axis, "TABLE", key) for axis in axes if axis not in schema.added]
+    listed = [ListedTable(name, axis, "TABLE", key) for axis in axes if axis not in schema.added]
     descriptions = [each for each in schema.descriptions if each not in axes]
-    return tables + [ListedTable(name, each, "VIEW") for each in descriptions]
+    return listed + [ListedTable(name, each, "VIEW") for each in descriptions]

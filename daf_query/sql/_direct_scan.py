@@ -15,7 +15,6 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from daf_query import table as tables
 from daf_query.scan import (
     INDEX,
     Predicate,
@@ -38,6 +37,7 @@ from daf_query.syntax import (
     values_of,
     whole_number_of,
 )
+from daf_query.table import TableDataset, nullable
 from daf_storage import DafError, errors
 
 MAX_ROWS: Final = 1 << 20
@@ -49,7 +49,7 @@ _MAX_FIRST_ROWS: Final = 1 << 16
 class DirectScan:
     """A scan of the table of an axis that answers a query."""
 
-    table: tables.TableDataset
+    table: TableDataset
     names: tuple[str, ...]
     """The columns that are selected."""
     predicate: Predicate | None
@@ -66,7 +66,7 @@ class DirectScan:
         if self.count is not None:
             return pa.schema([pa.field(self.count, pa.int64(), nullable=False)])
         columns = self.table.table_columns.columns
-        return tables.nullable(pa.schema([columns[name].field for name in self.names]))
+        return nullable(pa.schema([columns[name].field for name in self.names]))
 
     @property
     def description(self) -> str:

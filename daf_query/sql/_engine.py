@@ -11,7 +11,6 @@ from weakref import ref
 
 import pyarrow as pa
 
-from daf_query import table as tables
 from daf_query._runs import attended, warn_caller, without_panics
 from daf_query.sql._conditions import needed_names, placed_tables, restrictions_of, small_tables
 from daf_query.sql._connections import Connections, DafCatalog, engine_table
@@ -56,16 +55,14 @@ from daf_query.syntax import (
     parsed,
     quoted_name,
 )
-from daf_query.table import table_format, user_table
+from daf_query.table import ComputedDataset, TableDataset, table_format, user_table
 from daf_storage import errors
 from daf_storage.base import ForkLock
 from daf_storage.stores import is_remote
 
 Allow: TypeAlias = Literal["read", "write"]
 """What queries may do."""
-TableFunction: TypeAlias = Callable[
-    ["Engine", TableCall], tables.TableDataset | tables.ComputedDataset
-]
+TableFunction: TypeAlias = Callable[["Engine", TableCall], TableDataset | ComputedDataset]
 """Returns the table of a call, over what an engine has."""
 
 
@@ -187,7 +184,7 @@ class Engine:
         """
         reference = ref(self)
 
-        def make(call: TableCall) -> tables.TableDataset | tables.ComputedDataset:
+        def make(call: TableCall) -> TableDataset | ComputedDataset:
             engine = reference()
             if engine is None:
                 raise errors.QueryError(

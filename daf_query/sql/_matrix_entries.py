@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeAlias
 
-from daf_query import table as tables
 from daf_query.sql._connections import AxisSchema
 from daf_query.sql._planning import EntryRewriting, TableName
 from daf_query.syntax import (
@@ -38,7 +37,7 @@ from daf_query.syntax import (
     values_of,
     walk,
 )
-from daf_query.table import MatrixEntry, check_column_names
+from daf_query.table import MatrixEntry, check_column_names, entry_not_found, find_entry
 from daf_storage import DafError, errors
 
 _NO_COLUMNS: Final = ("name", "data_type", "Dot")
@@ -439,13 +438,11 @@ def _check_entry(schema: AxisSchema, axis: str, entry: str, requested: str) -> N
     having = [each for each in schema.members.values() if {axis, requested} <= each.daf.axes_set()]
 
     def has_entry(axis: str) -> bool:
-        return any(
-            tables.find_entry(each.daf, axis, entry, each.cache) is not None for each in having
-        )
+        return any(find_entry(each.daf, axis, entry, each.cache) is not None for each in having)
 
     if has_entry(axis):
         return
-    error = tables.entry_not_found(having[0].daf, axis, entry, having[0].cache)
+    error = entry_not_found(having[0].daf, axis, entry, having[0].cache)
     if has_entry(requested):
         hint = f"it is one of axis {requested!r} itself: ask the table {axis!r} for it"
         error = errors.with_message(error, f"{error}; {hint}")

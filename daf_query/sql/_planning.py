@@ -26,8 +26,8 @@ from daf_storage.base import ThreadedLibrary
 if TYPE_CHECKING:
     import datafusion as datafusion  # noqa: PLC0414 - the other modules have it from here
 else:
+    # It makes pyarrow import pandas, which takes longer than all else of `connect`.
     datafusion = lazy_module("datafusion")
-    # It imports pandas, if that is installed: more than all else that a session needs at first.
 
 CATALOG: Final = "daf"
 """The catalog of all schemas."""
@@ -102,9 +102,9 @@ class PlanningContext:
     found: dict[TableName, tables.TableDataset | None] | None = None
     """Tables that were looked for, with the columns of that moment; None if that is not kept."""
 
-    def replacing(self, tables: Mapping[TableName, datafusion.DataFrame]) -> PlanningContext:
+    def replacing(self, others: Mapping[TableName, datafusion.DataFrame]) -> PlanningContext:
         """Return a context in which other tables are used instead of these, too."""
-        return replace(self, replacements={**self.replacements, **tables})
+        return replace(self, replacements={**self.replacements, **others})
 
 
 _context: ContextVar[PlanningContext] = ContextVar(

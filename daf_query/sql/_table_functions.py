@@ -13,9 +13,9 @@ from typing import Any, Final, TypeAlias, TypeVar
 
 import pyarrow as pa
 
-from daf_query import table as tables
 from daf_query.sql._connections import AxisSchema, table_for_query
 from daf_query.sql._planning import PlanningContext, current_context, datafusion, planning
+from daf_query.table import ComputedDataset, TableDataset
 from daf_storage import errors
 
 _T = TypeVar("_T")
@@ -54,7 +54,7 @@ class TableCall:
     """What the rows are grouped by; empty for one group."""
 
 
-MakeTable: TypeAlias = "Callable[[TableCall], tables.TableDataset | tables.ComputedDataset]"
+MakeTable: TypeAlias = Callable[[TableCall], TableDataset | ComputedDataset]
 """Returns the table of a call."""
 
 
@@ -77,7 +77,7 @@ def table_of_call(
         table = _beside_planning(lambda: make(call))
     except errors.DafError as error:
         raise errors.with_message(error, f"{function}(): {error}") from None
-    if isinstance(table, tables.TableDataset):
+    if isinstance(table, TableDataset):
         return table_for_query(default, f"{function}()", table)
     # No filter gets past a limit: the engine evaluates it.
     return datafusion.catalog.Table(

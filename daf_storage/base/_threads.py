@@ -108,7 +108,7 @@ class _Locks:
     def note(cls, lock: ForkLock) -> None:
         """Add a lock; now and then, leave out those that are gone.
 
-        Under no lock, which Ctrl-C could leave held: single steps are atomic as they are.
+        Without a lock, which an interrupt could leave held: each step is atomic.
         """
         cls.all.add(weakref.ref(lock))
         if len(cls.all) > cls.most:

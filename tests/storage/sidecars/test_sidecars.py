@@ -7,6 +7,7 @@ import json
 import os
 import pickle
 import shutil
+import time
 import warnings
 from pathlib import Path
 from typing import Any, cast
@@ -291,6 +292,14 @@ def test_a_copied_pair_still_fits(
     assert not daf.matrices_set("obs", "var", relayout=False) - {"columns"}
     assert refresh_sidecar(daf).is_used
     assert "X" in open_daf(copied).matrices_set("obs", "var", relayout=False)
+
+
+def test_a_file_whose_next_change_may_not_show_has_no_sidecar(h5ad: Path) -> None:
+    """As one from a machine whose clock is ahead: a digest would be kept for other bytes."""
+    write_sidecar(open_daf(h5ad), "X")
+    ahead = time.time() + 3600
+    os.utime(h5ad, (ahead, ahead))
+    assert not there(sidecar_status(reopened(h5ad, "or was changed or copied since"))).is_used
 
 
 def test_another_file_of_the_same_size(h5ad: Path, tmp_path: Path) -> None:
