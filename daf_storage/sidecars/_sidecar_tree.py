@@ -340,9 +340,7 @@ class SidecarTree:
         if state.size_bytes != document.size_bytes or state.size_bytes > _MAX_DIGEST_BYTES:
             return False
         stable = stable_state(self.source)
-        if stable is None or not stable.is_stable:  # its digest would be kept for other bytes
-            return False
-        return source_digest(self.source, stable) == document.digest
+        return stable is not None and source_digest(self.source, stable) == document.digest
 
     def _note_damage(self, path: str, problem: str) -> None:
         place = _property_of(path) or path
