@@ -293,11 +293,16 @@ def select(explorer: Explorer, question: Question) -> Answer:
     columns[INDEX] = pa.array(within)
     if along.tables.is_collection:
         columns[DATASET] = pa.array(along.whole.names, pa.string()).take(pa.array(owners))
+    connections, table = along.engine.connections, user_table(pa.table(columns))
     with explorer.lock:
-        _forget(explorer)
-        connections = along.engine.connections
-        name = _free_name(connections)
-        connections.connect(name, user_table(pa.table(columns)))
+        before = _current_selection(explorer)
+        if before is not None and before.connections is connections:
+            name = before.table
+            connections.replace(name, table)
+        else:
+            _forget(explorer)
+            name = _free_name(connections)
+            connections.connect(name, table)
         explorer.selection = Selection(
             secrets.token_hex(8), connections, name, along.tables.name, along.axis, positions
         )

@@ -638,11 +638,15 @@ class Connections:
                 raise errors.ExistsError(
                     f"there is a table {name!r} already; register this one under another name"
                 )
-            self.shared[name] = BroughtTable(source.rows, source.location, engine_table(source))
+            self.replace(name, source)
         elif isinstance(source, DafReader | Collection):
             self._add_schema(name, source)
         else:
             self.shared[name] = source.with_view(cache=self.cache.part(), options=self.scan_options)
+
+    def replace(self, name: str, table: UserTable) -> None:
+        """Put a table in the place of one of this name; a query sees the one or the other."""
+        self.shared[name] = BroughtTable(table.rows, table.location, engine_table(table))
 
     def disconnect(self, name: str) -> None:
         """Remove a data set or a table, and close what was opened for it.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -80,6 +81,15 @@ def test_a_selection_is_a_table(client: TestClient) -> None:
     assert client.get("/api/selection").json() == {"id": None, "count": 0}
     gone = client.post("/api/query", json={"id": "2", "sql": ages})
     assert "no table 'selection'" in gone.json()["message"]
+
+
+def test_a_query_sees_one_selection_or_the_next(client: TestClient) -> None:
+    """While the selection changes there is always one: no query of it fails."""
+    select(client, [0])
+    with ThreadPoolExecutor(1) as pool:
+        selecting = pool.submit(lambda: [select(client, [*range(n % 7)]) for n in range(300)])
+        while not selecting.done():
+            assert len(rows_of(client, "SELECT name FROM selection")) < 7
 
 
 def test_several_data_sets(tmp_path: Path) -> None:
