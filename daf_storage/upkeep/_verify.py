@@ -143,14 +143,15 @@ class _Findings(list[Finding]):
             return None
 
     def listed(self, path: str, read: Callable[[], Iterable[str]]) -> list[str]:
-        """Return the names in a group, sorted; none, and an error, if it cannot be listed."""
-        return self.attempt(path, lambda: sorted(read())) or []
+        """Return the names in a group, sorted; none, and an error, if it cannot be listed.
 
-    def check_name(self, name: str, path: str) -> None:
-        """Note that a property is called as none can be."""
-        problem = name_problem(name)
-        if problem is not None:
-            self.error(path, f"its name {problem}")
+        What is called as nothing can be is noted, and not looked at.
+        """
+        names = self.attempt(path, lambda: sorted(read())) or []
+        problems = {name: problem for name in names if (problem := name_problem(name))}
+        for name, problem in problems.items():
+            self.error(f"{path}/{name}", f"its name {problem}")
+        return [name for name in names if name not in problems]
 
     def check_convention(self, daf: DafReader, path: str, *allowed: Convention) -> None:
         """Note attributes of a property that make no sense."""
@@ -397,12 +398,10 @@ def _verify_data(daf: DafReader, add: Add, prefix: str = "") -> _Findings:
     _check_groups(found, daf.tree, set(axes))
     for name in found.listed(layout.SCALARS, daf.scalars_set):
         path = layout.scalar_path(name)
-        found.check_name(name, path)
         found.attempt(path, partial(daf.get_scalar, name))
     whole = []
     for axis in axes:
         path = layout.axis_path(axis)
-        found.check_name(axis, path)
         found.attempt(path, partial(daf.get_pa_vector, axis, "name"))
         with suppress(DafError, OSError):
             daf.axis_length(axis)
@@ -410,7 +409,6 @@ def _verify_data(daf: DafReader, add: Add, prefix: str = "") -> _Findings:
     for axis in whole:
         for name in found.listed(layout.vectors_path(axis), partial(daf.vectors_set, axis)):
             path = layout.vector_path(axis, name)
-            found.check_name(name, path)
             found.attempt(path, partial(_read_vector, daf, axis, name, add))
             found.check_convention(daf, path, Convention.EMPTY_IS_MISSING)
             with suppress(DafError, OSError):  # found when it was read
@@ -529,7 +527,6 @@ def _check_matrix(
     found: _Findings, daf: DafReader, rows: str, columns: str, name: str, add: Add
 ) -> None:
     path, other = layout.matrix_path(rows, columns, name), layout.matrix_path(columns, rows, name)
-    found.check_name(name, path)
     found.check_convention(daf, path, *([Convention.ROW_MAJOR] if rows == columns else ()))
     own = found.attempt(path, lambda: digest(ordered(daf.open_matrix(rows, columns, name)), add))
     if own is None or rows >= columns or not daf.has_matrix(columns, rows, name, relayout=False):

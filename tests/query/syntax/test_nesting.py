@@ -44,6 +44,7 @@ def test_long_queries_that_are_not_deep_are_planned() -> None:
         f"SELECT {columns} FROM cell",
         f"SELECT {brackets}",
         f"SELECT * FROM cell WHERE age IN ({values})",
+        f"SELECT * FROM cell WHERE ({' AND '.join(['is_on'] * 2997)})",
         f"SELECT '{'+' * 10_000}', 1 -- {'+' * 10_000}",
     ):
         assert parsed(query) is not None

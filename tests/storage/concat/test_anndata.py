@@ -54,7 +54,7 @@ def _member(number: int, form: str) -> ad.AnnData:
         obs["depth"] = 3
         obs["is_first"] = True
     var = pd.DataFrame({"length": [len(genes) * 0 + int(g[1]) for g in genes]}, index=genes)
-    adata = ad.AnnData(matrix, obs, var, uns={"lab": "A", "run": number})
+    adata = ad.AnnData(matrix, obs, var, uns={"run": number, "lab": "A", "depth": np.int32(7)})
     adata.layers["raw"] = sp.csr_matrix(random.poisson(1, values.shape).astype("i8"))
     adata.obsm["X_pca"] = random.normal(size=(n_cells, 2))
     adata.obsp["dist"] = sp.random(n_cells, n_cells, 0.4, "csr", random_state=number)
@@ -103,7 +103,7 @@ def test_the_result_is_that_of_anndata(members: list[ad.AnnData], join: Any) -> 
     assert found.obs["reads"].dtype == "Int64"
     np.testing.assert_array_equal(found.obsm["X_pca"], expected.obsm["X_pca"])
     np.testing.assert_array_equal(found.obsp["dist"].toarray(), expected.obsp["dist"].toarray())
-    assert found.uns["lab"] == "A"
+    assert (found.uns["lab"], found.uns["depth"].dtype) == ("A", np.int32)
     assert "run" not in found.uns
     lengths = found.var["length"].astype(int)
     assert lengths.to_dict() == {gene: int(gene[1]) for gene in found.var_names}

@@ -335,18 +335,20 @@ def test_elements_stored_twice_beside_filled_ones() -> None:
 def test_matrices_of_bool_and_of_strings() -> None:
     """All-true values need none; strings are aligned by name as numbers are."""
     sources = [_daf("a", ["A", "B"], ["g", "f"]), _daf("b", ["C"], ["f", "h"])]
-    is_on = [np.array([[True, False], [False, True]]), np.array([[True, True]])]
-    words = [np.array([["p", "q"], ["r", ""]], object), np.array([["s", "t"]], object)]
+    sources.append(_daf("no genes", ["D", "E"], []))
+    is_on = [np.array([[True, False], [False, True]]), np.array([[True, True]]), np.ones((2, 0))]
+    words = [np.array([["p", "q"], ["r", ""]]), np.array([["s", "t"]]), np.empty((2, 0), "U1")]
     for source, flags, strings in zip(sources, is_on, words, strict=True):
-        source.set_matrix("cell", "gene", "is_on", sp.csc_array(flags))
-        source.set_matrix("cell", "gene", "word", strings)
+        source.set_matrix("cell", "gene", "is_on", sp.csc_array(flags.astype(bool)))
+        source.set_matrix("cell", "gene", "word", strings.astype(object))
     daf = _concatenated(sources, join="outer", sparse_if_saves_storage_fraction=0.001)
     found = daf.get_np_matrix("cell", "gene", "is_on")
     assert found.dtype == bool
     expected = [[True, False, False], [False, True, False], [False, True, True]]
-    assert dense(found).tolist() == expected
+    assert dense(found).tolist() == [*expected, [False] * 3, [False] * 3]
     found = daf.get_np_matrix("cell", "gene", "word")
-    assert found.tolist() == [["p", "q", ""], ["r", "", ""], ["", "s", "t"]]
+    expected_words = [["p", "q", ""], ["r", "", ""], ["", "s", "t"]]
+    assert found.tolist() == [*expected_words, [""] * 3, [""] * 3]
 
 
 def test_matrices_of_a_concatenated_axis_with_another_one_are_blocks() -> None:

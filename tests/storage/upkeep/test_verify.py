@@ -78,6 +78,16 @@ def test_values_of_a_relation_that_are_no_entries(tmp_path: Path) -> None:
     assert found(tmp_path / "x.daf.zarr") == [("warning", path, problem)]
 
 
+def test_names_that_nothing_can_have(folder: Path) -> None:
+    """Of a scalar, a vector and both layouts of a matrix: an error each, and nothing else about them."""
+    name = "a\udcff"
+    paths = ["scalars/n", "vectors/cell/age", "matrices/cell/gene/UMIs", "matrices/gene/cell/UMIs"]
+    renamed = [(folder / path).rename((folder / path).with_name(name)) for path in paths]
+    shown = [str(path.relative_to(folder)) for path in renamed]
+    said = [each for each in found(folder) if each[0] == "error"]
+    assert said == [("error", path, "its name is not valid Unicode") for path in shown]
+
+
 @pytest.mark.parametrize("entries", [None, ["B", "X"]])
 def test_a_recorded_relation_to_an_axis_that_was_replaced(
     tmp_path: Path, entries: list[str] | None
