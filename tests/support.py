@@ -20,7 +20,7 @@ import pytest
 
 from daf_query.demo import find_pbmc
 from daf_query.matrix import StoredElements
-from daf_storage import DafServer, DafWriter, ZarrDaf
+from daf_storage import DafServer, DafWriter, MemoryDaf, ZarrDaf
 from daf_storage.stores import _directory
 from tests.suites.examples import (
     CELLS,
@@ -45,6 +45,7 @@ __all__ = [
     "contents",
     "create",
     "csc_parts",
+    "data_set",
     "dense",
     "every",
     "fill",
@@ -71,15 +72,41 @@ def every(step: int) -> int:
 
 def create(path: Path) -> DafWriter:
     """Return a new empty data set at ``path``."""
-    daf = ZarrDaf(path, "w")
-    assert isinstance(daf, DafWriter)
-    return daf
+    return ZarrDaf(path, "w")
 
 
 def reopen(path: Path) -> DafWriter:
     """Open an existing data set for writing."""
-    daf = ZarrDaf(path, "r+")
-    assert isinstance(daf, DafWriter)
+    return ZarrDaf(path, "r+")
+
+
+def data_set(
+    daf: DafWriter | None = None,
+    *,
+    name: str | None = None,
+    matrices: Mapping[tuple[str, str, str], Any] | None = None,
+    **axes: Any,
+) -> DafWriter:
+    """Return a data set, in memory if no other is given, with axes, their vectors and matrices.
+
+    Parameters
+    ----------
+    matrices
+        By rows, columns and name.
+    axes
+        The entries of each, or how many: c0, c1 and so on of ``cell``; or a mapping of its vectors
+        that has these as ``name``, as in queries.
+    """
+    daf = MemoryDaf(name=name) if daf is None else daf
+    for axis, given in axes.items():
+        vectors = dict(given) if isinstance(given, Mapping) else {"name": given}
+        names = vectors.pop("name")
+        numbered = isinstance(names, int)
+        daf.add_axis(axis, [f"{axis[0]}{i}" for i in range(names)] if numbered else names)
+        for vector, values in vectors.items():
+            daf.set_vector(axis, vector, values)
+    for (rows, columns, matrix), values in (matrices or {}).items():
+        daf.set_matrix(rows, columns, matrix, values)
     return daf
 
 

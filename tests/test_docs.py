@@ -260,8 +260,7 @@ def run_page(
 
 def expression() -> pd.DataFrame:
     """Return the genes of ``raw``, a row for each cell, by its type and its name."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # it is an old file
+    with warnings.catch_warnings(action="ignore"):
         adata = anndata.read_h5ad(PBMC)
     values = adata.raw.X.toarray().astype("float64")
     rows = [adata.obs["bulk_labels"].astype(str), adata.obs_names]

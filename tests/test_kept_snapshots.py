@@ -159,8 +159,7 @@ def test_an_open_session_says_what_a_new_one_says(
     path = fill(tmp_path / "x.daf.zarr", rng, is_packed=is_packed)
     session = connect(path)
     history = []
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+    with warnings.catch_warnings(action="ignore"):
         for _ in range(8):
             history.append(changed(path, rng, is_packed=is_packed))
             with connect(path) as fresh:

@@ -13,11 +13,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from daf_query import connect
-from daf_storage import DafWriter, MemoryDaf
+from daf_storage import DafWriter
 from daf_storage.base import StorageType
 from tests.limits import lower
 from tests.suites.examples import write_stored
-from tests.support import dense
+from tests.support import data_set, dense
 
 KINDS = [kind for kind in StorageType if not kind.is_string]
 STRINGS = ["", "a", "b", "B", "ä", "c d", "it's"]
@@ -43,8 +43,7 @@ def data_sets(draw: st.DrawFn) -> tuple[DafWriter, pd.DataFrame]:
     """Return a data set with one axis of random vectors, and the same as a frame."""
     random = np.random.default_rng(draw(st.integers(0, 2**32)))
     length = draw(st.integers(0, 30))
-    daf = MemoryDaf()
-    daf.add_axis("cell", [f"c{i}" for i in range(length)])
+    daf = data_set(cell=length)
     frame = {"name": [f"c{i}" for i in range(length)], "index": np.arange(length)}
     frame["name"] = np.array(frame["name"], dtype=object)
     for number in range(draw(st.integers(1, 4))):
@@ -182,9 +181,7 @@ def test_slices_are_those_of_scipy(block: int) -> None:
         kind = data.draw(st.sampled_from(KINDS))
         values = random_values(random, kind, shape)
         values[random.random(shape) < 0.6] = 0
-        daf = MemoryDaf()
-        daf.add_axis("cell", [f"c{i}" for i in range(shape[0])])
-        daf.add_axis("gene", [f"g{i}" for i in range(shape[1])])
+        daf = data_set(cell=shape[0], gene=shape[1])
         is_sparse = data.draw(st.booleans())
         stored = sp.csc_array(values) if is_sparse else values
         both = data.draw(st.booleans())
@@ -232,11 +229,9 @@ def test_whole_matrices_are_those_that_were_set(
     """Both orientations, dense and sparse, of any type and shape."""
     random = np.random.default_rng(seed)
     values = random_values(random, kind, (height, width))
-    daf = MemoryDaf()
-    daf.add_axis("a", [f"a{i}" for i in range(height)])
-    daf.add_axis("b", [f"b{i}" for i in range(width)])
-    daf.set_matrix("a", "b", "d", values)
-    daf.set_matrix("a", "b", "s", sp.coo_array(values))
+    daf = data_set(
+        a=height, b=width, matrices={("a", "b", "d"): values, ("a", "b", "s"): sp.coo_array(values)}
+    )
     for name in "ds":
         assert dense(daf.get_np_matrix("a", "b", name)).tolist() == values.tolist()
         assert (

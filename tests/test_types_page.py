@@ -12,7 +12,7 @@ import scipy.sparse as sp
 
 import daf_query
 import daf_storage
-from tests.support import there
+from tests.support import data_set, there
 
 pd = pytest.importorskip("pandas")
 pl = pytest.importorskip("polars")
@@ -124,8 +124,7 @@ def test_names_of_types_in_a_cast() -> None:
 def test_matrices() -> None:
     """Dense and sparse ones, in each form of a slice."""
     daf = daf_storage.MemoryDaf()
-    daf.add_axis("cell", ["A", "B"])
-    daf.add_axis("gene", ["X", "Y", "Z"])
+    data_set(daf, cell=["A", "B"], gene=["X", "Y", "Z"])
     dense = np.array([[1, 0, 2], [3, 4, 5]], "float32")
     daf.set_matrix("cell", "gene", "dense", dense)
     daf.set_matrix("cell", "gene", "sparse", sp.csc_array(np.eye(2, 3, dtype="float32")))

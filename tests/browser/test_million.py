@@ -11,8 +11,9 @@ import pytest
 
 import daf_query
 from daf_query.explore import ExploreServer
-from daf_storage import DafWriter, MemoryDaf
+from daf_storage import DafWriter
 from tests.browser.conftest import Open
+from tests.support import data_set
 
 COUNT = 1_000_000
 MOVING = """
@@ -40,8 +41,7 @@ def million_cells(count: int = COUNT) -> DafWriter:
     places = (
         centres[group] + bent + 0.25 * np.column_stack([bent[:, 1] ** 2, -bent[:, 0] * bent[:, 1]])
     )
-    daf = MemoryDaf(name="million")
-    daf.add_axis("cell", [f"cell_{number:07}" for number in range(count)])
+    daf = data_set(name="million", cell=[f"cell_{number:07}" for number in range(count)])
     types = np.array([f"type {letter}" for letter in "ABCDEFGHIJKL"], dtype=object)
     daf.set_vector("cell", "type", types[group])
     daf.set_vector("cell", "n_genes", rng.poisson(900 + 90 * group).astype(np.int32))

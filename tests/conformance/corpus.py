@@ -207,8 +207,7 @@ def _axis(name: str, table: pa.Table) -> DafReader | None:
     frame = table.to_pandas(types_mapper=_NULLABLE.get)
     frame.index = pd.Index([str(number) for number in range(len(frame))])
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
+        with warnings.catch_warnings(action="ignore"):
             adata = anndata.AnnData(obs=frame)
             daf = from_anndata(adata, name=name, obs_is=name, var_is=f"{name}.var")
             shown = connect(daf).sql(f'SELECT * FROM "{name}"').to_arrow_table()
@@ -252,8 +251,7 @@ def requested(path: Path, most: int) -> Iterator[dict[str, Any]]:
 
 
 def _compared(requested: Requested, record: Record) -> dict[str, str]:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+    with warnings.catch_warnings(action="ignore"):
         expected = _answer(requested.engine, record.text)
         got = _answer(requested.session, record.text)
     detail = f"{record.text}\n  expected  {_shown(expected)}\n  got       {_shown(got)}"

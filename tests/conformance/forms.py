@@ -273,8 +273,7 @@ class Forms:
     @cached_property
     def _h5ad(self) -> Path:
         path = self.folder / "data.h5ad"
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
+        with warnings.catch_warnings(action="ignore"):
             export_h5ad(self._memory, path, obs_is="cell", var_is="gene")
         return path
 
@@ -328,14 +327,12 @@ def _daf_of(cells: slice, name: str) -> DafReader:
         X=sp.csr_array(layers.pop("X")), obs=cell_frame()[cells], var=gene_frame(), layers=layers
     )
     adata.obs_names.name = adata.var_names.name = None
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+    with warnings.catch_warnings(action="ignore"):
         return from_anndata(adata, name=name, obs_is="cell", var_is="gene")
 
 
 def _large_daf_of(cells: slice, name: str) -> DafReader:
     adata = anndata.AnnData(obs=large_cell_frame()[cells], var=large_gene_frame())
     adata.obs_names.name = adata.var_names.name = None
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+    with warnings.catch_warnings(action="ignore"):
         return from_anndata(adata, name=name, obs_is="cell", var_is="gene")

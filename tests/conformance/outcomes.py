@@ -67,8 +67,7 @@ def outcomes(forms: Forms, path: str, subject: str, *, in_turn: bool) -> Iterato
     if not requested:
         return
     oracles = oracles_of(path, subject)
-    with forms.open(path) as session, warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+    with forms.open(path) as session, warnings.catch_warnings(action="ignore"):
         for case in requested:
             if case.creates:
                 yield from _created(session, case, path)
@@ -80,8 +79,7 @@ def predicate_outcomes(
     forms: Forms, path: str, subject: str, in_turn: Sequence[str]
 ) -> Iterator[Outcome]:
     """Choose rows of a matrix by the conditions of a subject: those that the query has."""
-    with forms.open(path) as session, warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+    with forms.open(path) as session, warnings.catch_warnings(action="ignore"):
         for case in cases_of(subject):
             chosen = _CHOSEN.fullmatch(case.text)
             if chosen is None or case.error or case.params or path != case.in_turn(in_turn):

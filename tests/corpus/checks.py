@@ -38,8 +38,7 @@ class Opened:
     def adata(self) -> Any:
         """What the installed anndata reads."""
         path = self.file.path
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
+        with warnings.catch_warnings(action="ignore"):
             if path.suffix == ".h5ad":
                 return anndata.read_h5ad(path)
             if path.suffix == ".zarr":
@@ -51,8 +50,7 @@ class Opened:
     def unique(self) -> Any:
         """The same, with names that are unique."""
         adata = self.adata.copy()
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
+        with warnings.catch_warnings(action="ignore"):
             adata.obs_names_make_unique()
             adata.var_names_make_unique()
         return adata
@@ -60,8 +58,7 @@ class Opened:
     @cached_property
     def imported(self) -> DafReader:
         """What an import makes of it."""
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
+        with warnings.catch_warnings(action="ignore"):
             if self.file.path.suffix == ".h5ad":
                 daf = MemoryDaf()
                 options: Any = {"duplicates": "make_unique", "relayout": False}
@@ -72,8 +69,7 @@ class Opened:
     @cached_property
     def attached(self) -> DafReader:
         """The file in place."""
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
+        with warnings.catch_warnings(action="ignore"):
             return open_daf(self.file.path)
 
     @cached_property
@@ -131,8 +127,7 @@ def _contents(daf: DafReader) -> Any:
 
 
 def _against_anndata(daf: DafReader, expected: Any) -> list[str]:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+    with warnings.catch_warnings(action="ignore"):
         adata = to_anndata(daf)
     for key in _AXIS_KEYS:
         adata.uns.pop(key)

@@ -66,8 +66,7 @@ def test_files_of_a_version(version: str, folder: Path) -> None:
 def sessions(folder: Path) -> list[tuple[DafSession, Any]]:
     """Return sessions over files of several chunks, and X as anndata reads it."""
     forms = ("h5ad", "zarr2", "zarr3-small-shards")
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+    with warnings.catch_warnings(action="ignore"):
         files = unpacked(NEWEST, folder, lambda file: file.kind == "blocks" and file.form in forms)
         return [(Opened(file).session, Opened(file).adata.X.toarray()) for file in files]
 

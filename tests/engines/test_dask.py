@@ -19,6 +19,7 @@ from daf_query import connect
 from daf_storage import MemoryDaf, ZarrDaf, errors
 from tests.engines.conftest import CELLS, FORMS, GENES
 from tests.engines.dask_tasks import processes, slow_sums
+from tests.support import data_set
 
 distributed = pytest.importorskip("distributed")
 
@@ -167,9 +168,7 @@ def test_memory_cannot_travel() -> None:
 @pytest.mark.usefixtures("client")
 def test_open_for_writing_in_this_process(tmp_path: Path) -> None:
     """Workers read what was written, by the path of the writer."""
-    daf = ZarrDaf(tmp_path / "x.daf.zarr", "w")
-    daf.add_axis("cell", [f"c{i}" for i in range(CELLS)])
-    daf.add_axis("gene", [f"g{i}" for i in range(GENES)])
+    daf = data_set(ZarrDaf(tmp_path / "x.daf.zarr", "w"), cell=CELLS, gene=GENES)
     values = sp.random_array((CELLS, GENES), density=0.2, format="csc")
     daf.set_matrix("cell", "gene", "X", values)
     array = connect(daf).matrix("cell", "gene", "X").to_dask(rows_per_block=99)

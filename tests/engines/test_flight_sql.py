@@ -27,7 +27,7 @@ from daf_query.flight_sql import FlightSqlLimits, FlightSqlServer
 from daf_storage import MemoryDaf, errors, open_daf
 from tests.engines.conftest import CELLS, FORMS
 from tests.flight_messages import answer, bound, packed, prepared
-from tests.support import write_certificate
+from tests.support import data_set, write_certificate
 
 QUERIES = [
     "SELECT * FROM obs ORDER BY name",
@@ -151,9 +151,7 @@ def test_a_column_that_cannot_be_read_is_left_out(tmp_path: Path) -> None:
     """Of all columns, as the session does it; asked for by name, it is an error without a path."""
     path = tmp_path / "secret_place.daf.zarr"
     with open_daf(path, "w+") as daf:
-        daf.add_axis("cell", ["a", "b"])
-        daf.set_vector("cell", "age", [1.5, 2.5])
-        daf.set_vector("cell", "score", [1.5, 2.5])
+        data_set(daf, cell={"name": ["a", "b"], "age": [1.5, 2.5], "score": [1.5, 2.5]})
     (chunk,) = path.rglob("age/0")
     chunk.write_bytes(chunk.read_bytes()[:3])
     with (
@@ -264,8 +262,7 @@ def test_a_collection_has_a_key_of_two_columns(forms: dict[str, str]) -> None:
 
 def test_types_become_those_that_all_drivers_know() -> None:
     """Dictionaries and views are sent as what they stand for, also within lists."""
-    daf = MemoryDaf(name="types")
-    daf.add_axis("cell", ["a", "b", "c"])
+    daf = data_set(name="types", cell=["a", "b", "c"])
     session = connect({"types": daf})
     table = pa.table(
         {
@@ -342,8 +339,7 @@ def test_errors_are_sentences_without_paths_of_the_server(tmp_path: Path) -> Non
     path = tmp_path / "secret_place" / "cells.daf.zarr"
     path.parent.mkdir()
     daf = open_daf(path, "w+")
-    daf.add_axis("cell", ["a", "b"])
-    daf.set_vector("cell", "age", [1, 2])
+    data_set(daf, cell={"name": ["a", "b"], "age": [1, 2]})
     daf.close()
     with FlightSqlServer(path) as server, _driver(server) as connection:
         for query, error, message in [

@@ -20,7 +20,7 @@ from daf_storage import DafWriter, MemoryDaf, copy_all, from_anndata, open_daf
 from tests.query.collection.cases import RUNS, daf_of
 from tests.query.explore.conftest import TOKEN, client_of
 from tests.query.explore.conftest import tiny as explored_cells
-from tests.support import PBMC, create, fill
+from tests.support import PBMC, create, data_set, fill
 
 NAMES: dict[str, Any] = {
     "__name__": __name__,
@@ -103,8 +103,7 @@ def runs() -> dict[str, Any]:
     Path("runs").mkdir()
     for number, genes in enumerate((["g", "f"], ["f", "h"])):
         with open_daf(f"runs/run{number}.daf.zarr", "w") as daf:
-            daf.add_axis("cell", ["A", "B"])
-            daf.add_axis("gene", genes)
+            data_set(daf, cell=["A", "B"], gene=genes)
             daf.set_scalar("lab", "X")
             daf.set_scalar("day", number)
             daf.set_matrix("cell", "gene", "UMIs", [[1, 2], [3, 4]])
@@ -169,9 +168,7 @@ def cells() -> dict[str, Any]:
 def donors() -> dict[str, Any]:
     """Write three cells of two donors, and files of SQL and of rows."""
     with open_daf("x.daf.zarr", "w") as daf:
-        daf.add_axis("cell", ["A", "B", "C"])
-        daf.set_vector("cell", "age", [1, 2, 3])
-        daf.set_vector("cell", "donor", ["N1", "N2", "N1"])
+        data_set(daf, cell={"name": ["A", "B", "C"], "age": [1, 2, 3], "donor": ["N1", "N2", "N1"]})
     count = "-- how many\nSELECT count(*) AS n FROM cell; -- the end\n"
     for name, text in {
         "q": "\ufeff" + count,

@@ -110,8 +110,7 @@ class _Found:
 def _call(row: Row, names: dict[str, Any]) -> _Found:
     warns = [line[6:] for line in row.expected if line.startswith("warns ")]
     wanted = " ".join(line for line in row.expected if not line.startswith("warns "))
-    with warnings.catch_warnings(record=True) as warned:
-        warnings.simplefilter("always")
+    with warnings.catch_warnings(record=True, action="always") as warned:
         try:
             exec(row.call, names)  # noqa: S102 - of our own
         except Exception as error:  # noqa: BLE001 - it is compared with what is expected

@@ -30,6 +30,7 @@ from daf_storage import (
     import_h5ad,
     open_daf,
 )
+from tests.support import there
 
 QUERY = "SELECT name, age FROM cell WHERE age > 1 ORDER BY name"
 
@@ -50,7 +51,6 @@ def path(tmp_path: Path) -> Path:
     folder = tmp_path / "private"
     folder.mkdir()
     created = open_daf(folder / "pbmc.daf.zarr", "w")
-    assert isinstance(created, DafWriter)
     fill(created).close()
     return folder / "pbmc.daf.zarr"
 
@@ -158,8 +158,7 @@ def test_profiles(session: DafSession, tmp_path: Path) -> None:
         assert record is not None
         assert {key: record[key] for key in expected} == expected
         assert set(record) == {*expected, "data_sets", "packages"}
-    built = daf_query.provenance(tmp_path / "y.parquet")
-    assert built is not None
+    built = there(daf_query.provenance(tmp_path / "y.parquet"))
     assert (built["by"], built["then"]) == (["type"], ["filter('mean > 1')"])
     assert "daf_query" not in profile.to_anndata(provenance=False).uns
     assert daf_query.provenance(profile.to_arrow_table()) is None
@@ -183,8 +182,7 @@ def test_what_is_built_upon_a_query(session: DafSession, tmp_path: Path) -> None
     result = session.sql("SELECT * FROM cell").filter("age > 1").select("name", "age AS years")
     result = result.sort("years DESC").drop("name").distinct().head(3)
     result.save(tmp_path / "x.parquet")
-    record = daf_query.provenance(tmp_path / "x.parquet")
-    assert record is not None
+    record = there(daf_query.provenance(tmp_path / "x.parquet"))
     assert record["then"] == [
         "filter('age > 1')",
         "select('name', 'age AS years')",

@@ -8,13 +8,13 @@ import pyarrow.parquet as pq
 import pytest
 
 from daf_query import QueryResult, connect
-from daf_storage import MemoryDaf, errors
+from daf_storage import errors
+from tests.support import data_set
 
 
 def rows_of(sql: str) -> QueryResult:
     """Return two rows with a column of the name odd."""
-    daf = MemoryDaf(name="odd")
-    daf.add_axis("cell", ["A", "B"])
+    daf = data_set(name="odd", cell=["A", "B"])
     return connect(daf).sql(f"SELECT {sql} AS odd FROM cell ORDER BY index")
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from daf_storage import open_daf
+from tests.support import data_set
 
 INTERRUPTED = 130
 LONG = (
@@ -73,9 +74,7 @@ def test_a_long_batch_is_not_waited_for(
     """The command ends at once, with its exit code and one sentence, and writes no file."""
     path, output = tmp_path / "x.daf.zarr", tmp_path / "rows.csv"
     with open_daf(path, "w") as daf:
-        daf.add_axis("cell", [f"c{i}" for i in range(20_000)])
-        daf.set_vector("cell", "kind", ["B"] * 20_000)
-        daf.set_vector("cell", "number", list(range(20_000)))
+        data_set(daf, cell={"name": 20_000, "kind": ["B"] * 20_000, "number": list(range(20_000))})
     with subprocess.Popen(
         [sys.executable, "-c", COMMAND, "sql", str(path), LONG, "-o", str(output)],
         stderr=subprocess.PIPE,

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from daf_query.cli import main
-from tests.support import create
+from tests.support import create, data_set
 
 
 @pytest.fixture
@@ -18,8 +18,7 @@ def query(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     for name, value in {"LINES": "20", "COLUMNS": "30", "TERM": "xterm"}.items():
         monkeypatch.setenv(name, value)
     monkeypatch.delenv("NO_COLOR", raising=False)
-    daf = create(tmp_path / "x.daf.zarr")
-    daf.add_axis("cell", [f"C{number}" for number in range(100)])
+    data_set(create(tmp_path / "x.daf.zarr"), cell=[f"C{number}" for number in range(100)])
     return ["sql", str(tmp_path / "x.daf.zarr"), "SELECT name FROM cell"]
 
 

@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 from daf_query.cli import main
-from daf_storage import MemoryDaf, copy_all, open_daf
+from daf_storage import copy_all, open_daf
+from tests.support import data_set
 
 HOSTILE = "\nfake: line\x1b]0;owned\x07\x1b[2J\x9b31m\x7f\x00\u202eabc\r"
 TYPE = "ty\x1b[32mpe\nfake: vector"
@@ -21,8 +22,7 @@ CONTROLS = ("\x1b", "\x07", "\x9b", "\x7f", "\x00", "\u202e", "\r")
 def hostile(tmp_path_factory: pytest.TempPathFactory) -> str:
     """Return a data set whose names and values would change a terminal."""
     path = tmp_path_factory.mktemp("hostile") / "hostile.daf.zarr"
-    daf = MemoryDaf(name="hostile")
-    daf.add_axis("cell", [HOSTILE, "B"])
+    daf = data_set(name="hostile", cell=[HOSTILE, "B"])
     daf.add_axis("ge\x1b[31mne\nfake: axis", ["A"])
     daf.set_vector("cell", TYPE, [HOSTILE, "b"])
     daf.set_scalar("sca\x1b[33mlar\nfake: scalar", HOSTILE)

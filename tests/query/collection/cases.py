@@ -13,7 +13,8 @@ import scipy.sparse as sp
 
 from daf_query import DafSession, MatrixSlice
 from daf_query.sql import Collection
-from daf_storage import DafReader, DafWriter, MemoryDaf
+from daf_storage import DafReader, DafWriter
+from tests.support import data_set
 
 GENES = [f"g{i}" for i in range(7)]
 
@@ -48,9 +49,7 @@ def frame_of(name: str, run: Run) -> pd.DataFrame:
 
 def daf_of(name: str, run: Run) -> DafWriter:
     """Return a data set in memory."""
-    daf = MemoryDaf(name=name)
-    daf.add_axis("cell", run.cells)
-    daf.add_axis("gene", run.genes)
+    daf = data_set(name=name, cell=run.cells, gene=run.genes)
     count = len(run.cells)
     daf.set_vector("cell", "age", np.arange(count) * 10 + len(name))
     daf.set_vector("cell", "donor", pa.array([f"N{i % 2}" for i in range(count)], pa.string()))

@@ -33,7 +33,7 @@ from tests.query.collection.cases import (
     session_with,
     table,
 )
-from tests.support import by_key
+from tests.support import by_key, there
 
 
 @pytest.fixture(scope="module")
@@ -174,8 +174,7 @@ def test_files(db: DafSession, tmp_path: Path) -> None:
     assert pq.read_table(tmp_path / "1.parquet").equals(pq.read_table(tmp_path / "1048576.parquet"))
     assert (tmp_path / "1.csv").read_text() == (tmp_path / "1048576.csv").read_text()
     assert pl.read_csv(tmp_path / "1.csv").to_dicts() == part.to_polars().to_dicts()
-    record = provenance(tmp_path / "1.parquet")
-    assert record is not None
+    record = there(provenance(tmp_path / "1.parquet"))
     assert set(record["data_sets"]["runs"]) == set(RUNS)
     assert (record["join"], record["along"], record["fill_value"]) == ("outer", "cell", 0)
     assert record["rows"] == "donor = 'N0'"
@@ -294,8 +293,7 @@ def test_an_anndata_file_is_a_member_like_any_other(tmp_path: Path) -> None:
         adatas[name].write_h5ad(
             tmp_path / f"{name}.h5ad", compression="gzip" if name == "monday" else None
         )
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+    with warnings.catch_warnings(action="ignore"):
         adatas["friday"].write_zarr(tmp_path / "friday.zarr")
     adatas["tuesday"].write_h5ad(tmp_path / "x.h5")
     import_h5ad(tmp_path / "x.h5", tmp_path / "tuesday.daf.zarr")

@@ -22,8 +22,7 @@ def of_all(*members: Any) -> tuple[Any, str]:
         adata.X = np.ones(adata.shape, np.float32)
         dafs.append(from_anndata(adata, name=f"run{number}"))
     part = connect(dafs).matrix("obs", "var", "X", join="outer", rows=slice(None, None, -1))
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always", AnnDataWarning)
+    with warnings.catch_warnings(record=True, action="always", category=AnnDataWarning) as caught:
         made = part.to_anndata()
     return made, " ".join(str(each.message) for each in caught)
 

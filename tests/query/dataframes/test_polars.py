@@ -18,6 +18,7 @@ from daf_query import AxisDataset, DafSession, ScanOptions, connect
 from daf_query.dataframes import PolarsSource, pushed_filter, scan_polars
 from daf_query.table import UnionDataset
 from daf_storage import DafWriter, MemoryDaf, ZarrDaf, errors
+from tests.support import data_set
 
 ROWS = 60
 SMALL = ScanOptions(zone_rows=8, partition_rows=16, min_partition_rows=8, min_batch_rows=4)
@@ -205,10 +206,9 @@ def test_what_is_pushed() -> None:
 
 def test_little_is_read() -> None:
     """Only the columns of the query, the zones of the filter, and the rows of the limit."""
-    daf = MemoryDaf()
-    daf.add_axis("cell", [f"c{number}" for number in range(512)])
-    daf.set_vector("cell", "age", np.arange(512, dtype="int32"))
-    daf.set_vector("cell", "score", np.arange(512) / 4)
+    daf = data_set(
+        cell={"name": 512, "age": np.arange(512, dtype="int32"), "score": np.arange(512) / 4}
+    )
     options = ScanOptions(zone_rows=64, partition_rows=64, min_partition_rows=64, threads=1)
 
     table = AxisDataset(daf, "cell").with_options(options)
@@ -296,14 +296,12 @@ def test_categoricals_and_genes() -> None:
     with pytest.raises(errors.UnsupportedDataError, match=r"'stage'.*'elder'"):
         list(PolarsSource(Stub("elder"))(None, None, None, None))  # type: ignore[arg-type] # it is like one
     daf = _data_set(0, rows=2)
-    daf.add_axis("gene", ["g"])
-    daf.set_matrix("cell", "gene", "X", [[3.0], [0.0]])
+    data_set(daf, gene=["g"], matrices={("cell", "gene", "X"): [[3.0], [0.0]]})
     session = connect(daf)
     genes = session.lazy_frame("cell", matrix_columns={"g": ("gene", "X", "g")})
     assert genes.filter(pl.col("g") > 1).select("name").collect()["name"].to_list() == ["c0"]
     other = _data_set(1, rows=2, name="other")
-    other.add_axis("gene", ["g"])
-    other.set_matrix("cell", "gene", "X", [[0.0], [4.0]])
+    data_set(other, gene=["g"], matrices={("cell", "gene", "X"): [[0.0], [4.0]]})
     for each in (session, connect([daf, other])):
         matrix = scan_polars(each.matrix_table("cell", "gene", "X"))
         assert matrix.head(1).collect().height == 1

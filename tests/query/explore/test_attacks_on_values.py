@@ -14,8 +14,9 @@ from starlette.testclient import TestClient
 
 from daf_query import connect
 from daf_query.explore import ExploredData, app
-from daf_storage import MemoryDaf, copy_all, open_daf
+from daf_storage import copy_all, open_daf
 from tests.query.explore.conftest import TOKEN, client_of, tiny
+from tests.support import data_set
 
 AXIS = {"schema": "odd", "axis": "cell"}
 COUNT = 40
@@ -32,9 +33,7 @@ WHOLE: dict[str, Any] = {
 @pytest.fixture(scope="module")
 def odd() -> Iterator[TestClient]:
     """Return a client of cells with numbers that few programs keep."""
-    daf = MemoryDaf(name="odd")
-    daf.add_axis("cell", [f"C{number}" for number in range(COUNT)])
-    daf.add_axis("gene", ["A", "B"])
+    daf = data_set(name="odd", cell=[f"C{number}" for number in range(COUNT)], gene=["A", "B"])
     for name, values in WHOLE.items():
         daf.set_vector("cell", name, values)
     daf.set_vector("cell", "narrow", np.where(np.arange(COUNT) % 2, 1e300, np.nextafter(1e300, 0)))
@@ -96,8 +95,7 @@ def test_a_page_of_data_that_were_replaced_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "odd.daf.zarr.zip"
 
     def write(to: Path, entries: list[str]) -> None:
-        daf = MemoryDaf(name="odd")
-        daf.add_axis("cell", entries)
+        daf = data_set(name="odd", cell=entries)
         with open_daf(to, "w") as stored:
             copy_all(daf, stored)
 

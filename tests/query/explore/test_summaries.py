@@ -12,6 +12,7 @@ from daf_query import connect
 from daf_query.explore import app
 from daf_storage import MemoryDaf
 from tests.query.explore.conftest import CELLS, TOKEN, client_of, tiny
+from tests.support import data_set
 
 AXIS = {"schema": "tiny", "axis": "cell"}
 
@@ -124,9 +125,7 @@ def test_a_profile(client: TestClient) -> None:
 
 def test_groups_of_a_profile() -> None:
     """Those that are missing are named; JSON has null for no mean, and for an infinite one."""
-    daf = MemoryDaf(name="tiny")
-    daf.add_axis("cell", ["a", "b", "c", "d"])
-    daf.add_axis("gene", ["g"])
+    daf = data_set(name="tiny", cell=["a", "b", "c", "d"], gene=["g"])
     daf.set_vector("cell", "type", ["T", "B", "", "NK"], empty_is_missing=True)
     daf.set_matrix("cell", "gene", "X", [[1.0], [np.inf], [0.0], [np.nan]])
     requested = {"schema": "tiny", "rows_axis": "cell", "columns_axis": "gene", "matrix": "X"}

@@ -17,6 +17,7 @@ from daf_query.flight_sql import FlightSqlServer, is_loopback
 from daf_query.sql import ListedTable, listed_tables, unbound_schemas
 from daf_storage import MemoryDaf, errors
 from tests.flight_messages import answer
+from tests.support import data_set
 
 PATTERNS = st.text(alphabet="ab%_\\", max_size=6)
 
@@ -24,8 +25,7 @@ PATTERNS = st.text(alphabet="ab%_\\", max_size=6)
 def _session() -> DafSession:
     one, two = MemoryDaf(name="one"), MemoryDaf(name="two")
     for daf in (one, two):
-        daf.add_axis("cell", ["a", "b"])
-        daf.set_vector("cell", "age", [1, 2])
+        data_set(daf, cell={"name": ["a", "b"], "age": [1, 2]})
     two.add_axis("scalars", ["x"])
     session = connect({"one": one, "all": [one, two]})
     session.register(pd.DataFrame({"id": ["N1"]}), "samples")

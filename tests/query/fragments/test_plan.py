@@ -23,7 +23,7 @@ from daf_query.fragments import (
     table_schema,
 )
 from daf_storage import convert, errors, open_daf
-from tests.support import create, recorded_reads
+from tests.support import create, data_set, recorded_reads
 
 ROWS = 200_000
 RUNS = {"monday": 300, "tuesday": 200, "friday": 150}
@@ -35,8 +35,7 @@ def path(tmp_path_factory: pytest.TempPathFactory) -> str:
     path = tmp_path_factory.mktemp("fragments") / "cells.daf.zarr"
     rng = np.random.default_rng(0)
     with create(path) as daf:
-        daf.add_axis("cell", [f"c{i}" for i in range(ROWS)])
-        daf.set_vector("cell", "time", np.arange(ROWS, dtype="i4"))
+        data_set(daf, cell={"name": ROWS, "time": np.arange(ROWS, dtype="i4")})
         score = rng.random(ROWS)
         score[::7] = np.nan
         daf.set_vector("cell", "score", score)
@@ -171,8 +170,7 @@ def test_a_table_that_changed_is_not_read(tmp_path: Path) -> None:
     """Neither with other rows, nor with a column of another type, nor without it."""
     path = tmp_path / "one.daf.zarr"
     with create(path) as daf:
-        daf.add_axis("cell", ["A", "B"])
-        daf.set_vector("cell", "age", [1, 2])
+        data_set(daf, cell={"name": ["A", "B"], "age": [1, 2]})
     plan = plan_fragments(path, "cell")
     for values in ([1.5, 2.5], None):
         with open_daf(path, "r+") as daf:

@@ -23,6 +23,7 @@ from daf_query.index import RTree, UnfitIndexError, build_index, build_point_ind
 from daf_storage import DafWriter, MemoryDaf, convert, errors, open_daf, verify
 from daf_storage.upkeep import IndexPlace, IndexStorage
 from tests import seams
+from tests.support import data_set, there
 
 rtree = pytest.importorskip("geoindex_rs.rtree")
 
@@ -87,7 +88,6 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return a data set with all indexes, to be copied."""
     path = tmp_path_factory.mktemp("made") / "x.daf.zarr"
     with open_daf(path, "w") as daf:
-        assert isinstance(daf, DafWriter)
         fill(daf)
         index(daf)
     return path
@@ -166,8 +166,7 @@ def test_whatever_is_changed_the_rows_are_those_of_a_scan(path: Path, place: Ind
     rng, count = random.Random(place.path), 0
     filters = FILTERS_OF[place.columns[0]]
     expected = plain_rows(place.columns[0])
-    with open_daf(path) as daf, warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
+    with open_daf(path) as daf, warnings.catch_warnings(record=True, action="always") as caught:
         storage = IndexStorage(daf)
         for file in sorted((path / place.path).rglob("*")):
             data = file.read_bytes() if file.is_file() else b""
@@ -179,8 +178,7 @@ def test_whatever_is_changed_the_rows_are_those_of_a_scan(path: Path, place: Ind
                     opened.truncate()
                 caught.clear()
                 assert rows_of(daf, filters) == expected, (file, damaged)
-                state = storage.load(place)
-                assert state is not None
+                state = there(storage.load(place))
                 assert is_document or state.state != "fit", file
                 assert len(caught) == (state.state == "damaged"), (file, [str(c) for c in caught])
                 assert all(one.category is UnusedIndexWarning for one in caught)
@@ -198,8 +196,7 @@ def stored(
     """Put an index in place whose checksum is right and whose arrays are those of another one."""
     with open_daf(path, "r+") as daf:
         storage = IndexStorage(daf)
-        found = storage.load(place)
-        assert found is not None
+        found = there(storage.load(place))
         arrays = {name: np.array(array) for name, array in found.arrays.items()}
         storage.store(storage.source(place), change(arrays))
 
@@ -301,7 +298,6 @@ def test_verify_finds_it_and_repair_builds_it_again(
     path = tmp_path / name
     convert(made, path, zarr_format=3 if name == "v3.daf.zarr" else None)
     with open_daf(path, "r+") as daf:
-        assert isinstance(daf, DafWriter)
         index(daf)
     assert verify(path) == []
     for place in PLACES:
@@ -361,7 +357,6 @@ def test_indexes_in_the_place_of_each_other(path: Path) -> None:
 def test_a_stale_index_is_a_warning_of_verify(path: Path) -> None:
     """Queries pass it over in silence; `repair` builds it again, or takes it away."""
     with open_daf(path, "r+") as daf:
-        assert isinstance(daf, DafWriter)
         codes = [f"é{i}" for i in range(N)]
         daf.set_vector("cell", "barcode", codes, if_exists="replace")
         daf.delete_vector("cell", "donor")
@@ -383,9 +378,7 @@ def test_the_same_bytes_of_another_type(tmp_path: Path) -> None:
     """The zone map of numbers without a sign is none of those with one."""
     path = tmp_path / "x.daf.zarr"
     with open_daf(path, "w") as daf:
-        assert isinstance(daf, DafWriter)
-        daf.add_axis("cell", ["a", "b"])
-        daf.set_vector("cell", "n", np.array([1, 2**64 - 1], "u8"))
+        data_set(daf, cell={"name": ["a", "b"], "n": np.array([1, 2**64 - 1], "u8")})
         build_index(daf, "cell", ["n"])
         daf.set_vector("cell", "n", np.array([1, -1]), if_exists="replace")
     assert connect(path).sql("SELECT n FROM cell WHERE n < 0").to_pydict() == {"n": [-1]}
@@ -394,7 +387,6 @@ def test_the_same_bytes_of_another_type(tmp_path: Path) -> None:
 def test_an_axis_that_is_gone(path: Path) -> None:
     """Its indexes are stale, and go."""
     with open_daf(path, "r+") as daf:
-        assert isinstance(daf, DafWriter)
         daf.delete_axis("cell")
     assert {one.level for one in verify(path)} == {"warning"}
     assert len(rebuild_indexes(path)) >= len(PLACES)
@@ -406,7 +398,6 @@ def test_data_sets_in_one_archive(tmp_path: Path) -> None:
     path = tmp_path / "x.dafs.zarr.zip"
     for group in ("a", "b/c"):
         with open_daf(f"{path}#/{group}", "w+") as daf:
-            assert isinstance(daf, DafWriter)
             fill(daf)
             build_index(daf, "cell", ["name"])
     assert rebuild_indexes(path) == []
@@ -435,7 +426,6 @@ def test_a_vector_that_changes_while_it_is_indexed(
         return real(strings)
 
     with open_daf(path, "r+") as daf:
-        assert isinstance(daf, DafWriter)
         IndexStorage(daf).discard(BARCODE)
         monkeypatch.setattr(seams.ARRAYS_OF_STRINGS, late)
         with pytest.raises(errors.InUseError, match="barcode of axis 'cell' changed while"):
@@ -448,13 +438,10 @@ def test_an_archive_keeps_an_index_that_does_not_fit(made: Path, tmp_path: Path)
     path = tmp_path / "x.daf.zarr.zip"
     convert(made, path)
     with open_daf(path, "r+") as daf:
-        assert isinstance(daf, DafWriter)
         build_index(daf, "cell", ["barcode"])
     damage(path, BARCODE)
-    with open_daf(path, "r+") as daf:
-        assert isinstance(daf, DafWriter)
-        with pytest.raises(errors.AppendOnlyError):
-            build_index(daf, "cell", ["barcode"])
+    with open_daf(path, "r+") as daf, pytest.raises(errors.AppendOnlyError):
+        build_index(daf, "cell", ["barcode"])
     with open_daf(path) as reader, pytest.raises(errors.ReadOnlyError, match="mode 'r\\+'"):
         IndexStorage(reader).discard(BARCODE)
 

@@ -30,7 +30,7 @@ from daf_storage import DafWriter, MemoryDaf, Packing, open_daf, verify
 from daf_storage.base import _strings as strings
 from tests.limits import lower
 from tests.random_conditions import Conditions
-from tests.support import create, reopen
+from tests.support import create, data_set, reopen, there
 
 N = 5_000
 
@@ -117,9 +117,7 @@ def test_a_look_up_decodes_nothing(path: Path, monkeypatch: pytest.MonkeyPatch) 
 def test_a_stale_index_is_not_used(tmp_path: Path) -> None:
     """After the column was replaced, by this software or any other; the answer is the new one."""
     path = tmp_path / "x.daf.zarr"
-    daf = create(path)
-    daf.add_axis("cell", [f"c{i}" for i in range(100)])
-    daf.set_vector("cell", "code", [f"x{i:03}" for i in range(100)])
+    daf = data_set(create(path), cell={"name": 100, "code": [f"x{i:03}" for i in range(100)]})
     time.sleep(0.15)
     build_index(daf, "cell")
     session = connect(daf)
@@ -220,7 +218,6 @@ def numbers(request: pytest.FixtureRequest, tmp_path: Path) -> DafWriter:
         daf: DafWriter = MemoryDaf()
     else:
         opened = open_daf(tmp_path / request.param, "w", **MADE[request.param])
-        assert isinstance(opened, DafWriter)
         daf = opened
     fill(daf)
     return daf
@@ -375,10 +372,7 @@ def test_random_changes_indexes_and_queries(name: str, tmp_path: Path) -> None:
 def test_axes_of_few_entries(n: int) -> None:
     """None have no index, one and two have."""
     pytest.importorskip("geoindex_rs")
-    daf = MemoryDaf()
-    daf.add_axis("cell", [f"c{i}" for i in range(n)])
-    daf.set_vector("cell", "x", np.arange(n) * 1.0)
-    daf.set_vector("cell", "y", np.arange(n))
+    daf = data_set(cell={"name": n, "x": np.arange(n) * 1.0, "y": np.arange(n)})
     assert build_index(daf, "cell", ["name", "x"]) == (["name", "x"] if n else [])
     assert build_point_index(daf, "cell", "x", "y") == n
     query = "SELECT name FROM cell WHERE x BETWEEN 0 AND 0.5 AND y BETWEEN -1 AND 3 AND name <> 'z'"
@@ -387,8 +381,7 @@ def test_axes_of_few_entries(n: int) -> None:
 
 def test_one_name_is_not_taken_for_its_letters() -> None:
     """A string is the name of one vector, also where each of its letters is one."""
-    daf = MemoryDaf()
-    daf.add_axis("cell", ["a", "b"])
+    daf = data_set(cell=["a", "b"])
     for name in ("a", "b", "ab"):
         daf.set_vector("cell", name, [1, 2])
     assert build_index(daf, "cell", "ab") == ["ab"]
@@ -414,9 +407,7 @@ def test_strings_whose_hashes_meet(monkeypatch: pytest.MonkeyPatch) -> None:
     """What is found is compared."""
     few, real = np.uint64(1 << 58), indexes.hashes_of
     monkeypatch.setattr(indexes, "hashes_of", lambda strings: real(strings) // few)
-    daf = MemoryDaf()
-    daf.add_axis("cell", [f"c{i}" for i in range(N)])
-    daf.set_vector("cell", "donor", [f"donor{i % 97}" for i in range(N)])
+    daf = data_set(cell={"name": N, "donor": [f"donor{i % 97}" for i in range(N)]})
     build_index(daf, "cell", ["donor"])
     query = "SELECT index FROM cell WHERE donor = 'donor7'"
     explanation = connect(daf).explain_analyze(query).scans[0]
@@ -440,13 +431,11 @@ def test_rows_of_strings() -> None:
         (Compare("s", "==", "x"), []),
         (In("s", ("c", "", "b", "x")), [0, 2, 3, 4, 5]),
     ):
-        rows = index.find([condition], len(expected))
-        assert rows is not None
+        rows = there(index.find([condition], len(expected)))
         assert rows.tolist() == expected
         assert rows.dtype == np.int64
         assert not expected or index.find([condition], len(expected) - 1) is None
-    both = index.find([In("s", ("a", "b")), Compare("s", "==", "a")], 6)
-    assert both is not None
+    both = there(index.find([In("s", ("a", "b")), Compare("s", "==", "a")], 6))
     assert both.tolist() == [1]
     assert index.find([], 6) is None
     assert index.find([In("s", ("b",), is_negated=True), Compare("s", ">", "a")], 6) is None
@@ -457,8 +446,7 @@ def test_single_strings_of_a_chunk() -> None:
     strings = [f"é{'x' * (n % 5)}{n}" for n in range(40)]
     index, chunk = index_of([*strings, ""])
     for positions in ([0], [15, 16, 17], [39, 0, 39, 40], list(range(40)), []):
-        array = index.strings(np.array(positions, np.int64))
-        assert array is not None
+        array = there(index.strings(np.array(positions, np.int64)))
         assert array.to_pylist() == [[*strings, ""][n] for n in positions]
     arrays = indexes.arrays_of_strings(pa.array(strings))
     assert indexes.StringIndex("s", arrays, None).strings(np.array([0])) is None

@@ -21,7 +21,7 @@ from daf_query.matrix import Selection, SlicePlan, gather_dense, gather_sparse
 from daf_storage import DafReader, DafWriter, MemoryDaf, ZarrDaf, errors
 from tests.limits import lower
 from tests.suites.examples import write_stored
-from tests.support import csc_parts
+from tests.support import csc_parts, data_set
 
 MIB = 1 << 20
 N_CELLS, N_GENES = 6000, 400
@@ -39,7 +39,6 @@ def regular(n_rows: int, n_columns: int, step: int = 2) -> Any:
 def write(path: Path, matrix: Any, **options: Any) -> None:
     """Write a data set with one matrix, in both layouts."""
     daf = ZarrDaf(path, "w", **options)
-    assert isinstance(daf, DafWriter)
     daf.add_axis("cell", [f"c{i}" for i in range(matrix.shape[0])])
     daf.add_axis("gene", [f"g{i}" for i in range(matrix.shape[1])])
     daf.set_matrix("cell", "gene", "m", matrix)
@@ -70,8 +69,7 @@ def size_of(values: Any) -> int:
 
 def filled(daf: DafWriter, values: Any, index_type: str | None = None) -> DafWriter:
     """Return a data set with a matrix stored by columns; sparse, if its row numbers have a type."""
-    daf.add_axis("r", [f"r{i}" for i in range(values.shape[0])])
-    daf.add_axis("c", [f"c{i}" for i in range(values.shape[1])])
+    data_set(daf, r=values.shape[0], c=values.shape[1])
     if index_type is None:
         daf.set_matrix("r", "c", "m", values, relayout=False)
         return daf
@@ -140,7 +138,6 @@ def test_row_numbers_off_their_axis_are_refused(
 ) -> None:
     """In a single range as in many, of all minors as of some; elsewhere they do no harm."""
     daf = ZarrDaf(tmp_path / "x.daf.zarr", "w")
-    assert isinstance(daf, DafWriter)
     random = np.random.default_rng(5)
     values = random.integers(1, 50, (9, 40)) * (random.random((9, 40)) < 0.3)
     filled(daf, values.astype(np.float32), index_type)
@@ -160,7 +157,6 @@ def test_row_numbers_off_their_axis_are_refused(
 def test_no_index_of_the_size_of_a_dense_slice(tmp_path: Path, columns: Any) -> None:
     """Of few columns as of many, the result is all that is allocated, and a little."""
     daf = ZarrDaf(tmp_path / "x.daf.zarr", "w")
-    assert isinstance(daf, DafWriter)
     values = np.arange(600 * 9000, dtype=np.float32).reshape(600, 9000)
     rows = np.arange(0, 9000, 3)[::-1]
     major, minor = Selection.of(rows, 9000), Selection.of(columns, 600)
@@ -227,9 +223,7 @@ def test_few_columns_of_a_packed_dense_matrix(
     """Its chunks are decoded block by block: never the whole width of all rows."""
     matrix = np.arange(4000 * 2100, dtype=np.float32).reshape(4000, 2100)
     daf = ZarrDaf(tmp_path / "x.daf.zarr", "w", packed=True)
-    assert isinstance(daf, DafWriter)
-    daf.add_axis("cell", [f"c{i}" for i in range(4000)])
-    daf.add_axis("gene", [f"g{i}" for i in range(2100)])
+    data_set(daf, cell=4000, gene=2100)
     daf.set_matrix("gene", "cell", "m", matrix.T, relayout=False)  # stored by cells
     lower(monkeypatch, dense_block_bytes=MIB)
     part = connect(tmp_path / "x.daf.zarr").matrix("cell", "gene", "m", columns=[7, 2047, 7])

@@ -17,9 +17,9 @@ from hypothesis import strategies as st
 
 from daf_query import DamagedLayoutWarning, connect
 from daf_query.moments import LAYERS, GroupProfile
-from daf_storage import DafReader, DafWriter, H5df, MemoryDaf, Packing, ZarrDaf, errors
+from daf_storage import DafReader, DafWriter, H5df, Packing, ZarrDaf, errors
 from tests.limits import lower
-from tests.support import create, recorded_reads, reopen
+from tests.support import create, data_set, recorded_reads, reopen
 
 DTYPES = (
     "bool",
@@ -91,10 +91,9 @@ def daf_of(
     values: Any, codes: Any, *, relayout: bool = True, axes: tuple[str, str] = ("cell", "gene")
 ) -> DafReader:
     """Return a data set in memory with this matrix, and the group of each row."""
-    daf = MemoryDaf()
-    daf.add_axis("cell", [f"c{i}" for i in range(values.shape[0])])
-    daf.add_axis("gene", [f"g{i}" for i in range(values.shape[1])])
-    daf.set_vector("cell", "group", np.asarray(codes, np.int32))
+    daf = data_set(
+        cell={"name": values.shape[0], "group": np.asarray(codes, np.int32)}, gene=values.shape[1]
+    )
     stored = values if axes == ("cell", "gene") else values.T
     daf.set_matrix(*axes, "X", stored, relayout=relayout)
     return daf
@@ -234,9 +233,7 @@ def stored(request: pytest.FixtureRequest, tmp_path: Path) -> DafReader:
         daf = ZarrDaf(tmp_path / "x.daf.zarr", "w", packed=True)
     else:
         daf = create(tmp_path / ("x.daf.zarr.zip" if request.param == "zip" else "x.daf.zarr"))
-    daf.add_axis("cell", [f"c{i}" for i in range(200)])
-    daf.add_axis("gene", [f"g{i}" for i in range(50)])
-    daf.set_vector("cell", "group", np.arange(200) % 3)
+    data_set(daf, cell={"name": 200, "group": np.arange(200) % 3}, gene=50)
     daf.set_matrix("cell", "gene", "s", sparse_matrix(), packed=packed)
     daf.set_matrix("cell", "gene", "d", sparse_matrix().toarray(), packed=packed)
     return daf
@@ -265,10 +262,7 @@ def test_a_damaged_layout(tmp_path: Path) -> None:
         (b"\1\0\0\0", False, "an element is stored more than once"),
     ):
         path = tmp_path / f"{relayout}{damage!r}.daf.zarr"
-        daf = create(path)
-        daf.add_axis("cell", [f"c{i}" for i in range(200)])
-        daf.add_axis("gene", [f"g{i}" for i in range(50)])
-        daf.set_vector("cell", "group", np.arange(200) % 100)
+        daf = data_set(create(path), cell={"name": 200, "group": np.arange(200) % 100}, gene=50)
         daf.set_matrix("cell", "gene", "X", sparse_matrix(), relayout=relayout)
         daf.close()
         rowval = path / "matrices" / "cell" / "gene" / "X" / "rowval" / "0"

@@ -18,17 +18,17 @@ from IPython.utils.capture import capture_output
 from traitlets.config import Config
 
 from daf_query import DafSession, connect
-from daf_storage import MemoryDaf, ZarrDaf, copy_all, errors
+from daf_storage import ZarrDaf, copy_all, errors
+from tests.support import data_set
 
 
 def _daf() -> Any:
-    daf = MemoryDaf(name="tiny")
-    daf.add_axis("cell", ["A", "B", "C"])
-    daf.add_axis("gene", ["CD8A", "CD3E", "CST3"])
-    daf.set_vector("cell", "age", [1, 2, 3])
-    daf.set_vector("cell", "donor", ["N1", "N2", "N2"])
-    daf.set_matrix("cell", "gene", "X", [[0, 1, 2], [3, 4, 5], [6, 7, 8]])
-    return daf
+    return data_set(
+        name="tiny",
+        cell={"name": ["A", "B", "C"], "age": [1, 2, 3], "donor": ["N1", "N2", "N2"]},
+        gene=["CD8A", "CD3E", "CST3"],
+        matrices={("cell", "gene", "X"): [[0, 1, 2], [3, 4, 5], [6, 7, 8]]},
+    )
 
 
 def _matchers(shell: Any) -> list[Any]:

@@ -15,6 +15,7 @@ import scipy.sparse as sp
 import daf_query
 import daf_storage
 from daf_storage import errors
+from tests.support import data_set
 
 pytestmark = pytest.mark.filterwarnings(
     "ignore::RuntimeWarning", "ignore::pandas.errors.PerformanceWarning"
@@ -161,8 +162,7 @@ def test_too_few_values_have_no_score() -> None:
     """A group of one cell has no variance: NULL, and no p-value that would count for others."""
     daf = daf_storage.MemoryDaf()
     daf.add_axis("cell", list("ABC"), vectors={"type": ["T", "B", "B"]})
-    daf.add_axis("gene", ["x"])
-    daf.set_matrix("cell", "gene", "n", [[1.0], [2.0], [4.0]])
+    data_set(daf, gene=["x"], matrices={("cell", "gene", "n"): [[1.0], [2.0], [4.0]]})
     rows = daf_query.connect(daf).markers("cell", "gene", "n", by="type").to_pylist()
     assert [row["score"] for row in rows] == [None, None]
     assert [row["mean"] for row in rows] == [3.0, 1.0]
@@ -172,8 +172,7 @@ def _grouped(**vectors: Any) -> daf_query.DafSession:
     """Return a session over four cells with vectors to group them by, and a gene."""
     daf = daf_storage.MemoryDaf()
     daf.add_axis("cell", list("ABCD"), vectors=vectors)
-    daf.add_axis("gene", ["x"])
-    daf.set_matrix("cell", "gene", "n", [[1.0], [2.0], [4.0], [7.0]])
+    data_set(daf, gene=["x"], matrices={("cell", "gene", "n"): [[1.0], [2.0], [4.0], [7.0]]})
     return daf_query.connect(daf)
 
 

@@ -26,6 +26,7 @@ mpl.use("Agg")
 from matplotlib import pyplot as plt
 
 from tests.limits import lower
+from tests.support import data_set
 
 COLUMNS = ["gene", "count", "missing", "nonzero", "sum", "mean", "variance", "min", "max"]
 DENSE = np.array(
@@ -223,10 +224,9 @@ class TestTableFunction:
         db = connect({"a": daf, "b": MemoryDaf()})
         query = "SELECT count(*) AS n FROM profile('a.cell', 'gene', 'X', 'type')"
         assert db.sql(query).to_pydict() == {"n": [9]}
-        other = MemoryDaf(name="y")
-        other.add_axis("cell", ["Z"])
-        other.add_axis("gene", ["g1"])
-        other.set_matrix("cell", "gene", "X", [[1.0]])
+        other = data_set(
+            name="y", cell=["Z"], gene=["g1"], matrices={("cell", "gene", "X"): [[1.0]]}
+        )
         both = connect([daf, other])
         assert both.sql("SELECT * FROM profile('cell', 'gene', 'X', 'name')").count() > 9
 
@@ -282,9 +282,7 @@ class TestMemory:
         lower(monkeypatch, moment_elements=1 << 12, moment_window=1 << 15, moment_threads=2)
         peaks = []
         for n_cells in (4_000, 16_000):
-            daf = MemoryDaf()
-            daf.add_axis("cell", [f"c{i}" for i in range(n_cells)])
-            daf.add_axis("gene", [f"g{i}" for i in range(100)])
+            daf = data_set(cell=n_cells, gene=100)
             values: Any = np.random.default_rng(0).random((n_cells, 100))
             values = sp.csc_array(values) if is_sparse else values
             daf.set_matrix(*axes, "X", values if axes[0] == "cell" else values.T, relayout=False)
@@ -327,10 +325,9 @@ class TestMemory:
 
 def test_an_axis_that_was_reordered() -> None:
     """An AnnData never has the vectors of other entries; the rows are what they were."""
-    daf = MemoryDaf()
-    daf.add_axis("cell", ["a", "b"])
-    daf.add_axis("gene", ["x", "y"])
-    daf.set_matrix("cell", "gene", "m", [[0, 1], [2, 3]])
+    daf = data_set(
+        cell=["a", "b"], gene=["x", "y"], matrices={("cell", "gene", "m"): [[0, 1], [2, 3]]}
+    )
     profile = connect(daf).profile("cell", "gene", "m")
     assert profile.to_anndata(statistic="sum")[:, "y"].X.tolist() == [[4]]
     daf.reorder_axis("gene", [1, 0])

@@ -32,7 +32,7 @@ from daf_storage import (
     to_anndata,
 )
 from tests.random_conditions import Conditions
-from tests.support import create, served
+from tests.support import create, data_set, served
 
 VALUES = ["", "a", "ab", "b", "ä", "it's"]
 RELAXED = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -138,8 +138,7 @@ def test_a_column_that_one_of_empty_data_sets_lacks() -> None:
     """A filter that the engine looks into as a whole is right of what is missing, too."""
     members = [MemoryDaf(), MemoryDaf()]
     for daf in members:
-        daf.add_axis("cell", [])
-        daf.set_vector("cell", "few", np.array([], "U1"))
+        data_set(daf, cell={"name": [], "few": np.array([], "U1")})
     members[0].set_vector("cell", "many", np.array([], "U1"))
     condition = "few = '' OR (many LIKE 'a%' AND few IS NULL)"
     query = f"SELECT name, few, many FROM cell WHERE ({condition})"
@@ -151,8 +150,7 @@ def test_a_column_that_one_of_empty_data_sets_lacks() -> None:
 
 def session_of(strings: list[str], options: ScanOptions = DEFAULT_OPTIONS) -> DafSession:
     """Return a session over one vector of strings of which some are missing."""
-    daf = MemoryDaf()
-    daf.add_axis("cell", [f"c{i}" for i in range(len(strings))])
+    daf = data_set(cell=len(strings))
     daf.set_vector("cell", "donor", strings, empty_is_missing=True)
     return connect(daf, scan_options=options)
 
@@ -297,7 +295,6 @@ def test_every_kind_of_column(adata: Any, tmp_path: Path) -> None:
     assert daf.get_np_vector("obs", "category").tolist() == ["x", "", "y", "x"]
     path = tmp_path / "a.daf.zarr"
     with ZarrDaf(path, "w") as new:
-        assert isinstance(new, DafWriter)
         from_anndata(adata, new)
     for name in ("b.daf.zarr.zip", "c.h5df", "d.daf.zarr"):
         convert(path, tmp_path / name, zarr_format=3 if name[0] == "d" else None, progress="never")
@@ -306,7 +303,6 @@ def test_every_kind_of_column(adata: Any, tmp_path: Path) -> None:
             with served(path) as server, open_daf(server.url) as remote:
                 check_imported(connect(remote), adata)
         with open_daf(path, "r+") as found:
-            assert isinstance(found, DafWriter)
             found.set_vector("obs", f"more {name[0]}", [1, 2, 3, 4])
             check_imported(connect(found), adata)
             if not found.is_append_only:
@@ -354,8 +350,7 @@ def test_nothing_missing_leaves_no_convention() -> None:
 def test_a_damaged_convention_is_ignored() -> None:
     """With a warning; the strings are then what is stored."""
     path = Path(tempfile.mkdtemp()) / "x.daf.zarr"
-    daf = create(path)
-    daf.add_axis("cell", ["A", "B"])
+    daf = data_set(create(path), cell=["A", "B"])
     daf.set_vector("cell", "s", ["", "b"], empty_is_missing=True)
     (path / "vectors/cell/s/.zattrs").write_text('{"daf_convention": "empty-is-mi')
     with pytest.warns(ConventionWarning, match="vectors/cell/s"):

@@ -15,6 +15,7 @@ from daf_query import AxisDataset, ScanOptions, connect
 from daf_query.index import build_index
 from daf_query.scan import ScanReport
 from daf_storage import DafWriter, MemoryDaf, Packing, errors
+from tests.support import data_set
 
 N = 1_000
 FILTERS = [
@@ -94,9 +95,7 @@ def test_short_cuts_can_be_switched_off(name: str) -> None:
 
 def test_stored_zone_maps_are_used_with_their_own_size_of_zones() -> None:
     """With another, zone maps are computed while columns are read, and the rows are the same."""
-    daf = MemoryDaf()
-    daf.add_axis("cell", [str(i) for i in range(N)])
-    daf.set_vector("cell", "number", np.arange(N))
+    daf = data_set(cell={"name": [str(i) for i in range(N)], "number": np.arange(N)})
     build_index(daf, "cell")
     for zone_rows, pruned in ((1 << 16, 10), (100, 0)):
         options = ScanOptions(zone_rows=zone_rows, partition_rows=100, min_partition_rows=100)

@@ -36,6 +36,7 @@ from daf_query.scan import (
 )
 from daf_storage import DafWriter, MemoryDaf
 from daf_storage.base import Span
+from tests.support import data_set
 
 SCHEMA = pa.schema(
     [
@@ -246,8 +247,7 @@ def test_evaluating_equals_the_obvious_way(
     if coded:
         values["s"] = Codes(codes.codes, codes.strings, codes.table)
     assert evaluate(predicate, values.__getitem__, count).tolist() == expected
-    daf = MemoryDaf()
-    daf.add_axis("cell", [str(n) for n in range(count)])
+    daf = data_set(cell=[str(n) for n in range(count)])
     zones: dict[str, Any] = {"s": codes.zones if coded else None}
     for name, column in columns.items():
         daf.set_vector("cell", name, column)

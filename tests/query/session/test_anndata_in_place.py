@@ -28,8 +28,7 @@ def sessions(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sessions]:
     """Connect the example in place, as a sharded Zarr, and its import from h5ad."""
     folder = tmp_path_factory.mktemp("attached")
     adata = example()
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+    with warnings.catch_warnings(action="ignore"):
         import_h5ad(write(adata, folder, "h5ad"), folder / "all.daf.zarr", progress="never")
     path = write(adata, folder, "zarr3")
     with connect(path) as attached, connect(folder / "all.daf.zarr") as imported:

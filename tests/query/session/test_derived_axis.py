@@ -43,7 +43,6 @@ def test_a_group_axis(tmp_path: Path, suffix: str) -> None:
     """Of a GROUP BY, in the order of its rows, on the disk and in the tables at once."""
     path = tmp_path / f"x.{suffix}"
     created = open_daf(path, "w")
-    assert isinstance(created, DafWriter)
     fill(created).close()
     with connect(path, mode="r+") as session:
         session.save_axis("type", QUERY)

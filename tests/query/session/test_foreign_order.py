@@ -36,8 +36,7 @@ def write(folder: Path, matrix: Any) -> Path:
     """Write an AnnData with just these elements, in their order."""
     path = folder / "foreign.h5ad"
     adata = anndata.AnnData(matrix.copy(), obs={"g": np.array(["a", "b"] * 20)})
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+    with warnings.catch_warnings(action="ignore"):
         adata.write_h5ad(path)
     with h5py.File(path, "r+") as file:
         file["X/indices"][:] = matrix.indices

@@ -16,7 +16,7 @@ import pytest
 
 from daf_query import DafSession, connect
 from daf_storage import open_daf
-from tests.support import Interruption
+from tests.support import Interruption, data_set
 
 QUESTIONS: dict[str, Callable[[DafSession], Any]] = {
     "scan": lambda session: session.sql("SELECT name FROM cell WHERE age > 4").to_pydict(),
@@ -115,9 +115,7 @@ def test_a_signal_within_a_long_batch(tmp_path: Path) -> None:
     """
     path = tmp_path / "x.daf.zarr"
     with open_daf(path, "w") as daf:
-        daf.add_axis("cell", [f"c{i}" for i in range(20_000)])
-        daf.set_vector("cell", "kind", ["B"] * 20_000)
-        daf.set_vector("cell", "age", list(range(20_000)))
+        data_set(daf, cell={"name": 20_000, "kind": ["B"] * 20_000, "age": list(range(20_000))})
     run = [sys.executable, "-c", INTERRUPTED, str(path), LONG]
     done = subprocess.run(run, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 0, done.stderr

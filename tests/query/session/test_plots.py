@@ -14,7 +14,7 @@ from matplotlib.colors import to_hex
 
 from daf_query import DafSession, connect
 from daf_storage import MemoryDaf, errors
-from tests.support import PBMC
+from tests.support import PBMC, data_set
 
 
 @pytest.fixture(scope="module")
@@ -129,8 +129,7 @@ def test_two_axes_with_such_a_matrix() -> None:
 
 def test_an_axis_that_a_member_lacks_is_not_another_axis_of_it() -> None:
     """Points of the axis that was chosen are drawn, or none."""
-    lacking = MemoryDaf(name="lacking")
-    lacking.add_axis("spot", ["s1", "s2"])
+    lacking = data_set(name="lacking", spot=["s1", "s2"])
     for number in (1, 2):
         lacking.set_vector("spot", f"um_{number}", [7.0, 8.0])
         lacking.set_vector("spot", f"pc_{number}", [7.0, 8.0])

@@ -11,7 +11,7 @@ import pytest
 
 from daf_query import DafSession, connect
 from daf_storage import MemoryDaf, ZarrDaf, errors, open_daf
-from tests.support import create, fill, reopen
+from tests.support import create, data_set, fill, reopen
 
 
 def test_axes_and_scalars_are_tables(tiny_session: DafSession) -> None:
@@ -36,8 +36,7 @@ def test_a_single_data_set_needs_no_schema(tiny_path: Path) -> None:
 
 def test_several_data_sets_are_schemas(tiny_path: Path) -> None:
     """Queries name the data set, and may join over them."""
-    other = MemoryDaf()
-    other.add_axis("cell", ["CATA", "NADA"])
+    other = data_set(cell=["CATA", "NADA"])
     session = connect({"a": tiny_path, "b": other})
     described = ["matrices", "relations", "scalars"]
     tables = {"a": ["cell", "gene", *described], "b": ["cell", *described]}
@@ -117,8 +116,7 @@ def test_what_was_opened_is_closed_if_something_else_cannot_be(
     for path in paths:
         with open_daf(path, "w") as daf:
             daf.add_axis("cell", ["A"])
-    ours = MemoryDaf(name="ours")
-    ours.add_axis("cell", ["A"])
+    ours = data_set(name="ours", cell=["A"])
     broken = tmp_path / "last.daf.zarr" / ".zgroup"
     if case != "twice":
         shutil.rmtree(tmp_path / "last.daf.zarr")
@@ -152,9 +150,7 @@ class TestViews:
 
     def test_a_view_is_planned_anew_for_each_query(self) -> None:
         """What a writer changed shows, also if types did; views of views too."""
-        daf = MemoryDaf()
-        daf.add_axis("cell", ["a", "b", "c"])
-        daf.set_vector("cell", "age", [1, 2, 3])
+        daf = data_set(cell={"name": ["a", "b", "c"], "age": [1, 2, 3]})
         session = connect(daf)
         session.sql("CREATE VIEW old AS SELECT name, age FROM cell WHERE age > 1", allow="write")
         session.sql(

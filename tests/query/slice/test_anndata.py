@@ -98,8 +98,7 @@ def assert_value(found: Any, expected: Any) -> None:
 
 def subset(adata: Any, rows: Any, columns: Any) -> Any:
     """Return what anndata selects."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # names that occur twice
+    with warnings.catch_warnings(action="ignore"):
         return adata[rows, columns].copy()
 
 
@@ -126,8 +125,7 @@ class TestAsAnndataSelects:
 
     def test_pbmc(self, pbmc_path: Path) -> None:
         """The real data, with its embedding and neighbours."""
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
+        with warnings.catch_warnings(action="ignore"):
             adata: Any = anndata.read_h5ad(PBMC)
         part = connect(pbmc_path).matrix(
             "cell", "gene", "X", rows="n_genes > 1000", columns=[7, 3, 400]

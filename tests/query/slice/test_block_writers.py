@@ -17,12 +17,11 @@ from daf_query import connect, provenance
 from daf_query.cli import main
 from daf_storage import (
     DafWriter,
-    MemoryDaf,
     errors,
 )
 from tests import seams
 from tests.query.slice.test_anndata import DAF, PARTS
-from tests.support import by_key
+from tests.support import by_key, data_set
 
 # Dates become strings in an h5ad file; test_anndata.py has what is said of that.
 pytestmark = pytest.mark.filterwarnings("ignore:obs.*ISO 8601")
@@ -100,9 +99,7 @@ def test_anndata(
 
 def sparse_daf() -> DafWriter:
     """Return a data set with a sparse and a dense matrix."""
-    daf = MemoryDaf()
-    daf.add_axis("cell", [f"c{i}" for i in range(50)])
-    daf.add_axis("gene", [f"g{i}" for i in range(12)])
+    daf = data_set(cell=50, gene=12)
     values = sp.random_array((50, 12), density=0.4, rng=np.random.default_rng(0), format="csc")
     daf.set_matrix("cell", "gene", "s", values)
     daf.set_matrix("cell", "gene", "d", np.round(values.toarray() * 10).astype(np.int32))

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from daf_query import DamagedLayoutWarning, MatrixSlice, connect, provenance
 from tests.query.slice.test_explanation import slices, sparse_bytes
-from tests.support import create, taken_elements
+from tests.support import create, data_set, taken_elements
 
 N_CELLS, N_GENES = 300, 40
 
@@ -60,9 +60,7 @@ def test_blocks_are_the_slice(data: st.DataObject) -> None:
 def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return the path of a data set with sparse matrices in both layouts, and in one."""
     path = tmp_path_factory.mktemp("blocks") / "x.daf.zarr"
-    daf = create(path)
-    daf.add_axis("cell", [f"c{i}" for i in range(N_CELLS)])
-    daf.add_axis("gene", [f"g{i}" for i in range(N_GENES)])
+    daf = data_set(create(path), cell=N_CELLS, gene=N_GENES)
     values = sp.random_array(
         (N_CELLS, N_GENES), density=0.3, rng=np.random.default_rng(0), format="csc"
     )
@@ -91,8 +89,9 @@ def test_a_damaged_layout_is_read_once(path: Path, tmp_path: Path) -> None:
     file = copy / "matrices/gene/cell/both/rowval/0"
     file.write_bytes(b"\xff" * file.stat().st_size)
     part = connect(copy).matrix("cell", "gene", "both")
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always", DamagedLayoutWarning)
+    with warnings.catch_warnings(
+        record=True, action="always", category=DamagedLayoutWarning
+    ) as caught:
         found = np.concatenate([block.to_numpy() for block in part.blocks(rows=50)])
     assert len(caught) == 1
     expected = connect(path).matrix("cell", "gene", "both").to_numpy()

@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 
 from daf_query import DafSession, MatrixSlice, SliceExplanation, connect
 from daf_query.cli import main
-from daf_storage import DafWriter, MemoryDaf, ZarrDaf, errors
+from daf_storage import DafWriter, ZarrDaf, errors
 from daf_storage.stores import RemoteFiles
-from tests.support import create, recorded_reads, served
+from tests.support import create, data_set, recorded_reads, served
 
 N_CELLS, N_GENES = 1000, 200
 
@@ -67,9 +67,7 @@ def members(draw: st.DrawFn, number: int, columns: list[str]) -> DafWriter:
     numbers = draw(st.lists(st.sampled_from([0, 0, 1, 2]), min_size=n_rows * len(columns)))
     dtype = draw(st.sampled_from([np.float32, np.int64, np.uint8, np.bool_]))
     values: Any = np.resize(np.array(numbers, dtype), (n_rows, len(columns)))
-    daf = MemoryDaf(name=f"run{number}")
-    daf.add_axis("r", [f"r{number}{i}" for i in range(n_rows)])
-    daf.add_axis("c", columns)
+    daf = data_set(name=f"run{number}", r=[f"r{number}{i}" for i in range(n_rows)], c=columns)
     stored = sp.csc_array(values) if draw(st.booleans()) else values
     daf.set_matrix("r", "c", "m", stored, relayout=draw(st.booleans()))
     return daf
@@ -140,9 +138,7 @@ def test_the_figures_are_those_of_the_forms(part: MatrixSlice) -> None:
 def test_packed_chunks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     """The bytes to read are those of the compressed chunks, each once."""
     daf = ZarrDaf(tmp_path / "x.daf.zarr", "w", packed=True)
-    assert isinstance(daf, DafWriter)
-    daf.add_axis("cell", [f"c{i}" for i in range(30)])
-    daf.add_axis("gene", [f"g{i}" for i in range(20)])
+    data_set(daf, cell=30, gene=20)
     values = matrix(0.4)[:30, :20].T.tocsc()
     stored = values if name == "s" else values.toarray()
     daf.set_matrix("gene", "cell", name, stored, relayout=False)
@@ -184,9 +180,7 @@ def test_the_requests_are_made(
     """A server gets about as many requests as was said, and sends about as many bytes."""
     path = tmp_path / f"x{suffix}"
     daf = ZarrDaf(path, "w", packed=packed)
-    assert isinstance(daf, DafWriter)
-    daf.add_axis("cell", [f"c{i}" for i in range(6000)])
-    daf.add_axis("gene", [f"g{i}" for i in range(N_GENES)])
+    data_set(daf, cell=6000, gene=N_GENES)
     values = sp.vstack([matrix(0.3)] * 6).T.tocsc()
     stored = values if name == "s" else values.toarray()
     daf.set_matrix("gene", "cell", name, stored, relayout=False)
@@ -242,10 +236,9 @@ def test_what_a_page_shows_of_the_values(path: Path, db: DafSession) -> None:
     with served(path) as server:
         page = connect(server.url).matrix("cell", "gene", "d")._repr_html_()
     assert "on a server, not read yet" in page
-    wide = MemoryDaf()
-    wide.add_axis("cell", ["c"])
-    wide.add_axis("gene", [f"g{i}" for i in range(600_000)])
-    wide.set_matrix("cell", "gene", "d", np.ones((1, 600_000)))
+    wide = data_set(
+        cell=["c"], gene=600_000, matrices={("cell", "gene", "d"): np.ones((1, 600_000))}
+    )
     page = connect(wide).matrix("cell", "gene", "d")._repr_html_()
     assert "not read yet; too much to look at quickly" in page
 

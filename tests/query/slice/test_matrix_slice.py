@@ -21,6 +21,7 @@ from tests.support import (
     GENES,
     UMIS,
     create,
+    data_set,
     is_mapped,
     recorded_reads,
 )
@@ -77,10 +78,7 @@ def test_square_matrices_have_two_columns_of_one_axis() -> None:
 
 def test_duplicates_in_tables() -> None:
     """A sparse slice may repeat entries."""
-    daf = MemoryDaf()
-    daf.add_axis("cell", CELLS)
-    daf.add_axis("gene", GENES)
-    daf.set_matrix("cell", "gene", "m", sp.csc_array(UMIS))
+    daf = data_set(cell=CELLS, gene=GENES, matrices={("cell", "gene", "m"): sp.csc_array(UMIS)})
     part = connect(daf).matrix("cell", "gene", "m", rows=[1, 1], columns=[3, 0, 3])
     assert part.to_numpy().tolist() == UMIS[[1, 1]][:, [3, 0, 3]].tolist()
     assert len(part.to_arrow().column("gene").combine_chunks().dictionary) == 2
@@ -102,9 +100,7 @@ def test_names_that_end_in_nul() -> None:
 
 def test_string_and_bool_matrices() -> None:
     """Labels are sliced like numbers; an all-true Bool matrix has no stored values."""
-    daf = MemoryDaf()
-    daf.add_axis("cell", CELLS)
-    daf.add_axis("gene", GENES)
+    daf = data_set(cell=CELLS, gene=GENES)
     labels = np.array([list("abcd"), list("efgh"), list("ijkl")])
     daf.set_matrix("cell", "gene", "labels", labels)
     daf.set_matrix("cell", "gene", "mask", sp.csc_array(UMIS == 3), relayout=False)
@@ -173,9 +169,7 @@ class TestReads:
 
 def test_a_row_number_that_leaves_the_axis(tmp_path: Path) -> None:
     """Is found, also in the middle of numbers that do not ascend."""
-    daf = create(tmp_path / "x.daf.zarr")
-    daf.add_axis("cell", [f"c{n}" for n in range(40)])
-    daf.add_axis("gene", ["g"])
+    daf = data_set(create(tmp_path / "x.daf.zarr"), cell=40, gene=["g"])
     daf.set_matrix("cell", "gene", "X", sp.csc_array(np.ones((40, 1))), relayout=False)
     daf.close()
     file = tmp_path / "x.daf.zarr/matrices/cell/gene/X/rowval/0"

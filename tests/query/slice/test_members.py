@@ -218,8 +218,7 @@ def test_blocks_of_dask(case: Case, choice: str) -> None:
 
 def test_a_profile_is_that_of_the_slice(case: Case) -> None:
     """Means of the groups of all data sets."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("error", DuplicateNamesWarning)
+    with warnings.catch_warnings(action="error", category=DuplicateNamesWarning):
         frame = case.matrix().to_anndata()
     profile = case.db.profile("obs", "var", "X", by="type", fill_value=0)
     values = pd.DataFrame(dense(frame.X)).groupby(list(frame.obs["type"])).mean()

@@ -14,7 +14,7 @@ import pytest
 from daf_query import DafSession, connect
 from daf_query.index import build_index
 from daf_storage import open_daf
-from tests.support import CELLS
+from tests.support import CELLS, data_set
 
 
 def rows(session: DafSession, selector: Any) -> list[int]:
@@ -111,8 +111,7 @@ def test_names_that_look_alike(tmp_path: Path, *, indexed: bool) -> None:
     """Each chooses its own row: by NUL characters, spaces, cases and accents they differ."""
     daf = open_daf(tmp_path / "alike.daf.zarr", "w")
     daf.add_axis("cell", ALIKE, vectors={"label": ALIKE})
-    daf.add_axis("gene", ["G"])
-    daf.set_matrix("cell", "gene", "X", np.arange(len(ALIKE))[:, None])
+    data_set(daf, gene=["G"], matrices={("cell", "gene", "X"): np.arange(len(ALIKE))[:, None]})
     if indexed:
         build_index(daf, "cell", ["name", "label"])
     session = connect(daf)

@@ -10,14 +10,13 @@ import zarr
 
 from daf_query import connect, zarr_table
 from daf_storage import errors
-from tests.support import create
+from tests.support import create, data_set
 
 
 def names_of(path: Path, *, is_collection: bool) -> tuple[list[str], dict[str, bool]]:
     """Return the tables of a session, and which names it says exist."""
     for name in ("a", "b"):
-        daf = create(path / f"{name}.daf.zarr")
-        daf.add_axis("cell", ["x", "y"])
+        daf = data_set(create(path / f"{name}.daf.zarr"), cell=["x", "y"])
         daf.set_scalar("n", 1)
     store = path / "s.zarr"
     zarr.open_group(store, mode="w").create_group("meta").create_array("n", data=np.arange(3))

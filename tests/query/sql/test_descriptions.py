@@ -11,15 +11,12 @@ import scipy.sparse as sp
 
 from daf_query import DafSession, connect
 from daf_storage import DafWriter, MemoryDaf, Relation, ZarrDaf, errors
-from tests.support import create
+from tests.support import create, data_set
 
 
 def sample() -> DafWriter:
     """Return a data set with relations, and matrices of each kind."""
-    daf = MemoryDaf(name="sample")
-    daf.add_axis("type", ["B", "T"])
-    daf.add_axis("gene", ["x", "y"])
-    daf.add_axis("cell", ["a", "b", "c"])
+    daf = data_set(name="sample", type=["B", "T"], gene=["x", "y"], cell=["a", "b", "c"])
     daf.set_vector("cell", "kind", ["B", "", "T"], entries_of="type")
     daf.set_vector("cell", "type.manual", ["B", "B", "Q"])
     umis = sp.csc_array(np.array([[0, 1], [2, 0], [3, 4]], np.uint16))
@@ -113,17 +110,17 @@ def test_an_axis_of_that_name_wins(table: str) -> None:
 def test_a_broken_matrix_is_named_and_the_others_stay(tmp_path: Path) -> None:
     """The table lacks it, with a warning that says why; of two layouts one is enough."""
     path = tmp_path / "x.daf.zarr"
-    daf = create(path)
-    daf.add_axis("cell", ["a", "b"])
-    daf.add_axis("gene", ["x"])
+    daf = data_set(create(path), cell=["a", "b"], gene=["x"])
     for name in ("half", "lost", "whole"):
         daf.set_matrix("cell", "gene", name, np.ones((2, 1)))
     daf.close()
     (path / "matrices/cell/gene/half/.zarray").write_text("{")
     for pair in ("cell/gene", "gene/cell"):
         (path / f"matrices/{pair}/lost/.zarray").write_text("{")
-    with connect(ZarrDaf(path)) as session, warnings.catch_warnings(record=True) as warned:
-        warnings.simplefilter("always")
+    with (
+        connect(ZarrDaf(path)) as session,
+        warnings.catch_warnings(record=True, action="always") as warned,
+    ):
         rows = session.sql("SELECT name, layouts FROM matrices ORDER BY name").to_pylist()
     assert rows == [{"name": "half", "layouts": 1}, {"name": "whole", "layouts": 2}]
     (warning,) = {str(each.message) for each in warned}

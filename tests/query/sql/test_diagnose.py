@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from daf_query import DafSession, connect
-from daf_storage import MemoryDaf
+from tests.support import data_set
 
 RELAXED = settings(
     deadline=None,
@@ -45,9 +45,7 @@ FRAME = _frame()
 @pytest.fixture(scope="module")
 def session() -> DafSession:
     """Return a session over the frame as an axis."""
-    daf = MemoryDaf(name="x")
-    daf.add_axis("cell", [f"c{i}" for i in range(SIZE)])
-    daf.add_axis("gene", ["A", "B"])
+    daf = data_set(name="x", cell=SIZE, gene=["A", "B"])
     for column in FRAME.columns:
         daf.set_vector("cell", column, FRAME[column].to_numpy())
     return connect(daf)
@@ -161,9 +159,7 @@ def test_a_condition_that_fails(session: DafSession) -> None:
     ]
     assert "has no vector 'agee'; it has" in diagnosis.conjuncts[0].hints[0]
     assert "fails" in repr(diagnosis)
-    daf = MemoryDaf()
-    daf.add_axis("none", [])
-    assert hints(connect(daf), "index > 3", "none") == ["the axis has no entries"]
+    assert hints(connect(data_set(none=[])), "index > 3", "none") == ["the axis has no entries"]
 
 
 def test_a_select_of_one_table(session: DafSession) -> None:

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from daf_query import DafSession, connect
 from daf_query.sql import computed_table
 from daf_storage import DafWriter, MemoryDaf, errors, from_anndata
+from tests.support import data_set
 
 N = 30
 NUMBERS = ("small", "wide", "unsigned", "huge", "single", "double", "type", "nullable")
@@ -65,16 +66,13 @@ def filled() -> DafWriter:
 @pytest.fixture(scope="module")
 def session() -> Iterator[DafSession]:
     """Return a session over one of everything."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        with connect({"x": filled()}) as connected:
-            yield connected
+    with warnings.catch_warnings(action="ignore"), connect({"x": filled()}) as connected:
+        yield connected
 
 
 def is_direct(session: DafSession, query: str) -> bool:
     """Return whether a query is answered without the engine; not if it is wrong."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+    with warnings.catch_warnings(action="ignore"):
         try:
             return bool(session.explain(query).direct)
         except errors.DafError:
@@ -141,8 +139,7 @@ def test_any_condition_is_true_for_the_rows_of_the_engine(
     session: DafSession, condition: str
 ) -> None:
     """Whatever is not left to the engine: gaps, NaN, strings, truth values, dates."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+    with warnings.catch_warnings(action="ignore"):
         check(session, f"SELECT name, single FROM cell WHERE {condition}")
 
 
@@ -192,10 +189,7 @@ DIRECT = [
 def test_what_is_answered_without_the_engine(session: DafSession, query: str) -> None:
     """The rows, their order, and the names, types and metadata of the columns are the engine's."""
     if "cat" in query:
-        daf = MemoryDaf()
-        daf.add_axis("cat", ["A", "B"])
-        daf.set_vector("cat", "n", [1, 2])
-        session = connect(daf)
+        session = connect(data_set(cat={"name": ["A", "B"], "n": [1, 2]}))
     assert check(session, query)
 
 

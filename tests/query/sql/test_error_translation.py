@@ -10,19 +10,19 @@ from typing import Any
 import pytest
 
 from daf_query import DafSession, connect
-from daf_storage import MemoryDaf, errors
+from daf_storage import errors
+from tests.support import data_set
 
 
 @pytest.fixture
 def session() -> DafSession:
     """Return a session over two axes."""
-    daf = MemoryDaf(name="x")
-    daf.add_axis("cell", ["a", "b"])
-    daf.add_axis("gene", ["x", "y", "z"])
-    daf.set_vector("cell", "age", [1, 2])
-    daf.set_vector("cell", "donor", ["N1", "it's"])
-    daf.set_vector("gene", "is_marker", [True, False, True])
-    daf.set_matrix("cell", "gene", "UMIs", [[1, 2, 3], [4, 5, 6]])
+    daf = data_set(
+        name="x",
+        cell={"name": ["a", "b"], "age": [1, 2], "donor": ["N1", "it's"]},
+        gene={"name": ["x", "y", "z"], "is_marker": [True, False, True]},
+        matrices={("cell", "gene", "UMIs"): [[1, 2, 3], [4, 5, 6]]},
+    )
     return connect(daf)
 
 

@@ -15,6 +15,7 @@ from daf_query import DafSession, connect
 from daf_query.scan import ScanOptions
 from daf_storage import MemoryDaf, Packing
 from tests.random_conditions import Conditions
+from tests.support import data_set
 
 N_CELLS = 300
 GENES = ["a", "b", "c"]
@@ -36,8 +37,7 @@ def sessions() -> tuple[DafSession, DafSession]:
     random = np.random.default_rng(7)
     matrices, vectors = MemoryDaf(packed=Packing("zstd", chunk_kb=1)), MemoryDaf()
     for daf in (matrices, vectors):
-        daf.add_axis("cell", [f"c{i}" for i in range(N_CELLS)])
-        daf.set_vector("cell", "age", np.arange(N_CELLS) % 100)
+        data_set(daf, cell={"name": N_CELLS, "age": np.arange(N_CELLS) % 100})
     matrices.add_axis("gene", GENES)
     for name, dtype in MATRICES.items():
         values = random.integers(0 if dtype != "i2" else -4, 2 if dtype == "?" else 5, (N_CELLS, 3))

@@ -8,6 +8,7 @@ import pytest
 
 from daf_query import DafSession, ScanOptions, connect
 from daf_storage import DafWriter, MemoryDaf
+from tests.support import data_set
 
 pytestmark = pytest.mark.filterwarnings("ignore::daf_query.DuplicateColumnsWarning")
 
@@ -37,8 +38,7 @@ def test_small_tables_are_in_memory_beside_long_ones() -> None:
     """The engine knows how many rows they have, and makes a hash table of them in a join."""
     query = "SELECT c.name, color, X['x'] AS x FROM cell c JOIN type t ON c.type = t.name"
     daf = sample()
-    daf.add_axis("gene", ["x"])
-    daf.set_matrix("cell", "gene", "X", [[1], [3], [5], [7], [9]])
+    data_set(daf, gene=["x"], matrices={("cell", "gene", "X"): [[1], [3], [5], [7], [9]]})
     options = ScanOptions(min_joined_rows=5, max_values_in_memory=12)
     with connect({"joins": daf}, scan_options=options) as session:
         report = session.explain_analyze(query)

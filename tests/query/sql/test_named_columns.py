@@ -13,6 +13,7 @@ from daf_query import connect
 from daf_storage import DafWriter, MemoryDaf, errors, open_daf
 from tests import seams
 from tests.limits import lower
+from tests.support import data_set
 
 QUERIES = [
     "SELECT count(*) AS n FROM cell WHERE donor = 'd1' AND age > 40",
@@ -114,8 +115,7 @@ def test_what_changed_since_is_seen(tmp_path: Path) -> None:
     """A vector of another type, entries, and a vector that a data set lacked."""
     for number in range(3):
         with open_daf(tmp_path / f"run{number}.daf.zarr", "w") as daf:
-            daf.add_axis("cell", ["A", "B", "C"])
-            daf.set_vector("cell", "age", np.array([1, 2, 3], "i4"))
+            data_set(daf, cell={"name": ["A", "B", "C"], "age": np.array([1, 2, 3], "i4")})
             if number:
                 daf.set_vector("cell", "late", [1, 1, 1])
     query = "SELECT count(*) AS n, sum(age) AS s, sum(late) AS l FROM cell WHERE age > 1"
@@ -127,8 +127,7 @@ def test_what_changed_since_is_seen(tmp_path: Path) -> None:
             daf.set_vector("cell", "late", [5, 5, 5])
         assert session.sql(query).to_pylist() == [{"n": 7, "s": 17.5, "l": 19}]
         with open_daf(tmp_path / "run1.daf.zarr", "w") as daf:
-            daf.add_axis("cell", ["A", "B", "C", "D"])
-            daf.set_vector("cell", "age", np.array([0, 9, 9, 9], "i4"))
+            data_set(daf, cell={"name": ["A", "B", "C", "D"], "age": np.array([0, 9, 9, 9], "i4")})
         assert session.sql(query).to_pylist() == [{"n": 8, "s": 7.5 + 27 + 5, "l": 17}]
 
 

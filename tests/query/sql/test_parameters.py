@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from daf_query import DafSession, connect
 from daf_query.sql import bind, unbound_schemas
 from daf_storage import MemoryDaf
+from tests.support import data_set
 
 ENGINE = connect(MemoryDaf())
 NAMES = ["plain", "it's", '"', "--", "/*", "$x", "?", "N\0L", "é\U0001f600", "\\n", "';--", ""]
@@ -62,9 +63,7 @@ def test_any_value_comes_back_as_it_is(value: Any) -> None:
 @given(st.lists(st.one_of(st.text(alphabet="'\"$?-;\0 x", max_size=3), st.sampled_from(NAMES))))
 def test_lists_are_those_of_in(values: list[str]) -> None:
     """The same rows as Python's own; of an empty one, none, and all for NOT IN."""
-    daf = MemoryDaf()
-    daf.add_axis("cell", NAMES)
-    db = connect(daf)
+    db = connect(data_set(cell=NAMES))
     for written in ("$these", "($these)"):
         chosen = db.sql(
             f"SELECT name FROM cell WHERE name IN {written} ORDER BY index",
@@ -82,9 +81,7 @@ def test_lists_are_those_of_in(values: list[str]) -> None:
 @pytest.mark.parametrize("zero", [-0.0, 0.0, np.float32(-0.0)])
 def test_a_zero_of_a_list_is_one_of_either_sign(kind: str, zero: float) -> None:
     """As in comparisons, whatever evaluates the condition: the engine tells the zeros apart."""
-    daf = MemoryDaf()
-    daf.add_axis("cell", list("abcd"))
-    daf.set_vector("cell", "x", np.array([0.0, -0.0, 5.0, 8.0], kind))
+    daf = data_set(cell={"name": list("abcd"), "x": np.array([0.0, -0.0, 5.0, 8.0], kind)})
     session = connect(daf)
     params = {"values": [zero, 5.5, 6.5, 8.0]}
     for end in ("", " AND random() < 2", " OR random() > 2"):

@@ -23,7 +23,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from daf_query import DafSession, QueryResult, connect
-from daf_storage import DafWriter, errors, open_daf
+from daf_storage import errors, open_daf
 from tests.support import create, is_mapped, reopen
 
 N = 200_000
@@ -198,7 +198,6 @@ READERS: dict[str, Callable[[Path], dict[str, list[Any]]]] = {
 def test_types_in_files(tmp_path: Path) -> None:
     """Large whole numbers, infinities, missing values, empty results."""
     daf = open_daf(tmp_path / "t.daf.zarr", "w")
-    assert isinstance(daf, DafWriter)
     daf.add_axis("cell", ["a", "", 'é\n,"'])
     daf.set_vector("cell", "big", np.array([2**64 - 1, 0, 2**63], "u8"))
     daf.set_vector("cell", "x", np.array([math.inf, math.nan, -0.5]))

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from daf_query import DuplicateColumnsWarning, QueryResult, connect
-from daf_storage import MemoryDaf
+from tests.support import data_set
 
 JOIN = "SELECT * FROM cell c JOIN louvain l ON c.cluster = l.name ORDER BY c.index"
 EXPECTED = {
@@ -26,12 +26,11 @@ EXPECTED = {
 @pytest.fixture
 def result() -> QueryResult:
     """Return a join of two axes, with a vector that is called like a renamed column."""
-    daf = MemoryDaf(name="joined")
-    daf.add_axis("cell", ["A", "B", "C"])
-    daf.set_vector("cell", "cluster", ["t", "u", "t"])
-    daf.set_vector("cell", "name_1", ["x", "y", "z"])
-    daf.add_axis("louvain", ["t", "u"])
-    daf.set_vector("louvain", "color", ["red", "blue"])
+    daf = data_set(
+        name="joined",
+        cell={"name": ["A", "B", "C"], "cluster": ["t", "u", "t"], "name_1": ["x", "y", "z"]},
+        louvain={"name": ["t", "u"], "color": ["red", "blue"]},
+    )
     with pytest.warns(DuplicateColumnsWarning) as warned:
         found = connect({"joined": daf}).sql(JOIN)
     assert [warning.filename for warning in warned] == [__file__]

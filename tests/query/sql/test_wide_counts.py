@@ -15,7 +15,8 @@ import pytest
 import scipy.sparse as sp
 
 from daf_query import DafSession, connect
-from daf_storage import DafWriter, MemoryDaf, from_anndata
+from daf_storage import DafWriter, from_anndata
+from tests.support import data_set
 
 SMALL = ["i1", "u1", "i2", "u2", "i4", "u4"]
 OPERATORS: dict[str, Callable[[Any, Any], Any]] = {
@@ -37,9 +38,7 @@ def extremes(dtype: str) -> npt.NDArray[Any]:
 
 def stored(values: npt.NDArray[Any], form: str = "dense") -> DafWriter:
     """Return a data set with a matrix of two genes, in one of its forms."""
-    daf = MemoryDaf()
-    daf.add_axis("cell", [f"c{i}" for i in range(len(values))])
-    daf.add_axis("gene", ["A", "B"])
+    daf = data_set(cell=len(values), gene=["A", "B"])
     if form == "gathered":
         daf.set_matrix("gene", "cell", "X", values.T, relayout=False)
     else:

@@ -15,12 +15,12 @@ import zarr
 from daf_query import connect, zarr_table
 from daf_storage import DafWriter, MemoryDaf, errors
 from tests.query.sql.test_wide_counts import column, extremes
+from tests.support import data_set
 
 
 def stored(values: npt.NDArray[Any]) -> DafWriter:
     """Return a data set with the columns of an array as vectors ``a`` and ``b``."""
-    daf = MemoryDaf()
-    daf.add_axis("cell", [f"c{i}" for i in range(len(values))])
+    daf = data_set(cell=len(values))
     for name, numbers in zip("ab", values.T, strict=True):
         daf.set_vector("cell", name, numbers)
     daf.set_vector("cell", "x", np.linspace(0, 1, len(values)))

@@ -11,7 +11,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from daf_query import DafSession, connect
-from daf_storage import MemoryDaf, errors
+from daf_storage import errors
+from tests.support import data_set
 
 RELAXED = settings(
     deadline=None,
@@ -45,9 +46,7 @@ COLUMNS = FRAME.columns[1:]
 @pytest.fixture(scope="module")
 def session() -> DafSession:
     """Return a session over the frame as an axis."""
-    daf = MemoryDaf(name="x")
-    daf.add_axis("cell", FRAME["name"].astype(str).tolist())
-    daf.add_axis("gene", ["A"])
+    daf = data_set(name="x", cell=FRAME["name"].astype(str).tolist(), gene=["A"])
     for column in COLUMNS:
         daf.set_vector("cell", column, FRAME[column].to_numpy())
     daf.set_matrix("cell", "gene", "X", np.ones((SIZE, 1)))

@@ -19,7 +19,7 @@ from daf_query import AxisDataset, connect
 from daf_query.scan import ScanOptions
 from daf_storage import MemoryDaf, ZarrDaf, errors
 from tests.storage.trees.test_foreign_arrays import put
-from tests.support import CELLS, Interruption, create, recorded_reads, reopen
+from tests.support import CELLS, Interruption, create, data_set, recorded_reads, reopen
 
 
 @pytest.fixture
@@ -27,8 +27,7 @@ def large() -> AxisDataset:
     """Return an axis of several fragments, with missing values, strings and a sparse vector."""
     random = np.random.default_rng(0)
     n = 300_000
-    daf = MemoryDaf()
-    daf.add_axis("cell", [f"c{i}" for i in range(n)])
+    daf = data_set(cell=n)
     score = random.random(n)
     score[::7] = np.nan
     daf.set_vector("cell", "score", score)
@@ -175,8 +174,7 @@ class TestReads:
     ) -> None:
         """Each chunk of a compressed vector is read by one fragment, once."""
         path = tmp_path / "x.daf.zarr"
-        daf = create(path)
-        daf.add_axis("cell", [f"c{i}" for i in range(1000)])
+        data_set(create(path), cell=1000)
         put(path, "vectors/cell/a", np.arange(1000), chunks=(70,))
         put(path, "vectors/cell/b", np.arange(1000), chunks=(35,))
         options = ScanOptions(min_partition_rows=100, threads=4)
@@ -207,9 +205,7 @@ def test_a_vector_replaced_during_a_query_is_an_error(tiny_path: Path) -> None:
 
 def test_a_query_is_not_interrupted_where_the_engine_asks_for_columns() -> None:
     """It dies of an exception there, so there is no line of Python."""
-    daf = MemoryDaf()
-    daf.add_axis("cell", ["A"])
-    table = connect(daf).table("cell").for_engine(pa.string_view())
+    table = connect(data_set(cell=["A"])).table("cell").for_engine(pa.string_view())
     with Interruption(1) as interruption:
         assert table.schema.names == ["name", "index"]
     assert interruption.lines == 0

@@ -17,6 +17,7 @@ from daf_query.table import UnionDataset
 from daf_storage import DafWriter, MemoryDaf, ZarrDaf
 from tests import seams
 from tests.random_conditions import Conditions
+from tests.support import data_set
 
 SINGLE = ScanOptions(min_joined_members=1 << 20, zone_rows=8)
 JOINED = ScanOptions(min_joined_members=2, joined_member_rows=20, joined_rows=40, zone_rows=8)
@@ -131,8 +132,7 @@ def test_what_another_program_writes_shows(tmp_path: Path) -> None:
     """A chunk that is replaced, without a change of any metadata, is read again."""
     for number in range(33):
         with ZarrDaf(tmp_path / f"run{number}.daf.zarr", "w") as daf:
-            daf.add_axis("cell", ["A", "B"])
-            daf.set_vector("cell", "age", np.array([number, 50], "int64"))
+            data_set(daf, cell={"name": ["A", "B"], "age": np.array([number, 50], "int64")})
     with connect(str(tmp_path / "*.daf.zarr")) as session:
         question = "SELECT count(*) AS n FROM cell WHERE age = 77"
         assert session.sql(question).to_pydict() == {"n": [0]}
@@ -148,8 +148,7 @@ def test_a_damaged_member_is_named(tmp_path: Path) -> None:
     """The error of one that is read is that of a data set by itself; its column is then left out of all."""
     for number in range(33):
         with ZarrDaf(tmp_path / f"run{number}.daf.zarr", "w", zarr_format=3) as daf:
-            daf.add_axis("cell", [f"c{row}" for row in range(3)])
-            daf.set_vector("cell", "donor", ["x", "y", "z"])
+            data_set(daf, cell={"name": 3, "donor": ["x", "y", "z"]})
     [chunk] = (tmp_path / "run9.daf.zarr" / "vectors" / "cell" / "donor").rglob("c/0")
     data = chunk.read_bytes()
     chunk.write_bytes(data[:4] + b"\xff\xff\xff\x7f" + data[8:])

@@ -27,7 +27,7 @@ from daf_storage.base import Span
 from daf_storage.trees import ChunkedArray
 from tests.query.matrix.test_layouts import CASES, damage
 from tests.storage.opening.test_remote import served
-from tests.support import CELLS, GENES, UMIS, create
+from tests.support import CELLS, GENES, UMIS, create, data_set
 
 DTYPES = ["?", "i1", "u1", "i2", "u2", "i4", "u4", "i8", "u8", "f4", "f8"]
 
@@ -136,9 +136,7 @@ def test_columns_are_those_of_scipy(
 @pytest.mark.parametrize("layout", [("cell", "gene"), ("gene", "cell")])
 def test_strings_are_columns_too(layout: tuple[str, str], matrix: str) -> None:
     """Of a matrix of strings, by either layout, dense or mostly empty."""
-    daf = MemoryDaf()
-    daf.add_axis("cell", ["a", "b", "c"])
-    daf.add_axis("gene", ["g", "h"])
+    daf = data_set(cell=["a", "b", "c"], gene=["g", "h"])
     values = np.array([["p", ""], ["", ""], ["q", "r"]], dtype=object)
     daf.set_matrix(*layout, matrix, values if layout[0] == "cell" else values.T, relayout=False)
     for position, entry in enumerate(("g", "h")):
@@ -150,9 +148,7 @@ def test_strings_are_columns_too(layout: tuple[str, str], matrix: str) -> None:
 
 def test_elements_of_one_row_are_added_up_as_scipy_does() -> None:
     """Foreign writers may store a row twice, or out of order."""
-    daf = MemoryDaf()
-    daf.add_axis("cell", ["a", "b", "c"])
-    daf.add_axis("gene", ["g"])
+    daf = data_set(cell=["a", "b", "c"], gene=["g"])
     with daf.empty_sparse_matrix("cell", "gene", "X", np.float32, 3) as parts:
         parts.colptr[:] = [1, 4]
         parts.rowval[:] = [3, 1, 3]
@@ -177,8 +173,7 @@ def test_the_other_layout_is_read_where_one_is_damaged(
     daf.set_matrix("cell", "gene", "sparse", sp.csc_array(UMIS))
     damage(path, ("cell", "gene"), name, what)
     table = AxisDataset(ZarrDaf(path), "cell")
-    with warnings.catch_warnings(record=True) as warned:
-        warnings.simplefilter("always")
+    with warnings.catch_warnings(record=True, action="always") as warned:
         read = column(table, "gene", name, GENES[1]).to_table()["x"]
     assert read.to_pylist() == UMIS[:, 1].tolist()
     assert {warning.category for warning in warned} == {DamagedLayoutWarning}
@@ -192,9 +187,7 @@ def test_the_other_layout_is_read_where_chunks_are_damaged(tmp_path: Path) -> No
     path = tmp_path / "x.daf.zarr"
     values = np.random.default_rng(0).random((300, 4))
     with ZarrDaf(path, "w", packed=Packing("zstd", chunk_kb=1)) as daf:
-        daf.add_axis("cell", [f"c{i}" for i in range(300)])
-        daf.add_axis("gene", ["g", "h", "i", "j"])
-        daf.set_matrix("cell", "gene", "X", values)
+        data_set(daf, cell=300, gene=["g", "h", "i", "j"], matrices={("cell", "gene", "X"): values})
     [file] = path.glob("matrices/cell/gene/X/c/0/*")
     data = bytearray(file.read_bytes())
     data[250:-250] = bytes(len(data) - 500)
@@ -208,9 +201,7 @@ def test_one_gene_of_a_packed_dense_matrix_reads_its_chunks_alone(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Of a matrix in many chunks, only those of the gene are decoded."""
-    daf = MemoryDaf(packed=Packing("zstd", chunk_kb=1))
-    daf.add_axis("cell", [f"c{i}" for i in range(1000)])
-    daf.add_axis("gene", [f"g{i}" for i in range(100)])
+    daf = data_set(MemoryDaf(packed=Packing("zstd", chunk_kb=1)), cell=1000, gene=100)
     values = np.random.default_rng(0).random((1000, 100))
     daf.set_matrix("cell", "gene", "X", values)
     requested: list[Any] = []
@@ -261,8 +252,7 @@ def test_other_engines_have_the_columns(tmp_path: Path) -> None:
 def test_a_union_has_the_columns_of_its_parts(tmp_path: Path) -> None:
     """NULL where one lacks the matrix; a filter, and pickling, keep them."""
     for name, genes in (("a", GENES), ("b", GENES[::-1]), ("c", [])):
-        daf = create(tmp_path / f"{name}.daf.zarr")
-        daf.add_axis("cell", CELLS)
+        daf = data_set(create(tmp_path / f"{name}.daf.zarr"), cell=CELLS)
         if genes:
             daf.add_axis("gene", genes)
             values = UMIS.astype("f4" if name == "b" else "i2")
@@ -283,9 +273,7 @@ def test_of_a_served_matrix_the_ranges_of_a_gene_are_asked_for(tmp_path: Path) -
     daf = create(path)
     random = np.random.default_rng(0)
     values = sp.random_array((10_000, 40), density=0.2, format="csc", rng=random, dtype=np.float32)
-    daf.add_axis("cell", [f"c{i}" for i in range(10_000)])
-    daf.add_axis("gene", [f"g{i}" for i in range(40)])
-    daf.set_matrix("cell", "gene", "X", values)
+    data_set(daf, cell=10_000, gene=40, matrices={("cell", "gene", "X"): values})
     convert(path, tmp_path / "y.daf.zarr")
     with served(tmp_path / "y.daf.zarr") as server:
         session = connect(server.url)
@@ -338,10 +326,7 @@ def test_threads_share_what_is_decoded() -> None:
 
 def test_a_matrix_that_was_replaced_by_another_type_is_an_error() -> None:
     """A table that is kept says that it has to be asked for again."""
-    daf = MemoryDaf()
-    daf.add_axis("cell", CELLS)
-    daf.add_axis("gene", GENES)
-    daf.set_matrix("cell", "gene", "X", UMIS)
+    daf = data_set(cell=CELLS, gene=GENES, matrices={("cell", "gene", "X"): UMIS})
     table = column(AxisDataset(daf, "cell"), "gene", "X", GENES[0])
     daf.set_matrix("cell", "gene", "X", UMIS * 2, if_exists="replace")
     assert table.to_table()["x"].to_pylist() == (UMIS[:, 0] * 2).tolist()

@@ -24,7 +24,7 @@ from daf_query.scan import ScanReport
 from daf_query.table import MatrixDataset
 from daf_storage import DafReader, DafWriter, MemoryDaf, errors
 from tests.suites.examples import BY_ROWS, write_stored
-from tests.support import CELLS, GENES, UMIS, create, recorded_reads, reopen
+from tests.support import CELLS, GENES, UMIS, create, data_set, recorded_reads, reopen
 
 Row = tuple[str, str, Any]
 Test = Callable[[Row], bool]
@@ -80,9 +80,7 @@ def matrices(draw: st.DrawFn) -> tuple[Any, bool, str]:
 
 def stored(matrix: Any, layouts: str = "both", *, is_sparse: bool) -> DafReader:
     """Return a data set with a matrix, in one layout or both."""
-    daf = MemoryDaf()
-    daf.add_axis("cell", [f"c{n}" for n in range(matrix.shape[0])])
-    daf.add_axis("gene", [f"g{n}" for n in range(matrix.shape[1])])
+    daf = data_set(cell=matrix.shape[0], gene=matrix.shape[1])
     if layouts == "rows":
         flipped = sp.csc_array(matrix.T)
         daf.set_matrix(
@@ -209,8 +207,7 @@ class TestSchema:
 
     def test_axis_with_itself(self) -> None:
         """Its columns are the axis, and the axis with ``_2``; row and column are not mixed up."""
-        daf = MemoryDaf()
-        daf.add_axis("cell", CELLS)
+        daf = data_set(cell=CELLS)
         square = np.arange(9).reshape(3, 3)
         daf.set_matrix("cell", "cell", "D", square)
         daf.set_matrix("cell", "cell", "S", sp.csc_array(square))
@@ -224,10 +221,7 @@ class TestSchema:
 
     def test_axis_called_value(self) -> None:
         """The column of the values gives way."""
-        daf = MemoryDaf()
-        daf.add_axis("value", CELLS)
-        daf.add_axis("gene", GENES)
-        daf.set_matrix("value", "gene", "X", UMIS)
+        daf = data_set(value=CELLS, gene=GENES, matrices={("value", "gene", "X"): UMIS})
         table = MatrixDataset(daf, "value", "gene", "X")
         assert table.schema.names == ["value", "gene", "value_2"]
         found = table.to_table(filter=(pc.field("value") == "GATA") & (pc.field("value_2") == 3))
@@ -321,9 +315,7 @@ class TestHowLittleIsRead:
     @pytest.fixture
     def daf(self, tmp_path: Path) -> DafWriter:
         """Return the data set."""
-        daf = create(tmp_path / "big.daf.zarr")
-        daf.add_axis("cell", [f"c{n}" for n in range(300)])
-        daf.add_axis("gene", [f"g{n}" for n in range(200)])
+        daf = data_set(create(tmp_path / "big.daf.zarr"), cell=300, gene=200)
         row, column = np.ogrid[:300, :200]
         values = np.where((row + column) % 10 == 0, row + 1, 0).astype(np.float32)
         daf.set_matrix("cell", "gene", "X", sp.csc_array(values))

@@ -14,9 +14,9 @@ import pytest
 
 from daf_query import DafSession, connect
 from daf_query.table import MatrixEntry
-from daf_storage import MemoryDaf, errors
+from daf_storage import errors
 from tests.query.collection.cases import RUNS, daf_of, frame_of, session_of, session_with
-from tests.support import create
+from tests.support import create, data_set
 
 
 @pytest.fixture(scope="module")
@@ -128,10 +128,7 @@ def test_a_filter_on_dataset_reads_no_other_file(tmp_path: Path) -> None:
 
 def test_axes_and_types_that_do_not_fit() -> None:
     """An axis of the name dataset gets a number; strings and numbers are an error."""
-    daf = MemoryDaf()
-    daf.add_axis("dataset", ["x"])
-    daf.add_axis("gene", ["g"])
-    daf.set_matrix("dataset", "gene", "X", [[1]])
+    daf = data_set(dataset=["x"], gene=["g"], matrices={("dataset", "gene", "X"): [[1]]})
     db = session_with({"one": daf})
     row = {"dataset": "one", "dataset_2": "x", "gene": "g", "value": 1}
     assert db.sql("SELECT * FROM matrix('dataset', 'gene', 'X')").to_pylist() == [row]

@@ -19,7 +19,7 @@ import pytest
 from daf_query import DafSession, connect
 from daf_query.index import build_index
 from daf_storage import DafWriter, copy_all, from_anndata, open_daf
-from tests.support import create
+from tests.support import create, data_set
 
 NAMES = ["A", "B", "C", "D"]
 OBS = pd.DataFrame(
@@ -205,8 +205,7 @@ def test_on_disk_in_several_data_sets_and_pickled(daf: DafWriter, tmp_path: Path
 
 def test_slices_and_derived_vectors(daf: DafWriter) -> None:
     """A predicate of ``rows=`` and of ``save_vector`` sees the same types."""
-    daf.add_axis("gene", ["g"])
-    daf.set_matrix("obs", "gene", "X2", [[1], [2], [3], [4]])
+    data_set(daf, gene=["g"], matrices={("obs", "gene", "X2"): [[1], [2], [3], [4]]})
     session = connect(daf)
     part = session.matrix("obs", "gene", "X2", rows="flag AND day > '2000-01-01'")
     assert part.rows.tolist() == ["A"]

@@ -16,7 +16,7 @@ from daf_query import DafSession, UnreadableVectorWarning, connect
 from daf_query.table import UnionDataset
 from daf_storage import DafWriter, MemoryDaf, convert, errors, open_daf
 from tests.random_conditions import Conditions
-from tests.support import create
+from tests.support import create, data_set
 
 N = {"monday": 300, "tuesday": 200, "friday": 150}
 
@@ -133,10 +133,7 @@ def test_types_without_a_common_one() -> None:
     """Are left out with a warning that names them; the other columns can be used."""
     one, two = MemoryDaf(name="numbers!"), MemoryDaf(name="words!")
     for daf, values in ((one, [1, 2]), (two, ["x", "y"])):
-        daf.add_axis("cell", ["a", "b"])
-        daf.set_vector("cell", "mixed", values)
-        daf.set_vector("cell", "dataset", [1, 2])
-        daf.set_vector("cell", "age", [3, 4])
+        data_set(daf, cell={"name": ["a", "b"], "mixed": values, "dataset": [1, 2], "age": [3, 4]})
     session = connect({"both": [one, two]})
     with pytest.warns(UnreadableVectorWarning) as caught:
         found = session.sql("SELECT dataset, name, age FROM cell ORDER BY 1, 2").to_pydict()
@@ -164,10 +161,8 @@ def test_common_types(first: str, second: str, common: str | None) -> None:
     """Only such as hold all whole numbers."""
     members = [MemoryDaf(), MemoryDaf()]
     for daf, kind in zip(members, (first, second), strict=True):
-        daf.add_axis("cell", ["a"])
-        daf.set_vector("cell", "x", np.zeros(1, kind))
-    with warnings.catch_warnings():
-        warnings.simplefilter("error" if common else "ignore")
+        data_set(daf, cell={"name": ["a"], "x": np.zeros(1, kind)})
+    with warnings.catch_warnings(action="error" if common else "ignore"):
         schema = connect(members).table("cell").schema
     assert [str(field.type) for field in schema if field.name == "x"] == [common] * bool(common)
 
@@ -214,7 +209,6 @@ def test_a_file_whose_name_looks_like_a_pattern(tmp_path: Path) -> None:
 def test_changes_show_in_the_next_query(folder: Path) -> None:
     """Of a writer of one of them."""
     writer = open_daf(folder / "tuesday.daf.zarr", "r+")
-    assert isinstance(writer, DafWriter)
     session = connect([open_daf(folder / "monday.daf.zarr"), writer])
     query = "SELECT count(count) AS n FROM cell"
     assert session.sql(query).to_pydict() == {"n": [300]}
@@ -226,8 +220,7 @@ def test_many_data_sets() -> None:
     """Are scanned in as many partitions as there are cores, not as there are data sets."""
     parts = {}
     for number in range(40):
-        daf = MemoryDaf()
-        daf.add_axis("cell", [f"{number} {i}" for i in range(10)])
+        daf = data_set(cell=[f"{number} {i}" for i in range(10)])
         parts[f"run{number}"] = connect(daf).table("cell")
     table = UnionDataset("cell", parts, location="many")
     assert len(list(table.get_fragments())) <= 8

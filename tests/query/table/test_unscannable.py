@@ -14,15 +14,15 @@ import zarr
 
 from daf_query import AxisDataset, zarr_table
 from daf_query.table import UnionDataset
-from daf_storage import MemoryDaf, errors
+from daf_storage import errors
+from tests.support import data_set
 
 
 @pytest.fixture
 def cell() -> AxisDataset:
     """Return an axis of several batches, with numbers, strings, Bool and missing values."""
     rng = np.random.default_rng(0)
-    daf = MemoryDaf()
-    daf.add_axis("cell", [f"c{i}" for i in range(100_000)])
+    daf = data_set(cell=100_000)
     score = rng.random(100_000)
     score[::7] = np.nan
     daf.set_vector("cell", "score", score)

@@ -22,6 +22,7 @@ from daf_query import DafSession, connect
 from daf_query.cli import main
 from daf_query.table import arrow_table
 from daf_storage import DafReader, MemoryDaf, copy_all, errors, open_daf
+from tests.support import data_set
 
 ROWS = pa.table(
     {
@@ -58,9 +59,7 @@ FRAMES: dict[str, Callable[[], Any]] = {
 @pytest.fixture
 def session() -> DafSession:
     """Return a session with donors, to be joined."""
-    daf = MemoryDaf(name="tiny")
-    daf.add_axis("donor", ["N3", "N1", "N9"])
-    daf.set_vector("donor", "n", [3, 1, 9])
+    daf = data_set(name="tiny", donor={"name": ["N3", "N1", "N9"], "n": [3, 1, 9]})
     return connect({"tiny": daf})
 
 
@@ -125,8 +124,7 @@ def test_types_of_a_csv_file(session: DafSession, tmp_path: Path) -> None:
 def test_a_data_set_with_an_axis_of_a_name_that_was_given_back(session: DafSession) -> None:
     """It is connected when no table has that name any more."""
     session.register(ROWS, "cell")
-    other = MemoryDaf(name="other")
-    other.add_axis("cell", ["A"])
+    other = data_set(name="other", cell=["A"])
     session.unregister("cell")
     session.register(other, "other")
     assert session.tables() == [
@@ -158,8 +156,7 @@ def test_what_a_query_put_in_the_place_of_a_table_goes_with_it(
 
 def test_connect_takes_tables_of_a_mapping(tmp_path: Path) -> None:
     """A mapping may name data sets and tables of one's own."""
-    daf = MemoryDaf()
-    daf.add_axis("donor", ["N1"])
+    daf = data_set(donor=["N1"])
     (tmp_path / "s.csv").write_text("id\nN1\n")
     session = connect({"pbmc": daf, "samples": tmp_path / "s.csv", "frame": ROWS})
     assert session.sql(

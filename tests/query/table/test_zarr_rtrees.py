@@ -19,6 +19,7 @@ from daf_query import DafSession, UnusedIndexWarning, build_spatial_index, conne
 from daf_query.sql import geometry_boxes
 from daf_storage import errors
 from tests import seams
+from tests.support import there
 
 geodatafusion = pytest.importorskip("geodatafusion")
 rtree = pytest.importorskip("geoindex_rs.rtree")
@@ -113,8 +114,9 @@ def test_each_bit_of_an_index_of_another_tool(path: Path) -> None:
     rng, refused = random.Random(2), 0
     for at in [*range(8), *range(leaves.stop, len(data), 3)]:
         chunk_of(path).write_bytes(damaged(data, at, rng))
-        with warnings.catch_warnings(record=True) as caught:
-            warnings.simplefilter("always", UnusedIndexWarning)
+        with warnings.catch_warnings(
+            record=True, action="always", category=UnusedIndexWarning
+        ) as caught:
             tree = zarr_table(path).rtree("bbox")
         refused += tree is None
         said = [one for one in caught if one.category is UnusedIndexWarning]
@@ -202,8 +204,7 @@ def test_it_is_checked_once_for_each_state(path: Path) -> None:
     build_spatial_index(path)
     time.sleep(STABLE_SECONDS)
     table = zarr_table(path)
-    first = table.rtree("bbox")
-    assert first is not None
+    first = there(table.rtree("bbox"))
     assert table.rtree("bbox") is first
     build_spatial_index(path)
     time.sleep(STABLE_SECONDS)

@@ -12,6 +12,7 @@ import pytest
 import daf_query
 from daf_query import DafSession, Sampler, connect
 from daf_storage import DafWriter, MemoryDaf, ZarrDaf, convert, errors
+from tests.support import there
 
 SPLIT = {"train": 0.7, "val": 0.2, "test": 0.1}
 COUNT = 300
@@ -198,8 +199,7 @@ def test_saved_and_loaded(tmp_path: Path, db: DafSession) -> None:
         for loaded in (db.load_sampler(path), db.load_sampler(path, if_changed="keep")):
             assert loaded.to_arrow().equals(sampler.to_arrow())
             assert repr(loaded) == repr(sampler)
-        record = daf_query.provenance(path)
-        assert record is not None
+        record = there(daf_query.provenance(path))
         assert record["sampler"]["where"] == "depth > 1"
         assert list(record["data_sets"]) == ["cells"]
     sampler.save(tmp_path / "split.csv")
