@@ -94,6 +94,7 @@ def test_an_interrupt_at_any_line(stored: Path, ask: Callable[[DafSession], Any]
         expected = ask(session)
     with connect(stored) as session, Interruption(0) as uninterrupted:
         ask(session)
+    gc.enable()  # libraries that other tests compute with leave it disabled
     for line in range(1, uninterrupted.lines + 1, 3):
         with connect(stored) as session:
             with pytest.raises(KeyboardInterrupt), Interruption(line) as interruption:

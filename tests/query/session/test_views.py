@@ -181,6 +181,8 @@ def test_create_view() -> None:
     before = contents(daf)
     db.sql("CREATE OR REPLACE VIEW old AS SELECT 1 AS n", allow="write")
     assert db.sql("SELECT n FROM old").to_pydict() == {"n": [1]}
+    db.sql("CREATE OR REPLACE VIEW old AS VALUES (2), (3)", allow="write")
+    assert db.sql("SELECT * FROM old").to_pydict() == {"column1": [2, 3]}
     db.sql("DROP VIEW old", allow="write")
     assert "old" not in db.tables()
     db.register(pa.table({"id": ["c1"]}), "mine")
