@@ -43,6 +43,12 @@ def tiny_session() -> DafSession:
     return connect(fill(MemoryDaf(name="tiny")))
 
 
+@pytest.fixture
+def session(daf: DafReader) -> DafSession:
+    """Return a session over the data set ``daf`` of a module."""
+    return connect(daf)
+
+
 @pytest.fixture(scope="session")
 def pbmc_path(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return the path of the real PBMC data set, imported once."""

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import operator
 import os
 import subprocess
 import sys
 import threading
+import time
 import weakref
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -38,6 +40,7 @@ from tests.suites.examples import (
 __all__ = [
     "CELLS",
     "GENES",
+    "OPERATORS",
     "PBMC",
     "UMIS",
     "Interruption",
@@ -61,6 +64,15 @@ __all__ = [
     "there",
 ]
 
+OPERATORS: dict[str, Callable[[Any, Any], Any]] = {
+    "==": operator.eq,
+    "!=": operator.ne,
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+}
+"""Comparisons as Python has them, of Arrow's expressions too."""
 PBMC = find_pbmc()
 """Real data: 700 blood cells, an h5ad file that scanpy ships."""
 
@@ -137,6 +149,23 @@ def running(code: str, *arguments: object) -> Iterator[subprocess.Popen[str]]:
         assert there(process.stdout).readline() == "ready\n"
         yield process
         process.kill()
+
+
+def wait_until(condition: Callable[[], bool], seconds: float = 20.0) -> None:
+    """Wait until something is so."""
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+def in_threads(call: Callable[..., Any], arguments: Iterable[Any]) -> None:
+    """Call a function with each argument, in threads that run at the same time."""
+    threads = [threading.Thread(target=call, args=(each,)) for each in arguments]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
 
 
 _PEAKS = (

@@ -17,6 +17,7 @@ import scipy.sparse as sp
 
 from daf_query import DafSession, connect
 from daf_storage import DafWriter, Packing, errors, open_daf
+from tests.support import data_set
 
 N: Final = 60
 STABLE_SECONDS: Final = 0.12
@@ -52,10 +53,7 @@ def fill(path: Path, rng: random.Random, *, is_packed: bool) -> Path:
     """Make a data set."""
     packed: Any = {"zarr_format": 3, "packed": Packing(chunk_kb=1)} if is_packed else {}
     with open_daf(path, "w", **packed) as daf:
-        daf.add_axis("cell", [f"c{n}" for n in range(N)])
-        daf.add_axis("gene", [f"g{n}" for n in range(6)])
-        daf.set_vector("cell", "age", numbers(rng))
-        daf.set_vector("cell", "donor", strings(rng))
+        data_set(daf, cell={"name": N, "age": numbers(rng), "donor": strings(rng)}, gene=6)
         daf.set_matrix("cell", "gene", "X", matrix(rng))
     return path
 

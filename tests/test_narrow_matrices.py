@@ -23,7 +23,7 @@ from daf_storage import (
     open_daf,
     open_overlay,
 )
-from tests.support import served
+from tests.support import data_set, served
 
 CELLS, GENES = 1500, 30
 
@@ -65,8 +65,7 @@ def opened(how: str, narrow: Path, folder: Path) -> Iterator[DafReader]:
             yield daf
     elif how == "concatenated":
         with open_daf(narrow) as first, MemoryDaf(name="none") as none:
-            none.add_axis("cell", ["other"])
-            none.add_axis("gene", first.axis_entries("gene").tolist())
+            data_set(none, cell=["other"], gene=first.axis_entries("gene").tolist())
             none.set_matrix("cell", "gene", "X", sp.csc_array((1, GENES), dtype=np.uint16))
             none.set_vector("cell", "group", np.array([99]))
             path = folder / "c.daf.zarr"

@@ -215,9 +215,10 @@ def _has_parts(group: str, nodes: set[str]) -> bool:
 
 def _is_readable(tree: Tree, path: str) -> bool:
     """Return whether an array without chunks needs none: it is empty, or has a fill value."""
+    parent, name = posixpath.split(path)
     try:
-        node = tree.node(path)
-        array = None if node is None else node.array("")
+        node = tree.node(path) or tree.node(parent)
+        array = None if node is None else node.array("" if node.kind == "array" else name)
         if array is None:
             return False
         if array.info.storage_type.is_string:

@@ -14,6 +14,7 @@ from daf_query.explore import ExploreServer
 from daf_storage import DafWriter, MemoryDaf, copy_all, open_daf
 from tests.browser.conftest import Open
 from tests.browser.explorer import Explorer, strings
+from tests.support import data_set
 
 HTML = '"><img src=x onerror="window.attacked=1"><svg onload="window.attacked=1">'
 CELLS = 5000
@@ -25,8 +26,7 @@ def odd(name: str, entries: list[str] | None = None) -> DafWriter:
     daf = MemoryDaf(name=name)
     names = entries or [f"{HTML}{number}" for number in range(CELLS)]
     numbers = np.arange(len(names))
-    daf.add_axis("cell", names)
-    daf.add_axis("gene", [HTML, "it's", "x" * 10_000, "\u202eabc\u2028"])
+    data_set(daf, cell=names, gene=[HTML, "it's", "x" * 10_000, "\u202eabc\u2028"])
     daf.add_axis("X_umap", ["0", "1"])
     daf.set_vector("cell", HTML, [f"{HTML}{number % 3}" for number in range(len(names))])
     daf.set_vector("cell", "large", np.uint64(2**63) + numbers.astype(np.uint64))

@@ -74,11 +74,6 @@ def test_the_first_command_makes_what_the_last_one_opens() -> None:
     # As a user calls it, also where these tests are run by make.
     environment = {key: value for key, value in os.environ.items() if not key.startswith("MAKE")}
     dry = subprocess.run(
-        [*make, "--dry-run"],
-        cwd=ROOT,
-        env=environment,
-        capture_output=True,
-        text=True,
-        check=True,
+        [*make, "--dry-run"], cwd=ROOT, env=environment, capture_output=True, text=True, check=True
     ).stdout
     assert dry.splitlines()[-1] == f"{Path(activate[1]).parent}/daf demo {Path(explore[2]).parent}"

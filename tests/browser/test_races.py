@@ -15,6 +15,7 @@ from daf_query.explore import ExploreServer
 from daf_storage import DafWriter, MemoryDaf
 from tests.browser.conftest import Open
 from tests.browser.explorer import Explorer
+from tests.support import data_set
 
 EVERYTHING = ((0.3, 0.01), (0.99, 0.01), (0.99, 0.99), (0.3, 0.99))
 
@@ -23,8 +24,7 @@ def little(name: str) -> DafWriter:
     """Return cells with values that are all missing, or all the same."""
     daf = MemoryDaf(name=name)
     numbers = np.arange(30)
-    daf.add_axis("cell", [f"C{number}" for number in numbers])
-    daf.add_axis("X_umap", ["0", "1"])
+    data_set(daf, cell=[f"C{number}" for number in numbers], X_umap=["0", "1"])
     daf.add_axis("X_nowhere", ["0", "1"])
     daf.set_vector("cell", "missing", np.full(30, np.nan))
     daf.set_vector("cell", "same", np.full(30, 7))

@@ -13,7 +13,6 @@ from typing import Any, Final
 
 import anndata
 import numpy as np
-import scipy.sparse as sp
 import zarr
 
 from daf_query import DafSession, connect
@@ -24,6 +23,7 @@ from tests.corpus.exceptions import READ_OTHERWISE, UNREADABLE, why
 from tests.corpus.files import CorpusFile
 from tests.suites.examples import contents
 from tests.support import by_key
+from tests.support import dense as as_dense
 
 _AXIS_KEYS: Final = ("obs_is", "var_is", "X_is")
 
@@ -180,7 +180,7 @@ def slices(opened: Opened) -> list[str]:
     """Compare slices of X and of the layers, by names, numbers and filters, with anndata's."""
     found = []
     for name, values in _matrices(opened):
-        dense = _dense(values)
+        dense = as_dense(values)
         for rows, columns in _selections(*dense.shape):
             sliced = opened.session.matrix("obs", "var", name, rows=rows, columns=columns)
             expected = dense if rows is None else dense[rows]
@@ -198,7 +198,7 @@ def genes(opened: Opened) -> list[str]:
     for matrix, values in _matrices(opened):
         if "/" in matrix or not opened.unique.n_obs:
             continue
-        dense = _dense(values)
+        dense = as_dense(values)
         for place in {0, len(names) // 2} if len(names) else ():
             gene = names[place].replace("'", "''")
             column = f"\"var.{matrix}\"['{gene}']"
@@ -232,10 +232,6 @@ def _selections(rows: int, columns: int) -> Iterator[tuple[Any, Any]]:
         yield random.permutation(rows)[: rows // 2], None
         yield None, random.permutation(columns)[:3]
         yield np.sort(random.permutation(rows)[:5]), np.array([columns - 1, 0])
-
-
-def _dense(values: Any) -> Any:
-    return values.toarray() if sp.issparse(values) else np.asarray(values)
 
 
 def _numbers(values: Any) -> Any:

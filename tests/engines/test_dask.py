@@ -16,7 +16,7 @@ import pytest
 import scipy.sparse as sp
 
 from daf_query import connect
-from daf_storage import MemoryDaf, ZarrDaf, errors
+from daf_storage import ZarrDaf, errors
 from tests.engines.conftest import CELLS, FORMS, GENES
 from tests.engines.dask_tasks import processes, slow_sums
 from tests.support import data_set
@@ -155,9 +155,7 @@ def test_a_file_replaced_in_the_middle(
 @pytest.mark.usefixtures("client")
 def test_memory_cannot_travel() -> None:
     """The error says what to do; threads of this process compute it."""
-    daf = MemoryDaf(name="tiny")
-    daf.add_axis("cell", ["a", "b"])
-    daf.add_axis("gene", ["g"])
+    daf = data_set(name="tiny", cell=["a", "b"], gene=["g"])
     daf.set_matrix("cell", "gene", "X", sp.csc_array(np.array([[1.0], [2.0]])))
     array = connect(daf).matrix("cell", "gene", "X").to_dask()
     with pytest.raises(errors.InvalidInputError, match=r"no path leads to this .*copy_all\(\)"):

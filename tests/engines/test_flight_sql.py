@@ -27,7 +27,7 @@ from daf_query.flight_sql import FlightSqlLimits, FlightSqlServer
 from daf_storage import MemoryDaf, errors, open_daf
 from tests.engines.conftest import CELLS, FORMS
 from tests.flight_messages import answer, bound, packed, prepared
-from tests.support import data_set, write_certificate
+from tests.support import data_set, wait_until, write_certificate
 
 QUERIES = [
     "SELECT * FROM obs ORDER BY name",
@@ -50,6 +50,13 @@ def _driver(server: FlightSqlServer, **options: str) -> Iterator[Any]:
 
 
 @contextmanager
+def _cursor(server: FlightSqlServer, **options: str) -> Iterator[Any]:
+    """Yield a cursor of a connection of its own."""
+    with _driver(server, **options) as connection, connection.cursor() as cursor:
+        yield cursor
+
+
+@contextmanager
 def _flight(server: FlightSqlServer, **options: Any) -> Iterator[flight.FlightClient]:
     with flight.connect(server.uri, **options) as client:
         yield client
@@ -63,8 +70,7 @@ def _ask(client: flight.FlightClient, query: str, **options: Any) -> flight.Flig
 @pytest.fixture(scope="module")
 def session() -> Iterator[DafSession]:
     """Yield a session over a small data set."""
-    daf = MemoryDaf(name="small")
-    daf.add_axis("cell", [f"cell_{number}" for number in range(3000)])
+    daf = data_set(name="small", cell=[f"cell_{number}" for number in range(3000)])
     daf.set_vector("cell", "age", np.arange(3000) % 90)
     daf.set_vector("cell", "donor", [f"d{number % 3}" for number in range(3000)])
     daf.add_axis("two words", ["a"])
@@ -82,7 +88,7 @@ def server(session: DafSession) -> Iterator[FlightSqlServer]:
 @pytest.fixture
 def cursor(server: FlightSqlServer) -> Iterator[Any]:
     """Yield a cursor of ADBC."""
-    with _driver(server) as connection, connection.cursor() as cursor:
+    with _cursor(server) as cursor:
         yield cursor
 
 
@@ -154,11 +160,7 @@ def test_a_column_that_cannot_be_read_is_left_out(tmp_path: Path) -> None:
         data_set(daf, cell={"name": ["a", "b"], "age": [1.5, 2.5], "score": [1.5, 2.5]})
     (chunk,) = path.rglob("age/0")
     chunk.write_bytes(chunk.read_bytes()[:3])
-    with (
-        FlightSqlServer({"broken": path}) as server,
-        _driver(server) as connection,
-        connection.cursor() as cursor,
-    ):
+    with FlightSqlServer({"broken": path}) as server, _cursor(server) as cursor:
         with pytest.raises(dbapi.Error, match="broken") as caught:
             cursor.execute("SELECT age FROM cell").fetchall()
         assert "secret_place" not in str(caught.value)
@@ -231,16 +233,10 @@ def test_metadata_commands_answer_as_published(server: FlightSqlServer) -> None:
     with _flight(server) as client:
         table = partial(answer, client)
         keys = table("CommandGetPrimaryKeys", table="cell")
-        assert keys.to_pylist() == [
-            {
-                "catalog_name": "daf",
-                "db_schema_name": "small",
-                "table_name": "cell",
-                "column_name": "name",
-                "key_name": None,
-                "key_sequence": 1,
-            }
-        ]
+        of_key = ("column_name", "key_name", "key_sequence")
+        assert keys.column_names == ["catalog_name", "db_schema_name", "table_name", *of_key]
+        assert [*keys.to_pylist()[0].values()] == ["daf", "small", "cell", "name", None, 1]
+        assert keys.num_rows == 1
         assert table("CommandGetPrimaryKeys", table="scalars").num_rows == 0
         for command in ("ExportedKeys", "ImportedKeys", "CrossReference"):
             assert table(f"CommandGet{command}").num_rows == 0
@@ -273,12 +269,7 @@ def test_types_become_those_that_all_drivers_know() -> None:
         }
     )
     session.register(table, "kinds")
-    with (
-        session,
-        FlightSqlServer(session) as server,
-        _driver(server) as connection,
-        connection.cursor() as cursor,
-    ):
+    with session, FlightSqlServer(session) as server, _cursor(server) as cursor:
         answer = cursor.execute("SELECT * FROM kinds").fetch_arrow_table()
     assert answer.to_pylist() == table.to_pylist()
     assert answer.schema.field("kind").type == answer.schema.field("view").type == pa.string()
@@ -454,20 +445,13 @@ def test_deep_and_long_queries_do_not_end_the_server(cursor: Any) -> None:
     assert cursor.execute("SELECT 1").fetchone() == (1,)
 
 
-def _wait_until(condition: Callable[[], bool], seconds: float = 20.0) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
-
-
 def test_queries_are_cancelled_and_their_work_ends(server: FlightSqlServer) -> None:
     """By ADBC, by what was answered, by the older action, and by a client that goes."""
     with _driver(server) as connection, connection.cursor() as cursor:
         threading.Timer(1.0, cursor.adbc_cancel).start()
         with pytest.raises(dbapi.Error, match="(?i)cancel"):
             cursor.execute(ENDLESS).fetchall()
-    _wait_until(lambda: server.running_queries == 0)
+    wait_until(lambda: server.running_queries == 0)
     request = {
         "CancelFlightInfo": lambda info: b"\x0a" + _varint(len(info)) + info,
         "CancelQuery": lambda info: packed("ActionCancelQueryRequest", info=info),
@@ -476,12 +460,12 @@ def test_queries_are_cancelled_and_their_work_ends(server: FlightSqlServer) -> N
         with _flight(server) as client:
             info = _ask(client, ENDLESS)
             reading, failed = _reading(client, info)
-            _wait_until(lambda: server.running_queries == 1)
+            wait_until(lambda: server.running_queries == 1)
             action = flight.Action(name, body(info.serialize()))
             assert next(iter(client.do_action(action))).body.to_pybytes().endswith(b"\x08\x01")
             reading.join(20)
             assert "cancelled" in str(failed[0])
-            _wait_until(lambda: server.running_queries == 0)
+            wait_until(lambda: server.running_queries == 0)
             unread = _ask(client, "SELECT 1")
             list(client.do_action(flight.Action(name, body(unread.serialize()))))
             with pytest.raises(flight.FlightCancelledError, match="before it began"):
@@ -493,7 +477,7 @@ def test_queries_are_cancelled_and_their_work_ends(server: FlightSqlServer) -> N
     reader.cancel()
     client.close()
     del reader, client
-    _wait_until(lambda: server.running_queries == 0)
+    wait_until(lambda: server.running_queries == 0)
     started = time.process_time()
     time.sleep(1.0)
     assert time.process_time() - started < 0.5
@@ -504,18 +488,16 @@ def _reading(
 ) -> tuple[threading.Thread, list[BaseException]]:
     """Begin to read in a thread; return that, and the list that gets its error."""
     failed: list[BaseException] = []
-    reading = threading.Thread(target=_read, args=(client, info, failed))
+
+    def read() -> None:
+        try:
+            client.do_get(info.endpoints[0].ticket).read_chunk()
+        except BaseException as error:  # noqa: BLE001 - it is looked at
+            failed.append(error)
+
+    reading = threading.Thread(target=read)
     reading.start()
     return reading, failed
-
-
-def _read(
-    client: flight.FlightClient, info: flight.FlightInfo, failed: list[BaseException]
-) -> None:
-    try:
-        client.do_get(info.endpoints[0].ticket).read_chunk()
-    except BaseException as error:  # noqa: BLE001 - it is looked at
-        failed.append(error)
 
 
 def _varint(number: int) -> bytes:
@@ -539,15 +521,15 @@ def test_limits_are_kept_and_named(session: DafSession) -> None:
         failing("SELECT repeat(name, 50) FROM cell LIMIT 1000", "more than 100,000 bytes.*--max-b")
         failing(f"SELECT '{'x' * 4000}'", "more than 2,000, .*--max-query-bytes")
         failing(ENDLESS, "not ended after 1 seconds.*--max-seconds")
-        _wait_until(lambda: server.running_queries == 0)
+        wait_until(lambda: server.running_queries == 0)
         with _flight(server) as client:
             info = _ask(client, ENDLESS)
             reading, _ = _reading(client, info)
-            _wait_until(lambda: server.running_queries == 1)
+            wait_until(lambda: server.running_queries == 1)
             with pytest.raises(flight.FlightUnavailableError, match="--max-queries"):
                 _ask(client, "SELECT 1")
             reading.join(20)
-        _wait_until(lambda: server.running_queries == 0)
+        wait_until(lambda: server.running_queries == 0)
         with connection.cursor() as cursor:
             assert cursor.execute("SELECT 1").fetchone() == (1,)
             query = f"SELECT length('{'x' * 1900}')"
@@ -622,7 +604,7 @@ def test_a_client_that_reads_nothing_is_not_waited_for(session: DafSession) -> N
         everything = "SELECT a.name || b.name AS n FROM cell a, cell b"
         reader = client.do_get(_ask(client, everything).endpoints[0].ticket)
         reader.read_chunk()
-        _wait_until(lambda: server.running_queries == 0)
+        wait_until(lambda: server.running_queries == 0)
         assert client.do_get(_ask(client, "SELECT 1").endpoints[0].ticket).read_all().num_rows == 1
         with pytest.raises(flight.FlightTimedOutError, match="--max-seconds"):
             sum(1 for _ in reader)
@@ -708,13 +690,8 @@ def test_tokens_let_in_and_keep_out(session: DafSession) -> None:
                 client.do_get(changed, first).read_all()
             scheme, token = client.authenticate_basic_token("anyone", TOKEN)
             assert (scheme, token) == (b"authorization", f"Bearer {TOKEN}".encode())
-            for value in (
-                b"Bearer",
-                b"Basic !",
-                b"Basic " + base64.b64encode(b"\xff"),
-                b"",
-                b"x y",
-            ):
+            odd = b"Basic " + base64.b64encode(b"\xff")
+            for value in (b"Bearer", b"Basic !", odd, b"", b"x y"):
                 refused = flight.FlightCallOptions(headers=[(b"authorization", value)])
                 with pytest.raises(flight.FlightUnauthenticatedError, match="needs a token"):
                     _ask(client, "SELECT 1", options=refused)
@@ -750,7 +727,7 @@ def test_the_server_ends_in_the_middle_of_queries(session: DafSession) -> None:
     server = FlightSqlServer(session)
     with _flight(server) as client:
         reading, failed = _reading(client, _ask(client, ENDLESS))
-        _wait_until(lambda: server.running_queries == 1)
+        wait_until(lambda: server.running_queries == 1)
         started = time.monotonic()
         server.close()
         server.close()

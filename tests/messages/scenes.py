@@ -136,8 +136,7 @@ def broken() -> dict[str, Any]:
 def genes() -> dict[str, Any]:
     """Write genes with odd names, one of which is that of a vector."""
     with open_daf("genes.daf.zarr", "w") as daf:
-        daf.add_axis("cell", ["A", "B"])
-        daf.add_axis("gene", ["MS4A1", "CD8A", "a,b", "marker", "HLA-DRA", "5'-x"])
+        data_set(daf, cell=["A", "B"], gene=["MS4A1", "CD8A", "a,b", "marker", "HLA-DRA", "5'-x"])
         daf.set_vector("gene", "marker", [True, False, True, False, True, False])
         daf.set_matrix("cell", "gene", "X", [[1, 2, 3, 4, 5, 6], [7, 8, 9, 10, 11, 12]])
     Path("genes.txt").write_text("a,b\r\n\nmarker\n")
@@ -151,12 +150,10 @@ def cells() -> dict[str, Any]:
     counts = np.array([[0, 1], [2, 0], [3, 4]], "i4")
     with open_daf("x.daf.zarr", "w") as daf:
         daf.add_axis("cell", ["a", "b", "c"], vectors={"age": [1, 2, 3], "type": ["T", "B", "T"]})
-        daf.add_axis("gene", ["x", "y"])
-        daf.set_matrix("cell", "gene", "UMIs", sp.csr_array(counts))
+        data_set(daf, gene=["x", "y"], matrices={("cell", "gene", "UMIs"): sp.csr_array(counts)})
         daf.set_matrix("cell", "gene", "logs", counts / 2)
     with open_daf("other.h5df", "w") as daf:
-        daf.add_axis("obs", ["c", "a"])
-        daf.add_axis("var", ["y"])
+        data_set(daf, obs=["c", "a"], var=["y"])
         daf.set_matrix("obs", "var", "X", sp.csr_array([[5], [6]]))
     Path("query.sql").write_text(
         "SELECT DISTINCT type AS name FROM cell -- types\nORDER BY name DESC"
@@ -197,8 +194,7 @@ def served() -> dict[str, Any]:
 def numbered() -> dict[str, Any]:
     """Write forty cells of eight donors."""
     with open_daf("x.daf.zarr", "w") as daf:
-        daf.add_axis("cell", [f"cell_{n}" for n in range(40)])
-        daf.set_vector("cell", "age", list(range(40)))
+        data_set(daf, cell={"name": [f"cell_{n}" for n in range(40)], "age": list(range(40))})
         daf.set_vector("cell", "donor", [f"d{n % 8}" for n in range(40)])
     return {}
 

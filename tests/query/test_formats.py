@@ -13,14 +13,13 @@ from daf_query._formats import ROW_FORMATS, SLICE_FORMATS
 from daf_query._row_files import Format
 from daf_query.cli import main
 from daf_storage import MemoryDaf, copy_all, open_daf
+from tests.support import data_set
 
 
 def test_each_format_is_written_by_its_name_and_its_suffix(tmp_path: Path) -> None:
     """Of rows and of slices; types of Python, and the help of the commands, name the same."""
     assert set(get_args(Format)) == set(ROW_FORMATS)
-    daf = MemoryDaf(name="tiny")
-    daf.add_axis("cell", ["A", "B"])
-    daf.add_axis("gene", ["X", "Y"])
+    daf = data_set(name="tiny", cell=["A", "B"], gene=["X", "Y"])
     daf.set_matrix("cell", "gene", "UMIs", np.ones((2, 2), np.float32))
     with connect(daf) as session:
         for name in ROW_FORMATS:

@@ -247,26 +247,27 @@ def test_several_data_sets(path: Path, tmp_path: Path) -> None:
             session.matrix("cell", "gene", "UMIs", schema="two").provenance()["data_sets"]
         ) == {"two"}
     with connect([path, other]) as session:
-        (members,) = (
-            session.sql("SELECT count(*) AS n FROM cell").provenance()["data_sets"].values()
-        )
+        members = members_of(session)
         assert set(members) == {"pbmc", "run2"}
         assert len(set(members.values())) == 1
     twin = tmp_path / "other" / "pbmc.daf.zarr"
     twin.parent.mkdir()
     convert(path, twin, progress="never")
     with connect([path, twin]) as session:
-        (members,) = (
-            session.sql("SELECT count(*) AS n FROM cell").provenance()["data_sets"].values()
-        )
+        members = members_of(session)
         assert not any(str(tmp_path) in name for name in members)
         assert len(members) == 2
 
 
+def members_of(session: DafSession) -> Any:
+    """Return what a query records of the one source of a session."""
+    [found] = session.sql("SELECT count(*) AS n FROM cell").provenance()["data_sets"].values()
+    return found
+
+
 def fingerprint(daf: DafReader) -> str:
     """Return what a query records of a data set."""
-    [found] = connect(daf).sql("SELECT count(*) AS n FROM cell").provenance()["data_sets"].values()
-    return str(found)
+    return str(members_of(connect(daf)))
 
 
 def test_the_fingerprint(path: Path, tmp_path: Path) -> None:
@@ -310,10 +311,8 @@ def test_files_that_say_nothing(tmp_path: Path) -> None:
         daf_query.provenance(tmp_path / "absent.parquet")
     with pytest.raises(errors.InvalidInputError, match="takes the path of a file, an AnnData"):
         daf_query.provenance(5)
-    (tmp_path / "torn.parquet").write_bytes((tmp_path / "x.parquet").read_bytes()[:40])
-    (tmp_path / "torn.arrow").write_bytes((tmp_path / "x.arrow").read_bytes()[:40])
-    (tmp_path / "torn.h5ad").write_bytes((tmp_path / "x.h5ad").read_bytes()[:40])
     for suffix in ("parquet", "arrow", "h5ad"):
+        (tmp_path / f"torn.{suffix}").write_bytes((tmp_path / f"x.{suffix}").read_bytes()[:40])
         with pytest.raises(errors.DafError, match="torn"):
             daf_query.provenance(tmp_path / f"torn.{suffix}")
     for value in ("[1]", "{"):

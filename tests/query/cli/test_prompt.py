@@ -22,7 +22,7 @@ from prompt_toolkit.output import DummyOutput
 import daf_query
 from daf_query.cli import main
 from daf_storage.base import install_command
-from tests.support import create
+from tests.support import create, data_set
 
 IN_A_TERMINAL = """
 import fcntl, os, signal, sys, termios
@@ -37,9 +37,7 @@ ESCAPES = re.compile(r"\x1b(\[[\d;?]*[a-zA-Z]|[=>]|\][^\x07]*\x07)")
 def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return the path of a small data set."""
     path = tmp_path_factory.mktemp("prompt") / "x.daf.zarr"
-    daf = create(path)
-    daf.add_axis("cell", [f"C{number}" for number in range(60)])
-    daf.add_axis("gene", ["CD8A", "LYZ"])
+    daf = data_set(create(path), cell=[f"C{number}" for number in range(60)], gene=["CD8A", "LYZ"])
     daf.set_vector("cell", "age", list(range(60)))
     daf.set_matrix("cell", "gene", "X", [[number, 2] for number in range(60)])
     return path

@@ -10,7 +10,7 @@ import polars as pl
 import pyarrow as pa
 import pytest
 
-from daf_query import DafSession, MatrixSlice
+from daf_query import DafSession
 from tests.query.collection.cases import (
     RUNS,
     daf_of,
@@ -32,7 +32,6 @@ def db() -> DafSession:
 def chosen(db: DafSession, rows: Any) -> list[tuple[str, str]]:
     """Return the data set and the name of each chosen row."""
     part = db.matrix("cell", "gene", "X", rows=rows)
-    assert isinstance(part, MatrixSlice)
     return list(zip(part.datasets, part.rows, strict=True))
 
 

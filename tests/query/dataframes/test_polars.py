@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 from daf_query import AxisDataset, DafSession, ScanOptions, connect
 from daf_query.dataframes import PolarsSource, pushed_filter, scan_polars
 from daf_query.table import UnionDataset
-from daf_storage import DafWriter, MemoryDaf, ZarrDaf, errors
-from tests.support import data_set
+from daf_storage import DafWriter, ZarrDaf, errors
+from tests.support import OPERATORS, data_set
 
 ROWS = 60
 SMALL = ScanOptions(zone_rows=8, partition_rows=16, min_partition_rows=8, min_batch_rows=4)
@@ -26,8 +26,7 @@ SMALL = ScanOptions(zone_rows=8, partition_rows=16, min_partition_rows=8, min_ba
 
 def _data_set(seed: int, *, rows: int = ROWS, name: str = "cells") -> DafWriter:
     random = np.random.default_rng(seed)
-    daf = MemoryDaf(name=name)
-    daf.add_axis("cell", [f"c{number}" for number in range(rows)])
+    daf = data_set(name=name, cell=rows)
     daf.set_vector("cell", "tiny", random.integers(-3, 4, rows).astype("int8"))
     daf.set_vector("cell", "big", np.sort(random.integers(0, 9, rows)).astype("uint64"))
     for dtype in ("float32", "float64"):
@@ -61,26 +60,24 @@ _SYMBOLS = {"==": "=", "!=": "<>", "<": "<", "<=": "<=", ">": ">", ">=": ">="}
 
 def _compare(column: str, symbol: str, value: Any) -> Question:
     shown = f"'{value}'" if isinstance(value, str) else value
-    expression = eval(f"pl.col(column) {symbol} value")  # noqa: S307 - one of six operators
-    return expression, f'"{column}" {_SYMBOLS[symbol]} {shown}'
+    return OPERATORS[symbol](pl.col(column), value), f'"{column}" {_SYMBOLS[symbol]} {shown}'
+
+
+def _is_in(column: str, values: list[Any]) -> Question:
+    shown = ", ".join(map(repr, values))
+    return pl.col(column).is_in(values), f"{column} IN ({shown})"
 
 
 _NUMBERS = st.sampled_from(["tiny", "big", "float32", "float64"])
 _SMALL = st.integers(-1, 5)
+_SYMBOL = st.sampled_from(list(_SYMBOLS))
+_STRING = st.sampled_from(["donor", "tag"])
 LEAVES: st.SearchStrategy[Question] = st.one_of(
-    st.builds(_compare, _NUMBERS, st.sampled_from(list(_SYMBOLS)), _SMALL),
+    st.builds(_compare, _NUMBERS, _SYMBOL, _SMALL),
     st.builds(
-        _compare,
-        st.sampled_from(["tiny", "float32"]),
-        st.sampled_from(list(_SYMBOLS)),
-        st.sampled_from([0.5, -1.25, 2.0]),
+        _compare, st.sampled_from(["tiny", "float32"]), _SYMBOL, st.sampled_from([0.5, -1.25, 2.0])
     ),
-    st.builds(
-        _compare,
-        st.sampled_from(["donor", "tag"]),
-        st.sampled_from(list(_SYMBOLS)),
-        st.sampled_from(["N1", "", "b"]),
-    ),
+    st.builds(_compare, _STRING, _SYMBOL, st.sampled_from(["N1", "", "b"])),
     st.builds(
         lambda c: (pl.col(c).is_null(), f"{c} IS NULL"), st.sampled_from(["float32", "flag", "tag"])
     ),
@@ -97,21 +94,8 @@ LEAVES: st.SearchStrategy[Question] = st.one_of(
             [("both", ">=", "<="), ("none", ">", "<"), ("left", ">=", "<"), ("right", ">", "<=")]
         ),
     ),
-    st.builds(
-        lambda values: (
-            pl.col("float64").is_in([float(v) for v in values]),
-            f"float64 IN ({', '.join(map(str, values))})",
-        ),
-        st.lists(_SMALL, min_size=1, max_size=3),
-    ),
-    st.builds(
-        lambda column, values: (
-            pl.col(column).is_in(values),
-            f"{column} IN ({', '.join(repr(v) for v in values)})",
-        ),
-        st.sampled_from(["donor", "tag"]),
-        st.lists(st.sampled_from(["N1", "b", ""]), min_size=1, max_size=2),
-    ),
+    st.builds(_is_in, st.just("float64"), st.lists(_SMALL.map(float), min_size=1, max_size=3)),
+    st.builds(_is_in, _STRING, st.lists(st.sampled_from(["N1", "b", ""]), min_size=1, max_size=2)),
     # What only polars evaluates.
     st.just((pl.col("donor").str.starts_with("N"), "starts_with(donor, 'N')")),
     st.just((pl.col("float32") * 2 > pl.col("tiny"), "float32 * 2 > tiny")),
@@ -150,16 +134,9 @@ IS_OLD = int(pl.__version__.split(".")[0]) < 2
 
 def test_what_is_pushed() -> None:
     """Each part is pushed only where its constant has the type of the column."""
-    schema = pa.schema(
-        {
-            "n": pa.int8(),
-            "x": pa.float32(),
-            "s": pa.string(),
-            "f": pa.bool_(),
-            "d": pa.dictionary(pa.int32(), pa.string()),
-            "u": pa.uint64(),
-        }
-    )
+    types_of_arrow = [pa.int8(), pa.float32(), pa.string(), pa.bool_()]
+    types_of_arrow += [pa.dictionary(pa.int32(), pa.string()), pa.uint64()]
+    schema = pa.schema(zip("nxsfdu", types_of_arrow, strict=True))
     optimised: list[Any] = []
 
     def source(_: Any, predicate: Any, *__: Any) -> Any:
@@ -222,12 +199,8 @@ def test_little_is_read() -> None:
     read = values(lambda f: f.filter(pl.col("age") >= 500).select("score"))
     assert read == {"name": 0, "index": 0, "age": 64 + 12, "score": 12}
     assert values(lambda f: f.select("age").head(3))["age"] == 3
-    assert values(lambda f: f.select("score").sum()) == {
-        "name": 0,
-        "index": 0,
-        "age": 0,
-        "score": 512,
-    }
+    read = values(lambda f: f.select("score").sum())
+    assert read == {"name": 0, "index": 0, "age": 0, "score": 512}
 
 
 def test_limits_come_before_predicates() -> None:
@@ -258,8 +231,7 @@ def test_batches_come_one_by_one() -> None:
 
 def test_a_frame_is_serialised_by_its_path(tmp_path: Path) -> None:
     """Another process opens the data set again."""
-    daf = ZarrDaf(tmp_path / "cells.daf.zarr", "w")
-    daf.add_axis("cell", ["A", "B"])
+    daf = data_set(ZarrDaf(tmp_path / "cells.daf.zarr", "w"), cell=["A", "B"])
     daf.set_vector("cell", "age", [1, 2])
     with connect(str(tmp_path / "cells.daf.zarr")) as session:
         frame = session.lazy_frame("cell").filter(pl.col("age") > 1)

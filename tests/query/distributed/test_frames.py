@@ -14,8 +14,8 @@ import pytest
 
 from daf_query import DafSession, connect
 from daf_query.scan import ScanOptions
-from daf_storage import MemoryDaf, ZarrDaf, convert, copy_all, errors
-from tests.support import recorded_reads
+from daf_storage import ZarrDaf, convert, copy_all, errors
+from tests.support import data_set, recorded_reads
 
 ROWS = 500
 
@@ -25,10 +25,7 @@ def paths(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     """Return the same table in several forms."""
     folder = tmp_path_factory.mktemp("frames")
     rng = np.random.default_rng(2)
-    daf = MemoryDaf()
-    daf.add_axis("cell", [f"c{i}" for i in range(ROWS)])
-    daf.add_axis("gene", ["g0", "g1"])
-    daf.set_vector("cell", "age", np.arange(ROWS).astype("int16"))
+    daf = data_set(cell={"name": ROWS, "age": np.arange(ROWS).astype("int16")}, gene=["g0", "g1"])
     daf.set_vector("cell", "score", np.where(rng.random(ROWS) < 0.2, np.nan, rng.random(ROWS)))
     daf.set_vector("cell", "donor", pa.array(rng.choice(["d1", "d2", ""], ROWS)))
     daf.set_vector("cell", "is_old", rng.random(ROWS) < 0.5)

@@ -18,6 +18,7 @@ from daf_storage import MemoryDaf, ZarrDaf, convert, copy_all, errors
 from daf_storage.base import Packing
 from tests.limits import lower
 from tests.query.collection.cases import RUNS, daf_of
+from tests.support import data_set, dense
 
 N_CELLS, N_GENES = 23, 7
 RNG = np.random.default_rng(5)
@@ -26,9 +27,7 @@ DRAWS = RNG.random((N_CELLS, N_GENES))
 
 
 def _fill(daf: Any) -> None:
-    daf.add_axis("cell", [f"c{i}" for i in range(N_CELLS)])
-    daf.add_axis("gene", [f"g{i}" for i in range(N_GENES)])
-    daf.set_vector("cell", "age", np.arange(N_CELLS) % 10)
+    data_set(daf, cell={"name": N_CELLS, "age": np.arange(N_CELLS) % 10}, gene=N_GENES)
     daf.set_matrix("cell", "gene", "both", sp.csc_array(COUNTS))
     daf.set_matrix("gene", "cell", "by_cell", sp.csc_array(COUNTS.T), relayout=False)
     daf.set_matrix("cell", "gene", "by_gene", sp.csc_array(COUNTS), relayout=False)
@@ -59,15 +58,9 @@ def sessions(tmp_path_factory: pytest.TempPathFactory) -> dict[str, DafSession]:
         copy_all(daf_of(name, run), ZarrDaf(folder / f"runs/{name}.daf.zarr", "w"))
     named = ("plain.daf.zarr", "packed.daf.zarr", "zipped.daf.zarr.zip")
     opened = {name.partition(".")[0]: connect(folder / name) for name in named}
-    opened["runs"] = connect(
-        [folder / f"runs/{name}.daf.zarr" for name in RUNS if name != "friday"]
-    )
+    runs = [folder / f"runs/{name}.daf.zarr" for name in RUNS if name != "friday"]
+    opened["runs"] = connect(runs)
     return opened | {"memory": connect(memory)}
-
-
-def dense(values: Any) -> Any:
-    """Return values as an ndarray."""
-    return values.toarray() if sp.issparse(values) else values
 
 
 ROWS = st.none() | st.lists(st.integers(0, N_CELLS - 1), max_size=30)
@@ -188,11 +181,8 @@ def test_the_graph_has_no_data(tmp_path: Path) -> None:
         daf.add_axis("cell", [str(i) for i in range(n_cells)])
         daf.add_axis("gene", ["a", "b"])
         daf.set_matrix("gene", "cell", "X", sp.random_array((2, n_cells), density=0.9).tocsc())
-        array = (
-            connect(daf.read_only())
-            .matrix("cell", "gene", "X")
-            .to_dask(rows_per_block=n_cells // n_blocks)
-        )
+        part = connect(daf.read_only()).matrix("cell", "gene", "X")
+        array = part.to_dask(rows_per_block=n_cells // n_blocks)
         assert len(array.dask) == n_blocks + 1
         sizes[n_cells, n_blocks] = len(pickle.dumps(dict(array.dask)))
     assert sizes[10_000, 10] < sizes[1_000, 10] + 100 < 3_000

@@ -3,29 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from starlette.testclient import TestClient
 
 from daf_query import DafSession, connect
 from daf_query.explore import app
-from daf_storage import DafWriter, MemoryDaf
+from daf_storage import DafWriter, copy_all, open_daf
+from tests.support import data_set
 
 TOKEN = "correct-horse-battery-staple"  # noqa: S105 - of these tests alone
 HOST = "http://127.0.0.1:8765"
 CELLS = 300
+AXIS = {"schema": "tiny", "axis": "cell"}
+SLICE = {"schema": "tiny", "rows_axis": "cell", "columns_axis": "gene", "matrix": "X"}
 HOSTILE = """x" <script>alert('1'); <img src=x onerror=1> ☃ %s"""
 """A name as no program would choose it."""
 
 
 def tiny() -> DafWriter:
     """Return a data set with cells, genes and an embedding."""
-    daf = MemoryDaf(name="tiny")
-    daf.add_axis("cell", [f"C{number}" for number in range(CELLS)])
-    daf.add_axis("gene", ["CD8A", "it's", "CST3"])
-    daf.add_axis("X_umap", ["0", "1"])
+    daf = data_set(name="tiny", cell=[f"C{number}" for number in range(CELLS)])
+    data_set(daf, gene=["CD8A", "it's", "CST3"], X_umap=["0", "1"])
     numbers = np.arange(CELLS)
     daf.set_vector("cell", "age", numbers)
     daf.set_vector("cell", "score", np.where(numbers % 7 == 0, np.nan, numbers / 3))
@@ -37,6 +40,25 @@ def tiny() -> DafWriter:
     daf.set_matrix("cell", "X_umap", "X_umap", np.stack([numbers / 2, -numbers / 4], axis=1))
     daf.set_matrix("cell", "gene", "X", np.stack([numbers, numbers * 3, numbers % 5], axis=1))
     return daf
+
+
+def write(path: Path) -> Path:
+    """Write it to a path, and return that."""
+    with open_daf(path, "w") as daf:
+        copy_all(tiny(), daf)
+    return path
+
+
+def table_of(reply: Any) -> pa.Table:
+    """Return the rows of an answer that has some."""
+    assert reply.status_code == 200, reply.text
+    return pa.ipc.open_stream(reply.content).read_all()
+
+
+def select(client: TestClient, positions: list[int], **axis: str) -> Any:
+    """Select entries."""
+    content = np.array(positions, "<u4").tobytes()
+    return client.post("/api/selection", params={**AXIS, **axis}, content=content)
 
 
 def client_of(application: object) -> TestClient:

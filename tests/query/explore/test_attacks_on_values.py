@@ -15,7 +15,7 @@ from starlette.testclient import TestClient
 from daf_query import connect
 from daf_query.explore import ExploredData, app
 from daf_storage import copy_all, open_daf
-from tests.query.explore.conftest import TOKEN, client_of, tiny
+from tests.query.explore.conftest import TOKEN, client_of, table_of, write
 from tests.support import data_set
 
 AXIS = {"schema": "odd", "axis": "cell"}
@@ -45,9 +45,7 @@ def odd() -> Iterator[TestClient]:
 
 def run(client: TestClient, name: str, sql: str, **more: Any) -> pa.Table:
     """Return the rows of a query."""
-    reply = client.post("/api/query", json={"id": name, "sql": sql, **more})
-    assert reply.status_code == 200, reply.text
-    return pa.ipc.open_stream(reply.content).read_all()
+    return table_of(client.post("/api/query", json={"id": name, "sql": sql, **more}))
 
 
 def lit(client: TestClient, name: str, **axis: str) -> Any:
@@ -122,8 +120,7 @@ def test_a_page_of_data_that_were_replaced_is_refused(tmp_path: Path) -> None:
 def test_lit_rows_of_data_sets_as_one(tmp_path: Path) -> None:
     """Entries of the same name are distinguished by their data set."""
     for name in ("a", "b"):
-        with open_daf(tmp_path / f"{name}.daf.zarr", "w") as stored:
-            copy_all(tiny(), stored)
+        write(tmp_path / f"{name}.daf.zarr")
     with connect(tmp_path / "*.daf.zarr") as session:
         client = client_of(app(session, token=TOKEN))
         schema = client.get("/api/catalogue").json()["data_sets"][0]["schema"]

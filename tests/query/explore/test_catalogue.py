@@ -11,8 +11,8 @@ from starlette.testclient import TestClient
 
 from daf_query import UnreadableVectorWarning, connect
 from daf_query.explore import app
-from daf_storage import MemoryDaf, copy_all, open_daf
-from tests.query.explore.conftest import CELLS, HOSTILE, TOKEN, client_of, data_sets_of, tiny
+from daf_storage import MemoryDaf
+from tests.query.explore.conftest import CELLS, HOSTILE, TOKEN, client_of, data_sets_of, tiny, write
 
 
 def axes_of(data_set: dict[str, Any]) -> dict[str, Any]:
@@ -30,31 +30,13 @@ def test_what_there_is(client: TestClient) -> None:
     cell = axes_of(data_set)["cell"]
     assert cell["length"] == CELLS
     kinds = {vector["name"]: vector["kind"] for vector in cell["vectors"]}
-    assert kinds == {
-        "age": "number",
-        "note": "string",
-        "score": "number",
-        "tsne_1": "number",
-        "tsne_2": "number",
-        "type": "string",
-        HOSTILE: "number",
-    }
-    assert cell["embeddings"] == [
-        {
-            "name": "X_umap",
-            "x": "\"X_umap.X_umap\"['0']",
-            "y": "\"X_umap.X_umap\"['1']",
-            "x_label": "X_umap 1",
-            "y_label": "X_umap 2",
-        },
-        {
-            "name": "tsne",
-            "x": '"tsne_1"',
-            "y": '"tsne_2"',
-            "x_label": "tsne_1",
-            "y_label": "tsne_2",
-        },
-    ]
+    numbers = ("age", "score", "tsne_1", "tsne_2", HOSTILE)
+    assert kinds == {"note": "string", "type": "string", **dict.fromkeys(numbers, "number")}
+    matrix = ("X_umap", "\"X_umap.X_umap\"['0']", "\"X_umap.X_umap\"['1']", "X_umap 1", "X_umap 2")
+    vectors = ("tsne", '"tsne_1"', '"tsne_2"', "tsne_1", "tsne_2")
+    fields = ("name", "x", "y", "x_label", "y_label")
+    expected = [dict(zip(fields, values, strict=True)) for values in (matrix, vectors)]
+    assert cell["embeddings"] == expected
     assert axes_of(data_set)["gene"]["embeddings"] == []
     matrices = {matrix["name"]: matrix for matrix in data_set["matrices"]}
     assert (matrices["X"]["rows"], matrices["X"]["columns"]) == ("cell", "gene")
@@ -86,8 +68,7 @@ def test_the_sql_of_embeddings_runs() -> None:
 def test_a_collection_and_a_broken_vector(tmp_path: Path) -> None:
     """Several as one are one schema; what cannot be used hides nothing else."""
     for name in ("one", "two"):
-        with open_daf(tmp_path / f"{name}.daf.zarr", "w") as daf:
-            copy_all(tiny(), daf)
+        write(tmp_path / f"{name}.daf.zarr")
     pattern = str(tmp_path / "*.daf.zarr")
     sources = {"runs": pattern, "one": str(tmp_path / "one.daf.zarr"), "memory": tiny()}
     with connect(sources) as session:

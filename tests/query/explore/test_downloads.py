@@ -11,18 +11,24 @@ from typing import Any
 
 import anndata
 import numpy as np
-import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from starlette.testclient import TestClient
 
 from daf_query import connect
 from daf_query.explore import ExploredData, ExploreLimits, app
-from daf_storage import copy_all, open_daf
-from tests.query.explore.conftest import CELLS, TOKEN, client_of, tiny
-
-AXIS = {"schema": "tiny", "axis": "cell"}
-SLICE = {"schema": "tiny", "rows_axis": "cell", "columns_axis": "gene", "matrix": "X"}
+from daf_storage import open_daf
+from tests.query.explore.conftest import (
+    AXIS,
+    CELLS,
+    SLICE,
+    TOKEN,
+    client_of,
+    select,
+    table_of,
+    tiny,
+    write,
+)
 
 
 def ticket_of(client: TestClient, path: str, requested: dict[str, Any]) -> str:
@@ -42,12 +48,6 @@ def fetched(client: TestClient, ticket: str, path: Path) -> Path:
     return path
 
 
-def select(client: TestClient, positions: list[int]) -> None:
-    """Select entries."""
-    content = np.array(positions, "<u4").tobytes()
-    assert client.post("/api/selection", params=AXIS, content=content).status_code == 200
-
-
 @pytest.mark.filterwarnings("ignore:obs.*no missing text")
 @pytest.mark.parametrize(
     ("requested", "cells", "genes"),
@@ -62,7 +62,7 @@ def test_cells_as_an_h5ad(
     client: TestClient, tmp_path: Path, requested: dict[str, Any], cells: Any, genes: list[str]
 ) -> None:
     """Its size is known before; the file has these cells and genes, and what belongs to them."""
-    select(client, [3, 5, 80])
+    assert select(client, [3, 5, 80]).status_code == 200
     size = client.post("/api/extract/estimate", json={**SLICE, **requested}).json()
     assert (size["rows"], size["columns"]) == (len(cells), len(genes))
     assert size["stored"] == len(cells) * len(genes)
@@ -86,7 +86,7 @@ def test_rows_of_a_query_as_a_file(client: TestClient, tmp_path: Path) -> None:
     requested = {"sql": "SELECT name, random() AS x FROM cell LIMIT 2", "format": "parquet"}
     for number in range(5):
         reply = client.post("/api/query", json={"id": f"q{number}", "sql": requested["sql"]})
-    sent = pa.ipc.open_stream(reply.content).read_all()
+    sent = table_of(reply)
     for name, is_same in (("q4", True), ("q0", False)):
         ticket = ticket_of(client, "/api/export", {**requested, "query": name})
         found = pq.read_table(fetched(client, ticket, tmp_path / "x.parquet"))
@@ -132,7 +132,7 @@ def test_downloads_that_fail(
     client.delete("/api/selection")
     nothing = client.post("/api/extract", json={**SLICE, "selection": True})
     assert (nothing.status_code, nothing.json()["message"]) == (409, "nothing is selected")
-    select(client, [1])
+    assert select(client, [1]).status_code == 200
     other = {**SLICE, "rows_axis": "gene", "columns_axis": "cell", "selection": True}
     assert client.post("/api/extract", json=other).status_code == 409
 
@@ -140,9 +140,7 @@ def test_downloads_that_fail(
 @pytest.fixture
 def stored(tmp_path: Path) -> Path:
     """Return the path of the data set."""
-    with open_daf(tmp_path / "tiny.daf.zarr.zip", "w") as daf:
-        copy_all(tiny(), daf)
-    return tmp_path / "tiny.daf.zarr.zip"
+    return write(tmp_path / "tiny.daf.zarr.zip")
 
 
 @pytest.fixture
@@ -165,7 +163,7 @@ def test_vectors_are_saved_into_the_overlay(writing: TestClient, stored: Path) -
     """A selection and an expression; the data set below stays as it was."""
     before = stored.read_bytes()
     assert writing.get("/api/catalogue").json()["writable"]
-    select(writing, [2, 4])
+    assert select(writing, [2, 4]).status_code == 200
     assert save(writing, "mine", {"selection": True, "true": "in", "false": "out"}).json() == {
         "name": "mine"
     }
@@ -214,7 +212,7 @@ def test_a_data_set_that_is_replaced(writing: TestClient, stored: Path) -> None:
     ask = {"id": "1", "sql": "SELECT max(age) AS age FROM cell"}
     assert writing.post("/api/query", json=ask).status_code == 200
     save(writing, "half", {"sql": "age / 2.0"})
-    select(writing, [1])
+    assert select(writing, [1]).status_code == 200
     version = writing.get("/api/catalogue").json()["version"]
     other = stored.parent / "other.zip"
     shutil.copy(stored, other)

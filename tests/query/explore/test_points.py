@@ -17,10 +17,19 @@ from daf_query import connect
 from daf_query.explore import app
 from daf_query.explore._catalogue import points_of
 from daf_query.explore._explorer import axis_rows
-from daf_storage import copy_all, errors, import_h5ad, open_daf
-from tests.query.explore.conftest import CELLS, HOSTILE, TOKEN, client_of, data_sets_of, tiny
+from daf_storage import errors, import_h5ad, open_daf
+from tests.query.explore.conftest import (
+    AXIS,
+    CELLS,
+    HOSTILE,
+    TOKEN,
+    client_of,
+    data_sets_of,
+    table_of,
+    tiny,
+    write,
+)
 
-AXIS = {"schema": "tiny", "axis": "cell"}
 NUMBERS = np.arange(CELLS)
 
 
@@ -37,8 +46,7 @@ def points(client: TestClient, embedding: str, **axis: str) -> Any:
 def colour(client: TestClient, by: dict[str, Any], **axis: str) -> pa.Array:
     """Return the values that an axis is coloured by."""
     reply = client.post("/api/colour", json={**AXIS, **axis, "by": by})
-    assert reply.status_code == 200, reply.text
-    table = pa.ipc.open_stream(reply.content).read_all()
+    table = table_of(reply)
     assert table.column_names == ["value"]
     return table.column(0).combine_chunks()
 
@@ -115,7 +123,7 @@ def test_categories_have_the_order_and_the_colours_of_the_data(form: str, tmp_pa
         def coloured(by: dict[str, str]) -> tuple[list[str], Any]:
             body = {"schema": "x", "axis": "obs", "by": by}
             reply = client.post("/api/colour", json=body)
-            column = pa.ipc.open_stream(reply.content).read_all()
+            column = table_of(reply)
             noted = (column.field(0).metadata or {}).get(b"colours")
             values = column.column(0).combine_chunks()
             assert values.to_pylist()[:3] == ["relapse", "week 10", "week 2"]
@@ -160,10 +168,9 @@ def test_colours_of_genes(client: TestClient, gene: str, factor: int) -> None:
 def test_several_data_sets(tmp_path: Path) -> None:
     """As one schema, the entries of the second follow those of the first, as in its table."""
     for name in ("one", "two"):
-        with open_daf(tmp_path / f"{name}.daf.zarr", "w") as daf:
-            copy_all(tiny(), daf)
-            if name == "two":
-                daf.set_vector("cell", "type", ["M"] * CELLS, if_exists="replace")
+        write(tmp_path / f"{name}.daf.zarr")
+    with open_daf(tmp_path / "two.daf.zarr", "r+") as daf:
+        daf.set_vector("cell", "type", ["M"] * CELLS, if_exists="replace")
     with connect({"runs": str(tmp_path / "*.daf.zarr"), "tiny": tiny()}) as session:
         client = client_of(app(session, token=TOKEN))
         kinds = colour(client, {"vector": "type"}, schema="runs").to_pylist()

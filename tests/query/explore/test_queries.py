@@ -11,7 +11,7 @@ from starlette.testclient import TestClient
 
 from daf_query import connect
 from daf_query.explore import ExploreLimits, app
-from tests.query.explore.conftest import CELLS, HOSTILE, TOKEN, client_of, tiny
+from tests.query.explore.conftest import CELLS, HOSTILE, TOKEN, client_of, table_of, tiny
 
 
 def sent(client: TestClient, sql: str, name: str = "1", **more: Any) -> Any:
@@ -33,7 +33,7 @@ def test_rows_are_those_of_the_session(client: TestClient) -> None:
     sql = f'SELECT name, type, age / 2 AS half, "{HOSTILE.replace(chr(34), chr(34) * 2)}" FROM cell ORDER BY age DESC'
     reply = sent(client, sql)
     assert reply.headers["content-type"] == "application/vnd.apache.arrow.stream"
-    table = pa.ipc.open_stream(reply.content).read_all()
+    table = table_of(reply)
     assert table.column_names[-1] == HOSTILE
     with connect({"tiny": tiny()}) as session:
         assert table.to_pylist() == session.sql(sql).to_arrow_table().to_pylist()
@@ -50,7 +50,7 @@ def test_no_more_rows_than_asked_for(
 ) -> None:
     """The end says whether there were more; exactly as many are not cut."""
     reply = sent(client, "SELECT name FROM cell", rows=requested)
-    assert pa.ipc.open_stream(reply.content).read_all().num_rows == rows
+    assert table_of(reply).num_rows == rows
     assert how_ended(reply)["truncated"] is truncated
 
 
@@ -60,10 +60,10 @@ def test_limits_of_the_server() -> None:
         few = client_of(app(session, token=TOKEN, limits=ExploreLimits(rows=7)))
         reply = sent(few, "SELECT name FROM cell", rows=100)
         assert reply.headers["X-Daf-Row-Limit"] == "7"
-        assert pa.ipc.open_stream(reply.content).read_all().num_rows == 7
+        assert table_of(reply).num_rows == 7
         small = client_of(app(session, token=TOKEN, limits=ExploreLimits(bytes=2000)))
         reply = sent(small, "SELECT name, name || name FROM cell")
-        assert pa.ipc.open_stream(reply.content).read_all().num_rows == 0
+        assert table_of(reply).num_rows == 0
         assert how_ended(reply)["truncated"]
         points = {"schema": "tiny", "axis": "cell", "embedding": "X_umap"}
         reply = small.post("/api/points", json=points)
@@ -82,4 +82,4 @@ def test_plans_and_descriptions(client: TestClient) -> None:
         "SHOW TABLES",
     ):
         reply = sent(client, sql)
-        assert pa.ipc.open_stream(reply.content).read_all().num_rows > 0
+        assert table_of(reply).num_rows > 0

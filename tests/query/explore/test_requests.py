@@ -8,6 +8,8 @@ from typing import Any, Final
 import pytest
 from starlette.testclient import TestClient
 
+from tests.query.explore.conftest import AXIS, SLICE
+
 ODD: Final[tuple[Any, ...]] = (
     None,
     -1,
@@ -25,8 +27,6 @@ ODD: Final[tuple[Any, ...]] = (
 )
 """Values of every type, and SQL that is none."""
 
-SLICE: Final = {"schema": "tiny", "rows_axis": "cell", "columns_axis": "gene", "matrix": "X"}
-AXIS: Final = {"schema": "tiny", "axis": "cell"}
 REQUESTS: Final[dict[str, dict[str, Any]]] = {
     "query": {"id": "1", "sql": "SELECT 1", "rows": 5},
     "points": {**AXIS, "embedding": "X_umap"},

@@ -7,16 +7,22 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 import pytest
 from starlette.testclient import TestClient
 
 from daf_query import connect
 from daf_query.explore import app
-from daf_storage import copy_all, open_daf
-from tests.query.explore.conftest import CELLS, HOSTILE, TOKEN, client_of, tiny
-
-AXIS = {"schema": "tiny", "axis": "cell"}
+from tests.query.explore.conftest import (
+    AXIS,
+    CELLS,
+    HOSTILE,
+    TOKEN,
+    client_of,
+    select,
+    table_of,
+    tiny,
+    write,
+)
 
 
 def chosen(client: TestClient, sql: str, **axis: str) -> list[int]:
@@ -28,17 +34,10 @@ def chosen(client: TestClient, sql: str, **axis: str) -> list[int]:
     return positions
 
 
-def select(client: TestClient, positions: list[int], **axis: str) -> Any:
-    """Select entries."""
-    content = np.array(positions, "<u4").tobytes()
-    return client.post("/api/selection", params={**AXIS, **axis}, content=content)
-
-
 def rows_of(client: TestClient, sql: str) -> list[dict[str, Any]]:
     """Return the rows of a query."""
     reply = client.post("/api/query", json={"id": "rows", "sql": sql})
-    assert reply.status_code == 200, reply.text
-    rows: list[dict[str, Any]] = pa.ipc.open_stream(reply.content).read_all().to_pylist()
+    rows: list[dict[str, Any]] = table_of(reply).to_pylist()
     return rows
 
 
@@ -95,8 +94,7 @@ def test_a_query_sees_one_selection_or_the_next(client: TestClient) -> None:
 def test_several_data_sets(tmp_path: Path) -> None:
     """Positions count through; the selection has the data set of each row."""
     for name in ("one", "two"):
-        with open_daf(tmp_path / f"{name}.daf.zarr", "w") as daf:
-            copy_all(tiny(), daf)
+        write(tmp_path / f"{name}.daf.zarr")
     runs = {"schema": "runs"}
     with connect({"runs": str(tmp_path / "*.daf.zarr")}) as session:
         client = client_of(app(session, token=TOKEN))

@@ -7,21 +7,20 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import httpx
-import pyarrow as pa
 import pytest
 
 from daf_query import connect
 from daf_query.cli import main
 from daf_query.explore import ExploreLimits, ExploreServer
-from daf_storage import MemoryDaf, copy_all, open_daf
 from daf_storage.base import install_command
-from tests.query.explore.conftest import CELLS, tiny
+from tests.query.explore.conftest import CELLS, table_of, tiny, write
+from tests.support import wait_until
 
 ENDLESS = "SELECT count(*) FROM cell a, cell b, cell c, cell d WHERE a.age + b.age + c.age > d.age"
 MANY = "SELECT a.name || b.name || c.name AS names FROM cell a, cell b, cell c"
@@ -44,14 +43,6 @@ def client_of(server: ExploreServer, **options: Any) -> httpx.Client:
         headers={"Authorization": f"Bearer {server.token}"},
         **options,
     )
-
-
-def wait_until(condition: Callable[[], bool]) -> None:
-    """Wait for at most 20 seconds."""
-    deadline = time.monotonic() + 20
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
 
 
 def test_only_this_machine_can_ask(server: ExploreServer) -> None:
@@ -120,7 +111,7 @@ def test_no_more_queries_than_the_limit(server: ExploreServer) -> None:
             assert "2 queries are running" in refused.json()["message"]
         wait_until(lambda: server.running_queries == 0)
         reply = client.post("/api/query", json={"id": "c", "sql": "SELECT 1 AS one"})
-        assert pa.ipc.open_stream(reply.content).read_all().to_pydict() == {"one": [1]}
+        assert table_of(reply).to_pydict() == {"one": [1]}
 
 
 def test_a_query_that_takes_too_long() -> None:
@@ -139,8 +130,7 @@ def test_a_query_that_takes_too_long() -> None:
 
 def test_the_command(tmp_path: Path) -> None:
     """It prints an address that answers; Ctrl-C ends it as it ends daf serve."""
-    with open_daf(tmp_path / "tiny.daf.zarr", "w") as daf:
-        copy_all(tiny(), daf)
+    write(tmp_path / "tiny.daf.zarr")
     command = [sys.executable, "-m", "daf_query.cli", "explore", str(tmp_path / "tiny.daf.zarr")]
     process = subprocess.Popen(
         [*command, "--no-browser"],
@@ -170,8 +160,7 @@ def test_the_browser_is_opened(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """With an address that leads to the page, unless --no-browser says otherwise."""
-    with open_daf(tmp_path / "tiny.daf.zarr", "w") as daf:
-        copy_all(tiny(), daf)
+    write(tmp_path / "tiny.daf.zarr")
     opened: list[str] = []
 
     def browser(address: str) -> bool:
@@ -200,9 +189,7 @@ def test_without_the_extra(
 
 def test_arguments_that_do_not_fit(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     """Each with a sentence that says what to do."""
-    with open_daf(tmp_path / "tiny.daf.zarr", "w") as daf:
-        copy_all(MemoryDaf(), daf)
-    path = str(tmp_path / "tiny.daf.zarr")
+    path = str(write(tmp_path / "tiny.daf.zarr"))
     for arguments, said in (
         ([path, path, "--write", "x.daf.zarr"], "--write saves vectors of one data set"),
         ([path, path], "would both be called 'tiny'"),

@@ -10,11 +10,8 @@ from starlette.testclient import TestClient
 
 from daf_query import connect
 from daf_query.explore import app
-from daf_storage import MemoryDaf
-from tests.query.explore.conftest import CELLS, TOKEN, client_of, tiny
+from tests.query.explore.conftest import AXIS, CELLS, SLICE, TOKEN, client_of, tiny
 from tests.support import data_set
-
-AXIS = {"schema": "tiny", "axis": "cell"}
 
 
 def summary(client: TestClient, vector: str) -> dict[str, Any]:
@@ -42,8 +39,7 @@ def test_summaries(client: TestClient) -> None:
 
 def summarised(values: Any) -> dict[str, Any]:
     """Return the summary of a vector of these values."""
-    daf = MemoryDaf(name="tiny")
-    daf.add_axis("cell", [str(number) for number in range(len(values))])
+    daf = data_set(name="tiny", cell=[str(number) for number in range(len(values))])
     daf.set_vector("cell", "v", values)
     with connect({"tiny": daf}) as session:
         return summary(client_of(app(session, token=TOKEN)), "v")
@@ -108,15 +104,10 @@ def test_entries_by_their_beginning(
 
 def test_a_profile(client: TestClient) -> None:
     """It is that of the session, without NaN."""
-    requested = {**AXIS, "rows_axis": "cell", "columns_axis": "gene", "matrix": "X", "by": "type"}
-    reply = client.post(
-        "/api/profile", json={**requested, "columns": ["CST3", "CD8A"], "rows": "age > 9"}
-    )
-    shown = reply.json()
+    chosen: Any = {"by": "type", "columns": ["CST3", "CD8A"], "rows": "age > 9"}
+    shown = client.post("/api/profile", json={**SLICE, **chosen}).json()
     with connect({"tiny": tiny()}) as session:
-        made = session.profile(
-            "cell", "gene", "X", by="type", columns=["CST3", "CD8A"], rows="age > 9"
-        )
+        made = session.profile("cell", "gene", "X", **chosen)
         assert shown["mean"] == made.statistic("mean").tolist()
         assert shown["fraction"] == made.statistic("fraction").tolist()
     assert (shown["groups"], shown["columns"]) == (["B", "NK", "T"], ["CST3", "CD8A"])
@@ -128,13 +119,10 @@ def test_groups_of_a_profile() -> None:
     daf = data_set(name="tiny", cell=["a", "b", "c", "d"], gene=["g"])
     daf.set_vector("cell", "type", ["T", "B", "", "NK"], empty_is_missing=True)
     daf.set_matrix("cell", "gene", "X", [[1.0], [np.inf], [0.0], [np.nan]])
-    requested = {"schema": "tiny", "rows_axis": "cell", "columns_axis": "gene", "matrix": "X"}
+    requested = {**SLICE, "by": "type", "columns": ["g"]}
     with connect({"tiny": daf}) as session:
-        shown = (
-            client_of(app(session, token=TOKEN))
-            .post("/api/profile", json={**requested, "by": "type", "columns": ["g"]})
-            .json()
-        )
+        client = client_of(app(session, token=TOKEN))
+        shown = client.post("/api/profile", json=requested).json()
     by_group = dict(zip(shown["groups"], shown["mean"], strict=True))
     assert by_group == {"T": [1.0], "B": [None], "(missing)": [0.0], "NK": [None]}
     assert shown["sizes"] == [1, 1, 1, 1]

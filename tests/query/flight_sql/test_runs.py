@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import partial
 
 import pytest
@@ -15,6 +15,7 @@ from daf_query._runs import Endings, call_engine
 from daf_query._runs import Runs as AnyRuns
 from daf_query.flight_sql import FlightSqlLimits
 from tests.limits import lower
+from tests.support import in_threads, wait_until
 
 _ENDINGS = Endings(
     lambda seconds: flight.FlightTimedOutError(f"after {seconds:g} seconds"),
@@ -33,13 +34,6 @@ class Runs(AnyRuns):
 
 def _never() -> bool:
     return False
-
-
-def _wait_until(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 10
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
 
 
 def _numbers() -> Iterator[int]:
@@ -76,7 +70,7 @@ def test_results_come_in_order_and_errors_behind_them() -> None:
     assert [next(run) for _ in range(5)] == list(range(5))
     with pytest.raises(ValueError, match="the sixth"):
         next(run)
-    _wait_until(lambda: runs.count == 0)
+    wait_until(lambda: runs.count == 0)
 
 
 def test_few_results_are_computed_ahead_and_none_for_nobody() -> None:
@@ -95,7 +89,7 @@ def test_few_results_are_computed_ahead_and_none_for_nobody() -> None:
     assert len(computed) <= 4
     del run
     gc.collect()
-    _wait_until(lambda: runs.count == 0)
+    wait_until(lambda: runs.count == 0)
     assert len(computed) <= 4
 
 
@@ -114,7 +108,7 @@ def test_what_computes_is_interrupted(how: str) -> None:
     if how == "let go":
         del run
         gc.collect()
-        _wait_until(lambda: runs.count == 1)
+        wait_until(lambda: runs.count == 1)
         return
     {
         "cancel": lambda: runs.cancel(b"me"),
@@ -132,11 +126,11 @@ def test_what_computes_is_interrupted(how: str) -> None:
     with pytest.raises(error, match=message):
         next(run)
     if how in ("cancel", "abandon"):
-        _wait_until(lambda: runs.count == 1)
+        wait_until(lambda: runs.count == 1)
         assert [next(other) for _ in range(3)] == [0, 1, 2]
     del other
     gc.collect()
-    _wait_until(lambda: runs.count == 0)
+    wait_until(lambda: runs.count == 0)
 
 
 def test_there_are_never_more_than_the_limit() -> None:
@@ -146,9 +140,9 @@ def test_there_are_never_more_than_the_limit() -> None:
     with pytest.raises(flight.FlightUnavailableError, match="running: 2"):
         runs.start(_numbers, is_abandoned=_never)
     first.close()
-    _wait_until(lambda: runs.count == 1)
+    wait_until(lambda: runs.count == 1)
     assert next(runs.start(_numbers, is_abandoned=_never)) == 0
-    _wait_until(lambda: runs.count == 0)  # the time of the second is over, and nobody took it
+    wait_until(lambda: runs.count == 0)  # the time of the second is over, and nobody took it
     with pytest.raises(flight.FlightTimedOutError):
         list(second)
 
@@ -158,7 +152,7 @@ def test_what_nobody_reads_gives_way(monkeypatch: pytest.MonkeyPatch) -> None:
     runs = Runs(FlightSqlLimits(max_queries=3))
     stalled = [runs.start(_numbers, is_abandoned=_never) for _ in range(2)]
     computing = runs.start(_busy, is_abandoned=_never)
-    _wait_until(lambda: all(run._work.waits_since is not None for run in stalled))
+    wait_until(lambda: all(run._work.waits_since is not None for run in stalled))
     with pytest.raises(flight.FlightUnavailableError, match="running: 3"):
         runs.start(_numbers, is_abandoned=_never)
     stalled[0]._work.waits_since = time.monotonic() - 3600
@@ -178,14 +172,10 @@ def test_short_queries_wait_for_each_other() -> None:
     runs = Runs(FlightSqlLimits(max_queries=2))
     answers: list[list[int]] = []
 
-    def ask() -> None:
+    def ask(_: int) -> None:
         for _ in range(5):
             run = runs.start(lambda: iter(range(3)), is_abandoned=_never)
             answers.extend([list(run)])
 
-    threads = [threading.Thread(target=ask) for _ in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    in_threads(ask, range(8))
     assert answers == [[0, 1, 2]] * 40

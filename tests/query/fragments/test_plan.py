@@ -223,10 +223,7 @@ def test_a_file_that_was_replaced_is_not_read(tmp_path: Path, suffix: str) -> No
         if "#" in path:
             container.unlink(missing_ok=True)
         with open_daf(path, "w+" if "#" in path else "w") as daf:
-            daf.add_axis("cell", ["A", "B"])
-            daf.add_axis("gene", ["g"])
-            daf.set_vector("cell", "age", ages)
-            daf.set_vector("cell", "other", [1, 2])
+            data_set(daf, cell={"name": ["A", "B"], "age": ages, "other": [1, 2]}, gene=["g"])
             daf.set_matrix("cell", "gene", "X", np.array([[1.0], [2.0]]))
 
     write([30, 60])

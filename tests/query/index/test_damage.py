@@ -29,10 +29,7 @@ rtree = pytest.importorskip("geoindex_rs.rtree")
 
 N = 600
 
-connect = partial(
-    daf_query.connect,
-    scan_options=ScanOptions(index_divisor=4, sparse_divisor=4),
-)
+connect = partial(daf_query.connect, scan_options=ScanOptions(index_divisor=4, sparse_divisor=4))
 """Connects so that indexes are used for a large part of so small a table."""
 
 FILTERS: list[Any] = [
@@ -68,8 +65,7 @@ NAME, BARCODE, DONOR, AGE, FAR, POINTS = PLACES
 def fill(daf: DafWriter) -> None:
     """Set names, strings and numbers, with few distinct values and with many, and points."""
     rng = np.random.default_rng(3)
-    daf.add_axis("cell", [f"c{i:03}" for i in range(N)])
-    daf.set_vector("cell", "age", rng.permutation(N))
+    data_set(daf, cell={"name": [f"c{i:03}" for i in range(N)], "age": rng.permutation(N)})
     daf.set_vector("cell", "barcode", [f"é{i % 300}" for i in range(N)])
     daf.set_vector("cell", "donor", [f"d{i % 40}" for i in range(N)])
     daf.set_vector("cell", "far", np.arange(N) * 10**4)

@@ -19,15 +19,13 @@ from daf_query.cli import main
 from daf_query.index import build_index, build_point_index
 from daf_storage import H5df, convert, errors, open_daf, verify
 from daf_storage.upkeep import IndexStorage
+from tests.support import data_set
 
 h5py = pytest.importorskip("h5py")
 
 N = 300
 
-connect = partial(
-    daf_query.connect,
-    scan_options=ScanOptions(index_divisor=4, sparse_divisor=4),
-)
+connect = partial(daf_query.connect, scan_options=ScanOptions(index_divisor=4, sparse_divisor=4))
 """Connects so that indexes are used for a large part of so small a table."""
 
 STABLE_SECONDS = 0.15
@@ -37,8 +35,7 @@ QUERY = "SELECT index FROM cell WHERE code = 'x7'"
 def fill(daf: Any, *, is_reversed: bool = False) -> None:
     """Set a vector of numbers, one of strings, and coordinates."""
     ages = np.arange(N)
-    daf.add_axis("cell", [f"c{i}" for i in range(N)])
-    daf.set_vector("cell", "age", ages)
+    data_set(daf, cell={"name": N, "age": ages})
     daf.set_vector("cell", "code", [f"x{i}" for i in (ages[::-1] if is_reversed else ages)])
     daf.set_vector("cell", "x", ages / 2)
 

@@ -56,9 +56,7 @@ def test_hashes_of_different_strings_differ() -> None:
 def path(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
     """Return a data set with names, an indexed text with duplicates, and a text with few values."""
     path = tmp_path / str(request.param)
-    daf = create(path)
-    daf.add_axis("cell", [f"é{i}" for i in range(N)])
-    daf.set_vector("cell", "age", np.arange(N))
+    daf = data_set(create(path), cell={"name": [f"é{i}" for i in range(N)], "age": np.arange(N)})
     daf.set_vector("cell", "barcode", [f"code {i % 4_000}" * (i % 3 + 1) for i in range(N)])
     daf.set_vector("cell", "donor", ["a", "b"] * (N // 2))
     daf.close()
@@ -262,8 +260,7 @@ def test_rows_found_by_indexes_are_the_same(numbers: DafWriter) -> None:
 def test_a_look_up_reads_its_rows_alone(tmp_path: Path) -> None:
     """The filter looks at what the index names; so many that a scan is faster are scanned."""
     path = tmp_path / "x.daf.zarr"
-    daf = create(path)
-    daf.add_axis("cell", [str(i) for i in range(N)])
+    daf = data_set(create(path), cell=[str(i) for i in range(N)])
     daf.set_vector("cell", "code", [f"rare {i}" if i < 3 else "common" for i in range(N)])
     daf.set_vector("cell", "score", np.arange(N) / 7)
     build_index(daf, "cell", ["code"])
@@ -282,8 +279,7 @@ def test_stored_ranges_are_there_from_the_first_query(tmp_path: Path) -> None:
     """What is outside of them is not read, in a session that has read nothing yet."""
     n = 3 * ZONE_ROWS
     path = tmp_path / "x.daf.zarr"
-    daf = create(path)
-    daf.add_axis("cell", [str(i) for i in range(n)])
+    daf = data_set(create(path), cell=[str(i) for i in range(n)])
     daf.set_vector("cell", "batch", np.arange(n) // 10)
     query = "SELECT count(*) AS n FROM cell WHERE batch > 100000"
     assert connect(path).explain_analyze(query).scans[0].rows_pruned == 0

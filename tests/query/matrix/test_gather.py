@@ -38,9 +38,7 @@ def regular(n_rows: int, n_columns: int, step: int = 2) -> Any:
 
 def write(path: Path, matrix: Any, **options: Any) -> None:
     """Write a data set with one matrix, in both layouts."""
-    daf = ZarrDaf(path, "w", **options)
-    daf.add_axis("cell", [f"c{i}" for i in range(matrix.shape[0])])
-    daf.add_axis("gene", [f"g{i}" for i in range(matrix.shape[1])])
+    daf = data_set(ZarrDaf(path, "w", **options), cell=matrix.shape[0], gene=matrix.shape[1])
     daf.set_matrix("cell", "gene", "m", matrix)
 
 

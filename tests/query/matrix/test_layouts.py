@@ -11,7 +11,7 @@ import scipy.sparse as sp
 
 from daf_query import DamagedLayoutWarning, MatrixSlice, connect
 from daf_storage import errors
-from tests.support import CELLS, GENES, UMIS, create
+from tests.support import CELLS, GENES, UMIS, create, data_set
 
 LAYOUTS = [("cell", "gene"), ("gene", "cell")]
 DENSE_DAMAGE = {"metadata": (".zarray", b"{"), "truncated": ("0.0", b"1")}
@@ -32,9 +32,7 @@ CASES = [("UMIs", damage) for damage in DENSE_DAMAGE.values()] + [
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
     """Return the path of a data set with a dense and a sparse matrix in both layouts."""
-    daf = create(tmp_path / "x.daf.zarr")
-    daf.add_axis("cell", CELLS)
-    daf.add_axis("gene", GENES)
+    daf = data_set(create(tmp_path / "x.daf.zarr"), cell=CELLS, gene=GENES)
     daf.set_matrix("cell", "gene", "UMIs", UMIS)
     daf.set_matrix("cell", "gene", "sparse", sp.csc_array(UMIS))
     return tmp_path / "x.daf.zarr"

@@ -13,10 +13,7 @@ from hypothesis import strategies as st
 from daf_query.matrix import Selection
 
 
-@pytest.mark.parametrize(
-    "positions",
-    [[0, 2, 1], [0, 1], [0, 1, 1], []],
-)
+@pytest.mark.parametrize("positions", [[0, 2, 1], [0, 1], [0, 1, 1], []])
 def test_only_every_entry_in_order_is_all(positions: list[int]) -> None:
     """A permutation, a part and repeated entries are not the whole axis."""
     assert not Selection.of(np.array(positions, np.int64), 3).is_all

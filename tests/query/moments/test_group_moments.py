@@ -21,19 +21,8 @@ from daf_storage import DafReader, DafWriter, H5df, Packing, ZarrDaf, errors
 from tests.limits import lower
 from tests.support import create, data_set, recorded_reads, reopen
 
-DTYPES = (
-    "bool",
-    "int8",
-    "int16",
-    "int32",
-    "int64",
-    "uint8",
-    "uint16",
-    "uint32",
-    "uint64",
-    "float32",
-    "float64",
-)
+INTEGERS = [f"{kind}{bits}" for kind in ("int", "uint") for bits in (8, 16, 32, 64)]
+DTYPES = ("bool", *INTEGERS, "float32", "float64")
 BLOCKS: dict[str, dict[str, float]] = {
     "large": {"moment_threads": 1},
     "small": {"moment_elements": 3, "moment_window": 7, "moment_threads": 1},
@@ -118,10 +107,7 @@ def cases(draw: st.DrawFn) -> tuple[Any, ...]:
     if dtype.kind in "fi":
         dense[rng.random(dense.shape) < 0.2] *= -1
     positions = draw(
-        st.one_of(
-            st.just(list(range(n_cells))),
-            st.lists(st.integers(0, n_cells - 1), max_size=12),
-        )
+        st.one_of(st.just(list(range(n_cells))), st.lists(st.integers(0, n_cells - 1), max_size=12))
     )
     codes = rng.integers(0, draw(st.integers(1, 5)), n_cells)
     columns = draw(

@@ -37,9 +37,7 @@ DENSE = np.array(
 @pytest.fixture
 def daf() -> DafWriter:
     """Return five cells and three genes, dense and sparse."""
-    daf = MemoryDaf(name="x")
-    daf.add_axis("cell", list("ABCDE"))
-    daf.add_axis("gene", ["g1", "g2", "g3"])
+    daf = data_set(name="x", cell=list("ABCDE"), gene=["g1", "g2", "g3"])
     daf.set_vector("cell", "type", ["T", "B", "T", "B", "NK"])
     daf.set_vector("cell", "donor", ["N1", "N1", "N2", "N2", "N2"])
     daf.set_vector("cell", "age", [10, 20, 30, 40, 50])
@@ -300,8 +298,7 @@ class TestMemory:
         """Of a matrix of 20 GB in a sparse file, what is read of it decides."""
         path = tmp_path / "x.daf.zarr"
         with ZarrDaf(path, "w") as daf:
-            daf.add_axis("cell", [f"c{i}" for i in range(100_000)])
-            daf.add_axis("gene", [f"g{i}" for i in range(25_000)])
+            data_set(daf, cell=100_000, gene=25_000)
             daf.set_vector("cell", "type", (np.arange(100_000) % 30).astype(np.int8))
         folder = path / "matrices" / "cell" / "gene" / "X"
         folder.mkdir(parents=True)

@@ -30,8 +30,7 @@ def filled(daf: DafWriter) -> DafWriter:
     """Fill a data set with a sorted number with NaN, a repeated string and indexes of both."""
     number = np.arange(N) / 7
     number[::13] = np.nan
-    daf.add_axis("cell", [f"c{i:04}" for i in range(N)])
-    daf.set_vector("cell", "number", number)
+    data_set(daf, cell={"name": [f"c{i:04}" for i in range(N)], "number": number})
     daf.set_vector("cell", "string", [f"s{i * 37 % 100:02}" for i in range(N)])
     build_index(daf, "cell", ["name", "number", "string"])
     return daf

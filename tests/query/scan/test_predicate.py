@@ -36,7 +36,7 @@ from daf_query.scan import (
 )
 from daf_storage import DafWriter, MemoryDaf
 from daf_storage.base import Span
-from tests.support import data_set
+from tests.support import OPERATORS, data_set
 
 SCHEMA = pa.schema(
     [
@@ -146,42 +146,19 @@ def test_the_columns_of_a_predicate() -> None:
     assert columns_of(Constant(value=True)) == []
 
 
+CONSTANTS = {
+    "f": st.sampled_from([-1.5, 0.0, 1.0, math.inf]),
+    "i": st.integers(-3, 3),
+    "s": st.sampled_from(["", "a", "é", "zz", "q"]),
+}
 LEAVES = st.one_of(
-    st.builds(
-        Compare,
-        st.just("f"),
-        st.sampled_from(["==", "!=", "<", "<=", ">", ">="]),
-        st.sampled_from([-1.5, 0.0, 1.0, math.inf]),
+    *(
+        st.builds(Compare, st.just(name), st.sampled_from(list(OPERATORS)), constants)
+        for name, constants in CONSTANTS.items()
     ),
-    st.builds(
-        Compare,
-        st.just("i"),
-        st.sampled_from(["==", "!=", "<", "<=", ">", ">="]),
-        st.integers(-3, 3),
-    ),
-    st.builds(
-        Compare,
-        st.just("s"),
-        st.sampled_from(["==", "!=", "<", "<=", ">", ">="]),
-        st.sampled_from(["", "a", "é", "zz"]),
-    ),
-    st.builds(
-        In,
-        st.sampled_from(["i"]),
-        st.lists(st.integers(-3, 3), max_size=4).map(tuple),
-        st.booleans(),
-    ),
-    st.builds(
-        In,
-        st.just("f"),
-        st.lists(st.sampled_from([0.0, 1.0]), max_size=2).map(tuple),
-        st.booleans(),
-    ),
-    st.builds(
-        In,
-        st.just("s"),
-        st.lists(st.sampled_from(["a", "zz", "q"]), max_size=3).map(tuple),
-        st.booleans(),
+    *(
+        st.builds(In, st.just(name), st.lists(constants, max_size=4).map(tuple), st.booleans())
+        for name, constants in CONSTANTS.items()
     ),
     st.builds(IsNull, st.sampled_from(["f", "i", "s"]), st.booleans()),
     st.builds(Compare, st.just("b"), st.just("=="), st.booleans()),
@@ -213,16 +190,7 @@ def holds(predicate: Any, row: dict[str, Any]) -> bool:
         return (value in predicate.values) != predicate.is_negated
     ours = value.encode() if isinstance(value, str) else value
     theirs = predicate.value.encode() if isinstance(predicate.value, str) else predicate.value
-    return bool(
-        {
-            "==": ours == theirs,
-            "!=": ours != theirs,
-            "<": ours < theirs,
-            "<=": ours <= theirs,
-            ">": ours > theirs,
-            ">=": ours >= theirs,
-        }[predicate.operator]
-    )
+    return bool(OPERATORS[predicate.operator](ours, theirs))
 
 
 @given(PREDICATES, st.integers(0, 1000), st.integers(1, 30), st.booleans())
@@ -356,15 +324,8 @@ def test_numbers_of_different_types_are_compared_as_arrow_does(column: str, cons
             scalar = pa.scalar(value if constant.startswith("f") else int(value), kind)
         except (pa.ArrowInvalid, OverflowError):
             continue
-        for name in ("==", "!=", "<", "<=", ">", ">="):
-            expression = {
-                "==": pc.field("x") == scalar,
-                "!=": pc.field("x") != scalar,
-                "<": pc.field("x") < scalar,
-                "<=": pc.field("x") <= scalar,
-                ">": pc.field("x") > scalar,
-                ">=": pc.field("x") >= scalar,
-            }[name]
+        for compare in OPERATORS.values():
+            expression = compare(pc.field("x"), scalar)
             for filter_ in (expression, ~expression):
                 predicate = parse(filter_, table.schema)
                 parsed += not isinstance(predicate, Opaque)

@@ -18,7 +18,7 @@ from daf_query import DafSession, connect
 from daf_query.scan import ZONE_ROWS, ScanOptions, ScanReport
 from daf_storage import DafWriter, MemoryDaf, Packing, errors
 from daf_storage.trees import ChunkedArray
-from tests.support import create, recorded_reads
+from tests.support import create, data_set, recorded_reads
 
 N = 3 * ZONE_ROWS + 1000
 BY_ZONE = ScanOptions(partition_rows=ZONE_ROWS)
@@ -189,10 +189,7 @@ def test_a_limit_stops_early(session: DafSession) -> None:
 
 def test_counting_reads_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nor does it scan: the engine knows the number of rows, in joins and subqueries too."""
-    daf = create(tmp_path / "x.daf.zarr")
-    daf.add_axis("cell", ["a", "b", "c"])
-    daf.add_axis("gene", ["x", "y"])
-    daf.add_axis("none", [])
+    daf = data_set(create(tmp_path / "x.daf.zarr"), cell=["a", "b", "c"], gene=["x", "y"], none=[])
     daf.set_vector("cell", "age", [1, 2, 3])
     session = connect(daf)
     with recorded_reads(monkeypatch) as reads:

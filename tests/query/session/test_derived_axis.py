@@ -9,6 +9,7 @@ import pytest
 
 from daf_query import DafSession, connect
 from daf_storage import DafWriter, MemoryDaf, open_daf
+from tests.support import data_set
 
 QUERY = (
     "SELECT type AS name, count(*) AS n, avg(score) AS mean, max(donor) AS donor, "
@@ -18,8 +19,7 @@ QUERY = (
 
 def fill(daf: DafWriter) -> DafWriter:
     """Add cells of types."""
-    daf.add_axis("cell", ["a", "b", "c", "d", "e"])
-    daf.set_vector("cell", "type", ["T", "B", "T", "T", "B"])
+    data_set(daf, cell={"name": ["a", "b", "c", "d", "e"], "type": ["T", "B", "T", "T", "B"]})
     daf.set_vector("cell", "donor", ["N2", "N1", "N2", "N1", ""])
     daf.set_vector("cell", "age", [1, 2, 3, 4, 5])
     daf.set_vector("cell", "score", [0.5, np.nan, 1.5, 2.5, np.nan])
@@ -30,12 +30,6 @@ def fill(daf: DafWriter) -> DafWriter:
 def daf() -> DafWriter:
     """Return a data set in memory."""
     return fill(MemoryDaf())
-
-
-@pytest.fixture
-def session(daf: DafWriter) -> DafSession:
-    """Return a session."""
-    return connect(daf)
 
 
 @pytest.mark.parametrize("suffix", ["daf.zarr", "daf.zarr.zip", "h5df"])

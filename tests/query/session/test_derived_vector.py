@@ -7,27 +7,20 @@ import math
 import numpy as np
 import pytest
 
-from daf_query import DafSession, connect
-from daf_storage import DafWriter, MemoryDaf
+from daf_query import DafSession
+from daf_storage import DafWriter
+from tests.support import data_set
 
 
 @pytest.fixture
 def daf() -> DafWriter:
     """Return cells of donors."""
-    daf = MemoryDaf()
-    daf.add_axis("cell", ["a", "b", "c", "d"])
-    daf.add_axis("donor", ["N1", "N2"])
+    daf = data_set(cell=["a", "b", "c", "d"], donor=["N1", "N2"])
     daf.set_vector("cell", "donor", ["N2", "N1", "N2", "N1"])
     daf.set_vector("cell", "age", [1, 2, 3, 4])
     daf.set_vector("cell", "score", [0.5, np.nan, 1.5, 2.5])
     daf.set_vector("donor", "sex", ["f", "m"])
     return daf
-
-
-@pytest.fixture
-def session(daf: DafWriter) -> DafSession:
-    """Return a session."""
-    return connect(daf)
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ import pytest
 
 from daf_query import DafSession, connect
 from daf_storage import convert, export_h5ad, open_daf
-from tests.support import every, served
+from tests.support import data_set, every, served
 
 _QUERIES = 2_000 // every(10)
 _SLICES = 500 // every(10)
@@ -56,9 +56,7 @@ def stored(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return a folder with one data set in several forms."""
     folder = tmp_path_factory.mktemp("endurance")
     with open_daf(folder / "x.daf.zarr", "w") as daf:
-        daf.add_axis("cell", [f"c{i}" for i in range(500)])
-        daf.add_axis("gene", [f"g{i}" for i in range(20)])
-        daf.set_vector("cell", "age", np.arange(500) % 90)
+        data_set(daf, cell={"name": 500, "age": np.arange(500) % 90}, gene=20)
         daf.set_vector("cell", "donor", [f"d{i % 7}" for i in range(500)])
         daf.set_matrix("cell", "gene", "X", np.arange(10_000.0).reshape(500, 20) % 11)
         export_h5ad(daf, folder / "x.h5ad", obs_is="cell", var_is="gene", X_is="X")

@@ -7,7 +7,6 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -16,7 +15,7 @@ import pytest
 
 from daf_query import DafSession, connect
 from daf_storage import open_daf
-from tests.support import Interruption, data_set
+from tests.support import Interruption, data_set, wait_until
 
 QUESTIONS: dict[str, Callable[[DafSession], Any]] = {
     "scan": lambda session: session.sql("SELECT name FROM cell WHERE age > 4").to_pydict(),
@@ -69,9 +68,7 @@ def stored(tmp_path: Path) -> Path:
     """Return a small data set in a directory."""
     path = tmp_path / "x.daf.zarr"
     with open_daf(path, "w") as daf:
-        daf.add_axis("cell", [f"c{i}" for i in range(50)])
-        daf.add_axis("gene", ["g0", "g1"])
-        daf.set_vector("cell", "age", list(range(50)))
+        data_set(daf, cell={"name": 50, "age": list(range(50))}, gene=["g0", "g1"])
         daf.set_vector("cell", "donor", [f"d{i % 3}" for i in range(50)])
         daf.set_matrix("cell", "gene", "X", [[i, -i] for i in range(50)])
     return path
@@ -94,7 +91,6 @@ def test_an_interrupt_at_any_line(stored: Path, ask: Callable[[DafSession], Any]
         expected = ask(session)
     with connect(stored) as session, Interruption(0) as uninterrupted:
         ask(session)
-    gc.enable()  # libraries that other tests compute with leave it disabled
     for line in range(1, uninterrupted.lines + 1, 3):
         with connect(stored) as session:
             with pytest.raises(KeyboardInterrupt), Interruption(line) as interruption:
@@ -102,10 +98,7 @@ def test_an_interrupt_at_any_line(stored: Path, ask: Callable[[DafSession], Any]
             assert answered(ask, session) == expected, interruption.where
             assert ask(session) == expected, interruption.where
             assert gc.isenabled()
-    end = time.monotonic() + 20
-    while any(thread.name == "daf-attended" for thread in threading.enumerate()):
-        assert time.monotonic() < end, "a thread is left"
-        time.sleep(0.01)
+    wait_until(lambda: all(thread.name != "daf-attended" for thread in threading.enumerate()))
 
 
 def test_a_signal_within_a_long_batch(tmp_path: Path) -> None:

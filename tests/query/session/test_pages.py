@@ -12,15 +12,15 @@ import pytest
 import scipy.sparse as sp
 
 from daf_query import DafSession, connect
-from daf_storage import DafWriter, MemoryDaf, ZarrDaf, errors
+from daf_storage import DafWriter, ZarrDaf, errors
+from tests.support import data_set
 
 HOSTILE = "<img src=x onerror=alert(1)>"
 
 
 def _daf(name: str = "runs", cells: int = 3000) -> DafWriter:
     rng = np.random.default_rng(5)
-    daf = MemoryDaf(name=name)
-    daf.add_axis("cell", [f"{name}{n}" for n in range(cells)])
+    daf = data_set(name=name, cell=[f"{name}{n}" for n in range(cells)])
     daf.add_axis("gene", [HOSTILE, "CD8A", "CST3"])
     daf.set_vector("cell", "age", np.arange(cells))
     daf.set_vector("cell", "type", np.array([HOSTILE, "B"])[np.arange(cells) % 2])
@@ -151,9 +151,7 @@ def test_an_error_of_the_rows_is_shown_once(db: DafSession) -> None:
 def test_a_closed_session_is_said(tmp_path: Path) -> None:
     """By its tables, results and slices, which are shown all the same."""
     with ZarrDaf(tmp_path / "a.daf.zarr", "w") as daf:
-        daf.add_axis("cell", ["a", "b"])
-        daf.add_axis("gene", ["g"])
-        daf.set_vector("cell", "age", [1, 2])
+        data_set(daf, cell={"name": ["a", "b"], "age": [1, 2]}, gene=["g"])
         daf.set_matrix("cell", "gene", "X", [[1], [2]])
     session = connect(tmp_path / "a.daf.zarr")
     shown: list[Any] = [

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from daf_query import DafSession, connect
 from daf_storage import DafWriter, MemoryDaf
-from tests.support import dense
+from tests.support import data_set, dense
 
 COUNTS = np.array([[0, 1, 0], [2, 0, 3], [0, 0, 0], [4, 5, 6]], "i4")
 LOGS = np.array([[0.5, 1, 0], [2, 0, 3], [0, np.nan, 0], [4, 5, 6]], "f4")
@@ -23,8 +23,7 @@ MARKS = np.array([["a", "", "b"], ["c", "d", ""], ["", "", ""], ["x", "y", "z"]]
 def fill(daf: DafWriter) -> DafWriter:
     """Add cells and genes, and matrices of each kind."""
     daf.add_axis("cell", ["a", "b", "c", "d"], vectors={"age": [1, 2, 3, 4]})
-    daf.add_axis("gene", ["x", "y", "z"])
-    daf.set_matrix("cell", "gene", "counts", sp.csr_array(COUNTS))
+    data_set(daf, gene=["x", "y", "z"], matrices={("cell", "gene", "counts"): sp.csr_array(COUNTS)})
     daf.set_matrix("cell", "gene", "logs", LOGS)
     daf.set_matrix("cell", "gene", "marks", MARKS)
     daf.set_matrix("cell", "cell", "distances", sp.csr_array(np.eye(4)))
@@ -35,12 +34,6 @@ def fill(daf: DafWriter) -> DafWriter:
 def daf() -> DafWriter:
     """Return a data set in memory."""
     return fill(MemoryDaf())
-
-
-@pytest.fixture
-def session(daf: DafWriter) -> DafSession:
-    """Return a session."""
-    return connect(daf)
 
 
 def values_of(daf: DafWriter, name: str, axes: tuple[str, str] = ("cell", "gene")) -> list[Any]:
@@ -81,9 +74,7 @@ def test_a_slice_is_placed(rows: list[int], columns: list[int], transposed: bool
 
 def test_a_slice_of_another_data_set_goes_by_name(session: DafSession, daf: DafWriter) -> None:
     """Its axes have other names, another order and fewer entries; the names decide."""
-    other = MemoryDaf()
-    other.add_axis("barcode", ["d", "b"])
-    other.add_axis("symbol", ["z", "x"])
+    other = data_set(barcode=["d", "b"], symbol=["z", "x"])
     other.set_matrix("barcode", "symbol", "n", sp.csr_array([[1, 2], [0, 4]]))
     with connect(other) as others:
         session.save_matrix(others.matrix("barcode", "symbol", "n"), "cell", "gene", "new")

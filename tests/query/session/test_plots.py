@@ -77,9 +77,7 @@ def test_an_embedding_coloured_by_a_gene(pbmc: DafSession, adata: Any) -> None:
 
 
 def _small(name: str = "small", cells: int = 4) -> Any:
-    daf = MemoryDaf(name=name)
-    daf.add_axis("cell", [f"{name}{n}" for n in range(cells)])
-    daf.add_axis("X_umap", ["0", "1"])
+    daf = data_set(name=name, cell=[f"{name}{n}" for n in range(cells)], X_umap=["0", "1"])
     daf.set_vector("cell", "um_1", np.arange(cells))
     daf.set_vector("cell", "um_2", np.arange(cells) * 2.0)
     daf.set_vector(

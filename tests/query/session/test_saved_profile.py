@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from daf_query import DafSession, connect
+from daf_query import DafSession
 from daf_storage import DafWriter, MemoryDaf
 
 COUNTS = np.array([[0, 1, 4], [2, 0, 3], [0, 0, 0], [4, 5, 6]], "i4")
@@ -32,12 +32,6 @@ def fill(daf: DafWriter) -> DafWriter:
 def daf() -> DafWriter:
     """Return a data set in memory."""
     return fill(MemoryDaf())
-
-
-@pytest.fixture
-def session(daf: DafWriter) -> DafSession:
-    """Return a session."""
-    return connect(daf)
 
 
 def grouped(statistic: Any) -> Any:

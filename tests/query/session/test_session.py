@@ -169,9 +169,7 @@ class TestViews:
 
 def test_indexes_are_built_by_the_session() -> None:
     """Of a data set that is open for writing; each is used by the next query."""
-    daf = MemoryDaf()
-    daf.add_axis("cell", [f"c{i}" for i in range(10_000)])
-    daf.set_vector("cell", "age", np.arange(10_000) % 5000)
+    daf = data_set(cell={"name": 10_000, "age": np.arange(10_000) % 5000})
     daf.set_vector("cell", "code", [f"x{i % 5000}" for i in range(10_000)])
     session = connect(daf)
     assert session.build_index("cell", ["age", "code"]) == ["age", "code"]

@@ -17,9 +17,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from daf_query import MatrixSlice, connect
-from daf_storage import AnnDataWarning, MemoryDaf, ZarrDaf, errors, from_anndata
+from daf_storage import AnnDataWarning, ZarrDaf, errors, from_anndata
 from tests.limits import lower
-from tests.support import CELLS, GENES, PBMC, UMIS, by_key, create
+from tests.support import CELLS, GENES, PBMC, UMIS, by_key, create, data_set
 
 PARTS = ("layers", "obsm", "varm", "obsp", "varp")
 N_OBS, N_VAR = 11, 6
@@ -196,9 +196,7 @@ class TestChoices:
 
 def test_matrices_that_cannot_come_along(tmp_path: Path) -> None:
     """Strings and damaged metadata are left out, with a warning each; by name they are an error."""
-    daf = create(tmp_path / "x.daf.zarr")
-    daf.add_axis("cell", CELLS)
-    daf.add_axis("gene", GENES)
+    daf = data_set(create(tmp_path / "x.daf.zarr"), cell=CELLS, gene=GENES)
     daf.set_matrix("cell", "gene", "UMIs", UMIS)
     daf.set_matrix("cell", "gene", "labels", np.full((3, 4), "x"))
     daf.set_matrix("cell", "cell", "near", np.eye(3))
@@ -222,10 +220,7 @@ def test_matrices_that_cannot_come_along(tmp_path: Path) -> None:
 
 def test_without_notes_the_columns_are_named() -> None:
     """A matrix that was not imported becomes a DataFrame of the entries of its other axis."""
-    daf = MemoryDaf()
-    daf.add_axis("cell", CELLS)
-    daf.add_axis("gene", GENES)
-    daf.add_axis("batch", ["p", "q"])
+    daf = data_set(cell=CELLS, gene=GENES, batch=["p", "q"])
     daf.set_matrix("cell", "gene", "UMIs", UMIS)
     daf.set_matrix("cell", "batch", "share", [[1, 2], [3, 4], [5, 6]])
     daf.set_matrix("gene", "batch", "share", sp.csc_array(np.eye(4)[:, :2]))

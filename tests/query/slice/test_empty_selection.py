@@ -10,14 +10,12 @@ import pytest
 
 from daf_query import DafSession, connect
 from daf_storage import DafWriter, MemoryDaf, open_daf
+from tests.support import data_set
 
 
 def filled(daf: DafWriter) -> DafWriter:
     """Return a data set with cells and genes in it."""
-    daf.add_axis("cell", ["a", "b", "c"])
-    daf.add_axis("gene", ["A", "B"])
-    daf.add_axis("nothing", [])
-    daf.set_vector("cell", "age", [20, 30, 40])
+    data_set(daf, cell={"name": ["a", "b", "c"], "age": [20, 30, 40]}, gene=["A", "B"], nothing=[])
     daf.set_vector("cell", "x", [0.5, np.nan, 2.5])
     daf.set_vector("cell", "donor", ["N1", "N3", "N3"])
     daf.set_matrix("cell", "gene", "X", np.ones((3, 2)))

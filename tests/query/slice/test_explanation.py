@@ -29,9 +29,7 @@ def matrix(density: float = 0.1) -> Any:
 
 def filled(daf: Any) -> Any:
     """Return a data set with a dense and a sparse matrix in both layouts, and one in one."""
-    daf.add_axis("cell", [f"c{i}" for i in range(N_CELLS)])
-    daf.add_axis("gene", [f"g{i}" for i in range(N_GENES)])
-    daf.set_vector("cell", "age", np.arange(N_CELLS))
+    data_set(daf, cell={"name": N_CELLS, "age": np.arange(N_CELLS)}, gene=N_GENES)
     daf.set_matrix("cell", "gene", "d", matrix().toarray())
     daf.set_matrix("cell", "gene", "s", matrix())
     daf.set_matrix("cell", "gene", "one", matrix(), relayout=False)

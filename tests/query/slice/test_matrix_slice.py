@@ -15,7 +15,7 @@ import scipy.io
 import scipy.sparse as sp
 
 from daf_query import DafSession, MatrixSlice, connect
-from daf_storage import AnnDataWarning, DafWriter, MemoryDaf, ZarrDaf, errors, to_anndata
+from daf_storage import AnnDataWarning, DafWriter, ZarrDaf, errors, to_anndata
 from tests.support import (
     CELLS,
     GENES,
@@ -64,8 +64,7 @@ class TestFiles:
 
 def test_square_matrices_have_two_columns_of_one_axis() -> None:
     """The second is numbered in the long form; both selections apply."""
-    daf = MemoryDaf()
-    daf.add_axis("cell", CELLS)
+    daf = data_set(cell=CELLS)
     daf.set_matrix("cell", "cell", "d", sp.csc_array(np.arange(9).reshape(3, 3)))
     part = connect(daf).matrix("cell", "cell", "d", rows=[2], columns=[0, 1])
     assert part.to_numpy().tolist() == [[6, 7]]
@@ -87,9 +86,7 @@ def test_duplicates_in_tables() -> None:
 def test_names_that_end_in_nul() -> None:
     """Forms that do not cut them off keep them."""
     names = ["G", "G\0", "cell"]
-    daf = MemoryDaf()
-    daf.add_axis("cell", CELLS)
-    daf.add_axis("gene", names)
+    daf = data_set(cell=CELLS, gene=names)
     daf.set_matrix("cell", "gene", "m", np.arange(3 * len(CELLS)).reshape(-1, 3))
     part = connect(daf).matrix("cell", "gene", "m", columns=["cell"])
     assert part.to_polars().columns == ["cell_", "cell"]
@@ -121,9 +118,7 @@ class TestReads:
     def daf(self, tmp_path: Path) -> DafWriter:
         """Return 1,000 cells and 200 genes with a dense and a sparse matrix, in both layouts."""
         random = np.random.default_rng(0)
-        daf = create(tmp_path / "x.daf.zarr")
-        daf.add_axis("cell", [f"c{i}" for i in range(1000)])
-        daf.add_axis("gene", [f"g{i}" for i in range(200)])
+        daf = data_set(create(tmp_path / "x.daf.zarr"), cell=1000, gene=200)
         daf.set_vector("cell", "age", np.arange(1000))
         daf.set_matrix("cell", "gene", "d", random.random((1000, 200)))
         daf.set_matrix("cell", "gene", "s", sp.random_array((1000, 200), density=0.1, rng=random))

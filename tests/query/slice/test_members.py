@@ -20,6 +20,7 @@ import scipy.sparse as sp
 
 from daf_query import DafSession, DuplicateNamesWarning, MatrixSlice, connect
 from daf_storage import errors
+from tests.support import dense
 
 N_CELLS = 6
 GENES = [f"g{i}" for i in range(8)]
@@ -93,11 +94,6 @@ PAIRS = [
     if choice == "all" or (place + other) % 2
 ]
 """Each choice for every other case."""
-
-
-def dense(values: Any) -> Any:
-    """Return values as a dense array."""
-    return values.toarray() if sp.issparse(values) else np.asarray(values)
 
 
 def expected(case: Case, part: MatrixSlice) -> Any:

@@ -13,8 +13,8 @@ from daf_query.scan import And, Compare, Constant, In, IsNull, Or, Predicate, pa
 from daf_query.spark import sql
 from daf_query.spark._read import filter_of, filter_text
 from daf_query.syntax import to_local, to_spark
-from daf_storage import MemoryDaf, errors
-from tests.support import create
+from daf_storage import errors
+from tests.support import create, data_set
 
 
 class Recorder:
@@ -54,9 +54,7 @@ def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return the path of two axes and a matrix."""
     path = tmp_path_factory.mktemp("query") / "cells.daf.zarr"
     with create(path) as daf:
-        daf.add_axis("cell", ["A", "B"])
-        daf.add_axis("gene", ["CD8A"])
-        daf.set_vector("cell", "age", [1, 2])
+        data_set(daf, cell={"name": ["A", "B"], "age": [1, 2]}, gene=["CD8A"])
         daf.set_vector("cell", "donor", ["N1", "N2"])
         daf.set_matrix("cell", "gene", "X", [[1.0], [2.0]])
     return path
@@ -143,10 +141,7 @@ P: list[Predicate] = [
 @pytest.mark.parametrize("predicate", P, ids=str)
 def test_a_predicate_travels_as_text(predicate: Predicate) -> None:
     """What comes out is the same."""
-    daf = MemoryDaf()
-    daf.add_axis("cell", ["A"])
-    daf.set_vector("cell", "age", [1])
-    daf.set_vector("cell", "half", [0.5])
+    daf = data_set(cell={"name": ["A"], "age": [1], "half": [0.5]})
     daf.set_vector("cell", "big", np.array([(1 << 64) - 1], "u8"))
     daf.set_vector("cell", "donor", ["N1"])
     daf.set_vector("cell", "good", [True])

@@ -16,7 +16,7 @@ from daf_query.scan import Compare
 from daf_query.spark import DafDataSource
 from daf_query.spark._read import ReadOptions, as_spark, ddl_of, filter_text, spark_schema
 from daf_storage import errors
-from tests.support import create, recorded_reads
+from tests.support import create, data_set, recorded_reads
 
 ROWS = 200_000
 
@@ -26,8 +26,7 @@ def path(tmp_path_factory: pytest.TempPathFactory) -> str:
     """Return the path of an axis of several zones, and a matrix."""
     path = tmp_path_factory.mktemp("spark") / "cells.daf.zarr"
     with create(path) as daf:
-        daf.add_axis("cell", [f"c{i}" for i in range(ROWS)])
-        daf.add_axis("gene", ["CD8A", "CST3"])
+        data_set(daf, cell=ROWS, gene=["CD8A", "CST3"])
         daf.set_vector("cell", "time", np.arange(ROWS, dtype="u4"))
         daf.set_vector("cell", "score", np.linspace(0, 1, ROWS, dtype="f4"))
         daf.set_matrix("cell", "gene", "X", np.zeros((ROWS, 2), "f4"))

@@ -15,7 +15,7 @@ from daf_query import ScanOptions, connect
 from daf_query._runs import Endings, Runs
 from daf_query.scan import Scan
 from daf_query.session import DafSession
-from daf_storage import MemoryDaf
+from tests.support import data_set, wait_until
 
 PARTITIONS = 50
 ROWS = 100 * PARTITIONS
@@ -36,15 +36,11 @@ QUERIES = {
 @pytest.fixture(scope="module")
 def session() -> DafSession:
     """Return a session over an axis of many partitions; batches are small."""
-    daf = MemoryDaf(name="cancelled_scans")
-    daf.add_axis("cell", [f"c{i}" for i in range(ROWS)])
+    daf = data_set(name="cancelled_scans", cell=ROWS)
     daf.set_vector("cell", "age", (np.arange(ROWS) % 90).astype("i4"))
     daf.set_vector("cell", "donor", [f"d{i % 7}" for i in range(ROWS)])
     options = ScanOptions(
-        zone_rows=100,
-        partition_rows=100,
-        min_partition_rows=100,
-        min_batch_rows=1,
+        zone_rows=100, partition_rows=100, min_partition_rows=100, min_batch_rows=1
     )
     return connect(daf, scan_options=options)
 
@@ -111,10 +107,7 @@ def test_a_scan_that_was_stopped_begins_no_other_partition(
     run = started(runs, session, query, is_abandoned=gone.is_set)
     with pytest.raises(Ended):
         list(run)
-    deadline = time.monotonic() + 10
-    while runs.count:
-        assert time.monotonic() < deadline
-        time.sleep(0.005)
+    wait_until(lambda: runs.count == 0)
     assert counted.at <= counted.count <= counted.at + 1  # not all of fifty
     assert session.sql(query).to_arrow_table().num_rows
 

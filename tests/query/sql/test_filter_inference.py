@@ -16,7 +16,7 @@ from daf_query import DafSession, connect
 from daf_query.index import build_point_index
 from daf_query.scan import ZONE_ROWS, ScanOptions
 from daf_storage import DafWriter, MemoryDaf
-from tests.support import create
+from tests.support import create, data_set
 
 N = 2 * ZONE_ROWS
 
@@ -25,8 +25,7 @@ N = 2 * ZONE_ROWS
 def daf() -> DafWriter:
     """Return an axis with sorted columns of types for which the engine converts constants."""
     rng = np.random.default_rng(2)
-    daf = MemoryDaf()
-    daf.add_axis("cell", [f"c{i:06}" for i in range(N)])
+    daf = data_set(cell=[f"c{i:06}" for i in range(N)])
     daf.set_vector("cell", "f", np.sort(rng.random(N)).astype("f4"))
     daf.set_vector("cell", "g", np.sort(rng.random(N)).astype("f4")[::-1].copy())
     daf.set_vector("cell", "n", np.sort(rng.integers(0, 1000, N)).astype("i4"))
@@ -108,9 +107,7 @@ def test_cells_within_a_polygon(tmp_path: Path, dtype: str) -> None:
     pytest.importorskip("geoindex_rs")
     rng = np.random.default_rng(3)
     path = tmp_path / "slide.daf.zarr"
-    daf = create(path)
-    daf.add_axis("cell", [f"c{i}" for i in range(20_000)])
-    daf.set_vector("cell", "x", rng.random(20_000).astype(dtype) * 100)
+    daf = data_set(create(path), cell={"name": 20_000, "x": rng.random(20_000).astype(dtype) * 100})
     daf.set_vector("cell", "y", rng.integers(0, 100, 20_000))
     query = (
         "SELECT name FROM cell WHERE ST_Within(ST_Point(x, y), "

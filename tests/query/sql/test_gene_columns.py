@@ -12,7 +12,7 @@ import scipy.sparse as sp
 
 from daf_query import DafSession, connect
 from daf_storage import DafWriter, MemoryDaf
-from tests.support import create
+from tests.support import create, data_set
 
 VALUES = np.array([[0, 1, 5], [2, 0, 0], [0, 3, 0], [4, 0, 0]], np.float32)
 GENES = ["FOXP3", "CD8A", 'it\'s "β".1']
@@ -20,15 +20,11 @@ GENES = ["FOXP3", "CD8A", 'it\'s "β".1']
 
 def fill(daf: DafWriter) -> None:
     """Add four cells, three genes, and matrices dense and sparse, over one axis or two."""
-    daf.add_axis("cell", ["c1", "c2", "c3", "c4"])
-    daf.set_vector("cell", "age", [60, 61, 62, 63])
+    data_set(daf, cell={"name": ["c1", "c2", "c3", "c4"], "age": [60, 61, 62, 63]})
     daf.set_vector("cell", "donor", ["N1", "N2", "N1", "N2"])
     daf.set_vector("cell", "V", [1, 2, 3, 4])
-    daf.add_axis("gene", GENES)
-    daf.set_vector("gene", "is_marker", [True, False, True])
-    daf.add_axis("raw", ["FOXP3", "MALAT1"])
-    daf.add_axis("donor", ["N1", "N2"])
-    daf.set_vector("donor", "centre", ["Basel", "Ulm"])
+    data_set(daf, gene={"name": GENES, "is_marker": [True, False, True]}, raw=["FOXP3", "MALAT1"])
+    data_set(daf, donor={"name": ["N1", "N2"], "centre": ["Basel", "Ulm"]})
     daf.set_matrix("cell", "gene", "X", sp.csc_array(VALUES))
     daf.set_matrix("cell", "gene", "dense", VALUES)
     daf.set_matrix("gene", "cell", "turned", sp.csc_array(VALUES.T), relayout=False)
@@ -63,10 +59,7 @@ class TestQueries:
 
     def test_strings_are_compared_last(self) -> None:
         """Those of a matrix, of the rows that are left by what is cheaper to compare."""
-        daf = MemoryDaf()
-        daf.add_axis("cell", [f"c{n}" for n in range(100)])
-        daf.add_axis("gene", ["g", "h"])
-        daf.set_vector("cell", "age", range(100))
+        daf = data_set(cell={"name": 100, "age": range(100)}, gene=["g", "h"])
         daf.set_matrix("cell", "gene", "calls", np.array([["a", "b"], ["c", "d"]] * 50))
         query = "SELECT name FROM cell WHERE calls['g'] = 'a' AND age > 98"
         report = connect(daf).explain_analyze(query).scans[0]
@@ -155,9 +148,7 @@ class TestElsewhere:
     def test_a_union_is_null_where_an_entry_is_lacking(self, tmp_path: Path) -> None:
         """A gene of one data set is NULL in the other, and one of none is an error."""
         for name, genes in (("a", ["FOXP3", "CD8A"]), ("b", ["CD8A", "CST3"])):
-            daf = create(tmp_path / f"{name}.daf.zarr")
-            daf.add_axis("cell", ["c1", "c2"])
-            daf.add_axis("gene", genes)
+            daf = data_set(create(tmp_path / f"{name}.daf.zarr"), cell=["c1", "c2"], gene=genes)
             daf.set_matrix("cell", "gene", "X", sp.csc_array(np.array([[0, 2], [1, 0]])))
         session = connect(str(tmp_path / "*.daf.zarr"))
         query = "SELECT dataset, name, X['FOXP3'], X['CD8A'] FROM cell ORDER BY dataset, name"

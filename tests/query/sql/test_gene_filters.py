@@ -24,11 +24,7 @@ MATRICES = {
     "turned": "f8", "both": "i8",
 }  # fmt: skip
 OPTIONS = ScanOptions(
-    zone_rows=16,
-    min_partition_rows=32,
-    partition_rows=64,
-    min_batch_rows=8,
-    sparse_divisor=4,
+    zone_rows=16, min_partition_rows=32, partition_rows=64, min_batch_rows=8, sparse_divisor=4
 )
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from daf_query import DafSession, ScanOptions, connect
-from daf_storage import DafWriter, MemoryDaf
+from daf_storage import DafWriter
 from tests.support import data_set
 
 pytestmark = pytest.mark.filterwarnings("ignore::daf_query.DuplicateColumnsWarning")
@@ -15,11 +15,9 @@ pytestmark = pytest.mark.filterwarnings("ignore::daf_query.DuplicateColumnsWarni
 
 def sample(name: str = "joins") -> DafWriter:
     """Return cells with a type, of which some are missing and one is none, and a mate."""
-    daf = MemoryDaf(name=name)
-    daf.add_axis("type", ["B", "T", "NK", "é"])
+    daf = data_set(name=name, type=["B", "T", "NK", "é"])
     daf.set_vector("type", "color", ["blue", "teal", "red", "grey"])
-    daf.add_axis("cell", ["a", "b", "c", "d", "e"])
-    daf.set_vector("cell", "type", ["T", "B", "", "T", "X"])
+    data_set(daf, cell={"name": ["a", "b", "c", "d", "e"], "type": ["T", "B", "", "T", "X"]})
     daf.set_vector("cell", "type.gaps", ["é", "", "", "B", "B"], empty_is_missing=True)
     daf.set_vector("cell", "cell.mate", ["b", "a", "e", "", "a"])
     daf.set_vector("cell", "age", [1, 2, 3, 4, 5])

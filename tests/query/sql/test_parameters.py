@@ -38,10 +38,7 @@ VALUES = st.one_of(
 @pytest.fixture
 def session() -> DafSession:
     """Return a session with odd names."""
-    daf = MemoryDaf()
-    daf.add_axis("cell", NAMES)
-    daf.add_axis("gene", ["a", "b", "c"])
-    daf.set_vector("cell", "age", np.arange(len(NAMES)) - 3)
+    daf = data_set(cell={"name": NAMES, "age": np.arange(len(NAMES)) - 3}, gene=["a", "b", "c"])
     daf.set_vector("cell", "score", [math.nan, *(np.arange(len(NAMES) - 1) / 7)])
     daf.set_matrix("cell", "gene", "UMIs", np.arange(3 * len(NAMES)).reshape(-1, 3))
     return connect(daf)

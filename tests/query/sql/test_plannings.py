@@ -9,15 +9,14 @@ import numpy as np
 import pytest
 
 from daf_query import DafSession, connect
-from daf_storage import DafWriter, MemoryDaf, errors
+from daf_storage import DafWriter, errors
+from tests.support import data_set
 
 PLAN = datafusion.SessionContext.sql_with_options
 
 
 def _daf(name: str) -> DafWriter:
-    daf = MemoryDaf(name=name)
-    daf.add_axis("cell", [f"{name}{n}" for n in range(6)])
-    daf.add_axis("gene", ["g1", "g2"])
+    daf = data_set(name=name, cell=[f"{name}{n}" for n in range(6)], gene=["g1", "g2"])
     daf.set_vector("cell", "age", [1, 2, 3, 4, 5, 6])
     daf.set_vector("cell", "score", np.linspace(0, 1, 6, dtype=np.float32))
     daf.set_vector("cell", "donor", list("aabbcc"))

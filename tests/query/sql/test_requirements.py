@@ -9,16 +9,14 @@ import pytest
 
 from daf_query import DafSession, connect
 from daf_query.scan import Compare, In, IsNull, Or
-from daf_storage import MemoryDaf, errors
+from daf_storage import errors
+from tests.support import data_set
 
 
 @pytest.fixture(scope="module")
 def session() -> DafSession:
     """Return a session over two axes with a matrix."""
-    daf = MemoryDaf()
-    daf.add_axis("cell", ["A", "B", "C"])
-    daf.add_axis("donor", ["N1", "N2"])
-    daf.add_axis("gene", ["CD8A", "it's"])
+    daf = data_set(cell=["A", "B", "C"], donor=["N1", "N2"], gene=["CD8A", "it's"])
     daf.set_vector("cell", "age", np.array([1, 2, 3], "i4"))
     daf.set_vector("cell", "score", np.array([0.5, 1.5, 2.5]))
     daf.set_vector("cell", "half", np.array([0.5, 1.5, 2.5], "f4"))

@@ -24,7 +24,7 @@ import pytest
 
 from daf_query import DafSession, QueryResult, connect
 from daf_storage import errors, open_daf
-from tests.support import create, is_mapped, reopen
+from tests.support import create, data_set, is_mapped, reopen
 
 N = 200_000
 
@@ -33,9 +33,7 @@ N = 200_000
 def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return a data set with numbers, NaN, and strings."""
     path = tmp_path_factory.mktemp("results") / "x.daf.zarr"
-    daf = create(path)
-    daf.add_axis("cell", [f"c{i}" for i in range(N)])
-    daf.set_vector("cell", "age", np.arange(N) % 90)
+    daf = data_set(create(path), cell={"name": N, "age": np.arange(N) % 90})
     daf.set_vector("cell", "score", np.where(np.arange(N) % 10, np.arange(N) / 7, np.nan))
     daf.set_vector("cell", "is_odd", np.arange(N) % 2 == 1)
     daf.set_vector("cell", "donor", [f"N{i % 5} é" for i in range(N)])
@@ -197,8 +195,7 @@ READERS: dict[str, Callable[[Path], dict[str, list[Any]]]] = {
 
 def test_types_in_files(tmp_path: Path) -> None:
     """Large whole numbers, infinities, missing values, empty results."""
-    daf = open_daf(tmp_path / "t.daf.zarr", "w")
-    daf.add_axis("cell", ["a", "", 'é\n,"'])
+    daf = data_set(open_daf(tmp_path / "t.daf.zarr", "w"), cell=["a", "", 'é\n,"'])
     daf.set_vector("cell", "big", np.array([2**64 - 1, 0, 2**63], "u8"))
     daf.set_vector("cell", "x", np.array([math.inf, math.nan, -0.5]))
     result = connect(daf).sql("SELECT * FROM cell ORDER BY index")
@@ -220,25 +217,16 @@ def test_types_in_files(tmp_path: Path) -> None:
 
 def test_errors_while_computing_are_ours(tmp_path: Path) -> None:
     """In one sentence, of our classes, without a traceback of the depths."""
-    daf = create(tmp_path / "x.daf.zarr")
-    daf.add_axis("cell", ["a", "b", "c"])
+    daf = data_set(create(tmp_path / "x.daf.zarr"), cell=["a", "b", "c"])
     daf.set_vector("cell", "age", [1, 2, 3])
     session = connect(tmp_path / "x.daf.zarr")
     result = session.sql("SELECT age FROM cell WHERE age > 1")
     reopen(tmp_path / "x.daf.zarr").set_vector(
         "cell", "age", ["x", "y", "'z\""], if_exists="replace"
     )
-    attempts: list[Callable[[], Any]] = [
-        result.to_arrow_table,
-        result.to_pylist,
-        result.to_pydict,
-        result.to_pandas,
-        result.to_polars,
-        result.collect,
-        result.count,
-        lambda: list(result.batches()),
-        lambda: result.save(tmp_path / "x.csv"),
-    ]
+    frames = [result.to_arrow_table, result.to_pandas, result.to_polars, result.to_pydict]
+    attempts: list[Callable[[], Any]] = [*frames, result.to_pylist, result.collect, result.count]
+    attempts += [lambda: list(result.batches()), lambda: result.save(tmp_path / "x.csv")]
     for attempt in attempts:
         with pytest.raises(errors.FormatError) as caught:
             attempt()
@@ -280,8 +268,7 @@ thread.join()
 def test_results_larger_than_memory(tmp_path: Path) -> None:
     """Four million rows of 80 bytes are saved with a part of that in memory."""
     path, count = tmp_path / "big.daf.zarr", 4_000_000
-    daf = create(path)
-    daf.add_axis("cell", pc.cast(pa.array(np.arange(count)), pa.string()))
+    daf = data_set(create(path), cell=pc.cast(pa.array(np.arange(count)), pa.string()))
     daf.set_vector("cell", "age", np.arange(count) % 90)
     daf.set_vector("cell", "score", np.random.default_rng(0).random(count))
     targets = [str(tmp_path / f"rows.{kind}") for kind in ("arrow", "parquet")]

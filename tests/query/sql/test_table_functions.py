@@ -11,17 +11,14 @@ import scipy.sparse as sp
 
 from daf_query import DafSession, connect
 from daf_storage import MemoryDaf
-from tests.support import fill
+from tests.support import data_set, fill
 
 
 @pytest.fixture
 def db() -> DafSession:
     """Return a session with 100 cells and 60 genes, a fifth of the elements stored."""
     rng = np.random.default_rng(1)
-    daf = MemoryDaf(name="pbmc")
-    daf.add_axis("cell", [f"c{n}" for n in range(100)])
-    daf.add_axis("gene", [f"g{n}" for n in range(60)])
-    daf.set_vector("cell", "age", np.arange(100))
+    daf = data_set(name="pbmc", cell={"name": 100, "age": np.arange(100)}, gene=60)
     daf.set_vector("gene", "marker", np.arange(60) % 3 == 0)
     values = np.where(rng.random((100, 60)) < 0.2, rng.integers(1, 9, (100, 60)), 0)
     daf.set_matrix("cell", "gene", "X", sp.csc_array(values.astype(np.float32)))

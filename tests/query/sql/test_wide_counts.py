@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import operator
-from collections.abc import Callable
 from typing import Any
 
 import anndata as ad
@@ -16,17 +14,11 @@ import scipy.sparse as sp
 
 from daf_query import DafSession, connect
 from daf_storage import DafWriter, from_anndata
+from tests.support import OPERATORS as COMPARISONS
 from tests.support import data_set
 
 SMALL = ["i1", "u1", "i2", "u2", "i4", "u4"]
-OPERATORS: dict[str, Callable[[Any, Any], Any]] = {
-    "=": operator.eq,
-    "<>": operator.ne,
-    "<": operator.lt,
-    "<=": operator.le,
-    ">": operator.gt,
-    ">=": operator.ge,
-}
+OPERATORS = {{"==": "=", "!=": "<>"}.get(sign, sign): of for sign, of in COMPARISONS.items()}
 
 
 def extremes(dtype: str) -> npt.NDArray[Any]:

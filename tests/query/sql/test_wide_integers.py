@@ -13,7 +13,7 @@ import pytest
 import zarr
 
 from daf_query import connect, zarr_table
-from daf_storage import DafWriter, MemoryDaf, errors
+from daf_storage import DafWriter, errors
 from tests.query.sql.test_wide_counts import column, extremes
 from tests.support import data_set
 
@@ -48,8 +48,7 @@ def test_several_data_sets_and_zarr_tables(tmp_path: Path) -> None:
     """Unions of members of different types; groups of Zarr arrays."""
     members = []
     for dtype in ("u1", "i2"):
-        daf = MemoryDaf(name=f"few-bits-{dtype}")
-        daf.add_axis("cell", [f"{dtype}{i}" for i in range(2)])
+        daf = data_set(name=f"few-bits-{dtype}", cell=[f"{dtype}{i}" for i in range(2)])
         daf.set_vector("cell", "a", np.array([1, 100], dtype))
         daf.set_vector("cell", "b", np.array([2, 100], dtype))
         members.append(daf)

@@ -14,7 +14,7 @@ import pytest
 from daf_query import DafSession, ScanOptions, UnreadableVectorWarning, connect
 from daf_query.fragments import plan_fragments
 from daf_query.table import UnionDataset
-from daf_storage import DafWriter, MemoryDaf, ZarrDaf
+from daf_storage import DafWriter, ZarrDaf
 from tests import seams
 from tests.random_conditions import Conditions
 from tests.support import data_set
@@ -25,8 +25,7 @@ JOINED = ScanOptions(min_joined_members=2, joined_member_rows=20, joined_rows=40
 
 def _member(number: int, rows: int, *, name: str | None = None) -> DafWriter:
     random = np.random.default_rng(number)
-    daf = MemoryDaf(name=name or f"run{number}")
-    daf.add_axis("cell", [f"c{number}.{row}" for row in range(rows)])
+    daf = data_set(name=name or f"run{number}", cell=[f"c{number}.{row}" for row in range(rows)])
     daf.set_vector("cell", "age", random.integers(0, 5, rows).astype("int32"))
     score = random.random(rows).round(1)
     score[random.random(rows) < 0.3] = np.nan

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pickle
-import threading
 import warnings
 from pathlib import Path
 from typing import Any
@@ -27,7 +26,7 @@ from daf_storage.base import Span
 from daf_storage.trees import ChunkedArray
 from tests.query.matrix.test_layouts import CASES, damage
 from tests.storage.opening.test_remote import served
-from tests.support import CELLS, GENES, UMIS, create, data_set
+from tests.support import CELLS, GENES, OPERATORS, UMIS, create, data_set, in_threads
 
 DTYPES = ["?", "i1", "u1", "i2", "u2", "i4", "u4", "i8", "u8", "f4", "f8"]
 
@@ -48,16 +47,11 @@ def matrices(draw: st.DrawFn) -> tuple[npt.NDArray[Any], bool, bool, int, int]:
     values[random.random(shape) < draw(st.sampled_from([0.0, 0.5, 0.95]))] = 0
     if dtype.kind == "f":
         values[random.random(shape) < 0.1] = np.nan
-    return (
-        values,
-        draw(st.booleans()),
-        draw(st.booleans()),
-        draw(st.integers(0, shape[1] - 1)),
-        seed,
-    )
+    is_sparse, is_transposed = draw(st.booleans()), draw(st.booleans())
+    return values, is_sparse, is_transposed, draw(st.integers(0, shape[1] - 1)), seed
 
 
-@given(matrices(), st.sampled_from(["==", "!=", "<", "<=", ">", ">="]), st.integers(-1, 5))
+@given(matrices(), st.sampled_from(list(OPERATORS)), st.integers(-1, 5))
 def test_columns_are_those_of_scipy(
     made: tuple[npt.NDArray[Any], bool, bool, int, int], operator: str, constant: int
 ) -> None:
@@ -76,12 +70,7 @@ def test_columns_are_those_of_scipy(
         daf.set_matrix("gene", "cell", "X", stored.T, relayout=False)
     else:
         daf.set_matrix("cell", "gene", "X", stored)
-    options = ScanOptions(
-        zone_rows=8,
-        min_partition_rows=4,
-        partition_rows=8,
-        sparse_divisor=2,
-    )
+    options = ScanOptions(zone_rows=8, min_partition_rows=4, partition_rows=8, sparse_divisor=2)
     table = column(AxisDataset(daf, "cell").with_options(options), "gene", "X", f"g{entry}")
     expected = values[:, entry]
     is_small = values.dtype.kind in "iu"
@@ -97,26 +86,9 @@ def test_columns_are_those_of_scipy(
     else:
         if expected.dtype.kind == "u":
             constant = max(constant, 0)
-        is_true = {
-            "==": expected == constant,
-            "!=": expected != constant,
-            "<": expected < constant,
-            "<=": expected <= constant,
-            ">": expected > constant,
-            ">=": expected >= constant,
-        }[operator] & ~np.isnan(expected.astype(float))
-        compared = getattr(
-            field,
-            {
-                "==": "__eq__",
-                "!=": "__ne__",
-                "<": "__lt__",
-                "<=": "__le__",
-                ">": "__gt__",
-                ">=": "__ge__",
-            }[operator],
-        )(pa.scalar(constant, arrow.type))
-        filters = [(compared, is_true)]
+        compare = OPERATORS[operator]
+        is_true = compare(expected, constant) & ~np.isnan(expected.astype(float))
+        filters = [(compare(field, pa.scalar(constant, arrow.type)), is_true)]
     for expression, kept in filters:
         both = expression & (pc.field("index") != 5) & (pc.field("index") < 30)
         assert (
@@ -153,11 +125,8 @@ def test_elements_of_one_row_are_added_up_as_scipy_does() -> None:
         parts.colptr[:] = [1, 4]
         parts.rowval[:] = [3, 1, 3]
         parts.nzval[:] = [1, 2, 3]
-    assert column(AxisDataset(daf, "cell"), "gene", "X", "g").to_table()["x"].to_pylist() == [
-        2,
-        0,
-        4,
-    ]
+    found = column(AxisDataset(daf, "cell"), "gene", "X", "g").to_table()
+    assert found["x"].to_pylist() == [2, 0, 4]
 
 
 @pytest.mark.parametrize(("name", "what"), CASES)
@@ -166,10 +135,7 @@ def test_the_other_layout_is_read_where_one_is_damaged(
 ) -> None:
     """As slices do, with a warning; with both damaged there is an error."""
     path = tmp_path / "x.daf.zarr"
-    daf = create(path)
-    daf.add_axis("cell", CELLS)
-    daf.add_axis("gene", GENES)
-    daf.set_matrix("cell", "gene", "UMIs", UMIS)
+    daf = data_set(create(path), cell=CELLS, gene=GENES, matrices={("cell", "gene", "UMIs"): UMIS})
     daf.set_matrix("cell", "gene", "sparse", sp.csc_array(UMIS))
     damage(path, ("cell", "gene"), name, what)
     table = AxisDataset(ZarrDaf(path), "cell")
@@ -220,9 +186,7 @@ def test_one_gene_of_a_packed_dense_matrix_reads_its_chunks_alone(
 def test_a_dense_column_is_not_copied_for_arrow(tmp_path: Path) -> None:
     """Without NaN, the values that Arrow gets are those that were gathered."""
     path = tmp_path / "x.daf.zarr"
-    daf = create(path)
-    daf.add_axis("cell", [f"c{i}" for i in range(1000)])
-    daf.add_axis("gene", ["g", "h"])
+    daf = data_set(create(path), cell=1000, gene=["g", "h"])
     daf.set_matrix("cell", "gene", "X", np.ones((1000, 2)))
     table = column(AxisDataset(ZarrDaf(path), "cell"), "gene", "X", "h")
     before = pa.total_allocated_bytes()
@@ -234,9 +198,7 @@ def test_a_dense_column_is_not_copied_for_arrow(tmp_path: Path) -> None:
 def test_other_engines_have_the_columns(tmp_path: Path) -> None:
     """DuckDB and polars filter by them, also after pickling."""
     path = tmp_path / "x.daf.zarr"
-    daf = create(path)
-    daf.add_axis("cell", CELLS)
-    daf.add_axis("gene", GENES)
+    daf = data_set(create(path), cell=CELLS, gene=GENES)
     daf.set_matrix("cell", "gene", "sparse", sp.csc_array(UMIS))
     session = connect(path)
     table = session.table("cell", matrix_columns={"first": ("gene", "sparse", GENES[0])})
@@ -301,8 +263,7 @@ def test_threads_share_what_is_decoded() -> None:
     daf = MemoryDaf()
     random = np.random.default_rng(1)
     values = sp.random_array((5000, 8), density=0.1, format="csc", rng=random)
-    daf.add_axis("cell", [str(i) for i in range(5000)])
-    daf.add_axis("gene", list("abcdefgh"))
+    data_set(daf, cell=[str(i) for i in range(5000)], gene=list("abcdefgh"))
     daf.set_matrix("cell", "gene", "X", values)
     session = connect(daf)
     dense = values.toarray()
@@ -316,11 +277,7 @@ def test_threads_share_what_is_decoded() -> None:
             if session.sql(query).to_pydict()["index"] != expected.tolist():
                 wrong.append(name)
 
-    threads = [threading.Thread(target=ask, args=(number,)) for number in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    in_threads(ask, range(4))
     assert wrong == []
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import operator
 import pickle
 from collections.abc import Callable
 from pathlib import Path
@@ -22,9 +21,9 @@ from daf_query import DamagedLayoutWarning, ScanOptions, connect
 from daf_query.matrix import Selection
 from daf_query.scan import ScanReport
 from daf_query.table import MatrixDataset
-from daf_storage import DafReader, DafWriter, MemoryDaf, errors
+from daf_storage import DafReader, DafWriter, errors
 from tests.suites.examples import BY_ROWS, write_stored
-from tests.support import CELLS, GENES, UMIS, create, data_set, recorded_reads, reopen
+from tests.support import CELLS, GENES, OPERATORS, UMIS, create, data_set, recorded_reads, reopen
 
 Row = tuple[str, str, Any]
 Test = Callable[[Row], bool]
@@ -171,9 +170,7 @@ class TestEqualToScipy:
         matrix, is_sparse, layouts = given
         if matrix.dtype == np.bool_:
             return
-        compare = {"==": operator.eq, "!=": operator.ne, "<": operator.lt, ">=": operator.ge}[
-            symbol
-        ]
+        compare = OPERATORS[symbol]
         table = MatrixDataset(stored(matrix, layouts, is_sparse=is_sparse), "cell", "gene", "X")
         wanted = [
             row
@@ -229,9 +226,7 @@ class TestSchema:
 
     def test_strings(self) -> None:
         """A matrix of strings is dense, whichever layout is read."""
-        daf = MemoryDaf()
-        daf.add_axis("cell", CELLS)
-        daf.add_axis("gene", GENES)
+        daf = data_set(cell=CELLS, gene=GENES)
         daf.set_matrix("cell", "gene", "labels", np.array(list("abcdefghijkl")).reshape(3, 4))
         table = MatrixDataset(daf, "cell", "gene", "labels").with_options(SMALL)
         assert table.schema.field("value").type == pa.string()
@@ -242,10 +237,7 @@ class TestSchema:
 
     def test_nothing_stored(self) -> None:
         """An axis without entries, and a matrix of zeros only, have no rows."""
-        daf = MemoryDaf()
-        daf.add_axis("cell", [])
-        daf.add_axis("gene", GENES)
-        daf.set_matrix("cell", "gene", "D", np.zeros((0, 4)))
+        daf = data_set(cell=[], gene=GENES, matrices={("cell", "gene", "D"): np.zeros((0, 4))})
         daf.set_matrix("gene", "gene", "S", sp.csc_array((4, 4), dtype=np.float32))
         for axes in (("cell", "gene", "D"), ("gene", "gene", "S")):
             table = MatrixDataset(daf, *axes)
@@ -270,9 +262,7 @@ class TestErrors:
 
     def test_replaced(self, tmp_path: Path) -> None:
         """A matrix of another type in its place is noticed when it is scanned."""
-        daf = create(tmp_path / "x.daf.zarr")
-        daf.add_axis("cell", CELLS)
-        daf.add_axis("gene", GENES)
+        daf = data_set(create(tmp_path / "x.daf.zarr"), cell=CELLS, gene=GENES)
         daf.set_matrix("cell", "gene", "X", UMIS)
         table = MatrixDataset(daf, "cell", "gene", "X")
         daf.set_matrix("cell", "gene", "X", UMIS.astype(np.float32), if_exists="replace")
@@ -281,9 +271,7 @@ class TestErrors:
 
     def test_damaged_layout(self, tmp_path: Path) -> None:
         """The other one is read, with a warning; row numbers that are wrong are an error."""
-        daf = create(tmp_path / "x.daf.zarr")
-        daf.add_axis("cell", CELLS)
-        daf.add_axis("gene", GENES)
+        daf = data_set(create(tmp_path / "x.daf.zarr"), cell=CELLS, gene=GENES)
         daf.set_matrix("cell", "gene", "X", sp.csc_array(UMIS))
         folder = tmp_path / "x.daf.zarr" / "matrices"
         wrong = np.full(9, 99, np.int32).tobytes()

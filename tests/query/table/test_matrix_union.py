@@ -108,8 +108,7 @@ def test_a_filter_on_dataset_reads_no_other_file(tmp_path: Path) -> None:
     """A file that is damaged, and left out, does no harm."""
     for name in ("good", "bad"):
         with create(tmp_path / f"{name}.daf.zarr") as daf:
-            daf.add_axis("cell", ["a"])
-            daf.add_axis("gene", ["g1"])
+            data_set(daf, cell=["a"], gene=["g1"])
             daf.set_matrix("cell", "gene", "X", np.array([[3.0]]))
     db = connect(f"{tmp_path}/*.daf.zarr")
     for chunk in (tmp_path / "bad.daf.zarr").rglob("X/0*"):

@@ -19,9 +19,10 @@ from daf_query.distributed import let_go, opened
 from daf_query.fragments import plan_fragments
 from daf_query.session import DafSession
 from daf_query.table import UnionDataset
-from daf_storage import DafReader, MemoryDaf, ZarrDaf, errors
+from daf_storage import DafReader, ZarrDaf, errors
 from daf_storage.base import Span
 from tests import seams
+from tests.support import data_set
 
 ROWS = [5, 0, 7, 21, 3, 4, 0, 30, 9, 8]
 OPTIONS = ScanOptions(joined_member_rows=20, zone_rows=8)
@@ -29,8 +30,7 @@ OPTIONS = ScanOptions(joined_member_rows=20, zone_rows=8)
 
 @functools.cache  # no two in memory have one name
 def _member(number: int, rows: int) -> DafReader:
-    daf = MemoryDaf(name=f"lot{number}")
-    daf.add_axis("cell", [f"c{number}.{row}" for row in range(rows)])
+    daf = data_set(name=f"lot{number}", cell=[f"c{number}.{row}" for row in range(rows)])
     daf.set_vector("cell", "age", np.arange(rows, dtype="int8" if number == 8 else "int32"))
     daf.set_vector("cell", "donor", np.array([f"d{row % 3}" for row in range(rows)], "U2"))
     if number not in (4, 5):

@@ -45,12 +45,6 @@ def daf() -> DafWriter:
     return from_anndata(anndata.AnnData(obs=OBS))
 
 
-@pytest.fixture
-def session(daf: DafWriter) -> DafSession:
-    """Return a session of it."""
-    return connect(daf)
-
-
 def test_types(session: DafSession) -> None:
     """What the import knew is the type of the column; where none is missing, it is not nullable."""
     schema = session.sql("SELECT * FROM obs").to_arrow_table().schema

@@ -243,8 +243,7 @@ def test_a_file_beside_several_data_sets(
     """On the command line, too, and within a condition of a slice."""
     monkeypatch.chdir(tmp_path)
     _write(tmp_path / "sheet.csv")
-    other = MemoryDaf(name="other")
-    other.add_axis("cell", ["N1", "x"])
+    other = data_set(name="other", cell=["N1", "x"])
     other.set_matrix("cell", "cell", "m", [[1, 2], [3, 4]])
     session.register(other, "other")
     query = "SELECT c.name FROM other.cell AS c WHERE name IN (SELECT id FROM 'sheet.csv')"

@@ -12,6 +12,7 @@ import scipy.sparse as sp
 
 from daf_query import DafSession, connect
 from daf_storage import DafWriter, MemoryDaf, ZarrDaf, errors
+from tests.support import data_set
 
 COUNT, GENES = 90, 12
 
@@ -28,8 +29,7 @@ def matrix(seed: int, rows: int = COUNT) -> Any:
 def filled(daf: DafWriter, start: int, values: Any, genes: list[str]) -> DafWriter:
     """Return a data set with cells from a number on, and two matrices."""
     numbers = np.arange(start, start + values.shape[0])
-    daf.add_axis("cell", [f"cell_{n}" for n in numbers])
-    daf.add_axis("gene", genes)
+    data_set(daf, cell=[f"cell_{n}" for n in numbers], gene=genes)
     daf.set_vector("cell", "type", np.array(["b", "t", "nk"])[numbers % 7 % 3].tolist())
     daf.set_vector("cell", "score", np.where(numbers % 9 == 0, np.nan, numbers / 4))
     daf.set_vector("cell", "is_odd", numbers % 2 == 1)
