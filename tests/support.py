@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import operator
 import os
+import pkgutil
 import subprocess
 import sys
 import threading
@@ -245,6 +246,32 @@ class Interruption:
                 sys.settrace(None)
                 raise KeyboardInterrupt
         return self._trace
+
+
+def recorded_calls(
+    monkeypatch: pytest.MonkeyPatch, place: str | tuple[Any, str], what: Callable[..., Any]
+) -> list[Any]:
+    """Note something of each call of a function, before the call is made; return the list of it.
+
+    Parameters
+    ----------
+    place
+        Of the function: one of `tests.seams`, or an object and a name.
+    what
+        Is given the arguments, and returns what is noted.
+    """
+    found: list[Any] = []
+    if isinstance(place, str):
+        owner, _, name = place.rpartition(".")
+        place = (pkgutil.resolve_name(owner), name)
+    real = getattr(*place)
+
+    def call(*arguments: Any, **options: Any) -> Any:
+        found.append(what(*arguments, **options))
+        return real(*arguments, **options)
+
+    monkeypatch.setattr(*place, call)
+    return found
 
 
 class RecordedReads:

@@ -177,6 +177,5 @@ def test_whole_matrices_are_those_that_were_set(
     )
     for name in "ds":
         assert dense(daf.get_np_matrix("a", "b", name)).tolist() == values.tolist()
-        assert (
-            dense(daf.get_np_matrix("b", "a", name, relayout=False)).tolist() == values.T.tolist()
-        )
+        found = dense(daf.get_np_matrix("b", "a", name, relayout=False)).tolist()
+        assert found == values.T.tolist()

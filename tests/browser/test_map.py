@@ -194,9 +194,8 @@ def test_filters_beside_the_map_filter_each_other(explorer: Explorer, pbmc_path:
         page.get_by_role("region", name=f"Filter of {vector}").wait_for()
     page.get_by_role("button", name="phase S", exact=True).click()
     page.locator(".selection-bar").get_by_text("182 of 700 cells selected").wait_for()
-    labels = db.sql(
-        "SELECT bulk_labels AS b, count(*) AS n FROM cell WHERE phase = 'S' GROUP BY b"
-    ).to_pydict()
+    query = "SELECT bulk_labels AS b, count(*) AS n FROM cell WHERE phase = 'S' GROUP BY b"
+    labels = db.sql(query).to_pydict()
     for label, count in zip(labels["b"], labels["n"], strict=True):
         entry = page.get_by_role("button", name=f"bulk_labels {label}", exact=True)
         assert entry.inner_text().split("\n")[-1] == str(count)

@@ -174,10 +174,8 @@ def test_a_result_is_downloaded(
     with explorer.page.expect_download() as download:
         explorer.page.get_by_role("button", name=button, exact=True).click()
     download.value.save_as(tmp_path / "result")
-    assert read(tmp_path / "result").to_pydict() == {
-        "phase": ["G1", "S", "G2M"],
-        "cells": [501, 182, 17],
-    }
+    found = read(tmp_path / "result").to_pydict()
+    assert found == {"phase": ["G1", "S", "G2M"], "cells": [501, 182, 17]}
 
 
 def test_a_query_can_be_stopped(explorer: Explorer, server: ExploreServer) -> None:

@@ -37,16 +37,7 @@ from typing import Any
 from zlib import crc32
 
 QUERIES = Path(__file__).parent / "queries"
-AXES = (
-    "directory",
-    "packed",
-    "indexed",
-    "archive",
-    "hdf5",
-    "h5ad",
-    "dictionary",
-    "collection",
-)
+AXES = ("directory", "packed", "indexed", "archive", "hdf5", "h5ad", "dictionary", "collection")
 LARGE = ("large_directory", "large_indexed", "large_collection")
 """Axes of 200,000 rows, which are asked only the queries that name them."""
 

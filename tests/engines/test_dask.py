@@ -65,10 +65,8 @@ def test_workers_read_every_form_by_path(forms: dict[str, str], form: str) -> No
         assert counted["count"].tolist() == expected["n"].tolist()
         np.testing.assert_allclose(counted["max"], expected["best"])
         pushed = db.table("obs").to_dask_dataframe(filter=pc.field("age") > 20)
-        assert (
-            len(pushed)
-            == db.sql("SELECT count(*) AS n FROM obs WHERE age > 20").to_pydict()["n"][0]
-        )
+        query = "SELECT count(*) AS n FROM obs WHERE age > 20"
+        assert len(pushed) == db.sql(query).to_pydict()["n"][0]
 
 
 @pytest.mark.usefixtures("client")

@@ -103,9 +103,8 @@ def test_the_driver_gets_the_rows_of_the_session(forms: dict[str, str], form: st
                 expected = session.sql(query).to_arrow_table()
                 assert cursor.fetch_arrow_table().to_pylist() == expected.to_pylist()
             cursor.execute("SELECT count(*) AS n FROM obs WHERE age > ? AND donor = ?", (40, "d1"))
-            expected_count = session.sql(
-                "SELECT count(*) AS n FROM obs WHERE age > 40 AND donor = 'd1'"
-            ).to_pylist()[0]["n"]
+            query = "SELECT count(*) AS n FROM obs WHERE age > 40 AND donor = 'd1'"
+            expected_count = session.sql(query).to_pylist()[0]["n"]
             assert cursor.fetchone() == (expected_count,)
             objects = connection.adbc_get_objects(depth="all").read_all().to_pylist()
             tables = objects[0]["catalog_db_schemas"][0]
@@ -183,9 +182,8 @@ def test_parameters_arrive_as_they_are(cursor: Any) -> None:
     parameters = pa.record_batch({"donor": ["d1"], "ages": [[1, 2, 4]]})
     cursor.adbc_statement.bind(parameters)
     stream, _ = cursor.adbc_statement.execute_query()
-    assert pa.RecordBatchReader._import_from_c(stream.address).read_all().to_pylist() == [
-        {"n": len([i for i in range(3000) if i % 90 in (1, 2, 4) and i % 3 == 1])}
-    ]
+    found = pa.RecordBatchReader._import_from_c(stream.address).read_all().to_pylist()
+    assert found == [{"n": len([i for i in range(3000) if i % 90 in (1, 2, 4) and i % 3 == 1])}]
 
 
 def test_parameters_that_do_not_fit_are_refused(cursor: Any) -> None:
@@ -577,9 +575,8 @@ def test_the_memory_of_a_query_is_limited(session: DafSession) -> None:
             ):
                 rows = cursor.execute(query).fetch_arrow_table().to_pylist()
                 assert rows == session.sql(query).to_pylist()
-    assert session.sql(f"SELECT count(DISTINCT n) AS n FROM ({pairs})").to_pydict() == {
-        "n": [300000]
-    }
+    query = f"SELECT count(DISTINCT n) AS n FROM ({pairs})"
+    assert session.sql(query).to_pydict() == {"n": [300000]}
 
 
 def test_a_server_with_a_limit_of_memory_has_the_views_of_its_session() -> None:

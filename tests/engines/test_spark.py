@@ -171,10 +171,9 @@ def test_the_long_form_of_a_matrix(spark: Any, forms: dict[str, str], form: str)
 
 def test_a_view_is_made_by_sql(spark: Any, forms: dict[str, str]) -> None:
     """CREATE TEMPORARY VIEW with options."""
-    spark.sql(
-        f"""CREATE OR REPLACE TEMPORARY VIEW cells USING daf OPTIONS (
+    query = f"""CREATE OR REPLACE TEMPORARY VIEW cells USING daf OPTIONS (
             path '{forms["zipped"]}', table 'obs', matrix_columns "X['gene_3'] AS g3")"""
-    )
+    spark.sql(query)
     with connect(forms["zipped"]) as session:
         expected = session.sql("SELECT sum(X['gene_3']) AS s FROM obs").to_pydict()["s"]
     assert [row.s for row in spark.sql("SELECT sum(g3) AS s FROM cells").collect()] == expected

@@ -31,12 +31,8 @@ def test_the_demonstration_in_an_archive(
     """The data set may be an archive; the other results lie beside it."""
     assert main(["demo", str(tmp_path / "demo/mine.daf.zarr.zip")]) == 0
     assert "$ daf info" in capsys.readouterr().out
-    assert sorted(p.name for p in (tmp_path / "demo").iterdir()) == [
-        "dendritic.h5ad",
-        "mine.daf.zarr.zip",
-        "pbmc.h5ad",
-        "umap.png",
-    ]
+    found = sorted(p.name for p in (tmp_path / "demo").iterdir())
+    assert found == ["dendritic.h5ad", "mine.daf.zarr.zip", "pbmc.h5ad", "umap.png"]
 
 
 def test_without_scanpy_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:

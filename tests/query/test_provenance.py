@@ -243,9 +243,8 @@ def test_several_data_sets(path: Path, tmp_path: Path) -> None:
     with connect({"one": path, "two": other}) as session:
         query = "SELECT count(*) AS n FROM one.cell"
         assert set(session.sql(query).provenance()["data_sets"]) == {"one", "two"}
-        assert set(
-            session.matrix("cell", "gene", "UMIs", schema="two").provenance()["data_sets"]
-        ) == {"two"}
+        found = set(session.matrix("cell", "gene", "UMIs", schema="two").provenance()["data_sets"])
+        assert found == {"two"}
     with connect([path, other]) as session:
         members = members_of(session)
         assert set(members) == {"pbmc", "run2"}

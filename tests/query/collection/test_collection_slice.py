@@ -175,9 +175,8 @@ def test_names_beside_a_compressed_matrix(db: DafSession, tmp_path: Path) -> Non
     """They are text as ever, and name the data set of whichever side is concatenated."""
     part = db.matrix("gene", "cell", "X", join="outer", rows=["g5", "g0"], columns="age > 5")
     part.save(tmp_path / "x.mtx.gz")
-    assert sorted(file.name for file in tmp_path.iterdir()) == [
-        *("x.columns.tsv", "x.mtx.gz", "x.rows.tsv")
-    ]
+    found = sorted(file.name for file in tmp_path.iterdir())
+    assert found == [*("x.columns.tsv", "x.mtx.gz", "x.rows.tsv")]
     np.testing.assert_array_equal(scipy.io.mmread(tmp_path / "x.mtx.gz").toarray(), part.to_numpy())
     assert (tmp_path / "x.rows.tsv").read_text() == "g5\ng0\n"
     assert (tmp_path / "x.columns.tsv").read_text() == "".join(

@@ -128,6 +128,5 @@ def test_a_single_data_set_as_a_collection() -> None:
     """Is one like any other."""
     one = session_with({"monday": daf_of("monday", RUNS["monday"])})
     assert chosen(one, ["b"]) == [("monday", "b")]
-    assert names_of({"monday": RUNS["monday"]}, "inner") == list(
-        one.matrix("cell", "gene", "X").columns
-    )
+    found = names_of({"monday": RUNS["monday"]}, "inner")
+    assert found == list(one.matrix("cell", "gene", "X").columns)

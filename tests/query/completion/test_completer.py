@@ -82,21 +82,14 @@ def test_entries(completer: SqlCompleter) -> None:
     """Those of the matrix, in either case, with what closes the brackets."""
     genes = {"CD8A']": "entry", "CD8B']": "entry"}
     assert completed(completer, "SELECT UMIs['cd8| FROM cell") == genes
-    assert completed(completer, "SELECT c.UMIs['CD8|'] FROM cell c") == {
-        "CD8A": "entry",
-        "CD8B": "entry",
-    }
+    found = completed(completer, "SELECT c.UMIs['CD8|'] FROM cell c")
+    assert found == {"CD8A": "entry", "CD8B": "entry"}
     assert completed(completer, 'SELECT "raw gene.X"[\'M|') == {"MALAT1']": "entry"}
     assert completed(completer, "SELECT UMIs['it|") == {"it''s']": "entry"}
     assert completed(completer, "SELECT UMIs['it''|") == {"it''s']": "entry"}
     assert completed(completer, "SELECT UMIs['A| FROM gene") == {"A']": "entry"}
-    assert set(completed(completer, "SELECT X['| FROM cell")) == {
-        "CD8A']",
-        "CD8B']",
-        "LYZ']",
-        "it''s']",
-        "MALAT1']",
-    }
+    entries = set(completed(completer, "SELECT X['| FROM cell"))
+    assert entries == {"CD8A']", "CD8B']", "LYZ']", "it''s']", "MALAT1']"}
     assert completed(completer, "SELECT nope['CD|") == {}
 
 

@@ -18,7 +18,7 @@ from daf_storage import MemoryDaf, ZarrDaf, convert, copy_all, errors
 from daf_storage.base import Packing
 from tests.limits import lower
 from tests.query.collection.cases import RUNS, daf_of
-from tests.support import data_set, dense
+from tests.support import data_set, dense, recorded_calls
 
 N_CELLS, N_GENES = 23, 7
 RNG = np.random.default_rng(5)
@@ -193,14 +193,7 @@ def test_tasks_open_the_path_once(
     sessions: dict[str, DafSession], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """However many blocks there are; and the graph outlives the session that made it."""
-    opened: list[Source] = []
-    real = Source.open
-
-    def open_it(self: Source) -> Any:
-        opened.append(self)
-        return real(self)
-
-    monkeypatch.setattr(Source, "open", open_it)
+    opened = recorded_calls(monkeypatch, (Source, "open"), lambda source: source)
     with connect(sessions["plain"].reader().location) as db:
         array = db.matrix("cell", "gene", "both").to_dask(rows_per_block=2)
     travelled = pickle.loads(pickle.dumps(array))
@@ -270,9 +263,8 @@ class TestChanges:
         else:
             writer.reorder_axis("cell", np.arange(N_CELLS)[::-1])
             expected = COUNTS[::-1]
-        with pytest.raises(
-            errors.InvalidInputError, match=r"x\.daf\.zarr: the matrix 'both' or one"
-        ):
+        message = r"x\.daf\.zarr: the matrix 'both' or one"
+        with pytest.raises(errors.InvalidInputError, match=message):
             array.blocks[1].compute()
         again = connect(path).matrix("cell", "gene", "both").to_dask(rows_per_block=5)
         assert again.name != array.name

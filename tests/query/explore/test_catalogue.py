@@ -77,9 +77,8 @@ def test_a_collection_and_a_broken_vector(tmp_path: Path) -> None:
         assert memory["form"] == "data set in memory"
         assert axes_of(runs)["cell"]["length"] == 2 * CELLS
         assert axes_of(runs)["cell"]["embeddings"] == axes_of(one)["cell"]["embeddings"]
-        assert [matrix["stored"] for matrix in runs["matrices"] if matrix["name"] == "X"] == [
-            2 * 3 * CELLS
-        ]
+        found = [matrix["stored"] for matrix in runs["matrices"] if matrix["name"] == "X"]
+        assert found == [2 * 3 * CELLS]
     metadata = tmp_path / "one.daf.zarr" / "vectors" / "cell" / "age" / ".zarray"
     metadata.write_text("{")
     with connect(str(tmp_path / "one.daf.zarr")) as session:

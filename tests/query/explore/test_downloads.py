@@ -164,16 +164,13 @@ def test_vectors_are_saved_into_the_overlay(writing: TestClient, stored: Path) -
     before = stored.read_bytes()
     assert writing.get("/api/catalogue").json()["writable"]
     assert select(writing, [2, 4]).status_code == 200
-    assert save(writing, "mine", {"selection": True, "true": "in", "false": "out"}).json() == {
-        "name": "mine"
-    }
+    found = save(writing, "mine", {"selection": True, "true": "in", "false": "out"}).json()
+    assert found == {"name": "mine"}
     assert save(writing, "is_mine", {"selection": True}).status_code == 200
     assert save(writing, "half", {"sql": "age / 2.0"}).status_code == 200
     again = save(writing, "half", {"sql": "age"})
-    assert (again.status_code, again.json()["remedy"]) == (
-        409,
-        "choose another name, or overwrite it",
-    )
+    found = (again.status_code, again.json()["remedy"])
+    assert found == (409, "choose another name, or overwrite it")
     assert save(writing, "half", {"sql": "age / 4.0"}, overwrite=True).status_code == 200
     names = [
         vector["name"]
@@ -225,10 +222,8 @@ def test_a_data_set_that_is_replaced(writing: TestClient, stored: Path) -> None:
             writing.post("/api/colour", json={**AXIS, "by": {"vector": "age"}}),
             writing.get("/api/selection"),
         ):
-            assert (reply.status_code, reply.json()["remedy"]) == (
-                409,
-                "reload the page to see the new one",
-            )
+            found = (reply.status_code, reply.json()["remedy"])
+            assert found == (409, "reload the page to see the new one")
     shown = writing.get("/api/catalogue").json()
     assert shown["version"] != version
     names = [vector["name"] for vector in shown["data_sets"][0]["axes"][0]["vectors"]]

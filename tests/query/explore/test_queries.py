@@ -67,10 +67,8 @@ def test_limits_of_the_server() -> None:
         assert how_ended(reply)["truncated"]
         points = {"schema": "tiny", "axis": "cell", "embedding": "X_umap"}
         reply = small.post("/api/points", json=points)
-        assert (reply.status_code, reply.json()["remedy"]) == (
-            413,
-            "start daf explore with a larger --max-bytes",
-        )
+        found = (reply.status_code, reply.json()["remedy"])
+        assert found == (413, "start daf explore with a larger --max-bytes")
 
 
 def test_plans_and_descriptions(client: TestClient) -> None:

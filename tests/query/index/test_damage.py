@@ -23,7 +23,7 @@ from daf_query.index import RTree, UnfitIndexError, build_index, build_point_ind
 from daf_storage import DafWriter, MemoryDaf, convert, errors, open_daf, verify
 from daf_storage.upkeep import IndexPlace, IndexStorage
 from tests import seams
-from tests.support import data_set, there
+from tests.support import data_set, recorded_calls, there
 
 rtree = pytest.importorskip("geoindex_rs.rtree")
 
@@ -404,9 +404,8 @@ def test_data_sets_in_one_archive(tmp_path: Path) -> None:
     with path.open("r+b") as file:
         file.seek(at)
         file.write(bytes(len(row)))
-    assert rebuild_indexes(path) == [
-        "built the index indexes/cell/name/lookup again, which was damaged"
-    ]
+    found = rebuild_indexes(path)
+    assert found == ["built the index indexes/cell/name/lookup again, which was damaged"]
     assert rebuild_indexes(path) == []
 
 
@@ -414,16 +413,14 @@ def test_a_vector_that_changes_while_it_is_indexed(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The index would be of neither; it is not stored."""
-    real = seams.real(seams.ARRAYS_OF_STRINGS)
 
-    def late(strings: Any) -> Any:
+    def change(_: Any) -> None:
         chunk = path / "vectors/cell/barcode/0"
         chunk.write_bytes(chunk.read_bytes().replace(b"7", b"8"))
-        return real(strings)
 
     with open_daf(path, "r+") as daf:
         IndexStorage(daf).discard(BARCODE)
-        monkeypatch.setattr(seams.ARRAYS_OF_STRINGS, late)
+        recorded_calls(monkeypatch, seams.ARRAYS_OF_STRINGS, change)
         with pytest.raises(errors.InUseError, match="barcode of axis 'cell' changed while"):
             build_index(daf, "cell", ["barcode"])
         assert IndexStorage(daf).load(BARCODE) is None

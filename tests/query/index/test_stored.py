@@ -107,9 +107,8 @@ def test_a_look_up_decodes_nothing(path: Path, monkeypatch: pytest.MonkeyPatch) 
     session = connect(path)
     monkeypatch.setattr(strings, "decode_vlen_utf8", refuse)
     assert session.sql(QUERIES[0]).to_pydict() == {"name": ["é4999"], "age": [4999]}
-    assert session.sql("SELECT name FROM cell WHERE age > 4997 ORDER BY age").to_pydict() == {
-        "name": ["é4998", "é4999"]
-    }
+    query = "SELECT name FROM cell WHERE age > 4997 ORDER BY age"
+    assert session.sql(query).to_pydict() == {"name": ["é4998", "é4999"]}
 
 
 def test_a_stale_index_is_not_used(tmp_path: Path) -> None:
@@ -137,9 +136,8 @@ def test_a_stale_index_is_not_used(tmp_path: Path) -> None:
     fresh = connect(path)
     assert fresh.sql("SELECT name FROM cell WHERE code = 'x___'").to_pydict() == {"name": ["c92"]}
     daf.reorder_axis("cell", np.arange(100)[::-1], progress="never")
-    assert connect(path).sql("SELECT index FROM cell WHERE name = 'c3'").to_pydict() == {
-        "index": [96]
-    }
+    query = "SELECT index FROM cell WHERE name = 'c3'"
+    assert connect(path).sql(query).to_pydict() == {"index": [96]}
 
 
 def test_an_index_that_lacks_a_part(path: Path) -> None:
@@ -173,9 +171,8 @@ def test_a_fragment_of_an_index_and_another_filter(path: Path) -> None:
     only = pc.field("name") == "é7"
     fragments = list(table.get_fragments(only))
     assert sum(f.to_table(filter=only).num_rows for f in fragments) == 1
-    assert sum(f.to_table(columns=["age"]).num_rows for f in fragments) == sum(
-        part.size for f in fragments for part in f.partitions
-    )
+    found = sum(f.to_table(columns=["age"]).num_rows for f in fragments)
+    assert found == sum(part.size for f in fragments for part in f.partitions)
 
 
 MADE: dict[str, dict[str, Any]] = {
@@ -251,9 +248,8 @@ def test_rows_found_by_indexes_are_the_same(numbers: DafWriter) -> None:
     }.items():
         scans = indexed.explain_analyze(f"SELECT index FROM cell WHERE {condition}").scans
         assert [scan.indexes for scan in scans] == [used], condition
-    box = indexed.explain_analyze(
-        "SELECT f FROM cell WHERE x > 10.0 AND x < 12 AND y > 3.0 AND y < 4"
-    )
+    query = "SELECT f FROM cell WHERE x > 10.0 AND x < 12 AND y > 3.0 AND y < 4"
+    box = indexed.explain_analyze(query)
     assert box.rows < 100
 
 
@@ -265,9 +261,8 @@ def test_a_look_up_reads_its_rows_alone(tmp_path: Path) -> None:
     daf.set_vector("cell", "score", np.arange(N) / 7)
     build_index(daf, "cell", ["code"])
     session = connect(path)
-    explanation = session.explain_analyze(
-        "SELECT score FROM cell WHERE code IN ('rare 0', 'rare 2')"
-    )
+    query = "SELECT score FROM cell WHERE code IN ('rare 0', 'rare 2')"
+    explanation = session.explain_analyze(query)
     assert explanation.scans[0].values == {"code": 2, "score": 2}
     assert explanation.scans[0].indexes == ["code"]
     explanation = session.explain_analyze("SELECT score FROM cell WHERE code = 'common'")

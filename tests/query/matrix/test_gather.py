@@ -188,10 +188,8 @@ def test_row_numbers_that_do_not_ascend(
         return
     expected = np.zeros(4, np.float32)
     np.add.at(expected, np.array(rows) - 1, [1, 3, 5])
-    assert (
-        db.matrix("cell", "gene", "m", columns=["g0"]).to_numpy()[:, 0].tolist()
-        == expected.tolist()
-    )
+    found = db.matrix("cell", "gene", "m", columns=["g0"]).to_numpy()[:, 0].tolist()
+    assert found == expected.tolist()
 
 
 SLICES: dict[str, Any] = {
@@ -252,12 +250,8 @@ print(result, peak() - before)
 def test_peak_memory_of_a_process(tmp_path: Path) -> None:
     """Two times the result, beside the pages of the file that are mapped; 150 MB are promised."""
     write(tmp_path / "x.daf.zarr", regular(20_000, 1200))
-    found = subprocess.run(
-        [sys.executable, "-c", _CHILD, str(tmp_path / "x.daf.zarr")],
-        capture_output=True,
-        text=True,
-        check=True,
-    )
+    command = [sys.executable, "-c", _CHILD, str(tmp_path / "x.daf.zarr")]
+    found = subprocess.run(command, capture_output=True, text=True, check=True)
     result, growth = map(int, found.stdout.split())
     mapped = 19_000 * 600 * 8
     assert result > 90_000_000

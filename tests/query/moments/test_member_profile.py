@@ -78,9 +78,8 @@ def test_sql_has_the_same(db: DafSession) -> None:
     pd.testing.assert_frame_equal(db.sql(query).to_pandas(), expected)
     odd = db.sql("SELECT DISTINCT gene FROM profile('cell', 'gene', 'X', NULL, NULL, 'is_odd')")
     assert sorted(odd.to_pydict()["gene"]) == ["g1", "g3", "g5"]
-    rows = db.sql(
-        "SELECT dataset, avg(X['g0']) AS mean FROM cell GROUP BY dataset ORDER BY dataset"
-    )
+    query = "SELECT dataset, avg(X['g0']) AS mean FROM cell GROUP BY dataset ORDER BY dataset"
+    rows = db.sql(query)
     first = expected_of(RUNS, "outer", np.nan)["g0"].loc["monday"].astype(float).mean()
     assert rows.to_pydict() == {
         "dataset": ["friday", "monday", "tuesday"],

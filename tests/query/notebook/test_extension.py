@@ -227,10 +227,8 @@ def test_the_sql_is_completed(shell: Any) -> None:
     """Tables, columns and genes, in any line, of the session that is named; nothing of Python."""
     start = "%%daf db --to pandas\nSELECT age,\n  "
     assert _completed(shell, f"{start}don| FROM cell") == [f"{start}donor"]
-    assert _completed(shell, f"{start}X['CD|\nFROM cell") == [
-        f"{start}X['CD3E']",
-        f"{start}X['CD8A']",
-    ]
+    found = _completed(shell, f"{start}X['CD|\nFROM cell")
+    assert found == [f"{start}X['CD3E']", f"{start}X['CD8A']"]
     assert _completed(shell, f"{start}age FROM ce|") == [f"{start}age FROM cell"]
     assert _completed(shell, "%%daf\nSEL|") == ["%%daf\nSELECT"]
     assert _completed(shell, "%%daf nope\nSEL|") == []

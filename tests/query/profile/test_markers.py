@@ -243,21 +243,18 @@ def test_sql_has_markers_and_totals_as_tables(tmp_path: Path, form: str) -> None
     """With the rows of the calls of Python, and conditions upon them."""
     with _session(_cells(), tmp_path, form) as db:
         expected = db.markers("obs", "var", "X", by="type", rows="name > 'c1-2'").to_pandas()
-        found = db.sql(
-            "SELECT * FROM markers('obs', 'var', 'X', 'type', 'name > ''c1-2''')"
-        ).to_pandas()
+        query = "SELECT * FROM markers('obs', 'var', 'X', 'type', 'name > ''c1-2''')"
+        found = db.sql(query).to_pandas()
         keys = ["type", "var"]
         pd.testing.assert_frame_equal(
             found.astype({"var": str}).sort_values(keys, ignore_index=True),
             expected.astype({"var": str}).sort_values(keys, ignore_index=True),
             check_categorical=False,
         )
-        best = db.sql(
-            "SELECT type, var FROM markers('obs', 'var', 'X', 'type') WHERE score > 5 AND pvalue_adjusted < 0.01"
-        )
+        query = "SELECT type, var FROM markers('obs', 'var', 'X', 'type') WHERE score > 5 AND pvalue_adjusted < 0.01"
+        best = db.sql(query)
         assert best.count() > 0
         totals = db.totals("obs", "var", "X", columns="name LIKE 'MT-%'").to_pandas()
-        requested = db.sql(
-            "SELECT * FROM totals('obs', 'var', 'X', NULL, 'name LIKE ''MT-%''')"
-        ).to_pandas()
+        query = "SELECT * FROM totals('obs', 'var', 'X', NULL, 'name LIKE ''MT-%''')"
+        requested = db.sql(query).to_pandas()
         pd.testing.assert_frame_equal(requested, totals)

@@ -91,11 +91,8 @@ class TestRows:
         """All rows are one group; of no rows there is none."""
         profile = db.profile("cell", "gene", "X")
         assert profile.column_names == COLUMNS
-        assert pairs(profile, "gene", "count", "sum") == [
-            ("g1", 5, 15.0),
-            ("g2", 5, 7.0),
-            ("g3", 5, 6.0),
-        ]
+        found = pairs(profile, "gene", "count", "sum")
+        assert found == [("g1", 5, 15.0), ("g2", 5, 7.0), ("g3", 5, 6.0)]
         assert len(db.profile("cell", "gene", "X", rows="age > 100")) == 0
 
     def test_missing_and_negative_zero(self, db: DafSession) -> None:
@@ -118,10 +115,8 @@ class TestRows:
     def test_the_transpose(self, db: DafSession) -> None:
         """Genes can be grouped, over cells."""
         profile = db.profile("gene", "cell", "X", by="is_marker", columns=["B"])
-        assert pairs(profile, "is_marker", "cell", "sum", "missing") == [
-            (False, "B", 0.0, 0),
-            (True, "B", 3.0, 1),
-        ]
+        found = pairs(profile, "is_marker", "cell", "sum", "missing")
+        assert found == [(False, "B", 0.0, 0), (True, "B", 3.0, 1)]
 
     @pytest.mark.parametrize("is_sparse", [False, True])
     def test_an_axis_with_itself(self, daf: DafWriter, *, is_sparse: bool) -> None:
@@ -158,9 +153,8 @@ class TestResult:
         arrow = profile.to_arrow_table()
         assert duckdb.sql("SELECT count(*) FROM arrow WHERE gene = 'g2'").fetchall() == [(3,)]
         db.register(profile, "profile_of_x")
-        assert db.sql("SELECT count(*) AS n FROM profile_of_x WHERE nonzero > 0").to_pydict() == {
-            "n": [int((np.array(arrow["nonzero"]) > 0).sum())]
-        }
+        query = "SELECT count(*) AS n FROM profile_of_x WHERE nonzero > 0"
+        assert db.sql(query).to_pydict() == {"n": [int((np.array(arrow["nonzero"]) > 0).sum())]}
 
     def test_anndata(self, db: DafSession) -> None:
         """Groups x genes; X is the mean, or what was chosen; layers have all."""
@@ -206,16 +200,13 @@ class TestTableFunction:
             f"SELECT sum(p.sum) AS total FROM {call} AS p JOIN gene AS g ON g.name = p.gene "
             "WHERE g.is_marker"
         ).to_pydict() == {"total": [21.0]}
-        assert db.sql(
-            f"SELECT count(*) AS n FROM {call} AS a JOIN {call} AS b USING (gene, type)"
-        ).to_pydict() == {"n": [9]}
-        assert db.sql(
-            f"SELECT max(count) AS n FROM {call} WHERE type IN ('T', 'B')"
-        ).to_pydict() == {"n": [2]}
+        query = f"SELECT count(*) AS n FROM {call} AS a JOIN {call} AS b USING (gene, type)"
+        assert db.sql(query).to_pydict() == {"n": [9]}
+        query = f"SELECT max(count) AS n FROM {call} WHERE type IN ('T', 'B')"
+        assert db.sql(query).to_pydict() == {"n": [2]}
         db.sql(f"CREATE VIEW p AS SELECT * FROM {call}", allow="write")
-        assert db.sql("SELECT count(*) AS n FROM p WHERE variance IS NULL").to_pydict() == {
-            "n": [3]
-        }
+        query = "SELECT count(*) AS n FROM p WHERE variance IS NULL"
+        assert db.sql(query).to_pydict() == {"n": [3]}
 
     def test_several_data_sets(self, daf: DafWriter) -> None:
         """The axis is named with its data set; of a union it is that of all."""
@@ -257,9 +248,8 @@ class TestDotPlot:
         """Too many dots, and no matplotlib."""
         plot = db.profile("cell", "gene", "s", by="type").plot
         lower(monkeypatch, dots=5)
-        with pytest.raises(
-            errors.InvalidInputError, match="3 groups x 3 gene are more than 5 dots"
-        ):
+        message = "3 groups x 3 gene are more than 5 dots"
+        with pytest.raises(errors.InvalidInputError, match=message):
             plot.dotplot()
         monkeypatch.setitem(sys.modules, "matplotlib", None)
         monkeypatch.setitem(sys.modules, "matplotlib.pyplot", None)

@@ -29,8 +29,7 @@ print(db.sql(%r).to_pylist())
 def test_a_script_ends_in_order_while_threads_still_read() -> None:
     """Other partitions are being read when the row that was asked for is there."""
     script = SCRIPT % "SELECT upper(name) AS u FROM cell LIMIT 1"
-    ended = subprocess.run(
-        [sys.executable, "-c", script], capture_output=True, text=True, check=False
-    )
+    command = [sys.executable, "-c", script]
+    ended = subprocess.run(command, capture_output=True, text=True, check=False)
     assert (ended.returncode, ended.stderr) == (0, "")
     assert ended.stdout.startswith("[{")

@@ -106,9 +106,8 @@ def test_filters_keep_the_rows_that_duckdb_keeps(data: st.DataObject) -> None:
     assert [tuple(found.values())] == counted, condition
     groups = f"WHERE {condition} GROUP BY few ORDER BY few NULLS FIRST"
     by_value = db.sql(f"SELECT few, count(*) FROM cell {groups}").to_pylist()
-    assert [tuple(row.values()) for row in by_value] == duckdb.sql(
-        f"SELECT few, count(*) FROM oracle {groups}"
-    ).fetchall()
+    query = f"SELECT few, count(*) FROM oracle {groups}"
+    assert [tuple(row.values()) for row in by_value] == duckdb.sql(query).fetchall()
 
 
 @pytest.mark.filterwarnings("ignore::daf_query.NeverNullWarning")

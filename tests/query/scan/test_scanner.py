@@ -18,7 +18,7 @@ from daf_query import DafSession, connect
 from daf_query.scan import ZONE_ROWS, ScanOptions, ScanReport
 from daf_storage import DafWriter, MemoryDaf, Packing, errors
 from daf_storage.trees import ChunkedArray
-from tests.support import create, data_set, recorded_reads
+from tests.support import create, data_set, recorded_calls, recorded_reads
 
 N = 3 * ZONE_ROWS + 1000
 BY_ZONE = ScanOptions(partition_rows=ZONE_ROWS)
@@ -105,9 +105,8 @@ def test_zone_maps_are_dropped_with_the_vector(session: DafSession, daf: DafWrit
     daf.set_vector("cell", "day", np.full(N, "x"), if_exists="replace")
     assert session.sql("SELECT count(*) AS n FROM cell WHERE day = 'x'").to_pydict() == {"n": [N]}
     daf.reorder_axis("cell", np.arange(N)[::-1], progress="never")
-    assert session.sql("SELECT name FROM cell WHERE index = 0").to_pydict() == {
-        "name": [f"c{N - 1}"]
-    }
+    query = "SELECT name FROM cell WHERE index = 0"
+    assert session.sql(query).to_pydict() == {"name": [f"c{N - 1}"]}
 
 
 def test_other_columns_are_read_where_rows_are_left(session: DafSession) -> None:
@@ -129,18 +128,14 @@ def test_packed_columns_are_decoded_where_rows_are_left(monkeypatch: pytest.Monk
     daf.add_axis("cell", [str(i) for i in range(100_000)])
     daf.set_vector("cell", "a", np.arange(100_000.0))
     daf.set_vector("cell", "b", np.arange(100_000.0) % 7)
-    decoded: list[tuple[str, tuple[int, ...]]] = []
-    real = ChunkedArray.decode
-
-    def decode(self: ChunkedArray, position: tuple[int, ...], *args: Any) -> Any:
-        decoded.append((self.what.rsplit("/", 1)[1], position))
-        return real(self, position, *args)
-
-    monkeypatch.setattr(ChunkedArray, "decode", decode)
+    decoded = recorded_calls(
+        monkeypatch,
+        (ChunkedArray, "decode"),
+        lambda each, at, *_: (each.what.rsplit("/", 1)[1], at),
+    )
     db = connect(daf)
-    assert db.sql(
-        "SELECT b FROM cell WHERE a IN (5, 70000) OR a = 70001 ORDER BY index"
-    ).to_pydict() == {"b": [5.0, 0.0, 1.0]}
+    query = "SELECT b FROM cell WHERE a IN (5, 70000) OR a = 70001 ORDER BY index"
+    assert db.sql(query).to_pydict() == {"b": [5.0, 0.0, 1.0]}
     assert len(decoded) == len(set(decoded))
     assert sorted(p for name, p in decoded if name == "b") == [(0,), (68,)]
     decoded.clear()
@@ -152,15 +147,7 @@ def test_packed_columns_are_decoded_where_rows_are_left(monkeypatch: pytest.Monk
 
 def test_what_is_decoded_is_remembered_within_a_budget(monkeypatch: pytest.MonkeyPatch) -> None:
     """By all data sets of a session together; what does not fit is decoded again."""
-    decoded = 0
-    real = ChunkedArray.decode
-
-    def decode(*args: Any) -> Any:
-        nonlocal decoded
-        decoded += 1
-        return real(*args)
-
-    monkeypatch.setattr(ChunkedArray, "decode", decode)
+    decoded = recorded_calls(monkeypatch, (ChunkedArray, "decode"), lambda *_: None)
     data_sets = {}
     for number in range(3):
         daf = MemoryDaf(packed=Packing("zstd", chunk_kb=8))
@@ -171,9 +158,9 @@ def test_what_is_decoded_is_remembered_within_a_budget(monkeypatch: pytest.Monke
     for budget, expected in ((1 << 20, 0), (200_000, 60), (0, 60)):
         session = connect(data_sets, cache_bytes=budget)
         first = [session.sql(query).to_pydict() for query in queries]
-        decoded = 0
+        decoded.clear()
         assert [session.sql(query).to_pydict() for query in queries] == first
-        assert decoded == expected
+        assert len(decoded) == expected
         assert session.cached_bytes <= max(budget, 160_000) + 50_000
     session.unregister("d0")
     session.close()
@@ -202,9 +189,8 @@ def test_counting_reads_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
             assert session.sql(query).to_pydict() == {"n": [expected]}
         assert reads.chunks() == []
     assert session.sql("SELECT count(age) AS n FROM cell").to_pydict() == {"n": [3]}
-    assert session.sql("SELECT count(*) AS n FROM cell HAVING count(*) > 5").to_pydict() == {
-        "n": []
-    }
+    query = "SELECT count(*) AS n FROM cell HAVING count(*) > 5"
+    assert session.sql(query).to_pydict() == {"n": []}
     with pytest.raises(errors.VectorNotFoundError):
         session.sql("SELECT count(nope) AS n FROM cell")
 

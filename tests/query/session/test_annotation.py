@@ -74,12 +74,8 @@ def test_types_of_what_is_complete(daf: DafWriter) -> None:
         }
     )
     db = connect(daf)
-    assert db.annotate("cell", table).vectors == {
-        "n": "Int8",
-        "flag": "Bool",
-        "day": "String",
-        "kind": "String",
-    }
+    found = db.annotate("cell", table).vectors
+    assert found == {"n": "Int8", "flag": "Bool", "day": "String", "kind": "String"}
     assert daf.get_np_vector("cell", "day").tolist() == ["1970-01-01", "1970-01-02", "1970-01-03"]
     part = table.slice(1)
     db.annotate(
@@ -139,9 +135,8 @@ def test_a_session_writes_into_its_overlay(tmp_path: Path, atlas: Path) -> None:
         with pytest.raises(errors.ExistsError, match="vector 'age' of axis 'cell' exists already"):
             db.save_vector("cell", "age", "age + 1")
         db.save_vector("cell", "age", "age + 1", if_exists="replace")
-        assert db.sql("SELECT name FROM cell WHERE is_old AND age > 61").to_pydict() == {
-            "name": ["CATA"]
-        }
+        query = "SELECT name FROM cell WHERE is_old AND age > 61"
+        assert db.sql(query).to_pydict() == {"name": ["CATA"]}
         with pytest.raises(errors.ReadOnlyError, match="atlas.daf.zarr has it, and only"):
             db.reorder_axis("cell", "name")
         expected = contents(db.reader())

@@ -87,9 +87,8 @@ def test_genes_and_profiles(case: Case) -> None:
 def test_the_long_form(case: Case) -> None:
     """Each element that is not zero is one row."""
     session, dense, _ = case
-    rows = session.sql(
-        "SELECT count(*) AS n, sum(value) AS total FROM matrix('obs', 'var', 'X')"
-    ).to_pylist()
+    query = "SELECT count(*) AS n, sum(value) AS total FROM matrix('obs', 'var', 'X')"
+    rows = session.sql(query).to_pylist()
     assert rows[0]["n"] == np.count_nonzero(dense)
     assert rows[0]["total"] == pytest.approx(dense.sum(), rel=1e-5)
 

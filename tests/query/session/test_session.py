@@ -57,9 +57,8 @@ def test_writing_is_possible_when_asked_for(tiny_session: DafSession, tmp_path: 
     """Tables and views live as long as the session; COPY writes files."""
     tiny_session.sql("CREATE TABLE t AS SELECT name FROM cell WHERE age > 50", allow="write")
     tiny_session.sql("CREATE VIEW v AS SELECT upper(name) AS n FROM cell", allow="write")
-    assert tiny_session.sql("SELECT count(*) AS n FROM t JOIN v ON t.name = v.n").to_pydict() == {
-        "n": [2]
-    }
+    query = "SELECT count(*) AS n FROM t JOIN v ON t.name = v.n"
+    assert tiny_session.sql(query).to_pydict() == {"n": [2]}
     assert "t" in tiny_session.tables()
     tiny_session.sql("DROP TABLE t", allow="write")
     assert "t" not in tiny_session.tables()
@@ -153,9 +152,8 @@ class TestViews:
         daf = data_set(cell={"name": ["a", "b", "c"], "age": [1, 2, 3]})
         session = connect(daf)
         session.sql("CREATE VIEW old AS SELECT name, age FROM cell WHERE age > 1", allow="write")
-        session.sql(
-            'create or replace view "very old" as select * from old where age > 2;', allow="write"
-        )
+        query = 'create or replace view "very old" as select * from old where age > 2;'
+        session.sql(query, allow="write")
         assert session.sql("SELECT * FROM old").to_pydict()["name"] == ["b", "c"]
         assert session.sql('SELECT name FROM "very old"').to_pydict() == {"name": ["c"]}
         assert session.tables() == ["cell", "matrices", "relations", "scalars", "old", "very old"]

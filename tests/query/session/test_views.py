@@ -170,10 +170,8 @@ def test_create_view() -> None:
     assert set(db.sql(joined).to_pydict()["name"]) < set(wanted["name"])
     rows = db.matrix("cell", "gene", "X", rows="SELECT name FROM old")
     assert rows.rows.tolist() == wanted["name"]
-    assert (
-        db.view({"cell": "SELECT name FROM old"}).reader().axis_entries("cell").tolist()
-        == (wanted["name"])
-    )
+    found = db.view({"cell": "SELECT name FROM old"}).reader().axis_entries("cell").tolist()
+    assert found == wanted["name"]
     daf.set_vector("cell", "age", np.full(40, 51), if_exists="replace")
     assert set(db.sql("SELECT age FROM old").to_pydict()["age"]) == {51}
     before = contents(daf)

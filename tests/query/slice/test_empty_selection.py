@@ -57,9 +57,8 @@ def test_a_line_says_how_to_find_out(session: DafSession, predicate: str) -> Non
     """Nothing is read for it."""
     part = session.matrix("cell", "gene", "X", rows=predicate)
     assert part.shape == (0, 2)
-    assert said(session, predicate) == [
-        f"rows= selects no cell; db.diagnose('cell', {predicate!r}) says why"
-    ]
+    found = said(session, predicate)
+    assert found == [f"rows= selects no cell; db.diagnose('cell', {predicate!r}) says why"]
 
 
 def test_both_axes(path: str) -> None:

@@ -16,7 +16,7 @@ from daf_query import DafSession, MatrixSlice, SliceExplanation, connect
 from daf_query.cli import main
 from daf_storage import DafWriter, ZarrDaf, errors
 from daf_storage.stores import RemoteFiles
-from tests.support import create, data_set, recorded_reads, served
+from tests.support import create, data_set, recorded_calls, recorded_reads, served
 
 N_CELLS, N_GENES = 1000, 200
 
@@ -156,15 +156,7 @@ def test_packed_chunks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: st
 @pytest.fixture
 def connections(monkeypatch: pytest.MonkeyPatch) -> list[RemoteFiles]:
     """Return the connections to servers that are made in the test."""
-    made: list[RemoteFiles] = []
-    begin = RemoteFiles.__init__
-
-    def noted(self: RemoteFiles, *args: Any, **options: Any) -> None:
-        begin(self, *args, **options)
-        made.append(self)
-
-    monkeypatch.setattr(RemoteFiles, "__init__", noted)
-    return made
+    return recorded_calls(monkeypatch, (RemoteFiles, "__init__"), lambda files, *_, **__: files)
 
 
 @pytest.mark.parametrize(
@@ -248,10 +240,8 @@ def test_nothing_is_read(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         session.matrix("cell", "gene", "s", rows="age > 7").explain()
         with pytest.raises(errors.BudgetError):
             session.matrix("cell", "gene", "s", rows="age > 7", max_bytes=1)
-        assert {key for key in reads.chunks() if "matrices" in key} == {
-            "matrices/cell/gene/s/colptr/0",
-            "matrices/gene/cell/s/colptr/0",
-        }
+        found = {key for key in reads.chunks() if "matrices" in key}
+        assert found == {"matrices/cell/gene/s/colptr/0", "matrices/gene/cell/s/colptr/0"}
 
 
 @pytest.mark.parametrize("name", ["d", "s"])
@@ -276,18 +266,12 @@ def test_what_it_prints(db: DafSession) -> None:
     assert isinstance(explanation, SliceExplanation)
     lines = repr(explanation).split("\n")
     assert lines[0].endswith("x.daf.zarr: 100 cell x 200 gene, sparse float64")
-    assert [line.split()[0] for line in lines[1:]] == [
-        "elements",
-        "layout",
-        "layout",
-        "read",
-        "result",
-        "forms",
-    ]
+    found = [line.split()[0] for line in lines[1:]]
+    assert found == ["elements", "layout", "layout", "read", "result", "forms"]
     assert "by cell: read, it takes the least time" in lines[2]
     assert lines[1].split()[1] in explanation._repr_html_()
     plain = json.loads(json.dumps(explanation.to_dict()))
-    assert plain["rows"], plain["stored_elements"] == (100, explanation.stored_elements)
+    assert (plain["rows"], plain["stored_elements"]) == (100, explanation.stored_elements)
     assert plain["layouts"][0] == {
         "by": "cell",
         "state": "chosen",

@@ -68,11 +68,8 @@ def test_square_matrices_have_two_columns_of_one_axis() -> None:
     daf.set_matrix("cell", "cell", "d", sp.csc_array(np.arange(9).reshape(3, 3)))
     part = connect(daf).matrix("cell", "cell", "d", rows=[2], columns=[0, 1])
     assert part.to_numpy().tolist() == [[6, 7]]
-    assert part.to_arrow().to_pydict() == {
-        "cell": ["CATA"] * 2,
-        "cell_2": ["TATA", "GATA"],
-        "value": [6, 7],
-    }
+    found = part.to_arrow().to_pydict()
+    assert found == {"cell": ["CATA"] * 2, "cell_2": ["TATA", "GATA"], "value": [6, 7]}
 
 
 def test_duplicates_in_tables() -> None:

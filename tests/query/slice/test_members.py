@@ -139,9 +139,8 @@ def test_labels_and_members(case: Case, choice: str) -> None:
     """Every slice has data sets, counts and members; those of all are its entries."""
     part = case.matrix(**CHOICES[choice](case.oracle.n_obs))
     assert sum(part.counts.values()) == part.shape[0] == len(part.datasets)
-    assert [part.counts[name] for name in part.members] == [
-        member.shape[0] for member in part.members.values()
-    ]
+    found = [part.counts[name] for name in part.members]
+    assert found == [member.shape[0] for member in part.members.values()]
     for name, member in part.members.items():
         assert list(member.rows) == [
             row for row, of in zip(part.rows, part.datasets, strict=True) if of == name

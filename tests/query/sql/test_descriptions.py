@@ -85,11 +85,8 @@ def test_data_sets_as_one() -> None:
             [two, "all", "gene", "cell", "cell", "name"],
         ]
         assert list(rows[0]) == ["dataset", "schema", "axis", "vector", "to_axis", "source"]
-        assert [relation.vector for relation in session.relations()] == [
-            "kind",
-            "type.manual",
-            "cell",
-        ]
+        found = [relation.vector for relation in session.relations()]
+        assert found == ["kind", "type.manual", "cell"]
         counts = session.sql("SELECT dataset, count(*) AS n FROM matrices GROUP BY 1 ORDER BY 1")
         assert counts.to_pydict() == {"dataset": [one, two], "n": [4, 4]}
         with pytest.raises(errors.InvalidInputError, match="a collection"):

@@ -153,10 +153,8 @@ def test_a_condition_that_fails(session: DafSession) -> None:
     """It is reported, and the others are counted; of no rows nothing is explained."""
     diagnosis = session.diagnose("cell", "agee > 3 AND old")
     assert diagnosis.matched is None
-    assert [(each.rows, each.remaining) for each in diagnosis.conjuncts] == [
-        (None, None),
-        (14, None),
-    ]
+    found = [(each.rows, each.remaining) for each in diagnosis.conjuncts]
+    assert found == [(None, None), (14, None)]
     assert "has no vector 'agee'; it has" in diagnosis.conjuncts[0].hints[0]
     assert "fails" in repr(diagnosis)
     assert hints(connect(data_set(none=[])), "index > 3", "none") == ["the axis has no entries"]

@@ -51,9 +51,8 @@ def test_an_unknown_column_carries_the_axes_that_have_it(session: DafSession) ->
     with pytest.raises(errors.VectorNotFoundError) as caught:
         session.sql("SELECT is_marker FROM cell")
     assert caught.value.other_axes == ("gene",)
-    with pytest.raises(
-        errors.VectorNotFoundError, match="pass this predicate as columns="
-    ) as caught:
+    message = "pass this predicate as columns="
+    with pytest.raises(errors.VectorNotFoundError, match=message) as caught:
         session.matrix("cell", "gene", "UMIs", rows="is_marker")
     assert caught.value.other_axes == ("gene",)
     with pytest.raises(errors.VectorNotFoundError) as caught:

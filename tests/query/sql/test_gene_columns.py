@@ -160,6 +160,5 @@ class TestElsewhere:
         ]
         assert rows(session, "SELECT dataset FROM cell WHERE X['FOXP3'] IS NULL") == [("b",)] * 2
         assert rows(session, "SELECT dataset FROM cell WHERE X['FOXP3'] > 0") == [("a",)]
-        assert session.sql("SELECT * FROM cell WHERE X['CD8A'] > 0").column_names == (
-            session.table("cell").schema.names
-        )
+        query = "SELECT * FROM cell WHERE X['CD8A'] > 0"
+        assert session.sql(query).column_names == (session.table("cell").schema.names)

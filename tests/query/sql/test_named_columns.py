@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -13,7 +12,7 @@ from daf_query import connect
 from daf_storage import DafWriter, MemoryDaf, errors, open_daf
 from tests import seams
 from tests.limits import lower
-from tests.support import data_set
+from tests.support import data_set, recorded_calls
 
 QUERIES = [
     "SELECT count(*) AS n FROM cell WHERE donor = 'd1' AND age > 40",
@@ -74,14 +73,7 @@ def test_only_columns_that_are_named_are_looked_at(monkeypatch: pytest.MonkeyPat
     """By the first query; once another names others, only these are; what changed is read again."""
     runs = members()
     session = connect({"runs": runs})
-    opened: list[str] = []
-    find = seams.real(seams.VECTOR_READER_FIND_VECTOR)
-
-    def recorded(daf: Any, axis: str, name: str, length: int) -> Any:
-        opened.append(name)
-        return find(daf, axis, name, length)
-
-    monkeypatch.setattr(seams.VECTOR_READER_FIND_VECTOR, recorded)
+    opened = recorded_calls(monkeypatch, seams.VECTOR_READER_FIND_VECTOR, lambda *call: call[2])
     assert session.sql(QUERIES[0]).to_pylist() == [{"n": 12}]
     assert set(opened) == {"donor", "age", "dataset"}  # and not the alias
     opened.clear()
@@ -89,14 +81,7 @@ def test_only_columns_that_are_named_are_looked_at(monkeypatch: pytest.MonkeyPat
     assert "score" not in opened
     opened.clear()
     runs[1].set_vector("cell", "donor", ["d1"] * 31, if_exists="replace")
-    described: list[str] = []
-    read = seams.real(seams.AXIS_COLUMNS)  # type: ignore[attr-defined] # wrapped for the test
-
-    def noted(daf: Any, *arguments: Any, **others: Any) -> Any:
-        described.append(daf.name)
-        return read(daf, *arguments, **others)
-
-    monkeypatch.setattr(seams.AXIS_COLUMNS, noted)
+    described = recorded_calls(monkeypatch, seams.AXIS_COLUMNS, lambda daf, *_, **__: daf.name)
     assert session.sql(QUERIES[0]).to_pylist() == [{"n": 24}]
     assert described == [runs[1].name]
     opened.clear()

@@ -10,9 +10,7 @@ import pytest
 
 from daf_query import DafSession, connect
 from daf_storage import DafWriter, errors
-from tests.support import data_set
-
-PLAN = datafusion.SessionContext.sql_with_options
+from tests.support import data_set, recorded_calls
 
 
 def _daf(name: str) -> DafWriter:
@@ -35,16 +33,8 @@ def session() -> DafSession:
 @pytest.fixture
 def plannings(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Return the queries that the engine was given, as they come."""
-    queries: list[str] = []
-
-    def counting(
-        context: datafusion.SessionContext, query: str, *rest: Any
-    ) -> datafusion.DataFrame:
-        queries.append(query)
-        return PLAN(context, query, *rest)
-
-    monkeypatch.setattr(datafusion.SessionContext, "sql_with_options", counting)
-    return queries
+    planned = (datafusion.SessionContext, "sql_with_options")
+    return recorded_calls(monkeypatch, planned, lambda _, query, *__: query)
 
 
 ONCE = [

@@ -282,9 +282,8 @@ def test_results_larger_than_memory(tmp_path: Path) -> None:
 
 def test_a_plan_is_shown_whole(session: DafSession) -> None:
     """A notebook has all lines of EXPLAIN, of which the engine can take no part."""
-    shown = session.sql(
-        "EXPLAIN SELECT donor, count(*) FROM cell GROUP BY donor"
-    )._repr_mimebundle_()
+    query = "EXPLAIN SELECT donor, count(*) FROM cell GROUP BY donor"
+    shown = session.sql(query)._repr_mimebundle_()
     for text in shown.values():
         assert "DatasetExec: number_of_fragments=" in text
         assert "projection=[donor]" in text

@@ -119,9 +119,8 @@ def test_counts_as_changes_no_answer(dtype: Any) -> None:
     )
     plain, small = from_anndata(adata), from_anndata(adata, counts_as=dtype)
     assert small.matrix_info("obs", "var", "X").storage_type.dtype == np.dtype(dtype)
-    assert connect(small).sql("SELECT X['A'] FROM obs").to_arrow_table().schema.types == [
-        pa.float64()
-    ]
+    query = "SELECT X['A'] FROM obs"
+    assert connect(small).sql(query).to_arrow_table().schema.types == [pa.float64()]
     for sql in (
         "SELECT X['A'] / 2, X['A'] / X['B'], X['A'] % 2, X['A'] - X['B'] FROM obs ORDER BY name",
         "SELECT sum(X['A']), avg(X['A']), max(X['A']) - min(X['B']), sum(X['A'] / 4) FROM obs",

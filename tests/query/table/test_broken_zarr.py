@@ -77,9 +77,8 @@ def test_one_broken_column(tmp_path: Path, damage: str, form: str) -> None:
         pytest.skip("of directories alone")
     BROKEN[damage](path / "meta/bad")
     path = packed_zip(path) if form == "archive" else path
-    with pytest.warns(
-        UnreadableVectorWarning, match="lacks the column 'bad': .*meta/bad"
-    ) as warned:
+    message = "lacks the column 'bad': .*meta/bad"
+    with pytest.warns(UnreadableVectorWarning, match=message) as warned:
         table = in_time(lambda: zarr_table(path))
     assert len(warned) == 1
     assert set(table.schema.names) == {"good", "text", "other"}

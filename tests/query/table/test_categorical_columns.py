@@ -51,9 +51,8 @@ def test_results_keep_the_categories(session: DafSession, daf: DafWriter, query:
     table = result.to_arrow_table()
     assert table.schema.field(0).type == pa.dictionary(pa.int32(), pa.string(), ordered=True)
     expected = connect({"tiny": daf}).sql(query).to_arrow_table()
-    assert sorted(map(str, table.column(0).to_pylist())) == sorted(
-        map(str, expected.column(0).to_pylist())
-    )
+    found = sorted(map(str, table.column(0).to_pylist()))
+    assert found == sorted(map(str, expected.column(0).to_pylist()))
     values = result.to_pandas().iloc[:, 0]
     assert values.dtype == pd.CategoricalDtype(STAGES, ordered=True)
     if table.num_rows:

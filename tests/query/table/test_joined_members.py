@@ -17,7 +17,7 @@ from daf_query.table import UnionDataset
 from daf_storage import DafWriter, ZarrDaf
 from tests import seams
 from tests.random_conditions import Conditions
-from tests.support import data_set
+from tests.support import data_set, recorded_calls
 
 SINGLE = ScanOptions(min_joined_members=1 << 20, zone_rows=8)
 JOINED = ScanOptions(min_joined_members=2, joined_member_rows=20, joined_rows=40, zone_rows=8)
@@ -85,46 +85,31 @@ def test_which_members_are_joined() -> None:
     assert not _runs(table.with_options(replace(JOINED, min_joined_members=9)))
 
 
-def _reads(monkeypatch: pytest.MonkeyPatch) -> dict[str, int]:
-    """Return counts of the calls that open vectors and that read metadata, from now on."""
-    calls = {"open_vector": 0, "axis_columns": 0}
-    opened, described = seams.real(seams.VECTOR_READER_OPEN_VECTOR), seams.real(seams.AXIS_COLUMNS)  # type: ignore[attr-defined] # wrapped for the test
-
-    def open_vector(*args: Any, **kwargs: Any) -> Any:
-        calls["open_vector"] += 1
-        return opened(*args, **kwargs)
-
-    def axis_columns(*args: Any, **kwargs: Any) -> Any:
-        calls["axis_columns"] += 1
-        return described(*args, **kwargs)
-
-    monkeypatch.setattr(seams.VECTOR_READER_OPEN_VECTOR, open_vector)
-    monkeypatch.setattr(seams.AXIS_COLUMNS, axis_columns)
-    return calls
-
-
 def test_nothing_is_opened_twice(monkeypatch: pytest.MonkeyPatch) -> None:
     """The second query opens nothing; a change of one data set reads the metadata of that alone."""
     members = [_member(number, 4, name=f"counted{number}") for number in range(40)]
     session = connect(members)
     question = "SELECT count(*) AS n FROM cell WHERE age > 2 AND donor = 'd1'"
     first = session.sql(question).to_pydict()
-    calls = _reads(monkeypatch)
+    opened, described = (
+        recorded_calls(monkeypatch, place, lambda *_, **__: None)
+        for place in (seams.VECTOR_READER_OPEN_VECTOR, seams.AXIS_COLUMNS)
+    )
     assert session.sql(question).to_pydict() == first
     assert session.sql("SELECT count(*) AS n FROM cell WHERE age < 9").to_pydict() == {"n": [160]}
-    assert calls == {"open_vector": 0, "axis_columns": 0}
+    assert opened == described == []
     assert session.sql("SELECT age FROM cell LIMIT 6").to_arrow_table().num_rows == 6
-    assert calls == {"open_vector": 2, "axis_columns": 0}  # of the first two
-    calls["open_vector"] = 0
+    assert (len(opened), described) == (2, [])  # of the first two
+    opened.clear()
     few = "SELECT sum(score) AS s FROM cell WHERE dataset IN ('counted3', 'counted7')"
     assert len(session.explain_analyze(few).scans) == 2
-    assert calls["open_vector"] == 2  # of the two that are left, and not of all
-    calls["open_vector"] = 0
+    assert len(opened) == 2  # of the two that are left, and not of all
+    opened.clear()
     members[5].set_vector("cell", "age", [9, 9, 9, 9], if_exists="replace")
-    calls["open_vector"] = 0
+    opened.clear()
     assert session.sql("SELECT count(*) AS n FROM cell WHERE age = 9").to_pydict() == {"n": [4]}
-    assert calls["axis_columns"] == 1
-    assert calls["open_vector"] <= 4 + 40  # its metadata, and the joined column again
+    assert len(described) == 1
+    assert len(opened) <= 4 + 40  # its metadata, and the joined column again
 
 
 def test_what_another_program_writes_shows(tmp_path: Path) -> None:

@@ -26,7 +26,16 @@ from daf_storage.base import Span
 from daf_storage.trees import ChunkedArray
 from tests.query.matrix.test_layouts import CASES, damage
 from tests.storage.opening.test_remote import served
-from tests.support import CELLS, GENES, OPERATORS, UMIS, create, data_set, in_threads
+from tests.support import (
+    CELLS,
+    GENES,
+    OPERATORS,
+    UMIS,
+    create,
+    data_set,
+    in_threads,
+    recorded_calls,
+)
 
 DTYPES = ["?", "i1", "u1", "i2", "u2", "i4", "u4", "i8", "u8", "f4", "f8"]
 
@@ -91,9 +100,8 @@ def test_columns_are_those_of_scipy(
         filters = [(compare(field, pa.scalar(constant, arrow.type)), is_true)]
     for expression, kept in filters:
         both = expression & (pc.field("index") != 5) & (pc.field("index") < 30)
-        assert (
-            table.to_table(filter=expression)["index"].to_pylist() == np.flatnonzero(kept).tolist()
-        )
+        found = table.to_table(filter=expression)["index"].to_pylist()
+        assert found == np.flatnonzero(kept).tolist()
         positions = np.flatnonzero(kept & (np.arange(len(kept)) != 5))
         assert (
             table.to_table(filter=both)["index"].to_pylist() == positions[positions < 30].tolist()
@@ -170,14 +178,9 @@ def test_one_gene_of_a_packed_dense_matrix_reads_its_chunks_alone(
     daf = data_set(MemoryDaf(packed=Packing("zstd", chunk_kb=1)), cell=1000, gene=100)
     values = np.random.default_rng(0).random((1000, 100))
     daf.set_matrix("cell", "gene", "X", values)
-    requested: list[Any] = []
-    read_spans = ChunkedArray.read_spans
-
-    def noted(array: ChunkedArray, spans: list[Span], within: Span | None = None) -> Any:
-        requested.append((spans, within))
-        return read_spans(array, spans, within)
-
-    monkeypatch.setattr(ChunkedArray, "read_spans", noted)
+    requested = recorded_calls(
+        monkeypatch, (ChunkedArray, "read_spans"), lambda _, spans, within=None: (spans, within)
+    )
     table = column(AxisDataset(daf, "cell"), "gene", "X", "g7")
     assert table.to_table()["x"].to_pylist() == values[:, 7].tolist()
     assert requested == [([Span(7, 8)], None)]
@@ -204,9 +207,8 @@ def test_other_engines_have_the_columns(tmp_path: Path) -> None:
     table = session.table("cell", matrix_columns={"first": ("gene", "sparse", GENES[0])})
     kept = [cell for cell, umi in zip(CELLS, UMIS[:, 0], strict=True) if umi > 0]
     for each in (table, pickle.loads(pickle.dumps(table))):
-        assert duckdb.sql("SELECT name FROM each WHERE first > 0").fetchall() == [
-            (k,) for k in kept
-        ]
+        query = "SELECT name FROM each WHERE first > 0"
+        assert duckdb.sql(query).fetchall() == [(k,) for k in kept]
         frame = pl.scan_pyarrow_dataset(each).filter(pl.col("first") > 0).collect()
         assert frame["name"].to_list() == kept
 

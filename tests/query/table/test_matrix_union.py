@@ -115,12 +115,8 @@ def test_a_filter_on_dataset_reads_no_other_file(tmp_path: Path) -> None:
         chunk.write_bytes(b"")
     table = db.matrix_table("cell", "gene", "X")
     again = pickle.loads(pickle.dumps(table.filter(pc.field("dataset") == "good")))
-    assert again.to_table().to_pydict() == {
-        "dataset": ["good"],
-        "cell": ["a"],
-        "gene": ["g1"],
-        "value": [3.0],
-    }
+    found = again.to_table().to_pydict()
+    assert found == {"dataset": ["good"], "cell": ["a"], "gene": ["g1"], "value": [3.0]}
     query = "SELECT sum(value) AS total FROM matrix('cell', 'gene', 'X')"
     assert db.sql(f"{query} WHERE dataset = 'good'").to_pydict() == {"total": [3.0]}
 

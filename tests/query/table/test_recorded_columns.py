@@ -124,13 +124,11 @@ def test_a_replaced_vector_is_read_as_it_is_stored(daf: DafWriter) -> None:
         "n": [2.5, 1.0, None, 3.0],
         "whole": ["Monday", "Tuesday", "2020-01-01", ""],
     }
-    assert session.sql("SELECT name FROM obs WHERE n > 2.4 ORDER BY name").to_pydict() == {
-        "name": ["A", "D"]
-    }
+    query = "SELECT name FROM obs WHERE n > 2.4 ORDER BY name"
+    assert session.sql(query).to_pydict() == {"name": ["A", "D"]}
     daf.set_vector("obs", "flag", ["true", "false", "true", "true"], **REPLACE)
-    assert session.sql("SELECT flag FROM obs ORDER BY name").to_pydict() == {
-        "flag": [True, False, True, True]
-    }
+    query = "SELECT flag FROM obs ORDER BY name"
+    assert session.sql(query).to_pydict() == {"flag": [True, False, True, True]}
 
 
 def test_a_filter_on_a_replaced_vector(daf: DafWriter) -> None:
@@ -144,10 +142,8 @@ def test_a_vector_of_another_type_has_that_type(daf: DafWriter) -> None:
     """What was recorded of strings says nothing of numbers."""
     daf.set_vector("obs", "flag", [1, 2, 3, 4], **REPLACE)
     daf.set_vector("obs", "day", [1.5, 2, 3, 4], **REPLACE)
-    assert connect(daf).sql("SELECT flag, day FROM obs LIMIT 1").to_pydict() == {
-        "flag": [1],
-        "day": [1.5],
-    }
+    found = connect(daf).sql("SELECT flag, day FROM obs LIMIT 1").to_pydict()
+    assert found == {"flag": [1], "day": [1.5]}
 
 
 @pytest.mark.parametrize(
@@ -168,9 +164,8 @@ def test_a_vector_of_another_type_has_that_type(daf: DafWriter) -> None:
 def test_notes_that_make_no_sense_are_ignored(daf: DafWriter, notes: str) -> None:
     """The column is what is stored."""
     daf.set_scalar("anndata_notes", notes, **REPLACE)
-    assert connect(daf).sql("SELECT flag FROM obs ORDER BY name LIMIT 2").to_pydict() == {
-        "flag": ["true", None]
-    }
+    query = "SELECT flag FROM obs ORDER BY name LIMIT 2"
+    assert connect(daf).sql(query).to_pydict() == {"flag": ["true", None]}
 
 
 @pytest.mark.parametrize("zone", ["Nowhere/Land", "-0500", "posixrules", "UTC+1", "Z"])
@@ -226,9 +221,8 @@ def test_missing_integers_of_another_type_stay_missing(narrow: str) -> None:
             f"SELECT name FROM obs WHERE {condition} AND dataset = '{members[0].name}'"
         )
         assert found.to_pydict()["name"] == names
-    assert session.sql("SELECT min(i) AS least, count(i) AS n FROM obs").to_pylist() == [
-        {"least": 1, "n": 4}
-    ]
+    query = "SELECT min(i) AS least, count(i) AS n FROM obs"
+    assert session.sql(query).to_pylist() == [{"least": 1, "n": 4}]
 
 
 DAYS = """
@@ -261,6 +255,5 @@ def test_days_beside_an_index(tmp_path: Path) -> None:
     script = [sys.executable, "-c", DAYS, str(path), *queries]
     ended = subprocess.run(script, capture_output=True, text=True, check=False)
     assert (ended.returncode, ended.stderr) == (0, "")
-    assert [ast.literal_eval(line) for line in ended.stdout.splitlines()] == [
-        [found] for found in queries.values()
-    ]
+    found = [ast.literal_eval(line) for line in ended.stdout.splitlines()]
+    assert found == [[answer] for answer in queries.values()]

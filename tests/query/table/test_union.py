@@ -108,9 +108,8 @@ def test_other_engines_scan_it(session: DafSession) -> None:
     assert set(table.column("dataset").to_pylist()) == {"monday"}
     assert table.num_rows == frame.filter(pl.col("dataset") == "monday").height
     assert cell.filter(wanted).count_rows() == table.num_rows
-    assert cell.head(3, columns=["name"]).to_pydict() == {
-        "name": ["friday 0", "friday 1", "friday 2"]
-    }
+    found = cell.head(3, columns=["name"]).to_pydict()
+    assert found == {"name": ["friday 0", "friday 1", "friday 2"]}
     assert cell.to_table(columns={"twice": pc.field("n_genes") * 2}).num_rows == 650
     assert sum(f.count_rows() for f in cell.get_fragments()) == 650
     assert sum(f.to_table(columns=["name"]).num_rows for f in cell.get_fragments()) == 650
@@ -120,9 +119,8 @@ def test_other_engines_scan_it(session: DafSession) -> None:
 
 def test_what_cannot_match_is_not_read(session: DafSession) -> None:
     """A data set by its name; one in which the column is null; and the rest is as for one."""
-    explanation = session.explain_analyze(
-        "SELECT score FROM cell WHERE dataset = 'monday' AND n_genes > 240"
-    )
+    query = "SELECT score FROM cell WHERE dataset = 'monday' AND n_genes > 240"
+    explanation = session.explain_analyze(query)
     assert [scan.table for scan in explanation.scans] == ["monday.cell"]
     explanation = session.explain_analyze("SELECT score FROM cell WHERE count > 7")
     assert {scan.table for scan in explanation.scans} == {"monday.cell", "friday.cell"}
@@ -189,9 +187,8 @@ def test_names_of_data_sets(folder: Path, tmp_path: Path) -> None:
     assert sorted(session.schemas) == ["one"]
     session.register(f"{folder}/*day.daf.zarr")
     assert session.sql("SELECT count(*) AS n FROM runs.cell").to_pydict() == {"n": [650]}
-    joined = session.sql(
-        "SELECT count(*) AS n FROM runs.cell AS a JOIN one.cell AS b ON a.name = b.name"
-    )
+    query = "SELECT count(*) AS n FROM runs.cell AS a JOIN one.cell AS b ON a.name = b.name"
+    joined = session.sql(query)
     assert joined.to_pydict() == {"n": [150]}
     session.unregister("runs")
     assert "runs.cell" not in session.tables()

@@ -70,9 +70,8 @@ def test_write_dataset(cell: AxisDataset, numbers: Path, tmp_path: Path, kind: s
         return  # it does not partition by views of strings
     parts = tmp_path / "parts"
     ds.write_dataset(given(), parts, format="parquet", partitioning=["donor"], partitioning_flavor="hive")  # fmt: skip
-    assert {path.name for path in parts.iterdir()} == {
-        f"donor={name}" for name in pc.unique(expected.column("donor")).to_pylist()
-    }
+    found = {path.name for path in parts.iterdir()}
+    assert found == {f"donor={name}" for name in pc.unique(expected.column("donor")).to_pylist()}
     assert as_rows(ds.dataset(parts, partitioning="hive").to_table()) == as_rows(expected)
 
 

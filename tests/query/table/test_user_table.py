@@ -72,13 +72,11 @@ def test_frames_keep_rows_and_types_and_join(session: DafSession, form: str) -> 
     kinds = result.to_arrow_table().schema
     assert kinds.field("age").type == pa.int16()
     assert kinds.field("since").type == pa.date32()
-    joined = session.sql(
-        "SELECT name, age FROM donor JOIN samples ON name = id WHERE age > 20 ORDER BY n"
-    )
+    query = "SELECT name, age FROM donor JOIN samples ON name = id WHERE age > 20 ORDER BY n"
+    joined = session.sql(query)
     assert joined.to_pydict() == {"name": ["N1", "N3"], "age": [30, 50]}
-    assert session.sql("SELECT count(*) AS n FROM samples WHERE ok IS NULL").to_pydict() == {
-        "n": [1]
-    }
+    query = "SELECT count(*) AS n FROM samples WHERE ok IS NULL"
+    assert session.sql(query).to_pydict() == {"n": [1]}
     assert session.tables() == ["donor", "matrices", "relations", "scalars", "samples"]
 
 
@@ -184,10 +182,8 @@ def test_the_index_of_pandas() -> None:
     """Positions are no column, names are the column ``name``, a named index is a column."""
     frame = pd.DataFrame({"n": [1, 2]})
     assert arrow_table(frame).column_names == ["n"]
-    assert arrow_table(frame.set_index(pd.Index(["A", "B"]))).column("name").to_pylist() == [
-        "A",
-        "B",
-    ]
+    found = arrow_table(frame.set_index(pd.Index(["A", "B"]))).column("name").to_pylist()
+    assert found == ["A", "B"]
     named = frame.set_index(pd.Index(["A", "B"], name="barcode"))
     assert set(arrow_table(named).column_names) == {"n", "barcode"}
 

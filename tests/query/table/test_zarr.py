@@ -31,7 +31,7 @@ from daf_query.cli import main
 from daf_query.scan import ScanOptions
 from daf_storage import errors
 from tests import seams
-from tests.support import served
+from tests.support import recorded_calls, served
 
 geodatafusion = pytest.importorskip("geodatafusion")
 rtree = pytest.importorskip("geoindex_rs.rtree")
@@ -87,16 +87,12 @@ def store(tmp_path: Path) -> Path:
 @contextmanager
 def recorded_chunks(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[tuple[str, int]]]:
     """Record which chunks of which arrays are decoded."""
-    found: list[tuple[str, int]] = []
-    real = seams.real(seams.ZARR_CHUNK_DECODED)
 
-    def decoded(self: Any, key: str, span: Any) -> Any:
-        found.append((self._column.field.name, span.start // self._column.chunk_rows))
-        return real(self, key, span)
+    def chunk(self: Any, _: str, span: Any) -> tuple[str, int]:
+        return self._column.field.name, span.start // self._column.chunk_rows
 
     with monkeypatch.context() as patch:
-        patch.setattr(seams.ZARR_CHUNK_DECODED, decoded)
-        yield found
+        yield recorded_calls(patch, seams.ZARR_CHUNK_DECODED, chunk)
 
 
 def with_geometry(table: Any) -> DafSession:
@@ -120,9 +116,8 @@ def test_every_type(store: Path) -> None:
     assert b'"EPSG:4326"' in bbox[b"ARROW:extension:metadata"]
     assert table.schema.field("blob").metadata is None
     assert set(table.table_columns.problems) == {"odd", "wide"}
-    with pytest.raises(
-        errors.UnsupportedDataError, match="meta/odd has complex64.*other columns can be used"
-    ):
+    message = "meta/odd has complex64.*other columns can be used"
+    with pytest.raises(errors.UnsupportedDataError, match=message):
         table.to_table(columns=["odd"])
     found = table.to_table()
     assert found.schema == table.schema
@@ -140,9 +135,8 @@ def test_missing_values(tmp_path: Path) -> None:
     meta.create_array("t", data=np.array(["2020-01-01", "NaT"], "M8[s]"))
     found = zarr_table(tmp_path).to_table()
     assert found.column("x").null_count == found.column("t").null_count == 1
-    assert connect(zarr_table(tmp_path)).sql(
-        "SELECT count(*) AS n FROM meta WHERE x IS NULL"
-    ).to_pydict() == {"n": [1]}
+    query = "SELECT count(*) AS n FROM meta WHERE x IS NULL"
+    assert connect(zarr_table(tmp_path)).sql(query).to_pydict() == {"n": [1]}
 
 
 @pytest.mark.parametrize("zarr_format", [2, 3])
@@ -162,9 +156,8 @@ def test_queries_equal_numpy(tmp_path: Path, zarr_format: Any) -> None:
     mask = (cloud > 0.5) & (name == "n3") & (day < np.datetime64(700, "s"))
     for path in (tmp_path / "x.zarr", tmp_path / "x.zip"):
         table = zarr_table(path)
-        found = connect(table).sql(
-            "SELECT count(*) AS n FROM meta WHERE cloud > 0.5 AND name = 'n3' AND day < '1970-01-01T00:11:40'"
-        )
+        query = "SELECT count(*) AS n FROM meta WHERE cloud > 0.5 AND name = 'n3' AND day < '1970-01-01T00:11:40'"
+        found = connect(table).sql(query)
         assert found.to_pydict() == {"n": [int(mask.sum())]}
         only_name = pc.field("name") == "n3"
         assert table.count_rows(only_name) == int((name == "n3").sum())
@@ -251,9 +244,8 @@ def test_appending(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         patch.setattr(seams.RECOVER, lambda _: None)
         with pytest.raises(RuntimeError):
             append_rows(store, rows)
-    with pytest.raises(
-        errors.FormatError, match=r"not aligned.*different lengths \(.*: 103, .*: 100"
-    ):
+    message = r"not aligned.*different lengths \(.*: 103, .*: 100"
+    with pytest.raises(errors.FormatError, match=message):
         zarr_table(store)
     assert append_rows(store, rows) == N + 3
     after = zarr_table(store).to_table()
@@ -269,9 +261,8 @@ def test_on_a_server(store: Path, tmp_path: Path) -> None:
     zarr.consolidate_metadata(str(folder))
     with served(folder) as server:
         table = zarr_table(server.url)
-        assert table.to_table(columns=["id"], filter=pc.field("int32") == 42).to_pydict() == {
-            "id": ["scene 42 é"]
-        }
+        found = table.to_table(columns=["id"], filter=pc.field("int32") == 42).to_pydict()
+        assert found == {"id": ["scene 42 é"]}
 
 
 def test_an_array_that_changes_between_queries(tmp_path: Path) -> None:
@@ -322,9 +313,8 @@ def test_secrets_of_a_url_are_in_no_message() -> None:
     """Not in the message and not in what it was raised from."""
     pytest.importorskip("obstore")
     word = "hid" + "den"  # a traceback shows this line too
-    with pytest.raises(
-        errors.RemoteError, match="127.0.0.1:1/x.zarr/.zmetadata: the server"
-    ) as caught:
+    message = "127.0.0.1:1/x.zarr/.zmetadata: the server"
+    with pytest.raises(errors.RemoteError, match=message) as caught:
         zarr_table(f"http://me:{word}@127.0.0.1:1/x.zarr?token={word}")
     assert word not in "".join(traceback.format_exception(caught.value))
 

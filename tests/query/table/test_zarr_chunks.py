@@ -19,6 +19,7 @@ from daf_query.scan import cast_to
 from daf_storage import errors
 from daf_storage.base import decode_vlen_bytes
 from tests import seams
+from tests.support import recorded_calls
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::zarr.errors.UnstableSpecificationWarning"),
@@ -142,14 +143,9 @@ def test_chunks_are_remembered_while_their_files_are_the_same(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Only one that was replaced is decoded again, whoever did so."""
-    decoded: list[int] = []
-    real = seams.real(seams.ZARR_CHUNK_DECODED)
-
-    def decode(self: Any, key: str, span: Any) -> Any:
-        decoded.append(span.start // 10)
-        return real(self, key, span)
-
-    monkeypatch.setattr(seams.ZARR_CHUNK_DECODED, decode)
+    decoded = recorded_calls(
+        monkeypatch, seams.ZARR_CHUNK_DECODED, lambda *call: call[2].start // 10
+    )
     session = connect(zarr_table(path))
     first = answer(session)
     assert first["x"] == [float(i) for i in range(21, 100) if i % 7 == 3]

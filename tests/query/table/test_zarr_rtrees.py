@@ -16,10 +16,9 @@ import zarr
 from zarr.core.dtype import VariableLengthBytes
 
 from daf_query import DafSession, UnusedIndexWarning, build_spatial_index, connect, zarr_table
-from daf_query.sql import geometry_boxes
 from daf_storage import errors
 from tests import seams
-from tests.support import there
+from tests.support import recorded_calls, there
 
 geodatafusion = pytest.importorskip("geodatafusion")
 rtree = pytest.importorskip("geoindex_rs.rtree")
@@ -185,14 +184,12 @@ def test_a_column_that_changes_while_it_is_indexed(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The index would be of neither; it is not stored."""
-    real = geometry_boxes
 
-    def late(batch: Any) -> Any:
+    def change(_: Any) -> None:
         chunk = path / "meta/bbox/c/1"
         chunk.write_bytes(chunk.read_bytes().replace(struct.pack("<d", 40.0), bytes(8)))
-        return real(batch)
 
-    monkeypatch.setattr(seams.GEOMETRY_BOXES, late)
+    recorded_calls(monkeypatch, seams.GEOMETRY_BOXES, change)
     with pytest.raises(errors.InUseError, match="'bbox' changed while its index"):
         build_spatial_index(path)
     assert zarr_table(path).rtree("bbox") is None

@@ -175,9 +175,8 @@ def test_of_several_data_sets_positions_count_through(tmp_path: Path) -> None:
     chosen = both[both["depth"] > 3]
     assert sampler.indices.tolist() == chosen.index.tolist()
     frame = as_pandas(sampler)
-    assert frame["dataset"].tolist() == [
-        "training_early" if n < 50 else "training_late" for n in chosen.index
-    ]
+    found = frame["dataset"].tolist()
+    assert found == ["training_early" if n < 50 else "training_late" for n in chosen.index]
     assert frame["index"].tolist() == [n if n < 50 else n - 50 for n in chosen.index]
     assert frame["weight"].tolist() == chosen["depth"].tolist()
     only = db.sampler("cell", where="dataset = 'training_late'", weights="1 / count(*) OVER ()")
