@@ -200,7 +200,7 @@ class CategoricalColumn(Column):
         self._stored_categories = categories
         info = categories.info
         self._is_string = info.storage_type.is_string
-        self._is_plain = self._is_string and info.size > 0
+        self._is_plain = self._is_string
         self._what = what
 
     def _codes(self, nodes: Nodes) -> StoredArray:

@@ -150,6 +150,7 @@ def test_what_is_pushed() -> None:
         "n > 1.5": pl.col("n") > 1.5,
         "x == 0.1": pl.col("x") == 0.1,
         's == "N1" and is_null(f)': (pl.col("s") == "N1") & pl.col("f").is_null(),
+        "n < 0 and f or n > 5": ((pl.col("n") < 0) & pl.col("f")) | (pl.col("n") > 5),
         "is_in(n, [1, 2])": pl.col("n").is_in([1, 2]),
         "invert(f)": ~pl.col("f"),
         # Evaluated by polars: no constant of the type, a missing value in a list, other functions.

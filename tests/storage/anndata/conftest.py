@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
 import pytest
@@ -13,4 +14,6 @@ from tests.storage.anndata.example import FORMS, Form, example, write
 def paths(tmp_path_factory: pytest.TempPathFactory) -> dict[Form, Path]:
     """Write the example in each form; whoever changes a file copies it first."""
     adata = example()
-    return {form: write(adata, tmp_path_factory.mktemp(form), form) for form in FORMS}
+    written = {form: write(adata, tmp_path_factory.mktemp(form), form) for form in FORMS}
+    time.sleep(0.11)  # until the times of the files tell versions apart
+    return written
