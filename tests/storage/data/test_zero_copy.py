@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import os
 import sys
+import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ import numpy as np
 import pytest
 
 from daf_query.scan import number_array
-from daf_storage import ZarrDaf
+from daf_storage import ZarrDaf, open_daf
 from tests.limits import lower
 from tests.support import UMIS, is_mapped, mapped_ranges, reopen
 
@@ -37,6 +38,20 @@ def test_table_columns_lie_in_the_file(tiny_path: Path) -> None:
     column = number_array(daf.get_np_vector("cell", "x"))
     assert column.to_pylist() == [1.0, None, 3.0]
     assert is_mapped(column.buffers()[1].address, tiny_path / "vectors/cell/x/0")
+
+
+def test_an_archive_of_another_program_is_mapped(tmp_path: Path) -> None:
+    """Where an array is stored, and where numbers of its size may lie, as bytes may anywhere."""
+    with ZarrDaf(tmp_path / "x.daf.zarr", "w") as daf:
+        daf.add_axis("cell", ["A", "B"])
+        daf.set_vector("cell", "n", np.array([1, 2], np.uint8))
+    with zipfile.ZipFile(tmp_path / "x.daf.zarr.zip", "w") as archive:
+        for file in (tmp_path / "x.daf.zarr").rglob("*"):
+            archive.write(file, file.relative_to(tmp_path / "x.daf.zarr"))
+    with open_daf(tmp_path / "x.daf.zarr.zip") as found:
+        values = found.get_np_vector("cell", "n")
+        assert values.tolist() == [1, 2]
+        assert is_mapped(address(values), tmp_path / "x.daf.zarr.zip")
 
 
 def test_mapped_arrays_hold_no_open_files(tiny_path: Path) -> None:
