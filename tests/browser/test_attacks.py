@@ -63,9 +63,8 @@ def test_names_are_never_elements(opened: Open, hostile: ExploreServer) -> None:
     explorer.wait_until("document.querySelector('.legend h3')?.textContent.startsWith('\">')")
     explorer.listed(HTML).click()
     page.locator(".summary .top-values, .summary li").first.wait_for()
-    explorer.run(
-        f'SELECT name AS "{HTML.replace(chr(34), chr(34) * 2)}", count(*) AS n FROM cell GROUP BY 1 LIMIT 9'
-    )
+    query = f'SELECT name AS "{HTML.replace(chr(34), chr(34) * 2)}", count(*) AS n FROM cell GROUP BY 1 LIMIT 9'
+    explorer.run(query)
     page.get_by_role("tab", name="Chart").click()
     page.locator(".chart-canvas svg").wait_for()
     page.get_by_role("tab", name="Dot plot").click()
@@ -120,9 +119,8 @@ def explorer_of_odd(browser: Browser, hostile: ExploreServer) -> Iterator[Explor
 
 def test_sorting_whole_numbers_beyond_floats(explorer_of_odd: Explorer) -> None:
     """Neighbours that are one and the same float are in order."""
-    explorer_of_odd.run(
-        "SELECT arrow_cast(large, 'UInt64') AS v FROM cell ORDER BY random() LIMIT 8"
-    )
+    query = "SELECT arrow_cast(large, 'UInt64') AS v FROM cell ORDER BY random() LIMIT 8"
+    explorer_of_odd.run(query)
     explorer_of_odd.page.locator("[role=columnheader] button").first.click()
     values = [int(value) for value in explorer_of_odd.column("v")]
     assert values == sorted(values)
@@ -168,9 +166,8 @@ def test_a_lasso_of_data_sets_as_one(opened: Open, tmp_path: Path) -> None:
         explorer.page.locator(".selection-bar strong").wait_for()
         explorer.wait_until_answered()
         assert "2 of 4" in explorer.page.locator(".selection-bar strong").inner_text()
-        explorer.wait_until(
-            "document.querySelector('.query-status').textContent.startsWith('2 rows')"
-        )
+        condition = "document.querySelector('.query-status').textContent.startsWith('2 rows')"
+        explorer.wait_until(condition)
         assert explorer.column("dataset") == ["a", "a"]
 
 

@@ -202,9 +202,8 @@ def test_filters_beside_the_map_filter_each_other(explorer: Explorer, pbmc_path:
     assert "501" in page.get_by_role("button", name="phase G1", exact=True).inner_text()
     page.get_by_label("Least of n_genes").fill("25")
     page.get_by_label("Least of n_genes").dispatch_event("change")
-    explorer.wait_until(
-        "!document.querySelector('.selection-bar strong').textContent.startsWith('182')"
-    )
+    condition = "!document.querySelector('.selection-bar strong').textContent.startsWith('182')"
+    explorer.wait_until(condition)
     selected = int(page.locator(".selection-bar strong").inner_text().split(" ")[0])
     least = float(page.locator(".facet .facts").inner_text().split(" to ")[0].replace(",", ""))
     query = f"SELECT count(*) AS n FROM cell WHERE phase = 'S' AND n_genes >= {least}"

@@ -138,12 +138,10 @@ def test_the_history_brings_a_query_back(explorer: Explorer) -> None:
 
 def test_only_the_rows_in_view_are_elements(explorer: Explorer) -> None:
     """A hundred thousand rows scroll to their last one."""
-    explorer.run(
-        'SELECT a."index" * 700 + b."index" AS n FROM cell a JOIN cell b ON true LIMIT 400000'
-    )
-    explorer.wait_until(
-        "document.querySelector('.query-status').textContent.startsWith('400,000 rows')"
-    )
+    query = 'SELECT a."index" * 700 + b."index" AS n FROM cell a JOIN cell b ON true LIMIT 400000'
+    explorer.run(query)
+    condition = "document.querySelector('.query-status').textContent.startsWith('400,000 rows')"
+    explorer.wait_until(condition)
     rows = explorer.page.locator(".table-body [role=row]")
     assert rows.count() < 100
     explorer.page.get_by_role("grid").focus()
@@ -180,9 +178,8 @@ def test_a_result_is_downloaded(
 
 def test_a_query_can_be_stopped(explorer: Explorer, server: ExploreServer) -> None:
     """Stop ends the query on the server as well."""
-    explorer.write(
-        "SELECT count(*) AS n FROM cell a, cell b, cell c, cell d WHERE a.n_genes * b.n_genes > c.n_genes + d.n_genes"
-    )
+    query = "SELECT count(*) AS n FROM cell a, cell b, cell c, cell d WHERE a.n_genes * b.n_genes > c.n_genes + d.n_genes"
+    explorer.write(query)
     explorer.page.keyboard.press("Control+Enter")
     explorer.page.get_by_role("button", name="Stop").click()
     explorer.page.get_by_text("stopped").wait_for()

@@ -105,9 +105,8 @@ def test_clearing_a_selection_brings_the_query_back(explorer_of_little: Explorer
         explorer_of_little.wait_until_answered()
     assert "selection" in explorer_of_little.sql
     explorer_of_little.page.get_by_role("button", name="Clear").click()
-    explorer_of_little.wait_until(
-        "document.querySelector('.query-status').textContent.startsWith('30 rows in')"
-    )
+    condition = "document.querySelector('.query-status').textContent.startsWith('30 rows in')"
+    explorer_of_little.wait_until(condition)
     assert explorer_of_little.sql == before
 
 

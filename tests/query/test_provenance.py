@@ -50,8 +50,7 @@ def path(tmp_path: Path) -> Path:
     """Return a data set in a folder whose name is nobody's business."""
     folder = tmp_path / "private"
     folder.mkdir()
-    created = open_daf(folder / "pbmc.daf.zarr", "w")
-    fill(created).close()
+    fill(open_daf(folder / "pbmc.daf.zarr", "w")).close()
     return folder / "pbmc.daf.zarr"
 
 

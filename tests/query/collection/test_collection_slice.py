@@ -292,14 +292,8 @@ def test_an_anndata_file_is_a_member_like_any_other(tmp_path: Path) -> None:
         for cell, value in frame_of("friday", RUNS["friday"])["g5"].items()
         if value
     }
-    concatenate(
-        tmp_path / "all.h5df",
-        "obs",
-        sorted(tmp_path.iterdir()),
-        join="outer",
-        prefix=True,
-        progress="never",
-    )
+    options: Any = {"join": "outer", "prefix": True, "progress": "never"}
+    concatenate(tmp_path / "all.h5df", "obs", sorted(tmp_path.iterdir()), **options)
     whole = connect(tmp_path / "all.h5df").matrix("obs", "var", "X")
     collected = db.matrix("obs", "var", "X", join="outer")
     assert list(whole.columns) == list(collected.columns)

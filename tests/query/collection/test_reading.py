@@ -118,13 +118,9 @@ def test_a_damaged_layout_of_a_member(tmp_path: Path) -> None:
 @pytest.mark.parametrize("fill", [None, 7])
 def test_taken_rows(db: DafSession, order: str, fill: int | None) -> None:
     """As a training loop takes them; the values are those of the whole."""
-    part = db.matrix(
-        "cell", "gene", "X", rows=f"draw < 0.05 {order}", join="outer", fill_value=fill
-    )
-    values = part.values().toarray()
-    fresh = db.matrix(
-        "cell", "gene", "X", rows=f"draw < 0.05 {order}", join="outer", fill_value=fill
-    )
+    ask: Any = {"rows": f"draw < 0.05 {order}", "join": "outer", "fill_value": fill}
+    values = db.matrix("cell", "gene", "X", **ask).values().toarray()
+    fresh = db.matrix("cell", "gene", "X", **ask)
     rng = np.random.default_rng(5)
     for size in (0, 1, 9, values.shape[0]):
         offsets = np.sort(rng.choice(values.shape[0], size, replace=False))

@@ -113,14 +113,8 @@ def test_columns(db: DafSession, columns: Any, join: Any, expected: list[str]) -
 
 def test_parameters_are_bound(db: DafSession) -> None:
     """Those of rows and columns together, as of one data set."""
-    part = db.matrix(
-        "cell",
-        "gene",
-        "X",
-        rows="age > $age",
-        columns="name IN $genes",
-        params={"age": 30, "genes": ["g1", "g2"]},
-    )
+    chosen: Any = {"rows": "age > $age", "columns": "name IN $genes"}
+    part = db.matrix("cell", "gene", "X", params={"age": 30, "genes": ["g1", "g2"]}, **chosen)
     assert part.shape == (1, 2)
 
 

@@ -33,9 +33,8 @@ WHOLE: dict[str, Any] = {
 @pytest.fixture(scope="module")
 def odd() -> Iterator[TestClient]:
     """Return a client of cells with numbers that few programs keep."""
-    daf = data_set(name="odd", cell=[f"C{number}" for number in range(COUNT)], gene=["A", "B"])
-    for name, values in WHOLE.items():
-        daf.set_vector("cell", name, values)
+    names = [f"C{number}" for number in range(COUNT)]
+    daf = data_set(name="odd", cell={"name": names, **WHOLE}, gene=["A", "B"])
     daf.set_vector("cell", "narrow", np.where(np.arange(COUNT) % 2, 1e300, np.nextafter(1e300, 0)))
     daf.set_vector("cell", "group", np.where(np.arange(COUNT) % 2, np.nan, 1.0))
     daf.set_matrix("cell", "gene", "X", np.ones((COUNT, 2)))

@@ -51,6 +51,16 @@ def made(path: str | Path, *, is_reversed: bool = False) -> None:
         fill(daf, is_reversed=is_reversed)
 
 
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    """Return the path of a data set with all indexes."""
+    path = tmp_path / "x.h5df"
+    made(path)
+    with open_daf(path, "r+") as daf:
+        index(daf)
+    return path
+
+
 def used(path: Any) -> list[str]:
     """Return the indexes that a query uses."""
     return connect(path).explain_analyze(QUERY).scans[0].indexes
@@ -98,12 +108,8 @@ def test_data_sets_in_one_file(tmp_path: Path) -> None:
     assert used(f"{path}#/{groups[2]}") == ["code"]
 
 
-def test_a_copy_keeps_them(tmp_path: Path) -> None:
+def test_a_copy_keeps_them(path: Path, tmp_path: Path) -> None:
     """If they are copied too; without them, everything is read."""
-    path = tmp_path / "x.h5df"
-    made(path)
-    with open_daf(path, "r+") as daf:
-        index(daf)
     shutil.copytree(tmp_path, tmp_path / "all", ignore=lambda *_: ["all"])
     assert used(tmp_path / "all/x.h5df") == ["code"]
     (tmp_path / "file").mkdir()
@@ -138,13 +144,9 @@ def test_stale_ones_are_passed_over(tmp_path: Path) -> None:
 
 
 def test_damaged_ones_are_found_and_built_again(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    path: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """By `verify` and `repair`; queries scan meanwhile."""
-    path = tmp_path / "x.h5df"
-    made(path)
-    with open_daf(path, "r+") as daf:
-        index(daf)
     chunk = next((tmp_path / "x.h5df.indexes").rglob("code/lookup/row/0"))
     chunk.write_bytes(bytes(chunk.stat().st_size))
     with pytest.warns(UnusedIndexWarning, match="x.h5df: the index indexes/cell/code/lookup"):
@@ -207,12 +209,8 @@ def test_open_files_and_files_in_memory(tmp_path: Path) -> None:
         assert "indexes" not in file
 
 
-def test_a_crashed_build_is_cleared_away(tmp_path: Path) -> None:
+def test_a_crashed_build_is_cleared_away(path: Path, tmp_path: Path) -> None:
     """By the next open for writing."""
-    path = tmp_path / "x.h5df"
-    made(path)
-    with open_daf(path, "r+") as daf:
-        index(daf)
     staging = tmp_path / "x.h5df.indexes/.daf.staging/token/new"
     staging.mkdir(parents=True)
     open_daf(path).close()

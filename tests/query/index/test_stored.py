@@ -129,9 +129,8 @@ def test_a_stale_index_is_not_used(tmp_path: Path) -> None:
     assert session.explain_analyze(query).scans[0].index_rows == 1
     chunk = path / "vectors/cell/code/0"
     data = chunk.read_bytes()
-    chunk.write_bytes(
-        data.replace(b"x007", b"x___")
-    )  # another program, in place, of the same length
+    # Another program, in place, of the same length.
+    chunk.write_bytes(data.replace(b"x007", b"x___"))
     os.utime(chunk, ns=(time.time_ns() + 10**9, time.time_ns() + 10**9))
     fresh = connect(path)
     assert fresh.sql("SELECT name FROM cell WHERE code = 'x___'").to_pydict() == {"name": ["c92"]}
@@ -187,7 +186,6 @@ MADE: dict[str, dict[str, Any]] = {
 def fill(daf: DafWriter) -> None:
     """Set vectors of several types: random, with NaN, infinite, near the limits, and sparse."""
     rng = np.random.default_rng(1)
-    daf.add_axis("cell", [f"c{i}" for i in range(N)])
     f = rng.random(N)
     f[rng.integers(0, N, 300)] = np.nan
     f[:4] = [0.0, -0.0, np.inf, -np.inf]
@@ -202,8 +200,7 @@ def fill(daf: DafWriter) -> None:
         "sparse": scipy.sparse.csc_array((rng.random(N) < 0.01).astype("i2")[:, None] * 5),
         "code": [f"é{n}" for n in rng.integers(0, 200, N)],
     }
-    for name, values in columns.items():
-        daf.set_vector("cell", name, values)
+    data_set(daf, cell={"name": N, **columns})
 
 
 @pytest.fixture(params=[*MADE, "memory"])
@@ -212,8 +209,7 @@ def numbers(request: pytest.FixtureRequest, tmp_path: Path) -> DafWriter:
     if request.param == "memory":
         daf: DafWriter = MemoryDaf()
     else:
-        opened = open_daf(tmp_path / request.param, "w", **MADE[request.param])
-        daf = opened
+        daf = open_daf(tmp_path / request.param, "w", **MADE[request.param])
     fill(daf)
     return daf
 

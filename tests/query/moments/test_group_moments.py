@@ -94,6 +94,11 @@ def with_explicit_zeros(dense: npt.NDArray[Any], is_stored: npt.NDArray[np.bool_
     return sp.csc_array((dense[row, column], (row, column)), shape=dense.shape)
 
 
+def chosen(length: int, most: int) -> st.SearchStrategy[list[int]]:
+    """Return all positions, or some in any order."""
+    return st.just([*range(length)]) | st.lists(st.integers(0, length - 1), max_size=most)
+
+
 @st.composite
 def cases(draw: st.DrawFn) -> tuple[Any, ...]:
     """Draw a matrix, its groups, and what is selected of it."""
@@ -106,13 +111,9 @@ def cases(draw: st.DrawFn) -> tuple[Any, ...]:
         dense[rng.random(dense.shape) < draw(st.sampled_from([0.0, 0.3, 1.0]))] = np.nan
     if dtype.kind in "fi":
         dense[rng.random(dense.shape) < 0.2] *= -1
-    positions = draw(
-        st.one_of(st.just(list(range(n_cells))), st.lists(st.integers(0, n_cells - 1), max_size=12))
-    )
+    positions = draw(chosen(n_cells, 12))
     codes = rng.integers(0, draw(st.integers(1, 5)), n_cells)
-    columns = draw(
-        st.one_of(st.just(list(range(n_genes))), st.lists(st.integers(0, n_genes - 1), max_size=8))
-    )
+    columns = draw(chosen(n_genes, 8))
     is_stored = rng.random(dense.shape) < 0.3
     return dense, is_stored, positions, codes, columns
 

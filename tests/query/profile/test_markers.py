@@ -71,17 +71,8 @@ def test_markers_are_those_of_scanpy(
         adata, "type", method=method, reference=reference, pts=True, use_raw=False, **options
     )
     with _session(adata, tmp_path, form) as db:
-        found = db.markers(
-            "obs",
-            "var",
-            "X",
-            by="type",
-            reference=reference,
-            method=method,
-            memory_bytes="64kB",
-            **options,
-        )
-        frame = found.to_pandas()
+        ask: Any = {"reference": reference, "method": method, "memory_bytes": "64kB", **options}
+        frame = db.markers("obs", "var", "X", by="type", **ask).to_pandas()
     groups = [name for name in ("B", "NK", "T") if name != reference]
     assert frame["type"].unique().tolist() == groups
     for group in groups:
@@ -104,16 +95,12 @@ def test_a_cell_without_a_group_belongs_to_the_rest() -> None:
     adata = _cells()
     adata.obs["type"] = adata.obs["type"].where(np.arange(240) % 7 > 0)
     scanpy.tl.rank_genes_groups(adata, "type", method="t-test", use_raw=False)
-    frame = (
-        daf_query.connect(daf_storage.from_anndata(adata))
-        .markers("obs", "var", "X", by="type")
-        .to_pandas()
-    )
+    db = daf_query.connect(daf_storage.from_anndata(adata))
+    frame = db.markers("obs", "var", "X", by="type").to_pandas()
     assert frame["type"].unique().tolist() == ["B", "NK", "T"]
     mine = frame[frame["type"] == "T"].set_index("var")
-    expected = (
-        scanpy.get.rank_genes_groups_df(adata, "T").set_index("names").loc[mine.index.astype(str)]
-    )
+    expected = scanpy.get.rank_genes_groups_df(adata, "T").set_index("names")
+    expected = expected.loc[mine.index.astype(str)]
     np.testing.assert_allclose(mine["pvalue"], expected["pvals"], rtol=1e-9)
 
 
@@ -125,16 +112,8 @@ def test_a_chosen_part_is_compared_alone() -> None:
     )
     daf.add_axis("gene", ["x", "y"])
     daf.set_matrix("cell", "gene", "n", [[8, 0], [8, 0], [2, 1], [2, 3], [50, 0], [60, 9]])
-    found = daf_query.connect(daf).markers(
-        "cell",
-        "gene",
-        "n",
-        by="type",
-        rows="age < $most",
-        columns=["x"],
-        params={"most": 5},
-        is_log1p=False,
-    )
+    chosen: Any = {"rows": "age < $most", "columns": ["x"], "params": {"most": 5}}
+    found = daf_query.connect(daf).markers("cell", "gene", "n", by="type", is_log1p=False, **chosen)
     assert found.select(
         "type", "gene", "round(log_fold_change, 3) AS change", "mean", "mean_rest"
     ).to_pylist() == [
@@ -225,12 +204,10 @@ def test_totals_are_the_quality_control_of_scanpy(tmp_path: Path, form: str) -> 
     adata.obs = adata.obs[["type"]]
     with _session(adata, tmp_path, form) as db:
         every = db.totals("obs", "var", "X").to_pandas().set_index("name").loc[adata.obs_names]
-        mito = (
-            db.totals("obs", "var", "X", columns="name LIKE 'MT-%'").to_pandas().set_index("name")
-        )
+        mito = db.totals("obs", "var", "X", columns="name LIKE 'MT-%'").to_pandas()
         part = db.totals("obs", "var", "X", rows="type = 'T'", columns="mito")
         assert part.count() == int((adata.obs["type"] == "T").sum())
-    mito = mito.loc[adata.obs_names]
+    mito = mito.set_index("name").loc[adata.obs_names]
     np.testing.assert_allclose(every["sum"], expected["total_counts"])
     assert every["nonzero"].tolist() == expected["n_genes_by_counts"].tolist()
     np.testing.assert_allclose(every["mean"], expected["total_counts"] / 40)

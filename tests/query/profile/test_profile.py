@@ -29,9 +29,7 @@ from tests.limits import lower
 from tests.support import data_set
 
 COLUMNS = ["gene", "count", "missing", "nonzero", "sum", "mean", "variance", "min", "max"]
-DENSE = np.array(
-    [[0.0, 1, 2], [3, 0, np.nan], [0, 0, 4], [5, 6, 0], [7, 0, np.nan]],
-)
+DENSE = np.array([[0.0, 1, 2], [3, 0, np.nan], [0, 0, 4], [5, 6, 0], [7, 0, np.nan]])
 
 
 @pytest.fixture

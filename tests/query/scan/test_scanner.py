@@ -43,12 +43,8 @@ def _columns() -> tuple[pa.Array, dict[str, Any]]:
 @pytest.fixture
 def daf() -> DafWriter:
     """Return an axis of four zones with sorted, random and text columns."""
-    daf = MemoryDaf()
     entries, columns = _columns()
-    daf.add_axis("cell", entries)
-    for name, values in columns.items():
-        daf.set_vector("cell", name, values)
-    return daf
+    return data_set(cell={"name": entries, **columns})
 
 
 @pytest.fixture

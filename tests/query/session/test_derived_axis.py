@@ -36,8 +36,7 @@ def daf() -> DafWriter:
 def test_a_group_axis(tmp_path: Path, suffix: str) -> None:
     """Of a GROUP BY, in the order of its rows, on the disk and in the tables at once."""
     path = tmp_path / f"x.{suffix}"
-    created = open_daf(path, "w")
-    fill(created).close()
+    fill(open_daf(path, "w")).close()
     with connect(path, mode="r+") as session:
         session.save_axis("type", QUERY)
         joined = "SELECT c.name, t.n FROM cell AS c JOIN type AS t ON c.type = t.name ORDER BY 1"

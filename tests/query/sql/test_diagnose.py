@@ -45,10 +45,8 @@ FRAME = _frame()
 @pytest.fixture(scope="module")
 def session() -> DafSession:
     """Return a session over the frame as an axis."""
-    daf = data_set(name="x", cell=SIZE, gene=["A", "B"])
-    for column in FRAME.columns:
-        daf.set_vector("cell", column, FRAME[column].to_numpy())
-    return connect(daf)
+    columns = {name: FRAME[name].to_numpy() for name in FRAME.columns}
+    return connect(data_set(name="x", cell={"name": SIZE, **columns}, gene=["A", "B"]))
 
 
 def hints(session: DafSession, predicate: str, axis: str = "cell") -> list[str]:

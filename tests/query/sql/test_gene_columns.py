@@ -87,14 +87,9 @@ class TestWildcards:
 class TestElsewhere:
     def test_selectors_and_orders_of_slices(self, session: DafSession) -> None:
         """``rows=`` and ``columns=`` may name entries, also with parameters."""
-        chosen = session.matrix(
-            "cell",
-            "gene",
-            "X",
-            rows="X['FOXP3'] > 1 ORDER BY X['FOXP3'] DESC",
-            columns="X['c1'] + X['c3'] > $least",
-            params={"least": 2},
-        )
+        rows, columns = "X['FOXP3'] > 1 ORDER BY X['FOXP3'] DESC", "X['c1'] + X['c3'] > $least"
+        options: Any = {"rows": rows, "columns": columns, "params": {"least": 2}}
+        chosen = session.matrix("cell", "gene", "X", **options)
         assert chosen.to_numpy().tolist() == [[0, 0], [0, 0]]
         assert chosen.rows.tolist() == ["c4", "c2"]
         assert chosen.columns.tolist() == GENES[1:]

@@ -62,14 +62,9 @@ def test_lists_are_those_of_in(values: list[str]) -> None:
     """The same rows as Python's own; of an empty one, none, and all for NOT IN."""
     db = connect(data_set(cell=NAMES))
     for written in ("$these", "($these)"):
-        chosen = db.sql(
-            f"SELECT name FROM cell WHERE name IN {written} ORDER BY index",
-            params={"these": values},
-        )
-        others = db.sql(
-            f"SELECT name FROM cell WHERE name NOT IN {written} ORDER BY index",
-            params={"these": set(values)},
-        )
+        query = f"SELECT name FROM cell WHERE name {{}} {written} ORDER BY index"
+        chosen = db.sql(query.format("IN"), params={"these": values})
+        others = db.sql(query.format("NOT IN"), params={"these": set(values)})
         assert chosen.to_pydict()["name"] == [name for name in NAMES if name in values]
         assert others.to_pydict()["name"] == [name for name in NAMES if name not in values]
 

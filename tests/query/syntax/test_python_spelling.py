@@ -46,9 +46,8 @@ COLUMNS = FRAME.columns[1:]
 @pytest.fixture(scope="module")
 def session() -> DafSession:
     """Return a session over the frame as an axis."""
-    daf = data_set(name="x", cell=FRAME["name"].astype(str).tolist(), gene=["A"])
-    for column in COLUMNS:
-        daf.set_vector("cell", column, FRAME[column].to_numpy())
+    cell = {name: FRAME[name].to_numpy() for name in COLUMNS}
+    daf = data_set(name="x", cell={"name": FRAME["name"].astype(str).tolist(), **cell}, gene=["A"])
     daf.set_matrix("cell", "gene", "X", np.ones((SIZE, 1)))
     return connect(daf)
 

@@ -148,14 +148,12 @@ class TestEqualToScipy:
         height, width = matrix.shape
         rows, columns = [n for n in rows if n < height], [n for n in columns if n < width]
         expression, is_true = CONDITIONS[name]
-        table = MatrixDataset(
-            stored(matrix, layouts, is_sparse=is_sparse),
-            "cell",
-            "gene",
-            "X",
-            rows=Selection.of(np.array(rows, np.int64), height),
-            columns=Selection.of(np.array(columns, np.int64), width),
-        ).with_options(SMALL)
+        chosen: Any = {
+            "rows": Selection.of(np.array(rows, np.int64), height),
+            "columns": Selection.of(np.array(columns, np.int64), width),
+        }
+        daf = stored(matrix, layouts, is_sparse=is_sparse)
+        table = MatrixDataset(daf, "cell", "gene", "X", **chosen).with_options(SMALL)
         wanted = [
             row
             for row in expected(matrix, is_sparse=is_sparse)

@@ -57,14 +57,8 @@ def test_batches_have_the_rows_of_their_entries(db: DafSession, form: Any, name:
     whole = db.matrix("cell", "gene", name, columns=["g7", "g2", "g3"]).to_numpy()
     sampler = db.sampler("cell", where="is_odd", split={"train": 0.8, "val": 0.2})["train"]
     part = db.matrix("cell", "gene", name, columns=["g7", "g2", "g3"])
-    blocks = sampler.blocks(
-        part,
-        labels=["type", "score", "is_odd"],
-        batch_rows=5,
-        block_rows=4,
-        fetch_batches=2,
-        form=form,
-    )
+    sizes: Any = {"batch_rows": 5, "block_rows": 4, "fetch_batches": 2}
+    blocks = sampler.blocks(part, labels=["type", "score", "is_odd"], form=form, **sizes)
     assert blocks.classes["type"].to_pylist() == ["b", "nk", "t"]
     types = db.sql("SELECT type FROM cell ORDER BY index").to_pydict()["type"]
     orders = []

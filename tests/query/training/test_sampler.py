@@ -12,7 +12,7 @@ import pytest
 import daf_query
 from daf_query import DafSession, Sampler, connect
 from daf_storage import DafWriter, MemoryDaf, ZarrDaf, convert, errors
-from tests.support import there
+from tests.support import data_set, there
 
 SPLIT = {"train": 0.7, "val": 0.2, "test": 0.1}
 COUNT = 300
@@ -34,10 +34,8 @@ def cells(start: int = 0, stop: int = COUNT) -> pd.DataFrame:
 
 def filled(daf: DafWriter, frame: pd.DataFrame) -> DafWriter:
     """Return a data set that has the cells, and two genes."""
-    daf.add_axis("cell", frame["name"].tolist())
-    for name in ("type", "donor", "score", "depth"):
-        daf.set_vector("cell", name, frame[name].to_numpy())
-    daf.add_axis("gene", ["G0", "G1"])
+    vectors = {name: frame[name].to_numpy() for name in ("type", "donor", "score", "depth")}
+    data_set(daf, cell={"name": frame["name"].tolist(), **vectors}, gene=["G0", "G1"])
     numbers = frame["depth"].to_numpy(np.float32)
     daf.set_matrix("cell", "gene", "X", np.stack([numbers, numbers > 5], axis=1))
     return daf
