@@ -56,9 +56,8 @@ def test_the_sdist_has_what_the_tests_read() -> None:
     assert all((ROOT / path).exists() for path in included)
     if not (ROOT / ".git").exists():
         pytest.skip("this is no repository")
-    listed = subprocess.run(
-        ["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True
-    )
+    command = ["git", "ls-files"]
+    listed = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
     committed = {line.split("/")[0] for line in listed.stdout.splitlines()}
     assert committed - included <= {".gitignore", "pyproject.toml"}  # which hatch adds
 
@@ -128,13 +127,9 @@ def test_installing_says_how_far_it_is(tmp_path: Path, code: int) -> None:
         "print('Installing collected packages: numpy')\n"
         f"sys.exit({code})\n"
     )
-    done = subprocess.run(
-        [sys.executable, ROOT / "requirements/install.py", "numpy"],
-        env={**os.environ, "PYTHONPATH": str(tmp_path)},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    command = [sys.executable, str(ROOT / "requirements/install.py"), "numpy"]
+    environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == code
     assert ("Collecting numpy" in done.stderr) == (code != 0)
     assert "WARNING" not in done.stdout

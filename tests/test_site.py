@@ -20,12 +20,7 @@ pytest.importorskip("numpydoc")
 
 from numpydoc.docscrape import NumpyDocString
 
-from docs._site import (
-    api_pages,
-    check,
-    completeness,
-    sql_functions,
-)
+from docs._site import api_pages, check, completeness, sql_functions
 from docs._site.common_parameters import COMMON_PARAMETERS
 from docs._site.docstrings import undescribed
 from docs._site.examples import Example, examples, setup_code

@@ -19,14 +19,7 @@ import pyarrow as pa
 import scipy.sparse as sp
 
 from daf_query import DafSession, connect
-from daf_storage import (
-    DafReader,
-    MemoryDaf,
-    copy_all,
-    export_h5ad,
-    from_anndata,
-    open_daf,
-)
+from daf_storage import DafReader, MemoryDaf, copy_all, export_h5ad, from_anndata, open_daf
 from tests.conformance.cases import LARGE
 
 PARTS = (9, 1, 14)

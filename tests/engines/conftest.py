@@ -59,12 +59,8 @@ def forms(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     (folder / "runs").mkdir()
     for number, half in enumerate(halves):
         half.write_h5ad(folder / f"run{number}.h5ad")
-        import_h5ad(
-            folder / f"run{number}.h5ad",
-            folder / f"runs/run{number}.daf.zarr",
-            obs_is="obs",
-            var_is="var",
-        )
+        target = folder / f"runs/run{number}.daf.zarr"
+        import_h5ad(folder / f"run{number}.h5ad", target, obs_is="obs", var_is="var")
     return {
         "plain": str(folder / "plain.daf.zarr"),
         "packed": str(folder / "packed.daf.zarr"),

@@ -54,9 +54,8 @@ class Finder:
 sys.meta_path.insert(0, Finder())
 cli.run()
 """
-    done = subprocess.run(
-        [sys.executable, "-c", command], check=False, capture_output=True, text=True
-    )
+    script = [sys.executable, "-c", command]
+    done = subprocess.run(script, check=False, capture_output=True, text=True)
     assert (done.returncode, done.stderr) == (INTERRUPTED, "daf: error: interrupted\n")
 
 

@@ -7,14 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.query.collection.cases import (
-    Run,
-    daf_of,
-    expected_of,
-    same,
-    session_of,
-    session_with,
-)
+from tests.query.collection.cases import Run, daf_of, expected_of, same, session_of, session_with
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,6 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +19,7 @@ from daf_query.cli import main
 from daf_query.explore import ExploreLimits, ExploreServer
 from daf_storage.base import install_command
 from tests.query.explore.conftest import CELLS, table_of, tiny, write
-from tests.support import wait_until
+from tests.support import there, wait_until
 
 ENDLESS = "SELECT count(*) FROM cell a, cell b, cell c, cell d WHERE a.age + b.age + c.age > d.age"
 MANY = "SELECT a.name || b.name || c.name AS names FROM cell a, cell b, cell c"
@@ -38,11 +37,8 @@ def server() -> Iterator[ExploreServer]:
 
 def client_of(server: ExploreServer, **options: Any) -> httpx.Client:
     """Return a client that has the token."""
-    return httpx.Client(
-        base_url=f"http://127.0.0.1:{server.port}",
-        headers={"Authorization": f"Bearer {server.token}"},
-        **options,
-    )
+    headers = {"Authorization": f"Bearer {server.token}"}
+    return httpx.Client(base_url=f"http://127.0.0.1:{server.port}", headers=headers, **options)
 
 
 def test_only_this_machine_can_ask(server: ExploreServer) -> None:
@@ -132,17 +128,10 @@ def test_the_command(tmp_path: Path) -> None:
     """It prints an address that answers; Ctrl-C ends it as it ends daf serve."""
     write(tmp_path / "tiny.daf.zarr")
     command = [sys.executable, "-m", "daf_query.cli", "explore", str(tmp_path / "tiny.daf.zarr")]
-    process = subprocess.Popen(
-        [*command, "--no-browser"],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        # Tests that run in the background of a shell ignore interrupts, and so would the server.
-        preexec_fn=partial(signal.signal, signal.SIGINT, signal.SIG_DFL),  # noqa: PLW1509 - only a signal is set
-    )
+    pipes: Any = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    process = subprocess.Popen([*command, "--no-browser"], **pipes)
     try:
-        assert process.stdout is not None
-        address = process.stdout.readline().split()[-1]
+        address = there(process.stdout).readline().split()[-1]
         token = address.partition("?token=")[2]
         base = address.partition("/?")[0]
         headers = {"Authorization": f"Bearer {token}"}

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import gc
-import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -51,16 +50,6 @@ except KeyboardInterrupt:
     print(session.sql("SELECT count(*) AS n FROM cell").to_pydict()["n"][0], flush=True)
     os._exit(0)
 """
-
-
-@pytest.fixture(autouse=True)
-def _interruptible() -> Iterator[None]:
-    """Let Ctrl-C raise here, where it may be ignored."""
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, before)
 
 
 @pytest.fixture

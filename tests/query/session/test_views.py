@@ -11,14 +11,7 @@ import pytest
 import scipy.sparse as sp
 
 from daf_query import DafSession, connect
-from daf_storage import (
-    DafWriter,
-    MemoryDaf,
-    copy_all,
-    errors,
-    import_h5ad,
-    to_anndata,
-)
+from daf_storage import DafWriter, MemoryDaf, copy_all, errors, import_h5ad, to_anndata
 from tests.support import PBMC, contents, data_set, dense
 
 CELLS = [f"c{n}" for n in range(40)]

@@ -15,10 +15,7 @@ from anndata.tests.helpers import assert_equal
 
 from daf_query import connect, provenance
 from daf_query.cli import main
-from daf_storage import (
-    DafWriter,
-    errors,
-)
+from daf_storage import DafWriter, errors
 from tests import seams
 from tests.query.slice.test_anndata import DAF, PARTS
 from tests.support import by_key, data_set

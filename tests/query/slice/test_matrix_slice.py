@@ -16,15 +16,7 @@ import scipy.sparse as sp
 
 from daf_query import DafSession, MatrixSlice, connect
 from daf_storage import AnnDataWarning, DafWriter, ZarrDaf, errors, to_anndata
-from tests.support import (
-    CELLS,
-    GENES,
-    UMIS,
-    create,
-    data_set,
-    is_mapped,
-    recorded_reads,
-)
+from tests.support import CELLS, GENES, UMIS, create, data_set, is_mapped, recorded_reads
 
 
 @pytest.fixture(params=["UMIs", "sparse"])

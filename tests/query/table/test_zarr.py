@@ -20,13 +20,7 @@ import pytest
 import zarr
 from zarr.core.dtype import RawBytes, VariableLengthBytes, VariableLengthUTF8
 
-from daf_query import (
-    DafSession,
-    append_rows,
-    build_spatial_index,
-    connect,
-    zarr_table,
-)
+from daf_query import DafSession, append_rows, build_spatial_index, connect, zarr_table
 from daf_query.cli import main
 from daf_query.scan import ScanOptions
 from daf_storage import errors
