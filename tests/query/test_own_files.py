@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -30,6 +31,11 @@ def save_rows(db: DafSession, path: Path) -> None:
     db.sql("SELECT name, phase FROM obs").save(path, format="csv")
 
 
+def refused(message: str) -> Any:
+    """Expect that a call is refused with a message."""
+    return pytest.raises(errors.InvalidInputError, match=message)
+
+
 @pytest.fixture
 def atlas(tmp_path: Path) -> Path:
     """Return an h5ad file of its own."""
@@ -44,20 +50,14 @@ def test_the_file_that_is_read_is_not_replaced(atlas: Path, save: Save, tmp_path
     before = atlas.read_bytes()
     link = tmp_path / "link.h5ad"
     link.symlink_to(atlas)
-    with connect(atlas) as db, pytest.raises(errors.InvalidInputError, match="would be replaced"):
+    with connect(atlas) as db, refused("would be replaced"):
         save(db, atlas)
-    with connect(atlas) as db, pytest.raises(errors.InvalidInputError, match="would be replaced"):
+    with connect(atlas) as db, refused("would be replaced"):
         save(db, link)
-    with (
-        connect(atlas, overlay=tmp_path / "mine.daf.zarr") as db,
-        pytest.raises(errors.InvalidInputError, match="would be replaced"),
-    ):
+    with connect(atlas, overlay=tmp_path / "mine.daf.zarr") as db, refused("would be replaced"):
         save(db, atlas)
-    with (
-        connect(atlas) as db,
-        db.view({"obs": "n_genes > 1000"}) as part,
-        pytest.raises(errors.InvalidInputError, match="would be replaced"),
-    ):
+    view = {"obs": "n_genes > 1000"}
+    with connect(atlas) as db, db.view(view) as part, refused("would be replaced"):
         save(part, atlas)
     assert atlas.read_bytes() == before
 
@@ -66,10 +66,7 @@ def test_a_zarr_directory_is_not_replaced(atlas: Path, tmp_path: Path) -> None:
     """An AnnData in Zarr, which a slice would replace as a whole."""
     with connect(atlas) as db:
         save_slice(db, tmp_path / "part.zarr")
-    with (
-        connect(tmp_path / "part.zarr") as db,
-        pytest.raises(errors.InvalidInputError, match="would be replaced"),
-    ):
+    with connect(tmp_path / "part.zarr") as db, refused("would be replaced"):
         save_slice(db, tmp_path / "part.zarr")
 
 
@@ -81,9 +78,6 @@ def test_nothing_is_written_into_a_directory_that_is_read(
     """Such as a slice among the arrays of the AnnData that it is one of."""
     with connect(atlas) as db:
         save_slice(db, tmp_path / "part.zarr")
-    with (
-        connect(tmp_path / "part.zarr") as db,
-        pytest.raises(errors.InvalidInputError, match="lies within the data set"),
-    ):
+    with connect(tmp_path / "part.zarr") as db, refused("lies within the data set"):
         save(db, tmp_path / "part.zarr" / "in.h5ad")
     assert not (tmp_path / "part.zarr" / "in.h5ad").exists()

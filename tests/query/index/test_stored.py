@@ -346,13 +346,9 @@ def test_random_changes_indexes_and_queries(name: str, tmp_path: Path) -> None:
             box = f"f > {number} AND f < {number + 2} AND g > 1 AND g < 4"
             condition = f"({random_ones.of_columns(depth=1)}) OR ({box})" if number else box
             query = f"SELECT count(*) AS n, sum(index) AS s FROM TABLE WHERE {condition}"
-            ours = [
-                tuple(row.values())
-                for row in session.sql(query.replace("TABLE", "cell")).to_pylist()
-            ]
-            assert str(ours) == str(connection.sql(query.replace("TABLE", "whole")).fetchall()), (
-                condition
-            )
+            rows = session.sql(query.replace("TABLE", "cell")).to_pylist()
+            expected = connection.sql(query.replace("TABLE", "whole")).fetchall()
+            assert str([tuple(row.values()) for row in rows]) == str(expected), condition
 
 
 @pytest.mark.parametrize("n", [0, 1, 2])
