@@ -73,10 +73,9 @@ class SnapshotZarrStore(zarr.storage.MemoryStore):
     __eq__ = object.__eq__
     __hash__ = object.__hash__
 
-    def get_sync(
+    async def get(
         self,
         key: str,
-        *,
         prototype: BufferPrototype | None = None,
         byte_range: ByteRequest | None = None,
     ) -> Buffer | None:
@@ -88,9 +87,27 @@ class SnapshotZarrStore(zarr.storage.MemoryStore):
             A range is empty or beyond the end, as a damaged index of a shard has them: zarr-python
             would take the missing bytes for a chunk of fill values.
         """
-        if not isinstance(byte_range, RangeByteRequest):
-            return super().get_sync(key, prototype=prototype, byte_range=byte_range)
-        size, (start, stop) = self._snapshot.size(key), (byte_range.start, byte_range.end)
+        prototype = prototype or default_buffer_prototype()
+        if isinstance(byte_range, RangeByteRequest):
+            return self._range(key, byte_range, prototype)
+        return await super().get(key, prototype, byte_range)
+
+    def get_sync(
+        self,
+        key: str,
+        *,
+        prototype: BufferPrototype | None = None,
+        byte_range: ByteRequest | None = None,
+    ) -> Buffer | None:
+        """Return bytes, as above, to versions of zarr-python that ask so."""
+        if isinstance(byte_range, RangeByteRequest):
+            return self._range(key, byte_range, prototype)
+        return super().get_sync(key, prototype=prototype, byte_range=byte_range)
+
+    def _range(
+        self, key: str, requested: RangeByteRequest, prototype: BufferPrototype | None
+    ) -> Buffer | None:
+        size, (start, stop) = self._snapshot.size(key), (requested.start, requested.end)
         if size is None:
             return None
         if not 0 <= start < stop <= size:
@@ -99,15 +116,6 @@ class SnapshotZarrStore(zarr.storage.MemoryStore):
                 "index of its chunks is damaged"
             )
         return _as_buffer(self._snapshot.read_ranges(key, [(start, stop)])[0], prototype)
-
-    async def get(
-        self,
-        key: str,
-        prototype: BufferPrototype | None = None,
-        byte_range: ByteRequest | None = None,
-    ) -> Buffer | None:
-        """Return bytes, as above."""
-        return self.get_sync(key, prototype=prototype, byte_range=byte_range)
 
     async def list_dir(self, prefix: str) -> AsyncIterator[str]:
         """Yield the names directly below ``prefix``."""
