@@ -110,6 +110,8 @@ class Guard:
 
     def _refusal(self, scope: Scope, path: str) -> RequestError | None:
         """Return why a request is refused; None if it is not."""
+        if "\0" in path:
+            return refusal(404, "no path has a NUL character")
         headers = Headers(scope=scope)
         host = headers.get("host", "")
         if host not in _names(scope):
