@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import signal
 from pathlib import Path
 
@@ -21,6 +22,11 @@ settings.load_profile("untimed")
 # A shell that runs the tests in its background has Ctrl-C ignored, also by what they start.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def pytest_runtest_setup() -> None:
+    """Enable the garbage collector, which libraries that tests compute with leave disabled."""
+    gc.enable()
 
 
 @pytest.fixture

@@ -146,7 +146,6 @@ def test_a_plan_reads_the_metadata_of_what_it_names(
     looked_at = recorded_calls(
         monkeypatch, seams.VECTOR_READER_FIND_VECTOR, lambda *call: (call[2], gc.isenabled())
     )
-    gc.enable()  # libraries that other tests compute with leave it disabled
     pattern, chosen = f"{tmp_path}/*.zip", pc.field("donor") == 5
     plan = plan_fragments(pattern, "cell", columns=["name", "age"], filter=chosen)
     assert {name for name, _ in looked_at} <= {"age", "donor", "dataset"}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import pickle
+import time
 import zipfile
 from collections.abc import Callable
 from functools import partial
@@ -27,6 +28,7 @@ from daf_storage import (
     verify,
 )
 from daf_storage.files_daf import WritableFilesTree
+from tests.limits import lower
 from tests.support import contents, fill, served
 
 
@@ -106,6 +108,23 @@ def test_queries_and_indexes(tmp_path: Path, name: str) -> None:
         assert "age" not in db.sql("SELECT * FROM cell").to_pydict()
         daf.set_vector("cell", "age", np.arange(100))
         assert "age" in db.sql("SELECT * FROM cell").to_pydict()
+
+
+def test_a_document_that_another_program_rewrites_in_place(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Sessions see the new type, though no name in the directory came or went."""
+    lower(monkeypatch, unsettled_seconds=0)
+    path = tmp_path / "x.daf"
+    with FilesDaf(path, "w") as daf:
+        daf.add_axis("cell", ["A", "B"], vectors={"age": np.array([1, 2])})
+    document = path / "vectors/cell/age.json"
+    time.sleep(0.11)  # until the times of the files tell versions apart
+    with connect(path) as db:
+        assert db.sql("SELECT age FROM cell").to_pydict() == {"age": [1, 2]}
+        document.write_text(document.read_text().replace("Int64", "Float64"))
+        document.with_suffix(".data").write_bytes(np.array([1.5, 2.5]).tobytes())
+        assert db.sql("SELECT age FROM cell").to_pydict() == {"age": [1.5, 2.5]}
 
 
 def test_metadata_file_of_another_program(tmp_path: Path) -> None:

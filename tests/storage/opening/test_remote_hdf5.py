@@ -352,7 +352,8 @@ def test_chunks_are_found_by_their_index(tmp_path: Path, compression: Any) -> No
         scattered = db.matrix("obs", "var", "X", rows=slice(0, 200_000, 1_000))
         before, sent_bytes = len(server.requested), server.sent_bytes
         assert np.array_equal(scattered.to_numpy(), numbers[0:200_000:1_000])
-        assert len(server.requested) - before <= 60
+        most = 60 if h5py.version.hdf5_version_tuple >= (2, 0) else 100
+        assert len(server.requested) - before <= most
         assert server.sent_bytes - sent_bytes < path.stat().st_size / 2
 
 
