@@ -313,15 +313,15 @@ class ExploreServer(Serving):
         super().__init__()
         self.token: str = secrets.token_urlsafe(_TOKEN_BYTES)
         """Who has it may ask."""
+        application = app(source, token=self.token, limits=limits)
         try:
             if port not in _PORTS:
                 raise OverflowError
-            listening = socket.create_server((_HOST, port), backlog=_BACKLOG)
+            self._listening = socket.create_server((_HOST, port), backlog=_BACKLOG)
         except (OSError, OverflowError) as error:
             raise cannot_listen(error, _HOST, port) from None
-        self.port: int = listening.getsockname()[1]
+        self.port: int = self._listening.getsockname()[1]
         """Where it listens."""
-        application = app(source, token=self.token, limits=limits)
         self._explorer = application.state.explorer
         self._server = _Server(
             uvicorn.Config(
@@ -337,7 +337,7 @@ class ExploreServer(Serving):
             )
         )
         self._thread = threading.Thread(
-            target=self._server.run, args=([listening],), name="daf-explore", daemon=True
+            target=self._server.run, args=([self._listening],), name="daf-explore", daemon=True
         )
         self._thread.start()  # the socket listens already: whoever connects is answered then
 
@@ -381,6 +381,7 @@ class ExploreServer(Serving):
         self._explorer.close()
         self._server.should_exit = True
         self._thread.join(_CLOSE_SECONDS)
+        self._listening.close()  # where the server was ended before it began
 
 
 def _fragment(query: str | None, color: str | None) -> str:
