@@ -22,7 +22,7 @@ from daf_query import connect
 from daf_storage import AnnDataWarning, DafReader, errors, import_h5ad, open_daf, verify
 from tests import seams
 from tests.storage.anndata.example import FORMS, N_OBS, N_VAR, Form, consolidate, write
-from tests.support import recorded_reads, served
+from tests.support import recorded_calls, recorded_reads, served
 
 
 @pytest.fixture(scope="module")
@@ -277,14 +277,11 @@ def test_columns_are_listed_without_objects_of_h5py(
     h5ad_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Which take longer to make than HDF5 to open the dataset."""
-    made: list[str] = []
-    real_init = h5py.Dataset.__init__
-
-    def noted(self: Any, bind: Any, **options: Any) -> None:
-        made.append(h5py.h5i.get_name(bind).decode())
-        real_init(self, bind, **options)
-
-    monkeypatch.setattr(h5py.Dataset, "__init__", noted)
+    made = recorded_calls(
+        monkeypatch,
+        (h5py.Dataset, "__init__"),
+        lambda _, bind, **__: h5py.h5i.get_name(bind).decode(),
+    )
     with open_daf(h5ad_path) as daf:
         infos = dict(daf.vector_infos("obs"))
     numbers = {"float32", "float64", "int8", "uint64", "bool"}

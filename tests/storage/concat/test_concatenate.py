@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -35,7 +34,7 @@ from daf_storage.errors import (
 from tests import seams
 from tests.limits import lower
 from tests.suites.examples import BY_ROWS, write_stored
-from tests.support import contents, dense
+from tests.support import contents, dense, recorded_calls
 
 
 def _daf(name: str, cells: list[str], genes: list[str] | None = None) -> DafWriter:
@@ -499,14 +498,7 @@ def test_collected_properties_that_some_lack() -> None:
 def test_a_large_transpose_lies_in_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A matrix that is stored by genes alone is turned round beside the target, unseen."""
     lower(monkeypatch, scratch_bytes=1)
-    folders = []
-    temporary = tempfile.TemporaryFile
-
-    def recorded(dir: Path | None = None) -> Any:  # noqa: A002 - as the function has it
-        folders.append(dir)
-        return temporary(dir=dir)
-
-    monkeypatch.setattr(seams.TEMPORARY_FILE, recorded)
+    folders = recorded_calls(monkeypatch, seams.TEMPORARY_FILE, lambda **options: options["dir"])
     source = _daf("a", ["A", "B"], ["g", "f", "e"])
     values = np.array([[1, 0, 2], [0, 3, 4]], np.float32)
     source.set_matrix("cell", "gene", "x", sp.csc_array(values), relayout=False)

@@ -12,10 +12,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from daf_storage import MemoryDaf
 from daf_storage.base import StorageType
 from daf_storage.data import stored_numbers
 from daf_storage.errors import UnsupportedInputError
+from tests.support import data_set
 
 KINDS = [kind for kind in StorageType if not kind.is_string]
 EDGES = [2**n + d for n in (7, 8, 15, 16, 24, 31, 32, 53, 63, 64) for d in (-1, 0, 1)]
@@ -61,8 +61,7 @@ def test_a_list_is_stored_exactly_or_its_first_bad_value_is_named(
     values: list[float], kind: StorageType
 ) -> None:
     """Python's numbers are the oracle, for lists that mix integers and floats."""
-    daf = MemoryDaf()
-    daf.add_axis("cell", [f"c{n}" for n in range(len(values))])
+    daf = data_set(cell=[f"c{n}" for n in range(len(values))])
     wanted = [expected(value, kind) for value in values]
     if None in wanted:
         with pytest.raises(UnsupportedInputError, match=f"position {wanted.index(None)}, which"):
@@ -87,8 +86,7 @@ def test_without_a_dtype_a_list_is_stored_exactly_or_refused(values: list[float]
 
 
 def _stored(values: Any, dtype: Any = None) -> list[Any]:
-    daf = MemoryDaf()
-    daf.add_axis("cell", [f"c{n}" for n in range(len(values))])
+    daf = data_set(cell=[f"c{n}" for n in range(len(values))])
     daf.set_vector("cell", "v", values, dtype=dtype)
     return list(daf.get_np_vector("cell", "v").tolist())
 

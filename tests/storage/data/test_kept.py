@@ -39,7 +39,7 @@ from daf_storage import (
 from daf_storage.data import kept
 from tests import seams
 from tests.storage.stores.test_zip_crashes import reference_append
-from tests.support import served
+from tests.support import data_set, served
 
 NAMES = ["x.daf.zarr", "x.daf.zarr.zip", "x.dafs.zarr.zip#/one", "x.h5df", "x.h5dfs#/one"]
 N, M = 12, 5
@@ -398,9 +398,7 @@ class TestAxes:
         self, tmp_path: Path, value: Any, shape: str
     ) -> None:
         """As after a change by another program: it is named, not given back."""
-        daf = MemoryDaf()
-        daf.add_axis("obs", list("abc"))
-        daf.add_axis("var", list("xy"))
+        daf = data_set(obs=list("abc"), var=list("xy"))
         image = kept.image_of("obsm", "deep", kept.writer_of(value))
         kept.keep(daf.writable_tree, "anndata/vectors/obs/obsm.deep", image)
         said = re.escape(f"obsm['deep']: it has the shape {shape}")
@@ -480,8 +478,7 @@ class TestDamage:
     @pytest.mark.parametrize("values", [np.zeros(3), np.zeros((3, 3), "u1")])
     def test_an_image_that_is_no_bytes(self, values: Any) -> None:
         """Another type or shape is an error, and no image is read out of it."""
-        daf = MemoryDaf()
-        daf.add_axis("a", list("xyz"))
+        daf = data_set(a=list("xyz"))
         if values.ndim == 1:
             daf.set_vector("a", "v", values)
             (array,) = daf.open_vector("a", "v").arrays().values()
@@ -532,8 +529,7 @@ class TestStrict:
     def test_an_export_that_would_lose_something(self, tmp_path: Path) -> None:
         """It fails, no file is written, and one that is there stays."""
         daf, _ = small()
-        daf.add_axis("donor", ["d"])
-        daf.set_vector("donor", "age", [30])
+        data_set(daf, donor={"name": ["d"], "age": [30]})
         (tmp_path / "x.h5ad").write_text("mine")
         with pytest.raises(errors.UnsupportedInputError, match="would lose vector 'age' of axis"):
             export_h5ad(daf, tmp_path / "x.h5ad", strict=True, if_exists="replace")
@@ -624,8 +620,7 @@ def test_what_is_set_later_wins(tmp_path: Path) -> None:
     """A vector or matrix of the same name takes the place of what was kept."""
     daf, _ = small()
     daf.set_vector("obs", "z", [1, 2, 3])
-    daf.add_axis("pc", ["0"])
-    daf.set_matrix("obs", "pc", "deep", np.ones((3, 1)))
+    data_set(daf, pc=["0"], matrices={("obs", "pc", "deep"): np.ones((3, 1))})
     daf.set_scalar("table", 5)
     adata = to_anndata(daf)
     assert adata.obs["z"].tolist() == [1, 2, 3]
@@ -664,9 +659,7 @@ def test_the_name_of_an_image_in_the_way(tmp_path: Path) -> None:
 
 def test_only_parts_of_the_axes_are_aligned_with_them() -> None:
     """Those of other axes stay where they are when one is reordered."""
-    daf = MemoryDaf()
-    daf.add_axis("cell", ["a", "b"])
-    daf.add_axis("gene", ["x", "y", "z"])
+    daf = data_set(cell=["a", "b"], gene=["x", "y", "z"])
     tree = daf.writable_tree
     for group, size in (("vectors/cell", 2), ("vectors/gene", 3), ("scalars", 2)):
         image = kept.image_of("obsm", "p", kept.writer_of(np.zeros((size, 2, 2))))

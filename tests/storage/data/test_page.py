@@ -16,7 +16,7 @@ from daf_storage.data import data_set_section
 from daf_storage.display import PreviewBudget
 from daf_storage.stores import DirectoryStore
 from daf_storage.trees import PlainArray
-from tests.support import served
+from tests.support import data_set, served
 
 ROWS = 60_000
 HOSTILE = "<img src=x onerror=alert(1)>"
@@ -24,8 +24,7 @@ HOSTILE = "<img src=x onerror=alert(1)>"
 
 def _fill(daf: Any, rows: int) -> None:
     rng = np.random.default_rng(3)
-    daf.add_axis("cell", pa.array(np.arange(rows).astype(str)))
-    daf.add_axis("gene", [f"g{n}" for n in range(20)])
+    data_set(daf, cell=pa.array(np.arange(rows).astype(str)), gene=20)
     for name in ("age", "score"):
         daf.set_vector("cell", name, rng.integers(0, 90, rows).astype("f8"))
     daf.set_vector("cell", "type", np.array(["T", "B", "NK"])[np.arange(rows) % 3])
@@ -116,9 +115,7 @@ def test_what_is_not_looked_at(large: dict[str, Path]) -> None:
 
 def test_small_data_are_shown_exactly() -> None:
     """All values are looked at; counts, ranges and missing values are those of pandas."""
-    daf = MemoryDaf()
-    daf.add_axis("cell", ["A", "B", "C", "D"])
-    daf.set_vector("cell", "age", [1.5, np.nan, 4000.25, 2.5])
+    daf = data_set(cell={"name": ["A", "B", "C", "D"], "age": [1.5, np.nan, 4000.25, 2.5]})
     daf.set_vector("cell", "type", ["T", "", "T", "B"], empty_is_missing=True)
     page = daf._repr_html_()
     assert "1.5 to 4,000" in page
@@ -144,10 +141,9 @@ def test_hostile_names_and_values_are_escaped() -> None:
 def test_a_damaged_vector_does_not_hide_the_others(tmp_path: Path) -> None:
     """It says what is wrong in its place."""
     path = tmp_path / "a.daf.zarr"
-    with ZarrDaf(path, "w") as daf:
-        daf.add_axis("cell", ["A", "B"])
-        daf.set_vector("cell", "bad", ["x", "y"])
-        daf.set_vector("cell", "good", [5, 6])
+    data_set(
+        ZarrDaf(path, "w"), cell={"name": ["A", "B"], "bad": ["x", "y"], "good": [5, 6]}
+    ).close()
     (chunk,) = [
         each
         for each in (path / "vectors/cell/bad").rglob("*")

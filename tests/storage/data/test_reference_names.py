@@ -23,7 +23,7 @@ from daf_storage import (
     open_daf,
 )
 from daf_storage.stores import MmapZipStore
-from tests.support import CELLS, GENES, UMIS, contents, dense, fill, there
+from tests.support import CELLS, GENES, UMIS, contents, data_set, dense, fill, recorded_calls, there
 
 
 def test_versions_and_alignment(tmp_path: Path) -> None:
@@ -154,8 +154,7 @@ def wide(request: pytest.FixtureRequest, tmp_path: Path) -> DafWriter:
         daf = MemoryDaf(**options)
     else:
         daf = open_daf(tmp_path / request.param, "w", **options)
-    daf.add_axis("cell", [f"c{i}" for i in range(N)])
-    daf.add_axis("gene", ["x", "y", "z"])
+    data_set(daf, cell=N, gene=["x", "y", "z"])
     return daf
 
 
@@ -230,14 +229,7 @@ def test_nothing_is_reserved_in_place_of_what_is_there(
     wide.set_vector("cell", "v", VALUES[:, 0])
     for name in ("d", "s"):
         wide.set_matrix(*axes, name, VALUES, relayout=False)
-    prepared: list[object] = []
-    begin = DafWriter._change
-
-    def recorded(self: DafWriter, *given: Any, **options: Any) -> Any:
-        prepared.append(given)
-        return begin(self, *given, **options)
-
-    monkeypatch.setattr(DafWriter, "_change", recorded)
+    prepared = recorded_calls(monkeypatch, (DafWriter, "_change"), lambda *given, **_: given)
     for fill_in in fills.values():
         with pytest.raises(errors.DafError, match="exists"), fill_in():
             raise AssertionError
@@ -264,8 +256,7 @@ def test_a_sparse_fill_whose_colptr_ends_wrong(wide: DafWriter) -> None:
 
 def test_zarr_v2_is_not_packed(tmp_path: Path) -> None:
     """The refusal says what to do, and leaves nothing behind."""
-    daf = ZarrDaf(tmp_path / "x.daf.zarr", "w")
-    daf.add_axis("cell", [f"c{i}" for i in range(N)])
+    daf = data_set(ZarrDaf(tmp_path / "x.daf.zarr", "w"), cell=N)
     with pytest.raises(errors.InvalidInputError, match="Zarr v2.*convert it with packed=True"):
         daf.set_vector("cell", "v", VALUES[:, 0], packed=True)
     assert daf.vectors_set("cell") == set()

@@ -27,7 +27,7 @@ from daf_storage import (
 )
 from daf_storage.base import StorageType
 from daf_storage.data import relation_of, values_without_entry
-from tests.support import PBMC, create, served
+from tests.support import PBMC, create, data_set, served
 
 FORMATS: dict[str, dict[str, Any]] = {
     "x.daf.zarr": {},
@@ -50,9 +50,7 @@ def vector(name: str, kind: StorageType = StorageType.STRING, **more: Any) -> Ve
 
 def fill_relations(daf: DafWriter) -> None:
     """Add cells with two recorded relations, one of them with missing values, and one by name."""
-    daf.add_axis("type", ["B", "T"])
-    daf.add_axis("cell", ["a", "b", "c"])
-    daf.set_vector("cell", "type", ["B", "T", "T"])
+    data_set(daf, type=["B", "T"], cell={"name": ["a", "b", "c"], "type": ["B", "T", "T"]})
     daf.set_vector("cell", "guess", ["T", "", "B"], entries_of="type")
     daf.set_vector("cell", "both", ["", "", "B"], entries_of="type", empty_is_missing=True)
     daf.set_vector("cell", "text", ["x", "y", "z"])

@@ -16,7 +16,7 @@ from daf_storage.base import Span
 from daf_storage.data import column_blocks
 from daf_storage.trees import StoredArray
 from tests.limits import lower
-from tests.support import dense
+from tests.support import data_set, dense
 
 
 @given(st.lists(st.integers(0, 9), max_size=20), st.integers(1, 12))
@@ -48,8 +48,7 @@ def test_both_layouts_are_packed_alike(tmp_path: Path, name: str, packed: bool |
     """As the data set was opened, or as was asked for; also where the second one comes later."""
     values = np.arange(40.0).reshape(8, 5) % 3
     with open_daf(tmp_path / name, "w", packed=True) as daf:
-        daf.add_axis("cell", [f"c{n}" for n in range(8)])
-        daf.add_axis("gene", [f"g{n}" for n in range(5)])
+        data_set(daf, cell=8, gene=5)
         matrices = {"sparse": sp.csc_array(values), "dense": values}
         for matrix, value in matrices.items():
             daf.set_matrix("cell", "gene", matrix, value, packed=packed)
@@ -71,9 +70,7 @@ def test_a_narrow_matrix_is_packed_in_both_layouts_and_when_it_is_filled(
     """Columns of few elements share chunks; what is filled in place is packed by default."""
     values = np.arange(15_000.0).reshape(5000, 3)
     with open_daf(tmp_path / name, "w", packed=True) as daf:
-        daf.add_axis("cell", [f"c{n}" for n in range(5000)])
-        daf.add_axis("part", ["a", "b", "c"])
-        daf.set_matrix("cell", "part", "set", values)
+        data_set(daf, cell=5000, part=["a", "b", "c"], matrices={("cell", "part", "set"): values})
         with daf.empty_dense_matrix("cell", "part", "filled", "f8") as out:
             out[...] = values
         daf.relayout_matrix("cell", "part", "filled")
@@ -101,8 +98,7 @@ def test_a_packed_dense_matrix_is_decoded_in_blocks(
     """Memory does not grow with it, whether its transpose is packed or not."""
     values = np.arange(60_000).reshape(200, 300)
     with open_daf(tmp_path / "x.daf.zarr", "w", packed=True) as daf:
-        daf.add_axis("cell", [f"c{n}" for n in range(200)])
-        daf.add_axis("gene", [f"g{n}" for n in range(300)])
+        data_set(daf, cell=200, gene=300)
         daf.set_matrix("cell", "gene", "x", values, relayout=False)
         opened = type(daf.open_matrix("cell", "gene", "x").dense())
         read_rows, longest = opened.read_rows, [0]

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from daf_storage import DafWriter, MemoryDaf, ZarrDaf, errors, settings
 from tests.limits import lower
-from tests.support import csc_parts
+from tests.support import csc_parts, data_set
 
 
 def with_matrix(matrix: Any) -> DafWriter:
@@ -73,8 +73,7 @@ def test_memory_is_bounded(tmp_path: Path, width: int, monkeypatch: pytest.Monke
     )
     matrix.sum_duplicates()
     with ZarrDaf(tmp_path / "x.daf.zarr", "w") as daf:
-        daf.add_axis("a", [str(n) for n in range(width)])
-        daf.add_axis("b", [str(n) for n in range(n_columns)])
+        data_set(daf, a=[str(n) for n in range(width)], b=[str(n) for n in range(n_columns)])
         daf.set_matrix("a", "b", "m", matrix, relayout=False)
         daf.set_matrix("a", "b", "first", matrix)  # what is imported is not counted
         tracemalloc.start()
@@ -92,8 +91,7 @@ def test_row_numbers_outside_of_the_axis_are_refused(tmp_path: Path, wrong: int)
     """Compiled code is not given them."""
     path = tmp_path / "x.daf.zarr"
     with ZarrDaf(path, "w") as daf:
-        daf.add_axis("a", ["x", "y", "z"])
-        daf.add_axis("b", ["u", "v"])
+        data_set(daf, a=["x", "y", "z"], b=["u", "v"])
         daf.set_matrix("a", "b", "m", sp.csc_array(np.eye(3, 2)), relayout=False)
     chunk = path / "matrices/a/b/m/rowval/0"
     numbers = np.fromfile(chunk, "<i4")

@@ -18,14 +18,14 @@ from daf_storage import (
     verify,
 )
 from tests.seams import DIRECTORY_STORE_SNAPSHOT, real
+from tests.support import data_set
 
 
 def test_what_another_program_left_half_done_in_an_archive(tmp_path: Path) -> None:
     """A document without its data is taken out, of which the next writer is warned."""
     path = tmp_path / "x.daf.zip"
     with FilesDaf(path, "w") as daf:
-        daf.add_axis("cell", ["a", "b"])
-        daf.set_vector("cell", "age", [1, 2])
+        data_set(daf, cell={"name": ["a", "b"], "age": [1, 2]})
         store = daf.writable_tree._store  # type: ignore[attr-defined] # of this implementation
         store.append("vectors/cell/half.json", b'{"format":"dense","eltype":"Int64"}\n')
     assert {f.path for f in verify(path)} == {"vectors/cell/half"}
@@ -46,8 +46,7 @@ def test_data_without_its_document_in_an_archive(tmp_path: Path) -> None:
     path = tmp_path / "x.daf.zip"
     document = b'{"format":"dense","eltype":"Int32"}\n'
     with FilesDaf(path, "w") as daf:
-        daf.add_axis("cell", ["a", "b"])
-        daf.set_vector("cell", "age", [1, 2])
+        data_set(daf, cell={"name": ["a", "b"], "age": [1, 2]})
         store = daf.writable_tree._store  # type: ignore[attr-defined] # of this implementation
         store.append("vectors/cell/half.data", bytes(8))
         store.append("vectors/cell/half.json", document)
@@ -72,9 +71,7 @@ def test_a_property_that_is_taken_away_while_it_is_looked_for(
 ) -> None:
     """Its old files are read: what is written down of them is looked at after its place."""
     path, snapshot_of = tmp_path / "x.daf", real(DIRECTORY_STORE_SNAPSHOT)
-    with FilesDaf(path, "w") as daf:
-        daf.add_axis("cell", ["a", "b"])
-        daf.set_vector("cell", "age", [1, 2])
+    data_set(FilesDaf(path, "w"), cell={"name": ["a", "b"], "age": [1, 2]}).close()
     reader = open_daf(path)
     names = ["vectors/cell/age.json", "vectors/cell/age.data"]
     noted = path / ".daf.staging" / "token" / "0" / "files-0"

@@ -20,7 +20,6 @@ from daf_query.index import build_index
 from daf_storage import (
     DafReader,
     FilesDaf,
-    MemoryDaf,
     chain_reader,
     errors,
     open_daf,
@@ -29,7 +28,7 @@ from daf_storage import (
 )
 from daf_storage.files_daf import WritableFilesTree
 from tests.limits import lower
-from tests.support import contents, fill, served
+from tests.support import contents, data_set, fill, served
 
 
 def test_names(tmp_path: Path) -> None:
@@ -57,9 +56,7 @@ def test_names(tmp_path: Path) -> None:
 def test_servers(tmp_path: Path, name: str) -> None:
     """Both files at the root are needed; nothing is written there."""
     path = tmp_path / name
-    with FilesDaf(path, "w") as daf:
-        daf.add_axis("cell", ["a", "b"])
-        daf.set_vector("cell", "age", [1, 2])
+    data_set(FilesDaf(path, "w"), cell={"name": ["a", "b"], "age": [1, 2]}).close()
     with served(path) as server:
         with FilesDaf(server.url) as daf:
             assert daf.get_np_vector("cell", "age").tolist() == [1, 2]
@@ -102,8 +99,7 @@ def test_queries_and_indexes(tmp_path: Path, name: str) -> None:
         with connect(tmp_path / name) as db:
             rows = db.sql("SELECT count(*) AS n FROM cell WHERE donor = 'n3'")
             assert rows.to_pylist() == [{"n": 100}]
-    first = MemoryDaf()
-    first.add_axis("cell", [f"c{n}" for n in range(100)])
+    first = data_set(cell=100)
     with open_daf(tmp_path / name, "r+") as daf, connect(chain_reader([first, daf])) as db:
         assert "age" not in db.sql("SELECT * FROM cell").to_pydict()
         daf.set_vector("cell", "age", np.arange(100))
@@ -130,9 +126,7 @@ def test_a_document_that_another_program_rewrites_in_place(
 def test_metadata_file_of_another_program(tmp_path: Path) -> None:
     """What is behind is written again by the next writer; verify says what differs."""
     path = tmp_path / "x.daf"
-    with FilesDaf(path, "w") as daf:
-        daf.add_axis("cell", ["a", "b"])
-        daf.set_vector("cell", "age", [1, 2])
+    data_set(FilesDaf(path, "w"), cell={"name": ["a", "b"], "age": [1, 2]}).close()
     good = (path / "metadata.json").read_bytes()
     for data in (b"{}", b"[", b'{"axes/cell":5}', good.replace(b":2", b":3")):
         (path / "metadata.json").write_bytes(data)
@@ -190,8 +184,7 @@ def test_metadata_file_after_something_is_deleted_or_replaced(tmp_path: Path) ->
 
     with FilesDaf(path, "w") as daf:
         daf.set_scalar("n", 1)
-        daf.add_axis("gene", ["x"])
-        daf.add_axis("cell", ["a", "b"], vectors={"age": [1, 2]})
+        data_set(daf, gene=["x"], cell={"name": ["a", "b"], "age": [1, 2]})
         daf.set_matrix("cell", "gene", "m", [[1], [2]], relayout=False)
         assert {"scalars/n", "vectors/cell/age"} < listed()
         daf.delete_scalar("n")

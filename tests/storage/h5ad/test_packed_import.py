@@ -30,6 +30,7 @@ from daf_storage import (
 from daf_storage.h5ad import export_h5ad
 from daf_storage.trees import ChunkedArray
 from tests.limits import lower
+from tests.support import recorded_calls
 
 CELLS, GENES = 3000, 40
 
@@ -183,18 +184,15 @@ def test_a_slice_decodes_only_its_chunks(
     packed = Packing(chunk_kb=8)
     import_h5ad(h5ad, path, packed=packed, counts_as="uint16", progress="never")
     time.sleep(0.15)  # of younger files, nothing is remembered
-    decoded: list[tuple[str, Any]] = []
-    real = ChunkedArray.decode
-
-    def counted(self: ChunkedArray, position: Any, stored: Any) -> Any:
-        decoded.append((self.what.rpartition("/")[2], position))
-        return real(self, position, stored)
-
     with open_daf(path) as daf:
         stored = daf.open_matrix("var", "obs", "X")
         colptr = stored.colptr()
         session = connect(daf)
-        monkeypatch.setattr(ChunkedArray, "decode", counted)
+        decoded = recorded_calls(
+            monkeypatch,
+            (ChunkedArray, "decode"),
+            lambda array, at, _: (array.what.rpartition("/")[2], at),
+        )
         rows = [0, 1, CELLS - 1]
         session.matrix("obs", "var", "X", rows=rows).to_scipy()
         per_chunk = 8192 // 2

@@ -27,7 +27,7 @@ from daf_storage import (
     view,
     write_sidecar,
 )
-from tests.support import CELLS, contents, fill, served
+from tests.support import CELLS, contents, data_set, fill, served
 
 
 @pytest.fixture
@@ -71,8 +71,7 @@ def test_bases_of_bases(tmp_path: Path) -> None:
     paths = [tmp_path / f"{name}.daf.zarr" for name in "abc"]
     for number, path in enumerate(paths):
         with ZarrDaf(path, "w") as daf:
-            daf.add_axis("cell", CELLS)
-            daf.set_vector("cell", "x", [number] * 3)
+            data_set(daf, cell={"name": CELLS, "x": [number] * 3})
             daf.set_vector("cell", f"x{number}", [number] * 3)
             if number:
                 daf.set_scalar("base_daf_repository", paths[number - 1].name)
@@ -176,8 +175,7 @@ def test_a_base_of_which_a_part_is_meant(tmp_path: Path) -> None:
         '{"(\\"obs\\", \\"years\\")": "age"}, {"(\\"obs\\", \\"gene\\", \\"*\\")": "="}]}'
     )
     with ZarrDaf(mine, "w") as daf:
-        daf.add_axis("obs", CELLS)
-        daf.set_vector("obs", "label", ["x", "y", "z"])
+        data_set(daf, obs={"name": CELLS, "label": ["x", "y", "z"]})
         daf.set_scalar("base_daf_repository", "data/base.daf.zarr")
         daf.set_scalar("base_daf_view", written)
     with complete_daf(mine, "r+") as daf:

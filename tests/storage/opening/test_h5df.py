@@ -42,6 +42,7 @@ from tests.support import (
     PBMC,
     UMIS,
     contents,
+    data_set,
     dense,
     fill,
     filled,
@@ -267,9 +268,7 @@ def test_types_without_a_place_are_named(path: Path, value: Any, message: str) -
 def test_mostly_empty_strings_are_stored_sparse(tmp_path: Path) -> None:
     """By the size rule of the format; read back, they are dense."""
     path = tmp_path / "x.h5df"
-    daf = H5df(path, "w")
-    daf.add_axis("batch", [f"B{i}" for i in range(20)])
-    daf.add_axis("cell", ["a", "b", "c"])
+    daf = data_set(H5df(path, "w"), batch=[f"B{i}" for i in range(20)], cell=["a", "b", "c"])
     labels = [""] * 20
     labels[1] = "foo"
     daf.set_vector("batch", "label", labels)
@@ -517,8 +516,7 @@ def test_importing_and_mending(tmp_path: Path) -> None:
 @pytest.mark.parametrize("suffix", ["h5df", "daf.zarr"])
 def test_the_group_for_changes_is_no_name(tmp_path: Path, suffix: str) -> None:
     """What is called like it would vanish with the next change; so no format takes the name."""
-    daf = open_daf(tmp_path / f"x.{suffix}", "w")
-    daf.add_axis("cell", ["a"])
+    daf = data_set(open_daf(tmp_path / f"x.{suffix}", "w"), cell=["a"])
     for attempt in (
         lambda name: daf.add_axis(name, ["a"]),
         lambda name: daf.set_scalar(name, 1),

@@ -40,7 +40,7 @@ from daf_storage.opening import open_remote_tree
 from daf_storage.stores import RemoteFiles, _remote, shown_url
 from daf_storage.upkeep import _serve as serving
 from tests.limits import lower
-from tests.support import contents, create, fill_served, filled
+from tests.support import contents, create, data_set, fill_served, filled
 
 Fault = Callable[[Any], bool]
 """Answers a request wrongly and returns true, or leaves it to the server."""
@@ -128,8 +128,7 @@ def large(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("large") / "x.daf.zarr"
     daf = create(path)
     n = 20_000
-    daf.add_axis("cell", [f"c{i}" for i in range(n)])
-    daf.add_axis("gene", [f"g{i}" for i in range(200)])
+    data_set(daf, cell=n, gene=200)
     for name in ("a", "b", "c", "d"):
         daf.set_vector("cell", name, np.arange(n, dtype="f8"))
     indices = np.tile(np.arange(0, 200, 2), n)
@@ -529,8 +528,7 @@ def test_a_handful_of_requests_for_many_vectors(
 ) -> None:
     """The metadata of fifty vectors is not asked for one by one."""
     path = tmp_path / "x.daf.zarr"
-    daf = create(path)
-    daf.add_axis("cell", [f"c{i}" for i in range(500)])
+    daf = data_set(create(path), cell=500)
     for i in range(50):
         daf.set_vector("cell", f"v{i}", np.arange(500.0) + i)
     target = tmp_path / f"y.daf.zarr{suffix}"

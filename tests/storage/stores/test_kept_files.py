@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 import pytest
@@ -14,7 +14,7 @@ from daf_query.index import StoredIndexes, build_index
 from daf_storage import ZarrDaf, errors, open_daf
 from daf_storage.base import DecodedCache
 from daf_storage.stores import DirectorySnapshot, DirectoryStore
-from tests.support import there
+from tests.support import recorded_calls, there
 
 LONG_AGO = (1_000_000_000, 1_000_000_000)
 STABLE_SECONDS = 0.12
@@ -36,15 +36,7 @@ def pinned(store: DirectoryStore, prefix: str = "x") -> DirectorySnapshot:
 @pytest.fixture
 def calls(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Return the list to which the names of files that are opened are added."""
-    opened: list[str] = []
-    system_open = os.open
-
-    def noted(path: Any, *args: Any, **kwargs: Any) -> int:
-        opened.append(os.fspath(path))
-        return system_open(path, *args, **kwargs)
-
-    monkeypatch.setattr(os, "open", noted)
-    return opened
+    return recorded_calls(monkeypatch, (os, "open"), lambda path, *_, **__: os.fspath(path))
 
 
 @pytest.mark.parametrize("change", ["rewritten", "times put back", "replaced", "longer", "cut"])

@@ -21,7 +21,7 @@ from daf_storage.stores import MmapZipStore, WritableStore
 from daf_storage.stores.mmap_zip import _records as records
 from daf_storage.stores.mmap_zip._file import ArchiveFile
 from daf_storage.testing import AppendOnlyStoreSuite
-from tests.support import running, there
+from tests.support import recorded_calls, running, there
 
 
 class TestMmapZipStore(AppendOnlyStoreSuite):
@@ -296,13 +296,7 @@ def test_syncing_waits_for_the_disk(path: Path, monkeypatch: pytest.MonkeyPatch)
     """With ``sync`` the data is on the disk before the directory that names it counts."""
     steps: list[str] = []
     for name in ("sync", "truncate"):
-        original = getattr(ArchiveFile, name)
-
-        def step(self: ArchiveFile, *args: int, name: str = name, original: Any = original) -> None:
-            steps.append(name)
-            original(self, *args)
-
-        monkeypatch.setattr(ArchiveFile, name, step)
+        recorded_calls(monkeypatch, (ArchiveFile, name), lambda *_, name=name: steps.append(name))
     with MmapZipStore(path, "r+", sync=True) as store:
         steps.clear()
         store.append("a", b"1")

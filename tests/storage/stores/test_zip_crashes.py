@@ -8,7 +8,6 @@ import zipfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
-from zlib import crc32
 
 import numpy as np
 import pytest
@@ -20,7 +19,7 @@ from daf_storage.stores import MmapZipStore
 from daf_storage.stores.mmap_zip import _records, check_entries
 from daf_storage.stores.mmap_zip import _records as records
 from tests.limits import lower
-from tests.support import UMIS, contents, filled, reopen
+from tests.support import UMIS, contents, filled, recorded_calls, reopen
 from tests.zip_crash_points import (
     FIRST,
     check_crash,
@@ -320,13 +319,7 @@ def test_only_headers_are_looked_at_when_an_archive_is_opened(
     """The data of one entry is read at a writable open, and of those whose headers are damaged."""
     path = tmp_path / "x.zip"
     six_entries(path)
-    read: list[int] = []
-
-    def counted(data: Any) -> int:
-        read.append(len(data))
-        return crc32(data)
-
-    monkeypatch.setattr(_records, "crc32", counted)
+    read = recorded_calls(monkeypatch, (_records, "crc32"), len)
     MmapZipStore(path, "r+").close()
     assert read == [50]
     data = bytearray(path.read_bytes())

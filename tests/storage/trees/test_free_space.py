@@ -13,7 +13,7 @@ import pytest
 import scipy.sparse
 
 from daf_storage import DafWriter, MemoryDaf, Packing, errors, open_daf, verify
-from tests.support import contents
+from tests.support import contents, data_set
 from tests.support import fill as sample
 
 h5py = pytest.importorskip("h5py")
@@ -23,9 +23,7 @@ N = 400
 
 def fill(daf: Any) -> None:
     """Set one of each kind."""
-    daf.add_axis("cell", [f"c{i}" for i in range(N)])
-    daf.add_axis("gene", ["A", "B"])
-    daf.set_vector("cell", "age", np.arange(N))
+    data_set(daf, cell={"name": N, "age": np.arange(N)}, gene=["A", "B"])
 
 
 @pytest.fixture

@@ -23,7 +23,7 @@ from daf_storage.base import Span
 from daf_storage.stores import ReadEstimate
 from daf_storage.trees import ChunkedArray, Hdf5File, Hdf5Tree
 from tests.limits import lower
-from tests.support import there
+from tests.support import recorded_calls, there
 
 LENGTH = 1003
 OPTIONS: dict[str, dict[str, Any]] = {
@@ -148,13 +148,7 @@ def test_estimates_say_what_is_decoded_and_what_is_used(path: Path) -> None:
 
 def test_only_what_is_decoded_is_remembered(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Also what HDF5 decodes; elements that are in the file as they are take no memory twice."""
-    decode, decoded = ChunkedArray.decode, []
-
-    def noted(array: ChunkedArray, position: Any, stored: Any) -> Any:
-        decoded.append(position)
-        return decode(array, position, stored)
-
-    monkeypatch.setattr(ChunkedArray, "decode", noted)
+    decoded = recorded_calls(monkeypatch, (ChunkedArray, "decode"), lambda _, at, __: at)
     tree = tree_of(path)
     for name, count in (("gzip", 0), ("sum", 0), ("plain", 21)):
         array = array_of(tree, f"{name}/f4/2")

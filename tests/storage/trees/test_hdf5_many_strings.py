@@ -15,7 +15,7 @@ from daf_storage import errors
 from daf_storage.trees import Hdf5File, Hdf5Tree
 from tests import seams
 from tests.limits import lower
-from tests.support import there
+from tests.support import recorded_calls, there
 
 LAYOUTS: dict[str, dict[str, Any]] = {
     "in one piece": {},
@@ -31,15 +31,7 @@ LAYOUTS: dict[str, dict[str, Any]] = {
 @pytest.fixture
 def by_h5py(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     """Count the ranges of strings that HDF5 reads."""
-    requested: list[Any] = []
-    read = seams.real(seams.HDF5_ARRAY_OBJECTS)
-
-    def counted(array: Any, pick: Any) -> Any:
-        requested.append(pick)
-        return read(array, pick)
-
-    monkeypatch.setattr(seams.HDF5_ARRAY_OBJECTS, counted)
-    return requested
+    return recorded_calls(monkeypatch, seams.HDF5_ARRAY_OBJECTS, lambda _, pick: pick)
 
 
 def written(path: Path, strings: Any, **options: Any) -> Path:

@@ -50,6 +50,7 @@ from tests.support import (
     fill,
     fill_served,
     filled,
+    recorded_calls,
     served,
     there,
 )
@@ -502,14 +503,9 @@ def test_sql_decodes_chunk_by_chunk(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     daf.add_axis("cell", [str(i) for i in range(200_000)])
     daf.set_vector("cell", "a", np.arange(200_000.0))
     daf.set_vector("cell", "b", np.arange(200_000, dtype=np.int32) % 10)
-    decoded: list[tuple[str, tuple[int, ...]]] = []
-    real = ChunkedArray.decode
-
-    def decode(self: ChunkedArray, position: tuple[int, ...], *args: Any) -> Any:
-        decoded.append((self.what, position))
-        return real(self, position, *args)
-
-    monkeypatch.setattr(ChunkedArray, "decode", decode)
+    decoded = recorded_calls(
+        monkeypatch, (ChunkedArray, "decode"), lambda array, at, *_: (array.what, at)
+    )
     db = connect(daf)
     found = db.sql("SELECT sum(b) AS n FROM cell WHERE b < 5").to_pydict()
     assert found == {"n": [200_000]}

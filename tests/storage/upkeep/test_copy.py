@@ -28,7 +28,16 @@ from daf_storage import (
 from daf_storage.trees import ChunkedArray
 from tests import seams
 from tests.limits import lower
-from tests.support import contents, create, fill, fill_served, filled, peaks
+from tests.support import (
+    contents,
+    create,
+    data_set,
+    fill,
+    fill_served,
+    filled,
+    peaks,
+    recorded_calls,
+)
 
 FORMATS = {
     "directory": "x.daf.zarr",
@@ -202,8 +211,7 @@ def test_foreign_arrays_are_copied_plainly(tmp_path: Path) -> None:
     source = tmp_path / "x.daf.zarr"
     daf = create(source)
     n = 100_000
-    daf.add_axis("cell", [str(i) for i in range(n)])
-    daf.add_axis("gene", ["a", "b"])
+    data_set(daf, cell=[str(i) for i in range(n)], gene=["a", "b"])
     zarr.create_array(source / "vectors/cell/v", data=np.arange(n), chunks=(7_000,), zarr_format=2)
     zarr.create_array(
         source / "matrices/cell/gene/m", data=np.ones((2, n)), chunks=(1, 30_000), zarr_format=2
@@ -232,8 +240,7 @@ def test_copies_stream(tmp_path: Path) -> None:
     source = tmp_path / "x.daf.zarr"
     daf = create(source)
     n, genes = 17_500, 1_000
-    daf.add_axis("cell", [str(i) for i in range(n)])
-    daf.add_axis("gene", [str(i) for i in range(genes)])
+    data_set(daf, cell=[str(i) for i in range(n)], gene=[str(i) for i in range(genes)])
     with daf.empty_dense_matrix("cell", "gene", "dense", "f8") as dense:
         dense[:] = 1
     columns = sp.csc_array(
@@ -271,14 +278,7 @@ def test_each_packed_chunk_is_decoded_twice(
     with open_daf(source, "w", packed=Packing()) as daf:
         daf.add_axis("cell", [str(i) for i in range(20_000)])
         daf.set_vector("cell", "v", np.arange(20_000))
-    decoded: list[tuple[int, ...]] = []
-    decode = ChunkedArray.decode
-
-    def counting(reader: ChunkedArray, position: tuple[int, ...], stored: Any) -> Any:
-        decoded.append(position)
-        return decode(reader, position, stored)
-
-    monkeypatch.setattr(ChunkedArray, "decode", counting)
+    decoded = recorded_calls(monkeypatch, (ChunkedArray, "decode"), lambda _, at, __: at)
     lower(monkeypatch, copied_bytes=3 * 8192 + 5, thread_bytes=1)
     convert(source, tmp_path / "y.daf.zarr.zip")
     assert sorted(decoded) == sorted([(n,) for n in range(20)] * 2)

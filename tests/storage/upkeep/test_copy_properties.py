@@ -25,7 +25,7 @@ from daf_storage import (
 from daf_storage.base import StorageType
 from tests import seams
 from tests.suites.examples import contents
-from tests.support import csc_parts, dense
+from tests.support import csc_parts, data_set, dense
 
 CELLS, GENES = ["A", "B", "C"], ["X", "Y"]
 UMIS = np.array([[0, 1], [2, 0], [3, 4]], np.uint8)
@@ -35,9 +35,7 @@ def filled() -> DafWriter:
     """Return a data set with a property of each kind."""
     daf = MemoryDaf()
     daf.set_scalar("n", np.int16(5))
-    daf.add_axis("cell", CELLS)
-    daf.add_axis("gene", GENES)
-    daf.set_vector("cell", "age", np.array([1, 2, 3], np.uint8))
+    data_set(daf, cell={"name": CELLS, "age": np.array([1, 2, 3], np.uint8)}, gene=GENES)
     daf.set_vector("cell", "word", ["a", "", "c"], empty_is_missing=True)
     daf.set_vector("cell", "flag", sp.csr_array(np.array([[True, False, True]])))
     daf.set_matrix("cell", "gene", "UMIs", UMIS)
@@ -48,10 +46,7 @@ def filled() -> DafWriter:
 
 def empty(cells: list[str], genes: list[str] = GENES) -> DafWriter:
     """Return a data set with these axes and nothing else."""
-    daf = MemoryDaf()
-    daf.add_axis("cell", cells)
-    daf.add_axis("gene", genes)
-    return daf
+    return data_set(cell=cells, gene=genes)
 
 
 EMPTY = {
@@ -202,8 +197,7 @@ def test_a_matrix_of_an_axis_with_itself_is_copied_to_two_axes_in_both_orientati
     """The other orientation is its transpose, not the same elements again."""
     values = np.arange(9).reshape(3, 3)
     source, other = MemoryDaf(), MemoryDaf()
-    source.add_axis("cell", CELLS)
-    source.set_matrix("cell", "cell", "links", kind(values))
+    data_set(source, cell=CELLS, matrices={("cell", "cell", "links"): kind(values)})
     other.add_axis("from", CELLS)
     other.add_axis("to", CELLS)
     copy_matrix(source, other, "cell", "cell", "links", rows_reaxis="from", columns_reaxis="to")
@@ -214,8 +208,7 @@ def test_a_matrix_of_an_axis_with_itself_is_copied_to_two_axes_in_both_orientati
 
 def test_recorded_relations_are_kept_where_they_hold() -> None:
     """That values are entries of an axis is recorded only if the destination has them."""
-    source = filled()
-    source.add_axis("type", ["a", "c"])
+    source = data_set(filled(), type=["a", "c"])
     source.set_vector("cell", "type", ["a", "", "c"], entries_of="type")
     same, other = empty(CELLS[::-1]), empty(CELLS[::-1])
     copy_axis(source, same, "type")

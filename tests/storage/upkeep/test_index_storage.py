@@ -7,9 +7,8 @@ from zlib import crc32
 import numpy as np
 import pytest
 
-from daf_storage import MemoryDaf
 from daf_storage.upkeep import IndexPlace, IndexStorage
-from tests.support import there
+from tests.support import data_set, there
 
 
 @pytest.mark.parametrize(
@@ -23,9 +22,7 @@ def test_the_contents_have_the_size_and_checksum_of_their_bytes_and_type(
     values: np.ndarray, stored: bytes
 ) -> None:
     """As the format says; with others, the indexes of all data sets would be stale."""
-    daf = MemoryDaf()
-    daf.add_axis("cell", ["a", "b", "c"])
-    daf.set_vector("cell", "x", values)
+    daf = data_set(cell={"name": ["a", "b", "c"], "x": values})
     indexes = IndexStorage(daf)
     place = IndexPlace("cell", "points", ("x", "x"))
     kinds = 2 * [daf.vector_info("cell", "x").storage_type.value]
