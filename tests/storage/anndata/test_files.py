@@ -450,18 +450,3 @@ def test_positions_that_are_missing_are_never_made_up(
         session.matrix("obs", "var", "counts", columns=[0, 3]).to_scipy()
     with pytest.raises(errors.CorruptDataError, match=message):
         import_h5ad(path, tmp_path / "made.daf.zarr")
-
-
-def test_positions_in_the_first_place_need_no_chunk(zarr_path: Path, tmp_path: Path) -> None:
-    """Zarr leaves out chunks of zeros: those of a matrix with elements in its first column only."""
-    copy = copied(zarr_path, tmp_path)
-    root: Any = zarr.open_group(copy, mode="r+", use_consolidated=False)
-    matrix = sp.csr_matrix(np.eye(1, N_VAR, dtype=np.float32).repeat(N_OBS, axis=0))
-    del root["X"]
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of what the next release of anndata does
-        anndata.io.write_elem(root, "X", matrix)
-    consolidate(copy)
-    assert not list((copy / "X/indices").glob("c/*"))
-    with open_daf(copy) as daf:
-        assert np.array_equal(daf.get_np_matrix("obs", "var", "counts").toarray(), matrix.toarray())

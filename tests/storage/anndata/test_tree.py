@@ -355,9 +355,14 @@ def test_chunks_of_zeros_that_are_not_written(tmp_path: Path, form: Form) -> Non
     """Zarr leaves out what equals the fill value: indices of the first column, no elements."""
     first = sp.csr_matrix(np.array([[1.0, 0, 0], [2.0, 0, 0]]))
     adata = anndata.AnnData(first, obsm={"first": first, "none": sp.csr_matrix((2, 3))})
-    with open_daf(write(adata, tmp_path, form)) as daf:
+    path = write(adata, tmp_path, form)
+    files = {file.name for file in (path / "X/indices").rglob("*") if file.is_file()}
+    assert files <= {"zarr.json", ".zarray", ".zattrs"}
+    with open_daf(path) as daf:
         found = to_anndata(daf)
+        read = daf.get_np_matrix("obs", "var", "X")
     for part, expected in (
+        (read, first),
         (found.X, adata.X),
         *((found.obsm[k], adata.obsm[k]) for k in adata.obsm),
     ):

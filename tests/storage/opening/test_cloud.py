@@ -9,7 +9,6 @@ import pickle
 import shutil
 import subprocess
 import sys
-import threading
 import traceback
 import urllib.request
 from collections.abc import Iterator
@@ -43,7 +42,7 @@ from tests.storage.anndata.example import write
 from tests.storage.anndata.test_mudata import CELLS, modality
 from tests.storage.anndata.test_mudata import write as write_mudata
 from tests.storage.cell_ranger.test_matrix_file import _write as write_cell_ranger
-from tests.support import contents, create, fill_served, filled
+from tests.support import contents, create, fill_served, filled, in_background
 
 SECRET = "wJalrXUtnFEMIhunter2"  # noqa: S105 - no secret of anybody
 KEY = "AKIAHUNTER2"
@@ -411,15 +410,14 @@ def test_machines_in_a_cloud_are_asked_for_their_credentials(
             """Write nothing."""
 
     monkeypatch.setenv("AWS_ENDPOINT_URL", s3.endpoint)
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Metadata) as server:
-        thread = threading.Thread(target=server.serve_forever, args=(0.01,))
-        thread.start()
+    with (
+        http.server.ThreadingHTTPServer(("127.0.0.1", 0), Metadata) as server,
+        in_background(server),
+    ):
         monkeypatch.setenv("AWS_METADATA_ENDPOINT", f"http://127.0.0.1:{server.server_port}")
         s3.requests()
         assert open_daf("s3://atlas/runs/x.daf.zarr").axis_length("cell") == 3
         assert {request["signed"] for request in s3.requests()["requests"]} == {True}
-        server.shutdown()
-        thread.join()
     with pytest.raises(errors.AccessDeniedError, match="has no credentials for S3"):
         open_daf("s3://atlas/runs/x.daf.zarr")
 

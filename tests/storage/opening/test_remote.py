@@ -40,7 +40,16 @@ from daf_storage.opening import open_remote_tree
 from daf_storage.stores import RemoteFiles, _remote, shown_url
 from daf_storage.upkeep import _serve as serving
 from tests.limits import lower
-from tests.support import contents, create, data_set, fill_served, filled
+from tests.support import (
+    contents,
+    create,
+    data_set,
+    fill_served,
+    filled,
+    in_background,
+    in_threads,
+    wait_until,
+)
 
 Fault = Callable[[Any], bool]
 """Answers a request wrongly and returns true, or leaves it to the server."""
@@ -396,14 +405,11 @@ class _Plain(http.server.SimpleHTTPRequestHandler):
 def plainly_served(folder: Path) -> Iterator[str]:
     """Serve a folder as ``python -m http.server`` does while the block runs."""
     handler = partial(_Plain, directory=str(folder))
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
-        thread = threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True)
-        thread.start()
-        try:
-            yield f"http://127.0.0.1:{server.server_port}"
-        finally:
-            server.shutdown()
-            thread.join()
+    with (
+        http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server,
+        in_background(server),
+    ):
+        yield f"http://127.0.0.1:{server.server_port}"
 
 
 @pytest.mark.sampled(2)
@@ -646,10 +652,7 @@ def test_what_is_closed_keeps_nothing(
         assert len(server.connections)
         for session in sessions:
             session.close()
-        deadline = time.monotonic() + 10
-        while (threads() > before or len(server.connections)) and time.monotonic() < deadline:
-            time.sleep(0.02)
-        assert (threads(), len(server.connections)) == (before, 0)
+        wait_until(lambda: (threads(), len(server.connections)) == (before, 0))
         requested = len(server.requested)
         assert part.to_numpy().shape == part.shape
         assert len(server.requested) > requested
@@ -706,14 +709,10 @@ def test_many_threads(large: Path) -> None:
         daf = open_daf(server.url)
         found: list[float] = []
 
-        def read() -> None:
-            found.append(float(daf.get_np_vector("cell", "a").sum()))
+        def read(name: str) -> None:
+            found.append(float(daf.get_np_vector("cell", name).sum()))
 
-        threads = [threading.Thread(target=read) for _ in range(8)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
+        in_threads(read, ["a"] * 8)
         assert found == [float(np.arange(20_000).sum())] * 8
 
 

@@ -18,7 +18,7 @@ from daf_storage.base import STAGING_NAME
 from daf_storage.stores import DirectoryStore, WritableStore
 from daf_storage.testing import ChangingStoreSuite
 from tests.limits import without_exchange
-from tests.support import create, there
+from tests.support import create, in_threads, there
 
 
 class TestDirectoryStore(ChangingStoreSuite):
@@ -245,11 +245,7 @@ def test_many_writers_side_by_side(tmp_path: Path) -> None:
             problems.append(error)
 
     processes = [subprocess.Popen([sys.executable, "-c", STRESS, str(path), name]) for name in "pq"]
-    threads = [threading.Thread(target=write, args=(name,)) for name in "tu"]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    in_threads(write, "tu")
     assert [process.wait() for process in processes] == [0, 0]
     assert problems == []
     assert daf.vectors_set("cell") == {f"{name}{i}" for name in "pqtu" for i in range(5)}
