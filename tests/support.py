@@ -392,6 +392,22 @@ def is_mapped(address: int, path: Path) -> bool:
     return any(start <= address < stop for start, stop in mapped_ranges(path))
 
 
+@contextmanager
+def edited_bytes(file: Path) -> Iterator[bytearray]:
+    """Yield what is in a file, and write it back as the block has changed it."""
+    data = bytearray(file.read_bytes())
+    yield data
+    file.write_bytes(data)
+
+
+@contextmanager
+def edited_json(file: Path) -> Iterator[Any]:
+    """Yield the document in a file, and write it back as the block has changed it."""
+    document = json.loads(file.read_bytes())
+    yield document
+    file.write_text(json.dumps(document))
+
+
 def write_certificate(folder: Path) -> tuple[Path, Path]:
     """Return a certificate of this machine in a folder, and its key."""
     paths = folder / "server.pem", folder / "server.key"

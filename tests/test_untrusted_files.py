@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import bz2
-import json
 import lzma
 import os
 import re
@@ -35,7 +34,7 @@ from daf_storage.stores import MmapZipStore
 from daf_storage.trees import decompress_chunk
 from tests.storage.data.test_damaged import change_metadata
 from tests.storage.upkeep.test_verify import found
-from tests.support import contents, create, fill, filled, served
+from tests.support import contents, create, edited_json, fill, filled, served
 
 AGE = "vectors/cell/age"
 
@@ -394,11 +393,10 @@ def test_packed_chunks_that_expand(tmp_path: Path, codec: CodecName) -> None:
     chunk.write_bytes(bytes(stored) + data)
     with pytest.raises(errors.CorruptDataError, match=r"chunk \[0\] cannot be decompressed"):
         ZarrDaf(path).get_np_vector("cell", "age")
-    document = json.loads((vector / "zarr.json").read_text())
-    sharding = document["codecs"][0]["configuration"]
-    sharding["chunk_shape"] = [1 << 40]
-    document["chunk_grid"]["configuration"]["chunk_shape"] = [1 << 40]
-    (vector / "zarr.json").write_text(json.dumps(document))
+    with edited_json(vector / "zarr.json") as document:
+        sharding = document["codecs"][0]["configuration"]
+        sharding["chunk_shape"] = [1 << 40]
+        document["chunk_grid"]["configuration"]["chunk_shape"] = [1 << 40]
     with pytest.raises(errors.UnsupportedDataError, match="the whole array of shape"):
         ZarrDaf(path).get_np_vector("cell", "age")
     assert verify(path, progress="never")

@@ -149,38 +149,20 @@ def _tables(members: Mapping[str, anndata.AnnData]) -> dict[str, Rows]:
     return tables
 
 
+_GENE_COLUMNS: Final = [f"X_{gene}" for gene in _GENES]
 _TYPES: Final[dict[str, pa.DataType]] = {
-    "dataset": pa.string(),
-    "name": pa.string(),
-    "obs": pa.string(),
-    "var": pa.string(),
-    "gene": pa.string(),
-    "index": pa.int64(),
-    "n": pa.float64(),
-    "f": pa.float64(),
-    "s": pa.string(),
-    "b": pa.bool_(),
-    "c": pa.string(),
-    "i": pa.int64(),
-    "q": pa.bool_(),
+    **dict.fromkeys(["dataset", "name", "obs", "var", "gene", "s", "c"], pa.string()),
+    **dict.fromkeys(["index", "i"], pa.int64()),
+    **dict.fromkeys(["n", "f", "value", *_GENE_COLUMNS], pa.float64()),
+    **dict.fromkeys(["b", "q", "mark"], pa.bool_()),
     "d": pa.timestamp("us"),
-    "mark": pa.bool_(),
-    "value": pa.float64(),
-    **{f"X_{gene}": pa.float64() for gene in _GENES},
 }
+_OF_OBS: Final = ["dataset", "name", "index", *"nfsbciqd", *_GENE_COLUMNS]
 _FIELDS: Final = {
-    "obs": ["dataset", "name", "index", *"nfsbciqd", *(f"X_{gene}" for gene in _GENES)],
+    "obs": _OF_OBS,
     "var": ["dataset", "name", "index", "mark"],
     "elements": ["dataset", "obs", "var", "value"],
-    "every": [
-        "dataset",
-        "name",
-        "index",
-        *"nfsbciqd",
-        *(f"X_{g}" for g in _GENES),
-        "gene",
-        "value",
-    ],
+    "every": [*_OF_OBS, "gene", "value"],
 }
 
 

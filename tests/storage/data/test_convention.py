@@ -38,7 +38,7 @@ from daf_storage import (
     verify,
 )
 from tests.suites.examples import BY_ROWS, csc_parts, write_stored
-from tests.support import PBMC, dense, served
+from tests.support import PBMC, dense, edited_json, served
 
 N, M = 9, 4
 
@@ -377,9 +377,8 @@ class TestDamage:
         path = tmp_path / "x.daf.zarr"
         write(annotated(), path)
         file = path / ".zmetadata"
-        document = json.loads(file.read_text())
-        document["metadata"]["matrices/obs/obs/csr/.zattrs"] = {}
-        file.write_text(json.dumps(document))
+        with edited_json(file) as document:
+            document["metadata"]["matrices/obs/obs/csr/.zattrs"] = {}
         assert [one.path for one in verify(path, progress="never")] == [
             "matrices/obs/obs/csr/.zattrs"
         ]

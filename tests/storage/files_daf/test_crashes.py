@@ -18,7 +18,7 @@ from daf_storage import (
     verify,
 )
 from tests.seams import DIRECTORY_STORE_SNAPSHOT, real
-from tests.support import data_set
+from tests.support import data_set, edited_bytes
 
 
 def test_what_another_program_left_half_done_in_an_archive(tmp_path: Path) -> None:
@@ -50,12 +50,11 @@ def test_data_without_its_document_in_an_archive(tmp_path: Path) -> None:
         store = daf.writable_tree._store  # type: ignore[attr-defined] # of this implementation
         store.append("vectors/cell/half.data", bytes(8))
         store.append("vectors/cell/half.json", document)
-    data = bytearray(path.read_bytes())
-    at = data.index(document)
-    data[at : at + len(document)] = bytes(len(document))
-    header = data.rindex(b"PK\x03\x04", 0, at)
-    data[header : header + 4] = b"lost"
-    path.write_bytes(bytes(data))
+    with edited_bytes(path) as data:
+        at = data.index(document)
+        data[at : at + len(document)] = bytes(len(document))
+        header = data.rindex(b"PK\x03\x04", 0, at)
+        data[header : header + 4] = b"lost"
     found = repair(path, progress="never")
     assert [damage.what for damage in found.lost] == ["vector 'half' of axis 'cell'"]
     assert [f.problem for f in verify(path) if "belong to no entry" not in f.problem] == []

@@ -44,6 +44,7 @@ from tests.support import (
     contents,
     create,
     data_set,
+    edited_bytes,
     fill_served,
     filled,
     in_background,
@@ -296,11 +297,10 @@ def test_an_encrypted_entry_of_an_archive(folder: Path, flags: int) -> None:
             if file.is_file():
                 packed.write(file, file.relative_to(folder))
         at = packed.getinfo("vectors/cell/score/0").header_offset
-    data = bytearray(archive.read_bytes())
-    directory = data.index(b"PK\1\2")
-    for flags_at in (at + 6, data.index(b"vectors/cell/score/0", directory) - 46 + 8):
-        data[flags_at : flags_at + 2] = flags.to_bytes(2, "little")
-    archive.write_bytes(data)
+    with edited_bytes(archive) as data:
+        directory = data.index(b"PK\1\2")
+        for flags_at in (at + 6, data.index(b"vectors/cell/score/0", directory) - 46 + 8):
+            data[flags_at : flags_at + 2] = flags.to_bytes(2, "little")
     with served(archive) as server:
         daf = open_daf(server.url)
         with pytest.raises(errors.UnsupportedDataError, match="score/0' is encrypted; decrypt"):

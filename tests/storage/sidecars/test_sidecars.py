@@ -42,7 +42,7 @@ from tests import seams
 from tests.limits import lower
 from tests.storage.anndata.example import Form
 from tests.storage.anndata.example import write as write_anndata
-from tests.support import dense, there
+from tests.support import dense, edited_bytes, there
 
 N_OBS, N_VAR = 300, 40
 
@@ -259,14 +259,11 @@ def test_a_change_of_a_directory_is_noticed(tmp_path: Path) -> None:
     status = chunk.stat()
     other = open_daf(path)
     assert other.get_np_vector("obs", "age").tolist() == old
-    data = bytearray(chunk.read_bytes())
     frame = pd.DataFrame({"age": np.roll(old, 1)}, index=[f"cell{n}" for n in range(N_OBS)])
-    replacement = anndata.AnnData(obs=frame)
     (tmp_path / "other").mkdir()
-    written = write_anndata(replacement, tmp_path / "other", "zarr3")
+    written = write_anndata(anndata.AnnData(obs=frame), tmp_path / "other", "zarr3")
     new = next(file for file in (written / "obs/age").rglob("*") if file.name == "0")
-    data[:] = new.read_bytes()
-    chunk.write_bytes(bytes(data))
+    chunk.write_bytes(new.read_bytes())
     os.utime(chunk, ns=(status.st_atime_ns, status.st_mtime_ns))
     expected = np.roll(old, 1).tolist()
     with pytest.warns(SidecarWarning, match="changed or copied"):
@@ -365,9 +362,8 @@ def test_a_changed_number_is_not_believed(
     write_sidecar(open_daf(h5ad), "X", columns=[("obs", "age"), ("obs", "barcode")])
     assert verify(h5ad, progress="never") == []
     file = Path(f"{h5ad}.daf.zarr", path, "0")
-    data = bytearray(file.read_bytes())
-    data[-1] ^= 1
-    file.write_bytes(data)
+    with edited_bytes(file) as data:
+        data[-1] ^= 1
     (found,) = verify(h5ad, progress="never")
     assert found.level == "error"
     assert path.startswith(found.path.removeprefix("atlas.h5ad.daf.zarr/"))

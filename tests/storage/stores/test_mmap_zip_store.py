@@ -21,7 +21,7 @@ from daf_storage.stores import MmapZipStore, WritableStore
 from daf_storage.stores.mmap_zip import _records as records
 from daf_storage.stores.mmap_zip._file import ArchiveFile
 from daf_storage.testing import AppendOnlyStoreSuite
-from tests.support import recorded_calls, running, there
+from tests.support import edited_bytes, recorded_calls, running, there
 
 
 class TestMmapZipStore(AppendOnlyStoreSuite):
@@ -467,10 +467,9 @@ def test_a_bomb_is_not_blown_up(tmp_path: Path) -> None:
     path = tmp_path / "x.zip"
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("a", bytes(50 << 20))
-    data = bytearray(path.read_bytes())
-    at = data.index(b"PK\1\2") + 24
-    data[at : at + 4] = (1000).to_bytes(4, "little")
-    path.write_bytes(data)
+    with edited_bytes(path) as data:
+        at = data.index(b"PK\1\2") + 24
+        data[at : at + 4] = (1000).to_bytes(4, "little")
     with MmapZipStore(path) as store, pytest.raises(errors.CorruptDataError, match="damaged"):
         store.get("a")
     data[40:60] = b"\xff" * 20

@@ -19,7 +19,7 @@ from daf_storage.stores import MmapZipStore
 from daf_storage.stores.mmap_zip import _records, check_entries
 from daf_storage.stores.mmap_zip import _records as records
 from tests.limits import lower
-from tests.support import UMIS, contents, filled, recorded_calls, reopen
+from tests.support import UMIS, contents, edited_bytes, filled, recorded_calls, reopen
 from tests.zip_crash_points import (
     FIRST,
     check_crash,
@@ -244,11 +244,10 @@ def test_a_damaged_entry_in_the_middle_is_left_to_verify(tmp_path: Path) -> None
     with MmapZipStore(path, "w") as store:
         for i in range(5):
             store.append(str(i), b"x" * 50)
-    data = bytearray(path.read_bytes())
-    for i in (1, 3, 4):
-        at = data.index(b"x" * 50, 50 + i * 112)
-        data[at] = 0
-    path.write_bytes(data)
+    with edited_bytes(path) as data:
+        for i in (1, 3, 4):
+            at = data.index(b"x" * 50, 50 + i * 112)
+            data[at] = 0
     with pytest.warns(RecoveryWarning, match="x.zip: '3', '4' could not be read"):
         store = MmapZipStore(path, "r+")
     with store:
@@ -322,9 +321,8 @@ def test_only_headers_are_looked_at_when_an_archive_is_opened(
     read = recorded_calls(monkeypatch, (_records, "crc32"), len)
     MmapZipStore(path, "r+").close()
     assert read == [50]
-    data = bytearray(path.read_bytes())
-    data[0] = 0
-    path.write_bytes(data)
+    with edited_bytes(path) as data:
+        data[0] = 0
     MmapZipStore(path, "r+").close()
     assert read == [50, 50, 50]
 

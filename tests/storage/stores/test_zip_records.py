@@ -18,7 +18,7 @@ from daf_storage.stores import MmapZipStore, RecoveryWarning
 from daf_storage.stores.mmap_zip import _records as records
 from daf_storage.stores.mmap_zip import check_entries
 from daf_storage.stores.mmap_zip._records import read_directory
-from tests.support import every
+from tests.support import edited_bytes, every
 
 EMPTY = bytes.fromhex(
     "504b06062c000000000000001e032d00000000000000000000000000000000000000000000000000"
@@ -330,9 +330,8 @@ def test_data_that_is_said_to_go_on_behind_the_file(tmp_path: Path) -> None:
     path = tmp_path / "x.zip"
     with zipfile.ZipFile(path, "w") as archive:
         archive.writestr("a", b"1234")
-    data = bytearray(path.read_bytes())
-    data[28:30] = struct.pack("<H", 2)
-    path.write_bytes(data)
+    with edited_bytes(path) as data:
+        data[28:30] = struct.pack("<H", 2)
     with (
         MmapZipStore(path) as store,
         pytest.raises(errors.CorruptDataError, match="its data is cut off"),

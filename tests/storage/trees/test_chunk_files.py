@@ -38,7 +38,7 @@ from daf_storage.trees import (
     ZarrTree,
 )
 from tests.storage.opening.test_remote import served
-from tests.support import there
+from tests.support import edited_bytes, edited_json, there
 
 LENGTH = 503
 NUMBERS = np.random.default_rng(0).integers(0, 100, LENGTH)
@@ -367,9 +367,8 @@ def test_a_shard_whose_index_is_damaged_has_no_zeros(
     )
     written[:] = np.arange(70) + 1
     file = tmp_path / "x.zarr/x/c/0"
-    data = bytearray(file.read_bytes())
-    data[-16:] = struct.pack("<QQ", *entry)
-    file.write_bytes(data)
+    with edited_bytes(file) as data:
+        data[-16:] = struct.pack("<QQ", *entry)
     documents = {
         each.relative_to(tmp_path / "x.zarr").as_posix(): each.read_bytes()
         for each in (tmp_path / "x.zarr").rglob("zarr.json")
@@ -422,9 +421,8 @@ def test_filters_orders_and_fill_values_of_others(tmp_path: Path) -> None:
             same(array_of(tree, name), item[...])
     for order in ("C", "F"):  # as writers said it before Zarr v3 was settled
         path = tmp_path / "3" / order / "zarr.json"
-        document = json.loads(path.read_bytes())
-        document["codecs"][0]["configuration"]["order"] = order
-        path.write_text(json.dumps(document))
+        with edited_json(path) as document:
+            document["codecs"][0]["configuration"]["order"] = order
         same(array_of(ZarrTree(DirectoryStore(tmp_path / "3")), order), whole)
 
 

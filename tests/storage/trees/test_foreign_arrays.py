@@ -15,7 +15,7 @@ import zarr
 from daf_query import connect
 from daf_storage import ZarrDaf, errors
 from daf_storage.base import Span
-from tests.support import CELLS, UMIS
+from tests.support import CELLS, UMIS, edited_json
 
 BLOSC = numcodecs.Blosc(cname="zstd", clevel=3, shuffle=1)
 
@@ -121,9 +121,8 @@ def test_missing_chunks_without_a_fill_value_are_damage(tiny_path: Path, chunks:
     )
     array[:] = [1, 2, 3]
     for name, read in (("t", "get_pa_vector"), ("f", "get_np_vector")):
-        document = json.loads((tiny_path / f"vectors/cell/{name}/.zarray").read_bytes())
-        document["fill_value"] = None
-        (tiny_path / f"vectors/cell/{name}/.zarray").write_text(json.dumps(document))
+        with edited_json(tiny_path / f"vectors/cell/{name}/.zarray") as document:
+            document["fill_value"] = None
         (tiny_path / f"vectors/cell/{name}/0").unlink()
         daf = ZarrDaf(tiny_path)
         with pytest.raises(errors.CorruptDataError, match="has no fill value"):

@@ -10,6 +10,7 @@ import pytest
 
 from daf_storage.errors import CorruptDataError, UnsupportedDataError
 from daf_storage.trees import check_contained
+from tests.support import edited_bytes
 
 
 @pytest.fixture
@@ -78,8 +79,7 @@ def test_a_damaged_file(path: Path) -> None:
     """It is no file that can be trusted to lead nowhere."""
     with h5py.File(path) as file:
         address = h5py.h5o.get_info(file["group"].id).addr
-    data = bytearray(path.read_bytes())
-    data[address : address + 64] = bytes(64)
-    path.write_bytes(data)
+    with edited_bytes(path) as data:
+        data[address : address + 64] = bytes(64)
     with pytest.raises(CorruptDataError, match="x.h5 cannot be read"):
         check(path)

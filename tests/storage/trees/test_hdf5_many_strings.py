@@ -15,7 +15,7 @@ from daf_storage import errors
 from daf_storage.trees import Hdf5File, Hdf5Tree
 from tests import seams
 from tests.limits import lower
-from tests.support import recorded_calls, there
+from tests.support import edited_bytes, recorded_calls, there
 
 LAYOUTS: dict[str, dict[str, Any]] = {
     "in one piece": {},
@@ -99,10 +99,9 @@ def unusual(path: Path, kind: str) -> None:
         elif kind == "of one length":
             file["names"] = np.array([b"ab", b"c"])
     if kind == "a NUL character":
-        data = bytearray(path.read_bytes())
-        heap = int.from_bytes(data[offset + 4 : offset + 12], "little")
-        data[data.index(b"ab", heap) + 1] = 0
-        path.write_bytes(data)
+        with edited_bytes(path) as data:
+            heap = int.from_bytes(data[offset + 4 : offset + 12], "little")
+            data[data.index(b"ab", heap) + 1] = 0
 
 
 @pytest.mark.parametrize(

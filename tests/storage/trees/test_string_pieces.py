@@ -11,6 +11,7 @@ import pytest
 
 from daf_storage import DafWriter, Packing, errors, open_daf
 from tests.limits import lower
+from tests.support import edited_bytes
 
 
 def created(path: Path, packed: bool | Packing) -> DafWriter:  # noqa: FBT001 - as users write it
@@ -51,10 +52,9 @@ def test_damage_in_pieces_of_strings_is_told(tmp_path: Path) -> None:
     daf.add_axis("cell", [str(n) for n in range(5_000)])
     daf.set_vector("cell", "v", [f"v{n}" for n in range(5_000)])
     (file,) = (path for path in (tmp_path / "x.daf.zarr/vectors/cell/v").rglob("0"))
-    data = bytearray(file.read_bytes())
-    start = struct.unpack("<Q", data[16 * 4 : 16 * 4 + 8])[0]
-    data[start : start + 8] = bytes(8)
-    file.write_bytes(data)
+    with edited_bytes(file) as data:
+        start = struct.unpack("<Q", data[16 * 4 : 16 * 4 + 8])[0]
+        data[start : start + 8] = bytes(8)
     with open_daf(tmp_path / "x.daf.zarr") as reader:
         stored = reader.open_vector("cell", "v")
         with pytest.raises(errors.CorruptDataError, match=r"v: chunk \[4\] cannot be decompressed"):

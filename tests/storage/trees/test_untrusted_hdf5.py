@@ -29,7 +29,7 @@ from daf_storage import (
 from daf_storage.trees import _hdf5_strings
 from daf_storage.trees._hdf5_strings import REFERENCE, read_many
 from tests.storage.upkeep.test_verify import found
-from tests.support import fill
+from tests.support import edited_bytes, fill
 from tests.test_untrusted_files import in_time
 
 TYPE = "vectors/cell/type"
@@ -474,10 +474,9 @@ def _read_all(path: Path) -> None:
 
 def test_a_root_that_is_nowhere(h5ad: Path) -> None:
     """A superblock that leads to no root is an error of ours, where HDF5 needs it."""
-    data = bytearray(h5ad.read_bytes())
-    assert data[155] == 0xFF
-    data[155] = 0x64
-    h5ad.write_bytes(data)
+    with edited_bytes(h5ad) as data:
+        assert data[155] == 0xFF
+        data[155] = 0x64
     for work in (_read_all, lambda path: import_h5ad(path, MemoryDaf(), progress="never")):
         with suppress(DafError):
             work(h5ad)

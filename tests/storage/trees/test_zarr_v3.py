@@ -47,6 +47,8 @@ from tests.support import (
     contents,
     create,
     csc_parts,
+    edited_bytes,
+    edited_json,
     fill,
     fill_served,
     filled,
@@ -548,9 +550,8 @@ def edited(path: Path, **changes: Any) -> None:
 
 def scribbled(path: Path, place: int) -> None:
     """Change bytes of the chunk of a vector."""
-    data = bytearray((path / "c/0").read_bytes())
-    data[place : place + 8] = bytes(b ^ 0xFF for b in data[place : place + 8])
-    (path / "c/0").write_bytes(data)
+    with edited_bytes(path / "c/0") as data:
+        data[place : place + 8] = bytes(b ^ 0xFF for b in data[place : place + 8])
 
 
 LITTLE = {"name": "bytes", "configuration": {"endian": "little"}}
@@ -597,9 +598,8 @@ def test_damage_is_told(tmp_path: Path, damage: Any, error: Any, message: str) -
     elif callable(damage):
         damage(vector)
     elif "sharding" in damage:
-        codecs = json.loads((vector / "zarr.json").read_text())["codecs"]
-        codecs[0]["configuration"] |= damage["sharding"]
-        edited(vector, codecs=codecs)
+        with edited_json(vector / "zarr.json") as document:
+            document["codecs"][0]["configuration"] |= damage["sharding"]
     else:
         edited(vector, **damage)
     with open_daf(root) as reader:
@@ -699,9 +699,8 @@ def test_consolidated_metadata_of_a_server(
     """They are needed, inline, because a server cannot be asked for a list."""
     root = tmp_path / "x.daf.zarr"
     fill(writer(root, zarr_format=3))
-    document = json.loads((root / "zarr.json").read_text())
-    change(document)
-    (root / "zarr.json").write_text(json.dumps(document))
+    with edited_json(root / "zarr.json") as document:
+        change(document)
     with served(root) as server, pytest.raises(error, match=message):
         open_daf(server.url)
 
@@ -778,9 +777,8 @@ def test_chunks_that_nothing_stands_for(tmp_path: Path, kind: str, damage: str) 
     daf.add_axis("cell", [f"c{i}" for i in range(n)])
     daf.set_vector("cell", "v", np.arange(n) if kind == "numbers" else [f"v{i}" for i in range(n)])
     folder = path / "vectors/cell/v"
-    document = json.loads((folder / "zarr.json").read_text())
-    document["fill_value"] = None
-    (folder / "zarr.json").write_text(json.dumps(document))
+    with edited_json(folder / "zarr.json") as document:
+        document["fill_value"] = None
     (file,) = [one for one in folder.rglob("*") if one.is_file() and one.name != "zarr.json"]
     reader = ZarrDaf(path)
     assert reader.get_np_vector("cell", "v")[5] == (5 if kind == "numbers" else "v5")

@@ -25,7 +25,7 @@ from daf_storage import (
 )
 from daf_storage.stores import MmapZipStore
 from tests.storage.stores.test_zip_crashes import reference_append
-from tests.support import contents, fill, filled
+from tests.support import contents, edited_bytes, fill, filled
 
 
 @pytest.fixture
@@ -158,11 +158,10 @@ def wreck(path: Path, *names: str) -> None:
     """Overwrite the headers and the data of entries with zeros, as a failing disk does."""
     with MmapZipStore(path) as store:
         found = {e.name: (e.offset, store.data_start(e) + e.size_bytes) for e in store.entries()}
-    data = bytearray(path.read_bytes())
-    for name in names:
-        start, stop = found[name]
-        data[start:stop] = bytes(stop - start)
-    path.write_bytes(data)
+    with edited_bytes(path) as data:
+        for name in names:
+            start, stop = found[name]
+            data[start:stop] = bytes(stop - start)
 
 
 def test_broken_properties_in_the_middle_are_taken_out_and_named(path: Path) -> None:
@@ -241,9 +240,8 @@ def damage_archive(path: Path) -> None:
     with MmapZipStore(path) as store:
         place = next(e for e in store.entries() if e.name == "vectors/cell/age/0")
         start = store.data_start(place)
-    data = bytearray(path.read_bytes())
-    data[start] ^= 1
-    path.write_bytes(data)
+    with edited_bytes(path) as data:
+        data[start] ^= 1
 
 
 def damage_hdf5(path: Path) -> None:
