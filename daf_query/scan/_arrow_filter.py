@@ -18,6 +18,7 @@ from typing import Any, Final
 import nanoarrow
 import pyarrow as pa
 
+from daf_query.scan._arrow_arrays import PLAIN_TYPES, plain_array
 from daf_query.scan._predicate import (
     ARROW_OPERATORS,
     COMPARISONS,
@@ -288,6 +289,8 @@ def _names(node: Any) -> Iterator[str]:
 def _expression(node: Any) -> pc.Expression:
     """Return a part as an expression, in which membership of null, or in a list with it, is null.
 
+    Its constants are plain, as the columns are: Arrow cannot compare views.
+
     Raises
     ------
     UnknownPartError
@@ -296,9 +299,10 @@ def _expression(node: Any) -> pc.Expression:
     if isinstance(node, str):
         return pc.field(node)
     if isinstance(node, pa.Scalar):
-        return pc.scalar(node)
+        return pc.scalar(node.cast(PLAIN_TYPES.get(node.type, node.type)))
     if node.name == "is_in":
-        return _membership(_expression(node.arguments[0]), node.options["value_set"].values)
+        values = plain_array(node.options["value_set"].values)
+        return _membership(_expression(node.arguments[0]), values)
     arguments = [_expression(argument) for argument in node.arguments]
     if node.name == "invert":
         return ~arguments[0]

@@ -69,6 +69,8 @@ SELECT name FROM cell WHERE NOT (b OR maybe);
 SELECT name FROM cell WHERE (b AND maybe) IS NULL;
 SELECT name FROM cell WHERE (k > 2) IS NULL;
 SELECT name FROM cell WHERE (k > 2) IS NOT TRUE;
+SELECT name FROM cell WHERE (donor <= 'N10') IS NULL;
+SELECT name FROM cell WHERE (donor IN ('N1', 'n3', 'x', 'y', NULL)) IS NULL;
 SELECT name FROM cell WHERE (k > 2 AND f > 1) IS FALSE;
 SELECT name FROM cell WHERE (k > 2 OR f > 1) IS NOT FALSE;
 SELECT name FROM cell WHERE true;
