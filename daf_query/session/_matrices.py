@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, get_args
 
@@ -26,7 +27,7 @@ class MatrixQuestions(Queries):
         **how: Any,
     ) -> slices.SliceRequest:
         """Return a request: its rows, columns and groups have the values of parameters."""
-        rows, columns, by = _bound(params, *chosen, how.pop("by", ()))
+        rows, columns, by = _bound(params, chosen, [how.pop("by", ())])
         schema = self._engine.connections.schema(schema).name
         return slices.SliceRequest(self._engine, schema, axes, name, rows, columns, by=by, **how)
 
@@ -513,7 +514,7 @@ class MatrixQuestions(Queries):
         >>> sampler.sizes, sampler["val"].names.to_pylist()
         ({'train': 2, 'val': 2}, ['A', 'B'])
         """
-        where, weights, stratify, groups = _bound(params, where, weights, stratify, groups)
+        where, weights, stratify, groups = _bound(params, [where], [weights, stratify, groups])
         chosen: dict[str, Any] = {
             "where": where,
             "weights": weights,
@@ -570,9 +571,16 @@ class MatrixQuestions(Queries):
         return training.load_sampler(self._engine, schema, Path(path), if_changed)
 
 
-def _bound(params: engines.Params | None, *values: Any) -> list[Any]:
-    """Return values of which those that are SQL, or list it, have values in place of parameters."""
-    listed = [_listed(value) for value in values]
+def _bound(
+    params: engines.Params | None, selectors: Sequence[Any], expressions: Sequence[Any]
+) -> list[Any]:
+    """Return both, with values in place of the parameters of those that are SQL.
+
+    A list of a selector has names, which are no SQL, and one of expressions has SQL.
+    """
+    values = [*selectors, *expressions]
+    listed = [[each] if isinstance(each, str) else [] for each in selectors]
+    listed += map(_listed, expressions)
     strings = iter(engines.bind_all([text for each in listed for text in each], params))
     bound = [[next(strings) for _ in each] for each in listed]
     return [

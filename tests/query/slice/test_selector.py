@@ -103,12 +103,17 @@ def test_selectors(tiny_session: DafSession, selector: Any, expected: list[int])
     assert rows(tiny_session, selector) == expected
 
 
-ALIKE = ["a", "a\0", "a\0\0", "\0", "A", "a ", " a", "a\0b", "\u00e9", "e\u0301", "\u0430"]
+ALIKE = [
+    *("a", "a\0", "a\0\0", "\0", "A", "a ", " a", "a\0b", "\u00e9", "e\u0301", "\u0430"),
+    "?",
+    "$x",
+    "a?",
+]
 
 
 @pytest.mark.parametrize("indexed", [False, True])
 def test_names_that_look_alike(tmp_path: Path, *, indexed: bool) -> None:
-    """Each chooses its own row: by NUL characters, spaces, cases and accents they differ."""
+    """Each chooses its own row: by NUL characters, spaces, cases, accents and ? they differ."""
     daf = open_daf(tmp_path / "alike.daf.zarr", "w")
     daf.add_axis("cell", ALIKE, vectors={"label": ALIKE})
     data_set(daf, gene=["G"], matrices={("cell", "gene", "X"): np.arange(len(ALIKE))[:, None]})
