@@ -125,6 +125,10 @@ SELECT max(n), min(n) FROM (SELECT donor, count(*) AS n FROM cell GROUP BY donor
 SELECT n, count(*) FROM (SELECT count(*) AS n FROM cell GROUP BY x) GROUP BY n;
 SELECT d, sum(n) FROM (SELECT donor AS d, x, count(*) AS n FROM cell GROUP BY donor, x) GROUP BY d;
 SELECT percentile_cont(0.5) WITHIN GROUP (ORDER BY x) FROM cell;
+--: duckdb DataFusion calls the groups nullable where it plans them, and then refuses them
+SELECT count(*) FILTER (WHERE maybe IS TRUE) AS t, count(*) FILTER (WHERE maybe IS TRUE AND x > 2) AS n FROM cell;
+--: duckdb as above
+SELECT count(DISTINCT maybe IS NOT TRUE) AS n FROM cell;
 --: datafusion it is a function of DataFusion
 SELECT approx_distinct(x) FROM cell;
 SELECT avg(b::INT) FROM cell;
