@@ -314,7 +314,13 @@ def positions_of(axis: EntryAxis, selector: Any, keyword: str) -> Positions:
     missing boolean chooses nothing.
     """
     if isinstance(selector, slice):
-        return np.arange(axis.length)[selector]
+        try:
+            return np.arange(axis.length)[selector]
+        except (TypeError, ValueError):
+            raise errors.InvalidInputError(
+                f"{keyword}={selector}: a slice has positions, and a step that is not 0; pass a "
+                "list of names, or SQL"
+            ) from None
     is_set = isinstance(selector, set | frozenset)
     if is_set or isinstance(selector, Iterator | KeysView | ValuesView):
         selector = list(selector)
@@ -366,11 +372,11 @@ def _as_arrow(selector: Any, keyword: str) -> Any:
     try:
         values = selector if isinstance(selector, list | tuple) else np.asarray(selector)
         column = pa.array(getattr(selector, "array", values), from_pandas=True)
-    except (pa.ArrowException, TypeError, ValueError) as error:
+    except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
         if np.ndim(selector) == 1:
             raise errors.InvalidInputError(
-                f"{keyword}= mixes types; pass names (strings), positions (integers) or a mask "
-                "(booleans)"
+                f"{keyword}= mixes types, or has integers beyond 64 bits; pass names (strings), "
+                "positions (integers) or a mask (booleans)"
             ) from error
         column = None
     if column is None or pa.types.is_nested(column.type):
