@@ -429,7 +429,7 @@ _NO_VALUE: Final = (
     r"|difference in schemas: .*\b(?:ANY|ALL)\b.*\bWHEN EXISTS THEN Boolean"
     r"|No field named \".*(?:[<>=] (?:ANY|ALL)\b|\b(?:IN|EXISTS) \(<subquery>\))"
 )
-_TWICE: Final = r"duplicate (?:un)?qualified field name (?P<name>\S+)"
+_TWICE: Final = r'duplicate (?:un)?qualified field name (?P<name>(?:"[^"]*"|[^\s"])+)'
 
 MESSAGES: Final = (
     Message(_OURS, _ours),
@@ -459,7 +459,11 @@ MESSAGES: Final = (
     Message("non-boolean predicate", "; a condition is true or false, as in n_genes > 0"),
     Message("Cannot access field at argument 1", _NO_FIELD_OF),
     Message("Source table contains", _ONE_MORE),
-    Message(_TWICE, "the query has two columns called '{name}'; name them with AS"),
+    Message(
+        _TWICE,
+        "the query has two columns called '{name}'; name them with AS (aggregates that differ by a "
+        "CAST alone are one for the engine: write arrow_cast(x, 'Float64') there)",
+    ),
     Message("Column in SELECT must be in GROUP BY", _UNGROUPED),
     Message("SQL error: RecursionLimitExceeded", _TOO_DEEP),
     Message("Resources exhausted", _NO_MEMORY),
