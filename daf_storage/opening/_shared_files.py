@@ -6,7 +6,9 @@ Whoever opens one that is open gets the same; it is closed when nobody has it an
 from __future__ import annotations
 
 import errno
+import gc
 import os
+import time
 import warnings
 from collections import Counter
 from collections.abc import Callable
@@ -33,6 +35,8 @@ from daf_storage.trees import (
 )
 
 T = TypeVar("T", MmapZipStore, Hdf5File)
+
+_LETTING_GO_SECONDS: Final = 0.3
 
 
 class Registry(Generic[T]):
@@ -63,6 +67,8 @@ class Registry(Generic[T]):
             It is to be written, and was opened for reading.
         """
         key = Path(os.path.realpath(path))
+        if mode in ("r+", "a"):
+            self._await_readers(key)
         with self._lock:
             store = self._current(key)
             if store is not None and mode == "w":
@@ -83,6 +89,15 @@ class Registry(Generic[T]):
     def forget(self) -> None:
         """Act as if nothing were open, as a new process would."""
         self._open.clear()
+
+    def _await_readers(self, key: Path) -> None:
+        """Give readers that nobody has any more a moment: a thread of the engine may have them."""
+        end = time.monotonic() + _LETTING_GO_SECONDS
+        while (store := self._current(key)) is not None and not store.is_writable:
+            gc.collect()
+            if time.monotonic() > end:
+                return
+            time.sleep(0.01)
 
     def _let_go(self, key: Path, resource: T) -> None:
         """Count one holder less; close what nobody holds any more."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import threading
 from pathlib import Path
 from typing import Any, Literal
 
@@ -139,3 +140,20 @@ def _arrays(daf: DafReader) -> list[Any]:
         np.frombuffer(arrow.buffers()[1], "u1"),
         daf.get_np_matrix("cell", "gene", "sparse").data,
     ]
+
+
+@pytest.mark.parametrize("name", ["x.daf.zarr.zip", "x.h5df"])
+def test_readers_that_nobody_has_any_more_do_not_stand_in_the_way(
+    tmp_path: Path, name: str
+) -> None:
+    """Neither one that only the garbage collector finds, nor one that a thread drops soon."""
+    filled(tmp_path / name).close()
+    unreachable: list[Any] = [open_daf(tmp_path / name)]
+    unreachable.append(unreachable)
+    del unreachable
+    open_daf(tmp_path / name, "r+").close()
+    dropped = [open_daf(tmp_path / name)]
+    timer = threading.Timer(0.05, dropped.clear)
+    timer.start()
+    open_daf(tmp_path / name, "r+").close()
+    timer.join()
