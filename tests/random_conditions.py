@@ -89,4 +89,8 @@ def _written(name: str) -> str:
 def _literal(value: Any) -> str:
     if isinstance(value, str):
         return "'{}'".format(value.replace("'", "''"))
-    return f"TIMESTAMP '{value}'" if isinstance(value, dt.datetime) else repr(value)
+    if isinstance(value, dt.datetime):
+        return f"TIMESTAMP '{value}'"
+    # With an exponent DuckDB 1.5 reads it as a float, without one as a decimal, less exactly.
+    is_plain = isinstance(value, float) and "e" not in repr(value)
+    return f"{value!r}e0" if is_plain else repr(value)

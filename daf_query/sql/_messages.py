@@ -429,7 +429,8 @@ _NO_VALUE: Final = (
     r"|difference in schemas: .*\b(?:ANY|ALL)\b.*\bWHEN EXISTS THEN Boolean"
     r"|No field named \".*(?:[<>=] (?:ANY|ALL)\b|\b(?:IN|EXISTS) \(<subquery>\))"
 )
-_TWICE: Final = r'duplicate (?:un)?qualified field name (?P<name>(?:"[^"]*"|[^\s"])+)'
+_TWICE: Final = r"duplicate (?:un)?qualified field name "
+_NAME: Final = r'(?P<name>(?:"[^"]*"|[^\s"])+)'
 
 MESSAGES: Final = (
     Message(_OURS, _ours),
@@ -460,10 +461,11 @@ MESSAGES: Final = (
     Message("Cannot access field at argument 1", _NO_FIELD_OF),
     Message("Source table contains", _ONE_MORE),
     Message(
-        _TWICE,
-        "the query has two columns called '{name}'; name them with AS (aggregates that differ by a "
-        "CAST alone are one for the engine: write arrow_cast(x, 'Float64') there)",
+        rf"{_TWICE}(?=\S*\(){_NAME}",
+        "the query has two columns called '{name}'; name them with AS. The engine takes aggregates "
+        "that differ only by a CAST for the same column: write arrow_cast(x, 'Float64') instead",
     ),
+    Message(_TWICE + _NAME, "the query has two columns called '{name}'; name them with AS"),
     Message("Column in SELECT must be in GROUP BY", _UNGROUPED),
     Message("SQL error: RecursionLimitExceeded", _TOO_DEEP),
     Message("Resources exhausted", _NO_MEMORY),

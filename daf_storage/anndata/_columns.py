@@ -200,7 +200,6 @@ class CategoricalColumn(Column):
         self._stored_categories = categories
         info = categories.info
         self._is_string = info.storage_type.is_string
-        self._is_plain = self._is_string
         self._what = what
 
     def _codes(self, nodes: Nodes) -> StoredArray:
@@ -226,19 +225,19 @@ class CategoricalColumn(Column):
 
     def rule(self) -> dict[str, Any]:
         """Return what restores the column."""
-        if self._is_plain:
+        if self._is_string:
             return {"kind": "categorical", "ordered": self._is_ordered()}
         return dict(self._unusual.rule)
 
     @functools.cached_property
     def _strings(self) -> pa.Array:
         stored = self._stored_categories
-        return stored.read_strings() if self._is_plain else self._unusual.categories
+        return stored.read_strings() if self._is_string else self._unusual.categories
 
     @functools.cached_property
     def _unusual(self) -> encoding.EncodedColumn:
-        """What becomes of categories that are no strings, or of none at all."""
-        values: Any = np.empty(0, object) if self._is_string else self._stored_categories.read()
+        """What becomes of categories that are no strings."""
+        values = self._stored_categories.read()
         empty = pandas(extra="anndata").Categorical.from_codes(
             np.empty(0, np.int8), categories=values, ordered=self._is_ordered()
         )

@@ -36,7 +36,7 @@ from daf_storage.trees import (
 
 T = TypeVar("T", MmapZipStore, Hdf5File)
 
-_LETTING_GO_SECONDS: Final = 0.3
+_RELEASE_SECONDS: Final = 0.3
 
 
 class Registry(Generic[T]):
@@ -67,7 +67,7 @@ class Registry(Generic[T]):
             It is to be written, and was opened for reading.
         """
         key = Path(os.path.realpath(path))
-        if mode in ("r+", "a"):
+        if mode not in ("r", "w"):
             self._await_readers(key)
         with self._lock:
             store = self._current(key)
@@ -91,13 +91,16 @@ class Registry(Generic[T]):
         self._open.clear()
 
     def _await_readers(self, key: Path) -> None:
-        """Give readers that nobody has any more a moment: a thread of the engine may have them."""
-        end = time.monotonic() + _LETTING_GO_SECONDS
+        """Wait a moment for readers to be released that the caller no longer has.
+
+        They may be in a reference cycle, or still be held by a thread of the engine.
+        """
+        end = time.monotonic() + _RELEASE_SECONDS
         while (store := self._current(key)) is not None and not store.is_writable:
             gc.collect()
             if time.monotonic() > end:
                 return
-            time.sleep(0.01)
+            time.sleep(0.03)
 
     def _let_go(self, key: Path, resource: T) -> None:
         """Count one holder less; close what nobody holds any more."""

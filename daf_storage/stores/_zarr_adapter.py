@@ -99,7 +99,7 @@ class SnapshotZarrStore(zarr.storage.MemoryStore):
         prototype: BufferPrototype | None = None,
         byte_range: ByteRequest | None = None,
     ) -> Buffer | None:
-        """Return bytes, as above, to versions of zarr-python that ask so."""
+        """Return bytes as `get` does, without a coroutine; zarr-python 3.1.3 has no such method."""
         if isinstance(byte_range, RangeByteRequest):
             return self._range(key, byte_range, prototype)
         return super().get_sync(key, prototype=prototype, byte_range=byte_range)

@@ -145,7 +145,7 @@ class _Findings(list[Finding]):
     def listed(self, path: str, read: Callable[[], Iterable[str]]) -> list[str]:
         """Return the names in a group, sorted; none, and an error, if it cannot be listed.
 
-        What is called as nothing can be is noted, and not looked at.
+        A name that no property may have is reported as an error, and left out.
         """
         names = self.attempt(path, lambda: sorted(read())) or []
         problems = {name: problem for name in names if (problem := name_problem(name))}

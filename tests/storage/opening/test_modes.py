@@ -142,18 +142,19 @@ def _arrays(daf: DafReader) -> list[Any]:
     ]
 
 
+@pytest.mark.parametrize("mode", ["r+", "w+"])
 @pytest.mark.parametrize("name", ["x.daf.zarr.zip", "x.h5df"])
 def test_readers_that_nobody_has_any_more_do_not_stand_in_the_way(
-    tmp_path: Path, name: str
+    tmp_path: Path, name: str, mode: Literal["r+", "w+"]
 ) -> None:
     """Neither one that only the garbage collector finds, nor one that a thread drops soon."""
     filled(tmp_path / name).close()
     unreachable: list[Any] = [open_daf(tmp_path / name)]
     unreachable.append(unreachable)
     del unreachable
-    open_daf(tmp_path / name, "r+").close()
+    open_daf(tmp_path / name, mode).close()
     dropped = [open_daf(tmp_path / name)]
     timer = threading.Timer(0.05, dropped.clear)
     timer.start()
-    open_daf(tmp_path / name, "r+").close()
+    open_daf(tmp_path / name, mode).close()
     timer.join()
