@@ -29,9 +29,7 @@ from daf_query.explore._catalogue import (
     Positions,
     axis_embeddings,
     catalogue,
-    chosen_by,
     points_of,
-    positions_of,
     summarised,
     values_of,
 )
@@ -49,7 +47,14 @@ from daf_query.explore._http import (
 )
 from daf_query.scan import INDEX, NAME, plain_schema
 from daf_query.session import value_counts
-from daf_query.slice import AxisRows, MatrixSlice, Selector, SliceRequest, matrix_slice
+from daf_query.slice import (
+    AxisRows,
+    MatrixSlice,
+    Selector,
+    SliceRequest,
+    matrix_slice,
+    positions_in,
+)
 from daf_query.sql import PLAN_COLUMNS, Connections, QueryResult
 from daf_query.syntax import quoted_name, quoted_string
 from daf_query.table import DATASET, user_table
@@ -59,6 +64,7 @@ from daf_storage._lazy import pc
 _ROWS: Final = "X-Daf-Rows"
 _DEFAULT_ROWS: Final = 100_000
 _MOST_ID: Final = 200
+_KEYS: Final = (DATASET, NAME, INDEX)
 
 
 def overview(explorer: Explorer, _: Question) -> Answer:
@@ -66,9 +72,8 @@ def overview(explorer: Explorer, _: Question) -> Answer:
     session = explorer.data.opened()
     limits = explorer.limits
     with explorer.lock:
-        selection, connections = explorer.selection, session._connections  # noqa: SLF001 - our own
-        is_current = selection is not None and selection.connections is connections
-        table = selection.table if selection and is_current else _free_name(connections)
+        selection = _current_selection(explorer)
+        table = selection.table if selection else _free_name(session._connections)  # noqa: SLF001 - our own
     return {
         "version": explorer.data.version,
         "writable": explorer.data.overlay is not None,
@@ -97,22 +102,24 @@ def query(explorer: Explorer, question: Question) -> Iterator[Part]:
     schema = plain_schema(rows.schema)
     yield Head(ARROW, {"X-Daf-Row-Limit": str(most)})
     yield schema.serialize().to_pybytes()
-    recorded = explorer.queries.begin(name, sql, rows)
-    size, truncated = 0, False
-    for batch in joined(wire_parts(recorded.hold(rows.batches), schema)):
-        left = most - recorded.sent
-        message = batch.slice(0, left).serialize().to_pybytes() if left else b""
+    none = pa.RecordBatch.from_pylist([], schema)
+    keys = [name for name in _KEYS if schema.names.count(name) == 1]
+    sent = explorer.remembered(name, none.select(keys))
+    left, size, truncated = most, 0, False
+    for batch in joined(wire_parts(rows.batches, schema)):
+        part = batch.slice(0, left)
+        message = part.serialize().to_pybytes()
         size += len(message)
         is_large = size > explorer.limits.bytes
-        if not is_large and message:
-            recorded.sent += min(left, batch.num_rows)
+        if part.num_rows and not is_large:
+            sent.append(part.select(keys))
             yield message
         truncated = is_large or batch.num_rows > left
+        left -= part.num_rows
         if truncated:
             break
-    if not recorded.sent:  # the page takes what follows a schema for a batch
-        yield pa.RecordBatch.from_pylist([], schema).serialize().to_pybytes()
-    recorded.is_whole = not truncated
+    if len(sent) == 1:  # the page takes what follows a schema for a batch
+        yield none.serialize().to_pybytes()
     yield ended(truncated=truncated, seconds=time.monotonic() - began)
 
 
@@ -130,17 +137,21 @@ def rows(explorer: Explorer, question: Question) -> Answer:
     along = explorer.data.rows(question.string("schema"), question.string("axis"))
     name = question.optional_string("query")
     if name is None:
-        positions = chosen_by(along, question.sql())
+        positions = along.chosen(question.sql())
     else:
-        recorded = explorer.queries.find(name)
-        if recorded is None:
+        sent = explorer.sent.get(name)
+        if sent is None:
             raise refusal(404, "the rows of this query are not remembered", "run it again")
-        keys = recorded.keys()
+        keys = pa.Table.from_batches(list(sent))
         if NAME not in keys.column_names:
             raise errors.QueryError(
                 f"the rows are none of axis {along.axis!r}: without {NAME!r} nobody can tell"
             )
-        positions = positions_of(along, keys)
+        try:
+            positions = positions_in(along.whole, keys.drop_null(), "rows")
+        except errors.DafError as error:
+            raise errors.QueryError(f"the rows are none of axis {along.axis!r}: {error}") from None
+    positions = np.unique(positions)
     return parts_of(Head(BINARY, {_ROWS: str(positions.size)}), positions.astype("<u4"))
 
 
@@ -296,7 +307,7 @@ def select(explorer: Explorer, question: Question) -> Answer:
     connections, table = along.engine.connections, user_table(pa.table(columns))
     with explorer.lock:
         before = _current_selection(explorer)
-        if before is not None and before.connections is connections:
+        if before is not None:
             name = before.table
             connections.replace(name, table)
         else:
@@ -451,8 +462,8 @@ def _slice(explorer: Explorer, question: Question) -> MatrixSlice:
     if question.flag("selection"):
         positions = _selected_positions(explorer, schema, rows_axis)
         if isinstance(chosen, str):
-            matching = chosen_by(explorer.data.rows(schema, rows_axis), chosen)
-            positions = np.intersect1d(positions, matching, assume_unique=True)
+            matching = explorer.data.rows(schema, rows_axis).chosen(chosen)
+            positions = np.intersect1d(positions, matching)
         chosen = positions
     columns = question.optional_string("columns")
     return session.matrix(
@@ -461,21 +472,18 @@ def _slice(explorer: Explorer, question: Question) -> MatrixSlice:
 
 
 def export(explorer: Explorer, question: Question) -> Answer:
-    """Answer with the ticket of the rows of a query: those that it sent, if they are all held."""
+    """Answer with the ticket of the rows of a query, which are computed when it is fetched."""
     sql, file_format = question.sql(), question.string("format")
-    recorded = explorer.queries.find(question.optional_string("query"))
     if file_format not in _FORMATS:
         raise refusal(400, f"there is no format {file_format!r}; there are {', '.join(_FORMATS)}")
-    held = None if recorded is None else recorded.rows(sql)
-    source = explorer.session.sql(sql) if held is None else held
-    write = partial(_save, explorer, source, file_format)
+    write = partial(_save, explorer, explorer.session.sql(sql), file_format)
     download = Download(f"query.{file_format}", str(_FORMATS[file_format]), write)
     return {"ticket": explorer.downloads.add(download)}
 
 
-def _save(explorer: Explorer, source: QueryResult | Rows, file_format: str, path: Path) -> None:
-    """Write rows, or those of a query as they are computed."""
-    found = source if isinstance(source, Rows) else source.rows()
+def _save(explorer: Explorer, result: QueryResult, file_format: str, path: Path) -> None:
+    """Write the rows of a query as they are computed."""
+    found = result.rows()
 
     def batches() -> Iterator[pa.RecordBatch]:
         size = 0

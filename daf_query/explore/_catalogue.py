@@ -18,10 +18,9 @@ import pyarrow as pa
 
 from daf_query.scan import INDEX, NAME
 from daf_query.session import DafSession
-from daf_query.slice import AxisRows, positions_in
-from daf_query.sql import AxisSchema, query_result
+from daf_query.slice import AxisRows
+from daf_query.sql import AxisSchema
 from daf_query.syntax import (
-    is_select,
     quoted_name,
     quoted_string,
     unopened_bracket,
@@ -40,57 +39,6 @@ def identity(rows: AxisRows) -> Hashable | None:
         tuple(daf.vector_identity(rows.axis, NAME) for daf in rows.readers) for _ in range(2)
     )
     return first if first == second else None
-
-
-def chosen_by(rows: AxisRows, sql: str) -> Positions:
-    """Return the positions that SQL chooses, ascending, each once.
-
-    Parameters
-    ----------
-    sql
-        A predicate, also in Python's spellings, or a SELECT that yields ``name`` or ``index``.
-
-    Raises
-    ------
-    QueryError
-        It is wrong, or its rows are not of this axis.
-    """
-    if not is_select(sql):
-        if not sql.strip():
-            raise errors.QueryError("the predicate is empty")
-        return np.unique(rows.chosen(sql))
-    result = query_result(rows.engine, sql, allow="read")
-    wanted = map(quoted_name, _keys_among(rows, result.column_names))
-    return positions_of(rows, result.select(*wanted).to_arrow_table())
-
-
-def positions_of(rows: AxisRows, table: pa.Table) -> Positions:
-    """Return the positions of rows by their keys, ascending, each once.
-
-    An outer join lacks some keys.
-
-    Raises
-    ------
-    QueryError, NotFoundError
-        They are not of this axis.
-    """
-    keys = table.select(_keys_among(rows, table.column_names)).drop_null()
-    try:
-        positions = positions_in(rows.whole, keys, "rows")
-    except errors.DafError as error:
-        raise errors.QueryError(f"the rows are none of axis {rows.axis!r}: {error}") from None
-    return np.unique(positions)
-
-
-def _keys_among(rows: AxisRows, names: Sequence[str]) -> list[str]:
-    """Return the columns that say which rows they are."""
-    keys = [name for name in (DATASET, INDEX, NAME) if names.count(name) == 1]
-    if not keys:
-        raise errors.QueryError(
-            f"the rows are none of axis {rows.axis!r}: a query has to yield {NAME} or {INDEX}, "
-            f"and this yields {errors.shown_names(names, none='none')}"
-        )
-    return keys
 
 
 def _expression(rows: AxisRows, sql: str) -> pa.Array:

@@ -12,25 +12,24 @@ import stat
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Generic, TypeVar
 
 import pyarrow as pa
 
-from daf_query._row_files import Rows
 from daf_query._runs import Runs, check_limits
 from daf_query.explore._catalogue import Positions, identity
 from daf_query.explore._http import ENDINGS, RequestError, refusal
-from daf_query.scan import INDEX, NAME
 from daf_query.session import DafSession, is_pattern, matching_paths
 from daf_query.slice import AxisRows
 from daf_query.sql import Connections
-from daf_query.table import DATASET
 from daf_storage import errors
 
 _MOST_DOWNLOADS: Final = 2
+_MOST_REMEMBERED: Final = 4
+"""Queries whose rows can be found in the map."""
 _T = TypeVar("_T")
 
 
@@ -101,8 +100,8 @@ class Explorer:
         """What is computed at this moment."""
         self.exports = Runs(ENDINGS, max_seconds=None, max_queries=_MOST_DOWNLOADS)
         """The downloads of this moment, which may take long."""
-        self.queries = Queries()
-        """The rows of the last queries of the page."""
+        self.sent: OrderedDict[str, list[pa.RecordBatch]] = OrderedDict()
+        """The keys of the rows that the last queries sent, by the names that the page gave them."""
         self.downloads: Tickets[Download] = Tickets()
         """The downloads that were asked for."""
         self.openings: Tickets[str] = Tickets()
@@ -110,7 +109,7 @@ class Explorer:
         self.selection: Selection | None = None
         """The entries that are selected in the page."""
         self.lock = threading.Lock()
-        """Held while the selection is changed."""
+        """Held while the selection, or what is remembered of queries, is changed."""
 
     @property
     def session(self) -> DafSession:
@@ -121,6 +120,16 @@ class Explorer:
         """End all that is computed."""
         self.runs.close()
         self.exports.close()
+
+    def remembered(self, name: str, none: pa.RecordBatch) -> list[pa.RecordBatch]:
+        """Return what remembers the keys of the rows of a query, from no rows on."""
+        sent = [none]
+        with self.lock:
+            self.sent[name] = sent
+            self.sent.move_to_end(name)
+            if len(self.sent) > _MOST_REMEMBERED:
+                self.sent.popitem(last=False)
+        return sent
 
     def check_bytes(self, size: int) -> None:
         """Refuse an answer that is larger than the limit."""
@@ -254,74 +263,6 @@ def _signature(paths: Sequence[str]) -> Hashable:
             which = (file, status.st_dev, status.st_ino)
             parts.append(which if stat.S_ISDIR(status.st_mode) else which + changing)
     return tuple(parts)
-
-
-_MOST_HELD: Final = 4
-_MOST_BYTES: Final = 1 << 26
-"""Of the rows of one query; of columns that are mapped, no memory is taken."""
-_KEYS: Final = (DATASET, NAME, INDEX)
-
-
-class Query:
-    """A query of the page, and the rows that it yielded; of too many, their keys alone."""
-
-    def __init__(self, sql: str, rows: Rows) -> None:
-        self.sent = 0
-        """How many rows the page got."""
-        self.is_whole = False
-        """Whether these are all."""
-        self._sql, self._schema, self._lock = sql, rows.schema, threading.Lock()
-        self._batches: list[pa.RecordBatch] = []
-        self._are_keys = False
-
-    def hold(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Yield rows, and hold them."""
-        keys = self._keys()
-        size_bytes = 0
-        for batch in batches:
-            size_bytes += batch.nbytes
-            with self._lock:
-                if size_bytes > _MOST_BYTES and not self._are_keys:
-                    self._schema = pa.schema([self._schema.field(name) for name in keys])
-                    self._are_keys = True
-                    self._batches = [each.select(keys) for each in self._batches]
-                self._batches.append(batch.select(keys) if self._are_keys else batch)
-            yield batch
-
-    def _keys(self) -> list[str]:
-        return [name for name in _KEYS if self._schema.names.count(name) == 1]
-
-    def rows(self, sql: str) -> Rows | None:
-        """Return all of its rows, if they are held and it was this SQL."""
-        is_same = self.is_whole and not self._are_keys and self._sql.strip() == sql.strip()
-        return Rows(self._schema, iter(self._batches)) if is_same else None
-
-    def keys(self) -> pa.Table:
-        """Return the keys of all rows that it sent."""
-        with self._lock:
-            table = pa.Table.from_batches(self._batches, self._schema)
-        return table.select(self._keys()).slice(0, self.sent)
-
-
-class Queries:
-    """The last queries, by the names that the page gave them."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._queries: OrderedDict[str, Query] = OrderedDict()
-
-    def begin(self, name: str, sql: str, rows: Rows) -> Query:
-        """Remember a query."""
-        with self._lock:
-            self._queries[name] = query = Query(sql, rows)
-            self._queries.move_to_end(name)
-            if len(self._queries) > _MOST_HELD:
-                self._queries.popitem(last=False)
-            return query
-
-    def find(self, name: str | None) -> Query | None:
-        """Return a query; None if there is none of this name."""
-        return None if name is None else self._queries.get(name)
 
 
 _TICKET_BYTES: Final = 24

@@ -166,10 +166,10 @@ export async function startExtract(body: ExtractRequest): Promise<{ ticket: stri
   return json(post("/api/extract", body));
 }
 
-/** Ask for the rows of a query as a file: those that it sent, if the server still has them all. */
-export async function startExport(sql: string, query: string, format: "parquet" | "csv"): Promise<{ ticket: string }> {
+/** Ask for all rows of a query as a file. */
+export async function startExport(sql: string, format: "parquet" | "csv"): Promise<{ ticket: string }> {
   await keepSelection(usesSelection(sql, selectionTable));
-  return json(post("/api/export", { sql, query, format }));
+  return json(post("/api/export", { sql, format }));
 }
 
 export function getProfile(body: {

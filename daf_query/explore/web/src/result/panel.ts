@@ -37,11 +37,11 @@ export class ResultPanel {
   private schema: Schema | null = null;
   private drawn = 0;
   ranSql = ""; // what was run last
-  private shown: { sql: string; id: string } | null = null; // whose rows are in the table; the id once all are there
+  private shown: string | null = null; // the query whose rows are in the table
 
   constructor(private readonly listener: ResultListener, dotPlot: DotPlotPanel, catalogue: () => Catalogue | null) {
     this.editor = makeEditor(catalogue, () => void this.run());
-    this.table = new VirtualTable((table, row) => listener.picked(this.shown?.sql ?? "", table, row));
+    this.table = new VirtualTable((table, row) => listener.picked(this.shown ?? "", table, row));
     this.runner = new QueryRunner({
       started: () => this.started(), schema: (schema) => { this.schema = schema; }, batch: (batch) => this.batch(batch),
       finished: (state, id) => this.finished(state, id), failed: (problem) => this.failed(problem), cancelled: () => this.cancelled(),
@@ -136,7 +136,7 @@ export class ResultPanel {
     if (!this.schema) return null;
     const table = new Table(this.schema, this.batches);
     this.table.show(table, { growing });
-    if (!growing) this.shown = { sql: this.ranSql, id: "" };
+    if (!growing) this.shown = this.ranSql;
     this.status.textContent = `${plural(table.numRows, "row")}…`;
     return table;
   }
@@ -150,13 +150,13 @@ export class ResultPanel {
     const more = end.truncated ? `, the first of more: ${limit} is the limit of this page` : "";
     this.status.textContent = `${plural(table.numRows, "row")}${more} in ${formatSeconds(end.seconds)}`;
     this.status.classList.toggle("truncated", end.truncated);
-    this.shown = { sql: this.ranSql, id };
+    this.shown = this.ranSql;
     this.listener.finished(this.ranSql, table.schema.fields.map(({ name }) => name), id);
   }
 
   private failed(problem: Problem): void {
     this.drawRunButton();
-    this.status.textContent = !this.shown || this.schema ? "" : "the rows are those of the query before";
+    this.status.textContent = this.shown === null || this.schema ? "" : "the rows are those of the query before";
     const place = problem.line === null ? "" : `line ${problem.line}${problem.column === null ? "" : `, column ${problem.column}`}: `;
     this.problem.replaceChildren(h("strong", {}, errorWords(problem.error.replace(/^Axis/, "Table"))), ` ${place}${problem.message}`,
       ...(problem.remedy ? [h("div", { class: "remedy" }, problem.remedy)] : []));
@@ -166,7 +166,7 @@ export class ResultPanel {
 
   private cancelled(): void {
     this.drawRunButton();
-    this.status.textContent = !this.shown || this.schema ? "stopped" : "stopped; the rows are those of the query before";
+    this.status.textContent = this.shown === null || this.schema ? "stopped" : "stopped; the rows are those of the query before";
   }
 
   private async copy(): Promise<void> {
@@ -183,9 +183,9 @@ export class ResultPanel {
 
   private async export(format: "csv" | "parquet"): Promise<void> {
     const shown = this.shown;
-    if (!shown) return toast("run a query first");
+    if (shown === null) return toast("run a query first");
     try {
-      download((await startExport(shown.sql, shown.id, format)).ticket);
+      download((await startExport(shown, format)).ticket);
       announce("the download starts");
     } catch (error) {
       toast(error instanceof Error ? error.message : String(error), { problem: true });
