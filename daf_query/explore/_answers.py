@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import math
 import re
 import secrets
 import time
@@ -27,9 +28,7 @@ from daf_query._formats import ROW_FORMATS
 from daf_query._row_files import Format, Rows, joined, save_rows, wire_parts
 from daf_query.explore._catalogue import (
     Positions,
-    axis_embeddings,
     catalogue,
-    points_of,
     summarised,
     values_of,
 )
@@ -46,13 +45,11 @@ from daf_query.explore._http import (
     refusal,
 )
 from daf_query.scan import INDEX, NAME, plain_schema
-from daf_query.session import value_counts
+from daf_query.session import coordinates_of, value_counts
 from daf_query.slice import (
     AxisRows,
     MatrixSlice,
     Selector,
-    SliceRequest,
-    matrix_slice,
     positions_in,
 )
 from daf_query.sql import PLAN_COLUMNS, Connections, QueryResult
@@ -164,25 +161,12 @@ def points(explorer: Explorer, question: Question) -> Answer:
     Both columns of a matrix of one data set are read at once, and not as two columns of SQL.
     """
     along = explorer.data.rows(question.string("schema"), question.string("axis"))
-    explorer.check_bytes(along.whole.length * 2 * np.dtype(np.float32).itemsize)
-    embeddings = axis_embeddings(along.tables, along.axis)
-    available, wanted = {each.name: each for each in embeddings}, question.string("embedding")
-    if wanted not in available:
-        has = errors.shown_names(available, none="none")
-        raise errors.NotFoundError(
-            f"axis {along.axis!r} has no embedding {wanted!r}; it has {has}"
-            f"{errors.nearest(wanted, available)}"
-        )
-    embedding = available[wanted]
-    if embedding.matrix is None or along.tables.is_collection:
-        values = points_of(along, embedding.x, embedding.y)
-    else:
-        other, name = embedding.matrix
-        axes = along.axis, other
-        request = SliceRequest(along.engine, along.tables.name, axes, name, columns=[0, 1])
-        part = matrix_slice(request)
-        with np.errstate(over="ignore", invalid="ignore"):
-            values = np.ascontiguousarray(part.to_numpy(), np.float32)
+    shape = (along.whole.length, 2)
+    explorer.check_bytes(math.prod(shape) * np.dtype(np.float32).itemsize)
+    found = coordinates_of(along.engine, along.tables, question.string("embedding"), along.axis)
+    values = np.full(shape, np.nan, np.float32)  # of data sets that have none
+    with np.errstate(over="ignore", invalid="ignore"):
+        values[found.positions] = found.points
     return parts_of(Head(BINARY, {_ROWS: str(along.whole.length)}), values)
 
 

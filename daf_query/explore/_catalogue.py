@@ -6,10 +6,8 @@ Made of metadata alone: no values along an axis are read.
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
 import numpy as np
@@ -17,14 +15,10 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from daf_query.scan import INDEX, NAME
-from daf_query.session import DafSession
+from daf_query.session import DafSession, candidates, is_number, vector_pairs
 from daf_query.slice import AxisRows
 from daf_query.sql import AxisSchema
-from daf_query.syntax import (
-    quoted_name,
-    quoted_string,
-    unopened_bracket,
-)
+from daf_query.syntax import unopened_bracket
 from daf_query.table import DATASET
 from daf_storage import DafReader, DafWriter, errors
 from daf_storage._lazy import pc
@@ -39,27 +33,6 @@ def identity(rows: AxisRows) -> Hashable | None:
         tuple(daf.vector_identity(rows.axis, NAME) for daf in rows.readers) for _ in range(2)
     )
     return first if first == second else None
-
-
-def _expression(rows: AxisRows, sql: str) -> pa.Array:
-    if unopened_bracket(sql) is not None:
-        raise errors.QueryError(f"a bracket closes none in {sql!r}")
-    return rows.values(sql)
-
-
-def points_of(rows: AxisRows, x: str, y: str) -> npt.NDArray[np.float32]:
-    """Return two SQL expressions of each entry, of shape ``(entries, 2)``; NaN where missing.
-
-    Raises
-    ------
-    QueryError
-        They are no numbers, or not one for each entry.
-    """
-    found = [_expression(rows, sql) for sql in (x, y)]
-    for each in found:  # the columns may have been replaced since their types were looked at
-        if not (_is_number(each.type) or pa.types.is_null(each.type)):
-            raise errors.QueryError(f"a coordinate has to be a number, and is {each.type}")
-    return np.stack([_numbers(each, np.float32) for each in found], axis=1)
 
 
 def values_of(rows: AxisRows, sql: str, *, order: pa.Array | None = None) -> pa.Array:
@@ -81,15 +54,12 @@ def values_of(rows: AxisRows, sql: str, *, order: pa.Array | None = None) -> pa.
     QueryError
         It has not one value for each entry, or none that can be shown.
     """
-    column = _expression(rows, sql)
-    if _is_number(column.type):
+    if unopened_bracket(sql) is not None:
+        raise errors.QueryError(f"a bracket closes none in {sql!r}")
+    column = rows.values(sql)
+    if is_number(column.type):
         return pa.array(_numbers(column, np.float64))
     return _categories(_strings(column).dictionary_encode(), order)
-
-
-def _is_number(kind: pa.DataType) -> bool:
-    types = pa.types
-    return bool(types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind))
 
 
 def _numbers(column: Any, dtype: Any) -> npt.NDArray[Any]:
@@ -141,15 +111,15 @@ def summarised(values: pa.Array, counts: npt.NDArray[Any]) -> dict[str, Any]:
     >>> summarised(pa.array([1.0, float("nan")]), np.array([2, 1]))["top"]
     [['1', 2]]
     """
-    is_number = _is_number(values.type)
+    is_numeric = is_number(values.type)
     is_there = pc.invert(pc.is_null(values, nan_is_null=True))
-    if not is_number:
+    if not is_numeric:
         values = _strings(values)
     kept = counts[is_there.to_numpy(zero_copy_only=False)]
     values = values.filter(is_there)
     first = np.argsort(-kept, kind="stable")[:_TOP]
     written = map(_written, values.take(pa.array(first)).to_pylist())
-    low, high, bins = _bins(values.to_numpy(), kept) if is_number else (None, None, [])
+    low, high, bins = _bins(values.to_numpy(), kept) if is_numeric else (None, None, [])
     return {
         "count": int(counts.sum()),
         "nulls": int(counts.sum() - kept.sum()),
@@ -189,48 +159,6 @@ def _written(value: Any) -> str:
 _MOST_DIMENSIONS: Final = 2000
 _FIRST: Final = ("spatial", "umap", "tsne", "draw_graph", "phate", "diffmap", "pca")
 """What people look at first."""
-_PAIRS: Final = (("1", "2"), ("0", "1"), ("x", "y"), ("X", "Y"))
-_PAIR: Final = re.compile(r"(?P<stem>.*?)[_.\- ]?(?P<side>[12xyXY0])$", re.DOTALL)
-
-
-@dataclass(frozen=True, slots=True)
-class Embedding:
-    """Two columns that are x and y."""
-
-    name: str
-    """The matrix, or what the names of two vectors have in common."""
-    x: str
-    """The SQL of x."""
-    y: str
-    """The SQL of y."""
-    x_label: str
-    y_label: str
-    matrix: tuple[str, str] | None = None
-    """The other axis and the name of a matrix whose first two columns they are."""
-
-
-def embeddings_of(
-    members: Sequence[DafReader], axis: str, vectors: Iterable[str]
-) -> list[Embedding]:
-    """Return the embeddings of an axis, those that people look at first coming first.
-
-    Parameters
-    ----------
-    members
-        The data sets that have the axis.
-    vectors
-        The names of its vectors that are numbers.
-    """
-    named: dict[str, Embedding] = {}
-    for embedding in (*_of_matrices(members, axis), *_of_vectors(list(vectors))):
-        named.setdefault(embedding.name, embedding)
-    return sorted(named.values(), key=lambda each: (_rank(each.name), each.name))
-
-
-def _shown(embedding: Embedding) -> dict[str, Any]:
-    """Return what JSON has of an embedding."""
-    names = ("name", "x", "y", "x_label", "y_label")
-    return {name: getattr(embedding, name) for name in names}
 
 
 def _rank(name: str) -> int:
@@ -238,14 +166,13 @@ def _rank(name: str) -> int:
     return next((rank for rank, each in enumerate(_FIRST) if each in folded), len(_FIRST))
 
 
-def _of_matrices(members: Sequence[DafReader], axis: str) -> Iterator[Embedding]:
-    """Yield those of matrices whose other axis has their columns alone."""
+def _of_matrices(members: Sequence[DafReader], axis: str) -> Iterator[str]:
+    """Yield the matrices whose other axis has their columns alone."""
     for daf in members:
-        for other in sorted(daf.axes_set() - {axis}):
-            for name in sorted(daf.matrices_set(axis, other)):
-                with suppress(errors.DafError):  # of what is damaged
-                    if _is_own_axis(name, other) and _is_embedding(daf, axis, other, name):
-                        yield _of_matrix(daf, other, name)
+        for _, other, name in candidates(daf, axis):
+            with suppress(errors.DafError):  # of what is damaged
+                if _is_own_axis(name, other) and _is_embedding(daf, axis, other, name):
+                    yield name
 
 
 def _is_own_axis(name: str, axis: str) -> bool:
@@ -268,30 +195,6 @@ def _is_embedding(daf: DafReader, axis: str, other: str, name: str) -> bool:
     return not info.is_sparse and not info.storage_type.is_string
 
 
-def _of_matrix(daf: DafReader, other: str, name: str) -> Embedding:
-    """Return an embedding; a dimension is called by its entry, if that is no number."""
-    entries = [str(entry) for entry in daf.axis_entries(other, [0, 1])]
-    column = quoted_name(f"{other}.{name}")
-    x, y = (f"{column}[{quoted_string(entry)}]" for entry in entries)
-    labels = [f"{name} {n}" if e.isdigit() else e for n, e in enumerate(entries, 1)]
-    return Embedding(name, x, y, labels[0], labels[1], (other, name))
-
-
-def _of_vectors(vectors: Sequence[str]) -> Iterator[Embedding]:
-    """Yield pairs of vectors such as ``umap_1`` and ``umap_2``, or ``x`` and ``y``."""
-    sides: dict[str, dict[str, str]] = {}
-    for vector in vectors:
-        match = _PAIR.match(vector)
-        if match:
-            sides.setdefault(match["stem"], {})[match["side"]] = vector
-    for stem, named in sides.items():
-        for first, second in _PAIRS:
-            if first in named and second in named:
-                x, y = named[first], named[second]
-                yield Embedding(stem or f"{x}, {y}", quoted_name(x), quoted_name(y), x, y)
-                break
-
-
 _SHOWN: Final = 200
 """Characters of a scalar that are shown."""
 _KEYS: Final = (NAME, INDEX)
@@ -303,12 +206,16 @@ def catalogue(session: DafSession) -> list[dict[str, Any]]:
     return [_data_set(tables) for tables in schemas.values()]
 
 
-def axis_embeddings(tables: AxisSchema, axis: str) -> list[Embedding]:
-    """Return the embeddings of an axis."""
+def embeddings_of(tables: AxisSchema, axis: str) -> list[str]:
+    """Return the embeddings of an axis, those that people look at first coming first.
+
+    They are matrices, or what the names of two vectors have in common.
+    """
     members = [daf for daf in tables.readers().values() if daf.has_axis(axis)]
     fields = _fields(tables, axis)
     numbers = [field.name for field in fields if kind_of(field.type) == "number"]
-    return embeddings_of(members, axis, numbers)
+    names = {*_of_matrices(members, axis), *vector_pairs(numbers)}
+    return sorted(names, key=lambda name: (_rank(name), name))
 
 
 def kind_of(data_type: pa.DataType) -> str:
@@ -388,8 +295,7 @@ def _axis(tables: AxisSchema, axis: str) -> dict[str, Any]:
             {"name": field.name, "type": str(field.type), "kind": kind_of(field.type)}
             for field in _fields(tables, axis)
         ]
-        embeddings = axis_embeddings(tables, axis)
-        described["embeddings"] = [_shown(embedding) for embedding in embeddings]
+        described["embeddings"] = embeddings_of(tables, axis)
     except errors.DafError as error:
         described["problem"] = str(error)
     return described

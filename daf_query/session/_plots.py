@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
@@ -33,7 +34,8 @@ from daf_storage import DafReader, errors
 from daf_storage._lazy import pc
 from daf_storage.data import axes_in_order
 
-_PAIRS: Final = (("_1", "_2"), ("_x", "_y"))
+_PAIRS: Final = (("1", "2"), ("0", "1"), ("x", "y"), ("X", "Y"))
+_SIDE: Final = re.compile(r"(?P<stem>.*?)[_.\- ]?(?P<side>[12xyXY0])", re.DOTALL)
 _INCHES: Final = (6.5, 5.0)
 _SQUARE: Final = 4.8
 
@@ -75,7 +77,7 @@ class SessionPlots:
         ----------
         name
             The matrix with the coordinates, such as ``X_umap``; or what two vectors are called
-            before ``_1`` and ``_2`` (or ``_x`` and ``_y``).
+            before ``_1`` and ``_2``, or ``x`` and ``y``.
         color
             A vector, an expression of SQL, or an entry of a matrix: ``"louvain"``,
             ``"n_genes > 1000"``, ``"X['CD8A']"``.  Strings and truth values are categories, with a
@@ -140,10 +142,10 @@ class SessionPlots:
                     f"{several if isinstance(text, list | tuple) else ''}"
                 )
         tables = self.engine.connections.schema(schema)
-        found = self._coordinates(tables, name, axis, components, rows)
+        found = coordinates_of(self.engine, tables, name, axis, components, rows)
         colouring = None
         if color is not None:
-            values, order = _values(found, color, "color")
+            values, order = _values(found, color)
             colouring = _colouring(values, order, palette, found.rows.colours(color))
         beside = legend_inches(colouring) if legend else 0.0
         ax = axes_for(ax, inches=(max(_INCHES[0], _SQUARE + beside), _INCHES[1]))
@@ -153,75 +155,6 @@ class SessionPlots:
         write_labels(ax, x=found.labels[0], y=found.labels[1])
         ax.spines[["top", "right"]].set_visible(False)
         return ax
-
-    def _coordinates(
-        self,
-        tables: AxisSchema,
-        name: str,
-        axis: str | None,
-        components: tuple[int, int],
-        rows: Selector,
-    ) -> Coordinates:
-        """Return where the entries of an axis are drawn: by a matrix, or by two vectors.
-
-        Raises
-        ------
-        AxisNotFoundError
-            There is no such axis.
-        MatrixNotFoundError
-            There is no such matrix, and there are no such vectors.
-        InvalidInputError
-            Several axes have one; or it has no such columns.
-        """
-        members = list(tables.readers().values())
-        if axis is not None and axis not in tables.axes_set():
-            raise errors.axis_not_found(tables.location, axis, tables.axes_set())
-        pairs = {pair for daf in members for pair in _matrices(daf, axis)}
-        found = sorted({(points, columns) for points, columns, each in pairs if each == name})
-        if len(found) > 1:
-            listed = ", ".join(dict.fromkeys(points for points, _ in found))
-            raise errors.InvalidInputError(
-                f"matrices {name!r} are of several axes: {listed}; choose one with axis="
-            )
-        for points_axis, columns_axis in found:
-            length = max(
-                daf.axis_length(columns_axis) for daf in members if daf.has_axis(columns_axis)
-            )
-            if not _is_pair(components, length):
-                raise errors.InvalidInputError(
-                    f"components={components!r}: {name!r} has {length:,} columns, counted from 0"
-                )
-            axes, columns = (points_axis, columns_axis), list(components)
-            request = SliceRequest(self.engine, tables.name, axes, name, rows, columns)
-            part = matrix_slice(request)
-            if part.dtype == object:
-                raise errors.InvalidInputError(f"{name!r} is a matrix of strings; draw numbers")
-            labels = [f"{name.removeprefix('X_')} {each + 1}" for each in components]
-            along = AxisRows(self.engine, tables, points_axis)
-            return Coordinates(along, part.row_positions, part.to_numpy(), labels)
-        for daf in members:
-            for each in (one for one in axes_in_order(daf) if axis in (None, one)):
-                for suffixes in _PAIRS:
-                    names = [name + suffix for suffix in suffixes]
-                    if all(daf.has_vector(each, vector) for vector in names):
-                        return self._of_vectors(tables, each, names, rows)
-        embeddings = {each for _, other, each in pairs if axis is not None or other == each}
-        raise errors.MatrixNotFoundError(
-            f"{', '.join(daf.location for daf in members[:3])}: there is no embedding {name!r}"
-            f"{'' if axis is None else f' of axis {axis!r}'}; there are "
-            f"{errors.shown_names(embeddings, none='none')}{errors.nearest(name, embeddings)}"
-        )
-
-    def _of_vectors(
-        self, tables: AxisSchema, axis: str, names: list[str], rows: Selector
-    ) -> Coordinates:
-        found = AxisRows(self.engine, tables, axis)
-        positions = found.chosen(rows)
-        empty = Coordinates(found, positions, np.empty((positions.size, 2)), names)
-        values = (_values(empty, name, "name")[0] for name in names)
-        columns = [column.cast(pa.float64(), safe=False) for column in values]
-        points = [column.to_numpy(zero_copy_only=False) for column in columns]
-        return replace(empty, points=np.column_stack(points))
 
 
 @dataclass(frozen=True, slots=True)
@@ -238,7 +171,92 @@ class Coordinates:
     """What the two coordinates are called."""
 
 
-def _values(points: Coordinates, text: str, keyword: str) -> tuple[pa.Array, pa.Array | None]:
+def coordinates_of(
+    engine: Engine,
+    tables: AxisSchema,
+    name: str,
+    axis: str | None = None,
+    components: tuple[int, int] = (0, 1),
+    rows: Selector = None,
+) -> Coordinates:
+    """Return where the entries of an axis are drawn: by a matrix, or by two vectors.
+
+    Raises
+    ------
+    AxisNotFoundError
+        There is no such axis.
+    MatrixNotFoundError
+        There is no such matrix, and there are no such vectors.
+    InvalidInputError
+        Several axes have one; or it has no such columns, or no numbers.
+    """
+    members = list(tables.readers().values())
+    if axis is not None and axis not in tables.axes_set():
+        raise errors.axis_not_found(tables.location, axis, tables.axes_set())
+    pairs = {pair for daf in members for pair in candidates(daf, axis)}
+    found = sorted({(points, columns) for points, columns, each in pairs if each == name})
+    if len(found) > 1:
+        listed = ", ".join(dict.fromkeys(points for points, _ in found))
+        raise errors.InvalidInputError(
+            f"matrices {name!r} are of several axes: {listed}; choose one with axis="
+        )
+    for points_axis, columns_axis in found:
+        length = max(daf.axis_length(columns_axis) for daf in members if daf.has_axis(columns_axis))
+        if not _is_pair(components, length):
+            raise errors.InvalidInputError(
+                f"components={components!r}: {name!r} has {length:,} columns, counted from 0"
+            )
+        axes, columns = (points_axis, columns_axis), list(components)
+        part = matrix_slice(SliceRequest(engine, tables.name, axes, name, rows, columns))
+        if part.dtype == object:
+            raise errors.InvalidInputError(f"{name!r} is a matrix of strings; draw numbers")
+        labels = [f"{name.removeprefix('X_')} {each + 1}" for each in components]
+        along = AxisRows(engine, tables, points_axis)
+        return Coordinates(along, part.row_positions, part.to_numpy(), labels)
+    for daf in members:
+        for each in (one for one in axes_in_order(daf) if axis in (None, one)):
+            pair = vector_pairs(daf.vectors_set(each)).get(name)
+            if pair is not None:
+                along = AxisRows(engine, tables, each)
+                return _of_vectors(along, pair, along.chosen(rows))
+    embeddings = {each for _, other, each in pairs if axis is not None or other == each}
+    raise errors.MatrixNotFoundError(
+        f"{', '.join(daf.location for daf in members[:3])}: there is no embedding {name!r}"
+        f"{'' if axis is None else f' of axis {axis!r}'}; there are "
+        f"{errors.shown_names(embeddings, none='none')}{errors.nearest(name, embeddings)}"
+    )
+
+
+def _of_vectors(along: AxisRows, names: Sequence[str], positions: Any) -> Coordinates:
+    columns = []
+    for name in names:
+        values = along.values(quoted_name(name)).take(pa.array(positions))
+        if not (pa.types.is_null(values.type) or is_number(values.type)):
+            raise errors.InvalidInputError(
+                f"a coordinate has to be a number, and {name!r} is {values.type}"
+            )
+        columns.append(values.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False))
+    return Coordinates(along, positions, np.column_stack(columns), list(names))
+
+
+def vector_pairs(vectors: Iterable[str]) -> dict[str, tuple[str, str]]:
+    """Return pairs such as ``umap_1`` and ``umap_2``, or ``x`` and ``y``, by what they share."""
+    sides: dict[str, dict[str, str]] = {}
+    for vector in sorted(vectors):
+        match = _SIDE.fullmatch(vector)
+        if match:
+            sides.setdefault(match["stem"], {})[match["side"]] = vector
+    pairs: dict[str, tuple[str, str]] = {}
+    for stem, named in sides.items():
+        for first, second in _PAIRS:
+            if first in named and second in named:
+                pairs.setdefault(
+                    stem or f"{named[first]}, {named[second]}", (named[first], named[second])
+                )
+    return pairs
+
+
+def _values(points: Coordinates, text: str) -> tuple[pa.Array, pa.Array | None]:
     """Return the values of a vector or an expression, and the order of its categories.
 
     If none is noted, they have the order of those of the whole axis.
@@ -247,7 +265,7 @@ def _values(points: Coordinates, text: str, keyword: str) -> tuple[pa.Array, pa.
     try:
         whole = rows.values(quoted_name(text) if text in rows.vectors else text)
     except errors.DafError as error:
-        raise errors.with_message(error, f"{keyword}=: {error}") from None
+        raise errors.with_message(error, f"color=: {error}") from None
     order = rows.categories(text)
     if order is None and points.positions.size < len(whole):
         order = _categories(whole)
@@ -265,6 +283,12 @@ def _colouring(
         with suppress(errors.InvalidInputError):
             return colouring_of(values, order=order, palette=noted)
     return colouring_of(values, order=order, palette=palette)
+
+
+def is_number(kind: pa.DataType) -> bool:
+    """Return whether values of a type are numbers."""
+    types = pa.types
+    return bool(types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind))
 
 
 def _is_pair(components: Any, length: int) -> bool:
@@ -291,7 +315,7 @@ def _categories(values: pa.Array) -> pa.Array | None:
     return distinct.take(pc.array_sort_indices(distinct))
 
 
-def _matrices(daf: DafReader, axis: str | None) -> Iterator[tuple[str, str, str]]:
+def candidates(daf: DafReader, axis: str | None) -> Iterator[tuple[str, str, str]]:
     """Yield the axis of the points, that of the coordinates, and the name of each candidate.
 
     The coordinates are those of the axis that is called as the matrix, or of the shorter one.

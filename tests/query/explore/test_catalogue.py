@@ -5,14 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 from starlette.testclient import TestClient
 
 from daf_query import UnreadableVectorWarning, connect
-from daf_query.explore import app
-from daf_storage import MemoryDaf
-from tests.query.explore.conftest import CELLS, HOSTILE, TOKEN, client_of, data_sets_of, tiny, write
+from tests.query.explore.conftest import CELLS, HOSTILE, data_sets_of, tiny, write
 
 
 def axes_of(data_set: dict[str, Any]) -> dict[str, Any]:
@@ -21,7 +18,7 @@ def axes_of(data_set: dict[str, Any]) -> dict[str, Any]:
 
 
 def test_what_there_is(client: TestClient) -> None:
-    """Axes with the kinds of their vectors, embeddings with their SQL, matrices and limits."""
+    """Axes with the kinds of their vectors, embeddings, matrices and limits."""
     shown = client.get("/api/catalogue").json()
     assert (shown["writable"], shown["overlay"], shown["version"]) == (False, None, 1)
     assert shown["limits"] == {"rows": 1_000_000, "bytes": 1 << 30, "seconds": 120.0}
@@ -32,37 +29,11 @@ def test_what_there_is(client: TestClient) -> None:
     kinds = {vector["name"]: vector["kind"] for vector in cell["vectors"]}
     numbers = ("age", "score", "tsne_1", "tsne_2", HOSTILE)
     assert kinds == {"note": "string", "type": "string", **dict.fromkeys(numbers, "number")}
-    matrix = ("X_umap", "\"X_umap.X_umap\"['0']", "\"X_umap.X_umap\"['1']", "X_umap 1", "X_umap 2")
-    vectors = ("tsne", '"tsne_1"', '"tsne_2"', "tsne_1", "tsne_2")
-    fields = ("name", "x", "y", "x_label", "y_label")
-    expected = [dict(zip(fields, values, strict=True)) for values in (matrix, vectors)]
-    assert cell["embeddings"] == expected
+    assert cell["embeddings"] == ["X_umap", "tsne"]
     assert axes_of(data_set)["gene"]["embeddings"] == []
     matrices = {matrix["name"]: matrix for matrix in data_set["matrices"]}
     assert (matrices["X"]["rows"], matrices["X"]["columns"]) == ("cell", "gene")
     assert (matrices["X"]["stored"], matrices["X"]["layouts"]) == (CELLS * 3, 2)
-
-
-def test_the_sql_of_embeddings_runs() -> None:
-    """Also where names have quotes."""
-    daf = MemoryDaf(name="odd")
-    daf.add_axis("cell", ["a", "b"])
-    daf.add_axis("""X_u"m'ap""", ["it's", '"1"'])
-    daf.set_matrix("cell", """X_u"m'ap""", """X_u"m'ap""", [[1.0, 2.0], [3.0, 4.0]])
-    daf.set_vector("cell", """u'm"ap-x""", [5, 6])
-    daf.set_vector("cell", """u'm"ap-y""", [7, 8])
-    with connect({"odd": daf}) as session:
-        (data_set,) = data_sets_of(session)
-        values = [
-            session.sql(f"SELECT {each['x']} AS x, {each['y']} AS y FROM cell").to_pydict()
-            for each in axes_of(data_set)["cell"]["embeddings"]
-        ]
-        assert values == [{"x": [1.0, 3.0], "y": [2.0, 4.0]}, {"x": [5, 6], "y": [7, 8]}]
-        names = [each["name"] for each in axes_of(data_set)["cell"]["embeddings"]]
-        reply = client_of(app(session, token=TOKEN)).post(
-            "/api/points", json={"schema": "odd", "axis": "cell", "embedding": names[0]}
-        )
-        assert np.frombuffer(reply.content, "<f4").tolist() == [1.0, 2.0, 3.0, 4.0]
 
 
 def test_a_collection_and_a_broken_vector(tmp_path: Path) -> None:

@@ -25,7 +25,6 @@ from tests.query.explore.conftest import (
     TOKEN,
     client_of,
     select,
-    table_of,
     tiny,
     write,
 )

@@ -7,8 +7,9 @@ import pytest
 from scipy.sparse import csr_matrix
 
 from daf_query import connect
+from daf_query.explore import app
 from daf_storage import DafWriter, MemoryDaf
-from tests.query.explore.conftest import data_sets_of
+from tests.query.explore.conftest import TOKEN, client_of, data_sets_of
 
 
 def data_set(*matrices: tuple[str, str, int]) -> DafWriter:
@@ -22,17 +23,21 @@ def data_set(*matrices: tuple[str, str, int]) -> DafWriter:
     return daf
 
 
-def found(daf: DafWriter) -> dict[str, dict[str, str]]:
-    """Return the embeddings of cells, by their names."""
-    with connect(daf) as session:
-        (data_set,) = data_sets_of(session)
-    (cell,) = (axis for axis in data_set["axes"] if axis["name"] == "cell")
-    return {each["name"]: each for each in cell["embeddings"]}
-
-
 def names(daf: DafWriter) -> list[str]:
     """Return the names of the embeddings of cells."""
-    return list(found(daf))
+    (data_set,) = data_sets_of(connect(daf))
+    (cell,) = (axis for axis in data_set["axes"] if axis["name"] == "cell")
+    embeddings: list[str] = cell["embeddings"]
+    return embeddings
+
+
+def points(daf: DafWriter, embedding: str) -> list[float]:
+    """Return the points of an embedding of cells."""
+    client = client_of(app(connect({"embeddings": daf}), token=TOKEN))
+    request = {"schema": "embeddings", "axis": "cell", "embedding": embedding}
+    reply = client.post("/api/points", json=request)
+    values: list[float] = np.frombuffer(reply.content, "<f4").tolist()
+    return values
 
 
 def test_what_people_look_at_first_comes_first() -> None:
@@ -77,27 +82,16 @@ def test_which_are_none() -> None:
 def test_pairs_of_vectors() -> None:
     """A pair of sides of one stem; the first that there is, and a matrix of the name before it."""
     daf = data_set(("umap", "umap", 2))
-    for vector in ("umap_1", "umap_2"):
-        daf.set_vector("cell", vector, [1, 2])
-    (matrix,) = found(daf).values()
-    assert (matrix["x_label"], matrix["y_label"]) == ("umap 1", "umap 2")
+    for number, vector in enumerate(("umap_1", "umap_2")):
+        daf.set_vector("cell", vector, [number, number])
+    assert names(daf) == ["umap"]
+    assert points(daf, "umap") == [0, 0, 0, 0]
     daf = data_set()
     for vector in ("0", "t0", "t1", "t2", "x", "y", "aX", "aY", "bx", "bY", "c-1", "d.2", "e 1"):
-        daf.set_vector("cell", vector, [1, 2])
-    daf.set_vector("cell", "e 2", [1, 2])
-    assert {name: (each["x"], each["y"]) for name, each in found(daf).items()} == {
-        "t": ('"t1"', '"t2"'),
-        "x, y": ('"x"', '"y"'),
-        "a": ('"aX"', '"aY"'),
-        "e": ('"e 1"', '"e 2"'),
-    }
-
-
-def test_labels_of_entries() -> None:
-    """An entry that is a number says less than the name."""
-    daf = MemoryDaf(name="labels")
-    daf.add_axis("cell", ["a"])
-    daf.add_axis("X_pca", ["PC1", "7", "8"])
-    daf.set_matrix("cell", "X_pca", "X_pca", np.zeros((1, 3)))
-    (embedding,) = found(daf).values()
-    assert (embedding["x_label"], embedding["y_label"]) == ("PC1", "X_pca 2")
+        daf.set_vector("cell", vector, [ord(vector[0]), ord(vector[-1])])
+    daf.set_vector("cell", "e 2", [0, 7])
+    assert names(daf) == ["a", "e", "t", "x, y"]
+    assert points(daf, "t") == [116, 116, 49, 50]
+    assert points(daf, "x, y") == [120, 121, 120, 121]
+    assert points(daf, "a") == [97, 97, 88, 89]
+    assert points(daf, "e") == [101, 0, 49, 7]

@@ -15,9 +15,7 @@ from starlette.testclient import TestClient
 
 from daf_query import connect
 from daf_query.explore import app
-from daf_query.explore._catalogue import points_of
-from daf_query.explore._explorer import axis_rows
-from daf_storage import errors, import_h5ad, open_daf
+from daf_storage import import_h5ad, open_daf
 from tests.query.explore.conftest import (
     AXIS,
     CELLS,
@@ -64,9 +62,10 @@ def test_coordinates_that_are_no_numbers_any_more(values: Any) -> None:
     """A column may be replaced after its type was looked at: that is no fault of the server."""
     daf = tiny()
     daf.set_vector("cell", "tsne_1", values, if_exists="replace")
-    along = axis_rows(connect({"tiny": daf}), "tiny", "cell")
-    with pytest.raises(errors.QueryError, match="a coordinate has to be a number, and is "):
-        points_of(along, "tsne_1", "tsne_2")
+    client = client_of(app(connect({"tiny": daf}), token=TOKEN))
+    reply = client.post("/api/points", json={**AXIS, "embedding": "tsne"})
+    assert reply.status_code == 400
+    assert "a coordinate has to be a number, and 'tsne_1' is " in reply.json()["message"]
 
 
 def test_colours_are_those_of_sql(client: TestClient) -> None:

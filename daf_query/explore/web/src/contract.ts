@@ -8,20 +8,12 @@ export interface VectorEntry {
   readonly kind: ValueSort;
 }
 
-export interface Embedding {
-  readonly name: string;
-  readonly x: string;
-  readonly y: string;
-  readonly x_label: string;
-  readonly y_label: string;
-}
-
 export interface Axis {
   readonly name: string;
   readonly length: number | null; // null where the axis cannot be read
   readonly problem?: string | null;
   readonly vectors: readonly VectorEntry[];
-  readonly embeddings: readonly Embedding[];
+  readonly embeddings: readonly string[];
 }
 
 export interface Matrix {

@@ -211,7 +211,7 @@ class Explorer {
     const state = this.map.state;
     if (state?.schema === schema && state.axis === axis) return this.map.chooseColour({ vector });
     const embedding = this.catalogue?.data_sets.find((data) => data.schema === schema)?.axes.find(({ name }) => name === axis)?.embeddings[0];
-    if (embedding && (await this.map.show({ schema, axis, embedding: embedding.name, colour: { vector } }))) this.writeLink();
+    if (embedding && (await this.map.show({ schema, axis, embedding, colour: { vector } }))) this.writeLink();
   }
 
   private onMatrix(data: DataSet, matrix: Matrix, action: "extract" | "profile" | "colour"): void {

@@ -40,7 +40,7 @@ export function colourLabel(colour: ColourBy | null): string {
 /** The embedding to start with: a UMAP or t-SNE, of the longest axis. */
 export function firstEmbedding(catalogue: Catalogue): { schema: string; axis: string; embedding: string } | null {
   const order = (name: string): number => (/umap/i.test(name) ? 0 : /tsne|t_sne/i.test(name) ? 1 : /pca|pc/i.test(name) ? 3 : 2);
-  const places = catalogue.data_sets.flatMap(({ schema, axes }) => axes.flatMap((axis) => axis.embeddings.map(({ name }) =>
+  const places = catalogue.data_sets.flatMap(({ schema, axes }) => axes.flatMap((axis) => axis.embeddings.map((name) =>
     ({ schema, axis: axis.name, embedding: name, length: axis.length ?? 0 }))));
   places.sort((one, other) => order(one.embedding) - order(other.embedding) || other.length - one.length);
   return places[0] ?? null;
@@ -121,7 +121,7 @@ export class MapPanel {
     this.catalogue = catalogue;
     const groups = catalogue.data_sets.flatMap((data) => data.axes.filter(({ embeddings }) => embeddings.length).map((axis) => {
       const group = h("optgroup", { label: catalogue.data_sets.length > 1 ? `${data.schema}.${axis.name}` : axis.name });
-      group.append(...axis.embeddings.map(({ name }) => option(JSON.stringify([data.schema, axis.name, name]), name)));
+      group.append(...axis.embeddings.map((name) => option(JSON.stringify([data.schema, axis.name, name]), name)));
       return group;
     }));
     this.chooser.replaceChildren(...groups);
