@@ -22,7 +22,7 @@ from typing import Any, Self
 import pytest
 
 from daf_query.demo import find_pbmc
-from daf_query.matrix import StoredElements
+from daf_query.matrix import SlicePlan
 from daf_storage import DafServer, DafWriter, MemoryDaf, ZarrDaf
 from daf_storage.stores import _directory
 from tests.suites.examples import (
@@ -353,22 +353,18 @@ def taken_elements(monkeypatch: pytest.MonkeyPatch) -> list[TakenElements]:
     taken: list[TakenElements] = []
 
     def recorded(name: str) -> Callable[..., Any]:
-        method = getattr(StoredElements, name)
+        method = getattr(SlicePlan, name)
 
-        def call(elements: StoredElements, starts: Any, counts: Any) -> Any:
-            stored = elements.stored
-            parts = [stored.indices]
-            if name == "read" and stored.has_values():
-                parts.append(stored.entries("nzval"))
-            for part in parts:
+        def call(plan: SlicePlan, starts: Any, counts: Any) -> Any:
+            for part in plan.stored.element_arrays()[name == "values" :][:1]:
                 item_bytes = part.info.storage_type.dtype.itemsize
                 taken.append(TakenElements(int(counts.sum()), item_bytes))
-            return method(elements, starts, counts)
+            return method(plan, starts, counts)
 
         return call
 
-    for name in ("rows", "read"):
-        monkeypatch.setattr(StoredElements, name, recorded(name))
+    for name in ("row_numbers", "values"):
+        monkeypatch.setattr(SlicePlan, name, recorded(name))
     return taken
 
 

@@ -3,12 +3,11 @@ from daf_query.matrix._elements import Elements as Elements
 from daf_query.matrix._gather import STRING_BYTES as STRING_BYTES
 from daf_query.matrix._gather import Selection as Selection
 from daf_query.matrix._gather import SlicePlan as SlicePlan
-from daf_query.matrix._gather import StoredElements as StoredElements
-from daf_query.matrix._gather import as_slice as as_slice
-from daf_query.matrix._gather import csr_of as csr_of
+from daf_query.matrix._gather import csr_of_blocks as csr_of_blocks
 from daf_query.matrix._gather import cut_at as cut_at
 from daf_query.matrix._gather import gather_dense as gather_dense
 from daf_query.matrix._gather import gather_sparse as gather_sparse
+from daf_query.matrix._gather import index_of as index_of
 from daf_query.matrix._gather import keep_freed_memory as keep_freed_memory
 from daf_query.matrix._gather import spans_of_length as spans_of_length
 from daf_query.matrix._layouts import DamagedLayoutWarning as DamagedLayoutWarning

@@ -8,18 +8,15 @@ range of these numbers is a *block*: what is read of it is bounded by its size, 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping
-from functools import partial
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from daf_query.matrix._gather import Selection, SlicePlan, StoredElements, gather_dense
+from daf_query.matrix._gather import Selection, SlicePlan, gather_dense
 from daf_storage.base import ForkLock, Span
 
-Codes: TypeAlias = npt.NDArray[np.int32]
 Offsets: TypeAlias = npt.NDArray[np.int64]
 Values: TypeAlias = npt.NDArray[Any] | pa.Array
 """Numbers, or strings of Arrow."""
@@ -27,23 +24,6 @@ Values: TypeAlias = npt.NDArray[Any] | pa.Array
 
 ElementPart: TypeAlias = Literal["majors", "minors", "values"]
 """What is read of each element: the positions of its major and its minor, or its value."""
-
-
-class ElementBlock:
-    """Some neighbouring candidates; each part of all of them is read when it is first asked for."""
-
-    def __init__(self, read: Mapping[ElementPart, Callable[[], Any]]) -> None:
-        self._read = read
-        self._parts: dict[ElementPart, Any] = {}
-
-    def part(self, part: ElementPart, offsets: Offsets | None) -> Any:
-        """Return a part of each element, or of those of some numbers within the block."""
-        if part not in self._parts:
-            self._parts[part] = self._read[part]()
-        whole = self._parts[part]
-        if offsets is None:
-            return whole
-        return whole.take(pa.array(offsets)) if isinstance(whole, pa.Array) else whole[offsets]
 
 
 class Elements:
@@ -61,10 +41,9 @@ class Elements:
         # call, and what is kept in it is freed while it is being cleared.  An Arrow array whose
         # buffer is memory of numpy takes the GIL as it is freed, which before Python 3.12.4 clears
         # the same state within itself, and ends the process.
-        self._last: dict[int, tuple[Span, ElementBlock]] = {}
+        self._last: dict[int, tuple[Span, dict[ElementPart, Any]]] = {}
         if self._is_sparse:
             self._starts, counts = self._plan.ranges()
-            self._elements = StoredElements(self._plan.stored)
             array, step = self._plan.stored.indices.info, 1
         else:
             counts = np.full(plan.major.size, plan.minor.size)
@@ -83,41 +62,40 @@ class Elements:
         size = -(-target // self.step) * self.step
         return [Span(start, min(start + size, self.count)) for start in range(0, self.count, size)]
 
-    def block(self, span: Span) -> ElementBlock:
-        """Return a block; reads nothing yet.  The last one of each thread is kept."""
+    def part(self, part: ElementPart, span: Span, offsets: Offsets | None) -> Any:
+        """Return a part of each element of a block, or of those of some numbers within it.
+
+        The parts of the last block of each thread are kept, each as it was first asked for.
+        """
         thread = threading.get_ident()
         last = self._last.get(thread)
         if last is None or last[0] != span:
-            last = self._last[thread] = (span, ElementBlock(self._reading(span)))
-        block: ElementBlock = last[1]
-        return block
+            last = self._last[thread] = (span, {})
+        if part not in last[1]:
+            last[1][part] = self._read(part, span)
+        whole = last[1][part]
+        if offsets is None:
+            return whole
+        return whole.take(pa.array(offsets)) if isinstance(whole, pa.Array) else whole[offsets]
 
-    def _reading(self, span: Span) -> dict[ElementPart, Callable[[], Any]]:
-        """Return what reads the parts of a block."""
+    def _read(self, part: ElementPart, span: Span) -> Any:
         first = int(np.searchsorted(self._ends, span.start, side="right"))
         last = int(np.searchsorted(self._ends, span.stop, side="left")) + 1 if span.size else first
         ends = np.minimum(self._ends[first:last], span.stop) - span.start
         counts = np.diff(ends, prepend=0)
-        majors = self._plan.major.positions[first:last]
-        if self._is_sparse:
-            starts = self._starts[first:last].copy()
-            if starts.size:  # the first major may have begun in the block before
-                starts[0] += span.start - (int(self._ends[first - 1]) if first else 0)
-            minors = partial(self._sparse_minors, starts, counts)
-            values = partial(self._elements.values, starts, counts)
-        else:  # a block is some whole majors
-            minors = partial(np.tile, self._plan.minor.positions.astype(np.int32), majors.size)
-            values = partial(self._dense, majors)
-        return {
-            "majors": partial(np.repeat, majors.astype(np.int32), counts),
-            "minors": minors,
-            "values": values,
-        }
-
-    def _sparse_minors(self, starts: Offsets, counts: Offsets) -> Codes:
-        rows, base = self._elements.rows(starts, counts), self._plan.stored.index_base
-        minors: Codes = np.subtract(rows, base, dtype=np.int32, casting="unsafe")
-        return minors
+        majors, plan = self._plan.major.positions[first:last], self._plan
+        if part == "majors":
+            return np.repeat(majors.astype(np.int32), counts)
+        if not self._is_sparse:  # a block is some whole majors
+            minors = plan.minor.positions.astype(np.int32)
+            return np.tile(minors, majors.size) if part == "minors" else self._dense(majors)
+        starts = self._starts[first:last].copy()
+        if starts.size:  # the first major may have begun in the block before
+            starts[0] += span.start - (int(self._ends[first - 1]) if first else 0)
+        if part == "values":
+            return plan.values(starts, counts)
+        rows, base = plan.row_numbers(starts, counts), plan.stored.index_base
+        return np.subtract(rows, base, dtype=np.int32, casting="unsafe")
 
     def _dense(self, majors: Offsets) -> Values:
         """Return the values of some majors; strings are decoded all, once: they are one chunk."""

@@ -6,10 +6,10 @@ other.  The steps:
 
 1. Group the selected majors into blocks of a bounded number of stored elements: as many as stay in
    the cache of a core from one step to the next.
-2. For each block, take the elements of its majors (`StoredElements`).
+2. For each block, take the elements of its majors.
 3. Translate their minors: stored indices count from 1, of files of others from 0, and those that
    are not selected are dropped.  The stored arrays are never shifted as a whole.
-4. Join the blocks to CSR.  Where every minor is selected, ``colptr`` says where each block goes.
+4. Append the blocks to CSR.
 5. Repeat the minors that were selected more than once.
 
 Memory: at most two times the result, and a block.
@@ -17,9 +17,9 @@ Memory: at most two times the result, and a block.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
-from functools import cache, cached_property, partial
+from functools import cache, partial
 from typing import Any, Final, TypeAlias
 
 import numpy as np
@@ -28,7 +28,7 @@ import numpy.typing as npt
 from daf_storage._lazy import sp
 from daf_storage.base import Span
 from daf_storage.data import StoredMatrix, checked_indices, ordered
-from daf_storage.trees import read_joined
+from daf_storage.trees import StoredArray, read_joined
 
 STRING_BYTES: Final = 16
 """About how many bytes a string takes in memory."""
@@ -89,9 +89,7 @@ class Selection:
         """
         if self.is_all and start == 0 and stop >= self.size:
             return self
-        if self._positions is None:
-            return Selection(np.arange(start, min(stop, self.size)), is_all=False)
-        return Selection(self.positions[start:stop], is_all=False)
+        return self.take(np.arange(start, min(stop, self.size)))
 
     def take(self, offsets: Positions) -> Selection:
         """Return some of the chosen entries, by their offsets, in the order of these.
@@ -99,7 +97,7 @@ class Selection:
         >>> Selection.all(3).take(np.array([2, 0])).positions.tolist()
         [2, 0]
         """
-        if self.is_all and offsets.size == self.size:
+        if self.is_all:
             return Selection.of(offsets, self.size)
         return Selection(self.positions[offsets], is_all=False)
 
@@ -198,6 +196,23 @@ class SlicePlan:
         counts -= starts
         return starts, counts
 
+    def row_numbers(self, starts: Positions, counts: Positions) -> Numbers:
+        """Return the row numbers of some ranges of the elements, as they are stored.
+
+        Raises
+        ------
+        CorruptDataError
+            One leaves its axis.
+        """
+        return checked_indices(self.stored, _taken(self.stored.indices, starts, counts))
+
+    def values(self, starts: Positions, counts: Positions) -> Numbers:
+        """Return the values of some ranges; of a Bool matrix that stores none, all are true."""
+        _, *values = self.stored.element_arrays()
+        if not values:
+            return np.ones(int(counts.sum()), np.bool_)
+        return _taken(values[0], starts, counts)
+
     def groups(self, target: int) -> Iterator[tuple[Span, int]]:
         """Cut the selected majors into groups of about ``target`` elements, but of one at least.
 
@@ -286,75 +301,51 @@ def gather_sparse(
     """
     keep_freed_memory()
     if plan.minor.is_all:
-        return _gather_whole_majors(plan, progress)
+        return _gathered(plan, None, progress)
     positions = plan.minor.positions
     unique, order = np.unique(positions, return_inverse=True)
     if unique.size == positions.size:
-        return _gather_minors(plan, positions, progress)
-    gathered = _gather_minors(plan, unique, progress)
-    repeated: sp.csr_array[Any] = sp.csr_array(gathered[:, order])  # step 5
+        return _gathered(plan, positions, progress)
+    repeated: sp.csr_array[Any] = sp.csr_array(_gathered(plan, unique, progress)[:, order])
     repeated.sort_indices()
     return repeated
 
 
-def _gather_whole_majors(plan: SlicePlan, progress: Callable[[int], None]) -> sp.csr_array[Any]:
-    """Gather majors with all of their elements, each block straight into its place."""
-    width, base = plan.stored.info.shape[0], plan.stored.index_base
-    indptr = _indptr(plan.ranges()[1], width)
-    elements = StoredElements(plan.stored)
-    indices = np.empty(int(indptr[-1]), indptr.dtype)
-    data = np.empty(indices.size, _dtype(plan))
-    start = 0
-    for _, starts, counts in blocks_of(plan):
-        rows, values = elements.read(starts, counts)
-        stop = start + rows.size
-        np.subtract(rows, base, out=indices[start:stop], casting="unsafe")
-        data[start:stop] = values
-        progress(rows.size)
-        start = stop
-    return csr_of((data, indices, indptr), width, is_ordered=plan.stored.is_ordered)
-
-
-def _gather_minors(
-    plan: SlicePlan, minors: Positions, progress: Callable[[int], None]
+def _gathered(
+    plan: SlicePlan, minors: Positions | None, progress: Callable[[int], None]
 ) -> sp.csr_array[Any]:
-    """Gather the elements of some minors, each of which is given once, in their order."""
-    elements, base = StoredElements(plan.stored), plan.stored.index_base
-    offset_of_minor = np.full(plan.stored.info.shape[0] + base, -1, np.int32)
-    offset_of_minor[minors + base] = np.arange(minors.size)  # by the stored index
-    is_wanted = offset_of_minor >= 0
-    sizes = np.zeros(plan.major.size, np.int64)
-    likely = int(plan.ranges()[1].sum()) * minors.size // max(plan.stored.info.shape[0], 1)
-    indices, data = np.empty(likely, np.int32), np.empty(likely, _dtype(plan))
-    stop = 0
-    for majors, starts, counts in blocks_of(plan):
-        rows, values = elements.read(starts, counts)
-        selected = np.flatnonzero(is_wanted[rows])
-        sizes[majors.slice] = np.diff(np.searchsorted(selected, np.cumsum(counts)), prepend=0)
-        start, stop = stop, stop + selected.size
-        for array, found in ((indices, offset_of_minor[rows[selected]]), (data, values[selected])):
-            if stop > array.size:
-                array.resize(max(stop, array.size + (array.size >> 2)), refcheck=False)
-            array[start:stop] = found
-        progress(rows.size)
-    indices.resize(stop, refcheck=False)
-    data.resize(stop, refcheck=False)
-    indptr = _indptr(sizes, minors.size)
-    parts = data, indices.astype(indptr.dtype, copy=False), indptr
-    return csr_of(parts, minors.size, is_ordered=plan.stored.is_ordered)
+    """Gather the elements of all minors, or of some, each given once, in their order."""
+    stored, count = plan.stored, int(plan.ranges()[1].sum())
+    shape, base = (plan.major.size, stored.info.shape[0]), stored.index_base
+    numbers = np.empty(0, np.int32)
+    if minors is not None:
+        count, shape = count * minors.size // max(shape[1], 1), (plan.major.size, minors.size)
+        numbers = np.full(stored.info.shape[0] + base, base - 1, np.int32)
+        numbers[minors + base] = np.arange(base, base + minors.size)  # by the stored index
+    is_wanted = numbers >= base
+
+    def blocks() -> Iterator[tuple[Positions, Numbers, Numbers]]:
+        for starts, counts in blocks_of(plan):
+            rows, values = plan.row_numbers(starts, counts), plan.values(starts, counts)
+            if minors is None:
+                yield counts, rows, values
+            else:
+                selected = np.flatnonzero(is_wanted[rows])
+                sizes = np.diff(np.searchsorted(selected, np.cumsum(counts)), prepend=0)
+                yield sizes, numbers[rows[selected]], values[selected]
+            progress(rows.size)
+
+    dtype = stored.info.storage_type.dtype.newbyteorder("=")
+    return csr_of_blocks(blocks(), shape, dtype, count, base=base, is_ordered=stored.is_ordered)
 
 
-def _dtype(plan: SlicePlan) -> np.dtype[Any]:
-    return plan.stored.info.storage_type.dtype.newbyteorder("=")
-
-
-def blocks_of(plan: SlicePlan) -> Iterator[tuple[Span, Positions, Positions]]:
-    """Yield the selected majors in blocks of a bounded number of elements, with their ranges."""
+def blocks_of(plan: SlicePlan) -> Iterator[tuple[Positions, Positions]]:
+    """Yield the ranges of the selected majors in blocks of a bounded number of elements."""
     starts, counts = plan.ranges()
     is_mapped = plan.stored.indices.info.is_mappable
     # Of what is not mapped, several requests at a time.
     for majors, _ in plan.groups(_BLOCK_ELEMENTS if is_mapped else _FETCHED_ELEMENTS):
-        yield majors, starts[majors.slice], counts[majors.slice]
+        yield starts[majors.slice], counts[majors.slice]
 
 
 def spans_of(starts: Positions, lengths: Positions) -> list[Span]:
@@ -363,34 +354,53 @@ def spans_of(starts: Positions, lengths: Positions) -> list[Span]:
     return [Span(start, start + size) for start, size in runs if size]
 
 
-def _indptr(counts: Positions, width: int) -> npt.NDArray[Any]:
-    """Return where each row of a CSR array begins, in the integers of all of its indices."""
-    largest = max(int(counts.sum()), counts.size, width)
-    indptr = np.zeros(counts.size + 1, np.int32 if largest < 2**31 else np.int64)
-    np.cumsum(counts, out=indptr[1:])
-    return indptr
-
-
-def csr_of(
-    parts: tuple[npt.NDArray[Any], npt.NDArray[Any], npt.NDArray[Any]],
-    width: int,
+def csr_of_blocks(
+    blocks: Iterable[tuple[Positions, Numbers, Numbers]],
+    shape: tuple[int, int],
+    dtype: np.dtype[Any],
+    count: int,
     *,
+    base: int = 0,
     is_ordered: bool = True,
 ) -> sp.csr_array[Any]:
-    """Return a CSR array of data, indices and indptr, none of which is copied.
+    """Return a CSR array of blocks of rows, to which each is appended: its arrays grow in place.
 
-    Of a file of others, elements that are stored twice are added up.
+    Parameters
+    ----------
+    blocks
+        How many elements each row has, their columns, and their values.
+    count
+        About how many elements there are.
+    base
+        What the columns count from.
+    is_ordered
+        Whether each is stored once; of a file of others, those that are not are added up.
     """
-    data, indices, indptr = parts
-    result: Any = sp.csr_array((indptr.size - 1, width), dtype=data.dtype)
+    index_dtype = np.int32 if max(count, *shape) < 2**31 else np.int64
+    indices, data, stop = np.empty(count, index_dtype), np.empty(count, dtype), 0
+    sizes = [np.zeros(1, np.int64)]
+    for counts, columns, values in blocks:
+        sizes.append(counts)
+        start, stop = stop, stop + columns.size
+        if stop > data.size:  # no view of either was handed out
+            for array in (indices, data):
+                array.resize(max(stop, data.size + (data.size >> 2)), refcheck=False)
+        np.subtract(columns, base, out=indices[start:stop], casting="unsafe")
+        data[start:stop] = values
+    indices.resize(stop, refcheck=False)
+    data.resize(stop, refcheck=False)
+    if stop >= 2**31:
+        indices = indices.astype(np.int64, copy=False)
+    indptr = np.cumsum(np.concatenate(sizes)).astype(indices.dtype)
+    result: Any = sp.csr_array(shape, dtype=dtype)
     result.data, result.indices, result.indptr = data, indices, indptr
     # Asked first of foreign ones, which nearly all are: it is one pass for both questions.
     if is_ordered or not result.has_canonical_format:
         result.sort_indices()  # selected in another order, or stored so; else nothing is done
         if not is_ordered:
             result.sum_duplicates()
-    found: sp.csr_array[Any] = result
-    return found
+    whole: sp.csr_array[Any] = result
+    return whole
 
 
 @cache
@@ -403,78 +413,12 @@ def keep_freed_memory() -> None:
     np.empty(_KEPT_BYTES, np.uint8)
 
 
-class StoredElements:
-    """The row numbers and the values of a sparse matrix, mapped once for all that is read."""
-
-    def __init__(self, stored: StoredMatrix) -> None:
-        self.stored = stored
-        """The matrix."""
-        self._arrays = stored.element_arrays()
-
-    @cached_property
-    def _mapped(self) -> list[Numbers] | None:
-        is_mapped = all(array.info.is_mappable for array in self._arrays)
-        return [array.read() for array in self._arrays] if is_mapped else None
-
-    def rows(self, starts: Positions, counts: Positions) -> Numbers:
-        """Return the row numbers of some ranges, as they are stored; see `read`."""
-        return checked_indices(self.stored, self._taken(starts, counts, slice(0, 1))[0])
-
-    def values(self, starts: Positions, counts: Positions) -> Numbers:
-        """Return the values of some ranges; of a Bool matrix that stores none, all are true."""
-        if len(self._arrays) == 1:
-            return np.ones(int(counts.sum()), np.bool_)
-        return self._taken(starts, counts, slice(1, 2))[0]
-
-    def read(self, starts: Positions, counts: Positions) -> tuple[Numbers, Numbers]:
-        """Return the row numbers of some ranges, as they are stored, and their values.
-
-        Of mapped arrays, ranges that follow each other are views.
-
-        Raises
-        ------
-        CorruptDataError
-            A row number leaves its axis.
-        """
-        rows, *values = self._taken(starts, counts, slice(0, 2))
-        checked_indices(self.stored, rows)
-        return rows, values[0] if values else np.ones(rows.size, np.bool_)
-
-    def _taken(self, starts: Positions, counts: Positions, which: slice) -> list[Numbers]:
-        """Return ranges of the row numbers, of the values, or of both."""
-        if self._mapped is not None:
-            mapped, run = self._mapped[which], _single_run(starts, counts)
-            if run is not None:
-                return [array[run] for array in mapped]
-            copied = _copied(mapped, starts, counts)
-            if copied is not None:
-                return copied
-        run_starts, run_counts = joined_runs(starts, counts)
-        return [read_joined(array, run_starts, run_counts) for array in self._arrays[which]]
-
-
-def _copied(sources: list[Numbers], starts: Positions, counts: Positions) -> list[Numbers] | None:
-    """Copy ranges of two arrays side by side, as rows of a CSR array: twice as fast as by an index.
-
-    None if they are not such arrays: of elements of 4 or 8 bytes, and of others of known widths.
-    """
-    first, second = sources[0], sources[-1]
-    pointer = np.dtype(f"i{first.dtype.itemsize}")
-    stops = starts + counts
-    if pointer.itemsize < 4 or int(stops.max()) > np.iinfo(pointer).max:
-        return None
-    for each in (first, second):
-        is_known = each.dtype.itemsize in (1, 2, 4, 8) and each.dtype.isnative
-        if not (is_known and each.flags.c_contiguous and each.flags.aligned):
-            return None
-    data = second.view(f"i{second.dtype.itemsize}")
-    # Every second row of this array is one of the ranges; others are never looked at.
-    ranges: Any = sp.csr_array((2 * starts.size - 1, 1), dtype=data.dtype)
-    ranges.indptr = np.stack([starts, stops], axis=1).reshape(-1).astype(pointer)
-    ranges.indices, ranges.data = first.view(pointer), data
-    copied = ranges[np.arange(0, 2 * starts.size, 2)]
-    parts = [copied.indices.view(first.dtype), copied.data.view(second.dtype)]
-    return parts[: len(sources)]
+def _taken(array: StoredArray, starts: Positions, counts: Positions) -> Numbers:
+    """Return some ranges of an array, one after the other; of one that is mapped, a view of one."""
+    starts, counts = joined_runs(starts, counts)
+    if array.info.is_mappable and starts.size == 1:
+        return array.read()[int(starts[0]) : int(starts[0] + counts[0])]
+    return read_joined(array, starts, counts)
 
 
 def joined_runs(starts: Positions, lengths: Positions) -> tuple[Positions, Positions]:
@@ -485,31 +429,18 @@ def joined_runs(starts: Positions, lengths: Positions) -> tuple[Positions, Posit
     return starts[first], np.add.reduceat(lengths, first) if first.size else lengths
 
 
-def _single_run(starts: Positions, counts: Positions) -> slice | None:
-    """Return all ranges as one, if each begins where the one before it ends.
-
-    >>> _single_run(np.array([2, 5, 5]), np.array([3, 0, 4]))
-    slice(2, 9, None)
-    >>> _single_run(np.empty(0, np.int64), np.empty(0, np.int64))
-    slice(0, 0, None)
-    """
-    if not starts.size:
-        return slice(0, 0)
-    if bool(np.any(starts[1:] != starts[:-1] + counts[:-1])):
-        return None
-    return slice(int(starts[0]), int(starts[-1] + counts[-1]))
-
-
 def gather_dense(plan: SlicePlan) -> npt.NDArray[Any]:
     """Return the slice as (majors, minors); a view where both are plain ranges."""
     array = plan.stored.dense()
     major, minor = plan.major, plan.minor
     if array.info.storage_type.is_string:
-        strings = array.read_strings().to_numpy(zero_copy_only=False).reshape(array.info.shape)
-        return _index(strings, major, minor)
-    if array.info.is_mappable:
-        return _index(array.read(), major, minor)
-    return _read_dense(array, major.positions, minor)
+        values = array.read_strings().to_numpy(zero_copy_only=False).reshape(array.info.shape)
+    elif array.info.is_mappable:
+        values = array.read()
+    else:
+        return _read_dense(array, major.positions, minor)
+    found: npt.NDArray[Any] = values[index_of(major, minor)]
+    return found
 
 
 def _read_dense(array: Any, majors: Positions, minor: Selection) -> npt.NDArray[Any]:
@@ -558,15 +489,15 @@ def _spans_of_chunks(positions: Positions, chunk: int) -> Iterator[tuple[Span, P
             yield Span(first, last + 1), offsets
 
 
-def _index(values: npt.NDArray[Any], major: Selection, minor: Selection) -> npt.NDArray[Any]:
-    rows = as_slice(major.positions)
-    columns = slice(None) if minor.is_all else as_slice(minor.positions)
-    if isinstance(rows, slice) or isinstance(columns, slice):
-        return values[rows, columns]
-    return values[np.ix_(rows, columns)]
+def index_of(rows: Selection, columns: Selection) -> Any:
+    """Return what indexes rows and columns of a dense array; ranges as slices, without a copy."""
+    first, second = _as_slice(rows.positions), _as_slice(columns.positions)
+    if isinstance(first, slice) or isinstance(second, slice):
+        return first, second
+    return np.ix_(first, second)
 
 
-def as_slice(positions: Positions) -> slice | Positions:
+def _as_slice(positions: Positions) -> slice | Positions:
     """Return a range of neighbours as a slice, which needs no copy."""
     if positions.size and positions[-1] - positions[0] == positions.size - 1:
         if bool(np.all(np.diff(positions) == 1)):

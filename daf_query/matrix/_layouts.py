@@ -22,7 +22,6 @@ from daf_query.matrix._gather import (
     Positions,
     Selection,
     SlicePlan,
-    StoredElements,
     blocks_of,
     dense_reads,
     spans_of,
@@ -268,24 +267,13 @@ def _taken_ns(array: StoredArray, starts: Positions, counts: Positions, elements
 
 
 def _sections(starts: Positions, counts: Positions, size: int) -> int:
-    """Return in how many sections of so many elements some ranges lie.
+    """Return in about how many sections of so many elements some ranges lie.
 
     >>> _sections(np.array([9, 0, 12]), np.array([3, 5, 0]), 4)
-    3
+    2
     """
-    is_filled = counts > 0
-    starts, counts = starts[is_filled], counts[is_filled]
-    if bool(np.any(starts[1:] < starts[:-1])):
-        order = np.argsort(starts, kind="stable")
-        starts, counts = starts[order], counts[order]
-    firsts, lasts = starts // size, (starts + counts - 1) // size
-    if not firsts.size:
-        return 0
-    before = np.maximum.accumulate(lasts)[:-1]  # sections up to these are counted
-    new = lasts.copy()
-    new[1:] -= np.maximum(firsts[1:] - 1, before)
-    new[0] -= firsts[0] - 1
-    return int(np.maximum(new, 0).sum())
+    begun = np.unique(starts[counts > 0] // size).size
+    return max(begun, int(counts.sum()) // size)
 
 
 @dataclass(frozen=True, slots=True)
@@ -322,10 +310,9 @@ def major_counts(plan: SlicePlan) -> Positions:
 def minor_counts(plan: SlicePlan) -> Positions:
     """Return how many elements each selected minor of a sparse matrix has; reads their numbers."""
     base = plan.stored.index_base
-    elements = StoredElements(plan.stored)
     totals = np.zeros(plan.stored.info.shape[0] + base, np.int64)
-    for _, starts, counts in blocks_of(plan):
-        totals += np.bincount(elements.rows(starts, counts), minlength=totals.size)
+    for ranges in blocks_of(plan):
+        totals += np.bincount(plan.row_numbers(*ranges), minlength=totals.size)
     return totals[plan.minor.positions + base]
 
 
@@ -344,9 +331,9 @@ def estimate_read(plan: SlicePlan) -> ReadEstimate:
         for array in arrays:
             estimate.add_bytes(int(count) * array.info.storage_type.dtype.itemsize)
     elif is_sparse:
-        for _, starts, counts in blocks_of(plan):
+        for ranges in blocks_of(plan):
             for array in arrays:
-                array.estimate(spans_of(starts, counts), estimate)
+                array.estimate(spans_of(*ranges), estimate)
     else:
         for _, runs, within, _ in dense_reads(arrays[0], plan.major.positions, plan.minor):
             arrays[0].estimate(runs, estimate, within)

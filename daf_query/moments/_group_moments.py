@@ -24,7 +24,6 @@ from daf_query.matrix import (
     PlannedLayouts,
     Selection,
     SlicePlan,
-    StoredElements,
     cut_at,
     estimate_read,
     find_layouts,
@@ -329,7 +328,7 @@ def _sparse_tasks(once: GroupedRows, layout: SlicePlan) -> Tasks:
     major has a *label* and each minor a *bin*: one of them is the group, the other the column.
     """
     plan = layout.in_order()
-    elements, base = StoredElements(plan.stored), plan.stored.index_base
+    base = plan.stored.index_base
     columns = np.arange(layout.columns.size, dtype=np.int32)
     n_bins, labels, bins = once.n_groups, columns, once.codes
     if layout.rows_are_major:
@@ -348,8 +347,8 @@ def _sparse_tasks(once: GroupedRows, layout: SlicePlan) -> Tasks:
     item_bytes = sum(a.info.storage_type.dtype.itemsize for a in plan.stored.element_arrays())
 
     def reduce(part: slice) -> tuple[Reduced | None, int]:
-        rows, values = elements.read(starts[part], counts[part])
         sizes, own = counts[part], labels[part]
+        rows, values = plan.row_numbers(starts[part], sizes), plan.values(starts[part], sizes)
         by_major: Any = sp.csr_array((sizes.size, n_bins + 1), dtype=values.dtype)
         by_major.indptr = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int32)
         by_major.indices, by_major.data = bin_of_minor[rows], _native(values)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Final, TypeAlias
@@ -24,9 +24,9 @@ from daf_query.matrix import (
     ConcatenatedAxis,
     ElementCount,
     Selection,
-    as_slice,
-    csr_of,
+    csr_of_blocks,
     cut_at,
+    index_of,
     other_layout_command,
     spans_of_length,
 )
@@ -242,36 +242,39 @@ def read_whole(whole: Whole, progress: Progress = lambda _: None) -> Any:
     figures = figures_of(whole)
     spans = list(cut_at(row_sizes(whole, figures, are_exact=False), READ_BYTES))
     tasks = (partial(_read_block, whole.of_rows(span)) for span in spans)
-    blocks = zip(spans, in_order(tasks, threads=THREADS), strict=True)
+
+    def blocks() -> Iterator[Any]:
+        for values in in_order(tasks, threads=THREADS):
+            yield values
+            progress(int(values[-1].size if whole.is_sparse else values.size))
+
     if whole.is_sparse:
-        return _stacked(whole, figures, blocks, progress)
+        count = figures.elements.count if figures.elements.is_exact else 0
+        return csr_of_blocks(blocks(), whole.shape, whole.dtype, count)
     result = np.empty(whole.shape, whole.dtype)
-    for span, values in blocks:
+    for span, values in zip(spans, blocks(), strict=True):
         result[span.slice] = values
-        progress(int(values.size))
     return result
 
 
 def _read_block(block: Whole) -> Any:
-    """Return the values of some rows, in the dtype of the whole."""
+    """Return the values of some rows; of a sparse block, as `csr_of_blocks` takes them."""
     if not block.is_sparse:
         result = np.empty(block.shape, block.dtype)
         if block.missing_count:
             result[:] = block.fill
         for part in block.members:
             if part.shape[0]:
-                result[_index(*part.places)] = part.layouts.gather()
+                result[index_of(*part.places)] = part.layouts.gather()
         return result
     pieces = list(_pieces(block))
-    indptr = np.zeros(block.shape[0] + 1, np.int32)  # a block has few elements
+    sizes = np.zeros(block.shape[0], np.int64)
     for rows, values in pieces:
-        indptr[rows + 1] += np.diff(values.indptr)
-    np.cumsum(indptr, out=indptr)
+        sizes[rows] += np.diff(values.indptr)
     if len(pieces) == 1:  # its rows ascend, so its elements are in order
-        [(_, values)] = pieces
-        return csr_of((values.data, values.indices, indptr), block.shape[1])
-    data, indices = np.empty(indptr[-1], block.dtype), np.empty(indptr[-1], np.int32)
-    free = indptr[:-1].copy()
+        return sizes, pieces[0][1].indices, pieces[0][1].data
+    free = np.cumsum(sizes) - sizes
+    indices, data = np.empty(sizes.sum(), np.int32), np.empty(sizes.sum(), block.dtype)
     for rows, values in pieces:
         shifts, counts = free[rows] - values.indptr[:-1], np.diff(values.indptr)
         free[rows] += counts
@@ -279,7 +282,7 @@ def _read_block(block: Whole) -> Any:
         if bool(np.any(shifts != shifts[0])):  # other rows, or elements of these, come between
             places = np.repeat(shifts, counts) + np.arange(int(values.nnz))
         data[places], indices[places] = values.data, values.indices
-    return csr_of((data, indices, indptr), block.shape[1])
+    return sizes, indices, data
 
 
 def _pieces(block: Whole) -> Iterator[tuple[Positions, Any]]:
@@ -294,37 +297,7 @@ def _pieces(block: Whole) -> Iterator[tuple[Positions, Any]]:
             if values is not None:
                 if not places[1].is_all:
                     values.indices = places[1].positions.astype(np.int32)[values.indices]
-                yield places[0].positions, values.astype(block.dtype, copy=False)
-
-
-def _index(rows: Selection, columns: Selection) -> Any:
-    """Return what indexes rows and columns; ranges as slices, which is faster."""
-    first, second = as_slice(rows.positions), as_slice(columns.positions)
-    if isinstance(first, slice) or isinstance(second, slice):
-        return first, second
-    return np.ix_(rows.positions, columns.positions)
-
-
-def _stacked(
-    whole: Whole, figures: Figures, blocks: Iterable[tuple[Span, Any]], progress: Progress
-) -> Any:
-    """Return a CSR array of the blocks, to which each is appended: its arrays grow in place."""
-    count = figures.elements.count if figures.elements.is_exact else 0
-    index_dtype = np.dtype(np.int32 if figures.index_bytes == 4 else np.int64)
-    data, indices = np.empty(count, whole.dtype), np.empty(count, index_dtype)
-    indptr = np.zeros(whole.shape[0] + 1, index_dtype)
-    end = 0
-    for span, values in blocks:
-        start, end = end, end + int(values.nnz)
-        if end > data.size:  # no view of either was handed out
-            data.resize(end, refcheck=False)
-            indices.resize(end, refcheck=False)
-        data[start:end], indices[start:end] = values.data, values.indices
-        indptr[span.start + 1 : span.stop + 1] = values.indptr[1:] + start
-        progress(int(values.nnz))
-    data.resize(end, refcheck=False)
-    indices.resize(end, refcheck=False)
-    return csr_of((data, indices, indptr), whole.shape[1])
+                yield places[0].positions, values
 
 
 DASK_BLOCK_BYTES: Final = 64 << 20

@@ -159,7 +159,7 @@ class ElementColumn:
         return values if isinstance(values, pa.Array) else number_array(values)
 
     def _read(self, rows: Rows) -> Any:
-        return self.elements.block(rows.span).part(self.part, rows.offsets)
+        return self.elements.part(self.part, rows.span, rows.offsets)
 
     def _converted(self, values: Any) -> Any:
         is_text = isinstance(values, pa.Array)
