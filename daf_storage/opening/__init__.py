@@ -14,6 +14,7 @@ from daf_storage.opening._complete import (
     new_data_set,
     open_overlay,
 )
+from daf_storage.opening._containers import groups_of, open_directory_tree, tree_of
 from daf_storage.opening._open import FilesDaf, H5df, MemoryDaf, ZarrDaf, anndata_at, open_daf
 from daf_storage.opening._paths import (
     SHARED_ARCHIVE_SUFFIX,
@@ -25,7 +26,5 @@ from daf_storage.opening._paths import (
     short_names,
     stem_of,
 )
-from daf_storage.opening._reading import groups_of, tree_of
 from daf_storage.opening._remote import open_remote_tree, remote_directory
 from daf_storage.opening._shared_files import UnsafeAlignmentWarning, open_archive
-from daf_storage.opening._writing import open_directory_tree

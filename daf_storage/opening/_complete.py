@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import Final, Literal, TypeAlias, overload
+from typing import Final, Literal, TypeAlias, cast, overload
 from urllib.parse import urljoin
 
 from daf_storage import errors
@@ -26,7 +26,8 @@ from daf_storage.combined import (
     stored_members,
 )
 from daf_storage.data import DafReader, DafWriter, Origin, check_reader
-from daf_storage.opening._open import create_in, open_daf, style_at
+from daf_storage.opening._containers import style_of
+from daf_storage.opening._open import open_at, open_daf
 from daf_storage.opening._paths import DafPath, parse_path, path_input
 from daf_storage.sidecars import is_sidecar
 from daf_storage.stores import (
@@ -351,12 +352,9 @@ def new_data_set(
     """
     check_if_exists(if_exists)
     where = parse_path(path)
-    style = style_at(where, "w", zarr_format, packed)
+    style = style_of(where, "w", zarr_format, packed)
     if where.group:
-        with (
-            open_daf(where.given, "w+", zarr_format=zarr_format, packed=packed) as daf,
-            daf.batch(),
-        ):
+        with cast("DafWriter", open_at(where, "w+", None, style)) as daf, daf.batch():
             _check_empty(daf, where)
             yield daf
         return
@@ -370,7 +368,8 @@ def new_data_set(
     checked = _check_replaceable(where, target)
     with errors.os_errors(where.given), scratch(target) as aside:
         prepared = replace(where, container=aside)
-        with create_in(prepared, name=where.given, style=style) as daf, daf.batch():
+        made = cast("DafWriter", open_at(prepared, "w", where.given, style))
+        with made as daf, daf.batch():
             yield daf
         if _identity(target) != checked:
             _check_replaceable(where, target)

@@ -18,19 +18,9 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypedDict, Unpack, ca
 
 from daf_storage import errors, stores
 from daf_storage._lazy import lazy_module
-from daf_storage.base import OpenMode, Packing, check_mode, optional_import, unique_name
+from daf_storage.base import OpenMode, Packing, check_mode, optional_import
 from daf_storage.data import DafReader, DafWriter, Origin
-from daf_storage.opening._paths import (
-    SHARED_ARCHIVES,
-    DafPath,
-    Form,
-    other_kind_at,
-    parse_path,
-    path_input,
-    siblings,
-)
-from daf_storage.opening._reading import (
-    Container,
+from daf_storage.opening._containers import (
     Style,
     form_of,
     groups_of,
@@ -40,26 +30,19 @@ from daf_storage.opening._reading import (
     refuse_names,
     style_of,
     written_in_place,
+    written_tree,
 )
-from daf_storage.opening._remote import open_remote_tree
-from daf_storage.opening._shared_files import Hdf5Handle
-from daf_storage.opening._writing import create_skeleton, written_tree
+from daf_storage.opening._paths import (
+    SHARED_ARCHIVES,
+    DafPath,
+    other_kind_at,
+    parse_path,
+    path_input,
+    siblings,
+)
 from daf_storage.sidecars import SIDECAR_SUFFIX, RemoteSource, SidecarTree, sidecar_beside
-from daf_storage.stores import (
-    MappingStore,
-    MemoryStore,
-    MmapZipStore,
-    RemoteFiles,
-    is_remote,
-    shown_url,
-)
-from daf_storage.trees import (
-    Hdf5Tree,
-    Tree,
-    WritableZarrTree,
-    ZarrVersion,
-    check_contained,
-)
+from daf_storage.stores import MappingStore, MemoryStore, MmapZipStore, is_remote, shown_url
+from daf_storage.trees import Hdf5Tree, Tree, ZarrVersion, check_contained
 
 if TYPE_CHECKING:
     from zarr.abc.store import Store
@@ -165,29 +148,26 @@ def open_daf(  # noqa: PLR0913 - how each format is opened
     >>> daf.get_np_vector("cell", "age").tolist()
     [30, 60]
     """
-    source = _source(path, mode, _parsed_to_open)
-    names = {"obs_is": obs_is, "var_is": var_is}
-    again: Callable[[str], DafReader] = open_daf
-    if sidecar is not None or any(value is not None for value in names.values()):
-        again = partial(open_daf, sidecar=sidecar, **names)
-    style = style_at(source, mode, zarr_format, packed)
+    where = _place(path, mode, partial(parse_path, is_read=True))
+    style = style_of(where, mode, zarr_format, packed)
     if sidecar and mode != "r":
         raise errors.InvalidInputError(
             f"{path}: a sidecar belongs to an AnnData that is read in place; leave sidecar= out"
         )
-    return _opened(source, mode, name, style, again, names=names, sidecar=sidecar)
+    names = {"obs_is": obs_is, "var_is": var_is}
+    return open_at(where, mode, name, style, names=names, sidecar=sidecar)
 
 
-def _source(path: Any, mode: OpenMode, parse: Callable[..., DafPath]) -> Container | str:
-    """Return where a data set is: a mapping as a store, a URL as it is, a path parsed."""
+def _place(path: Any, mode: OpenMode, parse: Callable[..., DafPath] = parse_path) -> DafPath:
+    """Return where a data set is."""
     check_mode(mode)
     abc = sys.modules.get("zarr.abc.store")  # which whoever has a store has imported
     if abc is not None and isinstance(path, abc.Store):
         path = stores.path_or_mapping(path)
     if isinstance(path, MutableMapping):
-        return MappingStore(path)
+        return _of_mapping(MappingStore(path))
     if is_remote(path):
-        return str(path)
+        return DafPath(str(path), Path(), "url")
     try:
         return parse(path)
     except errors.InvalidInputError as error:
@@ -195,8 +175,8 @@ def _source(path: Any, mode: OpenMode, parse: Callable[..., DafPath]) -> Contain
         raise other or _named_at(path, error, mode) from None
 
 
-def _parsed_to_open(path: Any) -> DafPath:
-    return parse_path(path, is_read=True)
+def _of_mapping(store: MappingStore) -> DafPath:
+    return DafPath(store.location, Path(), "mapping", opened=store)
 
 
 def _named_at(
@@ -218,75 +198,56 @@ def _named_at(
     return errors.with_message(error, f"{error}; there is no such file{beside}")
 
 
-def style_at(
-    source: Container | str,
-    mode: OpenMode,
-    zarr_format: ZarrVersion | None,
-    packed: bool | Packing,  # noqa: FBT001 - as in open_daf
-) -> Style:
-    """Return how a data set is written at a place; see `style_of`."""
-    if isinstance(source, str):
-        return Style()
-    what = source.location if isinstance(source, MappingStore) else source.given
-    form: Form = "hdf5" if isinstance(source, Hdf5Handle) else getattr(source, "form", "zarr")
-    return style_of(what, form, mode, zarr_format, packed)
-
-
-def _opened(
-    source: Container | str,
+def open_at(
+    where: DafPath,
     mode: OpenMode,
     name: str | None,
     style: Style,
-    again: Callable[[str], DafReader],
     *,
     names: Mapping[str, str | None] = MappingProxyType({}),
-    sidecar: _Sidecar = False,
+    sidecar: _Sidecar = None,
 ) -> DafReader:
     """Open a data set; what was opened for it is closed again if anything is wrong.
 
     Parameters
     ----------
-    again
-        Opens the same path for reading, which is how a data set is pickled.
     names
         What the axes of an AnnData are called, see `AnnDataTree`.
     sidecar
         That of an AnnData; None for the one beside it.
     """
-    given = source.location if isinstance(source, MappingStore) else source
-    given = given if isinstance(given, str) else given.given
-    path = full = source if isinstance(source, str) else getattr(source, "full", None)
-    if isinstance(source, Hdf5Handle) and not source.can_be_opened_again:
-        path = None
     daf: DafReader
-    with errors.os_errors(given), ExitStack() as held:
-        tree = _tree_to_read(source, style, held, names, sidecar) if mode == "r" else None
-        written = None
-        if tree is None:
-            tree = written = written_tree(_writable(source, mode), mode, style, held)
+    with errors.os_errors(where.given), ExitStack() as held:
+        if mode == "r":
+            tree = _tree_to_read(where, style, held, names, sidecar)
+        else:
+            _check_writable(where, mode)
+            tree = written = written_tree(where, mode, style, held)
             refuse_names(tree, names)
-        if isinstance(source, str) or full is None:
-            full = tree.location
+        full = tree.location if where.kind in ("mapping", "url") else where.full
         unique = name_of(tree, name, full, mode)
         close = held.pop_all().close
-        if written is None:
+        if mode == "r":
             daf = DafReader(tree, name=unique, on_close=close)
         else:
             daf = DafWriter(written, name=unique, on_close=close)
-        if path is not None:
-            daf.origin = Origin(again, path, daf.name)
+        if where.can_be_opened_again:
+            given = {"sidecar": sidecar, **names}
+            options = {key: option for key, option in given.items() if option is not None}
+            again = partial(open_daf, **cast("Any", options)) if options else open_daf
+            daf.origin = Origin(again, where.full, daf.name)
         return daf
 
 
 def _tree_to_read(
-    source: Container | str,
+    where: DafPath,
     style: Style,
     held: ExitStack,
     names: Mapping[str, Any],
     sidecar: _Sidecar,
 ) -> Tree:
     """Return the tree of a data set, or of an AnnData in place, with its sidecar if it has one."""
-    tree = _tree_at(source, held)
+    tree = read_tree(where, held)
     style.check_found(tree)
     shown = readable_tree(tree, names)
     is_named = any(name is not None for name in names.values())
@@ -296,7 +257,7 @@ def _tree_to_read(
         raise errors.InvalidInputError(
             f"{sidecar}: the path of a sidecar ends in {SIDECAR_SUFFIX}: it is a directory of Daf"
         )
-    made_of, group = _sidecar_source(source, tree)
+    made_of, group = _sidecar_source(where, tree)
     if sidecar and (made_of is None or shown is tree):
         raise errors.InvalidInputError(
             f"{tree.location}: only an AnnData that is read in place has a sidecar, on a server "
@@ -308,49 +269,29 @@ def _tree_to_read(
     return shown if place is None else SidecarTree(shown, made_of, place)
 
 
-def _tree_at(source: Container | str, held: ExitStack) -> Tree:
-    """Return the tree of what is there, which may be another form's."""
-    if isinstance(source, DafPath) and source.is_foreign and source.kind == "hdf5":
-        optional_import("h5py", extra="anndata")  # what is in the file may need anndata as well
-    if not isinstance(source, str):
-        return read_tree(source, held)
-
-    def connect(url: str) -> RemoteFiles:
-        files = RemoteFiles(url)
-        held.callback(files.close)
-        return files
-
-    tree = open_remote_tree(source, connect)
-    if isinstance(tree, Hdf5Tree):
-        held.callback(tree.close)
-    return tree
-
-
-def _sidecar_source(source: Container | str, tree: Tree) -> tuple[Path | RemoteSource | None, str]:
+def _sidecar_source(where: DafPath, tree: Tree) -> tuple[Path | RemoteSource | None, str]:
     """Return of what a sidecar of a tree would be made, if it can have one, and the group in it."""
-    if isinstance(source, DafPath):
-        return source.container, source.group
+    if where.kind != "url":
+        return None if where.opened is not None else where.container, where.group
     version = tree.server_version if isinstance(tree, Hdf5Tree) else None
-    if not isinstance(source, str) or version is None:
-        return None, ""
-    return RemoteSource(tree.location, version), source.partition("#")[2]
+    source = None if version is None else RemoteSource(tree.location, version)
+    return source, where.given.partition("#")[2]
 
 
-def _writable(source: Container | str, mode: OpenMode) -> Container:
+def _check_writable(where: DafPath, mode: OpenMode) -> None:
     """Refuse to write what is on a server, or of another format."""
-    if isinstance(source, str):
+    if where.kind == "url":
         raise errors.ReadOnlyError(
             f"can't open a data set on a server in mode: {mode}; it is read-only there: "
-            f"{shown_url(source)}"
+            f"{shown_url(where.given)}"
         )
-    if isinstance(source, DafPath) and source.is_foreign:
+    if where.is_foreign:
         is_known = False
         with suppress(errors.DafError), ExitStack() as held:
-            is_known = form_of(read_tree(source, held)) is not None
+            is_known = form_of(read_tree(where, held)) is not None
         if is_known:
-            raise written_in_place(source.given, mode)
-        parse_path(source.given)  # says which suffixes there are
-    return source
+            raise written_in_place(where.given, mode)
+        parse_path(where.given)  # says which suffixes there are
 
 
 @contextmanager
@@ -366,11 +307,11 @@ def anndata_at(path: str | Path, **options: Any) -> Iterator[AnnDataTree]:
     UnsupportedDataError
         Something in it is in another file, which is not read.
     """
-    source = _source(path_input(path), "r", _parsed_to_open)
+    where = _place(path_input(path), "r", partial(parse_path, is_read=True))
     optional_import("anndata", extra="anndata")
     given = {key: option for key, option in options.items() if option}
     with ExitStack() as held:
-        base = _tree_at(source, held)
+        base = read_tree(where, held)
         if isinstance(base, Hdf5Tree):
             with base.element("") as root:
                 check_contained(root.file, what=base.location)
@@ -408,13 +349,13 @@ def ZarrDaf(  # noqa: N802 - the constructor's name in all implementations
         It was opened for writing, and something that a crashed writer had left half done had to
         be taken away.
     """
-    source = _source(path, mode, parse_path)
-    if isinstance(source, DafPath) and source.form != "zarr":
-        kind = "an HDF5 file" if source.form == "hdf5" else "a FilesDaf"
+    where = _place(path, mode)
+    if where.form != "zarr":
+        kind = "an HDF5 file" if where.form == "hdf5" else "a FilesDaf"
         raise errors.InvalidInputError(
             f"can't parse as ZarrDaf path: {path}; it is {kind}: open it with open_daf"
         )
-    return _opened(source, mode, name, style_at(source, mode, zarr_format, packed), ZarrDaf)
+    return open_at(where, mode, name, style_of(where, mode, zarr_format, packed))
 
 
 @overload
@@ -466,13 +407,13 @@ def FilesDaf(  # noqa: N802 - the constructor's name in all implementations
     >>> pathlib.Path(path, "axes/cell.txt").read_text()
     'A\nB\n'
     """
-    source = _source(path, mode, partial(parse_path, expects_files=True))
-    if isinstance(source, DafPath) and source.form != "files":
+    where = _place(path, mode, partial(parse_path, expects_files=True))
+    if where.form != "files" and where.kind != "url":
         raise errors.InvalidInputError(
-            f"can't parse as FilesDaf path: {source.given}; it is another format: open it with "
+            f"can't parse as FilesDaf path: {where.given}; it is another format: open it with "
             "open_daf"
         )
-    return _opened(source, mode, name, style_at(source, mode, None, packed=False), FilesDaf)
+    return open_at(where, mode, name, style_of(where, mode))
 
 
 @overload
@@ -509,31 +450,21 @@ def H5df(  # noqa: N802 - the constructor's name in all implementations
     UnsafeAlignmentWarning
         The open file that was passed does not align what is written to it.
     """
-    check_mode(mode)
-    source: Container
     if type(root).__module__.partition(".")[0] == "h5py" and hasattr(root, "file"):
-        source = Hdf5Handle(root)
+        check_mode(mode)
+        given, group = str(root.file.filename), root.name.strip("/")
+        where = DafPath(given, Path(os.path.abspath(given)), "hdf5", group, "hdf5", opened=root)
     else:
         given = path_input(root, "an open h5py.File or h5py.Group")
-        source = DafPath(given, Path(os.path.abspath(given)), "hdf5", "", "hdf5")
-        if "#" in Path(given).name or "#/" in given:
-            source = parse_path(given)
-        if is_remote(given):
-            return _opened(given, mode, name, style_at(given, mode, None, packed), open_daf)
-    daf = _opened(source, mode, name, style_at(source, mode, None, packed), H5df)
-    if isinstance(daf.tree, Hdf5Tree):
-        return daf
-    location = daf.tree.location
-    daf.close()
-    raise errors.NotADafError(
-        f"{location}: this is an AnnData, not a data set of Daf; read it in place by "
-        f"open_daf({location!r}), or import it by import_h5ad"
-    )
+        where = _place(given, mode, _parsed_as_hdf5)
+    return open_at(where, mode, name, style_of(where, mode, None, packed))
 
 
-def create_in(where: DafPath, *, name: str, style: Style) -> DafWriter:
-    """Create a data set in ``where.container``; messages call it ``where.given``."""
-    return cast("DafWriter", _opened(where, "w", name, style, open_daf))
+def _parsed_as_hdf5(given: str) -> DafPath:
+    """Return what a path means that is one of HDF5, whatever it ends in."""
+    if "#" in Path(given).name or "#/" in given:
+        return parse_path(given)
+    return DafPath(given, Path(os.path.abspath(given)), "hdf5", "", "hdf5")
 
 
 def MemoryDaf(  # noqa: N802 - as in all implementations
@@ -549,9 +480,6 @@ def MemoryDaf(  # noqa: N802 - as in all implementations
     >>> MemoryDaf().axes_set()
     set()
     """
-    style = style_of("a data set in memory", "zarr", "w", zarr_format, packed)
-    tree = WritableZarrTree(
-        MemoryStore(), consolidated=False, zarr_format=style.version, packing=style.packing
-    )
-    create_skeleton(tree)
-    return DafWriter(tree, name=unique_name(name or "memory"))
+    where = _of_mapping(MemoryStore())
+    style = style_of(where, "w", zarr_format, packed)
+    return cast("DafWriter", open_at(where, "w", name or "memory", style))

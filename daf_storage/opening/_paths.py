@@ -14,7 +14,7 @@ from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, Literal, NamedTuple, TypeAlias
+from typing import Any, Final, Literal, NamedTuple, TypeAlias
 from urllib.parse import urlsplit
 
 from daf_storage import errors
@@ -22,8 +22,8 @@ from daf_storage.base import name_problem
 from daf_storage.files_daf import DAF_FILE
 from daf_storage.stores import is_remote, shown_url
 
-ContainerKind: TypeAlias = Literal["directory", "archive", "hdf5"]
-"""What holds a data set: a directory, a ZIP archive, or an HDF5 file."""
+ContainerKind: TypeAlias = Literal["directory", "archive", "hdf5", "mapping", "url"]
+"""What holds a data set: a directory, a ZIP archive, an HDF5 file, a mapping, or a server."""
 
 Form: TypeAlias = Literal["zarr", "files", "hdf5"]
 """How a data set is stored in its container: as Zarr, as plain files, or as HDF5."""
@@ -91,17 +91,20 @@ class DafPath:
     """Where a data set is."""
 
     given: str
-    """The path as the caller wrote it, for messages."""
+    """The path as the caller wrote it, or the URL; of a mapping, what messages call it."""
     container: Path
-    """The directory or the archive, as an absolute path."""
+    """The directory or the file, as an absolute path."""
     kind: ContainerKind
     """What the container is."""
-    group: str
+    group: str = ""
     """The group within an archive or file; empty for all of it."""
     form: Form = "zarr"
     """How the data set is stored in the container."""
     is_foreign: bool = False
     """Whether it is none of Daf's, and is read in place."""
+    opened: Any = None
+    """A store of the mapping; of an HDF5 file the group of h5py, if one was passed, which stays
+    open."""
 
     @property
     def is_files(self) -> bool:
@@ -115,8 +118,18 @@ class DafPath:
 
     @property
     def full(self) -> str:
-        """The absolute path, with the group."""
+        """The absolute path, with the group; the URL."""
+        if self.kind == "url":
+            return self.given
         return f"{self.container}#/{self.group}" if self.group else str(self.container)
+
+    @property
+    def can_be_opened_again(self) -> bool:
+        """Whether its path leads to it: not to a mapping, nor to any group of an open file."""
+        if self.opened is None:
+            return True
+        is_named = not self.group or f"{SHARED_HDF5_SUFFIX}#/" in self.full
+        return self.kind == "hdf5" and self.container.is_file() and is_named
 
     @property
     def given_container(self) -> str:

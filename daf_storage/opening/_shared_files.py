@@ -13,7 +13,6 @@ import warnings
 from collections import Counter
 from collections.abc import Callable
 from contextlib import ExitStack
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any, Final, Generic, TypeVar
@@ -21,7 +20,7 @@ from typing import Any, Final, Generic, TypeVar
 from daf_storage import errors, settings
 from daf_storage.base import ForkLock, OpenMode, Packing
 from daf_storage.data import layout
-from daf_storage.opening._paths import SHARED_HDF5_SUFFIX, DafPath, siblings
+from daf_storage.opening._paths import DafPath, siblings
 from daf_storage.stores import MmapZipStore, follow_links, remove_leftovers, scratch
 from daf_storage.trees import (
     ALIGNMENT,
@@ -191,47 +190,28 @@ class UnsafeAlignmentWarning(errors.DafWarning):
     """An HDF5 file was opened so that what is written to it will not be aligned."""
 
 
-@dataclass(frozen=True, slots=True)
-class Hdf5Handle:
-    """A file or a group of h5py that is open, and stays so."""
-
-    root: Any
-    """What was passed."""
-
-    @property
-    def given(self) -> str:
-        """The path of the file."""
-        return str(self.root.file.filename)
-
-    @property
-    def full(self) -> str:
-        """The absolute path of the file, with the group."""
-        path, group = os.path.abspath(self.given), self.root.name.strip("/")
-        return f"{path}#/{group}" if group else path
-
-    @property
-    def can_be_opened_again(self) -> bool:
-        """Whether its path leads to the group."""
-        is_named = self.root.name == "/" or f"{SHARED_HDF5_SUFFIX}#/" in self.full
-        return Path(self.given).is_file() and is_named
-
-
 def open_hdf5(
-    where: DafPath | Hdf5Handle, mode: OpenMode, held: ExitStack, packing: Packing | None = None
+    where: DafPath, mode: OpenMode, held: ExitStack, packing: Packing | None = None
 ) -> WritableHdf5Tree:
     """Return the tree of a data set in a file of HDF5, which is let go of with ``held``."""
-    if isinstance(where, DafPath):
+    if where.opened is None:
         file_mode: OpenMode = "w+" if where.group and mode == "w" else mode
         path, location = where.container, where.given_container
         opened = partial(_opened_hdf5, path, file_mode, location)
         file = HDF5_FILES.shared(path, file_mode, location, opened, held)
-        return WritableHdf5Tree(file, where.group, packing=packing)
-    shared = Hdf5File(where.root.file, location=where.given)
+    else:
+        file = _passed_hdf5(where.opened.file, where.given, mode)
+    return WritableHdf5Tree(file, where.group, packing=packing)
+
+
+def _passed_hdf5(file: Any, location: str, mode: OpenMode) -> Hdf5File:
+    """Return a file of h5py that is open, and stays so."""
+    shared = Hdf5File(file, location=location)
     if mode != "r" and not shared.is_writable:
         raise errors.ReadOnlyError(
-            f"{where.given}: the HDF5 file was opened for reading; open it with mode 'r+' first"
+            f"{location}: the HDF5 file was opened for reading; open it with mode 'r+' first"
         )
-    threshold, interval = where.root.file.id.get_access_plist().get_alignment()
+    threshold, interval = file.id.get_access_plist().get_alignment()
     if threshold > ALIGNMENT[0] or interval != ALIGNMENT[1]:
         warnings.warn(
             f"unsafe HDF5 file alignment for Daf: ({threshold}, {interval}); the safe HDF5 file "
@@ -239,9 +219,9 @@ def open_hdf5(
             "alignment, open the file with h5py.File(path, mode, alignment_threshold=1, "
             "alignment_interval=8)",
             UnsafeAlignmentWarning,
-            stacklevel=5,
+            stacklevel=6,
         )
-    return WritableHdf5Tree(shared, where.root.name.strip("/"), packing=packing)
+    return shared
 
 
 def _opened_hdf5(path: Path, mode: OpenMode, location: str) -> Hdf5File:

@@ -1,14 +1,17 @@
-"""Containers and forms of data sets, and the tree by which what is at a path is read.
+"""Containers and forms of data sets: the tree by which what is at a path is read, or written.
 
-**Nouns.** A *container* is a directory, an archive, an HDF5 file or a mapping; a *form* is how a
-data set lies in it: as Zarr, as plain files, as HDF5, or as an AnnData.  A *style* is
-how one is written, or has to be.
+**Nouns.** A *container* is a directory, an archive, an HDF5 file, a mapping or a server; a *form*
+is how a data set lies in it: as Zarr, as plain files, as HDF5, or as an AnnData.  A *style* is how
+one is written, or has to be.  A *skeleton* is the group of a data set, the groups of its
+properties, and the version that comes last.
 """
 
 from __future__ import annotations
 
+import errno
 import os
 import posixpath
+import warnings
 from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -17,13 +20,39 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from daf_storage import errors
 from daf_storage._lazy import lazy_module
-from daf_storage.base import OpenMode, Packing, packing_of, unique_name
-from daf_storage.data import kept, layout
-from daf_storage.files_daf import DAF_FILE, INDEXES_FOLDER, FilesTree, check_packing
+from daf_storage.base import OpenMode, Packing, optional_import, packing_of, unique_name
+from daf_storage.data import RecoveryWarning, kept, layout, recover_zarr_archive
+from daf_storage.files_daf import (
+    DAF_FILE,
+    INDEXES_FOLDER,
+    FilesTree,
+    WritableFilesTree,
+    check_packing,
+    recover_files_archive,
+)
 from daf_storage.opening._paths import OTHER_KINDS, DafPath, Form, siblings
-from daf_storage.opening._shared_files import Hdf5Handle, open_archive, open_hdf5
-from daf_storage.stores import DirectoryStore, MappingStore, MmapZipStore, was_interrupted
-from daf_storage.trees import Hdf5Tree, Tree, WritableHdf5Tree, ZarrTree, ZarrVersion
+from daf_storage.opening._remote import open_remote_tree
+from daf_storage.opening._shared_files import open_archive, open_hdf5
+from daf_storage.stores import (
+    DirectoryStore,
+    MappingStore,
+    MmapZipStore,
+    RemoteFiles,
+    follow_links,
+    remove_leftovers,
+    scratch,
+    was_interrupted,
+)
+from daf_storage.trees import (
+    Hdf5Tree,
+    Tree,
+    WritableHdf5Tree,
+    WritableTree,
+    WritableZarrTree,
+    ZarrTree,
+    ZarrVersion,
+    find_version,
+)
 
 if TYPE_CHECKING:
     from daf_storage import anndata
@@ -35,9 +64,15 @@ PARTS = frozenset({*layout.SKELETON, layout.DAF, layout.INDEXES, INDEXES_FOLDER,
 """The groups of a data set, in which no other one can lie."""
 _BACKUP: Final = ".reorder.backup"
 """What the reference implementation links files into that it changes one by one; deleted last."""
+_FULL: Final = (errno.ENOSPC, errno.EDQUOT)
+_MARKERS: Final = {
+    "zarr": ("a Zarr group", ".zgroup", "zarr.json"),
+    "files": ("a FilesDaf", DAF_FILE),
+}
+"""What a directory of a form is, and the files that it has, one of which is enough."""
 
-Container: TypeAlias = DafPath | MappingStore | Hdf5Handle
-"""Where a data set is that is not on a server."""
+WritableStoredTree: TypeAlias = WritableZarrTree | WritableFilesTree
+"""The tree of a data set in a store, to be written."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,14 +102,15 @@ class Style:
 
 
 def style_of(
-    what: str,
-    form: Form,
+    where: DafPath,
     mode: OpenMode,
-    zarr_format: ZarrVersion | None,
-    packed: bool | Packing,  # noqa: FBT001 - as in open_daf
+    zarr_format: ZarrVersion | None = None,
+    packed: bool | Packing = False,  # noqa: FBT001, FBT002 - as in open_daf
 ) -> Style:
     """Return how a data set is written, if what was asked for goes together."""
-    packing = packing_of(packed)
+    if where.kind == "url":
+        return Style()
+    what, form, packing = where.given, where.form, packing_of(packed)
     if form != "zarr" and zarr_format is not None:
         kind = "an HDF5 file" if form == "hdf5" else "a FilesDaf"
         raise errors.InvalidInputError(f"{what}: {kind} has no zarr_format")
@@ -96,11 +132,15 @@ def style_of(
     return Style(zarr_format, packing)
 
 
-def read_tree(where: Container, held: ExitStack) -> Tree:
+def read_tree(where: DafPath, held: ExitStack) -> Tree:
     """Return the tree of what is there; what was opened for it is let go of with ``held``."""
-    if isinstance(where, MappingStore):
-        return ZarrTree(where)
-    if isinstance(where, Hdf5Handle) or where.kind == "hdf5":
+    if where.kind == "url":
+        return _remote_tree(where.given, held)
+    if where.kind == "mapping":
+        return ZarrTree(where.opened)
+    if where.kind == "hdf5":
+        if where.is_foreign:
+            optional_import("h5py", extra="anndata")  # what is in it may need anndata as well
         return _hdf5_to_read(open_hdf5(where, "r", held))
     tree = FilesTree if where.is_files else ZarrTree
     if where.is_archive:
@@ -108,6 +148,18 @@ def read_tree(where: Container, held: ExitStack) -> Tree:
     store = existing_directory(where.container, where.given_container, is_read=True)
     check_not_reordered(where)
     return tree(store, where.group)
+
+
+def _remote_tree(url: str, held: ExitStack) -> Tree:
+    def connect(url: str) -> RemoteFiles:
+        files = RemoteFiles(url)
+        held.callback(files.close)
+        return files
+
+    tree = open_remote_tree(url, connect)
+    if isinstance(tree, Hdf5Tree):
+        held.callback(tree.close)
+    return tree
 
 
 def existing_directory(root: Path, given: str, *, is_read: bool = False) -> DirectoryStore:
@@ -296,3 +348,188 @@ def _own_name(tree: Tree) -> str | None:
         return str(array.read().reshape(-1)[0].item())
     except (errors.FormatError, errors.ReadOnlyError):
         return None  # who asks for the scalar learns why; the data set has a name anyway
+
+
+# What is written
+
+
+def written_tree(where: DafPath, mode: OpenMode, style: Style, held: ExitStack) -> WritableTree:
+    """Return the tree of a data set to be written; make it, or empty it first, as the mode says."""
+    if where.kind == "hdf5":
+        return _written_hdf5(open_hdf5(where, mode, held, style.packing), mode)
+    store: DirectoryStore | MmapZipStore | MappingStore
+    if where.is_archive:
+        store = open_archive(where, mode, held)
+    elif where.kind == "mapping":
+        store = _mapping_to_write(where.opened, mode)
+    else:
+        store = _directory_to_write(where, mode)
+    tree = _stored_tree(store, where.form, style, where.group)
+    if mode == "r+":
+        check_form(tree)
+    elif where.group:
+        _check_free_group(where, tree)
+    make_or_check(tree, mode)
+    if not isinstance(store, MmapZipStore):
+        _recover(tree)
+    elif isinstance(tree, WritableFilesTree):
+        recover_files_archive(store, tree)
+    else:
+        recover_zarr_archive(store, tree, where.group)
+    return tree
+
+
+def _stored_tree(
+    store: DirectoryStore | MmapZipStore | MappingStore, form: Form, style: Style, root: str = ""
+) -> WritableStoredTree:
+    """Return the tree of a data set in a store; that of a directory repeats all documents."""
+    if form == "files" and not isinstance(store, MappingStore):
+        return WritableFilesTree(store, root)
+    tree = WritableZarrTree(
+        store,
+        root,
+        consolidated=isinstance(store, DirectoryStore),
+        zarr_format=find_version(store, root) or style.version,
+        packing=style.packing,
+    )
+    style.check_found(tree)
+    return tree
+
+
+def _directory_to_write(where: DafPath, mode: OpenMode) -> DirectoryStore:
+    root, given = follow_links(where.container, where.given), where.given
+    remove_leftovers(root)
+    if mode == "r+":
+        existing_directory(root, given)
+    if root.exists() and not root.is_dir():
+        raise errors.NotADafError(f"{given}: there is a file of this name, not a directory")
+    if mode == "w" and root.exists():
+        _empty_directory(root, given, where.form)
+    check_not_reordered(where)
+    return DirectoryStore(root, location=given)
+
+
+def _recover(tree: WritableTree) -> None:
+    """Clear away what a crashed writer left; a full disk does not keep anybody from opening."""
+    try:
+        tree.recover()
+    except OSError as error:
+        if error.errno not in _FULL:
+            raise
+        warnings.warn(
+            f"{tree.location}: the disk is full, so the consolidated metadata is not up to date: "
+            "programs that depend on it, such as readers over HTTP, do not see everything; make "
+            f"room and open it again, or run 'daf repair {tree.location}'",
+            RecoveryWarning,
+            stacklevel=5,
+        )
+
+
+def open_directory_tree(where: DafPath) -> WritableStoredTree:
+    """Open the tree of a data set in a directory for mending."""
+    tree = _stored_tree(existing_directory(where.container, where.given), where.form, Style())
+    check_form(tree)
+    layout.check_version(tree)
+    check_not_reordered(where)
+    return tree
+
+
+def _empty_directory(root: Path, given: str, form: Form) -> None:
+    """Delete a data set for mode ``w``; what has none of the markers of its form is left alone."""
+    what, *markers = _MARKERS[form]
+    is_marked = any((root / name).exists() for name in markers)
+    if any(root.iterdir()) and not is_marked:
+        raise errors.NotADafError(
+            f"{given}: this directory is not {what}, so mode 'w' does not empty it; "
+            "delete it yourself if that is what you want"
+        )
+    with scratch(root) as trash:
+        os.rename(root, trash)
+
+
+def _mapping_to_write(store: MappingStore, mode: OpenMode) -> MappingStore:
+    if mode == "w":
+        if len(store.keys()) and find_version(store) is None:
+            raise errors.NotADafError(
+                f"{store.location}: this mapping is not a Zarr group, so mode 'w' does not empty "
+                "it, and nothing was changed; empty it yourself if that is what you want"
+            )
+        store.change(list(store.keys()), {})
+    return store
+
+
+def _written_hdf5(tree: WritableHdf5Tree, mode: OpenMode) -> WritableTree:
+    kind = tree.kind("")
+    if kind == "array" or (kind is None and mode == "r+"):
+        raise no_group(tree)
+    is_daf = kind is not None and layout.is_daf(tree)
+    children = sorted(tree.children("")) if kind is not None else []
+    if children and not is_daf:
+        if form_of(tree) is not None:
+            raise written_in_place(tree.location, mode)
+        if mode != "r+":
+            raise errors.NotADafError(
+                f"{tree.location}: not a daf data set, and not empty: it holds "
+                f"{errors.shown_names(children, none='')}; nothing was changed; choose another "
+                "file or group"
+            )
+    if mode == "w" and is_daf:
+        tree.recover()
+        with tree.transaction() as changes, tree.lock():
+            for child in (layout.DAF, *(child for child in children if child != layout.DAF)):
+                changes.remove(child)
+    make_or_check(tree, mode)
+    if tree.is_half_replaced():
+        warnings.warn(
+            f"{tree.location}: a writer was stopped while it changed an axis; what was there "
+            "before is there again",
+            RecoveryWarning,
+            stacklevel=5,
+        )
+    tree.recover()
+    indexes = tree.index_tree
+    if mode == "w":
+        for child in indexes.children(""):
+            indexes.discard(child)
+    indexes.recover()
+    return tree
+
+
+def _check_free_group(where: DafPath, tree: WritableTree) -> None:
+    """Refuse a new group that is called as a part of a data set is, so that none lies in one."""
+    name = next((name for name in where.group.split("/") if name in PARTS), None)
+    if name is not None and not layout.is_daf(tree):
+        raise errors.InvalidInputError(
+            f"{where.given}: {name!r} is the name of a part of each data set, in which no other "
+            "one can lie; choose another group"
+        )
+
+
+def create_skeleton(tree: WritableTree) -> None:
+    """Make an empty data set; the version marker comes last, so that a crash leaves none."""
+    with tree.batch(), tree.transaction() as changes, tree.lock():
+        if layout.is_daf(tree):  # by another program, while this one waited for the lock
+            return
+        changes.mark_group("")
+        for group in layout.SKELETON:
+            if tree.kind(group) is None:
+                changes.create_group(group)
+                changes.publish(group, replace=False)
+            elif tree.children(group):
+                raise errors.NotADafError(
+                    f"{tree.location}: not a daf data set, and its group {group!r} is not empty; "
+                    "choose another path"
+                )
+        changes.mark(layout.DAF, layout.VERSION)
+
+
+def make_or_check(tree: WritableTree, mode: OpenMode) -> None:
+    """Make the data set if there is none and the mode allows it; check its version if there is."""
+    if not layout.is_daf(tree):
+        if mode == "r+":
+            raise errors.NotADafError(
+                f"{tree.location}: not a daf data set: it has no array named 'daf'"
+            )
+        create_skeleton(tree)
+    layout.check_version(tree)
+    check_groups(tree)
