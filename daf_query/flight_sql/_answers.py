@@ -8,7 +8,7 @@ the ``Bearer`` to use from then on, as JDBC and ADBC expect it.
 
 A ticket holds its query, and so does the handle of a prepared statement, with what was bound: the
 server keeps nothing for those that are never read or closed.  The seal says that this server made
-it, for this client: another's is refused.
+it.
 """
 
 from __future__ import annotations
@@ -265,21 +265,17 @@ ENDINGS: Final = Endings(
 
 
 _SHORTEST: Final = 16
-CLIENT: Final = "client"
-"""The name of the middleware that says who a client is."""
 
 
-class Client(flight.ServerMiddleware):  # type: ignore[misc] # pyarrow has no types
-    """Who a call is from."""
+class Bearer(flight.ServerMiddleware):  # type: ignore[misc] # pyarrow has no types
+    """Answers with the token to use from then on."""
 
-    def __init__(self, name: str, answer: Mapping[str, str]) -> None:
-        self.name = name
-        """Different for each token."""
-        self._answer = dict(answer)
+    def __init__(self, token: str) -> None:
+        self._token = token
 
     def sending_headers(self) -> dict[str, str]:
         """Return the headers of the answer."""
-        return self._answer
+        return {"authorization": f"Bearer {self._token}"}
 
 
 class Tokens(flight.ServerMiddlewareFactory):  # type: ignore[misc] # the same
@@ -310,10 +306,10 @@ class Tokens(flight.ServerMiddlewareFactory):  # type: ignore[misc] # the same
                 )
         self._digests = [_digest(token) for token in tokens]
 
-    def start_call(self, info: Any, headers: Mapping[str, Sequence[Any]]) -> Client:  # noqa: ARG002 - as it is called
+    def start_call(self, info: Any, headers: Mapping[str, Sequence[Any]]) -> Bearer | None:  # noqa: ARG002 - as it is called
         """Let a call in, or not."""
         if not self._digests:
-            return Client("", {})
+            return None
         sent = next(iter(headers.get("authorization", ())), "")
         scheme, _, credentials = str(sent).partition(" ")
         token = _password(credentials) if scheme.lower() == "basic" else credentials
@@ -322,8 +318,7 @@ class Tokens(flight.ServerMiddlewareFactory):  # type: ignore[misc] # the same
                 "the server needs a token: send it as 'authorization: Bearer TOKEN', or as the "
                 "password of any user"
             )
-        answer = {"authorization": f"Bearer {token}"} if scheme.lower() == "basic" else {}
-        return Client(_digest(token).hex(), answer)
+        return Bearer(token) if scheme.lower() == "basic" else None
 
     def _is_known(self, token: str) -> bool:
         """Compare with all, each in a time that does not depend on where they differ."""
@@ -381,30 +376,26 @@ class Seals:
     def __init__(self) -> None:
         self._secret = secrets.token_bytes(32)
 
-    def sealed(self, client: str, query: str, bound: str | None) -> bytes:
-        """Return the handle of a query for a client."""
+    def sealed(self, query: str, bound: str | None) -> bytes:
+        """Return the handle of a query."""
         content = secrets.token_bytes(_ID_BYTES) + json.dumps([query, bound]).encode()
-        return self._seal(content, client) + content
+        return hmac.digest(self._secret, content, "sha256") + content
 
-    def opened(self, handle: bytes, client: str) -> SealedQuery:
+    def opened(self, handle: bytes) -> SealedQuery:
         """Return the query of a handle.
 
         Raises
         ------
         InvalidRequest
-            It was not made here, or not for this client.
+            It was not made here.
         """
         seal, content = handle[:_SEAL_BYTES], handle[_SEAL_BYTES:]
-        if not hmac.compare_digest(seal, self._seal(content, client)):
+        if not hmac.compare_digest(seal, hmac.digest(self._secret, content, "sha256")):
             raise InvalidRequest(
-                "the ticket is not one that this server gave to this client; ask again for the "
-                "query (a server that was started again knows no earlier tickets)"
+                "the ticket is not one that this server gave; ask again for the query (a server "
+                "that was started again knows no earlier tickets)"
             )
         return SealedQuery(content[:_ID_BYTES], *json.loads(content[_ID_BYTES:]))
-
-    def _seal(self, content: bytes, client: str) -> bytes:
-        sealed = hashlib.sha256(client.encode()).digest() + content
-        return hmac.digest(self._secret, sealed, "sha256")
 
 
 def bound_query(query: str, reader: Any, limits: FlightSqlLimits) -> str:

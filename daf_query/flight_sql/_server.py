@@ -15,7 +15,6 @@ from pyarrow import flight
 from daf_query._row_files import joined, wire_parts
 from daf_query._runs import Runs, Serving
 from daf_query.flight_sql._answers import (
-    CLIENT,
     ENDINGS,
     MESSAGES,
     AnyHandshake,
@@ -80,7 +79,7 @@ class Service(flight.FlightServerBase):  # type: ignore[misc] # pyarrow has no t
             location,
             auth_handler=AnyHandshake(),
             tls_certificates=certificates,
-            middleware={CLIENT: tokens},
+            middleware={"tokens": tokens},
         )
 
     @answering
@@ -89,12 +88,11 @@ class Service(flight.FlightServerBase):  # type: ignore[misc] # pyarrow has no t
         name, body = self._command(descriptor)
         if name in COMMANDS:
             return _info(self._catalog.answer(name, body)[0], descriptor, descriptor.command)
-        client = _client(context)
-        query = self._query(name, body, client)
+        query = self._query(name, body)
         if query.bound is None:
             raise InvalidRequest("the statement has parameters, and none were bound to values")
         schema = self._schema(query.bound, context)
-        handle = self._seals.sealed(client, query.bound, query.bound)
+        handle = self._seals.sealed(query.bound, query.bound)
         ticket = packed(MESSAGES.TicketStatementQuery(statement_handle=handle))
         return _info(schema, descriptor, ticket)
 
@@ -104,7 +102,7 @@ class Service(flight.FlightServerBase):  # type: ignore[misc] # pyarrow has no t
         name, body = self._command(descriptor)
         if name in COMMANDS:
             return flight.SchemaResult(self._catalog.answer(name, body)[0])
-        query = self._query(name, body, _client(context))
+        query = self._query(name, body)
         if query.bound is None:
             return flight.SchemaResult(self._unbound(query.query)[0])
         return flight.SchemaResult(self._schema(query.bound, context))
@@ -117,7 +115,7 @@ class Service(flight.FlightServerBase):  # type: ignore[misc] # pyarrow has no t
         if name in COMMANDS:
             return flight.RecordBatchStream(self._catalog.answer(name, body)[1]())
         handle = unpacked("TicketStatementQuery", ticket.ticket).statement_handle
-        sealed = self._seals.opened(handle, _client(context))
+        sealed = self._seals.opened(handle)
         rows = self._started(
             sealed.query, self._rows, query_id=sealed.query_id, is_abandoned=context.is_cancelled
         )
@@ -125,7 +123,7 @@ class Service(flight.FlightServerBase):  # type: ignore[misc] # pyarrow has no t
         return flight.GeneratorStream(schema, rows)
 
     @answering
-    def do_put(self, context: Any, descriptor: Any, reader: Any, writer: Any) -> None:
+    def do_put(self, context: Any, descriptor: Any, reader: Any, writer: Any) -> None:  # noqa: ARG002 - as it is called
         """Bind the parameters of a prepared statement; everything else would change something."""
         name, body = self._command(descriptor)
         if name in _UPDATES:
@@ -134,18 +132,17 @@ class Service(flight.FlightServerBase):  # type: ignore[misc] # pyarrow has no t
             )
         if name != _PREPARED:
             raise _unknown(name)
-        client = _client(context)
-        query = self._query(name, body, client).query
+        query = self._query(name, body).query
         bound = bound_query(query, reader, self._limits)
         self._check_size(
             bound.encode(), "the query with its parameters", self._limits.max_query_bytes
         )
-        handle = self._seals.sealed(client, query, bound)
+        handle = self._seals.sealed(query, bound)
         result = MESSAGES.DoPutPreparedStatementResult(prepared_statement_handle=handle)
         writer.write(pa.py_buffer(result.SerializeToString()))
 
     @answering
-    def do_action(self, context: Any, action: Any) -> Iterator[flight.Result]:
+    def do_action(self, context: Any, action: Any) -> Iterator[flight.Result]:  # noqa: ARG002 - as it is called
         """Do one of the actions of `list_actions`."""
         method = _ACTIONS.get(action.type)
         if method is None:
@@ -156,7 +153,7 @@ class Service(flight.FlightServerBase):  # type: ignore[misc] # pyarrow has no t
             )
         body = action.body.to_pybytes()
         self._check_size(body, "the action")
-        return iter([flight.Result(part) for part in method(self, body, _client(context))])
+        return iter([flight.Result(part) for part in method(self, body)])
 
     def list_actions(self, context: Any) -> list[tuple[str, str]]:  # noqa: ARG002 - as it is called
         """Return the actions that there are."""
@@ -179,10 +176,10 @@ class Service(flight.FlightServerBase):  # type: ignore[misc] # pyarrow has no t
         self._check_size(descriptor.command, "the command")
         return wrapped_in(descriptor.command)
 
-    def _query(self, name: str, body: bytes, client: str) -> SealedQuery:
+    def _query(self, name: str, body: bytes) -> SealedQuery:
         """Return the query of a command, with the values of its parameters."""
         if name == _PREPARED:
-            return self._seals.opened(decoded(name, body).prepared_statement_handle, client)
+            return self._seals.opened(decoded(name, body).prepared_statement_handle)
         if name != "CommandStatementQuery":
             raise _unknown(name)
         query: str = decoded(name, body).query
@@ -262,36 +259,34 @@ class Service(flight.FlightServerBase):  # type: ignore[misc] # pyarrow has no t
             return InvalidRequest(limit_reached(problem, "max_memory_bytes"))
         return self.statuses.status(error, query)
 
-    def _prepare(self, body: bytes, client: str) -> list[bytes]:
+    def _prepare(self, body: bytes) -> list[bytes]:
         """Prepare a statement, which may have parameters."""
         query: str = unpacked("ActionCreatePreparedStatementRequest", body).query
         self._check_size(query.encode(), "the query", self._limits.max_query_bytes)
         columns, parameters = self._unbound(query)
         result = MESSAGES.ActionCreatePreparedStatementResult(
-            prepared_statement_handle=self._seals.sealed(
-                client, query, None if len(parameters) else query
-            ),
+            prepared_statement_handle=self._seals.sealed(query, None if len(parameters) else query),
             dataset_schema=columns.serialize().to_pybytes(),
             parameter_schema=parameters.serialize().to_pybytes(),
             is_update=False,
         )
         return [packed(result)]
 
-    def _close_prepared(self, _: bytes, __: str) -> list[bytes]:
+    def _close_prepared(self, _: bytes) -> list[bytes]:
         """Close a prepared statement, of which the server keeps nothing."""
         return []
 
-    def _cancel_flight_info(self, body: bytes, client: str) -> list[bytes]:
+    def _cancel_flight_info(self, body: bytes) -> list[bytes]:
         """Cancel a query by what was answered to it."""
-        status = self._cancelled(decoded("CancelFlightInfoRequest", body).info, client)
+        status = self._cancelled(decoded("CancelFlightInfoRequest", body).info)
         return [MESSAGES.CancelFlightInfoResult(status=status).SerializeToString()]
 
-    def _cancel_query(self, body: bytes, client: str) -> list[bytes]:
+    def _cancel_query(self, body: bytes) -> list[bytes]:
         """Cancel a query, in the way of older clients."""
         info = decoded("FlightInfo", unpacked("ActionCancelQueryRequest", body).info)
-        return [packed(MESSAGES.ActionCancelQueryResult(result=self._cancelled(info, client)))]
+        return [packed(MESSAGES.ActionCancelQueryResult(result=self._cancelled(info)))]
 
-    def _cancelled(self, info: Any, client: str) -> int:
+    def _cancelled(self, info: Any) -> int:
         """Cancel the queries of some tickets, and return the status."""
         status = _NOT_CANCELLABLE
         for endpoint in info.endpoint:
@@ -299,11 +294,11 @@ class Service(flight.FlightServerBase):  # type: ignore[misc] # pyarrow has no t
             if wrapped_in(ticket)[0] in COMMANDS:
                 continue
             handle = unpacked("TicketStatementQuery", ticket).statement_handle
-            self.runs.cancel(self._seals.opened(handle, client).query_id)
+            self.runs.cancel(self._seals.opened(handle).query_id)
             status = _CANCELLED
         return status
 
-    def _close_session(self, _: bytes, __: str) -> list[bytes]:
+    def _close_session(self, _: bytes) -> list[bytes]:
         """End the session of a client, of which the server keeps nothing."""
         return [MESSAGES.CloseSessionResult(status=_SESSION_CLOSED).SerializeToString()]
 
@@ -315,7 +310,7 @@ class Service(flight.FlightServerBase):  # type: ignore[misc] # pyarrow has no t
             raise InvalidRequest(limit_reached(problem, "max_query_bytes"))
 
 
-_ACTIONS: Final[Mapping[str, Callable[[Service, bytes, str], list[bytes]]]] = {
+_ACTIONS: Final[Mapping[str, Callable[[Service, bytes], list[bytes]]]] = {
     "CreatePreparedStatement": Service._prepare,  # noqa: SLF001 - methods of this module
     "ClosePreparedStatement": Service._close_prepared,  # noqa: SLF001 - the same
     "CancelFlightInfo": Service._cancel_flight_info,  # noqa: SLF001 - the same
@@ -327,11 +322,6 @@ _ACTIONS: Final[Mapping[str, Callable[[Service, bytes, str], list[bytes]]]] = {
 def _info(schema: pa.Schema, descriptor: Any, ticket: bytes) -> flight.FlightInfo:
     endpoint = flight.FlightEndpoint(ticket, [])  # no location: where it was asked
     return flight.FlightInfo(schema, descriptor, [endpoint], -1, -1)
-
-
-def _client(context: Any) -> str:
-    client = context.get_middleware(CLIENT)
-    return "" if client is None else str(client.name)
 
 
 def _short(name: str) -> str:
