@@ -55,7 +55,7 @@ from daf_query.slice import (
 from daf_query.sql import PLAN_COLUMNS, Connections, QueryResult
 from daf_query.syntax import quoted_name, quoted_string
 from daf_query.table import DATASET, user_table
-from daf_storage import DafWriter, IfExists, errors
+from daf_storage import IfExists, errors
 from daf_storage._lazy import pc
 
 _ROWS: Final = "X-Daf-Rows"
@@ -94,7 +94,10 @@ def query(explorer: Explorer, question: Question) -> Iterator[Part]:
     if not 0 < len(name) <= _MOST_ID:
         raise refusal(400, f"'id' has to be of 1 to {_MOST_ID} characters")
     most = min(question.whole_number("rows", _DEFAULT_ROWS), explorer.limits.rows)
-    rows = _limited(explorer.session.sql(sql), most + 1).rows()
+    result = explorer.data.session.sql(sql)
+    # Nothing can be built upon EXPLAIN, nor need be on what is answered directly.
+    is_whole = result.column_names == PLAN_COLUMNS or result._direct is not None  # noqa: SLF001 - our own
+    rows = (result if is_whole else result.limit(most + 1)).rows()
     # Not that of the result: a column that turns out to be unreadable is left out.
     schema = plain_schema(rows.schema)
     yield Head(ARROW, {"X-Daf-Row-Limit": str(most)})
@@ -118,15 +121,6 @@ def query(explorer: Explorer, question: Question) -> Iterator[Part]:
     if len(sent) == 1:  # the page takes what follows a schema for a batch
         yield none.serialize().to_pybytes()
     yield ended(truncated=truncated, seconds=time.monotonic() - began)
-
-
-def _limited(result: QueryResult, count: int) -> QueryResult:
-    """Return the first rows of a result; all of EXPLAIN, upon which nothing can be built.
-
-    So it is with a mere scan: its rows come in the order of the axis, and only as they are taken.
-    """
-    is_whole = result.column_names == PLAN_COLUMNS or result._direct is not None  # noqa: SLF001 - our own
-    return result if is_whole else result.limit(count)
 
 
 def rows(explorer: Explorer, question: Question) -> Answer:
@@ -222,7 +216,7 @@ def _coloured(values: pa.Array, noted: Mapping[str, str] | None) -> pa.RecordBat
 
 def summary(explorer: Explorer, question: Question) -> Answer:
     """Answer with counts, the range and the top values of a vector."""
-    session = explorer.session
+    session = explorer.data.session
     along = axis_rows(session, question.string("schema"), question.string("axis"))
     return summarised(*value_counts(session, along.table, question.string("vector")))
 
@@ -236,7 +230,7 @@ def entries(explorer: Explorer, question: Question) -> Answer:
     limit = question.optional_string("limit") or str(_FEW)
     if not (limit.isascii() and limit.isdigit() and int(limit) <= _MOST_ENTRIES):
         raise errors.InvalidInputError(f"'limit' is a number up to {_MOST_ENTRIES:,}")
-    along = axis_rows(explorer.session, question.string("schema"), question.string("axis"))
+    along = axis_rows(explorer.data.session, question.string("schema"), question.string("axis"))
     names, prefix = along.names(), question.optional_string("prefix") or ""
     matching = names.filter(pc.starts_with(names, prefix, ignore_case=True))
     if along.tables.is_collection:
@@ -248,7 +242,7 @@ def profile(explorer: Explorer, question: Question) -> Answer:
     """Answer with the numbers of a dot plot."""
     names = ("rows_axis", "columns_axis", "matrix")
     columns = question.strings("columns")
-    made = explorer.session.profile(
+    made = explorer.data.session.profile(
         *(question.string(name) for name in names),
         by=question.string("by"),
         rows=question.optional_string("rows"),
@@ -268,12 +262,9 @@ def profile(explorer: Explorer, question: Question) -> Answer:
     }
 
 
-def _without_nan(values: Any) -> list[list[float | None]]:
+def _without_nan(values: Any) -> Any:
     """Return numbers for JSON, which has no NaN."""
-    objects = values.astype(object)
-    objects[~np.isfinite(values)] = None
-    plain: list[list[float | None]] = objects.tolist()
-    return plain
+    return np.asarray(np.where(np.isfinite(values), values, None)).tolist()
 
 
 # The selection, and saving
@@ -341,7 +332,7 @@ def _free_name(connections: Connections) -> str:
 
 def _current_selection(explorer: Explorer) -> Selection | None:
     """Return the selection; None if there is none, or its data set was replaced."""
-    selection, connections = explorer.selection, explorer.session._connections  # noqa: SLF001 - our own
+    selection, connections = explorer.selection, explorer.data.session._connections  # noqa: SLF001 - our own
     is_current = selection is not None and selection.connections is connections
     return selection if is_current else None
 
@@ -391,22 +382,19 @@ def save(explorer: Explorer, question: Question) -> Answer:
         )
     sql = values.optional_string("sql")
     if sql is not None:
-        explorer.session.save_vector(axis, name, sql, schema=schema, if_exists=if_exists)
+        explorer.data.session.save_vector(axis, name, sql, schema=schema, if_exists=if_exists)
         return {"name": name}
     if not values.flag("selection"):
         raise refusal(400, "'values' needs 'sql', or 'selection': true")
     along = explorer.data.rows(schema, axis)
     is_selected = np.zeros(along.whole.length, np.bool_)
     is_selected[_selected_positions(explorer, along.tables.name, axis)] = True
-    daf = along.engine.connections.reader(along.tables.name)
-    if not isinstance(daf, DafWriter):
-        raise errors.ReadOnlyError(f"{daf.location}: it is open for reading")
-    if values.content.get("true") is None and values.content.get("false") is None:
-        daf.set_vector(axis, name, is_selected, if_exists=if_exists)
-    else:
+    saved = pa.array(is_selected)
+    if values.content.get("true") is not None or values.content.get("false") is not None:
         labels = (pa.scalar(values.string(each)) for each in ("true", "false"))
-        strings = pc.if_else(pa.array(is_selected), *labels)
-        daf.set_vector(axis, name, strings, if_exists=if_exists)
+        saved = pc.if_else(saved, *labels)
+    _, daf = explorer.data.session._writable(schema, axis)  # noqa: SLF001 - our own
+    daf.set_vector(axis, name, saved, if_exists=if_exists)
     return {"name": name}
 
 
@@ -442,7 +430,7 @@ def _slice(explorer: Explorer, question: Question) -> MatrixSlice:
     names = ("schema", "rows_axis", "columns_axis", "matrix")
     schema, rows_axis, columns_axis, matrix = (question.string(name) for name in names)
     chosen: Selector = question.optional_string("rows")
-    session = explorer.session
+    session = explorer.data.session
     if question.flag("selection"):
         positions = _selected_positions(explorer, schema, rows_axis)
         if isinstance(chosen, str):
@@ -460,7 +448,7 @@ def export(explorer: Explorer, question: Question) -> Answer:
     sql, file_format = question.sql(), question.string("format")
     if file_format not in _FORMATS:
         raise refusal(400, f"there is no format {file_format!r}; there are {', '.join(_FORMATS)}")
-    write = partial(_save, explorer, explorer.session.sql(sql), file_format)
+    write = partial(_save, explorer, explorer.data.session.sql(sql), file_format)
     download = Download(f"query.{file_format}", str(_FORMATS[file_format]), write)
     return {"ticket": explorer.downloads.add(download)}
 

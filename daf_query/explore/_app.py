@@ -42,7 +42,6 @@ from daf_query.explore import _answers as answers
 from daf_query.explore._explorer import ExploredData, ExploreLimits, Explorer, replaced
 from daf_query.explore._http import (
     Answer,
-    CancelledError,
     Part,
     Question,
     RequestError,
@@ -122,15 +121,13 @@ class Guard:
         is_data = path != "/" and not path.startswith("/assets/")
         if is_data and headers.get("sec-fetch-site", "none") not in _OWN_SITES:
             return refusal(403, "pages of another site may not ask this server")
-        if path.startswith(_PROTECTED) and not self._is_authorized(headers):
+        sent = headers.get("authorization", "").encode("latin-1", "replace")
+        is_authorized = hmac.compare_digest(sent, self._authorization)
+        if path.startswith(_PROTECTED) and not is_authorized:
             return refusal(
                 401, "the token is missing or wrong", "open the address that daf explore printed"
             )
         return None
-
-    def _is_authorized(self, headers: Headers) -> bool:
-        sent = headers.get("authorization", "").encode("latin-1", "replace")
-        return hmac.compare_digest(sent, self._authorization)
 
 
 def _names(scope: Scope) -> set[str]:
@@ -222,7 +219,7 @@ def app(
     application = Starlette(
         routes=routes,
         middleware=[Middleware(Guard, token=token)],
-        exception_handlers={HTTPException: _refused, DafError: _failed, ClientDisconnect: _gone},
+        exception_handlers=dict.fromkeys((HTTPException, DafError, ClientDisconnect), _failed),
     )
     application.state.explorer = explorer
     return application
@@ -252,19 +249,14 @@ async def _opening(explorer: Explorer, request: Request) -> Response:
     return PlainTextResponse(_USED, 404) if address is None else RedirectResponse(address, 303)
 
 
-async def _failed(_: Request, error: Exception) -> Response:
+async def _failed(request: Request, error: Exception) -> Response:
+    """Answer to what is wrong with a request, to a path that there is not, or to nobody."""
+    if isinstance(error, HTTPException):
+        what = f"{request.method} {request.url.path[:200]}"
+        error = refusal(error.status_code, f"the server does not answer {what}")
+    elif isinstance(error, ClientDisconnect):
+        error = refusal(499, "the page hung up")
     return failed(error)
-
-
-async def _gone(_: Request, __: Exception) -> Response:
-    return failed(CancelledError("the page hung up"))
-
-
-async def _refused(request: Request, error: Exception) -> Response:
-    """Answer to a path that there is not, or a method that it does not have."""
-    status = error.status_code if isinstance(error, HTTPException) else 500
-    what = f"{request.method} {request.url.path[:200]}"
-    return failed(refusal(status, f"the server does not answer {what}"))
 
 
 _HOST: Final = "127.0.0.1"

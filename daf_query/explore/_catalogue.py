@@ -23,6 +23,7 @@ from daf_query.table import DATASET
 from daf_storage import DafReader, DafWriter, errors
 from daf_storage._lazy import pc
 from daf_storage.data import axes_in_order, is_in_place
+from daf_storage.display import bins_of
 
 Positions: TypeAlias = npt.NDArray[np.int64]
 
@@ -119,36 +120,18 @@ def summarised(values: pa.Array, counts: npt.NDArray[Any]) -> dict[str, Any]:
     values = values.filter(is_there)
     first = np.argsort(-kept, kind="stable")[:_TOP]
     written = map(_written, values.take(pa.array(first)).to_pylist())
-    low, high, bins = _bins(values.to_numpy(), kept) if is_numeric else (None, None, [])
+    numbers = values.to_numpy() if is_numeric else np.empty(0)
+    finite = numbers[np.isfinite(numbers)]
+    bins = bins_of(numbers, kept, parts=_BINS) if is_numeric else ()
     return {
         "count": int(counts.sum()),
         "nulls": int(counts.sum() - kept.sum()),
-        "min": low,
-        "max": high,
+        "min": finite.min().item() if finite.size else None,
+        "max": finite.max().item() if finite.size else None,
         "bins": bins,
         "top": [[value, int(kept[place])] for value, place in zip(written, first, strict=True)],
         "distinct": len(values),
     }
-
-
-def _bins(numbers: npt.NDArray[Any], counts: npt.NDArray[Any]) -> tuple[Any, Any, list[int]]:
-    """Return the range, and how many values are in each of equal parts of it."""
-    is_finite = np.isfinite(numbers)
-    finite, weights = numbers[is_finite], counts[is_finite]
-    if not finite.size:
-        return None, None, []
-    low, high = finite.min().item(), finite.max().item()
-    if not math.isfinite(high - low):
-        return low, high, []
-    # Places from 0 to 1: a narrow range far from zero has no 32 floats that could be edges.
-    span = float(high - low)
-    if finite.dtype.kind == "i":  # what overflows is right as an unsigned number
-        shifted = (finite.astype(np.int64) - np.int64(low)).view(np.uint64)
-    else:
-        shifted = finite - finite.dtype.type(low)
-    places = shifted / span if span else np.full(finite.shape, 0.5)
-    binned, _ = np.histogram(places, bins=_BINS, range=(0.0, 1.0), weights=weights)
-    return low, high, [round(count) for count in binned]
 
 
 def _written(value: Any) -> str:

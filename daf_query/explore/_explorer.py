@@ -111,11 +111,6 @@ class Explorer:
         self.lock = threading.Lock()
         """Held while the selection, or what is remembered of queries, is changed."""
 
-    @property
-    def session(self) -> DafSession:
-        """The session, unless a data set was replaced."""
-        return self.data.session
-
     def close(self) -> None:
         """End all that is computed."""
         self.runs.close()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import asdict, astuple, dataclass, field
+from dataclasses import asdict, dataclass, field
 from functools import partial
 from typing import Any, Final, TypeAlias, TypeVar
 
@@ -36,12 +36,6 @@ def refusal(status: int, message: str, remedy: str = "") -> RequestError:
     return error
 
 
-class CancelledError(RequestError):
-    """Nobody waits for the answer."""
-
-    status = 499
-
-
 ENDINGS: Final = Endings(
     overdue=lambda seconds: refusal(
         413, f"the query has not ended after {seconds:g} seconds", "a larger --seconds lets it"
@@ -49,25 +43,10 @@ ENDINGS: Final = Endings(
     busy=lambda most: refusal(
         503, f"{most} queries are running", "wait for one of them, or cancel it"
     ),
-    cancelled=CancelledError,
-    closing=lambda message: refusal(503, message),
+    cancelled=partial(refusal, 499),
+    closing=partial(refusal, 503),
 )
 """The errors of queries that end early."""
-
-
-@dataclass(frozen=True, slots=True)
-class Failure:
-    """An error as JSON has it."""
-
-    error: str
-    """The name of its class."""
-    message: str
-    line: int | None = None
-    """The place in the SQL that was sent, from 1; None where it is unknown."""
-    column: int | None = None
-    length: int | None = None
-    remedy: str | None = None
-    """What to do."""
 
 
 _STATUSES: Final[tuple[tuple[type[BaseException], int], ...]] = (
@@ -95,7 +74,7 @@ _REMEDIES: Final = {
 """Remedies of arguments in Python, for the page."""
 
 
-def failure(error: BaseException, sql: str = "") -> tuple[int, Failure]:
+def failure(error: BaseException, sql: str = "") -> tuple[int, dict[str, Any]]:
     r"""Return the status of an error, and what the page is shown; faults of the server are logged.
 
     Parameters
@@ -107,31 +86,34 @@ def failure(error: BaseException, sql: str = "") -> tuple[int, Failure]:
     --------
     >>> error = errors.VectorNotFoundError("x: axis 'cell' has no vector 'agee'")
     >>> status, shown = failure(error, "SELECT name,\n  agee FROM cell")
-    >>> status, shown.line, shown.column, shown.length
+    >>> status, shown["line"], shown["column"], shown["length"]
     (404, 2, 3, 4)
     """
-    name = type(error).__name__
+    shown: dict[str, Any] = dict.fromkeys(("line", "column", "length", "remedy"))
+    shown["error"] = type(error).__name__
     if isinstance(error, MemoryError):
-        return 413, Failure("BudgetError", _NO_MEMORY)
+        return 413, {**shown, "error": "BudgetError", "message": _NO_MEMORY}
     if not isinstance(error, DafError):
-        return 500, Failure(name, fault("daf explore", error))
-    message, remedy = error.sentence(None), error.remedy
-    place = error_place(error, sql)
-    line, column, length = (None, None, None) if place is None else astuple(place)
-    if place is not None and isinstance(error, errors.QueryError):
-        message = message.partition("\n")[0]
-    advice = None if remedy is None else _REMEDIES.get(remedy.argument, str(remedy))
+        return 500, {**shown, "message": fault("daf explore", error)}
+    shown["message"] = error.sentence(None)
+    place, remedy = error_place(error, sql), error.remedy
+    if place is not None:
+        shown |= asdict(place)
+        if isinstance(error, errors.QueryError):
+            shown["message"] = shown["message"].partition("\n")[0]
+    if remedy is not None:
+        shown["remedy"] = _REMEDIES.get(remedy.argument, str(remedy))
     if isinstance(error, RequestError):
         status = error.status
     else:
         status = next((status for kind, status in _STATUSES if isinstance(error, kind)), 500)
-    return status, Failure(name, message, line, column, length, advice)
+    return status, shown
 
 
 def failed(error: BaseException, sql: str = "") -> Response:
     """Return the answer that says what is wrong."""
     status, shown = failure(error, sql)
-    return JSONResponse(asdict(shown), status)
+    return JSONResponse(shown, status)
 
 
 _T = TypeVar("_T")
@@ -340,5 +322,5 @@ class RunResponse(Response):
         except Exception as error:  # noqa: BLE001 - it is sent to the page
             if "Content-Length" in head.headers:
                 return
-            last = ended(error=asdict(failure(error, self._sql)[1]))
+            last = ended(error=failure(error, self._sql)[1])
         await send({"type": "http.response.body", "body": last, "more_body": False})

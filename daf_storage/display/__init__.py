@@ -336,10 +336,17 @@ def _number_text(number: Any) -> str:
     return f"{value:,.0f}" if _THOUSAND <= abs(value) < _MOST_WRITTEN else f"{value:.4g}"
 
 
-def bins_of(numbers: npt.NDArray[Any]) -> tuple[int, ...]:
+def bins_of(
+    numbers: npt.NDArray[Any], counts: npt.NDArray[Any] | None = None, parts: int = _BINS
+) -> tuple[int, ...]:
     """Return how many finite numbers are in each of some equal parts of their range.
 
     Whole numbers that are few have a part each.
+
+    Parameters
+    ----------
+    counts
+        How often each occurs; once by default.
 
     >>> bins_of(np.array([1, 1, 3]))
     (2, 0, 1)
@@ -347,15 +354,17 @@ def bins_of(numbers: npt.NDArray[Any]) -> tuple[int, ...]:
     ((1,), ())
     """
     values = numbers.astype(np.float64)
-    values = values[np.isfinite(values)] / 4.0  # the width of the range is finite then
+    is_finite = np.isfinite(values)
+    values = values[is_finite] / 4.0  # the width of the range is finite then
+    counts = None if counts is None else counts[is_finite]
     if not values.size:
         return ()
     least, greatest = float(values.min()), float(values.max())
     if math.isclose(least, greatest, rel_tol=1e-14):
-        return (int(values.size),)
+        return (int(values.size if counts is None else counts.sum()),)
     is_whole = numbers.dtype.kind in "iu"
-    count = min(int(numbers.max()) - int(numbers.min()) + 1, _BINS) if is_whole else _BINS
-    return tuple(np.histogram(values, count)[0].tolist())
+    width = int(numbers.max()) - int(numbers.min()) + 1 if is_whole else parts
+    return tuple(np.histogram(values, min(width, parts), weights=counts)[0].tolist())
 
 
 def preview_cells(preview: Preview | str) -> tuple[Markup, ...]:
