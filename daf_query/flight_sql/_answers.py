@@ -246,20 +246,15 @@ def answering(method: Callable[..., _T]) -> Callable[..., _T]:
     return answered
 
 
-def _overdue(seconds: float) -> Exception:
-    problem = f"the query has not ended after {seconds:g} seconds"
-    error: Exception = flight.FlightTimedOutError(limit_reached(problem, "max_seconds"))
-    return error
-
-
-def _busy(most: int) -> Exception:
-    running = "1 query is running" if most == 1 else f"{most} queries are running"
-    error: Exception = flight.FlightUnavailableError(limit_reached(running, "max_queries"))
-    return error
-
-
 ENDINGS: Final = Endings(
-    _overdue, _busy, flight.FlightCancelledError, flight.FlightUnavailableError
+    overdue=lambda seconds: flight.FlightTimedOutError(
+        limit_reached(f"the query has not ended after {seconds:g} seconds", "max_seconds")
+    ),
+    busy=lambda most: flight.FlightUnavailableError(
+        limit_reached(f"as many queries run as may, {most:,}", "max_queries")
+    ),
+    cancelled=flight.FlightCancelledError,
+    closing=flight.FlightUnavailableError,
 )
 """The errors of queries that end early."""
 

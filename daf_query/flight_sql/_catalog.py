@@ -199,9 +199,6 @@ class Catalog:
     def _listed(self) -> list[ListedTable]:
         return listed_tables(self._session._connections)  # noqa: SLF001 - our own
 
-    def _catalogs(self, _: Any) -> pa.Table:
-        return _table(_CATALOGS, [(CATALOG,)])
-
     def _schemas(self, command: Any) -> pa.Table:
         names = sorted({table.schema for table in self._listed()})
         rows = [(CATALOG, name) for name in names if _is_requested(command, name)]
@@ -232,9 +229,6 @@ class Catalog:
         except DafError:
             return pa.schema([])
 
-    def _table_types(self, _: Any) -> pa.Table:
-        return _table(_TABLE_TYPES, [("TABLE",), ("VIEW",)])
-
     def _primary_keys(self, command: Any) -> pa.Table:
         rows = [
             (CATALOG, table.schema, table.name, column, None, number)
@@ -251,10 +245,13 @@ class Catalog:
 
 
 COMMANDS: Final[dict[str, tuple[pa.Schema, Callable[[Catalog, Any], pa.Table] | None]]] = {
-    "CommandGetCatalogs": (_CATALOGS, Catalog._catalogs),  # noqa: SLF001 - methods of this module
-    "CommandGetDbSchemas": (_SCHEMAS, Catalog._schemas),  # noqa: SLF001 - the same
+    "CommandGetCatalogs": (_CATALOGS, lambda *_: _table(_CATALOGS, [(CATALOG,)])),
+    "CommandGetDbSchemas": (_SCHEMAS, Catalog._schemas),  # noqa: SLF001 - methods of this module
     "CommandGetTables": (_TABLES, Catalog._tables),  # noqa: SLF001 - the same
-    "CommandGetTableTypes": (_TABLE_TYPES, Catalog._table_types),  # noqa: SLF001 - the same
+    "CommandGetTableTypes": (
+        _TABLE_TYPES,
+        lambda *_: _table(_TABLE_TYPES, [("TABLE",), ("VIEW",)]),
+    ),
     "CommandGetPrimaryKeys": (_PRIMARY_KEYS, Catalog._primary_keys),  # noqa: SLF001 - the same
     "CommandGetExportedKeys": (_FOREIGN_KEYS, None),
     "CommandGetImportedKeys": (_FOREIGN_KEYS, None),

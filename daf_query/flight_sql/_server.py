@@ -5,14 +5,14 @@ from __future__ import annotations
 import ipaddress
 import socket
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
 import pyarrow as pa
 from pyarrow import flight
 
-from daf_query._row_files import joined, wire_parts
+from daf_query._row_files import Rows, joined, wire_parts
 from daf_query._runs import Runs, Serving
 from daf_query.flight_sql._answers import (
     ENDINGS,
@@ -117,7 +117,10 @@ class Service(flight.FlightServerBase):  # type: ignore[misc] # pyarrow has no t
         handle = unpacked("TicketStatementQuery", ticket.ticket).statement_handle
         sealed = self._seals.opened(handle)
         rows = self._started(
-            sealed.query, self._rows, query_id=sealed.query_id, is_abandoned=context.is_cancelled
+            sealed.query,
+            lambda session: self._rows(session.sql(sealed.query).rows()),
+            query_id=sealed.query_id,
+            is_abandoned=context.is_cancelled,
         )
         schema = next(rows)
         return flight.GeneratorStream(schema, rows)
@@ -126,10 +129,6 @@ class Service(flight.FlightServerBase):  # type: ignore[misc] # pyarrow has no t
     def do_put(self, context: Any, descriptor: Any, reader: Any, writer: Any) -> None:  # noqa: ARG002 - as it is called
         """Bind the parameters of a prepared statement; everything else would change something."""
         name, body = self._command(descriptor)
-        if name in _UPDATES:
-            raise flight.FlightUnauthorizedError(
-                "this server only reads: a query is asked for its rows, and not as an update"
-            )
         if name != _PREPARED:
             raise _unknown(name)
         query = self._query(name, body).query
@@ -149,7 +148,7 @@ class Service(flight.FlightServerBase):  # type: ignore[misc] # pyarrow has no t
             if action.type in _CHANGES:
                 raise NotSupported("this server only reads, and has no transactions")
             raise NotSupported(
-                f"the server has no action {_short(action.type)}; it has {', '.join(_ACTIONS)}"
+                f"the server has no action {action.type[:100]!r}; it has {', '.join(_ACTIONS)}"
             )
         body = action.body.to_pybytes()
         self._check_size(body, "the action")
@@ -189,16 +188,18 @@ class Service(flight.FlightServerBase):  # type: ignore[misc] # pyarrow has no t
     def _started(
         self,
         query: str,
-        produce: Callable[[DafSession, str], Iterator[Any]],
+        produce: Callable[[DafSession], Iterable[Any]],
         *,
         query_id: bytes = b"",
         is_abandoned: Callable[[], bool] = lambda: False,
     ) -> Iterator[Any]:
         """Compute something of a query in a thread of its own; errors are those of clients."""
+        most = self._limits.max_memory_bytes
 
         def computed() -> Iterator[Any]:
-            try:
-                yield from produce(self._limited_session(), query)
+            session = self._session
+            try:  # the memory of a query is its own
+                yield from produce(session if most is None else session._served(most))  # noqa: SLF001 - our own
             except Exception as error:  # noqa: BLE001 - it is sent to the client
                 status = self._status(error, query)
             else:
@@ -207,9 +208,8 @@ class Service(flight.FlightServerBase):  # type: ignore[misc] # pyarrow has no t
 
         return self.runs.start(computed, query_id=query_id, is_abandoned=is_abandoned)
 
-    def _rows(self, session: DafSession, query: str) -> Iterator[Any]:
+    def _rows(self, rows: Rows) -> Iterator[Any]:
         """Yield the columns of a query, then its rows in parts of a few megabytes."""
-        rows = session.sql(query).rows()
         # Not that of the result: a column that turns out to be unreadable is left out.
         schema = plain_schema(rows.schema)
         yield schema
@@ -232,24 +232,19 @@ class Service(flight.FlightServerBase):  # type: ignore[misc] # pyarrow has no t
     def _schema(self, query: str, context: Any) -> pa.Schema:
         """Return the columns of a query."""
 
-        def produce(session: DafSession, query: str) -> Iterator[pa.Schema]:
-            yield plain_schema(session.sql(query).schema)
+        def produce(session: DafSession) -> list[pa.Schema]:
+            return [plain_schema(session.sql(query).schema)]
 
         return next(self._started(query, produce, is_abandoned=context.is_cancelled))
 
     def _unbound(self, query: str) -> tuple[pa.Schema, pa.Schema]:
         """Return the columns of a query whose parameters have no values, and its parameters."""
 
-        def produce(session: DafSession, query: str) -> Iterator[Any]:
-            yield unbound_schemas(session._engine.plan, query)  # noqa: SLF001 - our own
+        def produce(session: DafSession) -> list[Any]:
+            return [unbound_schemas(session._engine.plan, query)]  # noqa: SLF001 - our own
 
         columns, parameters = next(self._started(query, produce))
         return pa.schema([]) if columns is None else plain_schema(columns), plain_schema(parameters)
-
-    def _limited_session(self) -> DafSession:
-        """Return the session for one query, whose memory is its own."""
-        most = self._limits.max_memory_bytes
-        return self._session if most is None else self._session._served(most)  # noqa: SLF001 - our own
 
     def _status(self, error: Exception, query: str) -> Exception:
         """Return the error that a client gets for a query that failed."""
@@ -324,17 +319,15 @@ def _info(schema: pa.Schema, descriptor: Any, ticket: bytes) -> flight.FlightInf
     return flight.FlightInfo(schema, descriptor, [endpoint], -1, -1)
 
 
-def _short(name: str) -> str:
-    return repr(name[:100])
-
-
 def _unknown(name: str) -> Exception:
     if not name:
         return InvalidRequest("the command is no message of Flight SQL")
     if name in _UPDATES:
-        refused: Exception = flight.FlightUnauthorizedError("this server only reads")
+        refused: Exception = flight.FlightUnauthorizedError(
+            "this server only reads: a query is asked for its rows, and not as an update"
+        )
         return refused
-    return NotSupported(f"the server does not answer {_short(name)}; it answers SQL")
+    return NotSupported(f"the server does not answer {name[:100]!r}; it answers SQL")
 
 
 _CLOSE_SECONDS: Final = 5.0
