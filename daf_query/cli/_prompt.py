@@ -268,7 +268,6 @@ class _Prompt:
             max_rows=outputs.shown_rows(settings.max_rows, settings.pager),
             max_counted=_MOST_COUNTED,
             option=".maxrows",
-            is_wrapped=True,
         )
 
     def _command(self, line: str) -> None:

@@ -219,19 +219,25 @@ def concat_command(options: Namespace) -> None:
     named = [session.matching_paths(p) if session.is_pattern(p) else [p] for p in options.sources]
     paths = [path for each in named for path in each]
     if options.skip_broken:
-        every, paths = paths, session.usable(paths, skip_broken=True)
+        every, paths = paths, session.usable(paths, _checked, skip_broken=True)
         options.has_left_out = len(paths) < len(every)
     try:
         axes = options.axis or [_obs_axis(paths[0])]
         found = _concatenated(options, paths, axes)
     except errors.DafError:
         if len(paths) > 1:  # if one of them cannot be opened, that error says how to leave it out
-            session.usable(paths, skip_broken=False)
+            session.usable(paths, _checked, skip_broken=False)
         raise
     with daf_storage.open_daf(options.output) as daf:
         lengths = ", ".join(f"{daf.axis_length(axis):,} {visible_name(axis)}" for axis in axes)
     done = f"concatenated {len(paths):,} data sets into {options.output}"
     _say(options, done, options.output, started, f"{lengths}; ", found)
+
+
+def _checked(path: str) -> str:
+    """Return the path of a data set that can be opened."""
+    daf_storage.open_daf(path).close()
+    return path
 
 
 def _concatenated(options: Namespace, paths: list[Any], axes: list[str]) -> Report:

@@ -24,8 +24,6 @@ from daf_storage._terminal_text import visible_name
 if TYPE_CHECKING:
     from daf_query.profile import Profile
     from daf_query.session import DafSession
-
-if TYPE_CHECKING:
     from daf_storage import SidecarStatus
 
 STATISTICS: Final = ("sum", "mean", "variance", "min", "max", "nonzero", "missing", "fraction")

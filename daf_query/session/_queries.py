@@ -505,33 +505,22 @@ class Queries(Advised):
         {'name': ['C', 'B'], 'years': [2, 3]}
         """
         name = self._connections.schema(schema).name
-        return self._over({name: view_of(self._engine, name, axes, data, params)})
-
-
-def view_of(
-    engine: engines.Engine,
-    schema: str,
-    axes: ViewAxes | None,
-    data: ViewData | None,
-    params: engines.Params | None,
-) -> DafReader:
-    """Return a view of a data set; see `DafSession.view`."""
-    daf = engine.connections.reader(schema)
-    if axes is None:
-        return daf_view(daf, None, data)
-    pairs = list(axes.items()) if isinstance(axes, Mapping) else list(axes)
-    chosen = [_chosen(daf, name, value) for name, value in pairs]
-    written = [entries if isinstance(entries, str) else "" for _, entries in chosen]
-    bound = engines.bind_all(written, params)
-    resolved: list[tuple[str, Any]] = []
-    for (name, value), (base, entries), sql in zip(pairs, chosen, bound, strict=True):
-        if base is None or entries is None:
-            resolved.append((name, value))
-            continue
-        selector = sql if isinstance(entries, str) else entries
-        chosen_entries = slices.AxisRows.of(engine, schema, base).chosen(selector, "axes")
-        resolved.append((name, (base, chosen_entries)))
-    return daf_view(daf, dict(resolved) if isinstance(axes, Mapping) else resolved, data)
+        daf = self._connections.reader(name)
+        if axes is None:
+            return self._over({name: daf_view(daf, None, data)})
+        pairs = list(axes.items()) if isinstance(axes, Mapping) else list(axes)
+        chosen = [_chosen(daf, shown, value) for shown, value in pairs]
+        written = [entries if isinstance(entries, str) else "" for _, entries in chosen]
+        bound = engines.bind_all(written, params)
+        resolved: list[tuple[str, Any]] = []
+        for (shown, value), (base, entries), sql in zip(pairs, chosen, bound, strict=True):
+            if base is None or entries is None:
+                resolved.append((shown, value))
+            else:
+                rows = slices.AxisRows.of(self._engine, name, base)
+                resolved.append((shown, (base, rows.chosen(sql or entries, "axes"))))
+        shown_axes = dict(resolved) if isinstance(axes, Mapping) else resolved
+        return self._over({name: daf_view(daf, shown_axes, data)})
 
 
 def _chosen(daf: DafReader, name: str, value: Any) -> tuple[str | None, slices.Selector]:

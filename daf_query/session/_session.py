@@ -11,7 +11,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from daf_query.scan import DEFAULT_OPTIONS, ScanOptions
-from daf_query.session._later import engines, plots, tables
+from daf_query.session._later import engines, plots, stored_columns, tables
 from daf_query.session._matrices import MatrixQuestions
 from daf_query.session._queries import CACHE_BYTES
 from daf_query.session._sources import (
@@ -368,9 +368,7 @@ def value_counts(session: DafSession, table: str, column: str) -> tuple[pa.Array
     counted = session.sql(
         f"SELECT {name} AS value, count(*) AS n FROM {table} GROUP BY {name}"  # noqa: S608 - quoted
     ).to_arrow_table()
-    values = counted.column("value").combine_chunks()
-    if pa.types.is_dictionary(values.type):
-        values = values.cast(values.type.value_type)
+    values = stored_columns.one_array(counted.column("value"))
     counts = counted.column("n").to_numpy()
     if pa.types.is_nested(values.type):  # which have no order
         return values, counts

@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any, Final, Literal, TypeAlias
+from typing import Any, Final, Literal, TypeAlias, TypeVar
 
 from daf_query import table as tables
 from daf_query._runs import warn_caller
@@ -42,6 +42,8 @@ NO_NAMES: Final[AxisNames] = {}
 
 Mode: TypeAlias = Literal["r", "r+"]
 """Whether data sets are opened for reading, or for changing what is there as well."""
+
+_T = TypeVar("_T")
 
 _DAF: Final = re.compile(r"\.(dafs?\.zarr|h5dfs?)(\.zip)?(#/.*)?$")
 _GROUP_FILES: Final = ("zarr.json", ".zgroup")
@@ -122,19 +124,21 @@ def _collection(
     skip_broken: bool | None,  # noqa: FBT001 - as it was given
 ) -> Collection:
     """Open several data sets as one."""
-    if skip_broken:
-        sources = usable(sources, skip_broken=True)
-    try:
-        readers = [_member(each, mode, names, stack) for each in sources]
-    except _BROKEN as error:
-        if skip_broken is not None:
-            errors.with_remedy(error, error.remedy or _LEAVE_OUT)
-        raise
+    readers = usable(sources, lambda each: _member(each, mode, names, stack), skip_broken)
     return Collection(location, _by_name(readers, location))
 
 
-def usable(sources: Sequence[Any], *, skip_broken: bool) -> list[Any]:
-    """Return the data sets that can be opened; there is a warning for each of the others.
+def usable(
+    sources: Sequence[Any],
+    opening: Callable[[Any], _T],
+    skip_broken: bool | None,  # noqa: FBT001 - as it was given
+) -> list[_T]:
+    """Return what can be opened; there is a warning for each of the others.
+
+    Parameters
+    ----------
+    skip_broken
+        Whether those that cannot be opened are left out; None if the caller has no choice.
 
     Raises
     ------
@@ -146,16 +150,13 @@ def usable(sources: Sequence[Any], *, skip_broken: bool) -> list[Any]:
     found = []
     for each in sources:
         try:
-            if not isinstance(each, DafReader):
-                open_daf(str(each)).close()
+            found.append(opening(each))
         except errors.DafError as error:
             if not skip_broken:
-                if isinstance(error, _BROKEN):
+                if skip_broken is not None and isinstance(error, _BROKEN):
                     errors.with_remedy(error, error.remedy or _LEAVE_OUT)
                 raise
             warn_caller(f"left out: {error}", errors.DafWarning)
-        else:
-            found.append(each)
     if not found:
         raise errors.InvalidInputError(f"none of {len(sources):,} data sets can be opened")
     return found

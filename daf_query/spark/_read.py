@@ -157,7 +157,7 @@ def names_of(value: str) -> tuple[str, ...]:
     names = _json_list(value) or [name.strip() for name in value.split(",")]
     if not all(names):
         raise errors.InvalidInputError(f"{value!r} is no list of names; separate them by commas")
-    return tuple(dict.fromkeys(names))
+    return tuple(names)
 
 
 def _json_list(value: str) -> list[str] | None:
@@ -170,12 +170,12 @@ def _json_list(value: str) -> list[str] | None:
 
 
 def _axes(value: str) -> tuple[str, ...]:
-    names = _json_list(value) or [name.strip() for name in value.split(",")]
-    if len(names) != 2 or not all(names):
+    names = names_of(value)
+    if len(names) != 2:
         raise errors.InvalidInputError(
             f"axes={value!r} does not name two axes; write 'cell, gene': rows, then columns"
         )
-    return tuple(names)
+    return names
 
 
 def _positive(value: str) -> int:
@@ -193,7 +193,7 @@ def _positive(value: str) -> int:
 
 
 _READ: Final[Mapping[str, Callable[[str], Any]]] = {
-    "select": names_of,
+    "select": lambda value: tuple(dict.fromkeys(names_of(value))),
     "axes": _axes,
     "rows_per_partition": _positive,
 }
@@ -342,10 +342,6 @@ def _table_of(options: ReadOptions) -> NamedTable:
     return AxisTable(options.table, columns)
 
 
-_SAME: Final = (
-    *(pa.bool_(), pa.int8(), pa.int16(), pa.int32(), pa.int64(), pa.float32(), pa.float64()),
-    *(pa.string(), pa.binary(), pa.date32(), pa.timestamp("us")),
-)
 _WIDER: Final = {
     pa.uint8(): pa.int16(),
     pa.uint16(): pa.int32(),
@@ -383,7 +379,7 @@ def spark_type(arrow_type: pa.DataType) -> pa.DataType | None:
         return spark_type(arrow_type.value_type)
     if pa.types.is_timestamp(arrow_type) and arrow_type.tz is None:
         return pa.timestamp("us")
-    return arrow_type if arrow_type in _SAME else _WIDER.get(arrow_type)
+    return arrow_type if arrow_type in _DDL else _WIDER.get(arrow_type)
 
 
 def spark_schema(schema: pa.Schema) -> pa.Schema:
