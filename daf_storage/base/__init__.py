@@ -24,7 +24,7 @@ from daf_storage.base._model import (
     Span,
     StorageType,
     VectorInfo,
-    check_if_exists,
+    check_choice,
     check_mode,
     check_name,
     name_problem,

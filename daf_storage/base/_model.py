@@ -30,9 +30,6 @@ OpenMode: TypeAlias = Literal["r", "r+", "w+", "w"]
 
 AnyArray: TypeAlias = npt.NDArray[Any]
 
-_IF_EXISTS: Final[tuple[IfExists, ...]] = ("error", "replace")
-_MODES: Final[tuple[OpenMode, ...]] = ("r", "r+", "w+", "w")
-
 NAME_VECTOR: Final = "name"
 """The reserved vector that holds the entries of its axis."""
 
@@ -196,25 +193,28 @@ class MatrixInfo:
     columns are then the rows of the matrix."""
 
 
-def check_if_exists(value: object) -> IfExists:
-    """Return ``value`` if it is one of the two answers to what is there already."""
-    for choice in _IF_EXISTS:
-        if value == choice:
-            return choice
-    raise errors.InvalidInputError(
-        f"invalid if_exists: {value!r}; pass 'error' (leave what is there) or 'replace'"
-    )
+def check_choice(value: object, choices: Any, argument: str) -> None:
+    """Refuse a value that is none of a ``Literal``.
+
+    >>> check_choice("skip", IfExists, "if_exists")
+    Traceback (most recent call last):
+        ...
+    daf_storage.errors.InvalidInputError: invalid if_exists: 'skip'; pass 'error' or 'replace'
+    """
+    *others, last = map(repr, get_args(choices))
+    if value not in get_args(choices):
+        raise errors.InvalidInputError(
+            f"invalid {argument}: {value!r}; pass {', '.join(others)} or {last}"
+        )
 
 
-def check_mode(mode: str) -> OpenMode:
-    """Return ``mode`` if it is one of the four Daf modes."""
-    for choice in _MODES:
-        if mode == choice:
-            return choice
-    raise errors.InvalidModeError(
-        f"invalid mode: {mode!r}; the modes are r (read), r+ (read and write), "
-        "w+ (the same, created if missing) and w (emptied first)"
-    )
+def check_mode(mode: str) -> None:
+    """Refuse what is none of the four Daf modes."""
+    if mode not in get_args(OpenMode):
+        raise errors.InvalidModeError(
+            f"invalid mode: {mode!r}; the modes are r (read), r+ (read and write), "
+            "w+ (the same, created if missing) and w (emptied first)"
+        )
 
 
 def name_problem(name: object) -> str | None:

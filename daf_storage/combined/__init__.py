@@ -9,11 +9,11 @@ Must not know paths, files or formats: it is given open data sets.
 
 from daf_storage.combined._chain_tree import ChainTree
 from daf_storage.combined._readers import (
+    ChainReader,
+    ChainWriter,
+    ViewReader,
     chain_reader,
     chain_writer,
-    owning_reader,
-    owning_view,
-    owning_writer,
     stored_members,
     view,
 )

@@ -14,7 +14,6 @@ from collections.abc import Hashable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any, Final, cast
 
-import numpy as np
 import pyarrow as pa
 
 from daf_storage import errors
@@ -244,16 +243,8 @@ def _is_single(path: str) -> bool:
 def _first_difference(ours: StoredArray, others: StoredArray) -> tuple[int, str, str] | None:
     """Return the first position at which two arrays of one length differ, with both strings.
 
-    None if they are equal.  Where both are stored plainly, their bytes are compared, and nothing
-    is decoded.
+    None if they are equal.
     """
-    left, right = ours.plain_strings(), others.plain_strings()
-    if left is not None and right is not None:
-        is_same = left.nbytes == right.nbytes
-        if is_same and np.array_equal(
-            np.frombuffer(left, np.uint8), np.frombuffer(right, np.uint8)
-        ):
-            return None
     mine, theirs = (each.read_strings().cast(pa.large_string()) for each in (ours, others))
     if mine.equals(theirs):
         return None

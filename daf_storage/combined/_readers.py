@@ -136,22 +136,16 @@ class ChainReader(DafReader):
 
     Parameters
     ----------
-    on_close
-        What to do when it is closed: by default nothing.
+    is_owner
+        Whether the data sets are closed with it.
     """
 
     how_to_write = "this chain is open for reading; make one that is written with chain_writer()"
 
-    def __init__(
-        self,
-        members: Sequence[DafReader],
-        *,
-        name: str,
-        on_close: Callable[[], None] | None = None,
-    ) -> None:
+    def __init__(self, members: Sequence[DafReader], *, name: str, is_owner: bool = False) -> None:
         tree = ChainTree([member.tree for member in members])
         tree.check_lengths()
-        super().__init__(tree, name=name, on_close=on_close, members=members)
+        super().__init__(tree, name=name, on_close=_closing(members, is_owner), members=members)
         self.members = tuple(members)
         """The data sets, the one that counts most last."""
         self.origin = _origin(members, name)
@@ -161,18 +155,13 @@ class ChainWriter(DafWriter):
     """Several data sets as one, of which the last is written; `chain_writer` returns it."""
 
     def __init__(
-        self,
-        bases: Sequence[DafReader],
-        last: DafWriter,
-        *,
-        name: str,
-        on_close: Callable[[], None] | None = None,
+        self, bases: Sequence[DafReader], last: DafWriter, *, name: str, is_owner: bool = False
     ) -> None:
         tree = WritableChainTree([base.tree for base in bases], last.writable_tree)
         tree.check_lengths()
-        self.members = (*bases, last)
+        self.members = members = (*bases, last)
         """The data sets, the one that is written last."""
-        super().__init__(tree, name=name, on_close=on_close, members=self.members)
+        super().__init__(tree, name=name, on_close=_closing(members, is_owner), members=members)
         self._chain = tree
         self._bases = ChainTree([base.tree for base in bases])
         self.origin = _origin(self.members, name)
@@ -257,23 +246,17 @@ def _origin(members: Sequence[DafReader], name: str) -> Origin | None:
 
 def _open_again(origins: Sequence[Origin], path: str) -> DafReader:  # noqa: ARG001 - each has its own
     members = [origin.open() for origin in origins]
-    return owning_reader(members, name=";".join(origin.name for origin in origins))
+    return ChainReader(members, name=";".join(origin.name for origin in origins), is_owner=True)
 
 
-def owning_reader(members: Sequence[DafReader], *, name: str) -> DafReader:
-    """Return a chain that closes its data sets when it is closed."""
-    return ChainReader(members, name=name, on_close=partial(_close_all, tuple(members)))
+def _closing(members: Sequence[DafReader], is_owner: bool) -> Callable[[], None] | None:  # noqa: FBT001 - passed on
+    """Return what closes data sets with what is made of them, if it owns them."""
 
+    def close() -> None:
+        for member in members:
+            member.close()
 
-def owning_writer(bases: Sequence[DafReader], last: DafWriter, *, name: str) -> DafWriter:
-    """Return a chain that is written, and closes its data sets when it is closed."""
-    closing = partial(_close_all, (*bases, last))
-    return ChainWriter(bases, last, name=name, on_close=closing)
-
-
-def _close_all(members: Sequence[DafReader]) -> None:
-    for member in members:
-        member.close()
+    return close if is_owner else None
 
 
 ViewData: TypeAlias = Mapping[Any, str | None] | Sequence[tuple[Any, str | None]]
@@ -347,7 +330,13 @@ def view(
 
 
 class ViewReader(DafReader):
-    """A part of a data set; `view` returns it."""
+    """A part of a data set; `view` returns it.
+
+    Parameters
+    ----------
+    is_owner
+        Whether the data set is closed with it.
+    """
 
     how_to_write = "a view is never written; write to the data set of which it shows a part"
 
@@ -358,12 +347,13 @@ class ViewReader(DafReader):
         data: ViewData | None,
         *,
         name: str,
-        on_close: Callable[[], None] | None = None,
+        is_owner: bool = False,
     ) -> None:
+        data = {} if data is None else data
         rules = data_rules(data)
-        shown = view_axes(daf, axes)
+        shown = view_axes(daf, {} if axes is None else axes)
         tree = ViewTree(daf.tree, shown, rules)
-        super().__init__(tree, name=name, on_close=on_close, members=[daf])
+        super().__init__(tree, name=name, on_close=_closing([daf], is_owner), members=[daf])
         self.base = daf
         """The data set of which a part is shown."""
         self._shown = shown
@@ -392,13 +382,6 @@ class ViewReader(DafReader):
         )
 
 
-def owning_view(
-    daf: DafReader, axes: ViewAxes | None, data: ViewData | None, *, name: str
-) -> DafReader:
-    """Return a view that closes its base when it is closed."""
-    return ViewReader(daf, axes, data, name=name, on_close=daf.close)
-
-
 def stored_members(daf: DafReader) -> Iterator[DafReader]:
     """Yield the data sets that a chain or a view consists of; one that is stored is its own."""
     if isinstance(daf, ChainReader | ChainWriter):
@@ -421,7 +404,7 @@ def _view_again(
                 f"{path}: axis {axis!r} has other entries than when a view of some of them was "
                 "pickled; make the view again"
             )
-    return owning_view(daf, axes, data, name=f"{daf.name}.view")
+    return ViewReader(daf, axes, data, name=f"{daf.name}.view", is_owner=True)
 
 
 def _digest(daf: DafReader, axis: str) -> str:

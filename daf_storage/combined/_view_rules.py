@@ -7,7 +7,7 @@ same name, None to hide, or the name in the base; the last that matches counts.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Protocol, TypeAlias
 
@@ -36,8 +36,8 @@ class Rules(Protocol):
     def base_name(self, axes: tuple[str, ...], name: str) -> str | None:
         """Return what a property of the view is called in the base; None if it is hidden."""
 
-    def names(self, axes: tuple[str, ...], in_base: Iterable[str]) -> dict[str, str]:
-        """Return the properties that are shown of some axes, with their names in the base."""
+    def names(self, axes: tuple[str, ...], in_base: Collection[str]) -> Iterable[str]:
+        """Return the names of the properties that are shown of those that the base has."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,21 +55,14 @@ class DataRules:
                 return name if value == SAME else value
         return None
 
-    def names(self, axes: tuple[str, ...], in_base: Iterable[str]) -> dict[str, str]:
-        """Return the properties that are shown of some axes, with their names in the base.
-
-        Parameters
-        ----------
-        in_base
-            The names that the base has.
-        """
-        base_names = list(in_base)
+    def names(self, axes: tuple[str, ...], in_base: Collection[str]) -> list[str]:
+        """Return the names of the properties that are shown of those that the base has."""
         renamed = [key[-1] for key, value in self.rules if value not in (SAME, None)]
-        in_view = {name: self.base_name(axes, name) for name in (*base_names, *renamed)}
-        return {name: base for name, base in in_view.items() if base in set(base_names)}
+        in_view = dict.fromkeys([*in_base, *renamed])
+        return [name for name in in_view if self.base_name(axes, name) in in_base]
 
 
-def data_rules(data: Mapping[Any, Any] | Sequence[tuple[Any, Any]] | None) -> DataRules:
+def data_rules(data: Mapping[Any, Any] | Sequence[tuple[Any, Any]]) -> DataRules:
     """Return rules after checking their form.
 
     Parameters
@@ -95,14 +88,11 @@ def data_rules(data: Mapping[Any, Any] | Sequence[tuple[Any, Any]] | None) -> Da
                 "hide it, or, of a key without '*', its name in the base"
             )
         rules.append((parts, value))
-    is_default = data is None or isinstance(data, Mapping)
-    return DataRules((*(_SHOW_ALL if is_default else ()), *rules))
+    return DataRules((*(_SHOW_ALL if isinstance(data, Mapping) else ()), *rules))
 
 
-def in_order(given: Mapping[Any, Any] | Sequence[tuple[Any, Any]] | None) -> list[tuple[Any, Any]]:
+def in_order(given: Mapping[Any, Any] | Sequence[tuple[Any, Any]]) -> list[tuple[Any, Any]]:
     """Return pairs in the order in which they count: of a mapping, those with ``*`` first."""
-    if given is None:
-        return []
     if isinstance(given, Mapping):
         return sorted(given.items(), key=lambda pair: -_wildcards(pair[0]))
     return [(key, value) for key, value in given]
@@ -198,7 +188,7 @@ class ViewAxis:
         return self.name == self.base and self.entries is None
 
 
-def view_axes(daf: DafReader, axes: ViewAxes | None) -> dict[str, ViewAxis]:
+def view_axes(daf: DafReader, axes: ViewAxes) -> dict[str, ViewAxis]:
     """Return the axes of a view by name.
 
     Raises
@@ -209,8 +199,7 @@ def view_axes(daf: DafReader, axes: ViewAxes | None) -> dict[str, ViewAxis]:
         A mask is not as long as its axis; an entry is chosen twice; or a value makes no sense.
     """
     available = sorted(daf.axes_set())
-    is_default = axes is None or isinstance(axes, Mapping)
-    shown: dict[str, Any] = dict.fromkeys(available, SAME) if is_default else {}
+    shown: dict[str, Any] = dict.fromkeys(available, SAME) if isinstance(axes, Mapping) else {}
     for name, value in in_order(axes):
         if not isinstance(name, str):
             raise errors.InvalidInputError(f"a view's axes= has the key {name!r}, which is no name")

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from daf_storage import errors
 from daf_storage.anndata import AXIS_KEYS, NOTES, Report
-from daf_storage.base import IfExists, Packing, ShowProgress, check_name, progress_bar
+from daf_storage.base import IfExists, Packing, ShowProgress, check_choice, check_name, progress_bar
 from daf_storage.concat._members import (
     Member,
     ResultAxis,
@@ -29,7 +29,6 @@ from daf_storage.concat._options import (
     Options,
     PropertyKey,
     checked_axes,
-    checked_choice,
     checked_empty,
     checked_fraction,
     checked_merge,
@@ -408,8 +407,8 @@ def concatenate(  # noqa: PLR0913 - the choices of the reference
     (['A', 'B', 'C'], ['run0', 'run0', 'run1'])
     """
     axes = checked_axes(axis)
-    checked_choice(join, Join, "join")
-    checked_choice(duplicates, Literal["error", "make_unique"], "duplicates")
+    check_choice(join, Join, "join")
+    check_choice(duplicates, Literal["error", "make_unique"], "duplicates")
     options = Options(
         axes=axes,
         dataset_axis=dataset_axis,

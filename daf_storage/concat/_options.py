@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, Literal, TypeAlias, get_args
+from typing import Any, Final, Literal, TypeAlias
 
 import numpy as np
 
 from daf_storage import errors
+from daf_storage.base import check_choice
 from daf_storage.data import layout
 
 Join: TypeAlias = Literal["exact", "inner", "outer"]
@@ -111,7 +112,7 @@ def checked_merge(merge: Merging | None) -> tuple[tuple[PropertyKey, MergeAction
     if merge is None:
         return ()
     if isinstance(merge, str):
-        checked_choice(merge, MergeAction, "merge")
+        check_choice(merge, MergeAction, "merge")
         of_matrices: MergeAction = "skip" if merge == "collect" else merge
         return ((ANY, merge), ((ANY, ANY), merge), ((ANY, ANY, ANY), of_matrices))
     pairs: Iterable[Any] = merge.items() if isinstance(merge, Mapping) else merge
@@ -121,7 +122,7 @@ def checked_merge(merge: Merging | None) -> tuple[tuple[PropertyKey, MergeAction
             raise errors.InvalidInputError(
                 f"merge has {pair!r}, which is no pair of a property and an action"
             )
-        checked_choice(pair[1], MergeAction, "merge")
+        check_choice(pair[1], MergeAction, "merge")
         layout.check_key(pair[0], "merge")
         checked.append((pair[0], pair[1]))
         is_matrix = not isinstance(pair[0], str) and len(pair[0]) > 2
@@ -159,15 +160,6 @@ def checked_fraction(value: float) -> float:
     raise errors.InvalidInputError(
         f"sparse_if_saves_storage_fraction={value!r} is no fraction, from 0 to 1"
     )
-
-
-def checked_choice(value: str, choices: Any, argument: str) -> None:
-    """Refuse a value that is none of some choices."""
-    allowed = get_args(choices)
-    if value not in allowed:
-        raise errors.InvalidInputError(
-            f"{argument}={value!r}; pass {', '.join(map(repr, allowed[:-1]))} or {allowed[-1]!r}"
-        )
 
 
 def _matches(pattern: PropertyKey, key: PropertyKey) -> bool:

@@ -23,7 +23,7 @@ from daf_storage.base import (
     Packing,
     ShowProgress,
     StorageType,
-    check_if_exists,
+    check_choice,
     check_name,
     first_duplicate,
     packing_of,
@@ -453,7 +453,7 @@ class AxisWriter(DafReader):
 
     def _check_free(self, exists: bool, if_exists: IfExists, what: str, *, path: str) -> None:  # noqa: FBT001 - a fact, not a mode
         """Raise if a property is there and is not to be replaced, or cannot be."""
-        check_if_exists(if_exists)
+        check_choice(if_exists, IfExists, "if_exists")
         is_stored_here = exists and self._tree_of_new(self._writable).kind(path) is not None
         if exists and if_exists == "error":
             is_kept = is_stored_here and self.is_append_only

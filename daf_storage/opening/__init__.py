@@ -14,12 +14,10 @@ from daf_storage.opening._complete import (
     new_data_set,
     open_overlay,
 )
-from daf_storage.opening._containers import groups_of, open_directory_tree, tree_of
+from daf_storage.opening._containers import groups_of, open_directory_tree, recovery_of, tree_of
 from daf_storage.opening._open import FilesDaf, H5df, MemoryDaf, ZarrDaf, anndata_at, open_daf
 from daf_storage.opening._paths import (
-    SHARED_ARCHIVE_SUFFIX,
     SHARED_ARCHIVES,
-    SHARED_FILES_ARCHIVE_SUFFIX,
     DafPath,
     foreign_path,
     parse_path,

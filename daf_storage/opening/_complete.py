@@ -17,11 +17,11 @@ from typing import Final, Literal, TypeAlias, cast, overload
 from urllib.parse import urljoin
 
 from daf_storage import errors
-from daf_storage.base import IfExists, OpenMode, Packing, check_if_exists, unique_name
+from daf_storage.base import IfExists, OpenMode, Packing, check_choice, unique_name
 from daf_storage.combined import (
-    owning_reader,
-    owning_view,
-    owning_writer,
+    ChainReader,
+    ChainWriter,
+    ViewReader,
     parse_view,
     stored_members,
 )
@@ -258,7 +258,8 @@ def _part_of_base(base: DafReader, child: DafReader) -> DafReader:
     what = f"{child.location}: its scalar {BASE_VIEW!r}"
     axes, data = parse_view(written, what=what)
     try:
-        return owning_view(base, axes, data, name=unique_name(f"{base.name}.view"))
+        name = unique_name(f"{base.name}.view")
+        return ViewReader(base, axes, data, name=name, is_owner=True)
     except (errors.NotFoundError, errors.InvalidInputError) as error:
         raise errors.UnsupportedDataError(
             f"{what} cannot be read: {error}; only views that rename and hide are read, and "
@@ -282,8 +283,8 @@ def _chain(members: list[DafReader], *, name: str) -> DafReader:
         return last
     unique = unique_name(name)
     if isinstance(last, DafWriter):
-        return owning_writer(bases, last, name=unique)
-    return owning_reader(members, name=unique)
+        return ChainWriter(bases, last, name=unique, is_owner=True)
+    return ChainReader(members, name=unique, is_owner=True)
 
 
 def _record_base(base: DafReader, overlay: DafReader) -> None:
@@ -350,7 +351,7 @@ def new_data_set(
     NotADafError
         What is there is no data set, so it is not replaced.
     """
-    check_if_exists(if_exists)
+    check_choice(if_exists, IfExists, "if_exists")
     where = parse_path(path)
     style = style_of(where, "w", zarr_format, packed)
     if where.group:

@@ -12,7 +12,7 @@ import errno
 import os
 import posixpath
 import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 from daf_storage import errors
 from daf_storage._lazy import lazy_module
 from daf_storage.base import OpenMode, Packing, optional_import, packing_of, unique_name
-from daf_storage.data import RecoveryWarning, kept, layout, recover_zarr_archive
+from daf_storage.data import Damage, RecoveryWarning, kept, layout, recover_zarr_archive
 from daf_storage.files_daf import (
     DAF_FILE,
     INDEXES_FOLDER,
@@ -316,10 +316,10 @@ def _is_within(group: str, others: set[str]) -> bool:
     return any(name in PARTS and "/".join(names[:n]) in others for n, name in enumerate(names))
 
 
-def tree_of(store: MmapZipStore, group: str) -> FilesTree | ZarrTree:
+def tree_of(store: MmapZipStore, group: str) -> WritableStoredTree:
     """Return the tree of a group of an archive: of plain files if it is marked so, else of Zarr."""
     is_files = posixpath.join(group, DAF_FILE) in store
-    return FilesTree(store, group) if is_files else ZarrTree(store, group)
+    return _stored_tree(store, "files" if is_files else "zarr", Style(), group)
 
 
 def _is_daf(tree: Tree) -> bool:
@@ -370,13 +370,16 @@ def written_tree(where: DafPath, mode: OpenMode, style: Style, held: ExitStack) 
     elif where.group:
         _check_free_group(where, tree)
     make_or_check(tree, mode)
-    if not isinstance(store, MmapZipStore):
-        _recover(tree)
-    elif isinstance(tree, WritableFilesTree):
-        recover_files_archive(store, tree)
+    if isinstance(store, MmapZipStore):
+        recovery_of(tree)(store, tree, where.group)
     else:
-        recover_zarr_archive(store, tree, where.group)
+        _recover(tree)
     return tree
+
+
+def recovery_of(tree: WritableStoredTree) -> Callable[[MmapZipStore, Any, str], list[Damage]]:
+    """Return what takes out of an archive what cannot be read of such a tree."""
+    return recover_files_archive if isinstance(tree, WritableFilesTree) else recover_zarr_archive
 
 
 def _stored_tree(

@@ -28,7 +28,6 @@ _PIECE_BYTES: Final = 1 << 24
 _DIGEST_BYTES: Final = 16
 _MAX_WAIT_SECONDS: Final = 0.25
 _WAIT_SECONDS: Final = 0.02
-_MOST_DIGESTS: Final = 256
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,8 +101,8 @@ def source_digest(
 ) -> str | None:
     """Return a digest of all bytes of a source and the names of its files.
 
-    None if it changed meanwhile.  It is computed once for each state.  What is on a server is not
-    read for it: its state stands for its bytes.
+    None if it changed meanwhile.  What is on a server is not read for it: its state stands for its
+    bytes.
 
     Raises
     ------
@@ -112,9 +111,6 @@ def source_digest(
     """
     if isinstance(path, RemoteSource):
         return state.fingerprint
-    key = str(path), state.fingerprint
-    if (cached := _DIGESTS.get(key)) is not None:
-        return cached
     total = hashlib.blake2b(digest_size=_DIGEST_BYTES)
     try:
         with errors.os_errors(""):
@@ -124,15 +120,7 @@ def source_digest(
                     _add_file(total, path / name if name else path, progress)
     except errors.SourceNotFoundError:
         return None
-    if not state.is_stable or source_state(path) != state:
-        return None
-    if len(_DIGESTS) >= _MOST_DIGESTS:
-        _DIGESTS.clear()
-    return _DIGESTS.setdefault(key, total.hexdigest())
-
-
-_DIGESTS: Final[dict[tuple[str, str], str]] = {}
-"""Of sources by their states; the newest ones."""
+    return total.hexdigest() if state.is_stable and source_state(path) == state else None
 
 
 def _add_file(total: hashlib.blake2b, path: Path, progress: Callable[[int], None]) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -32,7 +32,6 @@ from daf_storage.stores import DirectoryStore, fingerprint
 from daf_storage.trees import (
     Node,
     NodeKind,
-    Remarked,
     Tree,
     ZarrTree,
     release_cached,
@@ -191,18 +190,9 @@ class SidecarTree:
         """Return an attribute of the root."""
         return self.base.marker(name)
 
-    def remarks(self) -> list[tuple[str, str]]:
-        """Return what the attached data set does not show of its file."""
-        return self.base.remarks() if isinstance(self.base, Remarked) else []
-
-    def losses(self) -> list[tuple[str, str]]:
-        """Return what is damaged of the file, and therefore not shown."""
-        return self.base.losses() if isinstance(self.base, Remarked) else []
-
-    def column_rules(self, axis: str, names: Iterable[str] | None) -> list[dict[str, Any]] | None:
-        """Return the rules of the attached data set, which hold for what the sidecar has of it."""
-        rules_of = getattr(self.base, "column_rules", None)
-        return None if rules_of is None else list(rules_of(axis, names))
+    def __getattr__(self, name: str) -> Any:
+        """Return what else the attached data set has, such as `Remarked.remarks`."""
+        return getattr(self.base, name)
 
     def release_cached(self) -> None:
         """Let go of mappings of files that are kept; arrays that were handed out stay valid."""
@@ -239,17 +229,14 @@ class SidecarTree:
             return False
         if place not in loaded.checked:
             loaded.checked.add(place)
-            problem = self._problem_of(loaded, place)
+            problem = "there is none of this name in the source"
+            if self._base_place(place) is not None:  # sizes of files, of what is small the contents
+                tree, document = loaded.tree, loaded.document
+                problem = property_problem(tree, document, place, max_bytes=_CHECKED_BYTES)
             if problem:
                 self._note_damage(place, problem)
                 return False
         return True
-
-    def _problem_of(self, loaded: _Loaded, place: str) -> str:
-        """Return why a property cannot be read: sizes of files, of what is small the contents."""
-        if self._base_place(place) is None:
-            return "there is none of this name in the source"
-        return property_problem(loaded.tree, loaded.document, place, max_bytes=_CHECKED_BYTES)
 
     def _base_place(self, place: str) -> str | None:
         """Return where the source has a property: a matrix may be there in the other layout."""

@@ -36,7 +36,7 @@ from pathlib import Path
 from typing import IO, Any, Final
 
 from daf_storage import errors
-from daf_storage.base import IfExists, check_if_exists
+from daf_storage.base import IfExists, check_choice
 from daf_storage.stores._files import exclusive, is_at
 
 _TRIES = 1000
@@ -360,7 +360,7 @@ def find_output(path: str | Path) -> Output:
 
 def check_output(path: str | Path, *, if_exists: IfExists) -> Output:
     """Refuse what could not be written in the end, before any work is done; see `output_path`."""
-    check_if_exists(if_exists)
+    check_choice(if_exists, IfExists, "if_exists")
     output = find_output(path)
     if output.path.exists() and if_exists == "error":
         raise _exists(output)

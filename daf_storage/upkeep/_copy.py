@@ -7,12 +7,13 @@ array: what is stored sparse stays sparse, and each orientation of a matrix is c
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from daf_storage import errors
 from daf_storage.base import (
+    NAME_VECTOR,
     IfExists,
     OpenMode,
     Packing,
@@ -105,8 +106,10 @@ def copy_all(  # noqa: PLR0913 - the choices of the reference
     how: Any = {"packed": packed, "link": link, "is_of_all": True}
     copier = Copier(source, destination, "copy_all", if_exists, **how)
     copier.is_whole = not (destination.axes_set() or destination.scalars_set() or empty or dtypes)
-    values, types = _checked(empty or {}, "empty"), _checked(dtypes or {}, "dtypes")
-    _copy_everything(copier, values, types, progress)
+    for argument, given in (("empty", empty or {}), ("dtypes", dtypes or {})):
+        for key in given:
+            layout.check_key(key, f"{argument}=")
+    _copy_everything(copier, empty or {}, dtypes or {}, progress)
 
 
 def _copy_everything(
@@ -124,8 +127,11 @@ def _copy_everything(
         with copier.destination.batch():
             _copy_properties(copier, empty, dtypes)
             _copy_kept(copier)
-        if copier.is_whole:
-            _compare(copier)
+        for path in _differences(copier) if copier.is_whole else ():
+            raise errors.CorruptDataError(
+                f"{copier.destination.location}: {path} is not the same as in "
+                f"{copier.source.location}; the copy failed, look at the disk"
+            )
 
 
 def _copy_properties(copier: Copier, empty: Mapping[Any, Any], dtypes: Mapping[Any, Any]) -> None:
@@ -271,49 +277,23 @@ def _copy_kept(copier: Copier) -> None:
         )
 
 
-def _compare(copier: Copier) -> None:
-    """Read both and raise at the first difference."""
+def _differences(copier: Copier) -> Iterator[str]:
+    """Read both, and yield what is not the same."""
     source, copy, counted = copier.source, copier.destination, copier.counted
+    for name in sorted(source.scalars_set() | copy.scalars_set()):
+        value, copied = (daf.get_scalar(name, default=None) for daf in (source, copy))
+        if not is_same_scalar(value if counted is None else counted.scalar(name, value), copied):
+            yield layout.scalar_path(name)
     ours, theirs = _stored(source, counted), _stored(copy)
-    if not _are_scalars_and_axes_same(source, copy, counted):
-        different: str | None = "its scalars or axes are not those of"
-    else:
-        different = next(
-            (
-                f"{path} is not the same as in"
-                for path in sorted(ours.keys() | theirs.keys())
-                if path not in ours
-                or path not in theirs
-                or not _is_same_property(ours[path], theirs[path], copier)
-            ),
-            None,
+    for path in sorted(ours.keys() | theirs.keys()):
+        (attributes, arrays), (others, copies) = (
+            ours.get(path, _NOTHING),
+            theirs.get(path, _NOTHING),
         )
-    if different is not None:
-        raise errors.CorruptDataError(
-            f"{copy.location}: {different} {source.location}; the copy failed, look at the disk"
-        )
-
-
-def _are_scalars_and_axes_same(
-    source: DafReader, copy: DafReader, counted: CountedCopy | None
-) -> bool:
-    if (source.scalars_set(), source.axes_set()) != (copy.scalars_set(), copy.axes_set()):
-        return False
-    for name in source.scalars_set():
-        value = source.get_scalar(name)
-        value = value if counted is None else counted.scalar(name, value)
-        if not is_same_scalar(value, copy.get_scalar(name)):
-            return False
-    pairs = [[daf.get_pa_vector(a, "name") for daf in (source, copy)] for a in source.axes_set()]
-    return all(one.equals(other) for one, other in pairs)
-
-
-def _is_same_property(one: _Stored, other: _Stored, copier: Copier) -> bool:
-    """Return whether two properties have the same arrays, to be read in the same way."""
-    (attributes, ours), (others, theirs) = one, other
-    if attributes != others or ours.keys() != theirs.keys():
-        return False
-    return all(_are_equal(ours[part], theirs[part], copier) for part in ours)
+        if (attributes, arrays.keys()) != (others, copies.keys()) or not all(
+            _are_equal(arrays[part], copies[part], copier) for part in arrays
+        ):
+            yield path
 
 
 def _are_equal(one: StoredArray, other: StoredArray, copier: Copier) -> bool:
@@ -333,21 +313,18 @@ def _are_equal(one: StoredArray, other: StoredArray, copier: Copier) -> bool:
 
 _Stored: TypeAlias = tuple[Mapping[str, str], dict[str, StoredArray]]
 """The attributes of a property, and its arrays by their names below it."""
+_NOTHING: Final[_Stored] = ({}, {})
 
 
 def _stored(daf: DafReader, counted: CountedCopy | None = None) -> dict[str, _Stored]:
-    """Return each vector, matrix and part of an AnnData by its path."""
-    found: dict[str, _Stored] = {}
+    """Return each axis, vector, matrix and part of an AnnData by its path."""
+    found: dict[str, _Stored] = {
+        layout.axis_path(axis): ({}, {"": daf.string_array(axis, NAME_VECTOR)})
+        for axis in daf.axes_set()
+    }
     for path, each in stored_properties(daf):
         stored = ordered(each) if isinstance(each, StoredMatrix) else each
         if counted is not None and isinstance(stored, StoredMatrix):
             stored = counted.matrix(stored)
         found[path] = stored.attributes, stored.arrays()
     return found | {path: ({}, {"": array}) for path, array in kept.arrays(daf.tree).items()}
-
-
-def _checked(given: Mapping[Any, Any], argument: str) -> Mapping[Any, Any]:
-    """Return values by scalar, vector and matrix, after checking the keys."""
-    for key in given:
-        layout.check_key(key, f"{argument}=")
-    return given

@@ -6,13 +6,13 @@ import itertools
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Final, Literal, TypeAlias, get_args
+from typing import Any, Final, Literal, TypeAlias
 
 import numpy as np
 
 from daf_storage import errors
 from daf_storage.anndata import NOTES, imported_label, read_notes
-from daf_storage.base import AnyArray, IfExists, Packing, Span, StorageType
+from daf_storage.base import AnyArray, IfExists, Packing, Span, StorageType, check_choice
 from daf_storage.data import (
     REQUIRED,
     Alignment,
@@ -237,10 +237,7 @@ class Copier:
     def __post_init__(self) -> None:
         check_reader(self.source, self.function)
         check_writer(self.destination, self.function)
-        if self.if_exists not in get_args(CopyIfExists):
-            raise errors.InvalidInputError(
-                f"invalid if_exists: {self.if_exists!r}; pass 'error', 'replace' or 'skip'"
-            )
+        check_choice(self.if_exists, CopyIfExists, "if_exists")
         self._if_exists: IfExists = "replace" if self.if_exists == "replace" else "error"
         self._writing: Any = {"if_exists": self._if_exists, "packed": self.packed}
 

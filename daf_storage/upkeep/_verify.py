@@ -13,15 +13,22 @@ import itertools
 import os
 import posixpath
 import warnings
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from collections.abc import Callable, Iterable
+from contextlib import AbstractContextManager, ExitStack, suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
 from daf_storage import errors
-from daf_storage.base import METADATA_NAMES, ShowProgress, Span, name_problem, progress_bar
+from daf_storage.base import (
+    METADATA_NAMES,
+    Progress,
+    ShowProgress,
+    Span,
+    name_problem,
+    progress_bar,
+)
 from daf_storage.data import (
     Convention,
     ConventionWarning,
@@ -39,7 +46,6 @@ from daf_storage.data import (
     one_each,
     ordered,
     read_conventions,
-    recover_zarr_archive,
     relation_of,
     values_without_entry,
 )
@@ -49,12 +55,10 @@ from daf_storage.files_daf import (
     FilesTree,
     WritableFilesTree,
     parse_consolidated,
-    recover_files_archive,
 )
 from daf_storage.files_daf import incomplete_properties as incomplete_files
 from daf_storage.opening import (
-    SHARED_ARCHIVE_SUFFIX,
-    SHARED_FILES_ARCHIVE_SUFFIX,
+    SHARED_ARCHIVES,
     DafPath,
     foreign_path,
     groups_of,
@@ -62,6 +66,7 @@ from daf_storage.opening import (
     open_daf,
     open_directory_tree,
     parse_path,
+    recovery_of,
     tree_of,
 )
 from daf_storage.sidecars import SidecarTree
@@ -80,7 +85,6 @@ from daf_storage.trees import (
     StoredArray,
     Tree,
     WritableTree,
-    WritableZarrTree,
     ZarrTree,
     consolidated_paths,
     differences,
@@ -284,8 +288,8 @@ def verify(path: str | Path, *, progress: ShowProgress = "auto") -> list[Finding
     with open_daf(container.given) as daf:
         if container.kind == "directory":
             _verify_directory(found, container)
-        with _bar(container, _size_bytes(container.container), progress) as add:
-            found += _verify_data(daf, add)
+        with _bar(container, _size_bytes(container.container), progress) as bar:
+            found += _verify_data(daf, bar.add)
     return found
 
 
@@ -301,7 +305,7 @@ def _check_sidecar(found: _Findings, daf: DafReader) -> None:
 def container_of(path: str | Path) -> DafPath:
     """Return what a path means; an archive of several data sets may stand for all of them."""
     plain = str(path).rstrip("/")
-    if plain.endswith((SHARED_ARCHIVE_SUFFIX, SHARED_FILES_ARCHIVE_SUFFIX)):
+    if plain.endswith(SHARED_ARCHIVES):
         return replace(parse_path(f"{plain}#/all"), given=plain, group="")
     return parse_path(path)
 
@@ -329,8 +333,9 @@ def _verify_archive(found: _Findings, where: DafPath, progress: ShowProgress) ->
                 "a writer stopped in the middle of adding something; what was complete is served, "
                 f"and 'daf repair {where.container}' takes the rest away",
             )
-        with _bar(where, 2 * sum(entry.size_bytes for entry in store.entries()), progress) as add:
-            for name, problem in check_entries(store, add):
+        total = 2 * sum(entry.size_bytes for entry in store.entries())
+        with _bar(where, total, progress) as bar:
+            for name, problem in check_entries(store, bar.add):
                 found.error(name, problem)
             unused = unused_bytes(store) if store.is_own else 0
             if unused > 0:
@@ -339,7 +344,7 @@ def _verify_archive(found: _Findings, where: DafPath, progress: ShowProgress) ->
             if not groups:
                 found.error("", "there is no data set in this archive")
             for group in groups:
-                found += _verify_group(where, store, group, add)
+                found += _verify_group(where, store, group, bar.add)
 
 
 def _verify_group(where: DafPath, store: MmapZipStore, group: str, add: Add) -> _Findings:
@@ -545,14 +550,11 @@ def _check_matrix(
 def _size_bytes(path: Path) -> int:
     if path.is_file():
         return path.stat().st_size
-    folder = path
-    return sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())
+    return sum(file.stat().st_size for file in path.rglob("*") if file.is_file())
 
 
-@contextmanager
-def _bar(where: DafPath, total_bytes: int, show: ShowProgress) -> Iterator[Callable[[int], None]]:
-    with progress_bar(f"verify {where.container.name}", total_bytes, show=show) as progress:
-        yield progress.add
+def _bar(where: DafPath, total_bytes: int, show: ShowProgress) -> AbstractContextManager[Progress]:
+    return progress_bar(f"verify {where.container.name}", total_bytes, show=show)
 
 
 @dataclass(frozen=True, slots=True)
@@ -667,8 +669,7 @@ def _repair_directory(where: DafPath) -> list[str]:
 def data_set_paths(path: str | Path) -> list[str]:
     """Return the paths of the data sets of a path: one, or those of a whole archive of several."""
     where = container_of(path)
-    plurals = (SHARED_ARCHIVE_SUFFIX, SHARED_FILES_ARCHIVE_SUFFIX)
-    if not str(path).rstrip("/").endswith(plurals):
+    if not where.given.endswith(SHARED_ARCHIVES):
         return [where.given]
     with MmapZipStore(where.container, location=where.given_container) as store:
         return [f"{where.given}#/{group}" for group in groups_of(store)]
@@ -684,7 +685,8 @@ def _repair_archive(where: DafPath) -> tuple[list[str], tuple[Damage, ...]]:
         if found.cut_bytes:
             done.append(f"gave back {found.cut_bytes:,} bytes that belonged to no entry")
         for group in groups_of(store):
-            tree, recovered = _recover_group(store, group)
+            tree = tree_of(store, group)
+            recovered = recovery_of(tree)(store, tree, group)
             lost += recovered
             done += [
                 f"took away {damage.path}, of which a part was missing"
@@ -693,15 +695,6 @@ def _repair_archive(where: DafPath) -> tuple[list[str], tuple[Damage, ...]]:
             ]
             done += _add_groups(tree, f"{group}/" if group else "")
     return done, one_each(lost)
-
-
-def _recover_group(store: MmapZipStore, group: str) -> tuple[WritableTree, list[Damage]]:
-    """Take what cannot be read out of a data set of an archive."""
-    if isinstance(tree_of(store, group), FilesTree):
-        files = WritableFilesTree(store, group)
-        return files, recover_files_archive(store, files)
-    tree = WritableZarrTree(store, group, consolidated=False)
-    return tree, recover_zarr_archive(store, tree, group)
 
 
 def _add_groups(tree: WritableTree, prefix: str = "") -> list[str]:
