@@ -166,6 +166,9 @@ class MatrixNotFoundError(NotFoundError):
 class EntryNotFoundError(NotFoundError):
     """The axis has no entry of this name, or no such position."""
 
+    entry: str = ""
+    """The name; empty for a position."""
+
 
 class ExistsError(DafError):
     """The property exists already and replacing it was not asked for."""
@@ -402,9 +405,11 @@ def entry_not_found(
     source: str, axis: str, entry: str, available: Iterable[str]
 ) -> EntryNotFoundError:
     """Say which entry was asked for; ``available`` may be a sample of the axis."""
-    return EntryNotFoundError(
+    error = EntryNotFoundError(
         f"{source}: axis {axis!r} has no entry {entry!r}{nearest(entry, available)}"
     )
+    error.entry = entry
+    return error
 
 
 _Error = TypeVar("_Error", bound=DafError)

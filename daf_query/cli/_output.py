@@ -326,6 +326,7 @@ _FORMS: Final[Any] = (
         lambda found: f"--empty {'/'.join(re.findall(_QUOTED, found[1]))}=VALUE",
     ),
     (r'\b(join|merge)="(\w+)"', r"--\1 \2"),
+    (r'\b(rows|columns)="', r'--\1 "'),
     (r"\bparams=\{'([^']*)': [^}]*\}", r"--param \1=..."),
     (r"\bparams=(?= has)", "--param"),
     (r"\bprefix=True", "--prefix"),

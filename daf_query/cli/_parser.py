@@ -83,17 +83,15 @@ class Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         """Refuse wrong usage; what is in the data set is listed by ``daf info``."""
         is_of_data = re.search(r" required: .*(AXIS|--axis|--matrix|--by)\b", message)
-        super().error(
-            f"{message}; 'daf info PATH' lists what the data set contains"
-            if is_of_data
-            else message
-        )
+        hint = "; 'daf info PATH' lists what the data set contains" if is_of_data else ""
+        hint = "; 'daf --help' lists them" if message.endswith("required: COMMAND") else hint
+        super().error(f"{message}{hint}")
 
     def refuse(self, what: str, name: str, available: Sequence[str]) -> NoReturn:
         """Refuse an unknown name, and suggest similar ones."""
         near = [each for each in available if each.startswith(name)]
         near = near or difflib.get_close_matches(name, available, n=3)
-        hint = f"; did you mean {' or '.join(near)}?" if near else ""
+        hint = f"; did you mean {' or '.join(near)}?" if near else "; '--help' lists them"
         self.error(f"{what} {name}{hint}")
 
 

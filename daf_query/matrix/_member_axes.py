@@ -205,9 +205,7 @@ class ConcatenatedAxis:
         missing = np.flatnonzero(positions < 0)
         if missing.size:
             entry = requested[int(missing[0])].as_py()
-            raise errors.EntryNotFoundError(
-                f"{self.location}: no data set has an entry {entry!r} on axis {self.axis!r}"
-            )
+            raise errors.entry_not_found(self.location, self.axis, entry, ())
         return positions
 
     def _ambiguous(self, entry: str) -> errors.InvalidInputError:
@@ -322,10 +320,8 @@ class AlignedAxis:
         entry = str(requested.filter(pc.is_null(found))[0].as_py())
         lacking = self.lacking(entry)
         if len(lacking) == len(self.positions):
-            near = errors.nearest(entry, self.entries.slice(0, 20_000).to_pylist())
-            raise errors.EntryNotFoundError(
-                f"{self.location}: no data set has an entry {entry!r} on axis {self.axis!r}{near}"
-            )
+            some = self.entries.slice(0, 20_000).to_pylist()
+            raise errors.entry_not_found(self.location, self.axis, entry, some)
         raise errors.EntryNotFoundError(
             f"{self.location}: {errors.shown_names(lacking, none='none')} has no entry {entry!r} "
             f"on axis {self.axis!r}, and join='inner' keeps those that all have; pass join='outer'"

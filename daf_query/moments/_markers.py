@@ -222,7 +222,7 @@ def _group_called(groups: Mapping[str, pa.Array], named: list[int], reference: A
         for each, row in values.items()
         if len(row) == len(wanted) and all(map(_is_called, row, wanted))
     ]
-    found = found or [each for each, text in strings.items() if text == reference]
+    found = found or [each for each, text in strings.items() if text == str(reference)]
     if len(found) == 1:
         return found[0]
     if found:
@@ -245,6 +245,8 @@ def _is_called(value: Any, wanted: Any) -> bool:
     """Return whether a value of a group is the wanted one, or has its text."""
     if isinstance(wanted, np.generic):
         wanted = wanted.item()
+    if np.ndim(wanted):
+        return False
     if isinstance(value, bool) != isinstance(wanted, bool) and not isinstance(wanted, str):
         return False  # True equals 1
     return bool(value == wanted) or str(wanted) in (str(value), _text(value))

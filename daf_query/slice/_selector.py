@@ -36,11 +36,12 @@ from daf_query.syntax import (
     WrappedSql,
     clauses_of,
     is_select,
+    plain_name,
     python_edits,
     quoted_name,
     quoted_string,
 )
-from daf_query.table import DATASET, arrow_table, is_user_table
+from daf_query.table import DATASET, arrow_table, is_user_table, spelled_entry
 from daf_storage import DafReader, errors
 from daf_storage._lazy import pc
 
@@ -147,7 +148,7 @@ def matrix_axes(request: SliceRequest) -> MatrixAxes:
     except errors.AxisNotFoundError as error:
         hint = missing_base(tables.only.daf)
         raise errors.with_message(error, f"{error}{hint}") from None
-    if request.join not in get_args(Join):
+    if str(request.join) not in get_args(Join):
         raise errors.InvalidInputError(f"join={request.join!r} is neither 'inner' nor 'outer'")
     both: list[EntryAxis] = [tables.concatenated(axis) for axis in axes]
     if tables.is_collection:
@@ -194,7 +195,12 @@ class Chooser:
             return Chosen(Selection.all(axis.length), None, None)
         found = self._rows_of(selector)
         if found is None:
-            positions = positions_of(axis, selector, keyword)
+            try:
+                positions = positions_of(axis, selector, keyword)
+            except errors.EntryNotFoundError as error:
+                raise errors.with_message(
+                    error, f"{error}{_symbol_hint(keyword, *self._spelled(error.entry))}"
+                ) from None
         else:
             table, has_order = found
             positions = self._named(table, is_query=has_order is not None)
@@ -263,12 +269,16 @@ class Chooser:
         if self.other != axis and self.other in error.other_axes:
             return f": pass this predicate as {'columns' if keyword == 'rows' else 'rows'}="
         bare = predicate.strip().strip("'\"")
-        for daf in self.tables.readers().values():
-            if daf.has_axis(axis):
-                found = daf.axis_indices(axis, [bare], allow_missing=True, allow_empty=True)
-                if found[0] >= 0:
-                    return f"; to take an entry by its name pass a list: {keyword}=[{bare!r}]"
-        return ""
+        vector, entry = self._spelled(bare)
+        if vector == NAME and entry == bare:
+            return f"; to take an entry by its name pass a list: {keyword}=[{bare!r}]"
+        return _symbol_hint(keyword, vector, entry)
+
+    def _spelled(self, name: str) -> tuple[str, str]:
+        """Return in which vector of the axis there is a name, and how; empty if in none."""
+        having = (daf for daf in self.tables.readers().values() if daf.has_axis(self.axis.axis))
+        found = (spelled_entry(daf, self.axis.axis, [name]) for daf in having)
+        return next(filter(None, found), ("", ""))
 
     def _named(self, table: pa.Table, *, is_query: bool) -> Positions:
         """Return the positions of the entries that the rows of a table name."""
@@ -280,6 +290,13 @@ class Chooser:
             return axis.among(union, positions_in(union, table, keyword))
         names = _column(table, NAME, axis, keyword)
         return _without_left_out(axis, names) if is_query else axis.axis_indices(names)
+
+
+def _symbol_hint(keyword: str, vector: str, symbol: str) -> str:
+    """Return how to choose by a symbol; empty if it is none."""
+    is_symbol = vector not in ("", NAME)
+    condition = f"{plain_name(vector)} IN ({quoted_string(symbol)})"
+    return f'; symbols are in {vector}: pass {keyword}="{condition}"' if is_symbol else ""
 
 
 def _written(selector: Selector, count: int, length: int) -> Written:

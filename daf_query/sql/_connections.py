@@ -348,7 +348,7 @@ class AxisSchema(SharedSchema):
         """
         available_axes = self.axes_set()
         for axis in axes:
-            if axis not in available_axes:
+            if str(axis) not in available_axes:
                 raise errors.axis_not_found(self.location, axis, available_axes)
         over = {key: daf for key, daf in self.readers().items() if all(map(daf.has_axis, axes))}
         having = {key: daf for key, daf in over.items() if daf.has_matrix(*axes, name)}

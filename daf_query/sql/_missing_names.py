@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Any, Final
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from daf_query.scan import NAME
 from daf_query.sql._connections import PUBLIC, AxisSchema, Connections
 from daf_query.sql._matrix_entries import Tables, unknown_entry_hint
 from daf_query.sql._planning import CATALOG
@@ -38,7 +38,7 @@ from daf_query.syntax import (
     values_of,
     walk,
 )
-from daf_query.table import TableDataset, UserTable, table_format
+from daf_query.table import DATASET, TableDataset, UserTable, spelled_entry, table_format
 from daf_storage import DafError, DafReader, errors
 
 _VALID_FIELDS: Final = (
@@ -117,6 +117,9 @@ def missing_table(failed: FailedQuery, match: re.Match[str]) -> DafError:
         has = errors.shown_names(schemas, none="none")
         is_file = table_format(f"{schema}.{name}") is not None
         hint = f"; a file is a table in quotes: FROM '{schema}.{name}'" if is_file else ""
+        if any(schema in tables.readers() for tables in schemas.values() if tables.is_collection):
+            where = f"WHERE {DATASET} = {quoted_string(schema)}"
+            hint = f"; it is one of a collection: FROM {plain_name(name)} {where}"
         return errors.NotFoundError(f"no data set {schema!r} is connected; there are {has}{hint}")
     holders = [each for each, tables in schemas.items() if name in tables.table_names]
     for holder in holders if len(schemas) == 1 else {schema} & {*schemas}:
@@ -125,7 +128,7 @@ def missing_table(failed: FailedQuery, match: re.Match[str]) -> DafError:
         except DafError as error:  # it is there, and cannot be used
             return error
     if holders:
-        where = " or ".join(f"{holder}.{name}" for holder in holders)
+        where = " or ".join(f"{plain_name(holder)}.{plain_name(name)}" for holder in holders)
         return errors.AxisNotFoundError(
             f"there is no table {match['table']!r}: it needs the name of its data set; write "
             f"{where}"
@@ -321,8 +324,9 @@ def _entry_hint(name: str, query: str, schema: AxisSchema, axis: str) -> str:
         hints = []
         for other in sorted(daf.axes_set() - {axis}) if daf.has_axis(axis) else ():
             matrices = sorted(daf.matrices_set(axis, other))
-            entry = _entry(daf, other, names) if matrices else None
-            if entry is not None:
+            found = _entry(daf, other, names) if matrices else None
+            if found is not None:
+                vector, entry = found
                 forms = (
                     quoted_name(f"{other}.{each}")
                     if len(daf.matrix_axes(axis, each)) > 1
@@ -330,23 +334,18 @@ def _entry_hint(name: str, query: str, schema: AxisSchema, axis: str) -> str:
                     for each in matrices[:_MOST_FORMS]
                 )
                 written = " or ".join(f"{form}[{quoted_string(entry)}]" for form in forms)
-                hints.append(f"{entry!r} is an entry of axis {other!r}: write {written}")
+                what = "an entry" if vector == NAME else f"in {vector}"
+                hints.append(f"{entry!r} is {what} of axis {other!r}: write {written}")
         if hints:
             return "; ".join(hints)
     return ""
 
 
-def _entry(daf: DafReader, axis: str, names: Sequence[str]) -> str | None:
-    """Return the first of some names that an axis has, maybe in other case."""
+def _entry(daf: DafReader, axis: str, names: Sequence[str]) -> tuple[str, str] | None:
+    """Return in which vector an axis has the first of some names, and its spelling there."""
     with suppress(DafError):  # the axis is damaged: the error is about something else
-        if daf.axis_length(axis) > _MOST_ENTRIES and daf.cached_entries(axis) is None:
-            return None
-        entries = daf.get_pa_vector(axis, "name")
-        for values, wanted in ((entries, names), (pc.utf8_lower(entries), map(str.lower, names))):
-            places = (pc.index(values, name).as_py() for name in wanted)
-            found = next((place for place in places if place >= 0), None)
-            if found is not None:
-                return str(entries[found].as_py())
+        if daf.axis_length(axis) <= _MOST_ENTRIES or daf.cached_entries(axis) is not None:
+            return spelled_entry(daf, axis, names)
     return None
 
 

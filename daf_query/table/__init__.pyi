@@ -5,6 +5,7 @@ from daf_query.table._axis_dataset import axis_columns as axis_columns
 from daf_query.table._axis_dataset import broken_columns as broken_columns
 from daf_query.table._axis_dataset import entry_not_found as entry_not_found
 from daf_query.table._axis_dataset import find_entry as find_entry
+from daf_query.table._axis_dataset import spelled_entry as spelled_entry
 from daf_query.table._axis_dataset import with_matrix_columns as with_matrix_columns
 from daf_query.table._columns import CATEGORIES as CATEGORIES
 from daf_query.table._columns import DATASET as DATASET

@@ -7,7 +7,7 @@ replaced is read again.  The position of the entry is found without a dictionary
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Final, Self
@@ -82,12 +82,8 @@ def find_entry(daf: DafReader, axis: str, entry: str, cache: DecodedCache) -> in
 
 def _by_symbol(daf: DafReader, axis: str, symbol: str) -> int | None:
     """Return the position of the entry that has a symbol; ``None`` if none has."""
-    for name in SYMBOLS:
-        if not daf.has_vector(axis, name):
-            continue
-        symbols = daf.get_pa_vector(axis, name)
-        is_text = pa.types.is_string(symbols.type) or pa.types.is_large_string(symbols.type)
-        rows = pc.indices_nonzero(pc.equal(symbols, symbol)) if is_text else []
+    for name, symbols in _symbols(daf, axis):
+        rows = pc.indices_nonzero(pc.equal(symbols, symbol))
         if len(rows) > 1:
             entries = daf.get_pa_vector(axis, NAME).take(rows).to_pylist()
             raise errors.InvalidInputError(
@@ -96,6 +92,28 @@ def _by_symbol(daf: DafReader, axis: str, symbol: str) -> int | None:
             )
         if len(rows):
             return int(rows[0].as_py())
+    return None
+
+
+def _symbols(daf: DafReader, axis: str) -> Iterator[tuple[str, pa.Array]]:
+    """Yield each vector of symbols of an axis, with its name."""
+    for name in SYMBOLS:
+        symbols = daf.get_pa_vector(axis, name) if daf.has_vector(axis, name) else None
+        if symbols is not None and symbols.type in (pa.string(), pa.large_string()):
+            yield name, symbols
+
+
+def spelled_entry(daf: DafReader, axis: str, names: Sequence[str]) -> tuple[str, str] | None:
+    """Return which of some names an axis has, maybe in other case, and in which vector.
+
+    That is the names of its entries, or their symbols.
+    """
+    for vector, values in ((NAME, daf.get_pa_vector(axis, NAME)), *_symbols(daf, axis)):
+        for folded, wanted in ((values, names), (pc.utf8_lower(values), map(str.lower, names))):
+            places = (pc.index(folded, name).as_py() for name in wanted)
+            found = next((place for place in places if place >= 0), None)
+            if found is not None:
+                return vector, str(values[found].as_py())
     return None
 
 
@@ -117,7 +135,8 @@ def entry_not_found(
     daf: DafReader, axis: str, entry: str, cache: DecodedCache
 ) -> errors.EntryNotFoundError:
     """Return an error that names the nearest entries; of very many, those that begin alike."""
-    names = entry_names(daf, axis, cache)
+    both = (entry_names(daf, axis, cache), *(symbols for _, symbols in _symbols(daf, axis)))
+    names = pa.chunked_array(each.cast(pa.large_string()) for each in both)
     if len(names) > _MAX_COMPARED:
         alike = pc.starts_with(names, pattern=entry[:2], ignore_case=True)
         names = names.filter(alike)
