@@ -55,7 +55,6 @@ from daf_storage.trees import (
     NodeKind,
     Tree,
     WritableZarrTree,
-    release_cached,
 )
 
 _PYTHON: Final = {"b": StorageType.BOOL, "i": StorageType.INT64, "f": StorageType.FLOAT64}
@@ -328,10 +327,6 @@ class AnnDataTree:
     def location(self) -> str:
         """Where the tree is, for messages."""
         return self.base.location
-
-    def release_cached(self) -> None:
-        """Let go of mappings of files that are kept; arrays that were handed out stay valid."""
-        release_cached(self.base)
 
     def kind(self, path: str) -> NodeKind | None:
         """Return what is at ``path``; None if nothing is."""

@@ -27,7 +27,6 @@ from daf_storage.trees import (
     Tree,
     TreeTransaction,
     WritableTree,
-    release_cached,
 )
 
 _NAME: Final = "name"
@@ -56,11 +55,6 @@ class ChainTree:
     def index_tree(self) -> ChainTree:
         """The tree of the indexes: this one."""
         return self
-
-    def release_cached(self) -> None:
-        """Let go of mappings of files that are kept; arrays that were handed out stay valid."""
-        for member in self._members:
-            release_cached(member)
 
     def kind(self, path: str) -> NodeKind | None:
         """Return what is at ``path``; None if nothing is."""

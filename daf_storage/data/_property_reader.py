@@ -47,7 +47,7 @@ from daf_storage.data._stored import (
     StoredMatrix,
     StoredVector,
 )
-from daf_storage.trees import Node, StoredArray, Tree, release_cached
+from daf_storage.trees import Node, StoredArray, Tree
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -132,7 +132,6 @@ class PropertyReader:
         """Refuse further use; arrays handed out earlier stay valid.  May be called twice."""
         self._is_closed = True
         self._decoded.clear()
-        release_cached(self._tree)
         if self._release is not None:
             self._release()
 

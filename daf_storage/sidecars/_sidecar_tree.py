@@ -34,7 +34,6 @@ from daf_storage.trees import (
     NodeKind,
     Tree,
     ZarrTree,
-    release_cached,
 )
 
 _CHECKED_BYTES: Final = 1 << 18
@@ -193,13 +192,6 @@ class SidecarTree:
     def __getattr__(self, name: str) -> Any:
         """Return what else the attached data set has, such as `Remarked.remarks`."""
         return getattr(self.base, name)
-
-    def release_cached(self) -> None:
-        """Let go of mappings of files that are kept; arrays that were handed out stay valid."""
-        release_cached(self.base)
-        with self._lock:
-            if self._loaded is not None:
-                self._loaded.tree.release_cached()
 
     # What is used of the sidecar
 

@@ -380,10 +380,6 @@ class DirectoryStore:
         self._was_there = self._was_there or found is not None
         return found
 
-    def release_cached(self) -> None:
-        """Let go of what is kept of files; views that were handed out stay valid."""
-        self.kept.clear()
-
     def files(self, folder: str, document: str, parts: PartNames) -> PropertyFiles | None:
         """Return files of a directory that belong together; None if there is no such document.
 

@@ -49,7 +49,6 @@ from daf_storage.trees._protocol import (
     Tree,
     TreeTransaction,
     WritableTree,
-    release_cached,
 )
 from daf_storage.trees._stored_array import (
     ArrayInfo,

@@ -231,7 +231,7 @@ class ChunkedArray(StoredArray, ABC):
         stops = itertools.accumulate(span.size for span in spans)
         return [values[stop - span.size : stop] for span, stop in zip(spans, stops, strict=True)]
 
-    def read_joined(self, ranges: Ranges) -> AnyArray | None:
+    def read_joined(self, ranges: Ranges) -> AnyArray:
         """Return ranges of an array of one dimension in one array."""
         return self._read(ChunkedRead.of(self.info, ranges, None))
 

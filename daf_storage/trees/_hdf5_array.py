@@ -206,10 +206,10 @@ class Hdf5Array(StoredArray):
         rest = () if within is None else (within.slice,)
         return [self._read_by_hdf5((span.slice, *rest)) for span in spans]
 
-    def read_joined(self, ranges: Ranges) -> AnyArray | None:
-        """Return ranges of an array of one dimension in one array; None where `read_spans` does."""
+    def read_joined(self, ranges: Ranges) -> AnyArray:
+        """Return ranges of an array of one dimension in one array."""
         chunks = self._chunks()
-        return None if chunks is None else chunks.read_joined(ranges)
+        return super().read_joined(ranges) if chunks is None else chunks.read_joined(ranges)
 
     def estimate(
         self, spans: list[Span], estimate: ReadEstimate, within: Span | None = None

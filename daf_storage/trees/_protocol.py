@@ -92,20 +92,6 @@ class Remarked(Protocol):
         """Return the parts of the file that are damaged, so that nothing of them is shown."""
 
 
-@runtime_checkable
-class KeepingTree(Protocol):
-    """A tree that keeps mappings of files from one use to the next."""
-
-    def release_cached(self) -> None:
-        """Let go of them; arrays that were handed out stay valid."""
-
-
-def release_cached(tree: object) -> None:
-    """Let go of what a tree keeps of its files, if it keeps anything."""
-    if isinstance(tree, KeepingTree):
-        tree.release_cached()
-
-
 class TreeTransaction(Protocol):
     """Changes prepared aside; each `publish` and `remove` is one atomic step."""
 

@@ -39,10 +39,13 @@ class ArrayInfo:
     @property
     def size(self) -> int:
         """Number of elements."""
-        total = 1
-        for length in self.shape:
-            total *= length
-        return total
+        return math.prod(self.shape)
+
+    @property
+    def item_bytes(self) -> int:
+        """About how many bytes an element takes in memory."""
+        is_string = self.storage_type.is_string
+        return STRING_BYTES if is_string else self.storage_type.dtype.itemsize
 
 
 class StoredArray:
@@ -72,6 +75,14 @@ class StoredArray:
         """
         values = self.read() if within is None else self.read()[:, within.slice]
         return [values[span.slice] for span in spans]
+
+    def read_joined(self, ranges: Ranges) -> AnyArray:
+        """Return ranges of an array of one dimension, one after the other, as a new array."""
+        if self.info.is_mappable:
+            return join_views([self.read()], np.zeros(ranges.sizes.size, np.int64), ranges)
+        pairs = zip(ranges.starts.tolist(), ranges.stops.tolist(), strict=True)
+        parts = self.read_spans([Span(*pair) for pair in pairs])
+        return np.concatenate([np.empty(0, self.info.storage_type.dtype), *parts])
 
     def read_strings(self) -> pa.StringArray | pa.LargeStringArray:
         """Return all elements of an array of strings, flattened in C order."""
@@ -222,10 +233,7 @@ def memory_array(values: AnyArray) -> MemoryArray:
 def elements_bytes(info: ArrayInfo, spans: list[Span], within: Span | None) -> int:
     """Return the bytes of some elements."""
     rest = list(info.shape[1:]) if within is None else [within.size, *info.shape[2:]]
-    count = sum(span.size for span in spans) * math.prod(rest)
-    return count * (
-        STRING_BYTES if info.storage_type.is_string else info.storage_type.dtype.itemsize
-    )
+    return sum(span.size for span in spans) * math.prod(rest) * info.item_bytes
 
 
 def chunks_of(info: ArrayInfo, spans: list[Span], within: Span | None) -> int:
@@ -249,8 +257,7 @@ def chunks_of(info: ArrayInfo, spans: list[Span], within: Span | None) -> int:
 
 def decoded_bytes(info: ArrayInfo, spans: list[Span], within: Span | None) -> int:
     """Return the bytes of the chunks that hold some elements, not compressed; strings about."""
-    item_bytes = STRING_BYTES if info.storage_type.is_string else info.storage_type.dtype.itemsize
-    return chunks_of(info, spans, within) * math.prod(info.chunks) * item_bytes
+    return chunks_of(info, spans, within) * math.prod(info.chunks) * info.item_bytes
 
 
 _LONG_ELEMENTS: Final = 64
@@ -394,21 +401,9 @@ def join_views(views: Sequence[AnyArray], numbers: Positions, pieces: Ranges) ->
 def read_joined(array: StoredArray, starts: Positions, sizes: Positions) -> AnyArray:
     """Return ranges of an array of one dimension, one after the other, as a new array.
 
-    At once, if the array is mapped, or has a method ``read_joined(ranges)`` that does not return
-    None.
-
     Parameters
     ----------
     starts, sizes
         The ranges, in any order; they may overlap.
     """
-    join = getattr(array, "read_joined", None)  # a check of protocols takes ten times as long
-    ranges = Ranges.joined(starts, sizes)
-    if array.info.is_mappable:
-        return join_views([array.read()], np.zeros(ranges.sizes.size, np.int64), ranges)
-    found: AnyArray | None = None if join is None else join(ranges)
-    if found is not None:
-        return found
-    pairs = zip(starts.tolist(), sizes.tolist(), strict=True)
-    parts = array.read_spans([Span(start, start + size) for start, size in pairs if size])
-    return np.concatenate([np.empty(0, array.info.storage_type.dtype), *parts])
+    return array.read_joined(Ranges.joined(starts, sizes))

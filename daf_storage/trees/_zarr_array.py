@@ -38,7 +38,6 @@ from daf_storage.trees._metadata import ArrayMetadata, ShardLayout, key_below
 from daf_storage.trees._protocol import NodeKind
 from daf_storage.trees._stored_array import (
     STRING_BYTES,
-    Ranges,
     StoredArray,
     decoded_bytes,
     frozen,
@@ -47,7 +46,6 @@ from daf_storage.trees._zarr_formats import ZarrFormat
 
 _MAX_FILES: Final = 1 << 20
 _MAX_FILLED_BYTES: Final = 1 << 34
-_MAX_READ_BYTES: Final = 1 << 24
 _MANY_CHUNKS: Final = 1 << 8
 _MOST_PER_BYTE: Final = 1 << 17
 _LENGTH_BYTES: Final = 4
@@ -147,9 +145,6 @@ class FileArray(ChunkedArray):
         self.snapshot = snapshot
         self._path = path
         self._metadata = metadata
-        is_small = math.prod(info.chunks) * metadata.item_bytes <= _MAX_READ_BYTES
-        is_file = snapshot.is_local and not snapshot.has_entries
-        self._is_read = bool(metadata.encoding.codecs) and is_file and is_small
 
     @cached_property
     def most_bytes(self) -> int:
@@ -161,13 +156,10 @@ class FileArray(ChunkedArray):
         if not (asks_server or self.snapshot.is_local):
             return []
         length, height = self.info.shape[0], self.info.chunks[0]
-        starts = [n for n in range(0, length, height) if not self._is_stored((n // height,))]
         return [
-            (
-                f"{self.what}: {self.chunk_name((start // height,))}",
-                Span(start, min(start + height, length)),
-            )
-            for start in starts
+            (self._name((n // height,)), Span(n, min(n + height, length)))
+            for n in range(0, length, height)
+            if not self._is_stored((n // height,))
         ]
 
     def _is_stored(self, position: Position) -> bool:
@@ -265,12 +257,9 @@ class FileArray(ChunkedArray):
             return None
         return self.snapshot.fingerprint(self.key((0,) * len(self._metadata.info.shape)))
 
-    def _stored(self, position: Position) -> memoryview | bytes | None:
-        """Return the bytes of a chunk; to map a file takes longer than to read a small one."""
-        key = self.key(position)
-        if self._is_read:
-            return self.snapshot.read(key)
-        return self.snapshot.map_within(key, self.most_bytes, what=self.what)
+    def _stored(self, position: Position) -> memoryview | None:
+        """Return the bytes of a chunk."""
+        return self.snapshot.map_within(self.key(position), self.most_bytes, what=self.what)
 
     def key(self, position: Position) -> str:
         """Return the key of a file."""
@@ -303,8 +292,7 @@ class PlainArray(FileArray):
         parts = self._ranged(spans)
         return parts if within is None else [part[:, within.slice] for part in parts]
 
-    def read_joined(self, ranges: Ranges) -> None:
-        """Return nothing: it is not cut into chunks, and `read_spans` has them."""
+    read_joined = StoredArray.read_joined
 
     def estimate(
         self, spans: list[Span], estimate: ReadEstimate, within: Span | None = None
@@ -411,8 +399,7 @@ class ShardedArray(FileArray):
     ) -> None:
         super().__init__(snapshot, path, metadata, cache=cache, what=what)
         self.layout = layout
-        self.cache = cache
-        """Where a file is remembered that is compressed itself."""
+
         self._files: dict[Position, _ShardFile] = {}
         shape, chunks = self.info.shape, self.info.chunks
         self._heights = [count * chunk for count, chunk in zip(layout.grid, chunks, strict=True)]
@@ -561,17 +548,9 @@ class _ShardFile:
         return np.frombuffer(stored, "<u8").reshape(-1, 2)
 
     def read_ranges(self, ranges: list[tuple[int, int]]) -> list[memoryview]:
-        """Return parts of the file; one that is compressed itself, in an archive, is remembered."""
+        """Return parts of the file."""
         self._snapshot.check_within(self.key, self._array.most_bytes, what=self._array.what)
-        if not self._snapshot.is_local or self._snapshot.is_mapped(self.key):
-            return self._snapshot.read_ranges(self.key, ranges)
-        version = self.version
-        whole = None if version is None else self._array.cache.peek(self.key, version)
-        if whole is None:
-            whole = np.frombuffer(self._snapshot.map(self.key) or b"", np.uint8)
-            if version is not None:
-                self._array.cache.keep(self.key, version, whole)
-        return [whole[start:stop].data for start, stop in ranges]
+        return self._snapshot.read_ranges(self.key, ranges)
 
     def index_bytes(self, size: int) -> tuple[int, int]:
         """Return the length of the index without and with its checksum; a file may be too short."""

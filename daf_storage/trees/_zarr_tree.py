@@ -26,7 +26,6 @@ from daf_storage.errors import (
     UnsupportedDataError,
 )
 from daf_storage.stores import (
-    DirectoryStore,
     MmapZipStore,
     ReadableStore,
     Snapshot,
@@ -190,11 +189,6 @@ class ZarrTree:
         if snapshot is None or self.format.version == 2:
             return None
         return self.format.attribute(snapshot, "", name, what=self.location)
-
-    def release_cached(self) -> None:
-        """Let go of mappings of files that are kept; arrays that were handed out stay valid."""
-        if isinstance(self._store, DirectoryStore):
-            self._store.release_cached()
 
     def _snapshot(self, path: str) -> Snapshot | None:
         return self._store.snapshot(self.key(path))
