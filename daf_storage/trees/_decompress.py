@@ -75,13 +75,7 @@ def computed(tasks: Iterable[Callable[[], _R]]) -> Iterator[_R]:
     >>> list(computed([lambda: 1, lambda: 2]))
     [1, 2]
     """
-    pending: deque[Future[_R]] = deque()
-    try:
-        yield from _in_order(tasks, pending, "decode", THREADS)
-    finally:
-        for future in pending:
-            if not future.cancel():
-                future.exception()
+    return _in_order(tasks, "decode", THREADS)
 
 
 def fetched(items: list[_T], fetch: Callable[[_T], _R]) -> Iterator[tuple[_T, _R]]:
@@ -90,25 +84,24 @@ def fetched(items: list[_T], fetch: Callable[[_T], _R]) -> Iterator[tuple[_T, _R
     >>> list(fetched([1, 2], str))
     [(1, '1'), (2, '2')]
     """
-    pending: deque[Future[_R]] = deque()
     tasks = (functools.partial(fetch, item) for item in items)
+    return zip(items, _in_order(tasks, "fetch", _CONNECTIONS), strict=True)
+
+
+def _in_order(tasks: Iterable[Callable[[], _R]], pool: str, threads: int) -> Iterator[_R]:
+    """Yield what tasks return; nobody waits for those that run when an error ends it."""
+    pending: deque[Future[_R]] = deque()
     try:
-        yield from zip(items, _in_order(tasks, pending, "fetch", _CONNECTIONS), strict=True)
+        for task in tasks:
+            pending.append(pooled_threads(pool, threads).submit(task))
+            if len(pending) > 2 * threads:
+                yield pending.popleft().result()
+        while pending:
+            yield pending.popleft().result()
     finally:
         for future in pending:
-            future.cancel()
-
-
-def _in_order(
-    tasks: Iterable[Callable[[], _R]], pending: deque[Future[_R]], pool: str, threads: int
-) -> Iterator[_R]:
-    """Yield what tasks return; those that are not taken yet are pending."""
-    for task in tasks:
-        pending.append(pooled_threads(pool, threads).submit(task))
-        if len(pending) > 2 * threads:
-            yield pending.popleft().result()
-    while pending:
-        yield pending.popleft().result()
+            if not future.cancel() and pool == "decode":  # it writes into what is read
+                future.exception()
 
 
 def fill_blocks(out: AnyArray, blocks: Iterable[AnyArray]) -> None:

@@ -20,7 +20,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext, suppress
 from tempfile import TemporaryFile, gettempdir
-from typing import IO, TYPE_CHECKING, Any, ClassVar, Final, Generic, Literal, Self, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, Literal, Self, TypeVar
 
 import google_crc32c
 import numpy as np
@@ -183,8 +183,7 @@ def differences(
 
 
 _PART_BYTES: Final = 1 << 24
-_HELD_BYTES: Final = 1 << 22
-"""So many compressed bytes wait in memory."""
+
 _TASK_BYTES: Final = 1 << 18
 """About how many bytes a thread compresses at a time."""
 _SHUFFLES: Final = {"shuffle": 1, "bitshuffle": 2}
@@ -210,7 +209,8 @@ class ShardWriter:
         self._places: list[tuple[int, int]] = []
         count = math.prod(math.ceil(n / c) for n, c in zip(shape, chunks, strict=True))
         self._end = count * ENTRY_BYTES + CHECKSUM_BYTES
-        self._waiting = _Waiting()
+        with os_errors(gettempdir()):
+            self._waiting = TemporaryFile()  # noqa: SIM115 - it goes with this object
 
     def add_numbers(self, block: AnyArray) -> None:
         """Add the next range of the first dimension."""
@@ -233,7 +233,11 @@ class ShardWriter:
         self._run(self._pieces(self._rest))
         index = np.array(self._places, "<u8").tobytes()
         yield index + struct.pack("<I", google_crc32c.value(index))
-        yield from self._waiting.parts()
+        with os_errors(gettempdir()), self._waiting as file:
+            file.flush()
+            mapped: AnyArray = np.memmap(file, np.uint8, "r")
+        for start in range(0, mapped.size, _PART_BYTES):
+            yield mapped[start : start + _PART_BYTES].data
 
     def _pieces(self, values: Any) -> Iterator[Any]:
         """Yield the elements of each chunk; the last one may have fewer."""
@@ -243,7 +247,8 @@ class ShardWriter:
         """Compress chunks side by side, and note them in their order."""
         tasks = (functools.partial(self._packed, group) for group in groups(pieces, self._per_task))
         for chunk in itertools.chain.from_iterable(computed(tasks)):
-            self._waiting.add(chunk)
+            with os_errors(gettempdir()):
+                self._waiting.write(chunk)
             self._places.append((self._end, len(chunk)))
             self._end += len(chunk)
 
@@ -262,32 +267,7 @@ class ShardWriter:
         return np.ascontiguousarray(piece, self._dtype)
 
 
-class _Waiting:
-    """Bytes that wait to be written: in memory, or in a temporary file that goes with them."""
 
-    def __init__(self) -> None:
-        self._held = bytearray()
-        self._file: IO[bytes] | None = None
-
-    def add(self, data: bytes) -> None:
-        """Add bytes."""
-        self._held += data
-        if len(self._held) > _HELD_BYTES:
-            with os_errors(gettempdir()):
-                if self._file is None:
-                    self._file = TemporaryFile()  # noqa: SIM115 - it goes with this object
-                self._file.write(self._held)
-            self._held = bytearray()
-
-    def parts(self) -> Iterator[bytes | memoryview]:
-        """Yield all of them; those of a file are mapped."""
-        if self._file is not None:
-            with os_errors(gettempdir()), self._file as file:
-                file.flush()
-                mapped: AnyArray = np.memmap(file, np.uint8, "r")
-            for start in range(0, mapped.size, _PART_BYTES):
-                yield mapped[start : start + _PART_BYTES].data
-        yield bytes(self._held)
 
 
 def _compressor(packing: Packing) -> Callable[[Any], bytes]:

@@ -22,7 +22,7 @@ from typing import Any, Final, Literal, TypeAlias, TypeVar
 import numpy as np
 
 from daf_storage.base import StorageType
-from daf_storage.errors import CorruptDataError, DafError, FormatError, UnsupportedDataError
+from daf_storage.errors import CorruptDataError, FormatError, UnsupportedDataError
 from daf_storage.stores import Snapshot
 from daf_storage.trees._decompress import Codec
 from daf_storage.trees._stored_array import ArrayInfo
@@ -152,26 +152,17 @@ def read_document(snapshot: Snapshot, key: str, *, what: str) -> bytes | None:
 
 
 def remembering(
-    parse: Callable[[bytes, str], _T], *, most: int = 1 << 10, most_bytes: int = 1 << 12
+    parse: Callable[[bytes, str], _T], *, most: int = 1 << 12, most_bytes: int = 1 << 12
 ) -> Callable[[bytes, str], _T]:
     """Return a function that parses equal documents once: each query opens the same arrays.
-
-    Errors say what messages call the array, and are not kept.
 
     Parameters
     ----------
     most, most_bytes
         How many documents are remembered, and how long these are.
     """
-    remembered = functools.lru_cache(maxsize=most)(lambda data: parse(data, ""))
-
-    def parsed(data: bytes, what: str) -> _T:
-        if len(data) <= most_bytes:
-            with contextlib.suppress(DafError):
-                return remembered(bytes(data))
-        return parse(data, what)
-
-    return parsed
+    remembered = functools.lru_cache(maxsize=most)(parse)
+    return lambda data, what: (remembered if len(data) <= most_bytes else parse)(data, what)
 
 
 def parse_json(data: bytes, *, what: str) -> dict[str, Any]:
