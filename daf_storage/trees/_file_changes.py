@@ -267,9 +267,6 @@ class ShardWriter:
         return np.ascontiguousarray(piece, self._dtype)
 
 
-
-
-
 def _compressor(packing: Packing) -> Callable[[Any], bytes]:
     """Return the function that compresses a chunk."""
     codec: dict[str, Any] = {"id": packing.codec, "level": packing.level}

@@ -101,17 +101,17 @@ class Hdf5Node:
 
     def array(self, name: str = "") -> Hdf5Array | None:
         """Return this dataset, or the one of that name below this group."""
+        kind: NodeKind | None = self.kind
+        held, what = self.held, self.what
         with self._shared.lock:
-            if not name:
-                return self._opened(self.held, "") if self.kind == "array" else None
-            is_group, what = self.kind == "group", f"{self.what}/{name}"
-            found = open_below(self.held.id, name, what=what) if is_group else None
-            if node_kind(found) != "array":
-                return None
-            return self._opened(HeldObject(self._shared, found, f"{self.held.name}/{name}"), name)
-
-    def _opened(self, held: HeldObject, name: str) -> Hdf5Array:
-        return Hdf5Array(self._shared, held, what=f"{self.what}/{name}" if name else self.what)
+            if name:
+                what = f"{what}/{name}"
+                found = open_below(held.id, name, what=what) if kind == "group" else None
+                kind, held = (
+                    node_kind(found),
+                    HeldObject(self._shared, found, f"{held.name}/{name}"),
+                )
+            return Hdf5Array(self._shared, held, what=what) if kind == "array" else None
 
     def attribute(self, name: str) -> Any:
         """Return an attribute of this group or dataset; None if it has none of this name."""
@@ -136,14 +136,45 @@ class Hdf5Array(StoredArray):
         self.what = what
         """The dataset as messages name it."""
         try:
-            self.info, self._item_bytes, self._is_chunked, is_flat = _dataset_info(
-                shared, held.id, what
-            )
-            self._is_downloaded = is_flat and shared.is_remote
+            self._look(held.id)
         except DafError:
             raise
         except H5PY_ERRORS as error:
             raise CorruptDataError(f"{what}: cannot be read ({reason_of(error)})") from error
+
+    def _look(self, dataset: Any) -> None:
+        """Look at what is said of the elements, and where they are."""
+        what, shared = self.what, self._shared
+        if dataset.shape is None:
+            raise UnsupportedDataError(f"{what}: the dataset is empty: it has not even a shape")
+        stored = dataset.get_type()
+        element = element_type_of(stored)
+        kind = element.storage_type
+        if kind is None:
+            raise UnsupportedDataError(
+                f"{what}: the dataset has the type {element.dtype}; Daf has Bool, Int8 to Int64, "
+                "UInt8 to UInt64, Float32, Float64 and strings"
+            )
+        self._item_bytes = int(stored.get_size())
+        properties, offset = dataset.get_create_plist(), dataset.get_offset()
+        if offset is None:  # what has one is in the file, in one piece
+            check_source(properties, what=what)
+        chunks = shape = tuple(int(n) for n in dataset.shape)
+        self._is_chunked = properties.get_layout() == h5py().h5d.CHUNKED
+        if self._is_chunked:
+            chunks = tuple(int(c) for c in properties.get_chunk())
+            if any(number >= _FIRST_FOREIGN_FILTER for number in filters_of(properties)):
+                with suppress(MissingDependencyError):  # reading names the filter, and the package
+                    optional_import("hdf5plugin", extra="hdf5")
+            check_chunk_bytes(shape, chunks, self._item_bytes, what=what)
+        is_flat = offset is not None and not kind.is_string and element.dtype == kind.dtype
+        self._is_downloaded = is_flat and shared.is_remote
+        self.info = ArrayInfo(
+            shape=shape,
+            storage_type=kind,
+            chunks=tuple(max(c, 1) for c in chunks),
+            is_mappable=is_flat and shared.can_map,
+        )
 
     def fingerprint(self) -> list[int] | None:
         """Return inode, size and times of the file; None while it is too new to tell by them."""
@@ -156,23 +187,19 @@ class Hdf5Array(StoredArray):
         self._attempt(lambda: self._check_stored(is_complete=is_complete))
 
     def _check_stored(self, *, is_complete: bool) -> None:
-        if (is_complete or not self._is_chunked) and not self._has_all():
-            raise CorruptDataError(
-                f"{self.what}: the shape {list(self.info.shape)} needs more elements than are "
-                "stored"
-            )
-        offset = self._held.id.get_offset()
-        if offset is not None:
-            self._check_size(offset, self.info.size * self._item_bytes)
-
-    def _has_all(self) -> bool:
-        """Return whether there is room in the file for all elements."""
         shape, dataset = self.info.shape, self._held.id
-        if 0 in shape:
-            return True
-        if not self._is_chunked:
-            return bool(dataset.get_storage_size() >= self.info.size * self._item_bytes)
-        return bool(dataset.get_num_chunks() >= math.prod(grid_of(self.info)))
+        size_bytes = self.info.size * self._item_bytes
+        if self._is_chunked:
+            lacks = is_complete and dataset.get_num_chunks() < math.prod(grid_of(self.info))
+        else:
+            lacks = dataset.get_storage_size() < size_bytes
+        if lacks and 0 not in shape:
+            raise CorruptDataError(
+                f"{self.what}: the shape {list(shape)} needs more elements than are stored"
+            )
+        offset = dataset.get_offset()
+        if offset is not None:
+            self._check_size(offset, size_bytes)
 
     def _check_size(self, offset: int, size_bytes: int) -> None:
         """Raise if the file ends before the elements do."""
@@ -351,7 +378,7 @@ class Hdf5Array(StoredArray):
                 file,
                 lambda: _references_of(dataset, shared.span, what=self.what),
                 self.info.size,
-                base=base,
+                start_of=lambda address: address + base,
                 what=self.what,
             )
 
@@ -360,8 +387,9 @@ class Hdf5Array(StoredArray):
         shared = self._shared
         with shared.lock:
             blocks = list(_references_of(self._held.id, shared.span, what=self.what))
-        addresses = np.concatenate([block["address"] for _, block in blocks] or [np.zeros(0)])
-        addresses = np.unique(addresses[addresses > 0]).astype(np.int64) + base
+        named = np.concatenate([block["address"] for _, block in blocks] or [np.zeros(0)])
+        named = np.unique(named[named > 0]).astype(np.int64)
+        addresses = named + base
         most = shared.size_bytes() - HEADER_BYTES
         if not addresses.size or int(addresses.min()) < 0 or int(addresses.max()) > most:
             return None
@@ -373,21 +401,13 @@ class Hdf5Array(StoredArray):
         ranges = list(zip(firsts.tolist(), stops.tolist(), strict=True))
         heaps = np.frombuffer(b"".join(shared.stored(ranges)), np.uint8)
         ends = np.cumsum(stops - firsts)
-        shifts, run = ends - stops, np.cumsum(is_next) - 1
-        places = addresses + shifts[run]
-        for at, end in zip(places.tolist(), ends[run].tolist(), strict=True):
+        run = np.cumsum(is_next) - 1
+        places = (addresses + (ends - stops)[run]).tolist()
+        for at, end in zip(places, ends[run].tolist(), strict=True):
             if at + collection_bytes(heaps, at) > end:
                 return None
-
-        def moved() -> Iterator[tuple[int | None, npt.NDArray[Any]]]:
-            for start, block in blocks:
-                there = block.copy()
-                at = block["address"].astype(np.int64) + base
-                runs = np.searchsorted(firsts, at, "right") - 1
-                there["address"] = np.where(block["address"] > 0, at + shifts[runs] + 1, 0)
-                yield start, there
-
-        return read_many(heaps, moved, self.info.size, base=-1, what=self.what)
+        start_of = dict(zip(named.tolist(), places, strict=True)).__getitem__
+        return read_many(heaps, lambda: blocks, self.info.size, start_of=start_of, what=self.what)
 
     # What HDF5 reads.
 
@@ -425,44 +445,6 @@ class Hdf5Array(StoredArray):
                         f"which has more: {install_command('hdf5')}"
                     ) from error
             raise CorruptDataError(f"{self.what}: cannot be read ({reason_of(error)})") from error
-
-
-def _dataset_info(shared: Hdf5File, dataset: Any, what: str) -> tuple[ArrayInfo, int, bool, bool]:
-    """Return the metadata of a dataset, the bytes of an element, and whether there are chunks.
-
-    And whether the elements are in the file as they are, in one piece.
-    """
-    if dataset.shape is None:
-        raise UnsupportedDataError(f"{what}: the dataset is empty: it has not even a shape")
-    stored = dataset.get_type()
-    element = element_type_of(stored)
-    kind = element.storage_type
-    if kind is None:
-        raise UnsupportedDataError(
-            f"{what}: the dataset has the type {element.dtype}; Daf has Bool, Int8 to Int64, "
-            "UInt8 to UInt64, Float32, Float64 and strings"
-        )
-    item_bytes = int(stored.get_size())
-    properties, offset = dataset.get_create_plist(), dataset.get_offset()
-    if offset is None:  # what has one is in the file, in one piece
-        check_source(properties, what=what)
-    shape = tuple(int(n) for n in dataset.shape)
-    chunks, is_chunked = shape, properties.get_layout() == h5py().h5d.CHUNKED
-    if is_chunked:
-        chunks = tuple(int(c) for c in properties.get_chunk())
-        if any(number >= _FIRST_FOREIGN_FILTER for number in filters_of(properties)):
-            with suppress(MissingDependencyError):  # reading names the filter, and the package
-                optional_import("hdf5plugin", extra="hdf5")
-        check_chunk_bytes(shape, chunks, item_bytes, what=what)
-    is_plain = not kind.is_string and bool(element.dtype == kind.dtype)
-    is_flat = offset is not None and is_plain
-    info = ArrayInfo(
-        shape=shape,
-        storage_type=kind,
-        chunks=tuple(max(c, 1) for c in chunks),
-        is_mappable=is_flat and shared.can_map,
-    )
-    return info, item_bytes, is_chunked, is_flat
 
 
 def _references_of(

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import atexit
 import functools
-import hashlib
 import io
 import os
 import weakref
@@ -151,12 +150,14 @@ class Hdf5File:
         """
         with self.lock:
             is_open = bool(self.file.id.valid)
-            if self._reopen is not None and not (is_open and self._is_as_opened()):
+            status = self.status() if is_open else None
+            is_same = is_open and (status is None or fingerprint(status) == self._opened_as)
+            if self._reopen is not None and not is_same:
                 if self._is_in_place():
                     # Closed already where it was damaged or locked when it was last opened again.
                     self.file.close()
                     self.file = self._reopen()
-                    self.__dict__.pop("heap_base", None)
+
                     self._note_state()
                 elif not is_open:
                     raise InvalidInputError(
@@ -165,10 +166,6 @@ class Hdf5File:
                     )
             if not self.file.id.valid:
                 raise InvalidInputError(f"{self.location}: the file was closed; open it again")
-
-    def _is_as_opened(self) -> bool:
-        status = self.status()
-        return status is None or fingerprint(status) == self._opened_as
 
     def _is_in_place(self) -> bool:
         """Return whether the file still has its name."""
@@ -229,7 +226,7 @@ class Hdf5File:
             return MemoryStore(location=location)
         return DirectoryStore(indexes_beside(self._path), location=location)
 
-    @functools.cached_property
+    @property
     def heap_base(self) -> int | None:
         """How many bytes of others come before those of HDF5: addresses do not count them.
 
@@ -307,8 +304,8 @@ class Hdf5File:
         estimate.add_bytes(sum(stop - start for start, stop in ranges))
 
     def span(self, start: int, stop: int) -> AnyArray:
-        """Return a range of the file, as a view of its mapping."""
-        return self.whole()[start:stop]
+        """Return a range of the file."""
+        return np.frombuffer(self.stored([(start, stop)])[0], np.uint8)
 
     def size_bytes(self) -> int:
         """Return how long the file is, with what HDF5 has not written yet."""
@@ -376,8 +373,6 @@ class HeldObject:
 INDEXES_SUFFIX: Final = ".indexes"
 """What the directory has behind the name of the file."""
 
-_MAX_NAME_BYTES: Final = 200
-
 
 def indexes_beside(path: str | Path) -> Path:
     """Return the directory of the indexes of an HDF5 file."""
@@ -387,19 +382,8 @@ def indexes_beside(path: str | Path) -> Path:
 
 def index_tree(store: DirectoryStore | MemoryStore, group: str) -> WritableZarrTree:
     """Return the tree of the indexes of one data set of a file."""
-    return WritableZarrTree(store, _group_name(group), consolidated=False, zarr_format=2)
-
-
-def _group_name(group: str) -> str:
-    """Return the name of the directory for one data set: no other one has it.
-
-    >>> _group_name(""), _group_name("day/1")
-    ('@', '@day%2F1')
-    """
-    name = f"@{quote(group, safe='')}"
-    if len(name) <= _MAX_NAME_BYTES:
-        return name
-    return f"@@{hashlib.sha256(group.encode()).hexdigest()}"
+    root = f"@{quote(group, safe='')}"  # no other one has it
+    return WritableZarrTree(store, root, consolidated=False, zarr_format=2)
 
 
 _AHEAD_BYTES: Final = 1 << 17
@@ -471,10 +455,6 @@ class RemoteBytes(io.RawIOBase):
                 self._files.read_ranges(self._path, [(a, min(z, self.size)) for a, z in nodes])
         return count
 
-    def read_ranges(self, ranges: Sequence[tuple[int, int]]) -> list[memoryview]:
-        """Return several ranges, downloaded side by side."""
-        return self._files.read_ranges(self._path, list(ranges))
-
 
 def children_of(node: memoryview) -> list[int]:
     """Return where the nodes are that one of a B-tree (version 1 of HDF5) leads to, if it is one.
@@ -536,8 +516,7 @@ class RemoteHdf5File(Hdf5File):
     def look_ahead(self, places: Iterable[int]) -> None:
         """Download the headers of objects, side by side."""
         size = self._source.size
-        headers = [(at, min(at + _HEADER_BYTES, size)) for at in places if at < size]
-        self._source.read_ranges(headers)
+        self.stored([(at, min(at + _HEADER_BYTES, size)) for at in places if at < size])
 
     @contextmanager
     def whole_trees(self) -> Iterator[None]:
@@ -554,16 +533,12 @@ class RemoteHdf5File(Hdf5File):
 
     def stored(self, ranges: Sequence[tuple[int, int]]) -> list[memoryview]:
         """Return several ranges of the file, downloaded side by side."""
-        return self._source.read_ranges(ranges)
+        return self._files.read_ranges(self._path, list(ranges))
 
     def estimate(self, ranges: Sequence[tuple[int, int]], estimate: ReadEstimate) -> None:
         """Add what `stored` costs."""
         file_bytes = self.size_bytes()
         estimate_ranges(ranges, estimate, is_remote=True, file=self, file_bytes=file_bytes)
-
-    def span(self, start: int, stop: int) -> AnyArray:
-        """Return a range of the file."""
-        return np.frombuffer(self.stored([(start, stop)])[0], np.uint8)
 
 
 @atexit.register

@@ -137,12 +137,6 @@ class OutputFile:
         """Return the place."""
         return self._at
 
-    def read(self, size: int) -> bytearray:
-        """Return so many bytes."""
-        data = bytearray(size)
-        self.readinto(memoryview(data))
-        return data
-
     def readinto(self, target: memoryview) -> int:
         """Read as many bytes; zeros where there are none, as HDF5's own driver does."""
         view, done = memoryview(target).cast("B"), 0

@@ -39,8 +39,7 @@ _MAX_WALKS: Final = 4
 """So many times the bytes of the file may be walked for one dataset."""
 _OBJECTS_IN_ROW: Final = 8
 """So many objects have to follow each other on average for their places to be worked out."""
-_FEW: Final = 1 << 8
-"""So few strings are looked up one by one sooner than numpy is called."""
+
 _BLOCK_BYTES: Final = 1 << 20
 """How many bytes of strings are gathered at once; there are 8 of places for each."""
 
@@ -57,7 +56,7 @@ def read_many(
     blocks: Callable[[], Blocks],
     size: int,
     *,
-    base: int,
+    start_of: Callable[[int], int],
     what: str,
 ) -> pa.StringArray | pa.LargeStringArray | None:
     """Return the strings that blocks of elements refer to.
@@ -65,13 +64,13 @@ def read_many(
     Parameters
     ----------
     file
-        The bytes of the whole file.
+        The bytes of the whole file, or of all collections.
     blocks
         Returns the elements.
     size
         How many there are.
-    base
-        Where the addresses count from: the size of the user block.
+    start_of
+        From the address of a collection to its place in these bytes.
     what
         The dataset as messages name it.
 
@@ -88,7 +87,7 @@ def read_many(
         A reference leads nowhere, a collection cannot be walked, lengths contradict each other, or
         the strings have more bytes together than the file.
     """
-    heaps = _Heaps(file, base, what)
+    heaps = _Heaps(file, start_of, what)
     total = count = 0
     found: list[pa.Array | None] = []
     for start, references in blocks():
@@ -122,9 +121,9 @@ def collection_bytes(file: Bytes, start: int) -> int:
 class _Heaps:
     """The collections of a file, as far as one dataset refers to them."""
 
-    def __init__(self, file: Bytes, base: int, what: str) -> None:
+    def __init__(self, file: Bytes, start_of: Callable[[int], int], what: str) -> None:
         self._file = file
-        self._base = base
+        self._start_of = start_of
         self._what = what
         self._walked: dict[int, Objects] = {}
         self._stops: dict[int, int] = {}
@@ -141,7 +140,7 @@ class _Heaps:
         if stored.size:
             used = references if stored.size == references.size else references[stored]
             wanted = used["address"], used["index"].astype(np.int64), lengths[stored]
-            found = self._in_rows(*wanted) if stored.size > _FEW else None
+            found = self._in_rows(*wanted)
             places[stored] = self._one_by_one(*wanted) if found is None else found
         return places, lengths
 
@@ -178,7 +177,7 @@ class _Heaps:
     def _begin(self, address: int, index: int) -> int:
         """Return where the header of an object begins."""
         if index == 1:
-            return address + self._base + HEADER_BYTES
+            return self._start_of(address) + HEADER_BYTES
         found = self.objects(address).get(index)
         if found is None:
             raise self._wrong_length()
@@ -204,7 +203,7 @@ class _Heaps:
 
     def objects(self, address: int) -> Objects:
         """Return the objects of a collection."""
-        start, stop = address + self._base, self._stop(address)
+        start, stop = self._start_of(address), self._stop(address)
         objects = self._walked.get(start)
         if objects is None:
             self._left_bytes -= stop - start
@@ -219,7 +218,7 @@ class _Heaps:
         """Return where a collection ends, after a check of its header."""
         stop = self._stops.get(address)
         if stop is None:
-            start, file_bytes = address + self._base, self._file.size
+            start, file_bytes = self._start_of(address), self._file.size
             if start + HEADER_BYTES > file_bytes:
                 raise self._damaged("strings are said to be behind the end of the file")
             signature, version, size_bytes = _COLLECTION.unpack_from(self._file.data, start)

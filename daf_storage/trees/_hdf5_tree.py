@@ -196,7 +196,9 @@ class Hdf5Transaction:
                 raise FileExistsError(f"{path} exists")
             for filled in [key for key in self._buffers if f"{key}/".startswith(f"{path}/")]:
                 _write(*self._buffers.pop(filled))
-            self._write_attributes(path)
+            for annotated in [key for key in self._attributes if f"{key}/".startswith(f"{path}/")]:
+                prepared = file[self._prepared(annotated)]
+                prepared.attrs.update(self._attributes.pop(annotated))
             if target in file:
                 self._take_away(target)
             self._move(self._prepared(path), target)
@@ -253,12 +255,6 @@ class Hdf5Transaction:
             if staging in file and not len(file[staging]):
                 del file[staging]
                 self._shared.flush()
-
-    def _write_attributes(self, path: str) -> None:
-        """Attach the attributes of what was prepared at and below a path."""
-        for annotated in [key for key in self._attributes if f"{key}/".startswith(f"{path}/")]:
-            prepared = self._shared.file[self._prepared(annotated)]
-            prepared.attrs.update(self._attributes.pop(annotated))
 
     def _take_away(self, target: str) -> None:
         self._shared.file.require_group(self._token)
@@ -387,8 +383,6 @@ class Hdf5Tree:
     root
         Path of the group, without a slash at either end; empty for the root of the file.
     """
-
-    stores_sparse_strings = True
 
     def __init__(self, shared: Hdf5File, root: str = "") -> None:
         self._shared = shared

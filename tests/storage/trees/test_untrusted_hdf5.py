@@ -222,7 +222,7 @@ def test_whole_heaps_pass(tmp_path: Path) -> None:
 def strings_of(file: Any, references: Any) -> Any:
     """Return the strings of some elements in the bytes of a file."""
     size = references.size
-    return read_many(file, lambda: [(0, references)], size, base=0, what="x")
+    return read_many(file, lambda: [(0, references)], size, start_of=int, what="x")
 
 
 def test_collections_without_end(monkeypatch: pytest.MonkeyPatch) -> None:
