@@ -114,6 +114,8 @@ class MmapZipStore(ArchiveReader):
     b'hello'
     """
 
+    is_append_only = True
+    """What is there can be neither changed nor deleted."""
     names_dropped = True
     """Whether a warning names the entries that were taken away; of a data set, its parts are."""
 
@@ -168,7 +170,12 @@ class MmapZipStore(ArchiveReader):
     def _open_for_writing(self, max_file_size: int, *, sync: bool) -> None:
         self._file = file = _opening.open_for_writing(self.path, self.mode, self.location)
         try:
-            self._check_size(file.size(), max_file_size)
+            if file.size() > max_file_size:
+                raise errors.SizeLimitError(
+                    f"{self.location}: the file has {file.size():,} bytes, more than the "
+                    f"{max_file_size:,} up to which it may grow; open it with a larger "
+                    "max_file_size, or set daf_storage.settings.DAF_ZARR_ZIP_MAX_FILE_SIZE before"
+                )
             directory, cut_bytes = _opening.directory_for_writing(file, self.location)
             self._recover(file, directory, cut_bytes, max_file_size, sync=sync)
             self.file_identity = file.identity()
@@ -185,14 +192,6 @@ class MmapZipStore(ArchiveReader):
         except BaseException:
             file.close()
             raise
-
-    def _check_size(self, size_bytes: int, max_file_size: int) -> None:
-        if size_bytes > max_file_size:
-            raise errors.SizeLimitError(
-                f"{self.location}: the file has {size_bytes:,} bytes, more than the "
-                f"{max_file_size:,} up to which it may grow; open it with a larger max_file_size, "
-                "or set daf_storage.settings.DAF_ZARR_ZIP_MAX_FILE_SIZE before"
-            )
 
     def _recover(
         self,
@@ -263,11 +262,6 @@ class MmapZipStore(ArchiveReader):
     def is_writable(self) -> bool:
         """Whether entries can be added."""
         return self.mode != "r"
-
-    @property
-    def is_append_only(self) -> bool:
-        """Whether what is there can be neither changed nor deleted: it cannot."""
-        return True
 
     def file_state(self) -> Hashable:
         """Return what changes whenever anybody writes into the archive."""

@@ -9,9 +9,8 @@ from __future__ import annotations
 import errno
 import os
 import time
-from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from daf_storage import errors
@@ -164,11 +163,9 @@ def open_for_writing(path: Path, mode: OpenMode, location: str) -> ArchiveFile:
 
 def sync_folder(path: Path) -> None:
     """Wait until the disk knows the name of a file."""
-    folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(folder)
-    finally:
-        os.close(folder)
+    folder = ArchiveFile.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
+    folder.sync()
+    folder.close()
 
 
 def _open(path: Path, flags: int, location: str) -> ArchiveFile:
@@ -267,15 +264,10 @@ def directory_for_writing(file: ArchiveFile, location: str) -> tuple[Directory, 
     if reason:
         file.truncate(found.stop)
     if found.stop == found.offset:  # its entries were found, and no directory
-        found = put_directory(file, found.entries)
+        tail = records.pack_tail(len(found.entries), len(found.raw), found.offset)
+        file.write_at(found.offset, found.raw + tail)
+        found = replace(found, stop=file.size())
     return found, size - found.stop
-
-
-def put_directory(file: ArchiveFile, entries: Sequence[Entry]) -> Directory:
-    """Write a directory of these entries at the end of a file that has none."""
-    at, raw = file.size(), b"".join(entry.record for entry in entries)
-    file.write_at(at, raw + records.pack_tail(len(entries), len(raw), at))
-    return Directory(entries, at, file.size(), 0, raw)
 
 
 def unreadable(location: str, size_bytes: int, reason: str) -> errors.CorruptDataError:

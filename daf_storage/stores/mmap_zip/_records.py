@@ -14,7 +14,6 @@ Source: PKWARE's APPNOTE 6.3.10 and docs/reference/format.md, "archives".
 
 from __future__ import annotations
 
-import functools
 import itertools
 import struct
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -109,20 +108,6 @@ class LocalHeader(NamedTuple):
     """Whether its extra fields end where it ends: if not, one of the lengths is damaged."""
 
 
-@dataclass(frozen=True, slots=True)
-class End:
-    """What the records at the end of an archive say."""
-
-    count: int
-    """Number of central records."""
-    size_bytes: int
-    """Length of the central directory."""
-    offset: int
-    """Where the central directory begins, as recorded."""
-    comment_bytes: int
-    """Length of the comment that follows the records."""
-
-
 class MalformedError(ValueError):
     """Bytes that are not the record that they should be; the text says why."""
 
@@ -162,8 +147,7 @@ def local_header_bytes(raw_name: bytes, offset: int) -> int:
 
 def pack_local(raw_name: bytes, size_bytes: int, crc: int, offset: int) -> bytes:
     """Return the local header of an entry that begins at ``offset``; its data are aligned."""
-    least = _LOCAL.size + len(raw_name) + _LOCAL_EXTRA.size
-    padding = local_header_bytes(raw_name, offset) - least
+    padding = padding_bytes(offset + _LOCAL.size + len(raw_name) + _LOCAL_EXTRA.size)
     pad = b""
     if padding:
         pad = _HEAD.pack(_PADDING_EXTRA, padding - _HEAD.size).ljust(padding, b"\0")
@@ -233,12 +217,6 @@ def local_head_bytes(data: bytes | memoryview) -> int:
     return _LOCAL.size + int(sum(_LOCAL.unpack_from(data)[-2:]))
 
 
-@functools.lru_cache(maxsize=1 << 14)
-def _decoded_name(raw_name: bytes, is_utf8: int) -> tuple[str, bytes]:
-    """Return a name as text and as stored; many archives share those of the same arrays."""
-    return raw_name.decode("utf-8" if is_utf8 else "cp437"), raw_name
-
-
 def parse_central(data: bytes, count: int, shift: int) -> Iterator[Entry]:
     """Yield the entries of a central directory.
 
@@ -277,7 +255,7 @@ def parse_central(data: bytes, count: int, shift: int) -> Iterator[Entry]:
                 _next(numbers) if value == _NONE32 else value for value in (size, stored, offset)
             )
         try:
-            name, raw_name = _decoded_name(raw_name, flags & UTF8_FLAG)
+            name = raw_name.decode("utf-8" if flags & UTF8_FLAG else "cp437")
         except UnicodeDecodeError:
             raise MalformedError(f"the name {raw_name!r} is not UTF-8") from None
         yield Entry(
@@ -288,35 +266,6 @@ def parse_central(data: bytes, count: int, shift: int) -> Iterator[Entry]:
         raise MalformedError(
             f"the central directory has {total - position:,} bytes after its last record"
         )
-
-
-def parse_end(data: bytes) -> tuple[End, bool]:
-    """Parse the end record and the comment behind it; say too whether ZIP64 has the numbers."""
-    _, disk, start, here, count, size, offset, comment_bytes = _END.unpack_from(data)
-    if len(data) < _END.size + comment_bytes:
-        raise MalformedError("the end record is damaged")
-    is_zip64 = _NONE16 in (disk, start, here, count) or _NONE32 in (size, offset)
-    if not is_zip64 and (disk, start) != (0, 0):
-        raise MalformedError("it is one part of an archive on several disks")
-    return End(count, size, offset, comment_bytes), is_zip64
-
-
-def parse_locator(data: bytes) -> int | None:
-    """Return where the ZIP64 end record is said to be; None if this is no locator."""
-    signature, disk, offset, disks = _LOCATOR.unpack_from(data)
-    if signature != LOCATOR_SIGNATURE:
-        return None
-    if disk != 0 or disks > 1:
-        raise MalformedError("it is one part of an archive on several disks")
-    return int(offset)
-
-
-def parse_end64(data: bytes, comment_bytes: int) -> End | None:
-    """Parse the ZIP64 end record; None if this is none."""
-    if len(data) < _END64.size:
-        return None
-    signature, _, _, _, _, _, _, count, size, offset = _END64.unpack_from(data)
-    return End(count, size, offset, comment_bytes) if signature == END64_SIGNATURE else None
 
 
 def _zip64_numbers(extra: bytes) -> Iterator[int]:
@@ -349,6 +298,7 @@ def _next(numbers: Iterator[int]) -> int:
 ReadAt: TypeAlias = Callable[[int, int], Any]
 """Returns the bytes from an offset on, this many or as many as there are."""
 
+_SEVERAL_DISKS = "it is one part of an archive on several disks"
 _MAX_COMMENT_BYTES = 0xFFFF
 _MAX_DIRECTORY_BYTES = 1 << 30
 
@@ -392,14 +342,12 @@ def read_directory(read_at: ReadAt, size_bytes: int) -> Directory:
     position = len(block)
     while (position := block.rfind(END_SIGNATURE, 0, position)) >= 0:
         data = block[position:]
-        if len(data) >= END_BYTES:
+        if END_BYTES <= len(data) <= END_BYTES + _END.unpack_from(data)[-1]:
             try:
-                end, _ = parse_end(data)
-                if position + END_BYTES + end.comment_bytes == len(block):
-                    return _directory_before(read_at, start + position, data)
+                return _directory_before(read_at, start + position, data)
             except MalformedError as error:
                 reason = str(error)  # with the error itself, its frames would stay for a while
-                if position + END_BYTES == len(block):
+                if len(data) == END_BYTES:
                     raise
     raise MalformedError(reason)
 
@@ -444,13 +392,12 @@ def header_of(entry: Entry, read_at: ReadAt) -> LocalHeader | None:
 
 def agrees_with_headers(entries: Sequence[Entry], read_at: ReadAt) -> bool:
     """Return whether the local headers say the same; that of the last one may be ahead."""
-    for number, entry in enumerate(entries, 1):
-        header = header_of(entry, read_at)
-        if header is None:
-            return False
-        if number < len(entries) and not header.has_descriptor and not agrees(entry, header):
-            return False
-    return True
+    found = ((entry, header_of(entry, read_at)) for entry in entries)
+    return all(
+        header is not None
+        and (entry is entries[-1] or header.has_descriptor or agrees(entry, header))
+        for entry, header in found
+    )
 
 
 def agrees(entry: Entry, header: LocalHeader) -> bool:
@@ -467,9 +414,9 @@ def is_headed(entry: Entry, data: memoryview) -> bool:
 def span_of(entry: Entry, data: memoryview) -> tuple[int, int]:
     """Return where the data of an entry of our own kind begins and ends."""
     header = header_of(entry, lambda offset, size: data[offset : offset + size])
-    own_bytes = local_header_bytes(entry.raw_name, entry.offset)
-    is_damaged = header is None or not header.is_filled
-    start = entry.offset + (own_bytes if header is None or is_damaged else header.header_bytes)
+    start = entry.offset + local_header_bytes(entry.raw_name, entry.offset)
+    if header is not None and header.is_filled:
+        start = entry.offset + header.header_bytes
     return start, start + entry.size_bytes
 
 
@@ -511,40 +458,50 @@ def _directory_before(read_at: ReadAt, position: int, data: bytes) -> Directory:
     """Read the directory whose end record is at ``position`` and begins with ``data``."""
     if len(data) < END_BYTES:
         raise MalformedError("the end record is cut off")
-    end, is_zip64 = parse_end(data)
-    stop = position + END_BYTES + end.comment_bytes
-    directory_stop = position
-    if is_zip64:
-        end, directory_stop = _end64_before(read_at, position, end)
-    if end.size_bytes > min(directory_stop, _MAX_DIRECTORY_BYTES):
-        raise MalformedError(f"its directory is said to be {end.size_bytes:,} bytes long")
-    if end.count * CENTRAL_BYTES > end.size_bytes:
-        raise MalformedError(
-            f"its directory of {end.size_bytes:,} bytes is said to hold {end.count:,} entries"
-        )
-    offset = directory_stop - end.size_bytes
-    shift = offset - end.offset
+    _, disk, start, here, count, size, recorded, comment_bytes = _END.unpack_from(data)
+    stop, directory_stop = position + END_BYTES + comment_bytes, position
+    if len(data) < stop - position:
+        raise MalformedError("the end record is damaged")
+    if _NONE16 in (disk, start, here, count) or _NONE32 in (size, recorded):
+        found = _end64_before(read_at, position)
+        if found is not None:
+            directory_stop, count, size, recorded = found
+    elif (disk, start) != (0, 0):
+        raise MalformedError(_SEVERAL_DISKS)
+    if size > min(directory_stop, _MAX_DIRECTORY_BYTES):
+        raise MalformedError(f"its directory is said to be {size:,} bytes long")
+    if count * CENTRAL_BYTES > size:
+        raise MalformedError(f"its directory of {size:,} bytes is said to hold {count:,} entries")
+    offset = directory_stop - size
+    shift = offset - recorded
     if shift < 0:
         raise MalformedError("its directory overlaps the records behind it")
-    raw = _exactly(read_at, offset, end.size_bytes)
-    entries = list(parse_central(raw, end.count, shift))
+    raw = _exactly(read_at, offset, size)
+    entries = list(parse_central(raw, count, shift))
     _check(entries, offset)
     return Directory(entries, offset, stop, shift, raw)
 
 
-def _end64_before(read_at: ReadAt, position: int, end: End) -> tuple[End, int]:
-    """Return the ZIP64 end record that belongs to an end record, and where it is."""
+def _end64_before(read_at: ReadAt, position: int) -> tuple[int, int, int, int] | None:
+    """Return where the ZIP64 end record of an end record is, and its count, length and offset.
+
+    None if there is none: small numbers that happen to look like "see ZIP64".
+    """
     locator_at = position - LOCATOR_BYTES
-    recorded = None
-    if locator_at >= 0:
-        recorded = parse_locator(_exactly(read_at, locator_at, LOCATOR_BYTES))
-    if recorded is None:
-        return end, position  # small numbers that happen to look like "see ZIP64"
-    for offset in (recorded, locator_at - END64_BYTES):
-        if 0 <= offset <= locator_at - END64_BYTES:
-            found = parse_end64(read_at(offset, END64_BYTES), end.comment_bytes)
-            if found is not None:
-                return found, offset
+    if locator_at < 0:
+        return None
+    locator = _exactly(read_at, locator_at, LOCATOR_BYTES)
+    signature, disk, recorded, disks = _LOCATOR.unpack(locator)
+    if signature != LOCATOR_SIGNATURE:
+        return None
+    if disk != 0 or disks > 1:
+        raise MalformedError(_SEVERAL_DISKS)
+    for at in (recorded, locator_at - END64_BYTES):
+        if 0 <= at <= locator_at - END64_BYTES:
+            data = read_at(at, END64_BYTES)
+            if data.startswith(END64_SIGNATURE) and len(data) == END64_BYTES:
+                count, size, offset = _END64.unpack(data)[-3:]
+                return at, count, size, offset
     raise MalformedError("its ZIP64 end record is missing")
 
 
