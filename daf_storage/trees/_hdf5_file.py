@@ -445,15 +445,19 @@ class RemoteBytes(io.RawIOBase):
             last = min(-(-stop // _AHEAD_BYTES) * _AHEAD_BYTES, self.size)
         # HDF5 holds its lock meanwhile, and a thread that frees one of its objects waits for that.
         with paused_collection():
-            (data,) = self._files.read_ranges(self._path, [(first, last)])
+            (data,) = self.read_ranges([(first, last)])
         count = stop - self._at
         view[:count] = data[self._at - first : stop - first]
         self._at = stop
         if self.goes_through:
             nodes = [(at, at + _NODE_BYTES) for at in children_of(view) if at < self.size]
             with paused_collection():
-                self._files.read_ranges(self._path, [(a, min(z, self.size)) for a, z in nodes])
+                self.read_ranges([(a, min(z, self.size)) for a, z in nodes])
         return count
+
+    def read_ranges(self, ranges: Sequence[tuple[int, int]]) -> list[memoryview]:
+        """Return several ranges, downloaded side by side."""
+        return self._files.read_ranges(self._path, list(ranges))
 
 
 def children_of(node: memoryview) -> list[int]:
@@ -533,7 +537,7 @@ class RemoteHdf5File(Hdf5File):
 
     def stored(self, ranges: Sequence[tuple[int, int]]) -> list[memoryview]:
         """Return several ranges of the file, downloaded side by side."""
-        return self._files.read_ranges(self._path, list(ranges))
+        return self._source.read_ranges(ranges)
 
     def estimate(self, ranges: Sequence[tuple[int, int]], estimate: ReadEstimate) -> None:
         """Add what `stored` costs."""

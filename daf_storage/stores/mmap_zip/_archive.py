@@ -140,7 +140,7 @@ class MmapZipStore(ArchiveReader):
         self._pending: dict[int, Reservation] = {}
         self._batches = 0
         self._file: ArchiveFile | None = None
-        self._last_seen: Fingerprint | None = None
+
         self._opened_as: Fingerprint | None = None
         self.ends_with_directory = True
         """Whether the file ended as archives do: no writer had stopped in the middle."""
@@ -300,16 +300,10 @@ class MmapZipStore(ArchiveReader):
     def present_bytes(self) -> int:
         """Return how much of the entries' part of the file is there.
 
-        Another program may have cut it.  If it has written to the file, local headers are compared
-        with the directory again, since it may be another archive by now.
+        Another program may have cut it; one that was deleted stays as it is.
         """
         status = self._status()
-        if status is None:  # it stays as it is
-            return self.size_bytes
-        if fingerprint(status) != self._last_seen:
-            self._last_seen = fingerprint(status)
-            self._data_starts.clear()
-        return min(self.size_bytes, status.st_size)
+        return self.size_bytes if status is None else min(self.size_bytes, status.st_size)
 
     @property
     def size_bytes(self) -> int:

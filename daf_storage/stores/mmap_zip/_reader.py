@@ -153,7 +153,6 @@ class ArchiveReader:
         self._is_closed = False
         self._view = memoryview(b"")
         self._limit_bytes = 0
-        self._data_starts: dict[int, int] = {}
 
     @property
     def size_bytes(self) -> int:
@@ -270,16 +269,15 @@ class ArchiveReader:
 
     def stored_bytes(self, entry: Entry) -> memoryview:
         """Return the bytes of an entry as they are in the file, compressed or not; read-only."""
-        check_readable(entry, self._what(entry))
-        present = self.present_bytes()
+        what, present = self._what(entry), self.present_bytes()
+        check_readable(entry, what)
         least = entry.offset + records.LOCAL_BYTES + len(entry.raw_name) + entry.stored_bytes
-        if present < least:
-            check_length(present, least, what=self._what(entry))
+        check_length(present, least, what=what)
         start = self.data_start(entry)
-        if present < start + entry.stored_bytes:
-            check_length(present, start + entry.stored_bytes, what=self._what(entry))
-        data = self._bytes(start, start + entry.stored_bytes)
-        check_length(start + len(data), start + entry.stored_bytes, what=self._what(entry))
+        stop = start + entry.stored_bytes
+        check_length(present, stop, what=what)
+        data = self._bytes(start, stop)
+        check_length(start + len(data), stop, what=what)
         return data
 
     def present_bytes(self) -> int:
@@ -291,20 +289,6 @@ class ArchiveReader:
         return self._view[start:stop]
 
     def data_start(self, entry: Entry) -> int:
-        """Return where the data of an entry begins, by its local header."""
-        start = self._data_starts.get(entry.offset)
-        if start is None:
-            start = self._data_starts[entry.offset] = self._read_data_start(entry)
-        return start
-
-    def is_headed(self, entry: Entry) -> bool:
-        """Return whether the local header of an entry of ours says what the directory says."""
-        return is_headed(entry, self._bytes(0, self.present_bytes()))
-
-    def _read_at(self, offset: int, size_bytes: int) -> memoryview:
-        return self._bytes(offset, min(offset + size_bytes, self.present_bytes()))
-
-    def _read_data_start(self, entry: Entry) -> int:
         """Return where the data begins if the local header is that of the entry."""
         try:
             header = read_local(self._read_at, entry.offset)
@@ -323,6 +307,13 @@ class ArchiveReader:
                 f"back to what was complete with: daf repair {self.location}"
             )
         return start
+
+    def is_headed(self, entry: Entry) -> bool:
+        """Return whether the local header of an entry of ours says what the directory says."""
+        return is_headed(entry, self._bytes(0, self.present_bytes()))
+
+    def _read_at(self, offset: int, size_bytes: int) -> memoryview:
+        return self._bytes(offset, min(offset + size_bytes, self.present_bytes()))
 
     def _check_open(self) -> None:
         if self._is_closed:
