@@ -24,7 +24,7 @@ from daf_storage.stores import (
     RemoteStore,
     is_url_pattern,
 )
-from daf_storage.trees import Hdf5Tree, RemoteHdf5File, ZarrFormat, ZarrTree, zarr_formats
+from daf_storage.trees import FORMATS, Hdf5Tree, RemoteHdf5File, ZarrFormat, ZarrTree
 
 Connect = Callable[[str], RemoteFiles]
 _BEGINNING_BYTES = 16
@@ -169,7 +169,7 @@ def remote_directory(url: str) -> RemoteStore:
 
 def _directory(files: RemoteFiles) -> RemoteStore:
     denied: errors.AccessDeniedError | None = None
-    for documents in zarr_formats():
+    for documents in FORMATS.values():
         try:
             data = files.read(documents.consolidated_file)
         except errors.AccessDeniedError as error:  # what is absent may be answered like this

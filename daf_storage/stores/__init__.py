@@ -34,6 +34,7 @@ from daf_storage.stores._files import (
     is_stable,
     map_file,
     stable,
+    stable_fingerprint,
     status_at,
 )
 from daf_storage.stores._mapping_store import MappingStore, MemoryStore

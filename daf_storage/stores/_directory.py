@@ -21,7 +21,6 @@ import time
 import uuid
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, NamedTuple, TypeAlias
 
@@ -61,6 +60,7 @@ from daf_storage.stores._files import (
     open_regular,
     refuse,
     stable,
+    stable_fingerprint,
 )
 from daf_storage.stores._protocol import Snapshot
 
@@ -71,18 +71,13 @@ _LOOKS: Final = 100
 _LOOK_SECONDS: Final = 0.001
 
 
-@dataclass(frozen=True, slots=True)
-class _Mapped:
+class _Mapped(NamedTuple):
     """A file that was opened and mapped."""
 
     status: os.stat_result
     """What the file system knows of it."""
     data: memoryview
     """Its bytes."""
-
-    def fingerprint(self) -> list[int] | None:
-        """Return inode, size and times; None while it is too new to tell by them."""
-        return list(fingerprint(self.status)) if is_stable(self.status) else None
 
 
 _SMALL_BYTES: Final = 1 << 16
@@ -180,11 +175,6 @@ class DirectorySnapshot(Snapshot):
         except OSError as error:
             refuse(error, what=self._what(key))
 
-    def read(self, key: str) -> bytes | None:
-        """Return a copy of the file's bytes."""
-        found = self.mapped(key)
-        return None if found is None else bytes(found.data)
-
     def size(self, key: str) -> int | None:
         """Return the size of the file."""
         status = self.status_of(key)
@@ -196,12 +186,11 @@ class DirectorySnapshot(Snapshot):
 
     def fingerprint(self, key: str) -> list[int] | None:
         """Return inode, size and times of the file; None while it is too new to tell by them."""
-        status = self.status_of(key)
-        return None if status is None else _Mapped(status, memoryview(b"")).fingerprint()
+        return stable_fingerprint(self.status_of(key))
 
     def open_file(self, key: str) -> int | None:
         """Return a descriptor of the file."""
-        return self._open(key)
+        return open_regular(key, what=self._what(key), dir_fd=self._descriptor)
 
     def map(self, key: str) -> memoryview | None:
         """Map the file; the mapping lives as long as a view of it, or as it is kept."""
@@ -217,7 +206,7 @@ class DirectorySnapshot(Snapshot):
         kept = self._kept.peek(place, fingerprint(status))
         if kept is not None:
             return _Mapped(status, kept.data)
-        descriptor = self._open(key)
+        descriptor = self.open_file(key)
         if descriptor is None:
             return None
         found = _mapped(descriptor, self._what(key))
@@ -257,10 +246,6 @@ class DirectorySnapshot(Snapshot):
             return None
         except OSError as error:
             refuse(error, what=self._what(key))
-
-    def _open(self, key: str) -> int | None:
-        """Return a descriptor of the file, to be closed; None if it is absent."""
-        return open_regular(key, what=self._what(key), dir_fd=self._descriptor)
 
     def _what(self, key: str) -> str:
         return f"{self.path}/{key}" if key else self.path
@@ -316,7 +301,7 @@ class PropertyFiles(Snapshot):
     def fingerprint(self, key: str) -> list[int] | None:
         """Return inode, size and times of a file; None while it is too new to tell by them."""
         found = self._files.get(key)
-        return None if found is None else found.fingerprint()
+        return None if found is None else stable_fingerprint(found.status)
 
     def open_file(self, key: str) -> int | None:
         """Return a descriptor of a file; None if another one has taken its place."""
@@ -391,7 +376,8 @@ class DirectoryStore:
         key = f"{folder}/{document}" if folder else document
         for _ in looks():
             is_replaced = False
-            for place in itertools.chain([folder], self._replaced(key)):  # noted before it goes
+            replaced = (old for name, old in self._records() if name == key)
+            for place in itertools.chain([folder], replaced):  # noted before it goes
                 is_replaced = place != folder
                 directory = self.snapshot(place)
                 found = None if directory is None else directory.files(document, parts)
@@ -410,10 +396,6 @@ class DirectoryStore:
         start = f"{folder}/" if folder else ""
         below = (key.removeprefix(start) for key, _ in self._records() if key.startswith(start))
         return {name for name in below if "/" not in name}
-
-    def _replaced(self, key: str) -> Iterator[str]:
-        """Yield where the old files are of a property that a writer, or a crash, has taken away."""
-        return (place for document, place in self._records() if document == key)
 
     def _records(self) -> Iterator[tuple[str, str]]:
         """Yield what writers replace, or had been replacing, and where the old files are."""

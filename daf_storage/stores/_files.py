@@ -241,6 +241,11 @@ def is_stable(status: os.stat_result) -> bool:
     return time.time_ns() - max(status.st_mtime_ns, status.st_ctime_ns) >= _TIME_STEP_NS
 
 
+def stable_fingerprint(status: os.stat_result | None) -> list[int] | None:
+    """Return the fingerprint of a file; None while it is too new to tell by that."""
+    return None if status is None or not is_stable(status) else list(fingerprint(status))
+
+
 def file_identity(status: os.stat_result) -> Hashable:
     """Return what differs whenever a file was written to; equal to nothing if that is now."""
     return fingerprint(status) if is_stable(status) else Unsettled()

@@ -54,11 +54,7 @@ MAX_DOCUMENT_BYTES = 1 << 26
 
 
 class _NoRangesError(Exception):
-    """A server sends no parts of files, or only of this one none, which is empty."""
-
-    def __init__(self, only_this_one: bool) -> None:  # noqa: FBT001 - all there is
-        super().__init__()
-        self.only_this_one = only_this_one
+    """A server sends no parts of files; if with an argument, only of this one, which is empty."""
 
 
 class RemoteFiles:
@@ -131,9 +127,14 @@ class RemoteFiles:
         except Exception as error:  # noqa: BLE001 - its classes have no common root
             if isinstance(error, FileNotFoundError) and not is_missing_bucket(error):
                 return None
-            if type(error).__name__ == "NotSupportedError" or lacks_range(error):
-                raise _NoRangesError(type(error).__name__ != "NotSupportedError") from None
-            raise self._failure(path, error) from None
+            name = type(error).__name__
+            if name == "NotSupportedError":
+                raise _NoRangesError from None
+            if lacks_range(error):
+                raise _NoRangesError(path) from None
+            # The library's own text has the whole URL in it.
+            failure = request_failure(self._where(path), error, self._cloud)
+            raise (self._changed(path) if name == "PreconditionError" else failure) from None
         version = (meta["size"], meta["e_tag"], meta["last_modified"])
         with self._lock:
             self.requests += 1
@@ -172,7 +173,7 @@ class RemoteFiles:
                     if found is None:
                         return None
             except _NoRangesError as error:  # or the file is empty
-                self._has_ranges = error.only_this_one
+                self._has_ranges = bool(error.args)
             if found is None and self._ask(path, 0, is_head=True) is None:
                 return None
             if found is not None and found[1]:
@@ -207,7 +208,7 @@ class RemoteFiles:
             try:
                 return self._parts(path, ranges)
             except _NoRangesError as error:
-                self._has_ranges = error.only_this_one
+                self._has_ranges = bool(error.args)
         whole = self._whole(path)
         return [self._checked(path, whole[start:stop], start, stop) for start, stop in ranges]
 
@@ -303,12 +304,6 @@ class RemoteFiles:
             f"{self.location}: {path or 'the file'} was changed on the server while it was open; "
             "open it again"
         )
-
-    def _failure(self, path: str, error: Exception) -> errors.DafError:
-        """Say what went wrong without the library's own text, which has the whole URL in it."""
-        if type(error).__name__ == "PreconditionError":
-            return self._changed(path)
-        return request_failure(self._where(path), error, self._cloud)
 
 
 def _received(answer: Any, most_bytes: int) -> bytes | None:
@@ -425,20 +420,12 @@ class RemoteSnapshot(Snapshot):
         self._files = files
         self._documents = documents
         self._start = start
+        self.directory_identity = self.archive_identity = files.token
+        """What stays the same."""
 
     def identity(self) -> Hashable:
         """Return what stays the same: a server's data must not change while it is open."""
         return self._files.token, self._start
-
-    @property
-    def directory_identity(self) -> Hashable:
-        """What stays the same."""
-        return self._files.token
-
-    @property
-    def archive_identity(self) -> Hashable:
-        """What stays the same."""
-        return self._files.token
 
     def names(self, key: str = "") -> list[str]:
         """Return the names that the metadata has directly below ``key``."""

@@ -303,38 +303,22 @@ def matching_urls(pattern: str) -> list[str]:
     root = f"{scheme}://{bucket}"
     _check_url(pattern)
     steps = [part for part in path.split("/") if part]
-    listing = _Listing(root)
-    return [f"{root}/{name}" for name in sorted(listing.matching("", steps))]
+    return [f"{root}/{name}" for name in sorted(_matching(root, open_access(root), "", steps))]
 
 
-class _Listing:
-    """The names in a bucket."""
-
-    def __init__(self, root: str) -> None:
-        self._root = root
-        self._cloud = cloud_of(root)
-        self._obs = optional_import("obstore", extra="cloud")
-        self._store = open_access(root)
-
-    def matching(self, folder: str, steps: list[str]) -> Iterator[str]:
-        """Yield the names below a folder, one step of a pattern after another."""
-        plain = next((at for at, step in enumerate(steps) if _MAGIC.search(step)), len(steps) - 1)
-        folder = "/".join([*([folder] if folder else []), *steps[:plain]])
-        step, rest = steps[plain], steps[plain + 1 :]
-        folders, files = self._names(folder)
-        for name in folders if rest else folders + files:
-            if fnmatchcase(name.rsplit("/", 1)[-1], step):
-                if rest:
-                    yield from self.matching(name, rest)
-                else:
-                    yield name
-
-    def _names(self, folder: str) -> tuple[list[str], list[str]]:
-        """Return the folders and files directly in a folder."""
-        try:
-            listed: Any = self._obs.list_with_delimiter(self._store, folder or None)
-        except Exception as error:  # noqa: BLE001 - its classes have no common root
-            where = f"{shown_url(self._root)}/{folder}"
-            raise request_failure(where, error, self._cloud) from None
-        folders = [str(name) for name in listed["common_prefixes"]]
-        return folders, [str(meta["path"]) for meta in listed["objects"]]
+def _matching(root: str, store: Any, folder: str, steps: list[str]) -> Iterator[str]:
+    """Yield the names below a folder of a bucket, one step of a pattern after another."""
+    plain = next((at for at, step in enumerate(steps) if _MAGIC.search(step)), len(steps) - 1)
+    folder = "/".join([*([folder] if folder else []), *steps[:plain]])
+    step, rest = steps[plain], steps[plain + 1 :]
+    try:
+        listed = optional_import("obstore", extra="cloud").list_with_delimiter(
+            store, folder or None
+        )
+    except Exception as error:  # noqa: BLE001 - its classes have no common root
+        where = f"{shown_url(root)}/{folder}"
+        raise request_failure(where, error, cloud_of(root)) from None
+    files = [] if rest else [str(meta["path"]) for meta in listed["objects"]]
+    for name in [*map(str, listed["common_prefixes"]), *files]:
+        if fnmatchcase(name.rsplit("/", 1)[-1], step):
+            yield from _matching(root, store, name, rest) if rest else [name]

@@ -60,5 +60,5 @@ from daf_storage.trees._stored_array import (
     read_joined,
 )
 from daf_storage.trees._zarr_array import PlainArray, open_zarr_array
-from daf_storage.trees._zarr_formats import ZarrFormat
-from daf_storage.trees._zarr_tree import WritableZarrTree, ZarrTree, find_version, zarr_formats
+from daf_storage.trees._zarr_formats import FORMATS, ZarrFormat
+from daf_storage.trees._zarr_tree import WritableZarrTree, ZarrTree, find_version

@@ -33,7 +33,7 @@ from daf_storage.errors import (
     MissingDependencyError,
     UnsupportedDataError,
 )
-from daf_storage.stores import ReadEstimate, fingerprint, is_stable
+from daf_storage.stores import ReadEstimate, stable_fingerprint
 from daf_storage.trees._hdf5_chunks import (
     MAX_LISTED_CHUNKS,
     UNKNOWN,
@@ -179,8 +179,7 @@ class Hdf5Array(StoredArray):
     def fingerprint(self) -> list[int] | None:
         """Return inode, size and times of the file; None while it is too new to tell by them."""
         with self._shared.lock:
-            status = self._shared.status()
-        return None if status is None or not is_stable(status) else list(fingerprint(status))
+            return stable_fingerprint(self._shared.status())
 
     def check_stored(self, *, is_complete: bool = False) -> None:
         """Raise if there is no room in the file for the elements, by what it says of its size."""

@@ -10,7 +10,6 @@ import copy
 import json
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
 from daf_storage.base import METADATA_NAMES, Packing, StorageType
@@ -175,18 +174,10 @@ class ZarrV2(_Format):
         return {path: to_json(document) for path, document in found}
 
 
-@dataclass(frozen=True, slots=True)
-class _Head:
-    """What a document of Zarr v3 says of any node."""
-
-    node_type: Any
-    attributes: Any
-    """Shared by all that ask: not to be changed."""
-
-
-def _head(data: bytes, what: str) -> _Head:
+def _head(data: bytes, what: str) -> tuple[Any, Any]:
+    """Return the type of any node of Zarr v3, and its attributes, which all who ask share."""
     document = parse_json(data, what=what)
-    return _Head(document.get("node_type"), document.get("attributes", {}))
+    return document.get("node_type"), document.get("attributes", {})
 
 
 _head_of: Final = remembering(_head, most=64, most_bytes=1 << 22)
@@ -205,14 +196,14 @@ class ZarrV3(_Format):
         data = read_document(snapshot, key_below(path, NODE_FILE), what=path)
         if data is None:
             return None
-        return "group" if _head_of(data, path).node_type == "group" else "array"
+        return "group" if _head_of(data, path)[0] == "group" else "array"
 
     def attribute(self, snapshot: Snapshot, path: str, name: str, *, what: str) -> Any:
         """Return an attribute of a group or array."""
         data = read_document(snapshot, key_below(path, NODE_FILE), what=what)
         if data is None:
             return None
-        attributes = _head_of(data, f"{what}: {NODE_FILE}").attributes
+        attributes = _head_of(data, f"{what}: {NODE_FILE}")[1]
         if not isinstance(attributes, dict):
             raise CorruptDataError(f"{what}: {NODE_FILE} has attributes that are no JSON object")
         return copy.deepcopy(attributes.get(name))
@@ -332,12 +323,6 @@ def _array_documents(
     chunks: tuple[int, ...],
     codecs: list[Mapping[str, Any]],
 ) -> dict[str, bytes]:
-    if storage_type.is_string:
-        fill: Any = ""
-    elif storage_type is StorageType.BOOL:
-        fill = False
-    else:
-        fill = 0 if storage_type.is_integer else 0.0
     document = {
         "zarr_format": 3,
         "node_type": "array",
@@ -345,7 +330,7 @@ def _array_documents(
         "data_type": "string" if storage_type.is_string else storage_type.value.lower(),
         "chunk_grid": {"name": "regular", "configuration": {"chunk_shape": list(chunks)}},
         "chunk_key_encoding": {"name": "default", "configuration": {"separator": "/"}},
-        "fill_value": fill,
+        "fill_value": "" if storage_type.is_string else storage_type.dtype.type().item(),
         "codecs": codecs,
     }
     return {NODE_FILE: to_json(document)}

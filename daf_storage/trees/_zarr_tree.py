@@ -53,11 +53,6 @@ else:
     zarr = lazy_module("zarr")
 
 
-def zarr_formats() -> list[ZarrFormat]:
-    """Return what is known of each version of Zarr."""
-    return list(FORMATS.values())
-
-
 def find_version(store: ReadableStore, root: str = "") -> ZarrVersion | None:
     """Return the version of the Zarr hierarchy that is there; None if there is none."""
     snapshot = store.snapshot(root)
@@ -292,10 +287,6 @@ class WritableZarrTree(ZarrTree, FileTree[bytes]):
         """Return the file that has the consolidated metadata."""
         return self.format.consolidated(self._snapshot(""), documents)
 
-    def root_snapshot(self) -> Snapshot | None:
-        """Return a view of the root."""
-        return self._snapshot("")
-
 
 class ZarrTransaction(FileChanges):
     """Changes to a Zarr hierarchy; see `TreeTransaction`."""
@@ -309,14 +300,13 @@ class ZarrTransaction(FileChanges):
 
     def mark(self, name: str, numbers: tuple[int, ...]) -> None:
         """Mark the root with a few numbers: an attribute in Zarr v3, an array in v2."""
-        snapshot = self._tree.root_snapshot()
-        old = None if snapshot is None else snapshot.read(NODE_FILE)
-        for file, data in self._format.root_document(old, {name: list(numbers)}).items():
+        marked = self._format.root_document(self._tree.consolidated(), {name: list(numbers)})
+        for file, data in marked.items():
             self._changes.replace_file(self._tree.key(file), data)
             self.refresh(None)
-            return
-        self.write_array(name, np.array(numbers, dtype=np.uint8))
-        self.publish(name, replace=False)
+        if not marked:
+            self.write_array(name, np.array(numbers, dtype=np.uint8))
+            self.publish(name, replace=False)
 
     def create_group(self, path: str) -> None:
         """Prepare a group."""

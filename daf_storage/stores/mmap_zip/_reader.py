@@ -416,16 +416,10 @@ class ArchiveSnapshot(Snapshot):
         self.entries = entries
         """What changes whenever something is added below the prefix."""
         self._state = state
-
-    @property
-    def directory_identity(self) -> Hashable:
+        self.directory_identity = entries[:-1]
         """What changes whenever an entry that was there is taken out or replaced."""
-        return self.entries[:-1]
-
-    @property
-    def archive_identity(self) -> Hashable:
+        self.archive_identity = entries[:-1], state
         """What changes whenever that is so, or an entry is written to in place."""
-        return self.entries[:-1], self._state
 
     def read_ranges(self, key: str, ranges: list[tuple[int, int]]) -> list[memoryview]:
         """Return parts of the bytes of an entry."""

@@ -16,7 +16,7 @@ import pytest
 from daf_storage import errors
 from daf_storage.base import StorageType
 from daf_storage.stores import DirectoryStore, MemoryStore
-from daf_storage.trees import ArrayMetadata, ZarrFormat, ZarrVersion, _metadata, zarr_formats
+from daf_storage.trees import FORMATS, ArrayMetadata, ZarrFormat, ZarrVersion, _metadata
 from daf_storage.trees._metadata import (
     MAX_DOCUMENT_BYTES,
     fill_of,
@@ -139,7 +139,7 @@ def refusal(documents: ZarrFormat, data: bytes) -> str | None:
 @pytest.mark.parametrize("version", [2, 3])
 def test_any_value_at_any_place(version: ZarrVersion) -> None:
     """What is parsed is used without harm; the rest is an error of ours, in a short sentence."""
-    documents = zarr_formats()[version - 2]
+    documents = FORMATS[version]
     count = refused = 0
     started = time.monotonic()
     for document in V2 if version == 2 else V3:
@@ -159,7 +159,7 @@ def test_any_value_at_any_place(version: ZarrVersion) -> None:
 @pytest.mark.parametrize("version", [2, 3])
 def test_documents_that_are_deep_or_large(version: ZarrVersion) -> None:
     """Nesting of any depth and documents of any size are errors, not crashes."""
-    documents = zarr_formats()[version - 2]
+    documents = FORMATS[version]
     document = (V2 if version == 2 else V3)[0]
     for depth in (50, 900, 5000, 200_000):
         deep = b"[" * depth + b"]" * depth
@@ -196,7 +196,7 @@ def test_parts_that_contradict_each_other(
 ) -> None:
     """The message says which."""
     changed = json.dumps(replaced(document, path, value)).encode()
-    assert re.search(message, refusal(zarr_formats()[document["zarr_format"] - 2], changed) or "")
+    assert re.search(message, refusal(FORMATS[document["zarr_format"]], changed) or "")
 
 
 @pytest.mark.parametrize(
@@ -215,12 +215,13 @@ def test_fill_values_of_another_type(fill: Any, dtype: str) -> None:
     """Any other is an error, and never wraps into the type."""
     document = {**V2[0], "dtype": dtype, "fill_value": fill, "filters": None}
     with pytest.raises(errors.CorruptDataError, match="fill_value"):
-        parsed(zarr_formats()[0], json.dumps(document).encode())
+        parsed(FORMATS[2], json.dumps(document).encode())
 
 
 def test_chunks_that_are_larger_than_any_array() -> None:
     """A chunk of 10 GB for an array of 5 entries is refused before anything is read."""
-    for version, document in ((2, V2[0]), (3, V3[0])):
+    documents: dict[ZarrVersion, dict[str, Any]] = {2: V2[0], 3: V3[0]}
+    for version, document in documents.items():
         large = copy.deepcopy(document)
         large["shape"] = [5]
         if version == 2:
@@ -228,7 +229,7 @@ def test_chunks_that_are_larger_than_any_array() -> None:
         else:
             large["chunk_grid"]["configuration"]["chunk_shape"] = [10**10]
         with pytest.raises(errors.UnsupportedDataError, match="the whole array of shape"):
-            parsed(zarr_formats()[version - 2], json.dumps(large).encode())
+            parsed(FORMATS[version], json.dumps(large).encode())
 
 
 def test_documents_of_the_longest_length(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
