@@ -103,7 +103,7 @@ def axis_frame(
         columns[column] = decode_column(values, rule, is_missing=is_missing, categories=categories)
         colors_axis = rule.get("axis", vector)
         has_colors = daf.has_axis(colors_axis) and daf.has_vector(colors_axis, COLOR)
-        if categories is not None and has_colors:
+        if has_colors and categories == list(daf.axis_entries(colors_axis)):
             uns[f"{column}_colors"] = daf.get_np_vector(colors_axis, COLOR)
     columns = _with_kept_columns(daf, axis, columns, notes.get("columns", []), positions)
     names = daf.get_pa_vector(axis, NAME_VECTOR)
@@ -178,9 +178,9 @@ def _values(
 def _categories(daf: DafReader, vector: str, rule: dict[str, Any]) -> list[str] | None:
     if "categories" in rule:
         return list(rule["categories"])
-    axis = rule.get("axis", vector)
-    if rule.get("kind") not in (None, "categorical") or not daf.has_axis(axis):
-        return [] if rule.get("kind") == "categorical" else None
+    axis, is_categorical = rule.get("axis", vector), rule.get("kind") == "categorical"
+    if (rule and not is_categorical) or not daf.has_axis(axis):
+        return [] if is_categorical else None
     return list(daf.axis_entries(axis))
 
 

@@ -241,7 +241,10 @@ def _parsed_v2(data: bytes, what: str) -> ArrayMetadata:
         )
         keys = ("", _separator_of(stored.get("dimension_separator", ".")))
         chunks = lengths_of(stored["chunks"])
-        return _metadata(shape, chunks, encoding, stored["fill_value"], keys, what=what)
+        fill_value = stored["fill_value"]
+        if fill_value is None and not shape:  # zarr-python 3 does not write a chunk of one zero
+            fill_value = 0
+        return _metadata(shape, chunks, encoding, fill_value, keys, what=what)
     except FormatError:
         raise
     except (KeyError, TypeError, ValueError) as error:

@@ -127,6 +127,8 @@ def example() -> Any:
             "count": np.int32(7),
             "fraction": 0.25,
             "truth": np.True_,
+            "zero": 0,
+            "untruth": False,
             "nested": {"a": np.arange(3), "b": {"c": "d", "e": np.array(["x", "y"], dtype=object)}},
             "table": pd.DataFrame({"a": [1, 2]}),
             "sparse": sp.csr_matrix(np.eye(3)),

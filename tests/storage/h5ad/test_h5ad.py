@@ -581,6 +581,25 @@ def test_a_numeric_vector_named_like_an_axis_stays_numeric() -> None:
     assert axis_frame(daf, "cell")[0]["batch"].tolist() == [1, 2]
 
 
+def test_imported_columns_named_like_an_axis_stay_what_they_were() -> None:
+    """Strings, and categories that are other than those whose colours the axis has."""
+    obs = pd.DataFrame({"type": pd.Categorical(["b", "a"])}, index=["x", "y"])
+    var = pd.DataFrame({"type": ["a", "a"], "obs": ["x", "z"]}, index=["g", "h"])
+    adata = anndata.AnnData(obs=obs, var=var, uns={"type_colors": ["red", "blue"]})
+    raw = pd.DataFrame({"type": pd.Categorical(["c"])}, index=["r"])
+    adata.raw = anndata.AnnData(np.ones((2, 1)), obs=obs, var=raw)
+    found = to_anndata(from_anndata(adata))
+    assert found.var["type"].tolist() == ["a", "a"]
+    assert not any(isinstance(each, pd.CategoricalDtype) for each in found.var.dtypes)
+    assert found.raw.var["type"].cat.categories.tolist() == ["c"]
+    assert found.uns["type_colors"] == ["red", "blue"]
+    adata.obs["type"] = adata.obs["type"].astype(str)
+    adata.obs["obs"] = pd.Categorical(["p", "q"])
+    daf = from_anndata(adata)
+    daf.set_vector("obs", "color", ["#000001", "#000002"])
+    assert "obs_colors" not in to_anndata(daf).uns
+
+
 def test_columns_of_one_name_are_all_exported() -> None:
     """Pandas allows it; the second gets the name of its vector."""
     obs = pd.DataFrame([[1, 2]], columns=["a", "a"], index=["x"])
