@@ -53,7 +53,7 @@ from daf_query.slice import (
     positions_in,
 )
 from daf_query.sql import PLAN_COLUMNS, Connections, QueryResult
-from daf_query.syntax import quoted_name, quoted_string
+from daf_query.syntax import unquoted_name
 from daf_query.table import DATASET, user_table
 from daf_storage import IfExists, errors
 from daf_storage._lazy import pc
@@ -166,9 +166,8 @@ def points(explorer: Explorer, question: Question) -> Answer:
 
 def colour(explorer: Explorer, question: Question) -> Answer:
     """Answer with what an axis is coloured by: an Arrow stream of one column."""
-    by = question.part("by")
-    vector = by.optional_string("vector") or by.optional_string("sql") or ""
-    sql = _coloured_by(by)
+    sql = question.sql()
+    vector = unquoted_name(sql.strip())
     along = explorer.data.rows(question.string("schema"), question.string("axis"))
     values = values_of(along, sql, order=along.categories(vector))
     batch = _coloured(values, along.colours(vector))
@@ -177,19 +176,6 @@ def colour(explorer: Explorer, question: Question) -> Answer:
     with pa.ipc.new_stream(sink, batch.schema) as writer:
         writer.write_batch(batch)
     return parts_of(Head(ARROW, {_ROWS: str(along.whole.length)}), sink.getvalue())
-
-
-def _coloured_by(by: Question) -> str:
-    """Return the SQL of what is coloured by."""
-    if by.content.get("vector") is not None:
-        return quoted_name(by.string("vector"))
-    if by.content.get("sql") is not None:
-        return by.sql()
-    if by.content.get("gene") is None:
-        raise refusal(400, "'by' needs one of 'vector', 'sql' and 'gene'")
-    gene = by.part("gene")
-    matrix, columns, name = (gene.string(each) for each in ("matrix", "columns", "name"))
-    return f"{quoted_name(f'{columns}.{matrix}')}[{quoted_string(name)}]"
 
 
 def _coloured(values: pa.Array, noted: Mapping[str, str] | None) -> pa.RecordBatch:

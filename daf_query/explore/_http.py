@@ -180,8 +180,8 @@ class Question:
 
     def written_sql(self) -> str:
         """Return the SQL of which an error may name the place; empty if there is none."""
-        inner = (self.content.get(name) for name in ("by", "values"))
-        for content in (self.content, *(each for each in inner if isinstance(each, dict))):
+        values = self.content.get("values")
+        for content in (self.content, values if isinstance(values, dict) else {}):
             for name in ("sql", "rows", "by"):
                 if isinstance(content.get(name), str):
                     return str(content[name])

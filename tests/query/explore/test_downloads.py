@@ -208,7 +208,7 @@ def test_a_data_set_that_is_replaced(writing: TestClient, stored: Path) -> None:
     for _ in range(2):
         for reply in (
             writing.post("/api/query", json=ask),
-            writing.post("/api/colour", json={**AXIS, "by": {"vector": "age"}}),
+            writing.post("/api/colour", json={**AXIS, "sql": "age"}),
             writing.get("/api/selection"),
         ):
             found = (reply.status_code, reply.json()["remedy"])

@@ -15,6 +15,7 @@ from starlette.testclient import TestClient
 
 from daf_query import connect
 from daf_query.explore import app
+from daf_query.syntax import quoted_name
 from daf_storage import import_h5ad, open_daf
 from tests.query.explore.conftest import (
     AXIS,
@@ -41,9 +42,9 @@ def points(client: TestClient, embedding: str, **axis: str) -> Any:
     return values
 
 
-def colour(client: TestClient, by: dict[str, Any], **axis: str) -> pa.Array:
+def colour(client: TestClient, sql: str, **axis: str) -> pa.Array:
     """Return the values that an axis is coloured by."""
-    reply = client.post("/api/colour", json={**AXIS, **axis, "by": by})
+    reply = client.post("/api/colour", json={**AXIS, **axis, "sql": sql})
     table = table_of(reply)
     assert table.column_names == ["value"]
     return table.column(0).combine_chunks()
@@ -70,25 +71,25 @@ def test_coordinates_that_are_no_numbers_any_more(values: Any) -> None:
 
 def test_colours_are_those_of_sql(client: TestClient) -> None:
     """Numbers as float32, NaN where they are missing; all else as a dictionary of strings."""
-    age = colour(client, {"vector": "age"})
+    age = colour(client, "age")
     assert age.type == pa.float32()
     np.testing.assert_array_equal(age.to_numpy(), NUMBERS)
-    score = colour(client, {"vector": "score"}).to_numpy(zero_copy_only=False)
+    score = colour(client, "score").to_numpy(zero_copy_only=False)
     np.testing.assert_array_equal(np.isnan(score), NUMBERS % 7 == 0)
-    hostile = colour(client, {"vector": HOSTILE}).to_numpy()
+    hostile = colour(client, quoted_name(HOSTILE)).to_numpy()
     np.testing.assert_array_equal(hostile, NUMBERS * 2)
-    kinds = colour(client, {"vector": "type"})
+    kinds = colour(client, "type")
     assert kinds.type == pa.dictionary(pa.int8(), pa.string())
     assert kinds.dictionary.to_pylist() == ["B", "NK", "T"]
     assert kinds.to_pylist() == np.array(["T", "B", "NK"])[NUMBERS % 3].tolist()
-    note = colour(client, {"vector": "note"})
+    note = colour(client, "note")
     assert note.to_pylist() == ["odd" if number % 2 else None for number in NUMBERS]
-    large = colour(client, {"sql": "age >= 100 -- many"})
+    large = colour(client, "age >= 100 -- many")
     assert large.to_pylist() == [str(number >= 100).lower() for number in NUMBERS]
-    half = colour(client, {"sql": "CASE WHEN age > 9 THEN age / 2.0 END"}).to_numpy()
+    half = colour(client, "CASE WHEN age > 9 THEN age / 2.0 END").to_numpy()
     np.testing.assert_array_equal(half[10:], NUMBERS[10:] / 2)
     assert np.isnan(half[:10]).all()
-    names = colour(client, {"sql": "name"})
+    names = colour(client, "name")
     assert names.type.index_type == pa.int16()
     assert names.to_pylist() == [f"C{number}" for number in NUMBERS]
 
@@ -119,8 +120,8 @@ def test_categories_have_the_order_and_the_colours_of_the_data(form: str, tmp_pa
     with connect({"x": str(path)}) as session:
         client = client_of(app(session, token=TOKEN))
 
-        def coloured(by: dict[str, str]) -> tuple[list[str], Any]:
-            body = {"schema": "x", "axis": "obs", "by": by}
+        def coloured(sql: str) -> tuple[list[str], Any]:
+            body = {"schema": "x", "axis": "obs", "sql": sql}
             reply = client.post("/api/colour", json=body)
             column = table_of(reply)
             noted = (column.field(0).metadata or {}).get(b"colours")
@@ -133,9 +134,9 @@ def test_categories_have_the_order_and_the_colours_of_the_data(form: str, tmp_pa
         kinds = {each["name"]: each["kind"] for each in described["axes"][0]["vectors"]}
         assert kinds == {"stage": "string", "plain": "string"}
         order = ["week 2", "week 10", "never", "relapse"]
-        assert coloured({"vector": "stage"}) == coloured({"sql": "stage"}) == (order, colours)
-        assert coloured({"sql": "stage || ''"}) == (["relapse", "week 10", "week 2"], None)
-        assert coloured({"vector": "plain"})[1] is None
+        assert coloured('"stage"') == coloured("stage") == (order, colours)
+        assert coloured("stage || ''") == (["relapse", "week 10", "week 2"], None)
+        assert coloured("plain")[1] is None
 
 
 @pytest.mark.parametrize(
@@ -152,16 +153,16 @@ def test_categories_have_the_order_and_the_colours_of_the_data(form: str, tmp_pa
 )
 def test_values_of_each_type(client: TestClient, sql: str, expected: list[Any]) -> None:
     """Those that are missing are NaN, or NULL."""
-    found = colour(client, {"sql": sql}).slice(0, 3)
+    found = colour(client, sql).slice(0, 3)
     values = [None if value != value else value for value in found.to_pylist()]  # noqa: PLR0124 - NaN
     assert values == pytest.approx(expected)
 
 
-@pytest.mark.parametrize(("gene", "factor"), [("CD8A", 1), ("it's", 3)])
+@pytest.mark.parametrize(("gene", "factor"), [("CD8A", 1), ("it''s", 3)])
 def test_colours_of_genes(client: TestClient, gene: str, factor: int) -> None:
     """Also of one whose name has a quote."""
-    by = {"gene": {"matrix": "X", "columns": "gene", "name": gene}}
-    np.testing.assert_array_equal(colour(client, by).to_numpy(), NUMBERS * factor)
+    values = colour(client, f"\"gene.X\"['{gene}']")
+    np.testing.assert_array_equal(values.to_numpy(), NUMBERS * factor)
 
 
 def test_several_data_sets(tmp_path: Path) -> None:
@@ -172,7 +173,7 @@ def test_several_data_sets(tmp_path: Path) -> None:
         daf.set_vector("cell", "type", ["M"] * CELLS, if_exists="replace")
     with connect({"runs": str(tmp_path / "*.daf.zarr"), "tiny": tiny()}) as session:
         client = client_of(app(session, token=TOKEN))
-        kinds = colour(client, {"vector": "type"}, schema="runs").to_pylist()
+        kinds = colour(client, "type", schema="runs").to_pylist()
         assert kinds == [*np.array(["T", "B", "NK"])[NUMBERS % 3], *["M"] * CELLS]
         one = points(client, "X_umap")
         np.testing.assert_array_equal(points(client, "X_umap", schema="runs"), np.tile(one, (2, 1)))

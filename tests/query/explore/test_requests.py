@@ -30,7 +30,7 @@ ODD: Final[tuple[Any, ...]] = (
 REQUESTS: Final[dict[str, dict[str, Any]]] = {
     "query": {"id": "1", "sql": "SELECT 1", "rows": 5},
     "points": {**AXIS, "embedding": "X_umap"},
-    "colour": {**AXIS, "by": {"vector": "age"}},
+    "colour": {**AXIS, "sql": "age"},
     "rows": {**AXIS, "sql": "age > 1"},
     "extract/estimate": {**SLICE, "rows": None, "columns": None, "selection": False},
     "extract": {**SLICE, "rows": None, "columns": None},

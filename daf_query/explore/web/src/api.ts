@@ -2,7 +2,7 @@
 import type {
   Catalogue, ColourBy, Estimate, ExtractRequest, Problem, Profile, Summary,
 } from "./contract";
-import { usesSelection } from "./sql";
+import { colourSql, usesSelection } from "./sql";
 
 const TOKEN_KEY = "daf-explore-token";
 
@@ -108,7 +108,7 @@ export async function getPoints(
 export async function getColour(
   schema: string, axis: string, by: ColourBy, signal: AbortSignal,
 ): Promise<ArrayBuffer> {
-  return (await post("/api/colour", { schema, axis, by }, signal)).arrayBuffer();
+  return (await post("/api/colour", { schema, axis, sql: colourSql(by) }, signal)).arrayBuffer();
 }
 
 /** Positions along the axis of the rows that a predicate or a SELECT yields, ascending. */

@@ -1,5 +1,5 @@
 // SQL as text: names and strings in quotes, and the condition of a selection put into a query.
-import type { Catalogue, DataSet } from "./contract";
+import type { Catalogue, ColourBy, DataSet } from "./contract";
 
 const PLAIN = /^[A-Za-z_][A-Za-z0-9_]*$/;
 const WORDS = new Set((
@@ -9,11 +9,20 @@ const WORDS = new Set((
   + "where window with"
 ).split(" "));
 
+const quoted = (name: string): string => `"${name.replaceAll('"', '""')}"`;
+
 export function identifier(name: string): string {
-  return PLAIN.test(name) && !WORDS.has(name.toLowerCase()) ? name : `"${name.replaceAll('"', '""')}"`;
+  return PLAIN.test(name) && !WORDS.has(name.toLowerCase()) ? name : quoted(name);
 }
 
 export const literal = (value: string): string => `'${value.replaceAll("'", "''")}'`;
+
+/** What points are coloured by, as an expression over the table of their axis. */
+export function colourSql(by: ColourBy): string {
+  if ("sql" in by) return by.sql;
+  if ("vector" in by) return quoted(by.vector);
+  return `${quoted(`${by.gene.columns}.${by.gene.matrix}`)}[${literal(by.gene.name)}]`;
+}
 
 /** The name of an axis' table: with its schema, if there are several data sets. */
 export function tableName(catalogue: Catalogue, schema: string, axis: string): string {
@@ -38,7 +47,7 @@ export function matrixReference(data: DataSet, axis: string, matrix: string, col
   const others = matricesOf(data, axis).filter(({ name }) => name === matrix);
   const vectors = data.axes.find(({ name }) => name === axis)?.vectors ?? [];
   const plain = others.length === 1 && !vectors.some(({ name }) => name === matrix);
-  return plain ? identifier(matrix) : `"${`${columns}.${matrix}`.replaceAll('"', '""')}"`;
+  return plain ? identifier(matrix) : quoted(`${columns}.${matrix}`);
 }
 
 /** The condition of a selection; entries of a collection are known by their name and `dataset`. */
