@@ -57,31 +57,13 @@ _STYLE: Final = {
 """Colours of the terminal's own palette, which can be read on a dark and on a light ground."""
 
 
-@dataclass(slots=True)
-class PromptSettings:
-    """How the prompt shows rows; one of the few objects that change."""
-
-    mode: Any = "table"
-    """How rows are shown: one of `MODES`."""
-    timer: bool = False
-    """Whether the time of each query is shown."""
-    output: Path | None = None
-    """The file for the rows of the next query."""
-    max_rows: int | None = None
-    """How many rows of a table are shown; None: as many as fit the pager or the screen, 0: all."""
-    pager: str | None = None
-    """The command that shows what is long."""
-    params: Mapping[str, Any] = field(default_factory=dict)
-    """Values of ``$name``."""
-
-
 def require_prompt() -> Any:
     """Return prompt_toolkit, or raise an error that says what to install."""
     optional_import("pygments", extra="prompt")
     return optional_import("prompt_toolkit", extra="prompt")
 
 
-def run_prompt(session: DafSession, settings: PromptSettings, *, output: str | None = None) -> None:
+def run_prompt(session: DafSession, *, output: str | None, **settings: Any) -> None:
     """Read from the terminal until its end, and answer.
 
     Raises
@@ -89,9 +71,9 @@ def run_prompt(session: DafSession, settings: PromptSettings, *, output: str | N
     MissingDependencyError
         The extra ``prompt`` is not installed.
     """
-    prompt = _Prompt(session, settings)
+    prompt = _Prompt(session, **settings)
     if output is not None:
-        prompt.output(output)
+        prompt.set_output(output)
     read = _line_reader(prompt.completer)
     lengths = [
         (tables.axis_length(axis), axis)
@@ -199,14 +181,28 @@ def _history(module: Any) -> Any:
     return module.FileHistory(str(path))
 
 
+@dataclass(slots=True)
 class _Prompt:
     """Answers lines, one after the other; errors are printed, and it goes on."""
 
-    def __init__(self, session: DafSession, settings: PromptSettings) -> None:
-        self.completer = SqlCompleter(session)
-        """What may be typed."""
-        self._session = session
-        self._settings = settings
+    session: DafSession
+    mode: Any
+    """How rows are shown: one of `MODES`."""
+    max_rows: int | None
+    """How many rows of a table are shown; None: as many as fit the pager or the screen, 0: all."""
+    pager: str | None
+    """The command that shows what is long."""
+    params: Mapping[str, Any]
+    """Values of ``$name``."""
+    timer: bool = False
+    """Whether the time of each query is shown."""
+    output: Path | None = None
+    """The file for the rows of the next query."""
+    completer: SqlCompleter = field(init=False)
+    """What may be typed."""
+
+    def __post_init__(self) -> None:
+        self.completer = SqlCompleter(self.session)
 
     def answer(self, line: str) -> None:
         """Run a command, or statements until one fails or is cancelled.
@@ -237,38 +233,32 @@ class _Prompt:
 
     def _execute(self, sql: str) -> None:
         """Run a statement with the values of those parameters that it has, and show its rows."""
-        settings = self._settings
         began = time.perf_counter()
         names = {each.name for each in placeholders(sql)}
-        params = {name: value for name, value in settings.params.items() if name in names}
+        params = {name: value for name, value in self.params.items() if name in names}
         lines: list[str] = []
         with _sign_of_life():
-            result = self._session.sql(sql, params=params or None)
-            output, settings.output = settings.output, None
+            result = self.session.sql(sql, params=params or None)
+            output, self.output = self.output, None
             if output is not None:
                 outputs.save_rows(result, outputs.format_of(str(output)), output, progress="never")
-            elif settings.mode == "table":
-                lines = self._lines(result)
-        if output is None and settings.mode != "table":
-            outputs.print_rows(result, settings.mode)
+            elif self.mode == "table":
+                lines = outputs.table_lines(
+                    result.rows(),
+                    max_rows=outputs.shown_rows(self.max_rows, self.pager),
+                    max_counted=_MOST_COUNTED,
+                    option=".maxrows",
+                )
+        if output is None and self.mode != "table":
+            outputs.print_rows(result, self.mode)
         seconds = time.perf_counter() - began
         if lines:
-            print_table(lines, settings.pager)
+            print_table(lines, self.pager)
         if output is not None:
             print(f"wrote {described(str(output))}")
         sys.stdout.flush()
-        if settings.timer:
+        if self.timer:
             print(coloured(f"time: {seconds:.3f} s", "faint", sys.stdout))
-
-    def _lines(self, result: Any) -> list[str]:
-        """Return the lines of a table, or of a plan."""
-        settings = self._settings
-        return outputs.table_lines(
-            result.rows(),
-            max_rows=outputs.shown_rows(settings.max_rows, settings.pager),
-            max_counted=_MOST_COUNTED,
-            option=".maxrows",
-        )
 
     def _command(self, line: str) -> None:
         """Run a line that begins with a dot."""
@@ -286,7 +276,7 @@ class _Prompt:
 
     def tables(self, _: str) -> None:
         """List the tables by the shortest name of each, with their rows where that is known."""
-        connections = self._session._connections  # noqa: SLF001 - our own
+        connections = self.session._connections  # noqa: SLF001 - our own
         schemas, rows = connections.schemas, []
         for each in listed_tables(connections):
             is_long = len(schemas) > 1 and each.schema in schemas
@@ -300,47 +290,47 @@ class _Prompt:
     def schema(self, argument: str) -> None:
         """List the columns of a table, or of all."""
         query = _COLUMNS if not argument else f"DESCRIBE {argument}"
-        self._show(self._session.sql(query))
+        self._show(self.session.sql(query))
 
     def matrices(self, _: str) -> None:
         """List the matrices."""
-        schemas = self._session._connections.schemas  # noqa: SLF001 - our own
+        schemas = self.session._connections.schemas  # noqa: SLF001 - our own
         columns = "rows_axis, columns_axis, name, type, is_sparse, layouts, elements"
         listed = f"schema, {columns}" if len(schemas) > 1 else columns
         parts = [f"SELECT {listed} FROM {quoted_name(name)}.matrices" for name in schemas]  # noqa: S608 - names of ours
-        rows = self._session.sql(" UNION ALL ".join(parts))
+        rows = self.session.sql(" UNION ALL ".join(parts))
         self._show(rows.sort("rows_axis", "columns_axis", "name"))
 
-    def mode(self, argument: str) -> None:
+    def set_mode(self, argument: str) -> None:
         """Set how rows are shown."""
         if argument:
-            self._settings.mode = _one_of(".mode", argument, MODES)
+            self.mode = _one_of(".mode", argument, MODES)
         else:
-            print(self._settings.mode)
+            print(self.mode)
 
-    def timer(self, argument: str) -> None:
+    def set_timer(self, argument: str) -> None:
         """Set whether times are shown."""
-        self._settings.timer = _one_of(".timer", argument, _SWITCH) == "on"
+        self.timer = _one_of(".timer", argument, _SWITCH) == "on"
 
-    def output(self, argument: str) -> None:
+    def set_output(self, argument: str) -> None:
         """Set the file for the rows of the next query; without one, they are shown."""
         path = Path(argument).expanduser() if argument not in ("", "-") else None
         if path is not None:
             outputs.format_of(str(path))  # or an error that says which there are
-            refuse_own_files(self._session._connections.data_sets(), path)  # noqa: SLF001 - our own
-        self._settings.output = path
+            refuse_own_files(self.session._connections.data_sets(), path)  # noqa: SLF001 - our own
+        self.output = path
 
-    def max_rows(self, argument: str) -> None:
+    def set_max_rows(self, argument: str) -> None:
         """Set how many rows of a table are shown."""
         if not argument.isdecimal():
             raise errors.InvalidInputError(
                 f".maxrows takes a number of rows, 0 for all; it was given {argument!r}"
             )
-        self._settings.max_rows = int(argument)
+        self.max_rows = int(argument)
 
-    def paging(self, argument: str) -> None:
+    def set_pager(self, argument: str) -> None:
         """Set whether what is long is shown in a pager."""
-        self._settings.pager = pager() if _one_of(".pager", argument, _SWITCH) == "on" else None
+        self.pager = pager() if _one_of(".pager", argument, _SWITCH) == "on" else None
 
     def help(self, _: str) -> None:
         """List the commands."""
@@ -357,7 +347,7 @@ class _Prompt:
         raise EOFError
 
     def _show(self, rows: Any) -> None:
-        outputs.print_rows(rows, "table", max_rows=0, pager=self._settings.pager)
+        outputs.print_rows(rows, "table", max_rows=0, pager=self.pager)
 
 
 _SUFFIXES: Final = ", ".join(f".{name}" for name in (*ROW_FORMATS, "txt"))
@@ -367,11 +357,11 @@ _COMMANDS: Final[Mapping[str, tuple[str, str, Callable[[_Prompt, str], None]]]] 
         (".tables", "list the tables", _Prompt.tables),
         (".schema [TABLE]", "list the columns of a table, or of all", _Prompt.schema),
         (".matrices", "list the matrices", _Prompt.matrices),
-        (f".mode {'|'.join(MODES)}", "show rows so", _Prompt.mode),
-        (".timer on|off", "show how long queries take", _Prompt.timer),
-        (".output FILE", f"write the rows of the next query: {_SUFFIXES}", _Prompt.output),
-        (".maxrows N", "show N rows of a table; 0: all", _Prompt.max_rows),
-        (".pager on|off", "show long tables in a pager", _Prompt.paging),
+        (f".mode {'|'.join(MODES)}", "show rows so", _Prompt.set_mode),
+        (".timer on|off", "show how long queries take", _Prompt.set_timer),
+        (".output FILE", f"write the rows of the next query: {_SUFFIXES}", _Prompt.set_output),
+        (".maxrows N", "show N rows of a table; 0: all", _Prompt.set_max_rows),
+        (".pager on|off", "show long tables in a pager", _Prompt.set_pager),
         (".help", "list the commands", _Prompt.help),
         (".quit", "leave, as Ctrl-D does", _Prompt.quit),
     )

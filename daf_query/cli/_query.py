@@ -87,7 +87,7 @@ def sql_command(options: Namespace) -> None:
             selection.check_table(path, "--table")
             session.register(path, name)
         if settings is not None:
-            prompt.run_prompt(session, settings, output=options.output)
+            prompt.run_prompt(session, output=options.output, **settings)
         elif options.explain or options.analyze:
             run = session.explain_analyze if options.analyze else session.explain
             print_report(run(query, params=params), file_format)
@@ -101,7 +101,7 @@ def _format_of(options: Namespace) -> Any:
     return options.format or outputs.format_of(outputs.file_of(options.output))
 
 
-def _prompt_settings(options: Namespace) -> prompt.PromptSettings:
+def _prompt_settings(options: Namespace) -> dict[str, Any]:
     """Return how the prompt shows rows, or say what it needs."""
     for name in ("explain", "analyze"):
         if getattr(options, name):
@@ -113,12 +113,12 @@ def _prompt_settings(options: Namespace) -> prompt.PromptSettings:
         raise errors.InvalidInputError(
             f"{options.format} is binary, and the prompt shows text; write .output FILE there"
         )
-    return prompt.PromptSettings(
-        mode=options.format or "table",
-        max_rows=options.max_rows,
-        pager=pager_of(options),
-        params=selection.named_values(options.param) or {},
-    )
+    return {
+        "mode": options.format or "table",
+        "max_rows": options.max_rows,
+        "pager": pager_of(options),
+        "params": selection.named_values(options.param) or {},
+    }
 
 
 @command(

@@ -8,7 +8,6 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, Self, TypeAlias
 
 from daf_query._calls import Advised
-from daf_query.scan import DEFAULT_OPTIONS, ScanOptions
 from daf_query.session._later import dataframes, engines, slices, table_functions, tables
 from daf_query.syntax import is_select
 from daf_storage import DafReader, DafWriter, errors
@@ -37,23 +36,9 @@ PROFILE_MAX_BYTES = 4 << 30
 class Queries(Advised):
     """Data sets that are connected, and the questions about them that are SQL."""
 
-    def __init__(
-        self,
-        data_sets: Mapping[str, DafReader | engines.Collection],
-        *,
-        cache_bytes: int = CACHE_BYTES,
-        scan_options: ScanOptions = DEFAULT_OPTIONS,
-        categoricals: tables.Categoricals = "string",
-        provenance: bool = True,
-    ) -> None:
-        self._connections = engines.Connections(
-            data_sets,
-            cache_bytes,
-            scan_options=scan_options,
-            categoricals=categoricals,
-            provenance=provenance,
-        )
-        self._default = self._connections.default
+    def __init__(self, connections: engines.Connections) -> None:
+        self._connections = connections
+        self._default = connections.default
 
     @property
     def _engine(self) -> engines.Engine:
@@ -127,17 +112,6 @@ class Queries(Advised):
         if not isinstance(daf, DafWriter):
             raise errors.ReadOnlyError(f"{daf.location}: {writing_remedy(daf)}")
         return name, daf
-
-    def _over(self, data_sets: Mapping[str, DafReader | engines.Collection]) -> Self:
-        """Return another session over other data sets, with the options of this one."""
-        connections = self._connections
-        return type(self)(
-            data_sets,
-            cache_bytes=connections.cache_bytes,
-            scan_options=connections.scan_options,
-            categoricals=connections.categoricals,
-            provenance=connections.provenance,
-        )
 
     def _served(self, memory_bytes: int | None = None) -> Self:
         """Return a session of the same data sets for a service, whose queries read no other files.
@@ -506,9 +480,7 @@ class Queries(Advised):
         """
         name = self._connections.schema(schema).name
         daf = self._connections.reader(name)
-        if axes is None:
-            return self._over({name: daf_view(daf, None, data)})
-        pairs = list(axes.items()) if isinstance(axes, Mapping) else list(axes)
+        pairs = list(axes.items()) if isinstance(axes, Mapping) else list(axes or ())
         chosen = [_chosen(daf, shown, value) for shown, value in pairs]
         written = [entries if isinstance(entries, str) else "" for _, entries in chosen]
         bound = engines.bind_all(written, params)
@@ -520,7 +492,8 @@ class Queries(Advised):
                 rows = slices.AxisRows.of(self._engine, name, base)
                 resolved.append((shown, (base, rows.chosen(sql or entries, "axes"))))
         shown_axes = dict(resolved) if isinstance(axes, Mapping) else resolved
-        return self._over({name: daf_view(daf, shown_axes, data)})
+        view = daf_view(daf, None if axes is None else shown_axes, data)
+        return type(self)(self._connections.over({name: view}))
 
 
 def _chosen(daf: DafReader, name: str, value: Any) -> tuple[str | None, slices.Selector]:

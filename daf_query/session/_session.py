@@ -289,22 +289,14 @@ def connect(  # noqa: PLR0913 - how data sets are opened, and how they are asked
     else:
         connected = opened(source, mode or "r", names, skip_broken=skip_broken)
         named = {schema_name(source, connected): connected}
-    data_sets = {
-        name: each
-        for name, each in named.items()
-        if isinstance(each, DafReader | engines.Collection)
-    }
-    session = DafSession(
-        data_sets,
-        cache_bytes=cache_bytes,
+    connections = engines.Connections(
+        named,
+        cache_bytes,
         scan_options=scan_options,
         categoricals=categoricals,
         provenance=provenance,
     )
-    for name, connected in named.items():
-        if name not in data_sets:
-            session._connections.connect(name, connected)  # noqa: SLF001 - our own
-    return session
+    return DafSession(connections)
 
 
 def _session_page(connections: engines.Connections) -> Markup:

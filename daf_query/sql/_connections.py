@@ -557,7 +557,7 @@ class Connections:
 
     Parameters
     ----------
-    data_sets
+    sources
         What is connected first; a data set may have any name.
     cache_bytes
         How much of what was decoded is kept, of all together.
@@ -565,7 +565,7 @@ class Connections:
 
     def __init__(
         self,
-        data_sets: Mapping[str, DafReader | Collection],
+        sources: Mapping[str, Connectable],
         cache_bytes: int,
         *,
         scan_options: ScanOptions = DEFAULT_OPTIONS,
@@ -592,8 +592,13 @@ class Connections:
         """Tables that belong to no data set, by name."""
         self.public = SharedSchema(self.shared)
         """The schema of the tables that belong to no data set."""
-        for name, source in data_sets.items():
-            self._add_schema(name, source)
+        others = dict(sources)
+        for name, source in sources.items():
+            if isinstance(source, DafReader | Collection):
+                self._add_schema(name, source)
+                del others[name]
+        for name, source in others.items():
+            self.connect(name, source)
 
     @property
     def names(self) -> list[str]:
@@ -647,6 +652,16 @@ class Connections:
     def replace(self, name: str, table: UserTable) -> None:
         """Put a table in the place of one of this name; a query sees the one or the other."""
         self.shared[name] = BroughtTable(table.rows, table.location, engine_table(table))
+
+    def over(self, sources: Mapping[str, Connectable]) -> Connections:
+        """Return other connections, with the options of these."""
+        return Connections(
+            sources,
+            self.cache_bytes,
+            scan_options=self.scan_options,
+            categoricals=self.categoricals,
+            provenance=self.provenance,
+        )
 
     def disconnect(self, name: str) -> None:
         """Remove a data set or a table, and close what was opened for it.

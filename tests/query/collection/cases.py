@@ -11,7 +11,7 @@ import pandas as pd
 import pyarrow as pa
 import scipy.sparse as sp
 
-from daf_query import DafSession, MatrixSlice
+from daf_query import DafSession, MatrixSlice, connect
 from daf_query.sql import Collection
 from daf_storage import DafReader, DafWriter
 from tests.support import data_set
@@ -68,7 +68,7 @@ def session_of(runs: Mapping[str, Run] = RUNS) -> DafSession:
 
 def session_with(dafs: Mapping[str, DafReader]) -> DafSession:
     """Return a session of a collection."""
-    return DafSession({"runs": Collection("runs", dafs)})
+    return connect({"runs": Collection("runs", dafs)})
 
 
 def names_of(runs: Mapping[str, Run], join: str) -> list[str]:

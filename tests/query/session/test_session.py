@@ -187,7 +187,7 @@ def test_errors_within_properties_and_calls_of_the_class_are_python_s_own(
             return tiny_session.table("cell").nothing  # type: ignore[attr-defined]
 
     with pytest.raises(AttributeError, match="'AxisDataset' object has no attribute 'nothing'"):
-        _ = Session({}).ages
+        _ = Session(tiny_session._connections).ages
     with pytest.raises(TypeError, match="missing 1 required positional argument: 'query'"):
         DafSession.sql("SELECT 1")  # type: ignore[call-arg, arg-type]
 
