@@ -369,25 +369,21 @@ def evaluate_strings(predicate: Comparison, strings: pa.Array) -> Mask:
 
 
 def _of_numbers(predicate: Comparison, values: npt.NDArray[Any]) -> Mask:
-    if values.dtype.kind == "M":  # the constants are numbers of the unit
-        null: Mask = np.isnat(values)
-        if isinstance(predicate, IsNull):
-            return ~null if predicate.is_negated else null
-        return _of_numbers(predicate, values.view(np.int64)) & ~null
-    is_float = values.dtype.kind == "f"
+    kind = values.dtype.kind
+    null: Mask = np.zeros(len(values), np.bool_)
+    if kind in "fM":
+        null = np.isnan(values)
     if isinstance(predicate, IsNull):
-        null = np.isnan(values) if is_float else np.zeros(len(values), np.bool_)
         return ~null if predicate.is_negated else null
+    values = values.view(np.int64) if kind == "M" else values  # the constants are of the unit
     if isinstance(predicate, In):
         # Above 2^63 numpy 2.0.0 fails in the table that it makes of a few integers.
-        kind: Literal["sort"] | None = "sort" if values.dtype == np.uint64 else None
+        way: Literal["sort"] | None = "sort" if values.dtype == np.uint64 else None
         members = values_of_type(predicate.values, values.dtype)
-        is_member: Mask = np.isin(values, members, kind=kind)
-        if not predicate.is_negated:
-            return is_member
-        return ~is_member & ~np.isnan(values) if is_float else ~is_member
-    mask: Mask = COMPARISONS[predicate.operator](values, predicate.value)
-    return mask & ~np.isnan(values) if is_float and predicate.operator == "!=" else mask
+        is_true: Mask = np.isin(values, members, kind=way) != predicate.is_negated
+    else:
+        is_true = COMPARISONS[predicate.operator](values, predicate.value)
+    return is_true & ~null
 
 
 def values_of_type(values: Sequence[Any], dtype: np.dtype[Any]) -> npt.NDArray[Any]:
@@ -403,19 +399,7 @@ def values_of_type(values: Sequence[Any], dtype: np.dtype[Any]) -> npt.NDArray[A
 
 
 def _of_codes(predicate: Comparison, column: Codes) -> Mask:
-    table = column.table(predicate)
-    true = np.flatnonzero(table)
-    mask: Mask
-    if true.size in (0, len(table)):
-        return np.full(len(column.codes), true.size > 0)
-    if true[-1] - true[0] == true.size - 1:  # neighbours: comparing is faster than looking up
-        first, last = (column.codes.dtype.type(n) for n in (true[0], true[-1]))
-        if first == last:
-            mask = column.codes == first
-        else:
-            mask = (column.codes >= first) & (column.codes <= last)
-        return mask
-    mask = table[column.codes]
+    mask: Mask = column.table(predicate).take(column.codes)
     return mask
 
 

@@ -406,7 +406,8 @@ class Scan:
         partitions = self.plan.partitions if partitions is None else partitions
         small: list[pa.RecordBatch] = []
         for span in partitions:
-            for batch in self._batches_of(span, schema):
+            rows = self.matching(span, is_read=len(schema) > 0)
+            for batch in _pieces(self.arrays(rows), schema, rows.count):
                 small.append(batch)
                 if sum(batch.num_rows for batch in small) >= self._table.options.min_batch_rows:
                     yield _concatenated(small, schema)
@@ -422,12 +423,7 @@ class Scan:
 
     def count(self) -> int:
         """Return the number of matching rows."""
-        return sum(self.counted(span, is_counted=True)[0] for span in self.plan.partitions)
-
-    def _batches_of(self, span: Span, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-        """Yield the matching rows of one partition."""
-        count, rows = self.counted(span, is_counted=not len(schema))
-        return _pieces(self.arrays(rows), schema, count)
+        return sum(self.matching(span, is_read=False).count for span in self.plan.partitions)
 
     def arrays(self, rows: Rows) -> Callable[[str], pa.Array]:
         """Return what reads some rows of a column as Arrow."""
@@ -439,50 +435,33 @@ class Scan:
 
         return read
 
-    def counted(self, span: Span, *, is_counted: bool) -> tuple[int, Rows]:
-        """Return how many rows of a partition match, and which; these mean nothing if counted."""
-        count, rows = self._matching(span, is_counted=is_counted)
-        is_read = bool(self.plan.conditions) or not is_counted
-        self._report.count_rows(span.size if is_read else 0, count)
-        return count, rows
+    def matching(self, span: Span, *, is_read: bool = True) -> Rows:
+        """Return the rows of a partition that match; the report says whether they are read."""
+        rows = self._matching(span)
+        self._report.count_rows(span.size if is_read or self.plan.conditions else 0, rows.count)
+        return rows
 
-    def _matching(self, span: Span, *, is_counted: bool) -> tuple[int, Rows]:
-        """Return how many rows of a partition match, and which.
-
-        If the rows are only counted, which ones is of no meaning: finding the offsets of many
-        takes longer than the rest.  Here, between partitions, a scan ends if nobody waits for it.
-        """
-        # 1. All rows are candidates, or those that an index named.
+    def _matching(self, span: Span) -> Rows:
         rows = self._candidates(span)
-        count = rows.count
         mask: Mask | None = None
-        conditions = self.plan.conditions
-        for number, condition in enumerate(conditions, start=1):
-            needs_rows = number < len(conditions) or not is_counted
-            values = self._values(rows)
-            is_true = evaluate(condition, values, rows.count, self.arrays(rows))
-            if rows.offsets is not None:
-                # 2a. Candidates are known by offset: leave those for which the condition is true.
-                count = int(np.count_nonzero(is_true))
-                if needs_rows:
-                    rows = Rows(span, rows.offsets[is_true])
+        for condition in self.plan.conditions:
+            is_true = evaluate(condition, self._values(rows), rows.count, self.arrays(rows))
+            if rows.offsets is not None:  # candidates are known by offset: leave those that match
+                rows = Rows(span, rows.offsets[is_true])
             else:
-                # 2b. All rows were evaluated: combine masks, and go over to offsets as soon as
-                #     few rows are left, so that later conditions read only these.
+                # All rows were evaluated: combine masks, and go over to offsets as soon as few rows
+                # are left, so that later conditions read only these.
                 mask = is_true if mask is None else mask & is_true
-                count = int(np.count_nonzero(mask))
-                is_sparse = count * self._table.options.sparse_divisor <= span.size
-                if count and is_sparse and needs_rows:
+                if np.count_nonzero(mask) * self._table.options.sparse_divisor <= span.size:
                     rows = Rows(span, np.flatnonzero(mask))
-            if count == 0:
-                return 0, rows
-        # 3. If many rows are left, their offsets are found now; if all are, the span will do.
-        if rows.offsets is None and mask is not None and not is_counted and count < span.size:
+            if not rows.count:
+                return rows
+        if rows.offsets is None and mask is not None and not mask.all():
             rows = Rows(span, np.flatnonzero(mask))
-        return count, rows
+        return rows
 
     def _candidates(self, span: Span) -> Rows:
-        check_cancelled()
+        check_cancelled()  # between partitions a scan ends if nobody waits for it
         if self.plan.rows is None:
             return Rows(span)
         first, last = np.searchsorted(self.plan.rows, [span.start, span.stop])
@@ -507,9 +486,9 @@ def first_rows(
     """Yield the first matching rows of scans, after some others; no more is read than they need."""
     for scan in scans:
         for span in scan.plan.partitions:
-            found, rows = scan.counted(span, is_counted=False)
-            rows = rows.part(offset, offset + count) if found > offset else Rows(Span(0, 0))
-            offset, count = max(offset - found, 0), count - rows.count
+            matching = scan.matching(span)
+            rows = matching.part(offset, offset + count)
+            offset, count = max(offset - matching.count, 0), count - rows.count
             yield from _pieces(scan.arrays(rows), schema, rows.count)
             if not count:
                 return

@@ -18,7 +18,7 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
@@ -217,21 +217,16 @@ class Conditions:
     def _in_box(self, node: Node) -> Predicate | None:
         """Return the box of a constant shape, for the point of two columns that may lie in it."""
         point, shape = _overlap(node) or ({}, {})
-        function = point.get("Function", {"name": ()})
-        if not function["name"] or function_name(function) != "st_point":
+        if kind_of(point) != "Function" or function_name(point["Function"]) != "st_point":
             return None
-        fields = [self._column(each) for each in arguments_of(function)]
+        fields = [self._column(each) for each in arguments_of(point["Function"])]
         bounds = _bounds(self.statement.written(shape)) if any(fields) else None
-        if bounds is None or len(fields) != len(bounds) // 2:
+        if bounds is None or len(fields) != 2:
             return None
-
-        def sides() -> Iterator[Predicate | None]:
-            for field, low, high in zip(fields, bounds[:2], bounds[2:], strict=True):
-                for operator, value in ((">=", low), ("<=", high)):
-                    if field is not None:
-                        yield comparison(field, operator, value)
-
-        return conjunction(sides())
+        sides = zip(2 * fields, (">=", ">=", "<=", "<="), bounds, strict=True)
+        return conjunction(
+            comparison(field, operator, value) for field, operator, value in sides if field
+        )
 
     def indexed_rows(self, table: TableDataset) -> Positions | None:
         """Return the rows for which all conditions can be true; None without an index."""

@@ -1,7 +1,7 @@
 """Queries that are a scan of one table and nothing else, which the engine need not plan.
 
-``SELECT columns FROM axis WHERE condition`` and ``SELECT count(*)`` of the same, where the columns
-are written by their names and the condition is a simple one; the first rows, too (``LIMIT``).
+``SELECT columns FROM axis WHERE condition``, where the columns are written by their names and the
+condition is a simple one; the first rows, too (``LIMIT``).
 Rows, names and types are those that the engine would give, in the order of the axis.  It takes
 milliseconds to plan what takes less than one to answer; and for a few rows, the engine would read
 whole partitions.
@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 import pyarrow as pa
 
@@ -28,7 +28,6 @@ from daf_query.syntax import (
     Scope,
     Source,
     Statement,
-    function_name,
     identifiers_of,
     item_of,
     kind_of,
@@ -53,8 +52,6 @@ class DirectScan:
     names: tuple[str, ...]
     """The columns that are selected."""
     predicate: Predicate | None
-    count: str | None = None
-    """What the number of rows is called, if they are counted."""
     limit: int | None = None
     """How many of the matching rows are selected, in the order of the axis; None for all."""
     offset: int = 0
@@ -63,8 +60,6 @@ class DirectScan:
     @property
     def schema(self) -> pa.Schema:
         """The names and types of the columns."""
-        if self.count is not None:
-            return pa.schema([pa.field(self.count, pa.int64(), nullable=False)])
         columns = self.table.table_columns.columns
         return nullable(pa.schema([columns[name].field for name in self.names]))
 
@@ -73,7 +68,6 @@ class DirectScan:
         """What is done, in words."""
         where = "" if self.predicate is None else f" where {describe(self.predicate)}"
         what = "the rows" if self.limit is None else f"the first {self.limit:,} rows"
-        what = what if self.count is None else "the number of rows"
         return f"{what} of {self.table.table_columns.table}{where}"
 
     def batches(self) -> Iterator[pa.RecordBatch]:
@@ -85,11 +79,7 @@ class DirectScan:
             A column cannot be read.
         """
         ENGINE.check()
-        if self.count is not None:
-            is_all = self.predicate is None
-            rows = self.table.count_rows() if is_all else self.table.scan(self.predicate).count()
-            yield pa.record_batch([pa.array([rows], pa.int64())], schema=self.schema)
-        elif self.limit is None:
+        if self.limit is None:
             yield from self.table.scan(self.predicate).batches(self.schema)
         else:
             yield from self.table.first(self.schema, self.predicate, self.limit, self.offset)
@@ -110,7 +100,7 @@ def direct_scan(tables: Tables, text: str, first: int | None = None) -> DirectSc
     simple = _simple(text, first)
     if simple is None:
         return None
-    statement, count, selected, limit, offset = simple
+    statement, selected, limit, offset = simple
     (scope,) = statement.scopes
     is_by_index = statement.queries[0].node["order_by"] is not None
     is_first = limit is not None and limit <= _MAX_FIRST_ROWS
@@ -118,21 +108,19 @@ def direct_scan(tables: Tables, text: str, first: int | None = None) -> DirectSc
         return None
     condition = scope.select["selection"]
     is_whole = condition is None and not is_by_index
-    of_members = is_whole and (is_first or count is not None)
     schema, axis = tables.named(scope.sources[0])
     axes = tables.schemas.get(schema)
     if axes is None or axis in axes.added:
         return None
-    if axes.is_collection and not (of_members and axes.has_axis(axis)):
+    if axes.is_collection and not (is_whole and is_first and axes.has_axis(axis)):
         return None
-    is_all = count is None and not selected
     used, _ = needed_names(statement) or (frozenset[str](), None)
     try:
-        table = axes.dataset(axis, None if is_all else used)
+        table = axes.dataset(axis, used if selected else None)
     except (DafError, errors.DafWarning):  # the engine's path says it, or goes on without it
         return None
     listed = table.table_columns
-    names = listed.schema.names if is_all else selected
+    names = selected or listed.schema.names
     columns = [listed.columns.get(each) for each in names]
     if not table.options.direct or (listed.length > MAX_ROWS and not is_whole):
         return None
@@ -142,13 +130,11 @@ def direct_scan(tables: Tables, text: str, first: int | None = None) -> DirectSc
     predicate = None if condition is None else reader.exact(condition)
     if predicate is None and condition is not None:
         return None
-    return DirectScan(table, tuple(names), predicate, count, limit, offset)
+    return DirectScan(table, tuple(names), predicate, limit, offset)
 
 
-def _simple(
-    text: str, first: int | None
-) -> tuple[Statement, str | None, list[str], int | None, int] | None:
-    """Return a query of one table, what its count is called, its columns, LIMIT and OFFSET."""
+def _simple(text: str, first: int | None) -> tuple[Statement, list[str], int | None, int] | None:
+    """Return a query of one table, its columns, LIMIT and OFFSET."""
     statement = parsed(text) if len(text) <= _MAX_CHARACTERS else None
     if statement is None or list(map(kind_of, statement.tree)) != ["Query"]:
         return None
@@ -159,11 +145,9 @@ def _simple(
     limits = _limits(query["limit_clause"])
     if selected is None or limits is None or not _is_by_index(query["order_by"], scope.sources[0]):
         return None
-    (count, names), (limit, offset) = selected, limits
+    limit, offset = limits
     limit = min((each for each in (first, limit) if each is not None), default=None)
-    if count is not None and (query["order_by"] is not None or offset or limit is not None):
-        return None
-    return statement, count, names, limit, offset
+    return statement, selected, limit, offset
 
 
 def direct_rows(tables: Tables, schema: str, axis: str, condition: str) -> DirectScan | None:
@@ -210,14 +194,11 @@ def _has_only(node: Node, *keys: str) -> bool:
     return not any(value for key, value in node.items() if key not in keys)
 
 
-def _selected(scope: Scope) -> tuple[str | None, list[str]] | None:
-    """Return what the number of rows is called, and the columns, or neither for all columns."""
+def _selected(scope: Scope) -> list[str] | None:
+    """Return the columns, none for all of them; None if something else is selected."""
     projection = scope.select["projection"]
     if [kind_of(each) for each in projection] == ["Wildcard"]:
-        return (None, []) if _has_only(projection[0]["Wildcard"], "wildcard_token") else None
-    count = _count(projection[0]) if len(projection) == 1 else None
-    if count is not None:
-        return count, []
+        return [] if _has_only(projection[0]["Wildcard"], "wildcard_token") else None
     columns = list[str]()
     for item in projection:
         node, name = item_of(item)
@@ -225,7 +206,7 @@ def _selected(scope: Scope) -> tuple[str | None, list[str]] | None:
         if column is None or name not in (None, column[-1]):
             return None
         columns.append(column[-1])
-    return (None, columns) if len(set(columns)) == len(columns) else None
+    return columns if len(set(columns)) == len(columns) else None
 
 
 def _column(node: Node, source: Source) -> tuple[str, ...] | None:
@@ -234,21 +215,6 @@ def _column(node: Node, source: Source) -> tuple[str, ...] | None:
     parts = None if identifiers is None else values_of(identifiers)
     is_of = parts is not None and parts[:-1] in ((), source.written, source.written[-1:])
     return parts if is_of else None
-
-
-def _count(item: Node) -> str | None:
-    """Return what ``count(*)`` is called; None if an item is something else."""
-    node, name = item_of(item)
-    function: Any = node.get("Function") if kind_of(node) == "Function" else None
-    if function is None or function_name(function) != "count" or len(function["name"]) != 1:
-        return None
-    is_plain = _has_only({**function, "parameters": ""}, "name", "args")
-    listed = function["args"].get("List") if kind_of(function["args"]) == "List" else None
-    if not is_plain or listed is None or not _has_only(listed, "args"):
-        return None
-    if function["parameters"] != "None" or listed["args"] != [{"Unnamed": "Wildcard"}]:
-        return None
-    return name or "count(*)"
 
 
 def _is_by_index(order: Node | None, source: Source) -> bool:
