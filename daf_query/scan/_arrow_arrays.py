@@ -18,7 +18,6 @@ from daf_storage.data import arrow_of
 
 PLAIN_TYPES: Final = {pa.string_view(): pa.string(), pa.binary_view(): pa.binary()}
 """The types of views, which Arrow stores and cannot compare, and the types without views."""
-_VIEW_BYTES: Final = 256
 
 _DTYPES: Final = {
     pa.from_numpy_dtype(np.dtype(code)): np.dtype(code)
@@ -67,9 +66,6 @@ def number_array(values: Any) -> pa.Array:
 def cast_to(array: pa.Array, arrow_type: pa.DataType) -> pa.Array:
     """Return an array as another type, in a shape that engines can read.
 
-    Older versions of pyarrow leave out a buffer of views that are all short; passing that on
-    crashes DataFusion.
-
     >>> codes = pa.array(["a", None, "a"]).dictionary_encode()
     >>> cast_to(codes, pa.string_view()).to_pylist()
     ['a', None, 'a']
@@ -80,19 +76,9 @@ def cast_to(array: pa.Array, arrow_type: pa.DataType) -> pa.Array:
         return parts_of(array, arrow_type)(0, len(array))
     if pa.types.is_large_string(array.type):
         array = array.cast(pa.string())
-    if array.type in PLAIN_TYPES and array.get_total_buffer_size() > _VIEW_BYTES * (len(array) + 1):
-        # Arrow makes room for all of the buffers, of which a few rows may have hardly anything.
-        return pa.array(array.to_pylist(), arrow_type)
     if arrow_type in PLAIN_TYPES:
         array = pa.concat_arrays([array, array.slice(0, 0)])  # just what the rows have, not all
-    cast = array.cast(arrow_type)
-    buffers = cast.buffers()
-    is_whole = all(buffer is not None for buffer in buffers[2:])
-    if arrow_type not in PLAIN_TYPES or is_whole:
-        return cast
-    data = [pa.py_buffer(b"") if buffer is None else buffer for buffer in buffers[2:]]
-    buffers = [*buffers[:2], *data]
-    return pa.Array.from_buffers(arrow_type, len(cast), buffers, cast.null_count, cast.offset)
+    return array.cast(arrow_type)
 
 
 def parts_of(array: pa.Array, arrow_type: pa.DataType) -> Callable[[int, int], pa.Array]:

@@ -18,7 +18,7 @@ from typing import Any, Final
 import nanoarrow
 import pyarrow as pa
 
-from daf_query.scan._arrow_arrays import PLAIN_TYPES, plain_array
+from daf_query.scan._arrow_arrays import PLAIN_TYPES, plain_array, plain_schema
 from daf_query.scan._predicate import (
     ARROW_OPERATORS,
     COMPARISONS,
@@ -44,12 +44,8 @@ _OPERATORS: Final[dict[str, Any]] = {
     "or_kleene": operator.or_,
     **{name: COMPARISONS[symbol] for name, symbol in ARROW_OPERATORS.items()},
 }
-_VARIABLE_TYPES: Final = ((pa.string(), pa.string_view()), (pa.binary(), pa.binary_view()))
-"""Types of the same values: a view is compared with a constant of either."""
-_KNOWN_TYPES: Final = (
-    *(pa.float16(), pa.float32(), pa.float64(), pa.bool_()),
-    *(arrow_type for pair in _VARIABLE_TYPES for arrow_type in pair),
-)
+_FLOATS: Final = (pa.float32(), pa.float64())
+_KNOWN_TYPES: Final = (pa.float16(), *_FLOATS, pa.bool_(), pa.string(), pa.binary())
 
 
 def parse(expression: pc.Expression | None, schema: pa.Schema) -> Predicate:
@@ -118,7 +114,7 @@ class _Parser:
     ) -> None:
         self._tokens: Iterator[tuple[str, str]] = iter(tokens)
         self._literals = literals
-        self._schema = pa.schema([field.with_type(_plain(field.type)) for field in schema])
+        self._schema = plain_schema(schema)
 
     def parse(self) -> Predicate:
         return self._predicate(self._node(next(self._tokens)), negated=False)
@@ -198,83 +194,72 @@ class _Parser:
         if not isinstance(part, Compare) or part.operator != "==":
             return ()
         column_type = self._schema.field(part.column).type
-        is_string = column_type in (pa.string(), pa.string_view())
-        return (part.value,) if is_string or pa.types.is_integer(column_type) else ()
+        return (
+            (part.value,) if column_type == pa.string() or pa.types.is_integer(column_type) else ()
+        )
 
     def _leaf(self, node: Call, *, negated: bool) -> Predicate:
         if node.name in ("is_null", "is_valid"):
-            field = node.arguments[0]
-            if not isinstance(field, str):
+            field = self._field(node.arguments[0])
+            if not _is_known(field.type):
                 raise UnknownPartError
-            shown = self._schema.field(field)
-            self._check_type(field, shown.type)
             is_negated = (node.name == "is_valid") != negated
-            return IsNull(field, is_negated) if shown.nullable else Constant(value=is_negated)
+            return IsNull(field.name, is_negated) if field.nullable else Constant(value=is_negated)
         if node.name == "is_in":
-            field = node.arguments[0]
-            if not isinstance(field, str):
-                raise UnknownPartError
-            values = node.options["value_set"]
-            listed = self._listed(field, values.as_py(), _plain(values.type.value_type))
-            return In(field, listed, negated)
+            field = self._field(node.arguments[0])
+            return In(
+                field.name, _listed(field, plain_array(node.options["value_set"].values)), negated
+            )
         symbol = ARROW_OPERATORS[node.name]
         left, right = node.arguments
         if isinstance(right, str):
             left, right, symbol = right, left, FLIPPED[symbol]
-        if not isinstance(left, str) or not isinstance(right, pa.Scalar) or not right.is_valid:
+        field = self._field(left)
+        if not isinstance(right, pa.Scalar) or not right.is_valid:
             raise UnknownPartError
-        symbol = NEGATED[symbol] if negated else symbol
-        field = self._schema.field(left)
-        is_number = _is_number(field.type) and _is_number(right.type)
-        if is_number and (field.type != right.type or math.isnan(right.as_py())):
-            return _compared_numbers(field, symbol, right)
-        self._check_type(left, _plain(right.type))
-        value = right.value if pa.types.is_timestamp(right.type) else right.as_py()
-        return Compare(left, symbol, value)
+        return _compared(field, NEGATED[symbol] if negated else symbol, right)
 
-    def _listed(self, field: str, values: list[Any], constant_type: pa.DataType) -> tuple[Any, ...]:
-        """Return the values of a list that a column of its type can have at all.
-
-        Engines pass integers as Int64 and floats as Float64, whatever the column is.
-        """
-        column = self._schema.field(field)
-        if None in values or pa.types.is_timestamp(column.type):
+    def _field(self, node: Any) -> pa.Field:
+        if not isinstance(node, str):
             raise UnknownPartError
-        if _is_comparable(column.type, constant_type):
-            self._check_type(field, constant_type)
-            return tuple(values)
-        found = membership(column, values)
-        if found is None:
-            raise UnknownPartError
-        return found.values
-
-    def _check_type(self, field: str, constant_type: pa.DataType) -> None:
-        column_type = self._schema.field(field).type
-        is_time = pa.types.is_timestamp(column_type) and column_type.tz is None
-        is_known = column_type in _KNOWN_TYPES or pa.types.is_integer(column_type) or is_time
-        if not is_known or not _is_comparable(column_type, constant_type):
-            raise UnknownPartError
+        return self._schema.field(node)
 
 
-def _is_comparable(column_type: pa.DataType, constant_type: pa.DataType) -> bool:
-    """Return whether a column of one type can have the value of a constant of another."""
-    return column_type == constant_type or any(
-        column_type in pair and constant_type in pair for pair in _VARIABLE_TYPES
-    )
+def _is_known(kind: pa.DataType) -> bool:
+    """Return whether a column of a type can be compared with constants of it."""
+    is_time = pa.types.is_timestamp(kind) and kind.tz is None
+    return kind in _KNOWN_TYPES or bool(pa.types.is_integer(kind)) or is_time
 
 
-def _is_number(arrow_type: pa.DataType) -> bool:
-    return bool(pa.types.is_integer(arrow_type)) or arrow_type in (pa.float32(), pa.float64())
-
-
-def _compared_numbers(field: pa.Field, operator: str, scalar: pa.Scalar) -> Predicate:
-    """Compare numbers of different types as Arrow does, where it rounds neither of them."""
-    is_rounded = pa.types.is_integer(field.type) and scalar.type == pa.float32()
-    is_rounded |= pa.uint64() in (field.type, scalar.type) and not math.isnan(scalar.as_py())
-    found = None if is_rounded else comparison(field, operator, scalar.as_py())
+def _compared(field: pa.Field, operator: str, scalar: pa.Scalar) -> Predicate:
+    """Compare a column with a constant as Arrow does, where it rounds neither of them."""
+    kind, of_column = _plain(scalar.type), field.type
+    value = scalar.value if pa.types.is_timestamp(kind) else scalar.as_py()
+    if kind == of_column and _is_known(kind) and value == value:  # noqa: PLR0124 - no NaN
+        return Compare(field.name, operator, value)
+    is_rounded = pa.types.is_integer(of_column) and kind == pa.float32()
+    is_rounded |= pa.uint64() in (of_column, kind) and not math.isnan(value)
+    is_number = all(each in _FLOATS or pa.types.is_integer(each) for each in (of_column, kind))
+    found = comparison(field, operator, value) if is_number and not is_rounded else None
     if found is None:
         raise UnknownPartError
     return found
+
+
+def _listed(field: pa.Field, values: pa.Array) -> tuple[Any, ...]:
+    """Return the values of a list that a column of its type can have at all.
+
+    Engines pass integers as Int64 and floats as Float64, whatever the column is.
+    """
+    kind, listed = values.type, values.to_pylist()
+    if values.null_count or pa.types.is_timestamp(kind):
+        raise UnknownPartError
+    if kind == field.type and _is_known(kind):
+        return tuple(listed)
+    found = membership(field, listed)
+    if found is None:
+        raise UnknownPartError
+    return found.values
 
 
 def _names(node: Any) -> Iterator[str]:
@@ -299,7 +284,7 @@ def _expression(node: Any) -> pc.Expression:
     if isinstance(node, str):
         return pc.field(node)
     if isinstance(node, pa.Scalar):
-        return pc.scalar(node.cast(PLAIN_TYPES.get(node.type, node.type)))
+        return pc.scalar(node.cast(_plain(node.type)))
     if node.name == "is_in":
         values = plain_array(node.options["value_set"].values)
         return _membership(_expression(node.arguments[0]), values)
@@ -337,6 +322,7 @@ def _metadata_of(schema: pa.Schema) -> list[tuple[str, str]]:
     return [(key.decode(), value.decode()) for key, value in metadata.items()]
 
 
-def _plain(arrow_type: pa.DataType) -> pa.DataType:
-    """Return the type of the values of a dictionary; of any other, the type itself."""
-    return arrow_type.value_type if pa.types.is_dictionary(arrow_type) else arrow_type
+def _plain(kind: pa.DataType) -> pa.DataType:
+    """Return the type of the values of a dictionary or of views; of any other, the type itself."""
+    kind = kind.value_type if pa.types.is_dictionary(kind) else kind
+    return PLAIN_TYPES.get(kind, kind)

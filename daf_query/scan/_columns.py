@@ -52,8 +52,6 @@ _MAX_SINGLE_STRINGS: Final = 1 << 11
 """The strings of more rows are not read one by one."""
 
 _BATCH_ROWS: Final = 1 << 17
-_SAMPLE_ROWS: Final = 1 << 13
-_MAX_DISTINCT_IN_SAMPLE: Final = 1 << 11
 
 
 class Once(Generic[_T]):
@@ -193,8 +191,7 @@ class DictionaryCodes:
             values = encoded.dictionary.cast(pa.string())
             is_new = pc.is_null(pc.index_in(values, value_set=distinct))
             distinct = pa.concat_arrays([distinct, values.filter(is_new)])
-            is_varied = count == 0 and _is_varied(encoded)
-            if is_varied or len(distinct) > options.max_distinct_strings:
+            if len(distinct) > options.max_distinct_strings:
                 return cls(None, pa.array([], pa.string()))
             numbers = pc.index_in(values, value_set=distinct).to_numpy().astype(np.uint16)
             np.take(numbers, encoded.indices.to_numpy(), out=codes[count : count + len(encoded)])
@@ -235,12 +232,6 @@ def _encoded(batches: Iterable[pa.Array]) -> Iterator[pa.DictionaryArray]:
             piece = batch.slice(start, _BATCH_ROWS)
             piece = piece.fill_null("") if piece.null_count else piece
             yield piece if pa.types.is_dictionary(piece.type) else piece.dictionary_encode()
-
-
-def _is_varied(encoded: pa.DictionaryArray) -> bool:
-    """Return whether the first strings are so many different ones that codes are not worth it."""
-    sample = encoded.indices.slice(0, _SAMPLE_ROWS)
-    return len(sample.unique()) > _MAX_DISTINCT_IN_SAMPLE
 
 
 class StringColumn:
@@ -401,7 +392,8 @@ class VectorColumn:
             The vector was replaced since by one of another type, length or convention: ask again.
         """
         if self.info.name == INDEX:
-            return PositionColumn(self.info.length, options.zone_rows)
+            zones = ZoneMap.of_positions(self.info.length, options.zone_rows)
+            return NumberColumn(lambda: lambda span: Rows(span).positions, zones)
         if self.is_string:
             return self._open_strings(cache, options)
         return self._open_numbers(cache, options)
@@ -507,21 +499,6 @@ def _first_strings(array: StoredArray) -> pa.Array | None:
     except pa.ArrowInvalid:
         return None
     return strings
-
-
-class PositionColumn:
-    """The positions along the axis."""
-
-    def __init__(self, length: int, zone_rows: int) -> None:
-        self.zones: ZoneMap | None = ZoneMap.of_positions(length, zone_rows)
-
-    def values(self, rows: Rows) -> Positions:
-        """Return positions."""
-        return rows.positions
-
-    def to_arrow(self, rows: Rows) -> pa.Array:
-        """Return positions as Arrow."""
-        return pa.array(rows.positions)
 
 
 class NumberColumn:

@@ -38,8 +38,7 @@ class ScanOptions:
     min_partition_rows: int = 1 << 16
     """The fewest rows that are worth a partition of their own."""
     min_batch_rows: int = 1 << 14
-    """Smaller results of neighbouring partitions are joined into batches of at least this size, and
-    so few rows that indexes name are read as one partition."""
+    """So few rows that indexes name are read as one partition."""
     threads: int = os.cpu_count() or 1
     """How many fragments are scanned side by side."""
     sparse_divisor: int = 16

@@ -203,10 +203,8 @@ class OpenTable:
 def plan_scan(table: OpenTable, predicate: Predicate | None) -> ScanPlan:
     """Return what a scan of a table has to read for a filter; ``None`` for all rows."""
     options, length = table.options, table.length
-    # 1. Cut all rows where chunks end, those of the filter's columns first.
-    filtered = [] if predicate is None else columns_of(predicate)
-    chunks = {name: column.chunk_rows for name, column in table.columns.items()}
-    step = step_of([chunks.pop(name) for name in filtered], chunks.values(), length=length)
+    # 1. Cut all rows where chunks end.
+    step = common_step((each.chunk_rows for each in table.columns.values()), length=length)
     spans = aligned_spans(length, step=step, target_rows=_target_rows(length, options))
     if predicate is None or predicate == Constant(value=True):
         return _finished(table, spans, spans, None, table.rows)
@@ -220,20 +218,17 @@ def plan_scan(table: OpenTable, predicate: Predicate | None) -> ScanPlan:
 
 
 def _target_rows(length: int, options: ScanOptions) -> int:
-    """Return about how many rows a partition has: whole zones, and as many for each thread.
+    """Return about how many rows a partition has: whole zones, and some for each thread.
 
     >>> options = ScanOptions(threads=2, partition_rows=100, min_partition_rows=10, zone_rows=10)
-    >>> _target_rows(500, options), _target_rows(12, options)
-    (90, 10)
+    >>> _target_rows(500, options), _target_rows(101, options), _target_rows(12, options)
+    (100, 30, 10)
     """
-    threads, zone_rows = options.threads, options.zone_rows
-    share = -(-length // (2 * threads))
+    share = -(-length // (2 * options.threads))
     target = min(options.partition_rows, max(share, options.min_partition_rows))
-    if target <= max(zone_rows, options.min_partition_rows):
+    if target <= options.zone_rows:
         return target
-    count = -(-max(length, 1) // target)
-    rows = -(-length // (-(-count // threads) * threads))
-    return -(-max(rows, 1) // zone_rows) * zone_rows
+    return -(-target // options.zone_rows) * options.zone_rows
 
 
 def _finished(
@@ -316,21 +311,6 @@ def common_step(chunk_rows: Iterable[int], *, length: int) -> int:
     return common if common < length else max(steps)
 
 
-def step_of(first: Iterable[int], others: Iterable[int], *, length: int) -> int:
-    """Return the distance of rows at which to cut.
-
-    If not all chunks end together, those of the columns that are read everywhere (of a filter) do;
-    the others are read where rows are left.
-
-    >>> step_of([100], [30], length=1000), step_of([100], [301], length=1000)
-    (300, 100)
-    """
-    first, others = list(first), list(others)
-    step = common_step([*first, *others], length=length)
-    is_common = all(step % rows == 0 for rows in (*first, *others) if 0 < rows < length)
-    return step if is_common or not first else common_step(first, length=length)
-
-
 def aligned_spans(length: int, *, step: int, target_rows: int) -> list[Span]:
     """Cut ``length`` rows into spans of about ``target_rows``, each ending on the grid.
 
@@ -403,17 +383,9 @@ class Scan:
         schema
             The names of the columns, and the types that they have in the batches.
         """
-        partitions = self.plan.partitions if partitions is None else partitions
-        small: list[pa.RecordBatch] = []
-        for span in partitions:
+        for span in self.plan.partitions if partitions is None else partitions:
             rows = self.matching(span, is_read=len(schema) > 0)
-            for batch in _pieces(self.arrays(rows), schema, rows.count):
-                small.append(batch)
-                if sum(batch.num_rows for batch in small) >= self._table.options.min_batch_rows:
-                    yield _concatenated(small, schema)
-                    small = []
-        if small:
-            yield _concatenated(small, schema)
+            yield from _pieces(self.arrays(rows), schema, rows.count)
 
     def again(self, predicate: Predicate | None, partitions: Sequence[Span]) -> Scan:
         """Return the scan of partitions for another filter, by which none was pruned."""
@@ -502,25 +474,10 @@ def _pieces(
     Codes become strings batch by batch: so what is made of them stays in the processor's cache.
     """
     if not len(schema) and count:
-        yield _without_columns(count)
+        yield pa.RecordBatch.from_arrays([pa.nulls(count)], names=["none"]).select([])
     elif count:
         columns = [parts_of(read(field.name), field.type) for field in schema]
         rows = -(-count // -(-count // _BATCH_ROWS))
         for start in range(0, count, rows):
             parts = [part(start, min(start + rows, count)) for part in columns]
             yield pa.RecordBatch.from_arrays(parts, schema=schema)
-
-
-def _without_columns(count: int) -> pa.RecordBatch:
-    """Return a batch without columns, which still has its number of rows."""
-    return pa.RecordBatch.from_arrays([pa.nulls(count)], names=["none"]).select([])
-
-
-def _concatenated(batches: list[pa.RecordBatch], schema: pa.Schema) -> pa.RecordBatch:
-    """Return the rows of some batches as one."""
-    if len(batches) == 1:
-        return batches[0]
-    if not len(schema):
-        return _without_columns(sum(batch.num_rows for batch in batches))
-    arrays = [pa.concat_arrays([b.column(n) for b in batches]) for n in range(len(schema))]
-    return pa.RecordBatch.from_arrays(arrays, schema=schema)
