@@ -151,14 +151,6 @@ SharedTable: TypeAlias = "tables.TableDataset | BroughtTable"
 """A table that belongs to no data set."""
 
 
-class Names(list[str]):
-    """Names as a sequence that can also be called: the engine does both."""
-
-    def __call__(self) -> set[str]:
-        """Return the names as a set."""
-        return set(self)
-
-
 class SharedSchema:
     """Tables that belong to no data set, and those that queries create.
 
@@ -177,9 +169,9 @@ class SharedSchema:
         self._shared = shared
 
     @property
-    def table_names(self) -> Names:
+    def table_names(self) -> list[str]:
         """What was registered, then what queries created."""
-        return Names(sorted(self._shared) + sorted(self.added))
+        return sorted(self._shared) + sorted(self.added)
 
     def table_exist(self, name: str) -> bool:
         """Return whether there is a table of this name."""
@@ -284,10 +276,8 @@ class AxisSchema(SharedSchema):
 
     def axis_length(self, axis: str) -> int:
         """Return the number of rows of a table."""
-        if not self.is_collection:
-            return self.only.daf.axis_length(axis)
-        having = (daf for daf in self.readers().values() if daf.has_axis(axis))
-        return sum(daf.axis_length(axis) for daf in having)
+        having = [daf for daf in self.readers().values() if daf.has_axis(axis)]
+        return sum(daf.axis_length(axis) for daf in having or [self.only.daf])
 
     def dataset(self, axis: str, names: frozenset[str] | None = None) -> tables.TableDataset:
         """Return the table of an axis; it has the columns of before while metadata are the same.
@@ -426,12 +416,12 @@ class AxisSchema(SharedSchema):
         return table
 
     @property
-    def table_names(self) -> Names:
+    def table_names(self) -> list[str]:
         """The axes in alphabetical order, then descriptions, then what queries created."""
         axes = sorted(self.axes_set())
         descriptions = [name for name in self.descriptions if name not in axes]
         others = sorted({*self.added, *self._shared} - {*axes, *descriptions})
-        return Names(axes + descriptions + others)
+        return axes + descriptions + others
 
     def table_exist(self, name: str) -> bool:
         """Return whether there is a table of this name; does not list the others."""
@@ -726,8 +716,7 @@ class Connections:
 
     def readers(self) -> dict[str, DafReader]:
         """Return the readers by schema name, without those of a collection."""
-        single = {name: each for name, each in self.schemas.items() if not each.is_collection}
-        return {name: schema.only.daf for name, schema in single.items()}
+        return {n: each.only.daf for n, each in self.schemas.items() if not each.is_collection}
 
     def data_sets(self) -> DataSets:
         """Return the data sets by schema name; several that are asked as one by their names."""
@@ -839,18 +828,11 @@ class ListedTable:
 
 def listed_tables(connections: Connections) -> list[ListedTable]:
     """Return the tables of all schemas, in their order: axes, descriptions, and what was added."""
-    listed = [
-        table for name, schema in connections.schemas.items() for table in _tables_of(name, schema)
-    ]
-    listed += [ListedTable(PUBLIC, name, "TABLE") for name in connections.shared]
+    listed = [ListedTable(PUBLIC, name, "TABLE") for name in connections.shared]
     listed += [ListedTable(*name, "VIEW") for name in connections.created()]
+    for name, schema in connections.schemas.items():
+        key = (DATASET, "name") if schema.is_collection else ("name",)
+        axes = schema.axes_set()
+        listed += [ListedTable(name, axis, "TABLE", key) for axis in axes - schema.added.keys()]
+        listed += [ListedTable(name, each, "VIEW") for each in {*schema.descriptions} - axes]
     return sorted(listed)
-
-
-def _tables_of(name: str, schema: AxisSchema) -> list[ListedTable]:
-    """Return the axes of a schema, and the tables that describe it."""
-    key = (DATASET, "name") if schema.is_collection else ("name",)
-    axes = schema.axes_set()
-    listed = [ListedTable(name, axis, "TABLE", key) for axis in axes if axis not in schema.added]
-    descriptions = [each for each in schema.descriptions if each not in axes]
-    return listed + [ListedTable(name, each, "VIEW") for each in descriptions]

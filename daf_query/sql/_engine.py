@@ -481,7 +481,12 @@ def with_unique_columns(
     unique = unique_names(names)
     if is_reported:
         both = zip(shown, names, unique, strict=True)
-        warn_of_names(twice, [f"{each} is {new!r}" for each, name, new in both if name != new])
+        renamed = [f"{each} is {new!r}" for each, name, new in both if name != new]
+        warn_caller(
+            f"the query yields more than one column named {', '.join(map(repr, twice))}: "
+            f"{', '.join(renamed)}; name them with AS",
+            DuplicateColumnsWarning,
+        )
     return frame.select(
         *(
             (
@@ -489,15 +494,6 @@ def with_unique_columns(
             ).alias(new)
             for column, name, new in zip(columns, names, unique, strict=True)
         )
-    )
-
-
-def warn_of_names(names: Sequence[str], renamed: Sequence[str]) -> None:
-    """Warn that several columns have some names, and say what each is called now."""
-    warn_caller(
-        f"the query yields more than one column named {', '.join(map(repr, names))}: "
-        f"{', '.join(renamed)}; name them with AS",
-        DuplicateColumnsWarning,
     )
 
 

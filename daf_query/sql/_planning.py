@@ -122,9 +122,8 @@ def as_planned(
     table: tables.TableDataset, entries: Mapping[str, MatrixEntry]
 ) -> tables.TableDataset:
     """Return a table with the columns that it has for the query that is planned."""
-    wide = current_context().wide_columns
     table = table.with_matrix_columns(entries) if entries else table
-    return table.with_wide_integers(wide) if wide else table
+    return table.with_wide_integers(current_context().wide_columns)
 
 
 @contextmanager
@@ -223,12 +222,9 @@ class _Mode:
 
 def copy_functions(context: datafusion.SessionContext, other: datafusion.SessionContext) -> None:
     """Make the functions of a context known to another, those of its user as well."""
-    for name in set(context.udfs()) - set(other.udfs()):
-        other.register_udf(context.udf(name))
-    for name in set(context.udafs()) - set(other.udafs()):
-        other.register_udaf(context.udaf(name))
-    for name in set(context.udwfs()) - set(other.udwfs()):
-        other.register_udwf(context.udwf(name))
+    for kind in ("udf", "udaf", "udwf"):
+        for name in set(getattr(context, f"{kind}s")()) - set(getattr(other, f"{kind}s")()):
+            getattr(other, f"register_{kind}")(getattr(context, kind)(name))
 
 
 def is_out_of_memory(error: Exception) -> bool:

@@ -285,13 +285,13 @@ def signed_ranks(statement: Statement) -> Iterator[Edit]:
     if not ranks or not any(_operands(node) for _, node in statement.nodes):
         return
     for rank in ranks:
-        start = statement.span(rank["name"])[0]
-        after = [token for token in statement.tokens if token.start > start]
-        window = next(
-            token for over, token in itertools.pairwise(after) if over.is_word("OVER")
-        )  # its name, or a bracket
-        ends = [pair.closing + 1 for pair in statement.brackets if pair.opening == window.start]
-        stop = ends[0] if ends else window.stop
+        start, named = statement.span(rank["name"])[0], rank["over"].get("NamedWindow")
+        windows = (each for each in statement.brackets if each.before == "OVER")
+        stop = (
+            statement.span(named)[1]
+            if named
+            else next(each.closing + 1 for each in windows if each.opening > start)
+        )
         yield from (Edit(start, start, "CAST("), Edit(stop, stop, " AS BIGINT)"))
 
 
@@ -476,7 +476,6 @@ _STRINGS: Final = ("repeat", "lpad", "rpad")
 _ARRAYS: Final = ("array_repeat", "list_repeat", "array_resize", "list_resize")
 _SERIES: Final = ("generate_series", "range")
 _SMALL: Final = 1000
-_MOST_SHOWN: Final = 200
 
 
 def register_size_checks(context: datafusion.SessionContext) -> None:
@@ -487,8 +486,6 @@ def register_size_checks(context: datafusion.SessionContext) -> None:
 
 def with_bounded_sizes(query: str) -> str:
     """Return a query in which arguments that say how large a result is are checked.
-
-    A column that a query does not name is called as it is written.
 
     >>> with_bounded_sizes("SELECT length(repeat('x', 2000000000)) AS n")
     "SELECT length(repeat('x', daf_checked_size(2000000000, 0, 0, 67108864))) AS n"
@@ -524,11 +521,6 @@ def _size_edits(statement: Statement) -> list[Edit]:
             first, step = written[0] if len(spans) > 1 else "0", [*written[2:], "1"][0]
             closing = f", {first}, {step}, {most})"
         edits += [Edit(start, start, opening), Edit(stop, stop, closing)]
-    for item in (item for scope in statement.scopes for item in scope.select["projection"]):
-        start, stop = statement.item(item) if edits and "UnnamedExpr" in item else (0, 0)
-        if any(start <= edit.start < stop for edit in edits):
-            name = quoted_name(statement.text[start:stop][:_MOST_SHOWN])
-            edits.append(Edit(stop, stop, f" AS {name}"))
     return edits
 
 

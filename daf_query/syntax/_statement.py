@@ -13,7 +13,6 @@ from bisect import bisect, bisect_left
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from itertools import pairwise
 from typing import Any, Final, Literal, TypeAlias
 from weakref import WeakValueDictionary
 
@@ -42,6 +41,8 @@ _OPTIONS: Final = re.compile(
     r"at Line: (\d+), Column: (\d+)$"
 )
 """What the engine's COPY has behind that of the parser."""
+Constant: TypeAlias = Number | str | bool
+"""What stands in a query, and means the same wherever it does."""
 _VISIBLE: Final = re.compile(r"[^\n]")
 _STARTS: Final = ("SELECT", "DISTINCT", "ALL", "BY")
 _CLAUSES: Final = (
@@ -192,7 +193,7 @@ class Statement:
         start = self.start_of(query)
         return next(pair for pair in self.around(start) if pair.opening < start)
 
-    def constants_in(self, listed: Sequence[Node]) -> list[Number | str] | None:
+    def constants_in(self, listed: Sequence[Node]) -> list[Constant] | None:
         """Return the constants of a list, with those that the tree lacks; None if it has others.
 
         >>> statement = parsed(f"SELECT age IN ({'-1, ' * 20}'a')")
@@ -305,18 +306,10 @@ def _place(lines: Sequence[int], line: int, column: int) -> int:
 def _as_sql(text: str, tokens: Sequence[Token]) -> str:
     """Return a text of the same length that the parser knows, and reads in a short time.
 
-    Of long lists of constants, which no rule looks at, the last one is left alone; ``IN $list`` is
-    a list of one name.
+    Of long lists of constants, which no rule looks at, the last one is left alone.
     """
-    for before, token in pairwise((*tokens[:1], *tokens)):
-        start, stop, new = token.start, token.stop, ""
-        if token.kind == "constants":
-            new = _VISIBLE.sub(" ", text[start:stop])
-        elif token.kind == "parameter" and before.is_word("IN") and text[start - 1] == " ":
-            start -= 1
-            new = f"({text[start + 1 : stop - 1].replace('$', '_')})"
-        if new:
-            text = f"{text[:start]}{new}{text[stop:]}"
+    for start, stop in [(each.start, each.stop) for each in tokens if each.kind == "constants"]:
+        text = f"{text[:start]}{_VISIBLE.sub(' ', text[start:stop])}{text[stop:]}"
     return text
 
 
@@ -389,9 +382,6 @@ def _check_nesting(tokens: Sequence[Token]) -> None:
 
 TermForm: TypeAlias = Literal["equal", "order", "pattern", "missing", "boolean"]
 """How an expression is compared: by = or IN, by < and the like, by LIKE, by IS NULL, or not."""
-Constant: TypeAlias = Number | str | bool
-"""What stands in a query, and means the same wherever it does."""
-
 _OPERATORS: Final = {"Eq": "=", "NotEq": "<>", "Lt": "<", "LtEq": "<=", "Gt": ">", "GtEq": ">="}
 _FLIPPED: Final = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
 _PLACED: Final = ("Identifier", "CompoundIdentifier", "CompoundFieldAccess", "Function")
@@ -473,18 +463,10 @@ def term_of(statement: Statement, node: Node, *, is_negated: bool = False) -> Te
     return Term(statement, side, form, operator, constants, is_negated)
 
 
-def _constants(listed: Sequence[Node | Number | str]) -> tuple[Constant, ...] | None:
+def _constants(listed: Sequence[Node | Constant]) -> tuple[Constant, ...] | None:
     """Return what is constant; None if one of it is something else."""
-    found: list[Constant] = []
-    for each in listed:
-        constant = constant_of(each) if isinstance(each, dict) else each
-        if constant is None and isinstance(each, dict) and kind_of(each) == "Value":
-            value = each["Value"]["value"]
-            constant = value["Boolean"] if kind_of(value) == "Boolean" else None
-        if constant is None:
-            return None
-        found.append(constant)
-    return tuple(found)
+    found = [constant_of(each) if isinstance(each, dict) else each for each in listed]
+    return None if None in found else tuple(each for each in found if each is not None)
 
 
 def _is_placed(node: Node) -> bool:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Final, Literal, NamedTuple, TypeAlias
+from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 from daf_storage import errors
 
@@ -92,9 +92,11 @@ def read_tokens(query: str) -> Iterator[Token]:
         group = match.lastgroup
         if group == "comment":
             place = _after_comment(query, place)
-        elif group not in ("space", None):
-            yield _token(match)
-            if match.group() == "(" and (constants := _CONSTANTS.match(query, place)):
+        elif group != "space":
+            text = match.group()
+            kind: Any = group
+            yield Token(kind, text.upper() if kind == "word" else text, match.start(), place)
+            if text == "(" and (constants := _CONSTANTS.match(query, place)):
                 yield Token("constants", "", place, constants.end())
                 place = constants.end()
 
@@ -114,15 +116,6 @@ def pairs_of(tokens: Iterable[Token]) -> list[Brackets]:
             pairs.append(Brackets(opening, token.start, word))
         before = token.text
     return sorted(pairs)
-
-
-def _token(match: re.Match[str]) -> Token:
-    for kind in ("string", "parameter", "quoted", "word", "number"):
-        text = match[kind]
-        if text is not None:
-            written = text.upper() if kind == "word" else text
-            return Token(kind, written, match.start(), match.end())
-    return Token("operator", match.group(), match.start(), match.end())
 
 
 def _after_comment(query: str, place: int) -> int:

@@ -99,15 +99,16 @@ def string_of(node: Node) -> str | None:
     return found if isinstance(found, str) else None
 
 
-def constant_of(node: Node) -> Number | str | None:
-    """Return a number, or the value of a string in single quotes; None if a node is neither."""
+def constant_of(node: Node) -> Number | str | bool | None:
+    """Return a number, a boolean, or the value of a string in single quotes; else None."""
     sign = ""
     if kind_of(node) == "UnaryOp" and node["UnaryOp"]["op"] == "Minus":
         node, sign = node["UnaryOp"]["expr"], "-"
     value: Any = node["Value"]["value"] if kind_of(node) == "Value" else None
     if kind_of(value) == "Number":
         return Number(sign + value["Number"][0])
-    return None if sign else string_of(node)
+    found = value.get("Boolean", string_of(node)) if isinstance(value, dict) and not sign else None
+    return found if isinstance(found, bool | str) else None
 
 
 def whole_number_of(node: Any) -> int | None:
