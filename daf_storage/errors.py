@@ -362,11 +362,13 @@ def nearest_axis(requested: object, available: Iterable[str]) -> str:
 
 def scalar_not_found(source: str, name: str, available: Iterable[str]) -> ScalarNotFoundError:
     """Say which scalars there are."""
+    has = _shown_and_nearest(name, available, none="no scalars")
+    return ScalarNotFoundError(f"{source}: there is no scalar {name!r}; it has {has}")
+
+
+def _shown_and_nearest(name: str, available: Iterable[str], *, none: str) -> str:
     available = list(available)
-    has = shown_names(available, none="no scalars")
-    return ScalarNotFoundError(
-        f"{source}: there is no scalar {name!r}; it has {has}{nearest(name, available)}"
-    )
+    return f"{shown_names(available, none=none)}{nearest(name, available)}"
 
 
 def axis_not_found(source: str, axis: str, available: Iterable[str]) -> AxisNotFoundError:
@@ -382,22 +384,18 @@ def vector_not_found(
     source: str, axis: str, name: str, available: Iterable[str]
 ) -> VectorNotFoundError:
     """Say which vectors the axis has."""
-    available = list(available)
-    has = shown_names(available, none="no vectors")
-    return VectorNotFoundError(
-        f"{source}: axis {axis!r} has no vector {name!r}; it has {has}{nearest(name, available)}"
-    )
+    has = _shown_and_nearest(name, available, none="no vectors")
+    return VectorNotFoundError(f"{source}: axis {axis!r} has no vector {name!r}; it has {has}")
 
 
 def matrix_not_found(
     source: str, rows_axis: str, columns_axis: str, name: str, available: Iterable[str]
 ) -> MatrixNotFoundError:
     """Say which matrices the two axes have."""
-    available = list(available)
-    has = shown_names(available, none="no matrices")
+    has = _shown_and_nearest(name, available, none="no matrices")
     return MatrixNotFoundError(
         f"{source}: axes {rows_axis!r} and {columns_axis!r} have no matrix {name!r}; "
-        f"they have {has}{nearest(name, available)}"
+        f"they have {has}"
     )
 
 

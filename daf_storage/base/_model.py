@@ -268,15 +268,12 @@ def unique_name(name: str) -> str:
         return name
     with _lock:
         _used[name] += 1
-        count = _used[name]
-        if count == 1:
+        if _used[name] == 1:
             return name
-        for number in itertools.count(count):
-            unique = f"{name}#{number}"
-            if not _used[unique]:
-                _used[unique] += 1
-                return unique
-    raise AssertionError("itertools.count does not end")
+        others = (f"{name}#{number}" for number in itertools.count(_used[name]))
+        unique = next(other for other in others if not _used[other])
+        _used[unique] += 1
+        return unique
 
 
 CodecName: TypeAlias = Literal["blosc-zstd", "blosc-lz4", "blosc-zstd-shuffle", "zstd", "gzip"]
@@ -285,20 +282,9 @@ CodecName: TypeAlias = Literal["blosc-zstd", "blosc-lz4", "blosc-zstd-shuffle", 
 IMPORT_CHUNK_KB: Final = 64
 """Of an import that packs: smaller than in chunks of 8 KiB, and scanned in a fourth of the time."""
 
-_DEFAULT_LEVELS: Final = {
-    "blosc-zstd": 5,
-    "blosc-lz4": 5,
-    "blosc-zstd-shuffle": 5,
-    "zstd": 3,
-    "gzip": 6,
-}
-_HIGHEST_LEVELS: Final = {
-    "blosc-zstd": 9,
-    "blosc-lz4": 9,
-    "blosc-zstd-shuffle": 9,
-    "zstd": 22,
-    "gzip": 9,
-}
+_LEVELS: Final = {"zstd": (3, 22), "gzip": (6, 9)}
+"""The default and the highest level of a codec that is not ``blosc``."""
+_BLOSC_LEVELS: Final = (5, 9)
 _BYTE_SHUFFLE: Final = "-shuffle"
 _STRING_BYTES: Final = 16
 _SMALLEST_BYTES: Final = 8 << 10
@@ -326,17 +312,13 @@ class Packing:
 
     def __post_init__(self) -> None:
         """Check the options, and fill in the level."""
-        if self.codec not in get_args(CodecName):
-            names = ", ".join(get_args(CodecName))
-            raise errors.InvalidInputError(
-                f"there is no codec {self.codec!r} for packed arrays; it must be one of: {names}"
-            )
+        check_choice(self.codec, CodecName, "codec of packed arrays")
+        default, highest = _LEVELS.get(self.codec, _BLOSC_LEVELS)
         if self.level == -1:
-            object.__setattr__(self, "level", _DEFAULT_LEVELS[self.codec])
-        if not 1 <= self.level <= _HIGHEST_LEVELS[self.codec]:
+            object.__setattr__(self, "level", default)
+        if not 1 <= self.level <= highest:
             raise errors.InvalidInputError(
-                f"level {self.level} of codec {self.codec!r} must be between 1 and "
-                f"{_HIGHEST_LEVELS[self.codec]}"
+                f"level {self.level} of codec {self.codec!r} must be between 1 and {highest}"
             )
         if not 1 <= self.chunk_kb <= 1 << 20:
             raise errors.InvalidInputError(

@@ -434,6 +434,11 @@ def _check_rules(
 
     Of a mapping also if the property was to be hidden: by a typo it would be shown.
     """
+    required: list[tuple[Callable[..., bool], Callable[..., Any]]] = [
+        (daf.has_scalar, daf.get_scalar),
+        (daf.has_vector, daf.open_vector),
+        (daf.has_matrix, daf.open_orientations),
+    ]
     for key, value in rules.rules:
         *of_axes, name = key
         for axis in of_axes:
@@ -445,11 +450,6 @@ def _check_rules(
         base = [axes[axis].base for axis in of_axes]
         if value != wanted and _is_kept_part(daf, base, wanted):
             continue
-        if not base and not daf.has_scalar(wanted):
-            raise errors.scalar_not_found(daf.location, wanted, daf.scalars_set())
-        if len(base) == 1 and not daf.has_vector(base[0], wanted):
-            available = daf.vectors_set(base[0])
-            raise errors.vector_not_found(daf.location, base[0], wanted, available)
-        if len(base) > 1 and not daf.has_matrix(base[0], base[1], wanted):
-            available = daf.matrices_set(base[0], base[1])
-            raise errors.matrix_not_found(daf.location, base[0], base[1], wanted, available)
+        is_there, require = required[len(base)]
+        if not is_there(*base, wanted):
+            require(*base, wanted)

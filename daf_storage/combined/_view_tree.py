@@ -133,6 +133,7 @@ class ViewTree:
         self._rules = rules
         self._token = object()
         self._has_same_names = all(axis.name == axis.base for axis in axes.values())
+        self._is_of_whole_axes = all(axis.is_as_it_is for axis in axes.values())
         self._subsets: dict[str, tuple[Node, dict[str, StoredArray]]] = {}
 
     @property
@@ -204,7 +205,7 @@ class ViewTree:
         for axis in axes:
             self._check_unchanged(axis)
         is_whole = all(axis.entries is None for axis in axes)
-        if is_whole and (self._has_same_axes or not path.startswith(f"{layout.VECTORS}/")):
+        if is_whole and (self._is_of_whole_axes or not path.startswith(f"{layout.VECTORS}/")):
             return node
         return ViewNode(
             node,
@@ -216,10 +217,6 @@ class ViewTree:
     def marker(self, name: str) -> Any:
         """Return an attribute of the root."""
         return self._base.marker(name)
-
-    @property
-    def _has_same_axes(self) -> bool:
-        return self._has_same_names and all(axis.entries is None for axis in self._axes.values())
 
     def _tree(self, path: str) -> Tree:
         is_index = path.partition("/")[0] == layout.INDEXES
@@ -279,14 +276,11 @@ class ViewTree:
 
     def _shows_index(self, names: list[str]) -> bool:
         """Return whether the indexes of a vector are of what is shown."""
-        if not self._are_as_they_are(names[:1]):
-            return False
+        axis = self._axes.get(names[0])
         columns = [name for name in (*names[1:2], *names[3:4]) if name != "name"]
-        return all(self._rules.base_name((names[0],), name) == name for name in columns)
-
-    def _are_as_they_are(self, axes: list[str]) -> bool:
-        shown = [self._axes.get(axis) for axis in axes]
-        return all(axis is not None and axis.is_as_it_is for axis in shown)
+        return (axis is not None and axis.is_as_it_is) and all(
+            self._rules.base_name((names[0],), name) == name for name in columns
+        )
 
     def _axes_of(self, path: str) -> list[ViewAxis]:
         """Return the axes along which a property is shown; the axis itself of its entries."""
