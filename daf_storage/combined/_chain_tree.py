@@ -56,19 +56,22 @@ class ChainTree:
         """The tree of the indexes: this one."""
         return self
 
+    def _seen(self, path: str) -> dict[int, Tree]:
+        """Return by number where to look for something, in the tree that counts most first."""
+        owners: Iterable[int | None] = self._latest_first()
+        if _is_single(path):
+            owners = [self.owner(path)]
+        return {owner: self._tree(owner, path) for owner in owners if owner is not None}
+
     def kind(self, path: str) -> NodeKind | None:
         """Return what is at ``path``; None if nothing is."""
-        if _is_single(path):
-            owner = self.owner(path)
-            return None if owner is None else self._tree(owner, path).kind(path)
-        kinds = (self._tree(number, path).kind(path) for number in self._latest_first())
+        kinds = (tree.kind(path) for tree in self._seen(path).values())
         return next((kind for kind in kinds if kind is not None), None)
 
     def children(self, path: str) -> dict[str, NodeKind]:
         """Return the names directly below a group, of all trees, and what each is."""
         if _is_single(path):
-            owner = self.owner(path)
-            return {} if owner is None else self._tree(owner, path).children(path)
+            return next((tree.children(path) for tree in self._seen(path).values()), {})
         axes = layout.axes_of_group(path)
         is_of_matrices = path.startswith(f"{layout.MATRICES}/") and len(axes) > 1
         flipped = layout.matrices_path(axes[1], axes[0]) if is_of_matrices else path
@@ -86,20 +89,18 @@ class ChainTree:
 
     def identity(self, path: str) -> Hashable:
         """Return a value that changes whenever something at or below ``path`` does."""
-        if not _is_single(path):
-            return _joined(member.identity(path) for member in self._members)
-        owner = self.owner(path)
-        return None if owner is None else (owner, self._tree(owner, path).identity(path))
+        found = {number: tree.identity(path) for number, tree in self._seen(path).items()}
+        return tuple(found.items()) if set(found.values()) - {None} else None
 
     def version(self, path: str) -> Hashable:
         """Return what differs whenever a property, or its owner, does, in any process."""
-        owner = self.owner(path) if _is_single(path) else None
-        version = None if owner is None else self._tree(owner, path).version(path)
-        return None if version is None else (owner, version)
+        found = {number: tree.version(path) for number, tree in self._seen(path).items()}
+        return tuple(found.items()) if found and None not in found.values() else None
 
     def listing_identity(self, path: str) -> Hashable:
         """Return a value that changes whenever a child of ``path`` comes, goes or is replaced."""
-        return _joined(member.listing_identity(path) for member in self._members)
+        found = tuple(member.listing_identity(path) for member in self._members)
+        return found if set(found) - {None} else None
 
     def node(self, path: str) -> Node | None:
         """Return the group or array at ``path``, pinned, of the tree that counts.
@@ -111,16 +112,14 @@ class ChainTree:
         LengthError, LabelsError
             It belongs to an axis of which this tree has other entries than the first one.
         """
-        if not _is_single(path):
-            nodes = (self._tree(number, path).node(path) for number in self._latest_first())
-            return next((node for node in nodes if node is not None), None)
-        owner = self.owner(path)
-        if owner is None:
-            return None
         place = layout.property_of(path)
-        for axis in () if place is None else place.axes:
-            self.check_same_entries(axis, owner)
-        return self._tree(owner, path).node(path)
+        for number, tree in self._seen(path).items():
+            for axis in () if place is None else place.axes:
+                self.check_same_entries(axis, number)
+            node = tree.node(path)
+            if node is not None:
+                return node
+        return None
 
     def marker(self, name: str) -> Any:
         """Return an attribute of the last root that has it."""
@@ -220,12 +219,6 @@ class ChainTree:
     def _tree(self, number: int, path: str) -> Tree:
         tree = self._members[number]
         return tree.index_tree if path.partition("/")[0] == layout.INDEXES else tree
-
-
-def _joined(identities: Iterable[Hashable]) -> Hashable:
-    """Return the identities of a group in each tree; None if it is in none."""
-    joined = tuple(identities)
-    return None if all(each is None for each in joined) else joined
 
 
 def _is_single(path: str) -> bool:

@@ -53,9 +53,7 @@ def escaped(text: object) -> Markup:
     >>> escaped(Markup("<b>"))
     '<b>'
     """
-    if isinstance(text, Markup):
-        return text
-    return _escaped(text)
+    return text if isinstance(text, Markup) else _escaped(text)
 
 
 def _escaped(text: object) -> Markup:
@@ -149,18 +147,12 @@ def shown_values(values: pa.Array | pa.ChunkedArray) -> list[object]:
     if isinstance(values, pa.ChunkedArray):
         values = values.combine_chunks()
     try:
-        plain: list[object] = values.to_pylist()
+        return list(values.to_pylist())
     except _NO_OBJECT:
-        return [_shown(values.slice(place, 1)) for place in range(len(values))]
-    return plain
-
-
-def _shown(single: pa.Array) -> object:
-    try:
-        plain: object = single.to_pylist()[0]
-    except _NO_OBJECT:
-        return " ".join(single.to_string().split()).removeprefix("[").removesuffix("]").strip()
-    return plain
+        if len(values) > 1:
+            singles = (values.slice(place, 1) for place in range(len(values)))
+            return [shown_values(single)[0] for single in singles]
+        return [" ".join(values.to_string().split()).removeprefix("[").removesuffix("]").strip()]
 
 
 PREVIEW_ROWS: Final = 4096
@@ -299,17 +291,15 @@ def _top(values: Any, *, is_sample: bool) -> str:
     counted = pc.value_counts(values)
     counts = counted.field("counts").to_numpy()
     order = np.argsort(-counts, kind="stable")[:_TOP]
-    names = [_short(name) for name in counted.field("values").take(pa.array(order)).to_pylist()]
+    names = [
+        shortened(str(name).lower() if isinstance(name, bool) else name, _TOP_CHARACTERS)
+        for name in counted.field("values").take(pa.array(order)).to_pylist()
+    ]
     if order.size and counts[order[0]] > 1:
         names = [f"{name} {counts[place]:,}" for name, place in zip(names, order, strict=True)]
     if len(counts) > order.size:
         names.append(f"{'at least ' * is_sample}{len(counts) - order.size:,} more")
     return ", ".join(names)
-
-
-def _short(value: object) -> str:
-    text = str(value).lower() if isinstance(value, bool) else str(value)
-    return text if len(text) <= _TOP_CHARACTERS else f"{text[: _TOP_CHARACTERS - 1]}…"
 
 
 def _numbers(values: Any) -> tuple[npt.NDArray[Any], Any] | None:
