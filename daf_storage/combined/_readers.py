@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, TypeAlias
 
@@ -166,21 +166,6 @@ class ChainWriter(DafWriter):
         self._bases = ChainTree([base.tree for base in bases])
         self.origin = _origin(self.members, name)
 
-    def add_axis(
-        self,
-        axis: str,
-        entries: Iterable[str],
-        *,
-        if_exists: IfExists = "error",
-        vectors: Mapping[str, Any] | None = None,
-        empty_is_missing: Iterable[str] = (),
-    ) -> None:
-        """Add an axis to the last data set; see `DafWriter.add_axis`."""
-        if if_exists == "replace":
-            self._check_not_in_base(layout.axis_path(axis), "replaced")
-        how: Any = {"vectors": vectors, "empty_is_missing": tuple(empty_is_missing)}
-        super().add_axis(axis, entries, if_exists=if_exists, **how)
-
     def delete_axis(self, axis: str, *, must_exist: bool = True) -> None:
         """Delete an axis that only the last data set has; see `DafWriter.delete_axis`."""
         self._check_not_in_base(layout.axis_path(axis), "deleted")
@@ -213,12 +198,13 @@ class ChainWriter(DafWriter):
             )
 
     def _check_free(self, exists: bool, if_exists: IfExists, what: str, *, path: str) -> None:  # noqa: FBT001 - a fact, not a mode
+        is_axis = what.startswith("axis ")
+        if is_axis and if_exists == "replace":
+            self._check_not_in_base(path, "replaced")
         is_of_base = exists and self._chain.last.kind(path) is None
         if is_of_base and if_exists == "error":
             error = errors.ExistsError(f"{self.location}: {what} exists already")
-            if what.startswith("axis "):
-                raise error
-            raise with_remedy(error, Remedy("pass ", REPLACE, " to hide it"))
+            raise error if is_axis else with_remedy(error, Remedy("pass ", REPLACE, " to hide it"))
         super()._check_free(exists, if_exists, what, path=path)
 
 
