@@ -38,6 +38,20 @@ class TestInfo:
         code, text, _ = run(capsys, "info", pbmc, "--diagram")
         assert (code, text) == (0, open_daf(pbmc).diagram() + "\n")
 
+    def test_a_pattern(self, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+        """Each data set is described as by itself, as text and as JSON."""
+        for name in "ab":
+            fill(create(tmp_path / f"{name}.daf.zarr"))
+        pattern = str(tmp_path / "*.daf.zarr")
+        single = run(capsys, "info", str(tmp_path / "b.daf.zarr"))[1]
+        code, text, _ = run(capsys, "info", pattern)
+        assert (code, text.splitlines()[0]) == (0, f"{pattern}: 2 data sets")
+        assert single.partition("\n")[2] in text
+        printed = json.loads(run(capsys, "info", pattern, "--format", "json")[1])
+        alone = json.loads(run(capsys, "info", str(tmp_path / "b.daf.zarr"), "--format", "json")[1])
+        assert list(printed["data_sets"]) == ["a", "b"]
+        assert printed["data_sets"]["b"] == {**alone, "name": printed["data_sets"]["b"]["name"]}
+
 
 class TestSql:
     def test_long_tables_are_cut_on_a_terminal_only(

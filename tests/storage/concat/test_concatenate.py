@@ -217,6 +217,10 @@ def test_duplicate_entries() -> None:
     assert daf.axis_entries("cell").tolist() == ["a.A", "a.B", "b.A", "b.A-1", "b.C"]
     assert daf.get_np_vector("cell", "cell.next").tolist() == ["a.B", "", "b.C", "b.A", "b.x"]
     assert daf.get_np_vector("cell", "parent").tolist() == ["B", "", "C", "A", "x"]
+    for axis, prefixed in (("cell", ["parent"]), (["cell"], ["parent"]), (["cell"], [["parent"]])):
+        daf = _concatenated(sources, axis, prefix=True, names=["a", "b"], prefixed=prefixed)
+        assert daf.get_np_vector("cell", "cell.next").tolist() == ["B", "", "C", "A", "x"]
+        assert daf.get_np_vector("cell", "parent").tolist() == ["a.B", "", "b.C", "b.A", "b.x"]
     daf = _concatenated(sources, duplicates="make_unique")
     assert daf.axis_entries("cell").tolist() == ["A", "B", "A-2", "A-1", "C"]
     assert daf.get_np_vector("cell", "cell.next").tolist() == ["B", "", "C", "A-2", "x"]
