@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from daf_storage._lazy import sp
 from daf_storage.base import StorageType, pandas
+from daf_storage.data import changed_by
 from daf_storage.errors import UnsupportedInputError
 
 _EXACT_FLOAT = 2**53
@@ -270,13 +271,8 @@ def narrowed(values: npt.NDArray[Any], dtype: Any) -> npt.NDArray[Any]:
     >>> narrowed(np.array([1.0, 2.5]), "int64"), narrowed(np.array([1.0, 2.0]), "int64")
     (array([1. , 2.5]), array([1, 2]))
     """
-    with np.errstate(invalid="ignore", over="ignore"):
-        cast = values.astype(dtype)
-    if cast.dtype.kind == "f" or values.dtype.kind == "f":
-        same = np.array_equal(cast.astype(values.dtype), values, equal_nan=True)
-    else:
-        same = np.array_equal(cast, values)
-    return cast if same else values
+    cast, place = changed_by(values, dtype)
+    return cast if place is None else values
 
 
 def _check_nullable(values: npt.NDArray[Any], target: str) -> None:

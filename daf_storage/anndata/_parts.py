@@ -9,6 +9,7 @@ import functools
 import posixpath
 import warnings
 from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Set as AbstractSet
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeAlias
@@ -52,6 +53,8 @@ class StoredFrame:
     is_old
         Whether byte strings are text, as in the frames of AnnData 0.7.
     """
+
+    of_uns: AbstractSet[str] = frozenset()
 
     def __init__(
         self,
@@ -142,18 +145,19 @@ class MemoryFrame:
 
     Parameters
     ----------
-    path
-        Where it was in its file.
     part
         What messages call it.
+    of_uns
+        The keys of ``uns`` that are a part of it.
     """
 
+    index_sources = sources = ("",)
     renewals = 0
 
-    def __init__(self, frame: Any, path: str, *, part: str) -> None:
+    def __init__(self, frame: Any, *, part: str, of_uns: AbstractSet[str] = frozenset()) -> None:
+        self.of_uns = of_uns
         self._frame = frame
         self._part = part
-        self.index_sources = self.sources = (path,)
         name = frame.index.name
         self.index_name = None if name is None else str(name)
         self.length = len(frame)
@@ -390,19 +394,22 @@ def anndata_parts(tree: Tree) -> Parts:
     FormatError
         Its obs or var cannot be read.
     """
-    children = tree.children("")
-    if any(_is_old_frame(tree, part) for part in ("obs", "var")) or "raw.X" in children:
-        return _old_parts(tree, children)
-    damaged: dict[str, str] = {}
-    raw_var = _raw_var(tree, damaged)
+    children, damaged = tree.children(""), dict[str, str]()
     with_keys: Any = {part: _places(tree, part, damaged) for part in _OF_PLACES}
+    uns: Places = with_keys["uns"]
+    obs, var = (_frame(tree, part, uns) for part in ("obs", "var"))
+    for frame in (obs, var):
+        for key in frame.of_uns & uns.keys():
+            del uns[key]
+    raw = "raw." if "raw.X" in children else "raw/"
+    raw_var = _raw_var(tree, raw, damaged)
     parts = Parts(
-        obs=stored_frame(tree, "obs"),
-        var=stored_frame(tree, "var"),
+        obs=obs,
+        var=var,
         main=_main(tree, "X"),
         raw_var=raw_var,
-        raw_main=_main(tree, "raw/X") if raw_var is not None else None,
-        raw_varm=_places(tree, "raw/varm", damaged) if raw_var is not None else {},
+        raw_main=None if raw_var is None else _main(tree, f"{raw}X"),
+        raw_varm={} if raw_var is None else _places(tree, f"{raw}varm", damaged),
         unknown=tuple(sorted(set(children) - _PARTS)),
         damaged=damaged,
         **with_keys,
@@ -422,18 +429,21 @@ def parts_of_object(adata: Any, tree: Tree) -> Parts:
         return None if owner.X is None else Place("", owner.X)
 
     return Parts(
-        obs=MemoryFrame(adata.obs, "", part="obs"),
-        var=MemoryFrame(adata.var, "", part="var"),
+        obs=MemoryFrame(adata.obs, part="obs"),
+        var=MemoryFrame(adata.var, part="var"),
         main=main("X", adata),
-        raw_var=None if raw is None else MemoryFrame(raw.var, "", part="raw.var"),
+        raw_var=None if raw is None else MemoryFrame(raw.var, part="raw.var"),
         raw_main=None if raw is None else main("raw/X", raw),
         raw_varm={} if raw is None else _values(raw.varm),
         **with_keys,
     )
 
 
-def _is_old_frame(tree: Tree, path: str) -> bool:
-    """Return whether a frame is one array of records, or a group that does not say what it is."""
+def _frame(tree: Tree, path: str, uns: Iterable[str] = ()) -> Frame:
+    """Return a DataFrame; one from before AnnData 0.7 in memory, with its categories in ``uns``.
+
+    Such a one is an array of records, or a group that does not say what it is.
+    """
     node = tree.node(path)
     if node is None:
         raise errors.CorruptDataError(
@@ -441,7 +451,17 @@ def _is_old_frame(tree: Tree, path: str) -> bool:
         )
     if node.kind == "array":
         _check_readable(node)
-    return node.kind == "array" or node.attribute("column-order") is None
+    elif node.attribute("column-order") is not None:
+        return stored_frame(tree, path)
+    if not isinstance(tree, Hdf5Tree):
+        raise errors.UnsupportedDataError(
+            f"{tree.location}: a Zarr directory from before AnnData 0.7 is not read in place; "
+            "read it with anndata.read_zarr, and pass the result to from_anndata"
+        )
+    frame = _old_frame(tree, path)
+    keys = (key for key in uns if key.endswith(_CATEGORIES))
+    of_uns = {key for key in keys if _set_categories(tree, frame, key)}
+    return MemoryFrame(frame, part=path.replace("/", "."), of_uns=of_uns)
 
 
 def _check_readable(node: Node) -> None:
@@ -450,11 +470,11 @@ def _check_readable(node: Node) -> None:
         node.array()
 
 
-def _raw_var(tree: Tree, damaged: dict[str, str]) -> StoredFrame | None:
-    if "var" not in _places(tree, "raw", damaged):
+def _raw_var(tree: Tree, raw: str, damaged: dict[str, str]) -> Frame | None:
+    if raw == "raw/" and "var" not in _places(tree, "raw", damaged):
         return None
     try:
-        return stored_frame(tree, "raw/var")
+        return _frame(tree, f"{raw}var")
     except errors.CorruptDataError as error:
         damaged["raw"] = str(error)
         return None
@@ -472,12 +492,12 @@ def _main(tree: Tree, path: str) -> Place | None:
 
 
 def _places(tree: Tree, path: str, damaged: dict[str, str]) -> Places:
-    """Return what is in a group; if it cannot be listed, note why."""
+    """Return what is in a group, or the fields of old records; if it cannot be listed, note why."""
     try:
         node = tree.node(path)
         if node is not None and node.kind == "array":
             _check_readable(node)
-            return {}
+            return _values(_records(tree, path))
         children = tree.children(path)
     except errors.CorruptDataError as error:
         damaged[path] = str(error)
@@ -500,43 +520,6 @@ def _add_neighbors(tree: Tree, parts: Parts) -> None:
             parts.obsp.setdefault(key, place)
             others = parts.uns["neighbors"].without
             parts.uns["neighbors"] = Place("uns/neighbors", without=(*others, key))
-
-
-def _old_parts(tree: Tree, children: Iterable[str]) -> Parts:
-    """Return the parts of a file from before AnnData 0.7: categories are in uns."""
-    if not isinstance(tree, Hdf5Tree):
-        raise errors.UnsupportedDataError(
-            f"{tree.location}: a Zarr directory from before AnnData 0.7 is not read in place; "
-            "read it with anndata.read_zarr, and pass the result to from_anndata"
-        )
-    damaged: dict[str, str] = {}
-    uns = _places(tree, "uns", damaged)
-    obs, var = (_old_frame(tree, part) for part in ("obs", "var"))
-    for key in [key for key in uns if key.endswith(_CATEGORIES)]:
-        if any([_set_categories(tree, frame, key) for frame in (obs, var)]):  # noqa: C419 - both
-            del uns[key]
-    parts = Parts(
-        obs=MemoryFrame(obs, "", part="obs"),
-        var=MemoryFrame(var, "", part="var"),
-        main=_main(tree, "X"),
-        layers=_places(tree, "layers", damaged),
-        obsm=_old_places(tree, "obsm", damaged),
-        varm=_old_places(tree, "varm", damaged),
-        obsp=_places(tree, "obsp", damaged),
-        varp=_places(tree, "varp", damaged),
-        uns=uns,
-        damaged=damaged,
-    )
-    if "raw.X" in children:
-        parts.raw_var = MemoryFrame(_old_frame(tree, "raw.var"), "raw.var", part="raw.var")
-        parts.raw_main = _main(tree, "raw.X")
-        parts.raw_varm = _old_places(tree, "raw.varm", damaged)
-    elif tree.kind("raw/var") is not None and not _is_old_frame(tree, "raw/var"):
-        parts.raw_var = stored_frame(tree, "raw/var")
-        parts.raw_main = _main(tree, "raw/X")
-        parts.raw_varm = _places(tree, "raw/varm", damaged)
-    _add_neighbors(tree, parts)
-    return parts
 
 
 @contextmanager
@@ -567,18 +550,12 @@ def _old_frame(tree: Tree, path: str) -> Any:
         )
 
 
-def _old_places(tree: Tree, path: str, damaged: dict[str, str]) -> Places:
-    """Return what is in a group, or the fields of records."""
-    if tree.kind(path) != "array":
-        return _places(tree, path, damaged)
-    return _values(_records(tree, path))
-
-
 def _records(tree: Tree, path: str) -> dict[str, Any]:
-    """Return the fields of an array of records, with text for byte strings."""
+    """Return the fields of an array of records, with text for byte strings; of others none."""
     with _readable(tree, path), elements.element(tree, path) as stored:
-        records = stored[()]
-        return {name: _text(records[name]) for name in records.dtype.names or ()}
+        names = stored.dtype.names or ()
+        records = stored[()] if names else {}
+        return {name: _text(records[name]) for name in names}
 
 
 def _text(values: Any) -> Any:

@@ -251,15 +251,15 @@ def count_types(counts_as: CountsAs, main: str) -> dict[str, StorageType]:
     return {name: StorageType.of(np.dtype(requested)) for name, requested in by_name.items()}
 
 
-def changed_by(values: AnyArray, dtype: np.dtype[Any]) -> tuple[AnyArray, int | None]:
+def changed_by(values: AnyArray, dtype: npt.DTypeLike) -> tuple[AnyArray, int | None]:
     """Return values in another type, and the place of the first that this changes; or None.
 
     Every bit counts: -0 is no 0, and NaN is no number.
 
     >>> changed_by(np.array([1.0, 2.0]), np.dtype("u1"))
     (array([1, 2], dtype=uint8), None)
-    >>> changed_by(np.array([1.0, 256.0]), np.dtype("u1"))[1]
-    1
+    >>> changed_by(np.array([1.0, 256.0]), np.dtype("u1"))[1], changed_by(np.array([-1]), "u4")[1]
+    (1, 0)
     """
     values = np.ascontiguousarray(values)
     with np.errstate(invalid="ignore", over="ignore"):
@@ -267,6 +267,8 @@ def changed_by(values: AnyArray, dtype: np.dtype[Any]) -> tuple[AnyArray, int | 
         back = cast.astype(values.dtype)
     width = f"u{values.dtype.itemsize}"
     same = back.reshape(-1).view(width) == values.reshape(-1).view(width)
+    if {cast.dtype.kind, values.dtype.kind} == {"i", "u"}:  # what wraps comes back
+        same &= (cast < 0).reshape(-1) == (values < 0).reshape(-1)
     return cast, None if bool(same.all()) else int(np.argmin(same))
 
 
