@@ -294,7 +294,7 @@ def _memberships(modalities: Iterable[_Modality], contents: Contents) -> dict[st
         for axis, own in each.own.items():
             map_at = f"{_MAPS[names[axis]]}/{each.name}"
             if contents.tree.kind(map_at) == "array" and contents.frames[axis].find(own) is None:
-                frame = each.tree.current().contents.frames[names[axis]].frame
+                frame = each.tree.current().frames[names[axis]].frame
                 below = [f"mod/{each.name}/{source}" for source in frame.index_sources]
                 found[layout.vector_path(axis, own)] = array_property(
                     (map_at, *below),

@@ -323,11 +323,16 @@ class FrameVector:
         except errors.FormatError as error:
             self.error = error
 
+    @property
+    def is_shown(self) -> bool:
+        """Whether there is such a vector, and nothing is wrong with its metadata."""
+        return not self.problem and self.error is None
+
     @functools.cached_property
     def companion(self) -> str:
         """The name of the vector that says what is missing; empty if there is none."""
         try:
-            has_one = not self.error and not self.problem and self.column.has_companion()
+            has_one = self.is_shown and self.column.has_companion()
         except errors.FormatError as error:
             self.error, has_one = error, False
         return self._companion if has_one else ""

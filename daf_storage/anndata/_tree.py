@@ -11,7 +11,7 @@ import json
 import posixpath
 import time
 import warnings
-from collections.abc import Callable, Container, Hashable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from typing import Any, Final, TypeAlias
 
@@ -64,20 +64,6 @@ WriteValue: TypeAlias = Callable[[Any, str, Any], None]
 """Writes a value into a group of an h5ad file, under a name; or nothing."""
 
 
-# Scalars
-
-
-def uns_scalars(contents: Contents) -> dict[str, tuple[Property, str]]:
-    """Return the values of ``uns`` that are scalars, and of which library's; by metadata alone."""
-    scalars = {}
-    for key, place in contents.uns.items():
-        if name_problem(key) is None and key not in AXIS_KEYS and key != NOTES:
-            scalar = _scalar(contents.tree, place)
-            if scalar is not None:
-                scalars[key] = scalar
-    return scalars
-
-
 def _scalar(tree: Tree, place: Place) -> tuple[Property, str] | None:
     """Return a scalar, and whether it is Python's or numpy's; None if a value is none."""
     path, library = place.path, ""
@@ -117,38 +103,6 @@ def _as_array(stored: Any) -> Any:
     return pa.array([value], pa.string()) if isinstance(value, str) else np.array(value)
 
 
-# Parts that are kept
-
-
-def kept_places(contents: Contents, scalars: Container[str]) -> dict[str, KeptPlace]:
-    """Return the parts that Daf has no place for, by the paths that an import gives them."""
-    places = [*_kept_columns(contents), *contents.unplaced]
-    others = {key: place for key, place in contents.uns.items() if key not in scalars}
-    places += [KeptPlace((), "uns", key, at, "it is no scalar") for key, at in others.items()]
-    found: dict[str, KeptPlace] = {}
-    taken: dict[str, set[str]] = {}
-    for place in places:
-        group = posixpath.join(kept.GROUP, kept.LEVELS[len(place.axes)], *place.axes)
-        names = taken.setdefault(group, set())
-        name = kept.free_name(f"{place.part}.{place.key}" if place.key else place.part, names)
-        names.add(name)
-        found[posixpath.join(group, name)] = place
-    return found
-
-
-def _kept_columns(contents: Contents) -> Iterator[KeptPlace]:
-    for axis, vectors in contents.frames.items():
-        for vector in vectors.every():
-            if not vector.problem:
-                continue
-            column = vector.column
-            place = Place(column.sources[0])
-            is_whole = isinstance(vectors.frame, StoredFrame) and len(column.sources) == 1
-            if isinstance(column, SeriesColumn) and not is_whole:
-                place = Place(column.sources[0], column.value().values)
-            yield KeptPlace((axis,), vectors.part, vector.column_name, place, vector.problem)
-
-
 def kept_image(
     tree: Tree, place: KeptPlace, part: str, write: WriteValue = kept.write_element
 ) -> AnyArray:
@@ -169,101 +123,6 @@ def kept_image(
         with elements.element(tree, at.path) as stored:
             return kept.image_of(part, key, kept.writer_of(stored))
     return kept.image_of(part, key, lambda group, name: write(group, name, at.read(tree)))
-
-
-# What is said of it
-
-
-def notes_text(
-    contents: Contents, scalars: Mapping[str, tuple[Property, str]], places: Mapping[str, KeptPlace]
-) -> str:
-    """Return the notes, which restore the AnnData, as JSON."""
-    names = {
-        (place.axes[0], place.key): posixpath.basename(path)
-        for path, place in places.items()
-        if place.part in _OF_FRAMES
-    }
-    uns: list[list[Any]] = [
-        [f"{column_name}_colors", {"type": "colors", "list": category.is_list}]
-        for (_, column_name), category in contents.category_axes.items()
-    ]
-    uns += [[key, {"type": "scalar_of_daf", "of": of}] for key, (_, of) in scalars.items()]
-    notes = {
-        "version": 1,
-        "axes": {axis: _axis_notes(contents, axis, names) for axis in contents.frames},
-        "matrices": contents.matrix_notes,
-        "uns": uns,
-        **contents.annotations,
-        **contents.more_notes(),
-    }
-    if contents.layers:
-        notes["layers"] = contents.layers
-    if contents.raw_axis is not None:
-        notes["raw"] = {"axis": contents.raw_axis}
-    return json.dumps(notes, separators=(",", ":"))
-
-
-def _axis_notes(
-    contents: Contents, axis: str, kept_names: Mapping[tuple[str, str], str]
-) -> dict[str, Any]:
-    columns = []
-    for vector in contents.columns(axis):
-        name = kept_names.get((axis, vector.column_name))
-        if vector.problem and name is not None:
-            columns.append({"column": vector.column_name, "kept": name})
-        elif not vector.problem and vector.error is None:
-            columns.append(_rule(contents, axis, vector))
-    return {"index_name": contents.frames[axis].frame.index_name, "columns": columns}
-
-
-def _rule(contents: Contents, axis: str, vector: FrameVector) -> dict[str, Any]:
-    """Return what restores a column from its vector."""
-    rule = {"column": vector.column_name, "vector": vector.name, **vector.column.rule()}
-    categories = vector.column.categories()
-    category_axis = contents.category_axes.get((axis, vector.column_name))
-    if category_axis is not None:
-        rule["axis"] = category_axis.axis
-    elif categories is not None:
-        rule["categories"] = categories.to_pylist()
-    if vector.companion:
-        rule["is_missing"] = vector.companion
-    return rule
-
-
-def rules_of_columns(
-    contents: Contents, axis: str, names: Iterable[str] | None
-) -> list[dict[str, Any]]:
-    """Return the rules of the notes for some vectors of an axis, by default for all of them."""
-    vectors: Iterable[FrameVector | None] = contents.columns(axis)
-    if names is not None and axis in contents.frames:
-        vectors = map(contents.frames[axis].find, sorted(names))
-    rules = []
-    for vector in vectors:
-        with suppress(errors.FormatError):  # whoever reads the vector gets it
-            if vector is not None and not vector.problem and vector.error is None:
-                rules.append(_rule(contents, axis, vector))
-    return rules
-
-
-def report_of(contents: Contents, places: Iterable[KeptPlace]) -> Report:
-    """Return what differs from the AnnData: of obs and var first, what is kept but uns last."""
-    report = Report()
-    for axis, vectors in contents.frames.items():
-        for vector in contents.columns(axis):
-            what = part_label(vectors.part, vector.column_name)
-            if vector.error is not None:
-                report.lost(what, str(vector.error))
-            elif vector.problem:
-                report.kept(what, vector.problem)
-            elif vector.column.note:
-                report.changed(what, vector.column.note)
-            if not vector.problem and vector.name != vector.column_name:
-                report.renamed(what, f"stored as the vector {vector.name!r}")
-    report.items += contents.lost.items
-    for place in places:
-        if place.part not in (*_OF_FRAMES, "uns"):
-            report.kept(part_label(place.part, place.key), place.why)
-    return report
 
 
 _CHECK_SECONDS: Final = 0.005
@@ -354,7 +213,7 @@ class AnnDataTree:
 
     def listing_identity(self, path: str) -> Hashable:
         """Return a value that changes whenever a child of ``path`` does."""
-        frames = self.current(is_exact=True).contents.frames
+        frames = self.current(is_exact=True).frames
         vectors = frames.get(path.removeprefix(f"{layout.VECTORS}/"))
         if vectors is None:
             return self._state
@@ -392,17 +251,16 @@ class AnnDataTree:
 
     def losses(self) -> list[tuple[str, str]]:
         """Return the parts of the file that are damaged, so that nothing of them is shown."""
-        items = self.current().contents.lost.items
+        items = self.current().lost.items
         return [(item.what, item.message) for item in items if item.kind == "lost"]
 
     def column_rules(self, axis: str, names: Iterable[str] | None) -> list[dict[str, Any]]:
         """Return what the notes say of some vectors; see `column_rules`."""
-        return rules_of_columns(self.current().contents, axis, names)
+        return self.current().column_rules(axis, names)
 
     def report(self) -> Report:
         """Return what differs from the AnnData: parts that are not shown, changed or renamed."""
-        shown = self.current()
-        return report_of(shown.contents, shown.kept.values())
+        return self.current().report()
 
     def current(self, *, is_exact: bool = False) -> Shown:
         """Return what there is, which another program may have changed in place."""
@@ -416,9 +274,9 @@ class AnnDataTree:
         return self._shown
 
     def _looked_at(self) -> Shown:
-        contents = Contents(self.base, self._read(self.base), self._names)
-        contents.properties |= self._extra(contents)
-        return Shown(contents, self._within)
+        shown = Shown(self.base, self._read(self.base), self._names, self._within)
+        shown.properties |= self._extra(shown)
+        return shown
 
     def _base_state(self) -> Hashable:
         if isinstance(self.base, Hdf5Tree):
@@ -426,35 +284,149 @@ class AnnDataTree:
         return tuple(self.base.listing_identity(group) for group in GROUPS)
 
 
-class Shown:
-    """The contents of an AnnData by their paths."""
+class Shown(Contents):
+    """The contents of an AnnData by their paths.
 
-    def __init__(self, contents: Contents, within: str = "") -> None:
-        self.contents = contents
+    Parameters
+    ----------
+    within
+        What the names of its kept parts begin with.
+    """
+
+    def __init__(
+        self, tree: Tree, parts: Parts, names: Mapping[str, str | None], within: str
+    ) -> None:
+        super().__init__(tree, parts, names)
         self._within = within
         self._nodes: dict[str, VirtualNode] = {}
 
     @functools.cached_property
-    def kept(self) -> dict[str, KeptPlace]:
-        """The parts that Daf has no place for."""
-        return kept_places(self.contents, self._of_uns)
-
-    @functools.cached_property
-    def notes(self) -> str:
-        """What restores the AnnData, as JSON."""
-        return notes_text(self.contents, self._of_uns, self.kept)
-
-    @functools.cached_property
     def _of_uns(self) -> dict[str, tuple[Property, str]]:
-        return uns_scalars(self.contents)
+        """The values of ``uns`` that are scalars, and of which library's; by metadata alone."""
+        return {
+            key: scalar
+            for key, place in self.uns.items()
+            if name_problem(key) is None
+            and key not in (*AXIS_KEYS, NOTES)
+            and (scalar := _scalar(self.tree, place)) is not None
+        }
 
     @functools.cached_property
     def _scalars(self) -> dict[str, Property]:
         scalars = {key: scalar for key, (scalar, _) in self._of_uns.items()}
-        for key, name in self.contents.names.items():
+        for key, name in self.names.items():
             scalars[key] = strings_property("", functools.partial(list, (name,)))
         scalars[NOTES] = strings_property("", lambda: [self.notes])
         return {layout.scalar_path(key): scalar for key, scalar in scalars.items()}
+
+    @functools.cached_property
+    def kept(self) -> dict[str, KeptPlace]:
+        """The parts that Daf has no place for, by the paths that an import gives them."""
+        others = {key: place for key, place in self.uns.items() if key not in self._of_uns}
+        places = [*self._kept_columns(), *self.unplaced]
+        places += [KeptPlace((), "uns", key, at, "it is no scalar") for key, at in others.items()]
+        found: dict[str, KeptPlace] = {}
+        taken: dict[str, set[str]] = {}
+        for place in places:
+            group = posixpath.join(kept.GROUP, kept.LEVELS[len(place.axes)], *place.axes)
+            names = taken.setdefault(group, set())
+            name = kept.free_name(f"{place.part}.{place.key}" if place.key else place.part, names)
+            names.add(name)
+            found[posixpath.join(group, name)] = place
+        return found
+
+    def _kept_columns(self) -> Iterator[KeptPlace]:
+        for axis, vectors in self.frames.items():
+            for vector in vectors.every():
+                if not vector.problem:
+                    continue
+                column = vector.column
+                place = Place(column.sources[0])
+                is_whole = isinstance(vectors.frame, StoredFrame) and len(column.sources) == 1
+                if isinstance(column, SeriesColumn) and not is_whole:
+                    place = Place(column.sources[0], column.value().values)
+                yield KeptPlace((axis,), vectors.part, vector.column_name, place, vector.problem)
+
+    @functools.cached_property
+    def notes(self) -> str:
+        """What restores the AnnData, as JSON."""
+        uns: list[list[Any]] = [
+            [f"{column_name}_colors", {"type": "colors", "list": category.is_list}]
+            for (_, column_name), category in self.category_axes.items()
+        ]
+        uns += [[k, {"type": "scalar_of_daf", "of": of}] for k, (_, of) in self._of_uns.items()]
+        notes = {
+            "version": 1,
+            "axes": {axis: self._axis_notes(axis) for axis in self.frames},
+            "matrices": self.matrix_notes,
+            "uns": uns,
+            **self.annotations,
+            **self.more_notes(),
+        }
+        if self.layers:
+            notes["layers"] = self.layers
+        if self.raw_axis is not None:
+            notes["raw"] = {"axis": self.raw_axis}
+        return json.dumps(notes, separators=(",", ":"))
+
+    def _axis_notes(self, axis: str) -> dict[str, Any]:
+        frame, columns = self.frames[axis], []
+        names = {
+            place.key: posixpath.basename(path)
+            for path, place in self.kept.items()
+            if place.axes == (axis,) and place.part == frame.part
+        }
+        for vector in frame.every():
+            if vector.problem and vector.column_name in names:
+                columns.append({"column": vector.column_name, "kept": names[vector.column_name]})
+            elif vector.is_shown:
+                columns.append(self._rule(axis, vector))
+        return {"index_name": frame.frame.index_name, "columns": columns}
+
+    def _rule(self, axis: str, vector: FrameVector) -> dict[str, Any]:
+        """Return what restores a column from its vector."""
+        rule = {"column": vector.column_name, "vector": vector.name, **vector.column.rule()}
+        categories = vector.column.categories()
+        category_axis = self.category_axes.get((axis, vector.column_name))
+        if category_axis is not None:
+            rule["axis"] = category_axis.axis
+        elif categories is not None:
+            rule["categories"] = categories.to_pylist()
+        if vector.companion:
+            rule["is_missing"] = vector.companion
+        return rule
+
+    def column_rules(self, axis: str, names: Iterable[str] | None) -> list[dict[str, Any]]:
+        """Return what the notes say of some vectors of an axis, by default of all of them."""
+        vectors: Iterable[FrameVector | None] = self.columns(axis)
+        if names is not None and axis in self.frames:
+            vectors = map(self.frames[axis].find, sorted(names))
+        rules = []
+        for vector in vectors:
+            with suppress(errors.FormatError):  # whoever reads the vector gets it
+                if vector is not None and vector.is_shown:
+                    rules.append(self._rule(axis, vector))
+        return rules
+
+    def report(self) -> Report:
+        """Return what differs: of obs and var first, what is kept but ``uns`` last."""
+        report = Report()
+        for vectors in self.frames.values():
+            for vector in vectors.every():
+                what = part_label(vectors.part, vector.column_name)
+                if vector.error is not None:
+                    report.lost(what, str(vector.error))
+                elif vector.problem:
+                    report.kept(what, vector.problem)
+                elif vector.column.note:
+                    report.changed(what, vector.column.note)
+                if not vector.problem and vector.name != vector.column_name:
+                    report.renamed(what, f"stored as the vector {vector.name!r}")
+        report.items += self.lost.items
+        for place in self.kept.values():
+            if place.part not in (*_OF_FRAMES, "uns"):
+                report.kept(part_label(place.part, place.key), place.why)
+        return report
 
     def find(self, path: str) -> Property | None:
         """Return the property at a path."""
@@ -464,14 +436,14 @@ class Shown:
         if top == kept.GROUP:
             place = self.kept.get(path)
             return None if place is None else self._kept_property(place)
-        found = self.contents.properties.get(path)
+        found = self.properties.get(path)
         if found is None and top == layout.VECTORS:
             axis, _, name = rest.partition("/")
-            found = self.contents.vector(axis, name) if name else None
+            found = self.vector(axis, name) if name else None
         return found
 
     def _kept_property(self, place: KeptPlace) -> Property:
-        image = functools.partial(kept_image, self.contents.tree, place, self._within + place.part)
+        image = functools.partial(kept_image, self.tree, place, self._within + place.part)
         return array_property((place.place.path,), lambda _: MemoryArray(image))
 
     def node(self, path: str, found: Property) -> VirtualNode:
@@ -479,10 +451,10 @@ class Shown:
 
         In a file of HDF5 it is opened once: whatever changes in the file, there are other contents.
         """
-        if not isinstance(self.contents.tree, Hdf5Tree):
-            return found.node(self.contents.tree)
+        if not isinstance(self.tree, Hdf5Tree):
+            return found.node(self.tree)
         if path not in self._nodes:
-            self._nodes[path] = found.node(self.contents.tree)
+            self._nodes[path] = found.node(self.tree)
         return self._nodes[path]
 
     def is_group(self, path: str) -> bool:
@@ -492,7 +464,7 @@ class Shown:
             return True
         if top in (layout.VECTORS, layout.MATRICES):
             most = 1 if top == layout.VECTORS else 2
-            return len(names) <= most and set(self.contents.axes) >= set(names)
+            return len(names) <= most and set(self.axes) >= set(names)
         return top == kept.GROUP and any(f"{part}/".startswith(f"{path}/") for part in self.kept)
 
     def children(self, path: str) -> dict[str, NodeKind]:
@@ -504,7 +476,7 @@ class Shown:
             return dict.fromkeys(names, "group")
         top, *axes = path.split("/")
         if (top == layout.VECTORS and not axes) or (top == layout.MATRICES and len(axes) < 2):
-            return dict.fromkeys(self.contents.axes, "group")
+            return dict.fromkeys(self.axes, "group")
         found: dict[str, NodeKind] = {}
         for other in self._paths(top, *axes):
             if other.startswith(f"{path}/"):
@@ -520,9 +492,9 @@ class Shown:
         elif top == kept.GROUP:
             yield from self.kept
         else:
-            yield from self.contents.properties
+            yield from self.properties
         if top == layout.VECTORS:
-            for vector in self.contents.columns(axes[0]):
+            for vector in self.columns(axes[0]):
                 if not vector.problem:
                     yield layout.vector_path(axes[0], vector.name)
                     if vector.companion:

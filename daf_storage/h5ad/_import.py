@@ -234,7 +234,6 @@ class _Import:
             )
         self._source = DafReader(self.tree, name="AnnData")
         self._shown = self.tree.current()
-        self._contents = self._shown.contents
         self._report = Report()
 
     def run(self) -> Report:
@@ -260,7 +259,7 @@ class _Import:
 
     def _counts(self) -> dict[str, StorageType]:
         """Return the types of matrices by what reports call them; refuse names of none."""
-        parts = self._contents.count_keys()
+        parts = self._shown.count_keys()
         counts = count_types(self.counts_as, "X")
         unknown = set(counts) - set(parts)
         if unknown:
@@ -270,9 +269,9 @@ class _Import:
                 f"are {errors.shown_names(parts, none='none')}{errors.nearest(matrix, parts)}"
             )
         found = {parts[name]: kind for name, kind in counts.items()}
-        for label, header in self._contents.matrices.values():
+        for label, header in self._shown.matrices.values():
             if label in found and found[label].dtype != header.dtype:
-                self._contents.matrix_notes.setdefault(label, {})["dtype"] = header.dtype.str
+                self._shown.matrix_notes.setdefault(label, {})["dtype"] = header.dtype.str
         return found
 
     def _check_groups(self) -> None:
@@ -280,8 +279,8 @@ class _Import:
             raise errors.CorruptDataError(f"{what}: {problem}")
 
     def _copy_axes(self) -> None:
-        for axis, vectors in self._contents.frames.items():
-            node = self._contents.properties[layout.axis_path(axis)].node(self.tree.base)
+        for axis, vectors in self._shown.frames.items():
+            node = self._shown.properties[layout.axis_path(axis)].node(self.tree.base)
             names = node.array()
             if isinstance(names, EntryNames):
                 self._check_names(names, vectors.part)
@@ -330,8 +329,7 @@ class _Import:
 
     def _copy_matrices(self, counts: dict[str, StorageType]) -> None:
         found = [
-            (path, self._source.open_matrix(*path.split("/")[1:]))
-            for path in self._contents.matrices
+            (path, self._source.open_matrix(*path.split("/")[1:])) for path in self._shown.matrices
         ]
         total = sum(_bytes_of(stored) * (1 + self._is_relaid(stored)) for _, stored in found)
         with progress_bar("import", total, show=self.progress) as progress, passing_over():
@@ -349,7 +347,7 @@ class _Import:
         progress: Progress,
     ) -> None:
         """Copy a matrix, with its elements in order, and store the other layout."""
-        label, header = self._contents.matrices[path]
+        label, header = self._shown.matrices[path]
         count = counts.get(label)
         whole = ordered(stored)
         info = whole.info
