@@ -26,7 +26,7 @@ from daf_storage.data import _kept as kept
 from daf_storage.data import _layout as layout
 from daf_storage.data._casting import plain_values, stored_numbers
 from daf_storage.data._coercion import SparseVectorInput, VectorInput
-from daf_storage.data._conversions import ascend, numpy_vector, positions_among
+from daf_storage.data._conversions import numpy_vector, positions_among
 from daf_storage.data._encoding import (
     EmptySparse,
     Filling,
@@ -199,17 +199,21 @@ class _SparseColumns:
     def elements(self, span: Span) -> Span:
         return Span(int(self.colptr[span.start]), int(self.colptr[span.stop]))
 
-    def rows(self, span: Span) -> tuple[AnyArray, Positions]:
-        """Return the row numbers of some columns, from 1 and checked, and where each begins."""
-        rows = self.rowval.read_rows(self.elements(span))
-        check_rows(rows, self.n_rows, self.what)
-        return rows, self.colptr[span.start : span.stop + 1] - self.colptr[span.start]
+    def block(self, span: Span, *, n_more: int, has_values: bool) -> Any:
+        """Return some columns, checked, as the rows of a ``csr_array``; with more, which are empty.
 
-    def values(self, span: Span) -> AnyArray:
-        elements = self.elements(span)
-        return (
-            np.ones(elements.size, bool) if self.nzval is None else self.nzval.read_rows(elements)
+        Without its values, all are true.
+        """
+        elements, pointers = self.elements(span), self.colptr[span.start : span.stop + 1]
+        rows = self.rowval.read_rows(elements)
+        check_rows(rows, self.n_rows, self.what)
+        values = (
+            self.nzval.read_rows(elements)
+            if has_values and self.nzval is not None
+            else np.ones(elements.size, bool)
         )
+        parts = (values, rows.astype(np.int64) - 1, pointers - pointers[0])
+        return sp.csr_array(parts, shape=(span.size, self.n_rows + n_more))
 
 
 @dataclass(frozen=True, eq=False)
@@ -314,12 +318,8 @@ def _counts(part: Part) -> Positions:
         return np.zeros(part.n_columns, np.int64)
     if part.rows.is_complete or part.rows.places is None:
         return np.diff(columns.colptr)
-    counts = []
-    for span in _spans(columns):
-        rows, pointers = columns.rows(span)
-        kept = np.flatnonzero(part.rows.places[rows.astype(np.int64) - 1] >= 0)
-        counts.append(np.diff(np.searchsorted(kept, pointers)))
-    return np.concatenate([_NONE, *counts])
+    blocks = (_moved(part, columns, span, has_values=False) for span in _spans(columns))
+    return np.concatenate([_NONE, *(np.diff(block.indptr) for block in blocks)])
 
 
 def _elements(part: Part) -> Iterator[tuple[AnyArray, AnyArray]]:
@@ -333,26 +333,24 @@ def _elements(part: Part) -> Iterator[tuple[AnyArray, AnyArray]]:
     if not isinstance(columns, _SparseColumns):
         return
     for span in _spans(columns):
-        rows, _, values = _moved(part, columns, span)
-        yield rows, values
+        block = _moved(part, columns, span)
+        yield block.indices + 1, _as_result(block.data, part, columns.what)
 
 
-def _moved(part: Part, columns: _SparseColumns, span: Span) -> tuple[AnyArray, Positions, AnyArray]:
-    """Return the rows of the elements of some columns, where each column begins, and the values.
-
-    The rows are those of the result, from 1 and ascending within each column.
-    """
-    rows, pointers = columns.rows(span)
-    values = columns.values(span)
-    if part.rows.places is not None:
-        rows = part.rows.places[rows.astype(np.int64) - 1] + 1  # 0 of those that are left out
-    if not part.rows.is_complete:
-        kept = np.flatnonzero(rows)
-        rows, values, pointers = rows[kept], values[kept], np.searchsorted(kept, pointers)
-    if not ascend(rows, pointers):
-        rows, order = _sorted(rows, pointers, part.rows.n_entries, columns.what)
-        values = values[order]
-    return rows, pointers, _as_result(values, part, columns.what)
+def _moved(part: Part, columns: _SparseColumns, span: Span, *, has_values: bool = True) -> Any:
+    """Return some columns as the rows of a ``csr_array``, whose columns are the result's rows."""
+    is_moved = part.rows.places is not None
+    block = columns.block(span, n_more=is_moved, has_values=has_values)
+    if is_moved:
+        block = block[:, part.rows.sources]  # -1 is the one that is empty
+    if not block.has_sorted_indices:
+        block = block.tocsc().tocsr()  # twice a counting sort
+    if not block.has_canonical_format:
+        raise errors.CorruptDataError(
+            f"{columns.what}: an element is stored twice; an import of an AnnData (daf import) "
+            "adds such elements up, so import it and use that"
+        )
+    return block
 
 
 def _is_spread(part: Part) -> bool:
@@ -366,21 +364,6 @@ def _spans(columns: _SparseColumns) -> Iterator[Span]:
     return column_blocks(columns.colptr, max_elements=most)
 
 
-def _sorted(
-    rows: AnyArray, pointers: Positions, n_rows: int, what: str
-) -> tuple[AnyArray, Positions]:
-    """Return row numbers that ascend within each column, and where they come from."""
-    shape = (pointers.size - 1, n_rows + 1)
-    block = sp.csr_array((np.arange(rows.size), rows, pointers), shape=shape).tocsc().tocsr()
-    ordered = block.indices  # turned round twice: a counting sort
-    if not ascend(ordered, pointers):
-        raise errors.CorruptDataError(
-            f"{what}: an element is stored twice; an import of an AnnData (daf import) adds such "
-            "elements up, so import it and use that"
-        )
-    return ordered, block.data
-
-
 def _dense_pieces(part: Part) -> Iterator[AnyArray]:
     """Yield what one part contributes to a dense matrix: a row for each column of the matrix."""
     columns, n_rows = part.columns, part.rows.n_entries
@@ -391,11 +374,11 @@ def _dense_pieces(part: Part) -> Iterator[AnyArray]:
         if isinstance(columns, _DenseColumns):
             block = _placed(part, columns, span)
         else:
-            block = np.zeros((span.size, n_rows), part.kind.dtype)
-            if columns is not None:
-                rows, pointers, values = _moved(part, columns, span)
-                places = np.repeat(np.arange(span.size), np.diff(pointers))
-                block[places, rows.astype(np.int64) - 1] = values
+            block = (
+                np.zeros((span.size, n_rows), part.kind.dtype)
+                if columns is None
+                else _as_result(_moved(part, columns, span).toarray(), part, columns.what)
+            )
             if part.fill:
                 block[:, part.missing_rows] = part.fill
         if columns is not None and columns.is_lacking is not None:
