@@ -52,7 +52,7 @@ def _digest_sparse(matrix: StoredMatrix, add: Callable[[int], None], *, flipped:
     indptr, total = matrix.colptr(), 0
     for span in column_blocks(indptr):
         elements = Span(int(indptr[span.start]), int(indptr[span.stop]))
-        rows, values = matrix.row_numbers(elements), matrix.values(elements)
+        rows, values = matrix.entries("rowval").read_rows(elements), matrix.values(elements)
         check_bools(values)
         check_rows(rows, matrix.info.shape[0], matrix.what)
         pointers = indptr[span.start : span.stop + 1] - elements.start

@@ -309,8 +309,9 @@ def fill_transpose(
     decoded twice, in ranges: to count, and to transpose.
     """
     held_bytes = stored.decoded_bytes()
-    rows, values = stored.row_numbers, stored.values
-    stored.entries("rowval").check_stored(is_complete=True)
+    rowval, values = stored.entries("rowval"), stored.values
+    rowval.check_stored(is_complete=True)
+    rows = rowval.read_rows
     if held_bytes <= memory_bytes() // _HELD_PART:
         every = Span(0, int(stored.colptr()[-1]))
         rows, values = partial(_part_of, rows(every)), partial(_part_of, values(every))

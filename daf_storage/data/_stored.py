@@ -178,23 +178,26 @@ def required_array(node: Node, name: str, what: str) -> StoredArray:
     return array
 
 
-def check_sparse_vector(length: int, nzind: AnyArray, *, what: str) -> None:
-    """Check the positions in a sparse vector, which `check_indices` has found to be a list."""
+def sparse_positions(node: Node, count: int, length: int, what: str) -> AnyArray:
+    """Return the positions in a sparse vector, from 1, after checking them."""
+    stored = check_indices(node, "nzind", count, what)
+    stored.check_stored(is_complete=True)
+    nzind = stored.read()
     if not are_positions(nzind, length):
         raise CorruptDataError(f"{what}: nzind does not rise within 1 to {length:,}")
+    return nzind
 
 
 def are_positions(nzind: AnyArray, length: int) -> bool:
     """Return whether these are positions in a sparse vector: they rise, within 1 to its length."""
-    rises = not nzind.size or bool(np.all(nzind[1:] > nzind[:-1]))
-    return not nzind.size or bool(nzind[0] >= 1 and nzind[-1] <= length and rises)
+    is_within = not nzind.size or (nzind[0] >= 1 and nzind[-1] <= length)
+    return bool(is_within and np.all(nzind[1:] > nzind[:-1]))
 
 
 def is_colptr(colptr: AnyArray, n_columns: int, nnz: int) -> bool:
-    is_list = colptr.ndim == 1 and colptr.size == n_columns + 1 and colptr.dtype.kind in "iu"
-    if not is_list or colptr[0] != 1 or colptr[-1] != nnz + 1:
-        return False
-    return bool(np.all(colptr[1:] >= colptr[:-1]))
+    """Return whether these say where columns begin: they rise from 1 to the end of the last."""
+    is_long = colptr.shape == (n_columns + 1,) and colptr[0] == 1 and colptr[-1] == nnz + 1
+    return bool(is_long and np.all(colptr[1:] >= colptr[:-1]))
 
 
 class SparseVectorParts:
@@ -254,8 +257,7 @@ class SparseStrings(StoredArray):
     def _places(self, count: int) -> AnyArray:
         """Return where the stored strings belong, counted from 0, after checking it."""
         if len(self.info.shape) == 1:
-            nzind = check_indices(self._node, "nzind", count, self._what).read()
-            check_sparse_vector(self.info.size, nzind, what=self._what)
+            nzind = sparse_positions(self._node, count, self.info.size, self._what)
             return nzind.astype(np.int64) - 1
         n_columns, n_rows = self.info.shape
         colptr = check_indices(self._node, "colptr", n_columns + 1, self._what).read()
@@ -347,14 +349,10 @@ class StoredVector(_StoredProperty[VectorInfo]):
     _parts: SparseVectorParts | None = None
 
     @property
-    def convention(self) -> Convention | None:
-        """How its bytes are to be read, where their type does not say it."""
-        return Convention.EMPTY_IS_MISSING if self.info.empty_is_missing else None
-
-    @property
     def attributes(self) -> dict[str, str]:
         """What is stored beside the data, to be handed on by whoever writes them elsewhere."""
-        return attributes_of(self.convention, self.info.entries_of)
+        convention = Convention.EMPTY_IS_MISSING if self.info.empty_is_missing else None
+        return attributes_of(convention, self.info.entries_of)
 
     def values(self) -> VectorInput:
         """Return all elements as a writer takes them: numbers, strings, or sparse parts."""
@@ -401,12 +399,10 @@ class StoredVector(_StoredProperty[VectorInfo]):
     def sparse_parts(self) -> SparseVectorParts:
         """Return the stored parts of a sparse vector; checked when first asked for."""
         if self._parts is None:
-            stored = required_array(self._node, "nzind", self._what)
-            stored.check_stored(is_complete=True)
-            nzind = stored.read()
+            count = required_array(self._node, "nzind", self._what).info.size
+            nzind = sparse_positions(self._node, count, self.info.length, self._what)
             values = self._node.array("nzval")
             nzval = None if values is None else values.read()
-            check_sparse_vector(self.info.length, nzind, what=self._what)
             self._parts = SparseVectorParts(self.info.length, nzind, nzval)
         return self._parts
 
@@ -424,8 +420,6 @@ class StoredMatrix(_StoredProperty[MatrixInfo]):
     def __init__(self, info: MatrixInfo, node: Node, *, what: str) -> None:
         super().__init__(info, node, what=what)
         self._colptr: AnyArray | None = None
-        self._elements: tuple[StoredArray, ...] | None = None
-        self._index_base: int | None = None
         self._filled: frozenset[bool] = frozenset()
 
     @property
@@ -434,14 +428,9 @@ class StoredMatrix(_StoredProperty[MatrixInfo]):
         return self._node
 
     @property
-    def convention(self) -> Convention | None:
-        """How its bytes are to be read, where their type and shape do not say it."""
-        return Convention.ROW_MAJOR if self.info.is_row_major else None
-
-    @property
     def attributes(self) -> dict[str, str]:
         """What is stored beside the data, to be handed on by whoever writes them elsewhere."""
-        return attributes_of(self.convention)
+        return attributes_of(Convention.ROW_MAJOR if self.info.is_row_major else None)
 
     @property
     def what(self) -> str:
@@ -481,22 +470,17 @@ class StoredMatrix(_StoredProperty[MatrixInfo]):
     def indices(self) -> StoredArray:
         """The row number of each stored element of a sparse matrix, from `index_base`."""
         rowval = self.entries("rowval")
-        from_zero: StoredArray | None = getattr(rowval, "from_zero", None)  # see `CountedFromZero`
-        return rowval if from_zero is None else from_zero
+        found: StoredArray = getattr(rowval, "from_zero", rowval)  # see `ShiftedIndices`
+        return found
 
     def element_arrays(self) -> tuple[StoredArray, ...]:
-        """Return `indices` of a sparse matrix, and its values if they are stored; found once."""
-        if self._elements is None:
-            values = [self.entries("nzval")] if self.has_values() else []
-            self._elements = (self.indices, *values)
-        return self._elements
+        """Return `indices` of a sparse matrix, and its values if they are stored."""
+        return (self.indices, *([self.entries("nzval")] if self.has_values() else []))
 
     @property
     def index_base(self) -> int:
         """What the row numbers of `indices` count from: 1, or 0 in files of others."""
-        if self._index_base is None:  # a check of protocols takes long
-            self._index_base = 1 - hasattr(self.entries("rowval"), "from_zero")
-        return self._index_base
+        return 1 - hasattr(self.entries("rowval"), "from_zero")
 
     @property
     def is_ordered(self) -> bool:
@@ -542,10 +526,6 @@ class StoredMatrix(_StoredProperty[MatrixInfo]):
     def has_values(self) -> bool:
         """Return whether a sparse matrix stores its values; if not, all are true (Bool)."""
         return self._node.array("nzval") is not None
-
-    def row_numbers(self, span: Span) -> AnyArray:
-        """Return some of the row numbers of a sparse matrix, from 1; unchecked."""
-        return self.entries("rowval").read_rows(span)
 
     def values(self, span: Span) -> AnyArray:
         """Return some of the stored elements of a sparse matrix."""

@@ -14,6 +14,7 @@ from daf_storage import errors
 from daf_storage.anndata import NOTES, imported_label, read_notes
 from daf_storage.base import AnyArray, IfExists, Packing, Span, StorageType, check_choice
 from daf_storage.data import (
+    ENTRIES_OF,
     REQUIRED,
     Alignment,
     CountsAs,
@@ -28,7 +29,6 @@ from daf_storage.data import (
     check_reader,
     check_string_dtype,
     check_writer,
-    convention_attributes,
     copy_stored,
     count_types,
     numeric_type,
@@ -373,7 +373,7 @@ class Copier:
             )
             is None
         )
-        return stored.attributes if is_known else convention_attributes(stored.convention)
+        return {k: v for k, v in stored.attributes.items() if is_known or k != ENTRIES_OF}
 
     def _matrix(
         self,
