@@ -14,7 +14,6 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from daf_storage._lazy import sp
 from daf_storage.base import StorageType, pandas
 from daf_storage.data import changed_by
 from daf_storage.errors import UnsupportedInputError
@@ -207,35 +206,26 @@ def decode_column(
     categories
         The categories of a categorical; values beyond them are added at the end.
     """
-    needs_text = rule.get("kind") in _TEXT_KINDS or categories is not None
+    kind = rule.get("kind")
+    needs_text = kind in _TEXT_KINDS or categories is not None
     if needs_text and values.dtype != np.object_:
         return values
     try:
-        return _decoded(values, rule, is_missing, categories)
+        if kind == "categorical" or categories is not None:
+            return _decode_categorical(values, rule, is_missing, categories or [])
+        if kind == "number":
+            return narrowed(values, rule["dtype"])
+        if kind == "nullable":
+            return _decode_nullable(values, rule)
+        if kind == "date":
+            return _decode_dates(values, rule)
+        if kind == "text":
+            return _decode_string(values, rule, is_missing)
+        if "sparse" in rule:
+            sparse = pandas().arrays.SparseArray(values, dtype=rule["sparse"])
+            return sparse if sparse.dtype.subtype == values.dtype else values
     except (TypeError, ValueError, LookupError):
-        return values
-
-
-def _decoded(
-    values: Any,
-    rule: Rule,
-    is_missing: npt.NDArray[np.bool_] | None,
-    categories: list[str] | None,
-) -> Any:
-    kind = rule.get("kind")
-    if kind == "categorical" or categories is not None:
-        return _decode_categorical(values, rule, is_missing, categories or [])
-    if kind == "number":
-        return narrowed(values, rule["dtype"])
-    if kind == "nullable":
-        return _decode_nullable(values, rule)
-    if kind == "date":
-        return _decode_dates(values, rule)
-    if kind == "text":
-        return _decode_string(values, rule, is_missing)
-    if "sparse" in rule:
-        sparse = pandas().arrays.SparseArray(values, dtype=rule["sparse"])
-        return sparse if sparse.dtype.subtype == values.dtype else values
+        pass  # it does not fit
     return values
 
 
@@ -332,22 +322,9 @@ def _decode_string(values: Any, rule: Rule, is_missing: npt.NDArray[np.bool_] | 
 # Values of obsm and varm
 
 
-def decode_annotation(values: Any, note: dict[str, Any], *, index: Any, columns: Any) -> Any:
-    """Return a stored matrix as the value that it was.
-
-    Parameters
-    ----------
-    index, columns
-        The entries of its two axes; a value without a note becomes a DataFrame of them.
-    """
-    if sp.issparse(values):
-        kind = note.get("format", "csr")
-        kind = kind if kind in {"csr", "csc", "coo"} else "csr"
-        matrix = getattr(sp, f"{kind}_{'array' if note.get('is_array') else 'matrix'}")(values)
-        return matrix.astype(narrowed(matrix.data, note["dtype"]).dtype) if note else matrix
+def decode_frame(values: Any, note: dict[str, Any], *, index: Any, columns: Any) -> Any:
+    """Return a stored matrix as the DataFrame that it was, or of the entries of its two axes."""
     values = np.array(values, order="C")
-    if "format" in note:
-        return narrowed(values, note["dtype"]) if "dtype" in note else values
     frame = pandas().DataFrame(values, index=index, columns=note.get("frame", columns))
     for position, dtype in enumerate(note.get("dtypes", [])[: frame.shape[1]]):
         narrow = narrowed(frame.iloc[:, position].to_numpy(), dtype)
@@ -373,7 +350,7 @@ def encode_frame(frame: Any) -> tuple[npt.NDArray[Any], list[str], dict[str, Any
         values = values.astype(np.float32)
     if values.dtype.kind not in "biuf" or StorageType.from_numpy(values.dtype) is None:
         raise UnsupportedInputError(problem)
-    restored = decode_annotation(values, note, index=frame.index, columns=labels)
+    restored = decode_frame(values, note, index=frame.index, columns=labels)
     if not (_is_same(restored, frame) and values.shape[1]):
         raise UnsupportedInputError(problem)
     is_unique = len(set(labels)) == len(labels)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 import warnings
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal, TypeAlias
 
@@ -19,7 +20,7 @@ import pyarrow as pa
 
 from daf_storage import errors
 from daf_storage._lazy import pc, sp
-from daf_storage.anndata._encoding import decode_annotation, decode_column, narrowed
+from daf_storage.anndata._encoding import decode_column, decode_frame, narrowed
 from daf_storage.anndata._report import (
     AXIS_KEYS,
     NOTES,
@@ -42,13 +43,6 @@ _FRAMES: Final = frozenset({"obs", "var", "raw.var"})
 _DATE: Final = re.compile(
     r"(?:datetime64|timestamp)\[(?P<unit>s|ms|us|ns)(?:, (?:tz=)?(?P<zone>[^\]]+))?\]"
 )
-_INTEGERS: Final = {
-    str(kind): kind
-    for kind in (
-        *(pa.int8(), pa.int16(), pa.int32(), pa.int64()),
-        *(pa.uint8(), pa.uint16(), pa.uint32(), pa.uint64()),
-    )
-}
 
 
 def axis_frame(
@@ -78,10 +72,7 @@ def axis_frame(
     """
     taken = None if positions is None else pa.array(positions)
     notes = axis_notes(read_notes(daf), axis)
-    present = daf.vectors_set(axis)
-    if unreadable == "warn":
-        present = _readable(daf, axis, present)
-    rules = vector_rules(daf, axis, notes, present)
+    rules = vector_rules(notes, daf.vectors_set(axis))
     companions = {rule["is_missing"] for rule in rules.values() if "is_missing" in rule}
     columns: dict[str, Any] = {}
     uns: dict[str, Any] = {}
@@ -90,13 +81,16 @@ def axis_frame(
             continue
         missing = rule.get("is_missing")
         try:
+            if not rule and daf.vector_info(axis, vector).empty_is_missing:
+                rule = {} if daf.has_axis(vector) else {"kind": "text", "missing": True}  # noqa: PLW2901 - of this vector
             values = _values(daf, axis, vector, positions, taken)
             is_missing = None if missing is None else _values(daf, axis, missing, positions, taken)
             categories = _categories(daf, vector, rule)
         except errors.FormatError as error:
             if unreadable == "raise":
                 raise
-            _warn_of(axis, vector, error)
+            text = f"vector {vector!r} of axis {axis!r} is left out, it cannot be read: {error}"
+            warnings.warn(text, AnnDataWarning, stacklevel=3)
             continue
         column = rule.get("column", vector)
         column = vector if column in columns else column
@@ -134,33 +128,11 @@ def unstructured(daf: DafReader) -> dict[str, Any]:
     return uns
 
 
-def _readable(daf: DafReader, axis: str, vectors: set[str]) -> set[str]:
-    """Return the vectors whose metadata and length are right; a warning names each other one."""
-    found = set()
-    for vector in sorted(vectors):
-        try:
-            daf.vector_info(axis, vector)
-            found.add(vector)
-        except errors.FormatError as error:
-            _warn_of(axis, vector, error)
-    return found
-
-
-def _warn_of(axis: str, vector: str, error: errors.FormatError) -> None:
-    text = f"vector {vector!r} of axis {axis!r} is left out, it cannot be read: {error}"
-    warnings.warn(text, AnnDataWarning, stacklevel=4)
-
-
-def vector_rules(
-    daf: DafReader, axis: str, notes: dict[str, Any], present: set[str]
-) -> dict[str, dict[str, Any]]:
-    """Return the rule of each vector: those of the import in its order, then the others."""
-    noted = [rule for rule in notes.get("columns", []) if rule.get("vector") in present]
-    rules: dict[str, dict[str, Any]] = {rule["vector"]: rule for rule in noted}
-    for vector in sorted(present - rules.keys()):
-        has_missing = daf.vector_info(axis, vector).empty_is_missing and not daf.has_axis(vector)
-        rules[vector] = {"kind": "text", "missing": True} if has_missing else {}
-    return rules
+def vector_rules(notes: dict[str, Any], present: set[str]) -> dict[str, dict[str, Any]]:
+    """Return the rule of each vector: those of the import in its order, then none of the others."""
+    rules = {rule["vector"]: rule for rule in notes.get("columns", []) if "vector" in rule}
+    noted = {vector: rule for vector, rule in rules.items() if vector in present}
+    return {**noted, **{vector: {} for vector in sorted(present - noted.keys())}}
 
 
 def _values(
@@ -268,11 +240,10 @@ def _recorded(daf: DafReader, rule: dict[str, Any]) -> RecordedType | None:
     if kind == "date" and (match := _DATE.match(dtype)):
         return RecordedType(_timestamp(match["unit"], match["zone"]))
     if kind == "nullable":
-        name = dtype.lower().split("[", 1)[0]
-        if name in ("boolean", "bool"):
-            return RecordedType(pa.bool_())
-        if name in _INTEGERS:
-            return RecordedType(_INTEGERS[name])
+        with suppress(ValueError):
+            found = pa.type_for_alias(dtype.lower().split("[", 1)[0])
+            if pa.types.is_integer(found) or pa.types.is_boolean(found):
+                return RecordedType(found)
     return None
 
 
@@ -353,17 +324,18 @@ class AlignedMatrix:
         index, columns
             Labels of the rows and of the columns, for a DataFrame.
         """
-        note = self.note
-        if self.is_annotation:
-            return decode_annotation(values, note, index=index, columns=columns)
-        if not sp.issparse(values):
+        note, is_sparse = self.note, sp.issparse(values)
+        if self.is_annotation and not is_sparse and "format" not in note:
+            return decode_frame(values, note, index=index, columns=columns)
+        if not is_sparse:
             dense = np.array(values, order="C")
             return narrowed(dense, note["dtype"]) if "dtype" in note else dense
-        matrix = getattr(sp, f"{values.format}_matrix")(values)
-        if "dtype" in note:
-            matrix = matrix.astype(narrowed(matrix.data, note["dtype"]).dtype)
-        matrix = matrix.asformat(note["format"]) if "format" in note else matrix
-        return getattr(sp, f"{matrix.format}_array")(matrix) if note.get("is_array") else matrix
+        kind = note.get("format", "csr" if self.is_annotation else values.format)
+        kind = kind if kind in ("csr", "csc", "coo") else "csr"
+        matrix = getattr(sp, f"{kind}_{'array' if note.get('is_array') else 'matrix'}")(values)
+        return (
+            matrix.astype(narrowed(matrix.data, note["dtype"]).dtype) if "dtype" in note else matrix
+        )
 
 
 def aligned_matrices(

@@ -122,14 +122,6 @@ def refused(item: object, where: str, kind: StorageType, *, what: str) -> Unsupp
     )
 
 
-def not_a_number(item: object, where: str, *, what: str) -> UnsupportedInputError:
-    """Return the error for a value that is no number at all."""
-    return UnsupportedInputError(
-        f"{what} holds {item!r} of type {type(item).__name__}{where}; Daf has no missing values "
-        "and no mixed types: pass numbers only, or strings only"
-    )
-
-
 def _check_fits(values: AnyArray, kind: StorageType, *, what: str, place: Place) -> None:
     if not values.size or _is_exact(values.dtype, kind):
         return
@@ -197,7 +189,10 @@ def _of_objects(
             where = place(tuple(int(n) for n in np.unravel_index(number, values.shape)))
             if isinstance(item, _NUMBERS):
                 raise refused(item, where, kind, what=what)
-            raise not_a_number(item, where, what=what)
+            raise UnsupportedInputError(
+                f"{what} holds {item!r} of type {type(item).__name__}{where}; Daf has no missing "
+                "values and no mixed types: pass numbers only, or strings only"
+            )
     return out.reshape(values.shape)
 
 
@@ -384,14 +379,6 @@ def arrow_values(value: pa.Array | pa.ChunkedArray, *, what: str) -> AnyArray | 
     return found
 
 
-def missing_value(where: str, *, what: str) -> UnsupportedInputError:
-    """Return the error for a missing value."""
-    return UnsupportedInputError(
-        f"{what} has a missing value{where}; Daf has none: fill it first (NaN is a float as any, "
-        "'' says that there is no string)"
-    )
-
-
 def _from_any(value: Any, *, what: str) -> AnyArray | pa.Array:
     if isinstance(value, np.ma.MaskedArray):
         return _unmasked(value, what=what)
@@ -475,7 +462,10 @@ def _element_types(value: Iterable[Any], *, what: str) -> set[type]:
 def _check_nulls(value: pa.Array | pa.ChunkedArray, *, what: str) -> None:
     if value.null_count:
         first = pc.index(pc.is_null(value), True).as_py()
-        raise missing_value(position_of((first,)), what=what)
+        raise UnsupportedInputError(
+            f"{what} has a missing value{position_of((first,))}; Daf has none: fill it first (NaN "
+            "is a float as any, '' says that there is no string)"
+        )
 
 
 def _is_any_string(kind: pa.DataType) -> bool:

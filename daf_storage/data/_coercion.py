@@ -109,12 +109,14 @@ def matrix_input(value: Any, *, shape: tuple[int, int], dtype: Any, what: str) -
     if isinstance(values, np.ndarray) and values.ndim == 0:
         return _filled_matrix(values, shape, dtype, what=what)
     if not isinstance(values, np.ndarray) or values.ndim != 2:
-        found = values.ndim if isinstance(values, np.ndarray) else 1
-        raise UnsupportedInputError(f"{what} has {found} dimensions; a matrix has two")
+        n_dimensions = values.ndim if isinstance(values, np.ndarray) else 1
+        raise UnsupportedInputError(f"{what} has {n_dimensions} dimensions; a matrix has two")
     if not holds_strings(values):
         return stored_numbers(values, dtype, what=what)
     check_string_dtype(dtype, what=what)
-    return _string_matrix(values, what=what)
+    found = (values.shape[0], values.shape[1])
+    flat = strings_array(values.reshape(-1, order="F"), what=what, shape=found)
+    return StringMatrixInput(found, flat)
 
 
 def strings_input(values: Any, *, what: str) -> pa.Array:
@@ -147,12 +149,6 @@ def _filled_matrix(
         check_string_dtype(dtype, what=what)
         return StringMatrixInput(shape, _filled(value, shape[0] * shape[1], dtype, what=what))
     return np.broadcast_to(stored_numbers(value, dtype, what=what), shape)
-
-
-def _string_matrix(values: AnyArray, *, what: str) -> StringMatrixInput:
-    shape = (values.shape[0], values.shape[1])
-    flat = strings_array(values.reshape(-1, order="F"), what=what, shape=shape)
-    return StringMatrixInput(shape, flat)
 
 
 def _columns(value: Any) -> list[tuple[str, Any]] | None:

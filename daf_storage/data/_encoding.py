@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryFile, gettempdir
@@ -33,30 +34,24 @@ from daf_storage.trees import StoredArray, TreeTransaction, elements_bytes, pass
 _BLOCK_BYTES = 1 << 24
 _SCRATCH_BYTES = 1 << 24
 _HELD_PART = 4
+_NONE = np.empty(0)
 
 
+@dataclass(kw_only=True, eq=False, slots=True)
 class EmptySparse:
     """The mapped parts of a sparse vector or matrix, to be filled in place.
 
     All arrays are writable and zero at first; indices count from 1, as stored.
     """
 
-    def __init__(
-        self,
-        *,
-        nzval: AnyArray,
-        nzind: AnyArray | None = None,
-        colptr: AnyArray | None = None,
-        rowval: AnyArray | None = None,
-    ) -> None:
-        self.nzval = nzval
-        """The values, shape ``(nnz,)``."""
-        self.nzind = np.empty(0) if nzind is None else nzind
-        """Of a vector: positions, ascending, the first position being 1."""
-        self.colptr = np.empty(0) if colptr is None else colptr
-        """Of a matrix: where each column begins, from 1; its last element must be nnz + 1."""
-        self.rowval = np.empty(0) if rowval is None else rowval
-        """Of a matrix: row numbers from 1, ascending within each column."""
+    nzval: AnyArray
+    """The values, shape ``(nnz,)``."""
+    nzind: AnyArray = _NONE
+    """Of a vector: positions, ascending, the first position being 1."""
+    colptr: AnyArray = _NONE
+    """Of a matrix: where each column begins, from 1; its last element must be nnz + 1."""
+    rowval: AnyArray = _NONE
+    """Of a matrix: row numbers from 1, ascending within each column."""
 
 
 def index_type(largest: int, usual: StorageType = StorageType.UINT32) -> StorageType:

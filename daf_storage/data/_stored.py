@@ -200,19 +200,19 @@ def is_colptr(colptr: AnyArray, n_columns: int, nnz: int) -> bool:
     return bool(is_long and np.all(colptr[1:] >= colptr[:-1]))
 
 
+@dataclass(frozen=True, eq=False, slots=True)
 class SparseVectorParts:
     """A sparse vector as stored: views of the mapped files, indices counting from 1.
 
     The views are read-only and valid as long as they are referred to.
     """
 
-    def __init__(self, length: int, nzind: AnyArray, nzval: AnyArray | None) -> None:
-        self.length = length
-        """Number of elements, zeros included."""
-        self.nzind = nzind
-        """Positions of the stored elements, ascending, the first position being 1."""
-        self.nzval = nzval
-        """The stored elements; None where all are true (Bool)."""
+    length: int
+    """Number of elements, zeros included."""
+    nzind: AnyArray
+    """Positions of the stored elements, ascending, the first position being 1."""
+    nzval: AnyArray | None
+    """The stored elements; None where all are true (Bool)."""
 
     def to_dense(self, span: Span) -> AnyArray:
         """Return the elements of ``span`` with their zeros, as a new array."""

@@ -401,7 +401,7 @@ class _Exporter:
         others = sorted(daf.axes_set() - set(main))
         categorical = set()
         for axis in main:
-            rules = vector_rules(daf, axis, axis_notes(self._notes, axis), daf.vectors_set(axis))
+            rules = vector_rules(axis_notes(self._notes, axis), daf.vectors_set(axis))
             categorical |= {rule.get("axis", vector) for vector, rule in rules.items()}
         for axis in others:
             carried = {COLOR} if axis in categorical else set()

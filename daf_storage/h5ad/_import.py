@@ -204,14 +204,9 @@ def import_h5ad(  # noqa: PLR0913 - the choices of an import
             destination,
             if_exists=if_exists,
             zarr_format=zarr_format,
-            packed=_import_packing(packed),
+            packed=Packing(chunk_kb=IMPORT_CHUNK_KB) if packed is True else packed,
         ) as daf:
             return _Import(tree, daf, *how).run()
-
-
-def _import_packing(packed: bool | Packing) -> bool | Packing:  # noqa: FBT001 - as `packed=` is given
-    """Return how an import packs: by default, in larger chunks than what is written by hand."""
-    return Packing(chunk_kb=IMPORT_CHUNK_KB) if packed is True else packed
 
 
 @dataclass
