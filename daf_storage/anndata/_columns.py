@@ -10,7 +10,7 @@ import functools
 import importlib.metadata
 from collections.abc import Callable, Hashable, Mapping
 from contextlib import suppress
-from typing import Any, Final
+from typing import Any, Final, Literal, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -33,6 +33,10 @@ from daf_storage.trees import ArrayInfo, MemoryArray, Node, StoredArray, Tree
 _UNREADABLE: Final = (UnsupportedInputError, ValueError, TypeError, pa.ArrowException)
 """What pandas and Arrow raise for a column that no vector has."""
 _PANDAS_WITH_STRINGS: Final = 3
+
+MissingAs: TypeAlias = Literal["", "empty", "vector"]
+"""What stands for a missing value: nothing, since none is; an empty string; or the strings alone do
+not say it, since empty ones are values, and a second vector does."""
 
 
 class Column:
@@ -91,9 +95,9 @@ class Column:
         """Return how many categories there are, of a categorical; by metadata alone."""
         return None
 
-    def has_companion(self) -> bool:
-        """Return whether a second vector says what is missing, since empty strings are values."""
-        return False
+    def missing_as(self) -> MissingAs:
+        """Return what stands for a missing value."""
+        return ""
 
     def array(self, nodes: Nodes) -> StoredArray:
         """Return the vector."""
@@ -101,16 +105,13 @@ class Column:
         return self._make(nodes)
 
     def is_missing(self, nodes: Nodes) -> StoredArray:
-        """Return the second vector."""
-        raise NotImplementedError(nodes)
+        """Return the second vector: the mask."""
+        return required_array(nodes[0], "mask", self.sources[0])
 
-    def attributes(self) -> Mapping[str, str]:
+    def attributes(self) -> dict[str, str]:
         """Return the attributes of the vector."""
-        return {}
-
-
-def _empty_is_missing(is_so: bool) -> Mapping[str, str]:  # noqa: FBT001 - the only argument
-    return attributes_of(Convention.EMPTY_IS_MISSING) if is_so else {}
+        is_empty = self.missing_as() == "empty"
+        return attributes_of(Convention.EMPTY_IS_MISSING if is_empty else None)
 
 
 @functools.cache
@@ -161,9 +162,11 @@ class SeriesColumn(Column):
         categories = self.categories()
         return None if categories is None else len(categories)
 
-    def has_companion(self) -> bool:
-        """Return whether a second vector says what is missing."""
-        return self._encoded.is_missing is not None
+    def missing_as(self) -> MissingAs:
+        """Return what stands for a missing value."""
+        if self._encoded.is_missing is not None:
+            return "vector"
+        return "empty" if self._encoded.empty_is_missing else ""
 
     def array(self, nodes: Nodes) -> StoredArray:  # noqa: ARG002 - it was read
         """Return the vector."""
@@ -172,10 +175,6 @@ class SeriesColumn(Column):
     def is_missing(self, nodes: Nodes) -> StoredArray:  # noqa: ARG002 - it was read
         """Return the second vector."""
         return MemoryArray(lambda: self._encoded.is_missing)
-
-    def attributes(self) -> Mapping[str, str]:
-        """Return that empty strings are missing, if they are."""
-        return _empty_is_missing(self._encoded.empty_is_missing)
 
 
 class CategoricalColumn(Column):
@@ -248,13 +247,11 @@ class CategoricalColumn(Column):
         """Whether a category is the empty string."""
         return not np.diff(string_offsets(self.categories())).all()
 
-    def has_companion(self) -> bool:
-        """Return whether an empty string is a category, and some are missing: reads the codes."""
-        return self._has_empty and self._has_missing()
-
-    def attributes(self) -> Mapping[str, str]:
-        """Return that empty strings are missing, unless the empty string is a category."""
-        return _empty_is_missing(not self._has_empty)
+    def missing_as(self) -> MissingAs:
+        """Return what stands for a missing value; the codes are read if a category is empty."""
+        if not self._has_empty:
+            return "empty"
+        return "vector" if self._has_missing() else ""
 
     def array(self, nodes: Nodes) -> StoredArray:
         """Return the strings."""
@@ -295,9 +292,11 @@ class MaskedColumn(Column):
         rule = {"kind": "text", "dtype": "string", "missing": self._has_missing()}
         return {**rule, "na_value": "NaN"} if self._na_value == "NaN" else rule
 
-    def has_companion(self) -> bool:
-        """Return whether some are missing, and others are empty strings: reads the strings."""
-        return self._kind.is_string and self._has_missing() and self._has_empty()
+    def missing_as(self) -> MissingAs:
+        """Return what stands for a missing value: reads the strings."""
+        if not self._has_missing() or not self._is_text():
+            return ""
+        return "vector" if self._has_empty() else "empty"
 
     def array(self, nodes: Nodes) -> StoredArray:
         """Return the stored values if none is missing, else what an import makes of them."""
@@ -313,14 +312,6 @@ class MaskedColumn(Column):
             storage_type=kind,
             sources=(values, mask),
         )
-
-    def is_missing(self, nodes: Nodes) -> StoredArray:
-        """Return the mask."""
-        return required_array(nodes[0], "mask", self.sources[0])
-
-    def attributes(self) -> Mapping[str, str]:
-        """Return that empty strings are missing, if they are."""
-        return _empty_is_missing(self._has_missing() and self._is_text() and not self._has_empty())
 
 
 def _encoded(values: StoredArray, mask: StoredArray) -> Any:

@@ -448,7 +448,7 @@ class Contents:
             self.matrices[path] = part_label(part, key), annotation.header
             frame = self.frames[axis].frame
             self.properties[path] = annotation_property(
-                self.tree, place, annotation, functools.partial(_length_of, frame)
+                self.tree, place, annotation, functools.partial(getattr, frame, "length")
             )
 
     def _columns_axis(self, axis: str, key: str, labels: list[str], place: Place) -> str:
@@ -493,10 +493,6 @@ class Contents:
     def columns(self, axis: str) -> Iterator[FrameVector]:
         """Yield the columns of an axis."""
         return self.frames[axis].every() if axis in self.frames else iter(())
-
-
-def _length_of(frame: Frame) -> int:
-    return frame.length
 
 
 def _categories_of(vectors: FrameVectors, column_name: str) -> MemoryArray:

@@ -332,7 +332,7 @@ class FrameVector:
     def companion(self) -> str:
         """The name of the vector that says what is missing; empty if there is none."""
         try:
-            has_one = self.is_shown and self.column.has_companion()
+            has_one = self.is_shown and self.column.missing_as() == "vector"
         except errors.FormatError as error:
             self.error, has_one = error, False
         return self._companion if has_one else ""

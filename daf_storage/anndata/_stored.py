@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from daf_storage._lazy import sp
 from daf_storage.base import AnyArray, Span, StorageType
-from daf_storage.data import kept
+from daf_storage.data import kept, required_array
 from daf_storage.errors import CorruptDataError, DafError, FormatError, UnsupportedDataError
 from daf_storage.stores import ReadEstimate, is_remote
 from daf_storage.trees import (
@@ -63,7 +63,9 @@ class VirtualNode:
         if not isinstance(other, VirtualNode):
             return False
         mine, theirs = self._sources, other._sources  # noqa: SLF001 - of the same class
-        return len(mine) == len(theirs) and all(map(_is_same, mine, theirs))
+        return len(mine) == len(theirs) and all(
+            one.is_same(other) for one, other in zip(mine, theirs, strict=True)
+        )
 
     def array(self, name: str = "") -> StoredArray | None:
         """Return this array, or the array of that name below this group; made once."""
@@ -74,10 +76,6 @@ class VirtualNode:
     def attribute(self, name: str) -> Any:
         """Return an attribute; those of the file itself do not count."""
         return self._attributes().get(name)
-
-
-def _is_same(node: Node, other: Node) -> bool:
-    return node.is_same(other)
 
 
 def node_at(tree: Tree, path: str) -> Node:
@@ -438,16 +436,13 @@ def _header_of_value(value: Any) -> MatrixHeader:
 
 def shape_and_dtype(tree: Tree, path: str) -> tuple[tuple[int, ...], np.dtype[Any]]:
     """Return the shape and the type of an array, also of a type that Daf has not."""
-    node = tree.node(path)
     try:
-        array = None if node is None else node.array()
+        info = array_at(tree, path).info
     except UnsupportedDataError:
         with element(tree, path) as stored:
             return tuple(stored.shape or ()), np.dtype(stored.dtype)
-    if array is None:
-        raise CorruptDataError(f"{tree.location}: {path} is missing")
-    kind = array.info.storage_type
-    return array.info.shape, np.dtype(object) if kind.is_string else kind.dtype
+    kind = info.storage_type
+    return info.shape, np.dtype(object) if kind.is_string else kind.dtype
 
 
 def has_bytes(tree: Tree, path: str) -> bool:
@@ -477,11 +472,7 @@ def array_at(tree: Tree, path: str) -> StoredArray:
     CorruptDataError
         There is none.
     """
-    node = tree.node(path)
-    array = None if node is None else node.array()
-    if array is None:
-        raise CorruptDataError(f"{tree.location}: the array {path!r} is missing")
-    return array
+    return required_array(node_at(tree, path), "", f"{tree.location}: {path}")
 
 
 @contextmanager

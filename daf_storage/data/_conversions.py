@@ -90,10 +90,8 @@ def arrow_strings(values: Iterable[Any]) -> Any:
     listed = list(values) if not isinstance(values, np.ndarray) else values.astype(object)
     try:
         return one_array(pa.array(listed, pa.string()))
-    except pa.ArrowException:
+    except (pa.ArrowException, UnicodeEncodeError):
         return strings_array([str(value) for value in listed], what="the list of entries")
-    except UnicodeEncodeError:
-        return strings_array(listed, what="the list of entries")
 
 
 def numpy_vector(value: VectorInput) -> AnyArray:
@@ -237,18 +235,12 @@ def ascend(rows: AnyArray, pointers: AnyArray) -> bool:
 
 def _in_memory(stored: StoredMatrix) -> StoredMatrix:
     """Return the matrix with its elements in order, in memory."""
-    rows = checked_indices(stored, stored.indices.read())
-    values = stored.entries("nzval").read() if stored.has_values() else np.ones(rows.size, bool)
-    n_rows, n_columns = stored.info.shape
-    indices = rows.astype(np.int64) - stored.index_base
-    matrix: Any = sp.csr_array(
-        (np.array(values), indices, np.array(stored.colptr())), shape=(n_columns, n_rows)
-    )
+    matrix = scipy_of(stored).copy()
     matrix.sum_duplicates()
     index_dtype = stored.entries("rowval").info.storage_type.dtype
     parts = {
-        "colptr": (matrix.indptr + 1).astype(index_dtype),
-        "rowval": (matrix.indices + 1).astype(index_dtype),
+        "colptr": (matrix.indptr.astype(np.int64) + 1).astype(index_dtype),
+        "rowval": (matrix.indices.astype(np.int64) + 1).astype(index_dtype),
         "nzval": matrix.data,
     }
     node = PartsNode(stored.node, {name: memory_array(part) for name, part in parts.items()})

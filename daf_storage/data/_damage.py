@@ -131,7 +131,6 @@ def _in_words(parts: tuple[str, ...]) -> str:
     return f"matrix {name!r} of axes {rows!r} and {columns!r}"
 
 
-_ATTRIBUTES = ".zattrs"
 _NODE_DOCUMENTS = frozenset({".zgroup", ".zarray", "zarr.json"})
 _NO_CHUNKS = _NODE_DOCUMENTS | {".zattrs", ".zmetadata"}
 _CHUNK = re.compile(r"/(c(/\d+)*|\d+([./]\d+)*)$")
@@ -180,12 +179,9 @@ def lost_entries(recovery: Recovery) -> list[Damage]:
     return [
         damage_of(name, "its data was not whole")
         for name, size_bytes in zip(recovery.dropped, recovery.dropped_bytes, strict=True)
-        if not is_group_document(name) and not _is_empty(name, size_bytes)
+        if not is_group_document(name)
+        and not (posixpath.basename(name) == ".zattrs" and size_bytes <= len("{}"))
     ]
-
-
-def _is_empty(name: str, size_bytes: int) -> bool:
-    return posixpath.basename(name) == _ATTRIBUTES and size_bytes <= len("{}")
 
 
 def incomplete_properties(tree: Tree, store: MmapZipStore, root: str) -> list[str]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryFile, gettempdir
@@ -34,7 +34,7 @@ from daf_storage.trees import StoredArray, TreeTransaction, elements_bytes, pass
 _BLOCK_BYTES = 1 << 24
 _SCRATCH_BYTES = 1 << 24
 _HELD_PART = 4
-_NONE = np.empty(0)
+_nothing = partial(np.empty, 0)
 
 
 @dataclass(kw_only=True, eq=False, slots=True)
@@ -46,11 +46,11 @@ class EmptySparse:
 
     nzval: AnyArray
     """The values, shape ``(nnz,)``."""
-    nzind: AnyArray = _NONE
+    nzind: AnyArray = field(default_factory=_nothing)
     """Of a vector: positions, ascending, the first position being 1."""
-    colptr: AnyArray = _NONE
+    colptr: AnyArray = field(default_factory=_nothing)
     """Of a matrix: where each column begins, from 1; its last element must be nnz + 1."""
-    rowval: AnyArray = _NONE
+    rowval: AnyArray = field(default_factory=_nothing)
     """Of a matrix: row numbers from 1, ascending within each column."""
 
 

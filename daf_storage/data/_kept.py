@@ -34,7 +34,7 @@ _NAME: Final = "0"
 _DOCUMENT: Final = b'{"type":"element","name":"0"}'
 """What the format has beside the value: it is one element."""
 
-_OLD_FRAMES = "0.1.0"
+_OLD_FRAMES: Final = ("dataframe", "0.1.0")
 
 
 def image_of(part: str, key: str, write: Writer) -> AnyArray:
@@ -80,12 +80,9 @@ def writer_of(value: Any) -> Writer:
     )
 
 
-def _is_frame(node: Any) -> bool:
-    return str(node.attrs.get("encoding-type", "")) == "dataframe"
-
-
 def _is_old_frame(node: Any) -> bool:
-    return _is_frame(node) and str(node.attrs.get("encoding-version", "")) == _OLD_FRAMES
+    encoding = (str(node.attrs.get(f"encoding-{what}", "")) for what in ("type", "version"))
+    return tuple(encoding) == _OLD_FRAMES
 
 
 def write_element(group: Any, name: str, value: Any) -> None:
@@ -190,21 +187,6 @@ class KeptPart:
         with opened(self.array, what=self.path) as file:
             return read_element(file[_ELEMENTS][_NAME])
 
-    def is_frame(self) -> bool:
-        """Return whether the value is a DataFrame."""
-        with opened(self.array, what=self.path) as file:
-            return _is_frame(file[_ELEMENTS][_NAME])
-
-    def shape(self) -> tuple[int, ...] | None:
-        """Return the shape of the value; None if it has none."""
-        with opened(self.array, what=self.path) as file:
-            stored = file[_ELEMENTS][_NAME]
-            is_frame = _is_frame(stored)
-            columns = [len(stored.attrs["column-order"])] if is_frame else []
-            stored = stored[stored.attrs["_index"]] if is_frame else stored
-            shape = getattr(stored, "shape", stored.attrs.get("shape"))
-            return None if shape is None else (*map(int, shape), *columns)
-
     def copy_to(self, group: Any, name: str) -> None:
         """Copy it into a group of an h5ad file."""
         with opened(self.array, what=self.path) as file:
@@ -260,12 +242,6 @@ def check_part(path: str, array: StoredArray) -> None:
     """Raise unless an image can be opened."""
     with opened(array, what=path) as file:
         file[_ELEMENTS][_NAME]
-
-
-def delete_part(tree: WritableTree, path: str) -> None:
-    """Take a part away."""
-    with tree.transaction() as changes, tree.lock():
-        changes.remove(path)
 
 
 def make_groups(tree: Tree, changes: TreeTransaction, path: str) -> None:

@@ -212,12 +212,19 @@ def open_vector(tree: Tree, axis: str, name: str, length: int) -> StoredVector |
     if node.kind == "group" and node.array("nztxt") is not None:
         node = PartsNode(node, {"": SparseStrings(node, (length,), what=what)})
     if node.kind == "group":
-        return StoredVector(_sparse_vector_info(node, axis, name, length, what), node, what=what)
+        nnz = required_array(node, "nzind", what).info.size
+        if nnz > length:
+            raise CorruptDataError(
+                f"{what}: nzind has {nnz:,} elements, but the axis has {length:,} entries"
+            )
+        check_indices(node, "nzind", nnz, what)
+        kind = _values_type(node, nnz, "nzind", what)
+        sparse = VectorInfo(axis, name, kind, length, is_sparse=True, chunk_rows=max(length, 1))
+        return StoredVector(sparse, node, what=what)
     info = required_array(node, "", what).info
     _check_shape(info.shape, (length,), what=what, axes=(axis,))
-    is_string = info.storage_type.is_string
     convention, entries_of = None, None
-    if is_string:
+    if info.storage_type.is_string:
         convention, entries_of = conventions_of(node, Convention.EMPTY_IS_MISSING, what=what)
     dense = VectorInfo(
         axis,
@@ -270,17 +277,6 @@ def open_matrix(
         and conventions_of(node, Convention.ROW_MAJOR, what=what)[0] is not None,
     )
     return StoredMatrix(info, node, what=what)
-
-
-def _sparse_vector_info(node: Node, axis: str, name: str, length: int, what: str) -> VectorInfo:
-    nnz = required_array(node, "nzind", what).info.size
-    if nnz > length:
-        raise CorruptDataError(
-            f"{what}: nzind has {nnz:,} elements, but the axis has {length:,} entries"
-        )
-    check_indices(node, "nzind", nnz, what)
-    storage_type = _values_type(node, nnz, "nzind", what)
-    return VectorInfo(axis, name, storage_type, length, True, max(length, 1))  # noqa: FBT003 - fields in their order
 
 
 def _values_type(node: Node, nnz: int, indices: str, what: str) -> StorageType:

@@ -313,15 +313,15 @@ class PropertyReader:
         return node
 
     def _axis_array(self, axis: str, node: Node) -> StoredArray:
-        array, problem = node.array(), ""
-        if array is None:
-            problem = "is not stored as an array"
-        elif len(array.info.shape) != 1 or not array.info.storage_type.is_string:
-            problem = "is not stored as a list of strings"
-        elif array.info.size > _MAX_ENTRIES:
-            problem = f"is said to have {array.info.size:,} entries"
-        if array is None or problem:
-            raise errors.CorruptDataError(f"{self.location}: axis {axis!r} {problem}")
+        array = node.array()
+        if array is None or len(array.info.shape) != 1 or not array.info.storage_type.is_string:
+            raise errors.CorruptDataError(
+                f"{self.location}: axis {axis!r} is not stored as a list of strings"
+            )
+        if array.info.size > _MAX_ENTRIES:
+            raise errors.CorruptDataError(
+                f"{self.location}: axis {axis!r} is said to have {array.info.size:,} entries"
+            )
         array.check_stored(is_complete=True)
         return array
 

@@ -236,7 +236,8 @@ class _Import:
         counts = self._counts()
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", AnnDataWarning)  # the report has them
-            self._check_groups()
+            for what, problem in self.tree.losses():
+                raise errors.CorruptDataError(f"{what}: {problem}")
             self._copy_axes()
             lost = self._keep_parts()
             items = self.tree.report().items
@@ -245,12 +246,9 @@ class _Import:
         self._copy_matrices(counts)
         if self.strict:
             self._report.refuse_losses(self.tree.location, what="import")
-        copy_scalars(self._source, self.daf, self._scalar)
+        notes = self._shown.notes  # in which the types of counts are
+        copy_scalars(self._source, self.daf, lambda name, value: notes if name == NOTES else value)
         return self._report
-
-    def _scalar(self, name: str, value: Any) -> Any:
-        """Return a scalar as it is stored: the notes are those in which the types of counts are."""
-        return self._shown.notes if name == NOTES else value
 
     def _counts(self) -> dict[str, StorageType]:
         """Return the types of matrices by what reports call them; refuse names of none."""
@@ -268,10 +266,6 @@ class _Import:
             if label in found and found[label].dtype != header.dtype:
                 self._shown.matrix_notes.setdefault(label, {})["dtype"] = header.dtype.str
         return found
-
-    def _check_groups(self) -> None:
-        for what, problem in self.tree.losses():
-            raise errors.CorruptDataError(f"{what}: {problem}")
 
     def _copy_axes(self) -> None:
         for axis, vectors in self._shown.frames.items():
@@ -393,7 +387,8 @@ def undone_on_error(daf: DafWriter) -> Iterator[None]:
     except BaseException:
         if not daf.is_append_only:
             for path in set(kept.arrays(daf.tree)) - parts:
-                kept.delete_part(daf.writable_tree, path)
+                with daf.writable_tree.transaction() as changes, daf.writable_tree.lock():
+                    changes.remove(path)
             for axis in daf.axes_set() - axes:
                 daf.delete_axis(axis)
             for name in daf.scalars_set() - scalars:
