@@ -8,10 +8,9 @@ reserved arrays; only where elements come in another order is the whole matrix h
 from __future__ import annotations
 
 import gzip
-import itertools
 import re
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,6 +19,7 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 import pyarrow.csv as pacsv
+import scipy.io
 import scipy.sparse as sp
 
 from daf_storage import errors
@@ -37,23 +37,10 @@ from daf_storage.opening import new_data_set
 from daf_storage.trees import ZarrVersion
 
 _MATRIX: Final = re.compile(r"^(?P<prefix>.*)matrix\.mtx(\.gz)?$")
-_BANNER: Final = b"%%MatrixMarket matrix coordinate "
 _BLOCK_BYTES: Final = 1 << 23
-_TYPES: Final[Mapping[bytes, np.dtype[Any]]] = {
-    b"integer": np.dtype(np.int32),
-    b"real": np.dtype(np.float64),
-}
+_TYPES: Final[dict[str, Any]] = {"integer": np.dtype(np.int32), "real": np.dtype(np.float64)}
 _COLUMNS: Final = ("gene_symbols", "feature_types", "chromosome", "start", "end")
 """What the columns of ``features.tsv`` behind the first one are called here."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Folder:
-    """The three files of a matrix folder."""
-
-    matrix: Path
-    barcodes: Path
-    features: Path
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,30 +114,35 @@ def import_10x_mtx(  # noqa: PLR0913 - the choices of an import
     >>> daf.get_np_matrix("obs", "var", "X").toarray().tolist()
     [[0], [7]]
     """
-    files = _files_of(Path(folder), prefix)
-    barcodes = _table(files.barcodes)
-    features = _table(files.features)
+    matrix, *lists = _files_of(Path(folder), prefix)
+    features, barcodes = map(_table, lists)
     with new_data_set(
         destination, if_exists=if_exists, zarr_format=zarr_format, packed=packed
     ) as daf:
-        daf.add_axis(obs_is, _entries(files.barcodes, barcodes))
-        daf.add_axis(var_is, _entries(files.features, features))
+        daf.add_axis(obs_is, barcodes.column(0))
+        daf.add_axis(var_is, features.column(0))
         for name, column in zip(_COLUMNS, features.columns[1:], strict=False):
             daf.set_vector(var_is, name, column)
         for key, value in (("obs_is", obs_is), ("var_is", var_is), ("X_is", X_is)):
             if value != key.removesuffix("_is"):
                 daf.set_scalar(key, value)
-        with _opened(files.matrix) as file:
-            header = _header_of(files.matrix, file)
-        _check_shape(files, header, (features.num_rows, barcodes.num_rows))
+        header = _header_of(matrix)
+        for path, table, said, what in zip(
+            lists, (features, barcodes), header.shape, ("rows", "columns"), strict=True
+        ):
+            if table.num_rows != said:
+                raise errors.FormatError(
+                    f"{matrix}: it has {said:,} {what}, but {path.name} has {table.num_rows:,} "
+                    "lines; they belong to different matrices, or a file is incomplete"
+                )
         with progress_bar("import", _size_bytes(header), show=progress) as bar:
-            _store(daf, (var_is, obs_is, X_is), files.matrix, header, bar)
+            _store(daf, (var_is, obs_is, X_is), matrix, header, bar)
         if relayout:
             daf.relayout_matrix(var_is, obs_is, X_is)
 
 
-def _files_of(folder: Path, prefix: str | None) -> _Folder:
-    """Find the three files, which have one prefix."""
+def _files_of(folder: Path, prefix: str | None) -> list[Path]:
+    """Return the matrix, the features and the barcodes, which have one prefix."""
     if not folder.is_dir():
         raise errors.SourceNotFoundError(f"{folder}: there is no such directory")
     names = {each.name for each in folder.iterdir()}
@@ -162,25 +154,24 @@ def _files_of(folder: Path, prefix: str | None) -> _Folder:
         )
     chosen = next(iter(found), "") if prefix is None else prefix
 
-    def path_of(*stems: str) -> Path:
+    paths = []
+    for stems in (["matrix.mtx"], ["features.tsv", "genes.tsv"], ["barcodes.tsv"]):
         wanted = [f"{chosen}{stem}{gz}" for stem in stems for gz in ("", ".gz")]
-        for name in wanted:
-            if name in names:
-                return folder / name
+        there = [folder / name for name in wanted if name in names]
+        if there:
+            paths.append(there[0])
+            continue
         raise errors.SourceNotFoundError(
             f"{folder}: there is no {' or '.join(wanted)}; "
             f"it has {errors.shown_names(names, none='no files')}"
         )
-
-    return _Folder(
-        path_of("matrix.mtx"), path_of("barcodes.tsv"), path_of("features.tsv", "genes.tsv")
-    )
+    return paths
 
 
 def _table(path: Path) -> pa.Table:
-    """Read a table of strings without a head."""
+    """Read a table of strings without a head, whose first column names the entries of an axis."""
     try:
-        return pacsv.read_csv(
+        table = pacsv.read_csv(
             path,
             read_options=pacsv.ReadOptions(autogenerate_column_names=True),
             parse_options=pacsv.ParseOptions(delimiter="\t", quote_char=False),
@@ -193,28 +184,13 @@ def _table(path: Path) -> pa.Table:
         raise errors.FormatError(
             f"{path}: it is no table of tab-separated names: {error}"
         ) from None
-
-
-def _entries(path: Path, table: pa.Table) -> pa.Array:
-    names = table.column(0).combine_chunks()
-    twice = first_duplicate(names)
+    twice = first_duplicate(table.column(0).combine_chunks())
     if twice is not None:
         raise errors.InvalidInputError(
             f"{path}: {twice!r} occurs more than once in the first column, which names the entries "
             "of an axis; make them unique in a copy of the file"
         )
-    return names
-
-
-def _check_shape(files: _Folder, header: _Header, names: tuple[int, int]) -> None:
-    for path, counted, said, what in zip(
-        (files.features, files.barcodes), names, header.shape, ("rows", "columns"), strict=True
-    ):
-        if counted != said:
-            raise errors.FormatError(
-                f"{files.matrix}: it has {said:,} {what}, but {path.name} has {counted:,} lines; "
-                "they belong to different matrices, or a file is incomplete"
-            )
+    return table
 
 
 def _elements(path: Path, header: _Header) -> Iterator[tuple[AnyArray, AnyArray, AnyArray]]:
@@ -225,7 +201,9 @@ def _elements(path: Path, header: _Header) -> Iterator[tuple[AnyArray, AnyArray,
     names = ("row", "column", "value")
     try:
         with _opened(path) as file:
-            _header_of(path, file)
+            for line in file:
+                if line.strip() and line[:1] != b"%":  # the sizes
+                    break
             batches = pacsv.open_csv(
                 file,
                 read_options=pacsv.ReadOptions(column_names=names, block_size=_BLOCK_BYTES),
@@ -259,20 +237,17 @@ def _opened(path: Path) -> Iterator[Any]:
         raise errors.CorruptDataError(f"{path}: it cannot be read: {error}") from None
 
 
-def _header_of(path: Path, file: Any) -> _Header:
-    """Read what comes before the elements."""
-    lines = itertools.takewhile(bool, (file.readline(4096) for _ in range(1000)))
-    banner = next(lines, b"")
-    sizes = next((line for line in lines if line[:1] != b"%" and line.strip()), b"").split()
-    kind, _, symmetry = banner.removeprefix(_BANNER).strip().partition(b" ")
-    if not banner.startswith(_BANNER) or kind not in _TYPES or symmetry != b"general":
+def _header_of(path: Path) -> _Header:
+    with _opened(path):
+        try:
+            rows, columns, nnz, form, kind, symmetry = scipy.io.mminfo(path)
+        except ValueError as error:
+            raise errors.FormatError(f"{path}: it is no Matrix Market file: {error}") from None
+    if kind not in _TYPES or (form, symmetry) != ("coordinate", "general"):
         raise errors.FormatError(
-            f"{path}: its first line is {banner[:80]!r}, and a matrix of counts begins with "
-            f"{_BANNER + b'integer general'!r}, or real in place of integer"
+            f"{path}: its first line says {f'{form} {kind} {symmetry}'!r}, and that of a matrix of "
+            "counts 'coordinate integer general', or real in place of integer"
         )
-    if len(sizes) != 3 or not all(size.isdigit() for size in sizes):
-        raise errors.FormatError(f"{path}: numbers of rows, columns and elements are missing")
-    rows, columns, nnz = map(int, sizes)
     return _Header(_TYPES[kind], (rows, columns), nnz)
 
 

@@ -131,7 +131,7 @@ def test_one_of_several_matrices_is_chosen_by_its_prefix(tmp_path: Path) -> None
         ({"sizes": "3 4 4"}, "says that it has 4 elements, and has at least 5"),
         ({"sizes": "2 4 5"}, "has 2 rows, but features.tsv.gz has 3 lines"),
         ({"sizes": "3 5 5"}, "has 5 columns, but barcodes.tsv.gz has 4 lines"),
-        ({"sizes": "3 4"}, "numbers of rows, columns and elements are missing"),
+        ({"sizes": "3 4"}, "it is no Matrix Market file"),
         (
             {"elements": ELEMENTS.replace("2 2 7", "4 2 7")},
             "an element is in row 4, but there are 3",
@@ -150,8 +150,12 @@ def test_one_of_several_matrices_is_chosen_by_its_prefix(tmp_path: Path) -> None
             "no row, column and value .int32.",
         ),
         ({"elements": ELEMENTS.replace("2 2 7", "2 2")}, "no row, column and value"),
-        ({"head": "%%MatrixMarket matrix array real general\n"}, "its first line is"),
-        ({"head": "%%MatrixMarket matrix coordinate integer symmetric\n"}, "its first line is"),
+        (
+            {"head": "%%MatrixMarket matrix coordinate pattern general\n"},
+            "its first line says 'coordinate pattern general'",
+        ),
+        ({"head": HEAD.replace("general", "symmetric")}, "says 'coordinate integer symmetric'"),
+        ({"head": "%matrix\n"}, "it is no Matrix Market file"),
         ({"features": FEATURES.replace("ENSG2", "ENSG1")}, "'ENSG1' occurs more than once"),
         ({"features": FEATURES.replace("\tCD3D", "")}, "no table of tab-separated names"),
     ],
