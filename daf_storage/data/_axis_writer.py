@@ -298,8 +298,9 @@ class AxisWriter(DafReader):
         with tree.transaction() as changes:
             for path in paths:
                 changes.remove(path)
+            others = set(self._tree_of_new(self._writable).children(layout.AXES)) - {new.name}
             try:
-                publish_axis(target, changes, new, sorted(self._axes_beside(new.name)))
+                publish_axis(target, changes, new, sorted(others))
             except Exception:
                 if not self.is_append_only:  # whose batch ends with nothing of it
                     with suppress(errors.DafError, OSError):  # the first error says more
@@ -409,7 +410,10 @@ class AxisWriter(DafReader):
         """
         self._check_open()
         nodes = [self._tree.node(layout.axis_path(axis)) for axis in axes]
-        with self._packing_tree(packed).transaction() as changes:
+        packing = (
+            self._writable if packed is None else self._writable.packing_as(packing_of(packed))
+        )
+        with packing.transaction() as changes:
             yield path, changes
             with self._writable.lock():
                 self._check_axes_unchanged(path, axes, nodes)
@@ -421,10 +425,6 @@ class AxisWriter(DafReader):
                 except FileExistsError:
                     raise errors.property_exists(self.location, path) from None
                 self._count_version(path)
-
-    def _packing_tree(self, packed: bool | Packing | None) -> WritableTree:  # noqa: FBT001 - as it was given
-        """Return the tree that packs what is written as asked for; None leaves it as it is."""
-        return self._writable if packed is None else self._writable.packing_as(packing_of(packed))
 
     def _check_axes_unchanged(
         self, path: str, axes: tuple[str, ...], nodes: list[Node | None]
@@ -471,10 +471,6 @@ class AxisWriter(DafReader):
     def _tree_of_new(self, tree: WritableTree) -> WritableTree:
         """Return the tree in which new nodes are put in place: this one, unless it is a chain."""
         return tree
-
-    def _axes_beside(self, axis: str) -> set[str]:
-        """Return the other axes that are stored where a new one is put."""
-        return set(self._tree_of_new(self._writable).children(layout.AXES)) - {axis}
 
     def _paths_of_axis(self, axis: str) -> list[str]:
         paths = [layout.vectors_path(axis), f"{layout.MATRICES}/{axis}"]

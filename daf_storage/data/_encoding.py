@@ -28,6 +28,7 @@ from daf_storage.data._coercion import (
     VectorInput,
 )
 from daf_storage.data._stored import StoredMatrix, StoredVector, is_colptr
+from daf_storage.data._subset_arrays import HeldArray
 from daf_storage.data._transpose import block_spans, memory_bytes, transpose_dense, transpose_sparse
 from daf_storage.trees import StoredArray, TreeTransaction, elements_bytes, passing_over
 
@@ -291,10 +292,6 @@ def check_filled(parts: EmptySparse, shape: tuple[int, int], nnz: int, what: str
         )
 
 
-def _part_of(values: AnyArray, span: Span) -> AnyArray:
-    return values[span.slice]
-
-
 def fill_transpose(
     stored: StoredMatrix, out: EmptySparse, *, progress: Callable[[int], None] = lambda _: None
 ) -> None:
@@ -309,7 +306,7 @@ def fill_transpose(
     rows = rowval.read_rows
     if held_bytes <= memory_bytes() // _HELD_PART:
         every = Span(0, int(stored.colptr()[-1]))
-        rows, values = partial(_part_of, rows(every)), partial(_part_of, values(every))
+        rows, values = HeldArray(rows(every)).read_rows, HeldArray(values(every)).read_rows
     with passing_over():
         transpose_sparse(
             indptr=stored.colptr(),

@@ -12,7 +12,7 @@ import pyarrow as pa
 from daf_storage._lazy import pc
 from daf_storage.base import DecodedCache, Span, StorageType
 from daf_storage.errors import CorruptDataError, UnsupportedInputError
-from daf_storage.files_daf._descriptors import PackedForm, PartForm
+from daf_storage.files_daf._descriptors import PartForm
 from daf_storage.stores import ReadEstimate, Snapshot, estimate_ranges
 from daf_storage.trees import (
     ArrayInfo,
@@ -94,11 +94,6 @@ def encode_lines(strings: pa.Array, *, what: str) -> Iterator[memoryview]:
         yield _encoded(strings.slice(start, _BLOCK_ROWS), start, what)
 
 
-def lines_bytes(strings: pa.Array) -> int:
-    """Return how many bytes the lines of strings have."""
-    return len(strings) + (pc.sum(pc.binary_length(strings)).as_py() or 0)
-
-
 def _encoded(strings: pa.Array, start: int, what: str) -> memoryview:
     has_break = pc.match_substring(strings, "\n")
     number = pc.index(has_break, True).as_py()
@@ -111,7 +106,8 @@ def _encoded(strings: pa.Array, start: int, what: str) -> memoryview:
     kind = pa.large_string()
     ending = pa.scalar("", kind), pa.scalar("\n", kind)
     lines = pc.binary_join_element_wise(strings.cast(kind), *ending)
-    return memoryview(lines.buffers()[2])[: lines_bytes(strings)]
+    size_bytes = len(strings) + (pc.sum(pc.binary_length(strings)).as_py() or 0)
+    return memoryview(lines.buffers()[2])[:size_bytes]
 
 
 _LINE_BYTES = 16
@@ -139,52 +135,33 @@ def open_array(
     what: str,
 ) -> StoredArray:
     """Return an array of this shape in a file of a pinned property."""
-    if form.packed is not None:
-        return _packed_array(snapshot, file, form, form.packed, shape, cache=chunk_cache, what=what)
-    if form.storage_type.is_string:
+    kind, chunks, shard = form.storage_type, form.chunks, None
+    if kind.is_string and chunks is None:
         return LinesArray(snapshot, file, shape, what=what)
-    info = ArrayInfo(shape, form.storage_type, _no_zeros(shape), is_mappable=True)
+    if chunks is not None:
+        if len(chunks) != len(shape):
+            raise CorruptDataError(
+                f"{what}: chunks of shape {list(chunks)} cannot make up an array of shape "
+                f"{list(shape)}"
+            )
+        if 0 in shape:  # what is empty is not packed
+            raise CorruptDataError(
+                f"{what}: its data is packed, and an axis of it has no entries (any more); "
+                "take the files of the axes from a backup"
+            )
+        grid = tuple(math.ceil(n / c) for n, c in zip(shape, chunks, strict=True))
+        shard = ShardLayout(grid, index_at_start=True, has_checksum=True)
+    codecs = () if chunks is None else ({"id": form.codec},)
+    zero = "" if kind.is_string else kind.dtype.type(0)
     metadata = _SingleFile(
-        info=info,
-        encoding=ChunkEncoding((), form.storage_type.dtype),
-        has_plain_chunk=True,
-        fill_value=None,
+        info=ArrayInfo(shape, kind, chunks or _no_zeros(shape), is_mappable=chunks is None),
+        encoding=ChunkEncoding(codecs, None if kind.is_string else kind.dtype),
+        has_plain_chunk=chunks is None,
+        fill_value=None if chunks is None else zero,
         prefix=file,
+        shard=shard,
     )
     return open_zarr_array(snapshot, "", metadata, cache=chunk_cache, what=what)
-
-
-def _packed_array(
-    snapshot: Snapshot,
-    file: str,
-    form: PartForm,
-    packed: PackedForm,
-    shape: tuple[int, ...],
-    *,
-    cache: DecodedCache,
-    what: str,
-) -> StoredArray:
-    kind = form.storage_type
-    if len(packed.chunks) != len(shape):
-        raise CorruptDataError(
-            f"{what}: chunks of shape {list(packed.chunks)} cannot make up an array of shape "
-            f"{list(shape)}"
-        )
-    if 0 in shape:  # what is empty is not packed
-        raise CorruptDataError(
-            f"{what}: its data is packed, and an axis of it has no entries (any more); "
-            "take the files of the axes from a backup"
-        )
-    grid = tuple(math.ceil(n / c) for n, c in zip(shape, packed.chunks, strict=True))
-    info = ArrayInfo(shape, kind, packed.chunks, is_mappable=False)
-    metadata = _SingleFile(
-        info=info,
-        encoding=ChunkEncoding(({"id": packed.codec},), None if kind.is_string else kind.dtype),
-        fill_value="" if kind.is_string else kind.dtype.type(0),
-        prefix=file,
-        shard=ShardLayout(grid, index_at_start=True, has_checksum=True),
-    )
-    return open_zarr_array(snapshot, "", metadata, cache=cache, what=what)
 
 
 class LinesArray(StoredArray):
@@ -260,14 +237,6 @@ def lines_in(snapshot: Snapshot, file: str, *, what: str) -> int:
     if data is None:
         raise missing(what, file)
     return count_lines(data, what=f"{what}: {file}")
-
-
-def elements_in(snapshot: Snapshot, file: str, kind: StorageType, *, what: str) -> int:
-    """Return how many numbers a file of a pinned property has room for."""
-    size_bytes = snapshot.size(file)
-    if size_bytes is None:
-        raise missing(what, file)
-    return size_bytes // kind.dtype.itemsize
 
 
 def missing(what: str, file: str) -> CorruptDataError:

@@ -58,16 +58,6 @@ _WORDS: Final = ("nan", "inf", "infinity")
 
 
 @dataclass(frozen=True, slots=True)
-class PackedForm:
-    """How another program has cut a part into chunks and compressed them."""
-
-    chunks: tuple[int, ...]
-    """Lengths of a chunk, slowest dimension first."""
-    codec: str
-    """The codec of a chunk: ``blosc``, ``zstd`` or ``gzip``."""
-
-
-@dataclass(frozen=True, slots=True)
 class PartForm:
     """What a document says of one stored array."""
 
@@ -77,8 +67,10 @@ class PartForm:
     """Number of elements; None where the document does not say it."""
     shape: tuple[int, ...] | None = None
     """Its shape, slowest dimension first; None where that follows from axes."""
-    packed: PackedForm | None = None
-    """How it is packed, if it is."""
+    chunks: tuple[int, ...] | None = None
+    """Lengths of the chunks into which another program has cut it, slowest dimension first."""
+    codec: str = ""
+    """How these are compressed: ``blosc``, ``zstd`` or ``gzip``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -235,14 +227,15 @@ def _part(document: Mapping[str, Any], what: str) -> PartForm:
         _type(document.get("eltype"), what),
         length,
         None if shape is None else tuple(shape),
-        _packed(document, what),
+        *_packed(document, what),
     )
 
 
-def _packed(document: Mapping[str, Any], what: str) -> PackedForm | None:
+def _packed(document: Mapping[str, Any], what: str) -> tuple[tuple[int, ...] | None, str]:
+    """Return the shape of the chunks of a part that is packed, and their codec."""
     form = document.get("packed_format")
     if form is None:
-        return None
+        return None, ""
     chunks, name = document.get("chunk_shape"), document.get("compression")
     if not _are_lengths(chunks) or not chunks or 0 in chunks or len(chunks) > 2:
         raise CorruptDataError(f"{what}: its chunk_shape is {shown(chunks)}")
@@ -252,7 +245,7 @@ def _packed(document: Mapping[str, Any], what: str) -> PackedForm | None:
             f"{what}: it is packed as {shown(form)} with {shown(name)}, which is not read; "
             f"'indexed+zipped' is, with the index at the start and {', '.join(_COMPRESSIONS)}"
         )
-    return PackedForm(tuple(reversed(chunks)), name.partition("_")[0])
+    return tuple(reversed(chunks)), name.partition("_")[0]
 
 
 def _part_document(form: PartForm) -> dict[str, Any]:
@@ -286,11 +279,6 @@ def _are_lengths(value: Any) -> bool:
 
 
 METADATA_FILE: Final = "metadata.json"
-
-
-def axis_document(length: int) -> dict[str, Any]:
-    """Return what the file says of an axis."""
-    return {"format": "axis", "n_entries": length}
 
 
 def parse_consolidated(data: bytes, *, what: str) -> dict[str, dict[str, Any]]:
@@ -383,7 +371,7 @@ class Place:
     def file(self, part: str, form: PartForm) -> str:
         """Return the name of the file of one of its arrays, which is called ``part``."""
         stem = f"{self.name}.{part}" if part else self.name
-        if form.packed is not None:
+        if form.chunks is not None:
             return f"{stem}.zip"
         if form.storage_type.is_string:
             return f"{self.name}.{STRINGS_PART}" if part else f"{stem}{LINES_ENDING}"

@@ -12,7 +12,6 @@ from daf_storage.data import kept, layout
 from daf_storage.errors import CorruptDataError, DafError, FormatError, ReadOnlyError
 from daf_storage.files_daf._arrays import (
     LinesArray,
-    elements_in,
     lines_in,
     missing,
     open_array,
@@ -143,7 +142,7 @@ class PropertyNode:
     def _shape(self, file: str, form: PartForm) -> tuple[int, ...]:
         """Return the shape of an array: of its axes, or of the file where they may differ."""
         axes = () if self.kind == "group" else self._place.axes
-        is_flat = form.packed is None and not form.storage_type.is_string
+        is_flat = form.chunks is None and not form.storage_type.is_string
         if len(axes) > 1 or (axes and not (is_flat and self.snapshot.is_local)):
             return tuple(self._length_of(axis) for axis in axes)
         if not axes and form.shape is not None:
@@ -153,14 +152,17 @@ class PropertyNode:
 
     def _count(self, file: str, form: PartForm) -> int:
         """Return how many elements a file has."""
-        if form.packed is not None:
+        if form.chunks is not None:
             raise CorruptDataError(
                 f"{self._what}: the document does not say how many elements {file!r} has, which "
                 "is needed where they are packed; write it again"
             )
         if form.storage_type.is_string:
             return lines_in(self.snapshot, file, what=self._what)
-        return elements_in(self.snapshot, file, form.storage_type, what=self._what)
+        size_bytes = self.snapshot.size(file)
+        if size_bytes is None:
+            raise missing(self._what, file)
+        return size_bytes // form.storage_type.dtype.itemsize
 
 
 class FolderNode:

@@ -24,7 +24,6 @@ from daf_storage.files_daf._descriptors import (
     VERSION,
     PartForm,
     Place,
-    axis_document,
     check_packing,
     parse_consolidated,
     parse_object,
@@ -134,7 +133,8 @@ class WritableFilesTree(FilesTree, FileTree[dict[str, Any]]):
             place = place_of(below)
             try:
                 if place.kind == "axis":
-                    yield below, axis_document(self._length_of(place.name))
+                    length = self._length_of(place.name)
+                    yield below, {"format": "axis", "n_entries": length}
                     continue
                 files = self._files(place)
                 data = None if files is None else files.read(place.document)
@@ -205,7 +205,8 @@ class FilesTransaction(FileChanges):
         else:
             document, *candidates = _keys(self._tree, path)
             folder = posixpath.dirname(document)
-            new = [posixpath.join(folder, name) for name in self._new_files(place_of(path))]
+            place, forms = place_of(path), self._parts.get(path, {})
+            new = [posixpath.join(folder, place.file(*each)) for each in forms.items()]
             stale = [key for key in candidates if key not in new]
             self._changes.publish(document, new, stale, replace=replace)
         self._forget(path)
@@ -246,9 +247,6 @@ class FilesTransaction(FileChanges):
     def _form(self, place: Place, part: str, shape: tuple[int, ...], kind: StorageType) -> PartForm:
         is_of_axes = part or place.axes
         return PartForm(kind, shape[0] if part else None, None if is_of_axes else shape)
-
-    def _new_files(self, place: Place) -> list[str]:
-        return [place.file(part, form) for part, form in self._parts.get(place.path, {}).items()]
 
     def _write_document(self, path: str) -> None:
         parts = self._parts[path]
