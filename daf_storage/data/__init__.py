@@ -60,7 +60,6 @@ from daf_storage.data._digest import (
     vectors_version,
 )
 from daf_storage.data._encoding import (
-    EmptySparse,
     copy_stored,
     size_bytes,
     write_vector,
@@ -96,6 +95,7 @@ from daf_storage.data._subset_arrays import (
 )
 from daf_storage.data._summary import axes_in_order
 from daf_storage.data._transpose import (
+    EmptySparse,
     block_spans,
     column_blocks,
 )

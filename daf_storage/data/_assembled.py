@@ -28,10 +28,8 @@ from daf_storage.data._casting import plain_values, stored_numbers
 from daf_storage.data._coercion import SparseVectorInput, VectorInput
 from daf_storage.data._conversions import numpy_vector, positions_among
 from daf_storage.data._encoding import (
-    EmptySparse,
     Filling,
     decoded_array,
-    fill_transpose,
     index_type,
     scratch_array,
     write_text,
@@ -48,9 +46,11 @@ from daf_storage.data._subset_arrays import (
     SubsetArray,
 )
 from daf_storage.data._transpose import (
+    EmptySparse,
     block_height,
     check_rows,
     column_blocks,
+    fill_transpose,
     transpose_dense,
 )
 from daf_storage.trees import StoredArray, TreeTransaction, WritableTree

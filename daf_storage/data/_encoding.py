@@ -8,8 +8,6 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
 from tempfile import TemporaryFile, gettempdir
 
@@ -28,31 +26,11 @@ from daf_storage.data._coercion import (
     VectorInput,
 )
 from daf_storage.data._stored import StoredMatrix, StoredVector, is_colptr
-from daf_storage.data._subset_arrays import HeldArray
-from daf_storage.data._transpose import block_spans, memory_bytes, transpose_dense, transpose_sparse
-from daf_storage.trees import StoredArray, TreeTransaction, elements_bytes, passing_over
+from daf_storage.data._transpose import EmptySparse, block_spans, transpose_dense
+from daf_storage.trees import StoredArray, TreeTransaction, elements_bytes
 
 _BLOCK_BYTES = 1 << 24
 _SCRATCH_BYTES = 1 << 24
-_HELD_PART = 4
-_nothing = partial(np.empty, 0)
-
-
-@dataclass(kw_only=True, eq=False, slots=True)
-class EmptySparse:
-    """The mapped parts of a sparse vector or matrix, to be filled in place.
-
-    All arrays are writable and zero at first; indices count from 1, as stored.
-    """
-
-    nzval: AnyArray
-    """The values, shape ``(nnz,)``."""
-    nzind: AnyArray = field(default_factory=_nothing)
-    """Of a vector: positions, ascending, the first position being 1."""
-    colptr: AnyArray = field(default_factory=_nothing)
-    """Of a matrix: where each column begins, from 1; its last element must be nnz + 1."""
-    rowval: AnyArray = field(default_factory=_nothing)
-    """Of a matrix: row numbers from 1, ascending within each column."""
 
 
 def index_type(largest: int, usual: StorageType = StorageType.UINT32) -> StorageType:
@@ -289,33 +267,4 @@ def check_filled(parts: EmptySparse, shape: tuple[int, int], nnz: int, what: str
     if rowval.size and (int(rowval.min()) < 1 or int(rowval.max()) > shape[0]):
         raise errors.InvalidInputError(
             f"{what} was filled with row numbers outside 1 to {shape[0]:,}; nothing was stored"
-        )
-
-
-def fill_transpose(
-    stored: StoredMatrix, out: EmptySparse, *, progress: Callable[[int], None] = lambda _: None
-) -> None:
-    """Fill the parts of the transpose of a sparse matrix.
-
-    What has to be decoded is held where it takes a quarter of the memory at most; else it is
-    decoded twice, in ranges: to count, and to transpose.
-    """
-    held_bytes = stored.decoded_bytes()
-    rowval, values = stored.entries("rowval"), stored.values
-    rowval.check_stored(is_complete=True)
-    rows = rowval.read_rows
-    if held_bytes <= memory_bytes() // _HELD_PART:
-        every = Span(0, int(stored.colptr()[-1]))
-        rows, values = HeldArray(rows(every)).read_rows, HeldArray(values(every)).read_rows
-    with passing_over():
-        transpose_sparse(
-            indptr=stored.colptr(),
-            rowval=rows,
-            nzval=values if stored.has_values() else None,
-            out_colptr=out.colptr,
-            out_rowval=out.rowval,
-            out_nzval=out.nzval,
-            what=stored.what,
-            progress=progress,
-            held_bytes=min(held_bytes, memory_bytes() // 2),
         )

@@ -1,9 +1,10 @@
-"""The blocks in which arrays are copied, compared and transposed: how large they are.  Pure."""
+"""The blocks in which arrays are copied and compared, and the transposes of matrices."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
 from functools import partial
 from itertools import islice
 from typing import Any, Final
@@ -13,8 +14,10 @@ import numpy as np
 from daf_storage import settings
 from daf_storage._lazy import sp
 from daf_storage.base import AnyArray, Span
+from daf_storage.data._stored import StoredMatrix
+from daf_storage.data._subset_arrays import HeldArray
 from daf_storage.errors import CorruptDataError
-from daf_storage.trees import THREADS, StoredArray, computed, run_all
+from daf_storage.trees import THREADS, StoredArray, computed, passing_over, run_all
 
 _BLOCK_BYTES: Final = 1 << 24
 _THREAD_BYTES: Final = 1 << 21
@@ -53,76 +56,78 @@ _LEAST_BLOCK_ELEMENTS: Final = 1 << 12
 _HELD_BYTES: Final = 40
 """What an element takes on its way besides its value: numbers of rows, of columns, and places."""
 _TILE: Final = 512
+_HELD_PART: Final = 4
+_nothing = partial(np.empty, 0)
 
 
-def transpose_sparse(  # noqa: PLR0913 - three arrays on each side
-    *,
-    indptr: AnyArray,
-    rowval: Callable[[Span], AnyArray],
-    nzval: Callable[[Span], AnyArray] | None,
-    out_colptr: AnyArray,
-    out_rowval: AnyArray,
-    out_nzval: AnyArray | None,
-    what: str,
-    progress: Callable[[int], None] = lambda _: None,
-    held_bytes: int = 0,
+@dataclass(kw_only=True, eq=False, slots=True)
+class EmptySparse:
+    """The mapped parts of a sparse vector or matrix, to be filled in place.
+
+    All arrays are writable and zero at first; indices count from 1, as stored.
+    """
+
+    nzval: AnyArray
+    """The values, shape ``(nnz,)``."""
+    nzind: AnyArray = field(default_factory=_nothing)
+    """Of a vector: positions, ascending, the first position being 1."""
+    colptr: AnyArray = field(default_factory=_nothing)
+    """Of a matrix: where each column begins, from 1; its last element must be nnz + 1."""
+    rowval: AnyArray = field(default_factory=_nothing)
+    """Of a matrix: row numbers from 1, ascending within each column."""
+
+
+def fill_transpose(
+    stored: StoredMatrix, out: EmptySparse, *, progress: Callable[[int], None] = lambda _: None
 ) -> None:
-    """Fill the transpose of a CSC matrix, given where its columns begin.
+    """Fill the parts of the transpose of a sparse matrix; its values only if it has some.
+
+    What has to be decoded is held where it takes a quarter of the memory at most; else it is
+    decoded twice, in ranges: to count, and to transpose.
 
     Parameters
     ----------
-    indptr
-        Where the columns of the source begin, from 0, int64.
-    rowval, nzval
-        Return 1-based row numbers and values of the source, each twice, in this thread; no values
-        if all are true.
-    out_colptr, out_rowval, out_nzval
-        Filled in place: where columns begin, and row numbers that ascend within each, all from 1.
-        No values if all are true.
-    what
-        The matrix, for messages.
     progress
         Called after each block with the number of elements done.
-    held_bytes
-        How much of the memory is taken already; a few numbers for each row and column are besides.
 
     Raises
     ------
     CorruptDataError
         A row number leaves the rows axis, or another program changes them meanwhile.
     """
-    nnz, n_rows = int(indptr[-1]), out_colptr.size - 1
-    item_bytes = 0 if nzval is None or out_nzval is None else 2 * out_nzval.itemsize
-    most = (memory_bytes() - held_bytes) // (2 * THREADS * (_HELD_BYTES + item_bytes))
+    indptr, n_rows = stored.colptr(), out.colptr.size - 1
+    nnz, held_bytes = int(indptr[-1]), stored.decoded_bytes()
+    rowval = stored.entries("rowval")
+    rowval.check_stored(is_complete=True)
+    rows, values = rowval.read_rows, stored.values
+    if held_bytes <= memory_bytes() // _HELD_PART:
+        every = Span(0, nnz)
+        rows, values = HeldArray(rows(every)).read_rows, HeldArray(values(every)).read_rows
+    item_bytes = 2 * out.nzval.itemsize if stored.has_values() else 0
+    free_bytes = memory_bytes() - min(held_bytes, memory_bytes() // 2)
+    most = free_bytes // (2 * THREADS * (_HELD_BYTES + item_bytes))
     size = max(min(max(_BLOCK_ELEMENTS, 2 * n_rows), most), _LEAST_BLOCK_ELEMENTS)
     blocks = [Span(start, min(start + size, nnz)) for start in range(0, nnz, size)]
     counts = np.zeros(n_rows + 1, np.int64)
-    for found in computed(partial(_counted, rowval(b), n_rows, what) for b in blocks):
-        counts += found
-    ends = np.cumsum(counts)
-    out_colptr[:] = ends + 1
-    free = ends[:-1].copy()
-    tasks = (
-        partial(
-            _transposed,
-            indptr,
-            block,
-            rowval(block),
-            None if nzval is None else nzval(block),
-            n_rows,
-            what,
+    with passing_over():
+        for found in computed(partial(_counted, rows(b), n_rows, stored.what) for b in blocks):
+            counts += found
+        ends = np.cumsum(counts)
+        out.colptr[:] = ends + 1
+        free = ends[:-1].copy()
+        tasks = (
+            partial(_transposed, indptr, block, rows(block), values(block), n_rows, stored.what)
+            for block in blocks
         )
-        for block in blocks
-    )
-    while pieces := list(computed(islice(tasks, THREADS))):
-        puts: list[Callable[[], None]] = []
-        for first, piece in pieces:
-            puts.append(partial(_put, first, piece, free.copy(), out_rowval, out_nzval))
-            free += np.diff(piece.indptr)
-        if (free > ends[1:]).any():
-            raise _outside(what, n_rows)
-        run_all(puts)
-        progress(sum(piece.nnz for _, piece in pieces))
+        while pieces := list(computed(islice(tasks, THREADS))):
+            puts: list[Callable[[], None]] = []
+            for first, piece in pieces:
+                puts.append(partial(_put, first, piece, free.copy(), out))
+                free += np.diff(piece.indptr)
+            if (free > ends[1:]).any():
+                raise _outside(stored.what, n_rows)
+            run_all(puts)
+            progress(sum(piece.nnz for _, piece in pieces))
 
 
 def _counted(rows: AnyArray, n_rows: int, what: str) -> AnyArray:
@@ -132,7 +137,7 @@ def _counted(rows: AnyArray, n_rows: int, what: str) -> AnyArray:
 
 
 def _transposed(
-    indptr: AnyArray, block: Span, rows: AnyArray, values: AnyArray | None, n_rows: int, what: str
+    indptr: AnyArray, block: Span, rows: AnyArray, values: AnyArray, n_rows: int, what: str
 ) -> tuple[int, Any]:
     """Return the first column with elements in a block, and the transpose of the block."""
     check_rows(rows, n_rows, what)
@@ -141,23 +146,20 @@ def _transposed(
     pointers = np.clip(indptr[first : last + 1], block.start, block.stop) - block.start
     index: Any = np.int32 if max(n_rows, block.size) < np.iinfo(np.int32).max else np.int64
     indices = rows.astype(index) - index(1)
-    values = np.ones(rows.size, bool) if values is None else np.ascontiguousarray(values)
     by_columns = sp.csr_array(
-        (values, indices, pointers.astype(index)), shape=(last - first, n_rows)
+        (np.ascontiguousarray(values), indices, pointers.astype(index)),
+        shape=(last - first, n_rows),
     )
     return first, by_columns.tocsc()
 
 
-def _put(
-    first: int, piece: Any, free: AnyArray, out_rowval: AnyArray, out_nzval: AnyArray | None
-) -> None:
+def _put(first: int, piece: Any, free: AnyArray, out: EmptySparse) -> None:
     """Put the elements of a block in place, given where the next one of each column goes."""
     places = np.repeat(free - piece.indptr[:-1], np.diff(piece.indptr))
     places += np.arange(piece.nnz)
-    numbers = piece.indices.astype(out_rowval.dtype, copy=False)
-    out_rowval[places] = numbers + out_rowval.dtype.type(first + 1)
-    if out_nzval is not None:
-        out_nzval[places] = piece.data
+    numbers = piece.indices.astype(out.rowval.dtype, copy=False)
+    out.rowval[places] = numbers + out.rowval.dtype.type(first + 1)
+    out.nzval[places] = piece.data
 
 
 def check_rows(rows: AnyArray, n_rows: int, what: str, base: int = 1) -> None:
