@@ -21,7 +21,7 @@ from daf_storage.anndata import _stored as elements
 from daf_storage.anndata._contents import Contents
 from daf_storage.anndata._parts import Parts, anndata_parts, is_anndata, stored_frame
 from daf_storage.anndata._report import AXIS_KEYS, NOTES, axis_notes, read_notes
-from daf_storage.anndata._stored import Nodes, Property, array_property, node_at
+from daf_storage.anndata._stored import Nodes, Property, array_property
 from daf_storage.anndata._tree import AnnDataTree
 from daf_storage.base import StorageType
 from daf_storage.combined import ChainTree, ViewAxis, ViewTree
@@ -249,11 +249,7 @@ def _is_same(base: Tree, inner: Tree, modality: str, part: str) -> bool:
     if base.kind(map_at) == "array":
         places = elements.array_at(base, map_at).read().reshape(-1)
         return bool(np.array_equal(places, np.arange(1, whole.length + 1)))
-    ours, theirs = (
-        frame.names(tuple(node_at(tree, path) for path in frame.index_sources)).read_strings()
-        for tree, frame in ((base, whole), (inner, own))
-    )
-    return bool(ours.cast("string").equals(theirs.cast("string")))
+    return bool(whole.entries().equals(own.entries()))
 
 
 def _names_as_vectors(
@@ -278,12 +274,11 @@ def _names_in_whole(base: Tree, part: str, map_at: str, nodes: Nodes) -> StoredA
     places = elements.array_at(base, map_at).read().reshape(-1).astype(np.int64)
     frame = stored_frame(base, part)
     positions = np.argsort(places, kind="stable")[np.count_nonzero(places == 0) :]
-
-    def strings() -> Any:
-        names = frame.names(tuple(node_at(base, path) for path in frame.index_sources))
-        return names.read_strings().cast("string").take(positions)
-
-    return MemoryArray(strings, shape=(positions.size,), storage_type=StorageType.STRING)
+    return MemoryArray(
+        lambda: frame.entries().take(positions),
+        shape=(positions.size,),
+        storage_type=StorageType.STRING,
+    )
 
 
 def _memberships(modalities: Iterable[_Modality], contents: Contents) -> dict[str, Property]:

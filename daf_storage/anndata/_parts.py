@@ -83,11 +83,17 @@ class StoredFrame:
         self.renewals = 0
         """How often a column was looked at again, since it had been changed in place."""
 
+    def _index_nodes(self) -> Nodes:
+        return tuple(node_at(self._tree, source) for source in self.index_sources)
+
     @property
     def length(self) -> int:
         """How many rows it has."""
-        nodes = tuple(node_at(self._tree, source) for source in self.index_sources)
-        return int(self._index.array(nodes).info.shape[0])
+        return int(self._index.array(self._index_nodes()).info.shape[0])
+
+    def entries(self) -> pa.Array:
+        """Return the index, read."""
+        return self.names(self._index_nodes()).read_strings().cast(pa.string())
 
     def column(self, position: int) -> Column:
         """Return a column; what it says of itself is kept until it is changed.
@@ -117,7 +123,7 @@ class StoredFrame:
     def _state(self, column: Column) -> tuple[Any, ...]:
         return tuple(map(self._tree.identity, column.sources))
 
-    def names(self, nodes: Nodes) -> StoredArray:
+    def names(self, nodes: Nodes) -> EntryNames:
         """Return the index as entries of an axis."""
         what = f"{self._tree.location}: {self._path} names"
         if self._index.problem:

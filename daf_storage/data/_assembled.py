@@ -9,6 +9,7 @@ with it.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -29,6 +30,7 @@ from daf_storage.data._coercion import SparseVectorInput, VectorInput
 from daf_storage.data._conversions import numpy_vector, positions_among
 from daf_storage.data._encoding import (
     Filling,
+    counted_blocks,
     decoded_array,
     index_type,
     scratch_array,
@@ -58,6 +60,8 @@ from daf_storage.trees import StoredArray, TreeTransaction, WritableTree
 _HELD_PER_ELEMENT: Final = 96
 """What an element takes on its way, as numbers of rows, columns and places."""
 _NONE: Final = np.empty(0, np.int64)
+_NOWHERE: Final = "".format
+"""Says no place of a value in messages: its position among those that are kept tells nothing."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -131,7 +135,7 @@ def aligned_vector(
         if along.places is None:
             return stored_numbers(values, dtype, what=what)
         is_there = along.sources >= 0
-        kept = stored_numbers(values[along.sources[is_there]], dtype, what=what, place=_nowhere)
+        kept = stored_numbers(values[along.sources[is_there]], dtype, what=what, place=_NOWHERE)
         out = np.full(along.n_entries, fill or 0, kept.dtype)
         out[is_there] = kept
         return out
@@ -139,13 +143,8 @@ def aligned_vector(
     chosen = np.flatnonzero(places >= 0)
     chosen = chosen[np.argsort(places[chosen], kind="stable")]
     index = np.promote_types(values.positions.dtype, np.min_scalar_type(along.n_entries))
-    kept = stored_numbers(values.values[chosen], dtype, what=what, place=_nowhere)
+    kept = stored_numbers(values.values[chosen], dtype, what=what, place=_NOWHERE)
     return SparseVectorInput(along.n_entries, places[chosen].astype(index), kept)
-
-
-def _nowhere(_: object) -> str:
-    """Say no place of a value in messages: its position among those that are kept tells nothing."""
-    return ""
 
 
 @dataclass(frozen=True, eq=False)
@@ -390,7 +389,7 @@ def _dense_pieces(part: Part) -> Iterator[AnyArray]:
 
 def _as_result(values: AnyArray, part: Part, what: str) -> AnyArray:
     """Return what goes into the result in its type; errors name the value, not its place here."""
-    return stored_numbers(values, part.kind.dtype, what=what, place=_nowhere)
+    return stored_numbers(values, part.kind.dtype, what=what, place=_NOWHERE)
 
 
 def _placed(part: Part, columns: _DenseColumns, span: Span) -> AnyArray:
@@ -436,8 +435,8 @@ def write_assembled(
     elif is_sparse:
         _write_sparse(changes, path, parts, kinds, add)
     else:
-        blocks = (block for part in parts for block in _dense_pieces(part))
-        changes.write_blocks(path, shape, kind, _counted(blocks, add))
+        blocks = counted_blocks(itertools.chain.from_iterable(map(_dense_pieces, parts)), add)
+        changes.write_blocks(path, shape, kind, blocks)
 
 
 def _write_sparse(
@@ -474,12 +473,6 @@ def _has_values(part: Part) -> bool:
     """Return whether a part has values, rather than all being true."""
     is_all_true = isinstance(part.columns, _SparseColumns) and part.columns.nzval is None
     return _is_spread(part) or not is_all_true
-
-
-def _counted(blocks: Iterator[AnyArray], add: Callable[[int], None]) -> Iterator[AnyArray]:
-    for block in blocks:
-        yield block
-        add(block.nbytes)
 
 
 def _strings_of(part: Part) -> pa.Array:

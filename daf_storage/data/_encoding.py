@@ -122,13 +122,15 @@ def copy_array(
         add(size_bytes([array]))
         return
 
-    def blocks() -> Iterator[AnyArray]:
-        for span in block_spans(array):
-            block = array.read_rows(span)
-            yield block
-            add(block.nbytes)
+    blocks = counted_blocks(map(array.read_rows, block_spans(array)), add)
+    changes.write_blocks(path, array.info.shape, array.info.storage_type, blocks)
 
-    changes.write_blocks(path, array.info.shape, array.info.storage_type, blocks())
+
+def counted_blocks(blocks: Iterable[AnyArray], add: Callable[[int], None]) -> Iterator[AnyArray]:
+    """Yield blocks, and count the bytes of each when it is written."""
+    for block in blocks:
+        yield block
+        add(block.nbytes)
 
 
 def copy_stored(

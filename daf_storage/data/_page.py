@@ -58,15 +58,8 @@ def preview_matrix(stored: StoredMatrix, budget: PreviewBudget) -> Preview | str
     array = stored.arrays().get("nzval" if stored.info.is_sparse else "")
     if array is None or array.info.storage_type.is_string:
         return ""
-    return _preview(_some(array, budget), array.info.size)
-
-
-def _preview(
-    sample: pa.Array | str, total: int, *, empty_is_missing: bool = False
-) -> Preview | str:
-    if isinstance(sample, str):
-        return sample
-    return preview_of(sample, total=total, empty_is_missing=empty_is_missing)
+    sample = _some(array, budget)
+    return sample if isinstance(sample, str) else preview_of(sample, total=array.info.size)
 
 
 def _some(array: StoredArray, budget: PreviewBudget, most: int = PREVIEW_ROWS) -> pa.Array | str:
@@ -172,7 +165,7 @@ def axis_section(axis: AxisSummary, daf: PropertyReader, budget: PreviewBudget) 
     rows = [
         [
             shortened(vector.name),
-            _type_of(vector),
+            vector.storage_type.value + (", sparse" if vector.is_sparse else ""),
             *preview_cells(preview),
         ]
         for vector, preview in vector_previews(shown, daf, budget)
@@ -220,7 +213,9 @@ def _first_entries(axis: AxisSummary, daf: PropertyReader, budget: PreviewBudget
 def _vector(vector: VectorInfo, daf: PropertyReader, budget: PreviewBudget) -> Preview | str:
     stored = daf.open_vector(vector.axis, vector.name)
     sample = _sparse(stored, budget) if vector.is_sparse else _some(stored.dense(), budget)
-    return _preview(sample, vector.length, empty_is_missing=vector.empty_is_missing)
+    if isinstance(sample, str):
+        return sample
+    return preview_of(sample, total=vector.length, empty_is_missing=vector.empty_is_missing)
 
 
 def _seen(look: Callable[[], _T]) -> _T | str:
@@ -229,11 +224,6 @@ def _seen(look: Callable[[], _T]) -> _T | str:
         return look()
     except DafError as error:
         return f"cannot be read: {shortened(error, 160)}"
-
-
-def _type_of(vector: VectorInfo) -> str:
-    name = vector.storage_type.value
-    return f"{name}, sparse" if vector.is_sparse else name
 
 
 def _matrix_row(

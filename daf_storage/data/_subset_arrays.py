@@ -124,10 +124,6 @@ class SubsetArray(StoredArray):
         """Return all elements that are shown."""
         return self.read_rows(Span(0, self.info.shape[0]))
 
-    def read_rows(self, span: Span) -> AnyArray:
-        """Return a range of what is shown of the first dimension."""
-        return self.read_spans([span])[0]
-
     def read_spans(self, spans: list[Span], within: Span | None = None) -> list[AnyArray]:
         """Return several ranges; of a range of the whole array, asked for together."""
         columns = self._columns_within(within)

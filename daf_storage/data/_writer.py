@@ -39,10 +39,6 @@ from daf_storage.data._transpose import EmptySparse
 from daf_storage.trees import TreeTransaction
 
 
-def _ignore(_: int) -> None:
-    """Report no progress."""
-
-
 def check_writer(value: object, function: str) -> None:
     """Refuse a data set that is open for reading, or what is none, where one is written to."""
     check_reader(value, function)
@@ -314,7 +310,7 @@ it, or change the value
         name: str,
         *,
         if_exists: IfExists = "error",
-        progress: Callable[[int], None] = _ignore,
+        progress: Callable[[int], None] = lambda _: None,
         packed: bool | Packing | None = None,
     ) -> None:
         """Store the transpose of a matrix too, block by block: memory does not grow with it.
