@@ -24,7 +24,7 @@ LIMITS: Final = {
     "free_bytes": "daf_storage.trees._hdf5_chunks._FREE_BYTES",
     "gathered_elements": "daf_query.matrix._gather._BLOCK_ELEMENTS",
     "hashed_bytes": "daf_query.index._stored._BLOCK_BYTES",
-    "held_part": "daf_storage.data._encoding._HELD_PART",
+    "held_part": "daf_storage.data._transpose._HELD_PART",
     "held_per_element": "daf_storage.data._assembled._HELD_PER_ELEMENT",
     "least_transposed_elements": "daf_storage.data._transpose._LEAST_BLOCK_ELEMENTS",
     "moment_elements": "daf_query.moments._group_moments.BLOCK_ELEMENTS",

@@ -34,8 +34,6 @@ _NAME: Final = "0"
 _DOCUMENT: Final = b'{"type":"element","name":"0"}'
 """What the format has beside the value: it is one element."""
 
-_OLD_FRAMES: Final = ("dataframe", "0.1.0")
-
 
 def image_of(part: str, key: str, write: Writer) -> AnyArray:
     """Return the bytes of a new image.
@@ -80,9 +78,12 @@ def writer_of(value: Any) -> Writer:
     )
 
 
+def _is_frame(node: Any) -> bool:
+    return str(node.attrs.get("encoding-type", "")) == "dataframe"
+
+
 def _is_old_frame(node: Any) -> bool:
-    encoding = (str(node.attrs.get(f"encoding-{what}", "")) for what in ("type", "version"))
-    return tuple(encoding) == _OLD_FRAMES
+    return _is_frame(node) and str(node.attrs.get("encoding-version", "")) == "0.1.0"
 
 
 def write_element(group: Any, name: str, value: Any) -> None:
@@ -186,6 +187,21 @@ class KeptPart:
         """Return the value as the AnnData had it."""
         with opened(self.array, what=self.path) as file:
             return read_element(file[_ELEMENTS][_NAME])
+
+    def is_frame(self) -> bool:
+        """Return whether the value is a DataFrame."""
+        with opened(self.array, what=self.path) as file:
+            return _is_frame(file[_ELEMENTS][_NAME])
+
+    def shape(self) -> tuple[int, ...] | None:
+        """Return the shape of the value; None if it has none."""
+        with opened(self.array, what=self.path) as file:
+            stored = file[_ELEMENTS][_NAME]
+            is_frame = _is_frame(stored)
+            columns = [len(stored.attrs["column-order"])] if is_frame else []
+            stored = stored[stored.attrs["_index"]] if is_frame else stored
+            shape = getattr(stored, "shape", stored.attrs.get("shape"))
+            return None if shape is None else (*map(int, shape), *columns)
 
     def copy_to(self, group: Any, name: str) -> None:
         """Copy it into a group of an h5ad file."""

@@ -366,10 +366,8 @@ class _Exporter:
         if part.axes != tuple(self._axes[each] for each in _ALIGNED[part.part]):
             return "it belongs to axes that are not exported"
         lengths = tuple(map(self._daf.axis_length, part.axes))
-        if not lengths or part.part in self._axes:
-            return ""
-        shape = getattr(part.value(), "shape", lengths)
-        if shape[: len(lengths)] == lengths:
+        shape = part.shape() if lengths and part.part not in self._axes else lengths
+        if shape is None or shape[: len(lengths)] == lengths:
             return ""
         return f"it has the shape {shape}, and its axes {lengths}"
 
@@ -457,7 +455,7 @@ class _Exporter:
                 continue
             if _is_large(found):
                 self._write(group, name, found, done)
-            elif isinstance(found, kept.KeptPart) and part not in _ROWS_OF:
+            elif isinstance(found, kept.KeptPart) and not (part in _ROWS_OF and found.is_frame()):
                 found.copy_to(group, name)
             else:
                 value = self.value(place, contents)

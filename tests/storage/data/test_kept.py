@@ -278,8 +278,8 @@ class TestRoundTrip:
             image = io.BytesIO(array.read().tobytes())
             with h5py.File(image, "r+") as file:
                 file["away"] = h5py.ExternalLink(str(tmp_path / "in.h5ad"), "/")
-            kept.delete_part(daf.writable_tree, path)
             with daf.writable_tree.transaction() as changes, daf.writable_tree.lock():
+                changes.remove(path)
                 changes.write_array(path, np.frombuffer(image.getvalue(), np.uint8))
                 changes.publish(path, replace=False)
         with (

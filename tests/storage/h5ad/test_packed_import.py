@@ -130,11 +130,14 @@ def test_plain_zarr_python_reads_packed_counts(
         assert np.array_equal(sp.csr_array(parts, shape=shape).toarray(), expected.toarray())
 
 
-@pytest.mark.parametrize("value", [-1.0, 0.5, np.nan, np.inf, 65_536.0, 2.0**32, -0.0])
+NO_COUNTS = [(value, "f4") for value in (-1, 0.5, np.nan, np.inf, 65_536, 2.0**32, -0.0)]
+
+
+@pytest.mark.parametrize(("value", "dtype"), [*NO_COUNTS, (-1, "i2"), (-1, "i8"), (65_536, "u4")])
 @pytest.mark.parametrize("form", [sp.csr_array, sp.csc_array, np.asarray])
-def test_what_is_no_count_is_refused(value: float, form: Any) -> None:
+def test_what_is_no_count_is_refused(value: float, dtype: str, form: Any) -> None:
     """With its row and its column, and nothing is left of the import."""
-    dense = np.ones((3, 4), np.float32)
+    dense = np.ones((3, 4), dtype)
     dense[1, 2] = 7
     matrix = form(dense)
     if sp.issparse(matrix):
