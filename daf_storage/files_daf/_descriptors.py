@@ -306,9 +306,6 @@ LINES_ENDING: Final = ".txt"
 STRINGS_PART: Final = "nztxt"
 """What the tree calls the strings of a sparse property; documents call them ``nzval``."""
 
-ATTRIBUTES_FILE: Final = ".attributes"
-"""The file of the attributes of a plain directory."""
-
 INDEXES_FOLDER: Final = ".daf.indexes"
 """The directory of the indexes, a Zarr hierarchy."""
 

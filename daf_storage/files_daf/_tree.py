@@ -18,7 +18,6 @@ from daf_storage.files_daf._arrays import (
     scalar_array,
 )
 from daf_storage.files_daf._descriptors import (
-    ATTRIBUTES_FILE,
     DAF_FILE,
     DOCUMENT_ENDING,
     INDEXES_FOLDER,
@@ -29,7 +28,6 @@ from daf_storage.files_daf._descriptors import (
     PropertyForm,
     check_document_bytes,
     is_sparse,
-    parse_object,
     parse_property,
     parse_scalar,
     parse_version,
@@ -174,13 +172,10 @@ class FolderNode:
         self,
         snapshot: DirectorySnapshot | SharedSnapshot,
         array: Callable[[str], StoredArray | None],
-        *,
-        what: str,
     ) -> None:
         self.snapshot = snapshot
         """Its files."""
         self._array = array
-        self._what = what
 
     @property
     def identity(self) -> Hashable:
@@ -195,12 +190,8 @@ class FolderNode:
         """Return the array of that name in this directory; None if absent."""
         return self._array(name) if name else None
 
-    def attribute(self, name: str) -> Any:
-        """Return an attribute of the directory; None if it has none of this name."""
-        data = self.snapshot.read(ATTRIBUTES_FILE)
-        if data is None:
-            return None
-        return parse_object(data, what=f"{self._what}/{ATTRIBUTES_FILE}").get(name)
+    def attribute(self, name: str) -> None:
+        """Return None: directories have no attributes."""
 
 
 def identity_of(snapshot: PropertyFiles | SharedSnapshot, place: Place) -> Hashable:
@@ -366,7 +357,7 @@ class FilesTree:
         snapshot = None if place.kind != "other" else self.folder(path)
         if snapshot is None:
             return None
-        return FolderNode(snapshot, lambda name: self._array_in(path, name), what=what)
+        return FolderNode(snapshot, lambda name: self._array_in(path, name))
 
     def paths(self, path: str = "") -> Iterator[str]:
         """Yield the paths of the properties at and below a path."""

@@ -15,7 +15,6 @@ from daf_storage.data import Damage, damage_of, kept, layout, one_each, remove_l
 from daf_storage.errors import DafError, FormatError, ReadOnlyError
 from daf_storage.files_daf._arrays import encode_lines
 from daf_storage.files_daf._descriptors import (
-    ATTRIBUTES_FILE,
     DAF_FILE,
     INDEXES_FOLDER,
     METADATA_FILE,
@@ -170,9 +169,6 @@ class FilesTransaction(FileChanges):
             return
         self._folders.add(path)
         self._changes.make_directory(self._tree.key(path))
-        if attributes := self._attributes.pop(path, None):
-            key = posixpath.join(self._tree.key(path), ATTRIBUTES_FILE)
-            self._changes.write(key, to_json(dict(attributes)) + b"\n")
 
     def mark_group(self, path: str) -> None:
         """Do nothing: a directory is a group by itself."""

@@ -104,22 +104,25 @@ class TreeSuite:
         assert self.array(tree, "a").read().tolist() == [[0, 0], [5, 5]]
 
     def test_attributes(self, tree: WritableTree) -> None:
-        """Of an array and of a group; what was not annotated has none."""
+        """Of an array and of the group of a property; what was not annotated has none."""
+        group = "vectors/cell/age"
         with tree.transaction() as changes:
+            for above in ("vectors", "vectors/cell"):
+                changes.create_group(above)
+                changes.publish(above, replace=False)
             changes.annotate("a", {"word": "é"})
             changes.write_strings("a", pa.array(["x", ""]), (2,))
-            changes.annotate("g", {"word": "group", "other": "more"})
-            changes.create_group("g")
-            changes.write_array("g/x", np.arange(3))
+            changes.annotate(group, {"word": "group", "other": "more"})
+            changes.create_group(group)
+            changes.write_array(f"{group}/nzind", np.arange(3))
             changes.annotate("z", {"word": "reserved"})
             changes.reserve_array("z", (2,), StorageType.INT8)[:] = 1
-            for path in ("a", "g", "z"):
+            for path in ("a", group, "z"):
                 changes.publish(path, replace=False)
-        found = {path: tree.node(path) for path in ("a", "g", "g/x", "z")}
+        found = {path: tree.node(path) for path in ("a", group, "vectors/cell", "z")}
         words = {p: None if node is None else node.attribute("word") for p, node in found.items()}
-        assert words == {"a": "é", "g": "group", "g/x": None, "z": "reserved"}
-        assert found["g"] is not None
-        assert found["g"].attribute("other") == "more"
+        assert words == {"a": "é", group: "group", "vectors/cell": None, "z": "reserved"}
+        assert there(found[group]).attribute("other") == "more"
         assert self.array(tree, "a").read_strings().to_pylist() == ["x", ""]
 
     def test_what_is_not_published_is_dropped(self, tree: WritableTree) -> None:
