@@ -216,11 +216,7 @@ class PropertyReader:
                 f"{self.location}: axis {axis!r} has no entry at position "
                 f"{int(positions[is_outside][0])}; it has {len(own):,} entries, counted from 0"
             )
-        found = objects(own.take(pa.array(np.where(is_empty, 0, positions)))) if len(own) else None
-        if found is None:
-            return np.full(positions.shape, "", dtype=object)
-        found[is_empty] = ""
-        return found
+        return objects(own.take(pa.array(positions, mask=is_empty)).fill_null(""))
 
     def axis_dict(self, axis: str) -> dict[str, int]:
         """Return the 0-based position of each entry of an axis.

@@ -92,8 +92,6 @@ def read_conventions(
 RelationSource: TypeAlias = Literal["import", "name"]
 """How a relation is known: recorded with the vector, as an import does, or by its name alone."""
 
-_PIECE_ROWS = 1 << 17
-
 
 @dataclass(frozen=True, slots=True, order=True)
 class Relation:
@@ -134,8 +132,7 @@ def relations_of(axes: Collection[str], vectors: Iterable[VectorInfo]) -> list[R
 def values_without_entry(batches: Iterable[pa.Array], entries: pa.Array) -> tuple[str, int] | None:
     """Return the first of some strings that is no entry of an axis, and how many are none.
 
-    Empty strings and nulls are missing values, which are not counted.  One batch is looked at
-    at a time, each of its distinct strings once.
+    Empty strings and nulls are missing values, which are not counted.
 
     >>> values_without_entry([pa.array(["B", "", "X", "X"])], pa.array(["A", "B"]))
     ('X', 2)
@@ -144,19 +141,13 @@ def values_without_entry(batches: Iterable[pa.Array], entries: pa.Array) -> tupl
     """
     first, count = "", 0
     for batch in batches:
-        for start in range(0, len(batch), _PIECE_ROWS):
-            piece = batch.slice(start, _PIECE_ROWS)
-            encoded = piece if pa.types.is_dictionary(piece.type) else piece.dictionary_encode()
-            strings = encoded.dictionary.cast(entries.type)
-            is_entry = pc.is_valid(pc.index_in(strings, value_set=entries))
-            is_known = pc.or_(is_entry, pc.equal(strings, "")).to_numpy(zero_copy_only=False)
-            if is_known.all():
-                continue
-            codes = encoded.indices.drop_null().to_numpy(zero_copy_only=False)
-            unknown = np.flatnonzero(~is_known[codes])
-            if len(unknown) and not count:
-                first = strings[int(codes[unknown[0]])].as_py()
-            count += len(unknown)
+        is_coded = pa.types.is_dictionary(batch.type)
+        strings = (batch.dictionary_decode() if is_coded else batch).cast(entries.type)
+        is_known = pc.or_(pc.is_in(strings, value_set=entries), pc.equal(strings, ""))
+        unknown = strings.filter(pc.invert(is_known))  # of nulls that is null
+        if len(unknown) and not count:
+            first = unknown[0].as_py()
+        count += len(unknown)
     return (first, count) if count else None
 
 

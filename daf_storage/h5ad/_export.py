@@ -92,25 +92,19 @@ def to_anndata(
     anndata = optional_import("anndata", extra="anndata")
     exporter = _Exporter(daf, {"obs_is": obs_is, "var_is": var_is, "X_is": X_is})
     contents = exporter.contents()
-    values = {place: exporter.value(place, contents) for place in contents}
-    adata = anndata.AnnData(**_arguments(values))
+    parts: dict[str, Any] = {}
+    for place in contents:
+        part, key = place
+        value = exporter.value(place, contents)
+        parts = parts | {part: value if part in _WHOLE else {**parts.get(part, {}), key: value}}
+    own = {part: value for part, value in parts.items() if not part.startswith(_RAW)}
+    adata = anndata.AnnData(**own)
     if exporter.has_raw:
-        adata.raw = anndata.AnnData(obs=adata.obs[[]], **_arguments(values, "raw."))
+        raw = {part.removeprefix(_RAW): parts[part] for part in parts.keys() - own.keys()}
+        adata.raw = anndata.AnnData(obs=adata.obs[[]], **raw)
     exporter.report_what_stays()
     exporter.report.warn()
     return adata
-
-
-def _arguments(values: Mapping[Place, Any], start: str = "") -> dict[str, Any]:
-    """Return values as the arguments of an AnnData; with a start, of that which becomes ``raw``."""
-    arguments: dict[str, Any] = {}
-    for (part, key), value in values.items():
-        name = part.removeprefix(_RAW)
-        if part.startswith(_RAW) == bool(start) and part in _WHOLE:
-            arguments[name] = value
-        elif part.startswith(_RAW) == bool(start):
-            arguments.setdefault(name, {})[key] = value
-    return arguments
 
 
 def export_h5ad(  # noqa: PLR0913 - the choices of an export
