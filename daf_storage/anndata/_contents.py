@@ -218,13 +218,11 @@ def annotation_property(
     kind = StorageType.of(header.dtype)
 
     def values() -> AnyArray:
-        found: AnyArray = place.read(tree).to_numpy().astype(kind.dtype)
-        return found
+        return np.asarray(place.read(tree).to_numpy(), kind.dtype)
 
-    def parts(_: Nodes) -> Mapping[str, ArrayMaker]:
-        return {"": lambda: MemoryArray(values, shape=header.shape, storage_type=kind)}
-
-    return Property((place.path,), parts)
+    return array_property(
+        (place.path,), lambda _: MemoryArray(values, shape=header.shape, storage_type=kind)
+    )
 
 
 _COLORS: Final = "_colors"

@@ -117,11 +117,8 @@ def _encode_nullable(series: Any) -> EncodedColumn:
     if pandas().api.types.is_bool_dtype(series.dtype):
         if not is_missing.any():
             return EncodedColumn(series.to_numpy(dtype=bool), rule)
-        strings = np.where(series.fillna(value=False).to_numpy(dtype=bool), "true", "false").astype(
-            object
-        )
-        strings[is_missing] = ""
-        return EncodedColumn(pa.array(strings, pa.string()), rule, empty_is_missing=True)
+        truths = series.fillna(value=False).to_numpy(dtype=bool)
+        return _as_text(np.where(truths, "true", "false"), is_missing, rule)
     plain = np.dtype(str(series.dtype).lower().split("[", 1)[0])
     if not is_missing.any():
         return EncodedColumn(_encode_numbers(series.to_numpy(dtype=plain)).values, rule)
@@ -130,18 +127,20 @@ def _encode_nullable(series: Any) -> EncodedColumn:
     numbers = series.to_numpy(dtype=plain, na_value=0)
     if int(numbers.max()) <= _EXACT_FLOAT and int(numbers.min()) >= -_EXACT_FLOAT:
         return EncodedColumn(series.to_numpy(dtype=np.float64, na_value=np.nan), rule)
-    strings = numbers.astype(str).astype(object)
-    strings[is_missing] = ""
-    return EncodedColumn(pa.array(strings, pa.string()), rule, empty_is_missing=True)
+    return _as_text(numbers.astype(str), is_missing, rule)
 
 
 def _encode_dates(series: Any) -> EncodedColumn:
     rule: Rule = {"kind": "date", "dtype": str(series.dtype)}
     if getattr(series.dtype, "tz", None) is not None:
         series = series.dt.tz_convert("UTC").dt.tz_localize(None)
-    fingerprints = series.to_numpy()
-    strings = np.datetime_as_string(fingerprints).astype(object)
-    is_missing = np.isnat(fingerprints)
+    times = series.to_numpy()
+    return _as_text(np.datetime_as_string(times), np.isnat(times), rule)
+
+
+def _as_text(values: npt.NDArray[Any], is_missing: npt.NDArray[Any], rule: Rule) -> EncodedColumn:
+    """Return text, none of which is empty, with empty strings for what is missing."""
+    strings = values.astype(object)
     strings[is_missing] = ""
     has_missing = bool(is_missing.any())
     return EncodedColumn(pa.array(strings, pa.string()), rule, empty_is_missing=has_missing)

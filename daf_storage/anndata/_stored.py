@@ -7,7 +7,7 @@ an element is follows from its metadata alone.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Final, Literal, TypeAlias
 
@@ -447,14 +447,11 @@ def shape_and_dtype(tree: Tree, path: str) -> tuple[tuple[int, ...], np.dtype[An
 
 def has_bytes(tree: Tree, path: str) -> bool:
     """Return whether an array has byte strings, of which nothing says that they are text."""
-    node = tree.node(path)
-    with suppress(UnsupportedDataError):
-        array = None if node is None else node.array()
-        is_string = array is not None and array.info.storage_type.is_string
-        if node is not None and is_string and encoding_of(node) == "array":
-            with element(tree, path) as stored:
-                return bool(np.dtype(stored.dtype).kind == "S")
-    return False
+    is_string = encoding_of(node_at(tree, path)) == "array"
+    if not is_string or shape_and_dtype(tree, path)[1] != np.dtype(object):
+        return False
+    with element(tree, path) as stored:
+        return bool(np.dtype(stored.dtype).kind == "S")
 
 
 def dtype_problem(dtype: np.dtype[Any]) -> str:

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from daf_storage import errors
 from daf_storage._lazy import pc, sp
-from daf_storage.base import AnyArray, Span, first_duplicate, one_array
+from daf_storage.base import AnyArray, Span, one_array
 from daf_storage.data._casting import strings_array
 from daf_storage.data._coercion import (
     MatrixInput,
@@ -117,15 +117,6 @@ def objects(strings: Any) -> npt.NDArray[np.object_]:
     """Return Arrow strings as an array of ``str`` objects."""
     found: npt.NDArray[np.object_] = strings.to_numpy(zero_copy_only=False)
     return found.astype(object, copy=False)
-
-
-def check_unique(location: str, axis: str, entries: Any) -> None:
-    """Raise if a stored axis has an entry twice."""
-    twice = first_duplicate(entries)
-    if twice is not None:
-        raise errors.CorruptDataError(
-            f"{location}: axis {axis!r} is corrupt: its entry {twice!r} occurs more than once"
-        )
 
 
 def positions_among(requested: Any, own: Any) -> npt.NDArray[np.int64]:

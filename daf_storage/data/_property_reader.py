@@ -26,6 +26,7 @@ from daf_storage.base import (
     Span,
     StorageType,
     VectorInfo,
+    first_duplicate,
     name_problem,
     pandas,
 )
@@ -34,7 +35,6 @@ from daf_storage.data._coercion import GivenAxis, given_matrix, given_vector
 from daf_storage.data._conversions import (
     arrow_of,
     arrow_strings,
-    check_unique,
     integer_positions,
     numpy_matrix,
     numpy_vector,
@@ -92,7 +92,6 @@ class PropertyReader:
         self._is_closed = False
         self._decoded = DecodedCache()
         self._counters: Counter[str] = Counter() if counters is None else counters
-        self._unique: dict[str, Hashable] = {}
         self._release = None if on_close is None else weakref.finalize(self, on_close)
 
     @property
@@ -323,14 +322,20 @@ class PropertyReader:
 
     def _entries(self, axis: str) -> Any:
         node = self._axis_node(axis)
-        entries = self._decoded.get(
-            (axis,), node.identity, lambda: self._axis_array(axis, node).read_strings()
-        )
-        if self._unique.get(axis) != node.identity:
-            if not getattr(self._axis_array(axis, node), "has_unique_strings", False):
-                check_unique(self.location, axis, entries)
-            self._unique[axis] = node.identity
-        return entries
+
+        def read() -> pa.Array:
+            array = self._axis_array(axis, node)
+            entries = array.read_strings()
+            has_unique = getattr(array, "has_unique_strings", False)
+            twice = None if has_unique else first_duplicate(entries)
+            if twice is not None:
+                raise errors.CorruptDataError(
+                    f"{self.location}: axis {axis!r} is corrupt: its entry {twice!r} occurs more "
+                    "than once"
+                )
+            return entries
+
+        return self._decoded.get((axis,), node.identity, read)
 
     def cached_entries(self, axis: str) -> Any:
         """Return the entries of an axis if they are remembered, or None."""
@@ -583,11 +588,11 @@ class PropertyReader:
             raise errors.axis_not_found(self.location, axis, axes)
         if name_problem(name) is not None:
             return []
-        pairs = {other: [(axis, other), (other, axis)] for other in axes}
         return [
             other
             for other in axes
-            if any(self._tree.kind(layout.matrix_path(r, c, name)) for r, c in pairs[other])
+            if self._tree.kind(layout.matrix_path(axis, other, name))
+            or self._tree.kind(layout.matrix_path(other, axis, name))
         ]
 
     def matrix_identity(self, rows_axis: str, columns_axis: str, name: str) -> Hashable:
