@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any, Final
 
@@ -23,7 +23,6 @@ from daf_storage.data._coercion import (
 )
 from daf_storage.data._stored import PartsNode, StoredMatrix
 from daf_storage.data._transpose import check_rows, column_blocks
-from daf_storage.stores import is_lasting
 from daf_storage.trees import memory_array
 
 _FEW_AMONG = 16
@@ -156,18 +155,14 @@ def integer_positions(requested: Any, where: str) -> npt.NDArray[np.int64]:
     return positions.astype(np.int64)
 
 
-_MOST_REMEMBERED: Final = 256
 _BLOCK_ELEMENTS: Final = 1 << 22
-_VERDICTS: Final[dict[Hashable, bool]] = {}
-"""Whether matrices are in order, by their identities, as long as a change would show."""
 
 
 def ordered(stored: StoredMatrix) -> StoredMatrix:
     """Return a matrix whose row numbers ascend within each column, each occurring once.
 
-    The stored one, if it is so: of a file of another program all row numbers are read, once as
-    long as the file is the same.  Else one in memory, in which elements stored twice are added up,
-    as scipy does.
+    The stored one, if it is so: of a file of another program all row numbers are read.  Else one in
+    memory, in which elements stored twice are added up, as scipy does.
 
     Raises
     ------
@@ -176,15 +171,7 @@ def ordered(stored: StoredMatrix) -> StoredMatrix:
     """
     if not stored.info.is_sparse or stored.is_ordered:
         return stored
-    identity = (stored.what, stored.identity)
-    is_in_order = _VERDICTS.get(identity)
-    if is_in_order is None:
-        is_in_order = _is_in_order(stored)
-        if is_lasting(identity):
-            if len(_VERDICTS) >= _MOST_REMEMBERED:
-                _VERDICTS.clear()
-            _VERDICTS[identity] = is_in_order
-    return stored if is_in_order else _in_memory(stored)
+    return stored if _is_in_order(stored) else _in_memory(stored)
 
 
 def _is_in_order(stored: StoredMatrix) -> bool:

@@ -460,12 +460,12 @@ class _Exporter:
         """Return the stored orientation that is nearest to what AnnData had, or wants."""
         axes = (matrix.rows_axis, matrix.columns_axis)
         first = axes if matrix.is_by_columns else axes[::-1]
-        return ordered(self._daf.open_orientations(*first, matrix.name)[0])
+        return self._daf.open_orientations(*first, matrix.name)[0]
 
     def _write(
         self, parent: Any, key: str, matrix: AlignedMatrix, done: Callable[[int], None]
     ) -> None:
-        stored = self._nearest(matrix)
+        stored = ordered(self._nearest(matrix))
         info = stored.info
         by_rows = info.is_row_major or (info.columns_axis == self._axes["obs"] != info.rows_axis)
         if matrix.is_by_columns and by_rows:

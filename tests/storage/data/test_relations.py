@@ -121,13 +121,6 @@ def test_values_without_entry_are_those_that_python_finds(
     assert found == ((unknown[0], len(unknown)) if unknown else None)
 
 
-def test_pieces_of_a_large_array(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Counted over all pieces; the first is the first of all."""
-    monkeypatch.setattr("daf_storage.data._stored._PIECE_ROWS", 2)
-    values = pa.array(["A", "", "y", "x", "A", "y", "z"], pa.large_string())
-    assert values_without_entry([values], pa.array(["A"])) == ("y", 4)
-
-
 @pytest.mark.parametrize("name", FORMATS)
 def test_relations_are_recorded_in_every_format(tmp_path: Path, name: str) -> None:
     """And handed on by copies, conversions and reorderings, and removed with the vector."""
