@@ -234,9 +234,7 @@ def _concatenated_rows(found: MatrixAxes, what: str) -> ConcatenatedAxis:
     )
 
 
-def prepared_profile(
-    request: SliceRequest, *, max_bytes: int | None
-) -> tuple[PreparedProfile, dict[str, Any]]:
+def prepared_profile(request: SliceRequest) -> tuple[PreparedProfile, dict[str, Any]]:
     """Choose the rows and columns of a profile, and group the rows; return what was asked as well.
 
     Parameters
@@ -268,22 +266,20 @@ def prepared_profile(
     groups = group_rows(values, rows.selection.positions)
     axes = along, found.columns
     prepared = PreparedProfile(axes, request.name, groups, columns.selection, float(fill))
-    prepared.check_size(max_bytes)
+    prepared.check_size(request.max_bytes)
     requested = {**_requested("profile", request, found), "by": written_items(request.by)}
     if found.tables.is_collection:
         requested |= {"join": request.join, "along": rows_axis}
     return prepared, requested
 
 
-def prepared_totals(
-    request: SliceRequest, *, max_bytes: int | None
-) -> tuple[PreparedTotals, dict[str, Any]]:
+def prepared_totals(request: SliceRequest) -> tuple[PreparedTotals, dict[str, Any]]:
     """Choose the rows and columns of totals; return what was asked as well."""
     found = matrix_axes(request)
     rows, columns = found.chosen
     axes = _concatenated_rows(found, "totals are of"), found.columns
     prepared = PreparedTotals(axes, request.name, rows.selection, columns.selection)
-    prepared.check_size(max_bytes)
+    prepared.check_size(request.max_bytes)
     return prepared, _requested("totals", request, found)
 
 
@@ -336,7 +332,7 @@ def _rank_tests(
     for start in range(0, columns.size, width):
         check_cancelled()
         chosen = columns[start : start + width]
-        block = replace(request, rows=positions, columns=chosen, fill_value=fill)
+        block = replace(request, rows=positions, columns=chosen, fill_value=fill, max_bytes=None)
         values = matrix_slice(block).to_scipy().tocsc()
         whole = rank_sums(values, codes, rows.n_groups) if pairs[0][1] is None else None
         for results, (group, other) in zip(found, pairs, strict=True):

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 from daf_query._runs import attended
 from daf_query.matrix import Join
 from daf_query.session._later import engines, profiles, slices, table_functions, tables, training
 from daf_query.session._queries import PROFILE_MAX_BYTES, Queries
 from daf_storage import ShowProgress, errors
-from daf_storage.base import progress_bar
+from daf_storage.base import check_choice, progress_bar
 
 
 class MatrixQuestions(Queries):
@@ -28,6 +28,7 @@ class MatrixQuestions(Queries):
     ) -> slices.SliceRequest:
         """Return a request: its rows, columns and groups have the values of parameters."""
         rows, columns, by = _bound(params, chosen, [how.pop("by", ())])
+        how["max_bytes"] = slices.byte_limit(how.get("max_bytes"))
         schema = self._engine.connections.schema(schema).name
         return slices.SliceRequest(self._engine, schema, axes, name, rows, columns, by=by, **how)
 
@@ -116,10 +117,9 @@ class MatrixQuestions(Queries):
         >>> part.to_numpy().tolist()
         [[2, 3]]
         """
-        limit, axes = slices.byte_limit(max_bytes), (rows_axis, columns_axis)
-        how = {"join": join, "fill_value": fill_value, "along": along}
-        request = self._request(schema, params, axes, name, rows, columns, **how)
-        return slices.matrix_slice(request, max_bytes=limit)
+        axes = rows_axis, columns_axis
+        how = {"join": join, "fill_value": fill_value, "along": along, "max_bytes": max_bytes}
+        return slices.matrix_slice(self._request(schema, params, axes, name, rows, columns, **how))
 
     @attended
     def matrix_table(
@@ -257,11 +257,9 @@ class MatrixQuestions(Queries):
          {'old': True, 'gene': 'WNT6', 'count': 2, 'mean': 4.0}]
         """
         axes = rows_axis, columns_axis
-        how = {"join": join, "fill_value": fill_value, "along": along, "by": by}
-        request = self._request(schema, params, axes, name, rows, columns, **how)
-        prepared, requested = profiles.prepared_profile(
-            request, max_bytes=slices.byte_limit(max_bytes)
-        )
+        how = {"join": join, "fill_value": fill_value, "along": along, "max_bytes": max_bytes}
+        request = self._request(schema, params, axes, name, rows, columns, by=by, **how)
+        prepared, requested = profiles.prepared_profile(request)
         return profiles.Profile(self._engine, prepared.compute(progress=progress), requested)
 
     @attended
@@ -349,17 +347,12 @@ class MatrixQuestions(Queries):
          {'type': 'B', 'gene': 'WNT6', 'score': 0.0, 'mean': 1.5}]
         """
         axes = rows_axis, columns_axis
-        how = {"join": join, "fill_value": fill_value, "along": along, "by": by}
-        request = self._request(schema, params, axes, name, rows, columns, **how)
-        if method not in get_args(profiles.MarkerTest):
-            raise errors.InvalidInputError(
-                f"method={method!r} is none of {', '.join(get_args(profiles.MarkerTest))}"
-            )
+        how = {"join": join, "fill_value": fill_value, "along": along, "max_bytes": max_bytes}
+        request = self._request(schema, params, axes, name, rows, columns, by=by, **how)
+        check_choice(method, profiles.MarkerTest, "method")
         if top is not None and top < 1:
             raise errors.InvalidInputError(f"top={top!r} is no number of columns; None is for all")
-        prepared, requested = profiles.prepared_profile(
-            request, max_bytes=slices.byte_limit(max_bytes)
-        )
+        prepared, requested = profiles.prepared_profile(request)
         table = profiles.marker_rows(
             request,
             prepared,
@@ -437,11 +430,10 @@ class MatrixQuestions(Queries):
         [{'name': 'A', 'sum': 4.0, 'nonzero': 2, 'mean': 2.0, 'share': 0.4},
          {'name': 'B', 'sum': 0.0, 'nonzero': 0, 'mean': 0.0, 'share': 0.0}]
         """
-        axes, how = (rows_axis, columns_axis), {"join": join, "along": along}
+        axes = rows_axis, columns_axis
+        how = {"join": join, "along": along, "max_bytes": max_bytes}
         request = self._request(schema, params, axes, name, rows, columns, **how)
-        prepared, requested = profiles.prepared_totals(
-            request, max_bytes=slices.byte_limit(max_bytes)
-        )
+        prepared, requested = profiles.prepared_totals(request)
         with progress_bar("totals", None, show=progress) as bar:
             table = prepared.compute(bar.add)
         return engines.TableResult(self._engine, table, f"the totals of {name!r}", requested)

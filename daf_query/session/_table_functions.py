@@ -39,6 +39,7 @@ def _request(engine: Engine, call: TableCall) -> SliceRequest:
         call.columns,
         join="outer",
         by=call.by or (),
+        max_bytes=PROFILE_MAX_BYTES,
     )
 
 
@@ -48,13 +49,13 @@ def _matrix(engine: Engine, call: TableCall) -> TableDataset:
 
 def _profile(engine: Engine, call: TableCall) -> ComputedDataset:
     """Return the moments of groups of rows; these are grouped now, the matrix is read later."""
-    prepared, _ = prepared_profile(_request(engine, call), max_bytes=PROFILE_MAX_BYTES)
+    prepared, _ = prepared_profile(_request(engine, call))
     return ComputedDataset(prepared.schema, lambda: prepared.compute(progress="never").to_table())
 
 
 def _markers(engine: Engine, call: TableCall) -> ComputedDataset:
     """Return how groups of rows differ from the rest, by Welch's t-test of logarithms."""
-    prepared, _ = prepared_profile(_request(engine, call), max_bytes=PROFILE_MAX_BYTES)
+    prepared, _ = prepared_profile(_request(engine, call))
     groups = {name: values.type for name, values in prepared.groups.columns.items()}
     return ComputedDataset(
         marker_schema(groups, prepared.axes[1].axis),
@@ -64,7 +65,7 @@ def _markers(engine: Engine, call: TableCall) -> ComputedDataset:
 
 def _totals(engine: Engine, call: TableCall) -> ComputedDataset:
     """Return what each row has of the chosen columns."""
-    prepared, _ = prepared_totals(_request(engine, call), max_bytes=PROFILE_MAX_BYTES)
+    prepared, _ = prepared_totals(_request(engine, call))
     return ComputedDataset(prepared.schema, prepared.compute)
 
 

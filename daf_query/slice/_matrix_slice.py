@@ -648,7 +648,7 @@ class MatrixSlice(Advised):
         self._nnz = reading.nnz
 
 
-def matrix_slice(request: SliceRequest, *, max_bytes: int | None = None) -> MatrixSlice:
+def matrix_slice(request: SliceRequest) -> MatrixSlice:
     """Return a slice; see `DafSession.matrix`."""
     found = matrix_axes(request)
     whole = slice_of(
@@ -658,8 +658,8 @@ def matrix_slice(request: SliceRequest, *, max_bytes: int | None = None) -> Matr
         found.having,
         request.fill_value,
     )
-    if max_bytes is not None:
-        check_budget(explain(whole), max_bytes)
+    if request.max_bytes is not None:
+        check_budget(explain(whole), request.max_bytes)
     rows, columns = found.chosen
     empty = tuple(each.empty for each in found.chosen if each.empty is not None)
     is_described = request.engine.connections.provenance

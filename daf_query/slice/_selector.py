@@ -111,6 +111,8 @@ class SliceRequest:
     """The axis that is concatenated; None to find out."""
     by: By = ()
     """For a profile, what the rows are grouped by."""
+    max_bytes: int | None = None
+    """How large the result and the download may be; None for any size."""
 
 
 @dataclass(frozen=True, slots=True)

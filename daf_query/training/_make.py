@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Final, Literal, TypeAlias, get_args
+from typing import Any, Final, Literal, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -23,6 +23,7 @@ from daf_query.training._sampler import SPLIT, WEIGHT, Sampler, coded, read_samp
 from daf_query.training._splits import Codes, Keys, Shares, SplitCodes
 from daf_storage import errors
 from daf_storage._lazy import pc
+from daf_storage.base import check_choice
 
 Expressions = str | Sequence[str]
 """The name of a vector, an expression of SQL, or several."""
@@ -270,8 +271,7 @@ def _coded(values: pa.Array, keyword: str, seed: int) -> tuple[Codes, Keys]:
 
 def load_sampler(engine: Engine, schema: str | None, path: Path, if_changed: IfChanged) -> Sampler:
     """Return a saved sampler; see `DafSession.load_sampler`."""
-    if if_changed not in get_args(IfChanged):
-        raise errors.InvalidInputError(f"if_changed={if_changed!r} is neither 'error' nor 'keep'")
+    check_choice(if_changed, IfChanged, "if_changed")
     saved = read_sampler(path)
     tables = engine.connections.schema(schema)
     if saved.axis not in tables.axes_set():

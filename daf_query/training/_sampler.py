@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Final, Unpack, get_args
+from typing import Any, Final, Unpack
 
 import numpy as np
 import numpy.typing as npt
@@ -30,6 +30,7 @@ from daf_query.training._batches import (
 from daf_query.training._splits import SplitCodes
 from daf_storage import errors
 from daf_storage._lazy import ds, pc
+from daf_storage.base import check_choice
 
 SPLIT: Final = "split"
 WEIGHT: Final = "weight"
@@ -374,8 +375,7 @@ def row_source(sampler: Sampler, part: MatrixSlice, **choice: Unpack[BlockChoice
                 f"{errors.shown_names(available, none='none')}{errors.nearest(name, available)}"
             )
     labels, form = given.pop("labels", ()), given.pop("form", "dense")
-    if form not in get_args(Form):
-        raise errors.InvalidInputError(f"form={form!r} is neither 'dense' nor 'sparse'")
+    check_choice(form, Form, "form")
     weights, count = _weights(sampler, given.pop("draw", None)), given.pop("rows_per_epoch", None)
     if count is not None and weights is None:
         raise errors.InvalidInputError(
@@ -392,8 +392,8 @@ def row_source(sampler: Sampler, part: MatrixSlice, **choice: Unpack[BlockChoice
 
 def _weights(sampler: Sampler, draw: Draw | None) -> npt.NDArray[np.float64] | None:
     """Return the weights that entries are drawn by; None if each comes once."""
-    if draw not in (None, *get_args(Draw)):
-        raise errors.InvalidInputError(f"draw={draw!r} is neither 'once' nor 'weighted'")
+    if draw is not None:
+        check_choice(draw, Draw, "draw")
     if draw == "weighted" and sampler.weights is None:
         raise errors.InvalidInputError(
             "draw='weighted' needs weights; make the sampler with weights="
