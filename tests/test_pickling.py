@@ -135,7 +135,7 @@ def test_tables(path: str) -> None:
     assert again(table).to_table().equals(table.to_table())
     old = table.filter(pc.field("age") > 30).filter(pc.field("age") < 90)
     assert again(old).to_table(columns=["name"]).to_pydict() == {"name": [CELLS[1]]}
-    some = table.restricted(np.array([0, 2]))
+    some = table.with_view(rows=np.array([0, 2]))
     assert again(again(some)).to_table(columns=["age"]).to_pydict() == {"age": [30, 90]}
 
 

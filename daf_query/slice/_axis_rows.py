@@ -14,10 +14,10 @@ import pyarrow as pa
 
 from daf_query.matrix import ConcatenatedAxis
 from daf_query.scan import INDEX, NAME
-from daf_query.slice._selector import VALUE, Chooser, Positions, Selector
+from daf_query.slice._selector import Chooser, Positions, Selector
 from daf_query.sql import AxisSchema, Engine
 from daf_query.syntax import Edit, WrappedSql, quoted_name
-from daf_query.table import DATASET, UserTable
+from daf_query.table import DATASET, VALUE, UserTable
 from daf_storage import DafReader, errors
 from daf_storage.anndata import recorded_types
 

@@ -572,7 +572,3 @@ def _predicate_query(
         end = len(predicate) if is_last or limit is None else limit
         after.append(Edit(end, end, f"\n, {key[1]}" if is_last else f", {key[1]} "))
     return WrappedSql(predicate, (before, *edits, *after)), bool(clauses)
-
-
-VALUE: Final = "value"
-"""What the column of the values is called."""

@@ -20,13 +20,11 @@ from daf_query._provenance import Record, described
 from daf_query.matrix import AlignedAxis
 from daf_query.scan import number_array
 from daf_query.slice._parts import Positions, Whole
-from daf_query.table import DATASET, check_column_names
+from daf_query.table import DATASET, check_column_names, long_names
 from daf_storage import AnnDataWarning, errors
 from daf_storage._lazy import pc, sp
 from daf_storage.anndata import axis_frame, unstructured
 from daf_storage.base import Span, optional_import
-
-VALUE = "value"
 
 
 class DuplicateNamesWarning(errors.DafWarning):
@@ -165,18 +163,12 @@ def long_table(
         row, column = np.nonzero(values)
         data = values[row, column]
     sides = list(zip(labels, (pa.array(row), pa.array(column)), strict=True))
-    columns: dict[str, pa.Array] = {}
-    for each, offsets in sides:
-        if each.datasets is not None:
-            columns[DATASET] = each.datasets.take(offsets)
-    first, second = (f"{each.axis}_2" if each.axis in columns else each.axis for each in labels)
-    if second == first:
-        second = f"{second}_2"
-    # As in the table of the whole matrix: an axis may be called "value".
-    value = f"{VALUE}_2" if VALUE in (first, second) else VALUE
-    for name, (each, offsets) in zip((first, second), sides, strict=True):
-        columns[name] = each.names.take(offsets)
-    columns[value] = pa.array(data, pa.string()) if data.dtype == object else number_array(data)
+    of_datasets = [each.datasets.take(at) for each, at in sides if each.datasets is not None]
+    columns = {DATASET: of_datasets[0]} if of_datasets else {}
+    names = long_names((labels[0].axis, labels[1].axis), has_dataset=bool(columns))
+    arrays = [each.names.take(offsets) for each, offsets in sides]
+    arrays.append(pa.array(data, pa.string()) if data.dtype == object else number_array(data))
+    columns |= zip(names, arrays, strict=True)
     table = pa.table(columns)
     return table if record is None else described(table, record)
 

@@ -518,7 +518,8 @@ def _restricted(
     reader = Conditions(place.statement, place.scope, place.source, readable.get)
     predicate = conjunction(map(reader.implied, reader.parts()))
     rows = reader.indexed_rows(table)
-    return table if rows is None and predicate is None else table.restricted(rows, predicate)
+    is_whole = rows is None and predicate is None
+    return table if is_whole else table.with_view(rows=rows, inferred=predicate)
 
 
 def small_tables(

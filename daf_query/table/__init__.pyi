@@ -11,6 +11,7 @@ from daf_query.table._columns import CATEGORIES as CATEGORIES
 from daf_query.table._columns import DATASET as DATASET
 from daf_query.table._columns import GEOMETRY as GEOMETRY
 from daf_query.table._columns import META as META
+from daf_query.table._columns import VALUE as VALUE
 from daf_query.table._columns import BrokenColumns as BrokenColumns
 from daf_query.table._columns import Categoricals as Categoricals
 from daf_query.table._columns import MatrixEntry as MatrixEntry
@@ -18,6 +19,7 @@ from daf_query.table._columns import TableColumns as TableColumns
 from daf_query.table._columns import UnreadableVectorWarning as UnreadableVectorWarning
 from daf_query.table._columns import category_columns as category_columns
 from daf_query.table._columns import check_column_names as check_column_names
+from daf_query.table._columns import long_names as long_names
 from daf_query.table._columns import warn_of_problems as warn_of_problems
 from daf_query.table._columns import warn_once as warn_once
 from daf_query.table._columns import with_categories as with_categories

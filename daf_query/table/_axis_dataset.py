@@ -18,6 +18,7 @@ import pyarrow as pa
 
 from daf_query.index import StoredIndexes
 from daf_query.matrix import (
+    PlannedLayouts,
     Selection,
     estimate_read,
     find_layouts,
@@ -30,7 +31,6 @@ from daf_query.scan import (
     NAME,
     CachedParts,
     OpenColumn,
-    Positions,
     Rows,
     ScanOptions,
     StringColumn,
@@ -117,20 +117,6 @@ def spelled_entry(daf: DafReader, axis: str, names: Sequence[str]) -> tuple[str,
     return None
 
 
-def require_entry(daf: DafReader, axis: str, entry: str, cache: DecodedCache) -> int:
-    """Return the position of an entry of an axis.
-
-    Raises
-    ------
-    EntryNotFoundError
-        It has no such entry; the message names the nearest ones.
-    """
-    position = find_entry(daf, axis, entry, cache)
-    if position is None:
-        raise entry_not_found(daf, axis, entry, cache)
-    return position
-
-
 def entry_not_found(
     daf: DafReader, axis: str, entry: str, cache: DecodedCache
 ) -> errors.EntryNotFoundError:
@@ -153,14 +139,9 @@ def entry_names(
     return plain_array(column.to_arrow(Rows(Span(0, info.length))))
 
 
-def _note(daf: DafReader, stored: StoredMatrix, command: str) -> str:
-    """Return what a column costs of a matrix that is stored by the other axis only.
-
-    Parameters
-    ----------
-    command
-        What stores it by both, if the data set itself cannot be changed.
-    """
+def _note(column: MatrixColumn) -> str:
+    """Return what a column costs of a matrix that is stored by the other axis only."""
+    daf, stored = column.daf, column.stored
     info, read = stored.info, ReadEstimate()
     elements = info.shape[0] * info.shape[1] if info.nnz is None else info.nnz
     for array in stored.element_arrays() if info.is_sparse else [stored.dense()]:
@@ -170,6 +151,7 @@ def _note(daf: DafReader, stored: StoredMatrix, command: str) -> str:
         f"gathered from up to {elements:,} stored elements{size if read.is_remote else ''}, since "
         f"the matrix {info.name!r} is stored by {info.columns_axis!r} only"
     )
+    command = other_layout_command(daf, info.name)
     if info.is_row_major:
         return note
     if command:
@@ -181,12 +163,6 @@ def _note(daf: DafReader, stored: StoredMatrix, command: str) -> str:
         f"{note}; {changed} with 'r+' and call relayout_matrix({info.rows_axis!r}, "
         f"{info.columns_axis!r}, {info.name!r}) to store it both ways"
     )
-
-
-def _by_entry(layouts: Sequence[StoredMatrix], rows_axis: str) -> StoredMatrix | None:
-    """Return the layout whose stored columns are the entries of the other axis."""
-    fitting = (s for s in layouts if s.info.rows_axis == rows_axis and not s.info.is_row_major)
-    return next(fitting, None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,25 +177,39 @@ class MatrixColumn:
     """The axis whose table it is a column of."""
     source: MatrixEntry
     """Where its values are."""
-    storage_type: StorageType
-    """The type of what is stored."""
-    length: int
-    """Number of rows."""
-    is_by_entry: bool
-    """Whether an entry is one stored column."""
-    note: str
-    """Why reading it is slower than it need be, and what to do; empty if it is not."""
+    position: int
+    """Which entry it is."""
+    stored: StoredMatrix
+    """A layout of the matrix: that of which an entry is one stored column, if there is one."""
     was_float: bool
     """Whether whole numbers are stored of what was a matrix of floats."""
-    position: int = 0
-    """Which entry it is."""
-    nbytes: int = 256
     chunk_rows: int = 0
 
     @property
     def axes(self) -> tuple[str, str]:
         """The axis of the rows, and that of the entry."""
         return self.rows_axis, self.source.axis
+
+    @property
+    def storage_type(self) -> StorageType:
+        """The type of what is stored."""
+        return self.stored.info.storage_type
+
+    @property
+    def length(self) -> int:
+        """Number of rows."""
+        info = self.stored.info
+        return info.shape[0 if info.rows_axis == self.rows_axis else 1]
+
+    @property
+    def is_by_entry(self) -> bool:
+        """Whether an entry is one stored column."""
+        return _is_by_entry(self.stored, self.rows_axis)
+
+    @property
+    def note(self) -> str:
+        """Why reading it is slower than it need be, and what to do; empty if it is not."""
+        return "" if self.is_by_entry else _note(self)
 
     @property
     def is_string(self) -> bool:
@@ -250,14 +240,22 @@ class MatrixColumn:
         now = matrix_column(self.daf, self.rows_axis, self.name, self.source, cache)
         if now.storage_type != self.storage_type:
             raise self.replaced()
-        position = require_entry(self.daf, self.source.axis, self.source.entry, cache)
-        key = (self.daf.location, *self.axes, self.source.matrix, position, "entry")
-        column = _OpenMatrixColumn(self, position, CachedParts(cache, key, identity), options)
-        if self.storage_type.is_string:
-            return StringColumn(column.all_strings)
+        key = (self.daf.location, *self.axes, self.source.matrix, now.position, "entry")
+        parts = CachedParts(cache, key, identity)
+        if self.is_string:
+            return StringColumn(lambda: parts.get("strings", now.read_strings))
+        column = _OpenMatrixColumn(now, parts, options)
         if self.field.type == self.stored_type:
             return column
         return OpenTableColumn(column, TableColumn(self, wide=self.field.type), cache)
+
+    def read_strings(self) -> pa.Array:
+        """Return the strings of the entry, out of those of the whole matrix."""
+        rows = np.arange(self.length)
+        places = rows + self.position * rows.size
+        if not self.is_by_entry:
+            places = rows * self.stored.info.shape[0] + self.position
+        return self.stored.dense().read_strings().take(pa.array(places))
 
     def estimate(self, read: ReadEstimate) -> None:
         """Add what a stored column downloads, if it is on a server; `note` says it of others.
@@ -265,11 +263,12 @@ class MatrixColumn:
         Column pointers are read at most.
         """
         if self.is_by_entry and is_remote(self.daf.location):
-            entry = Selection(np.array([self.position]), is_all=False)
-            both = Selection.all(self.length), entry
-            read.add_share(
-                estimate_read(find_layouts(self.daf, self.axes, self.source.matrix, *both).first)
-            )
+            read.add_share(estimate_read(self.layouts(Selection.all(self.length)).first))
+
+    def layouts(self, rows: Selection) -> PlannedLayouts:
+        """Return plans of some of its rows."""
+        entry = Selection(np.array([self.position]), is_all=False)
+        return find_layouts(self.daf, self.axes, self.source.matrix, rows, entry)
 
     def replaced(self) -> errors.FormatError:
         """Return an error of a matrix that is not what it was when the query was planned."""
@@ -280,61 +279,41 @@ class MatrixColumn:
 
 
 class _OpenMatrixColumn:
-    """An entry of a matrix that is being read."""
+    """An entry of a matrix of numbers that is being read."""
 
-    def __init__(
-        self, column: MatrixColumn, position: int, parts: CachedParts, options: ScanOptions
-    ) -> None:
+    def __init__(self, column: MatrixColumn, parts: CachedParts, options: ScanOptions) -> None:
         self._column = column
-        self._position = position
         self._parts = parts
         self._divisor = options.sparse_divisor
-        kind, zone_rows = column.storage_type, options.zone_rows
-        self.zones: ZoneMap | None = None
-        if not kind.is_string:
-            self.zones = parts.get(
-                ("zones", zone_rows), lambda: ZoneMap.unknown(column.length, kind.dtype, zone_rows)
-            )
+        length, dtype, zone_rows = column.length, column.storage_type.dtype, options.zone_rows
+        self.zones: ZoneMap = parts.get(
+            ("zones", zone_rows), lambda: ZoneMap.unknown(length, dtype, zone_rows)
+        )
 
     def values(self, rows: Rows) -> npt.NDArray[Any]:
         """Return numbers; of few rows, only those are gathered."""
         is_few = rows.offsets is not None and rows.count * self._divisor <= self._column.length
         if is_few and self._parts.peek("values") is None:
-            return self._gathered(rows.positions)
-        return rows.of(self._parts.get("values", lambda: self._gathered(None)))
+            return self._gathered(Selection(rows.positions, is_all=False))
+        every = Selection.all(self._column.length)
+        return rows.of(self._parts.get("values", lambda: self._gathered(every)))
 
     def to_arrow(self, rows: Rows) -> pa.Array:
         """Return numbers as Arrow, NaN as null."""
         return number_array(self.values(rows))
 
-    def all_strings(self) -> pa.Array:
-        """Return the strings of the entry, out of those of the whole matrix."""
-        return self._parts.get("strings", self._read_strings)
-
-    def _gathered(self, positions: Positions | None) -> npt.NDArray[Any]:
-        """Return values as slices read them, of some rows or of all."""
-        column, length = self._column, self._column.length
-        entry = Selection(np.array([self._position]), is_all=False)
-        rows = Selection.all(length) if positions is None else Selection(positions, is_all=False)
-        gathered = find_layouts(column.daf, column.axes, column.source.matrix, rows, entry).gather()
+    def _gathered(self, rows: Selection) -> npt.NDArray[Any]:
+        """Return values as slices read them."""
+        gathered = self._column.layouts(rows).gather()
         dense = gathered if isinstance(gathered, np.ndarray) else gathered.toarray()
         values: npt.NDArray[Any] = np.ascontiguousarray(dense[:, 0])
-        if values.dtype != column.storage_type.dtype:
-            raise column.replaced()
+        if values.dtype != self._column.storage_type.dtype:
+            raise self._column.replaced()
         return values
 
-    def _read_strings(self) -> pa.Array:
-        column, rows = self._column, np.arange(self._column.length)
-        layouts, faults = open_layouts(column.daf, column.axes, column.source.matrix)
-        if not layouts:
-            raise faults[0]
-        stored = _by_entry(layouts, column.rows_axis)
-        if stored is not None:
-            places = rows + self._position * rows.size
-        else:
-            stored = layouts[0]
-            places = rows * stored.info.shape[0] + self._position
-        return stored.dense().read_strings().take(pa.array(places))
+
+def _is_by_entry(stored: StoredMatrix, rows_axis: str) -> bool:
+    return stored.info.rows_axis == rows_axis and not stored.info.is_row_major
 
 
 def matrix_column(
@@ -342,41 +321,22 @@ def matrix_column(
 ) -> MatrixColumn:
     """Return an entry of a matrix as a column of the table of an axis; reads metadata only.
 
-    Those of the matrix are read if it changed.
-
     Raises
     ------
     MatrixNotFoundError, EntryNotFoundError
-        There is no such matrix, or its other axis has no such entry.
+        There is no such matrix, or its other axis has no such entry, and which are nearest.
     FormatError
         No layout is whole.
     """
-    place = (rows_axis, source.axis, source.matrix)
-
-    def read() -> MatrixColumn:
-        layouts, faults = open_layouts(daf, place[:2], source.matrix)
-        if not layouts:
-            raise faults[0]
-        stored = _by_entry(layouts, rows_axis)
-        info = layouts[0].info if stored is None else stored.info
-        return MatrixColumn(
-            daf,
-            name,
-            rows_axis,
-            source,
-            info.storage_type,
-            info.shape[0 if info.rows_axis == rows_axis else 1],
-            stored is not None,
-            _note(daf, layouts[0], other_layout_command(daf, source.matrix))
-            if stored is None
-            else "",
-            was_float(daf, *place),
-        )
-
-    key = (daf.location, *place, "column")
-    column: MatrixColumn = cache.get(key, daf.matrix_identity(*place), read)
-    position = require_entry(daf, source.axis, source.entry, cache)
-    return replace(column, daf=daf, name=name, source=source, position=position)
+    layouts, faults = open_layouts(daf, (rows_axis, source.axis), source.matrix)
+    if not layouts:
+        raise faults[0]
+    stored = next((each for each in layouts if _is_by_entry(each, rows_axis)), layouts[0])
+    position = find_entry(daf, source.axis, source.entry, cache)
+    if position is None:
+        raise entry_not_found(daf, source.axis, source.entry, cache)
+    was = was_float(daf, rows_axis, source.axis, source.matrix)
+    return MatrixColumn(daf, name, rows_axis, source, position, stored, was)
 
 
 def broken_columns(daf: DafReader, axis: str) -> BrokenColumns:
@@ -493,7 +453,7 @@ class AxisDataset(TableDataset):
         self._check_free(entries)
         axis = self.table_columns.table
         added = {
-            name: matrix_column(self._daf, axis, name, source, self.cache)
+            name: matrix_column(self._daf, axis, name, source, self.view.cache)
             for name, source in entries.items()
         }
         columns = replace(self.table_columns, columns={**self.table_columns.columns, **added})

@@ -69,6 +69,8 @@ GEOMETRY: Final = "bbox"
 """The column of a Zarr table that holds geometries, as WKB."""
 DATASET: Final = "dataset"
 """The column that says of which data set a row is."""
+VALUE: Final = "value"
+"""What the column of the values of a matrix is called."""
 _TRUTH: Final = ("false", "true")
 _SMALL: Final = frozenset(map(StorageType.of, map(np.dtype, ("i1", "i2", "i4", "u1", "u2", "u4"))))
 
@@ -424,6 +426,17 @@ def value_type(storage_type: StorageType, *, was_float: bool) -> pa.DataType:
     if storage_type not in _SMALL:
         return arrow_type(storage_type)
     return pa.float64() if was_float else pa.int64()
+
+
+def long_names(axes: tuple[str, str], *, has_dataset: bool) -> tuple[str, str, str]:
+    """Return what the columns of the long form of a matrix are called: both axes, and the values.
+
+    >>> long_names(("cell", "cell"), has_dataset=False)
+    ('cell', 'cell_2', 'value')
+    """
+    rows, columns = (f"{axis}_2" if has_dataset and axis == DATASET else axis for axis in axes)
+    second = f"{columns}_2" if columns == rows else columns
+    return rows, second, f"{VALUE}_2" if VALUE in (rows, second) else VALUE
 
 
 def is_of_few_bits(kind: pa.DataType) -> bool:

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
-from typing import Any, NoReturn, Self, TypeAlias
+from typing import Any, Self, TypeAlias
 
 import pyarrow as pa
 
@@ -120,7 +120,6 @@ class TableDataset(Fragmented, EngineTable):
         """Where it is, for messages."""
         self.view = view or TableView()
         """Which rows are wanted, and how they are read."""
-        self._last_filter: tuple[pc.Expression, Predicate] | None = None
         strings, schema = self.view.engine_strings, columns.schema
         super().__init__(schema if strings is None else engine_schema(schema, strings))
 
@@ -157,11 +156,6 @@ class TableDataset(Fragmented, EngineTable):
         raise errors.InvalidInputError(f"{self!r} cannot be pickled; pickle its to_table()")
 
     @property
-    def cache(self) -> DecodedCache:
-        """What was decoded, by any scan that shares it."""
-        return self.view.cache
-
-    @property
     def options(self) -> ScanOptions:
         """How its rows are cut, pruned and read."""
         return self.view.options
@@ -174,21 +168,14 @@ class TableDataset(Fragmented, EngineTable):
     def predicate_of(self, expression: Any) -> Predicate:
         """Return what a filter, and that of the table, ask of the rows.
 
-        DataFusion passes constants as Arrow scalars, and the same filter to a table and to each of
-        its fragments.
+        DataFusion passes constants as Arrow scalars.
         """
         is_constant = isinstance(expression, pa.Scalar)
         own = pc.scalar(bool(expression.as_py())) if is_constant else expression
-        combined = _both(self.view.base_filter, own)
-        last = self._last_filter
-        if last is not None and combined is not None and combined.equals(last[0]):
-            return last[1]
-        predicate = parse(combined, self.table_columns.schema)
-        if self.view.inferred is not None:
-            predicate = conjunction([predicate, self.view.inferred]) or predicate
-        if combined is not None:
-            self._last_filter = (combined, predicate)
-        return predicate
+        predicate = parse(_both(self.view.base_filter, own), self.table_columns.schema)
+        if self.view.inferred is None:
+            return predicate
+        return conjunction([predicate, self.view.inferred]) or predicate
 
     def _members(self) -> Iterator[TableDataset]:
         """Yield the tables whose rows it has, one after the other."""
@@ -214,18 +201,6 @@ class TableDataset(Fragmented, EngineTable):
 
     def _get_fragments(self, filter: pc.Expression | None) -> Iterator[TableFragment]:  # noqa: A002 - pyarrow's name
         return self.get_fragments(filter)
-
-    @property
-    def partition_expression(self) -> pc.Expression:
-        """TRUE: nothing is known of all rows."""
-        return pc.scalar(True)  # noqa: FBT003 - an Arrow literal
-
-    def replace_schema(self, schema: pa.Schema) -> NoReturn:
-        """Refuse: the schema is what the data set stores."""
-        raise errors.InvalidInputError(
-            f"{self!r}: the schema follows from the stored vectors and cannot be replaced; "
-            f"cast the result instead (asked for {schema.names})"
-        )
 
     def __arrow_c_stream__(self, requested_schema: object = None) -> object:
         """Export all rows as an Arrow stream."""
@@ -359,10 +334,6 @@ class TableDataset(Fragmented, EngineTable):
     def filter(self, expression: pc.Expression) -> Self:
         """Return the same table with only the rows for which ``expression`` is true."""
         return self.with_view(base_filter=_both(self.view.base_filter, expression))
-
-    def restricted(self, rows: Positions | None, inferred: Predicate | None = None) -> Self:
-        """Return the same table, of which only some rows are wanted; see `TableView`."""
-        return self.with_view(rows=rows, inferred=inferred)
 
     def first(
         self, schema: pa.Schema, predicate: Predicate | None, count: int, offset: int = 0

@@ -119,11 +119,6 @@ class TableFragment:
         """The schema of the whole table."""
         return self._dataset.schema
 
-    @property
-    def partition_expression(self) -> pc.Expression:
-        """TRUE: nothing is known of all rows."""
-        return self._dataset.partition_expression
-
     def scanner(
         self,
         schema: pa.Schema | None = None,  # noqa: ARG002 - pyarrow's signature

@@ -34,7 +34,6 @@ from daf_query.scan import (
     IsNull,
     Mask,
     Once,
-    Positions,
     Predicate,
     Rows,
     Scan,
@@ -49,7 +48,7 @@ from daf_query.scan import (
     numpy_type,
 )
 from daf_query.table._axis_dataset import entry_names
-from daf_query.table._columns import DATASET, ConstantColumn, TableColumns, value_type
+from daf_query.table._columns import DATASET, ConstantColumn, TableColumns, long_names, value_type
 from daf_query.table._dataset import TableDataset, TableView
 from daf_query.table._fragments import Piece
 from daf_query.table._union import UnionDataset, value_type_of_all
@@ -59,8 +58,6 @@ from daf_storage.anndata import was_float
 from daf_storage.base import DecodedCache
 from daf_storage.data import matrix_version
 
-_WIDE: Final = 8
-_VALUE: Final = "value"
 _MOST_ENTRIES: Final = (1 << 31) - 1
 
 
@@ -144,11 +141,11 @@ class ElementColumn:
         return self
 
     def values(self, rows: Rows) -> Values:
-        """Return codes of the entries, or stored values, small integers as they are."""
+        """Return codes of the entries, or values."""
         read = self._read(rows)
         if self.entries is not None:
             return Codes(read, self.entries.strings, self.entries.table)
-        return read if _is_small_integer(read) else self._converted(read)
+        return self._converted(read)
 
     def to_arrow(self, rows: Rows) -> pa.Array:
         """Return a dictionary of the entries, or values."""
@@ -164,11 +161,6 @@ class ElementColumn:
     def _converted(self, values: Any) -> Any:
         is_text = isinstance(values, pa.Array)
         return values if is_text else values.astype(numpy_type(self.field.type), copy=False)
-
-
-def _is_small_integer(values: Any) -> bool:
-    """Return whether values are compared with a wider constant exactly as they are."""
-    return isinstance(values, np.ndarray) and values.dtype.kind in "iu" and values.itemsize < _WIDE
 
 
 class MatrixDataset(TableDataset):
@@ -273,21 +265,10 @@ class MatrixDataset(TableDataset):
     @property
     def _names(self) -> tuple[str, str, str]:
         """The names of the columns: both axes, and the values."""
-        rows, columns = self._axes
-        if self._member is not None:
-            rows, columns = (f"{each}_2" if each == DATASET else each for each in self._axes)
-        second = f"{columns}_2" if columns == rows else columns
-        return rows, second, f"{_VALUE}_2" if _VALUE in (rows, second) else _VALUE
+        return long_names(self._axes, has_dataset=self._member is not None)
 
-    def of(self, rows: Selection | None, columns: Selection | None) -> Self:
-        """Return the elements of other rows and columns; None for all."""
-        return self._changed(rows=rows, columns=columns)
-
-    def as_member(self, name: str, value_type: pa.DataType) -> Self:
-        """Return the same table as one of several."""
-        return self._changed(member=(name, value_type))
-
-    def _changed(self, **changes: Any) -> Self:
+    def changed(self, **changes: Any) -> Self:
+        """Return the elements of other rows and columns, or as those of a member of several."""
         rows, columns = self._selections
         own = {"rows": rows, "columns": columns, "view": self.view, "member": self._member}
         return type(self)(self._daf, *self._axes, self._name, **{**own, **changes})
@@ -353,7 +334,7 @@ class MatrixDataset(TableDataset):
         layout, _, residual = self._chosen(self.predicate_of(filter))
         if residual is None:
             return
-        source = Source.of(self.of(None, None), f"the table {self._what}")
+        source = Source.of(self.changed(rows=None, columns=None), f"the table {self._what}")
         for span, count in layout.groups(rows):
             part, minor = layout.major.part(span.start, span.stop), layout.minor
             block = (part, minor) if layout.rows_are_major else (minor, part)
@@ -366,7 +347,9 @@ class MatrixDataset(TableDataset):
         filter: pc.Expression | None,  # noqa: A002, ARG002 - pyarrow's name; whoever reads has it
     ) -> Self:
         """Return the elements of a block."""
-        return self if piece.block is None else self.of(*piece.block)
+        if piece.block is None:
+            return self
+        return self.changed(rows=piece.block[0], columns=piece.block[1])
 
     def _chosen(
         self, predicate: Predicate | None
@@ -412,12 +395,6 @@ class MatrixDataset(TableDataset):
     def _kind_of(self, info: MatrixInfo) -> tuple[Any, ...]:
         """Return what the columns follow from, whichever layout it is of."""
         return info.storage_type, info.is_sparse, _shape_of(info, self._axes)
-
-    def restricted(self, rows: Positions | None, inferred: Predicate | None = None) -> Self:
-        """Return the same table, of which only some rows are wanted; see `TableView`."""
-        if rows is not None:
-            raise errors.InvalidInputError(f"{self!r} has no rows that could be chosen by position")
-        return super().restricted(None, inferred)
 
 
 def _shape_of(info: MatrixInfo, axes: tuple[str, str]) -> tuple[int, int]:
@@ -495,5 +472,5 @@ def matrix_union(tables: Mapping[str, MatrixDataset], location: str) -> UnionDat
             f"{location}: {title} has values of types that have none in common ({types}); "
             "connect the data sets one by one"
         )
-    members = {name: each.as_member(name, value_type) for name, each in tables.items()}
+    members = {name: each.changed(member=(name, value_type)) for name, each in tables.items()}
     return UnionDataset(title, members, location=location)

@@ -180,7 +180,7 @@ class MemberDataset(TableDataset):
 
 def _member_table(name: str, source: TableDataset, fields: Sequence[pa.Field]) -> TableDataset:
     columns = columns_as(name, source.table_columns, fields)
-    return MemberDataset(name, source, columns, TableView(cache=source.cache))
+    return MemberDataset(name, source, columns, TableView(cache=source.view.cache))
 
 
 def columns_as(name: str, source: TableColumns, fields: Iterable[pa.Field]) -> TableColumns:
@@ -230,7 +230,7 @@ class Members:
         """Return the rows of a data set, with the columns of all, or with some of them."""
         name = self.names[number]
         source = self.source(name)
-        view = replace(view, cache=source.cache, rows=source.view.rows)
+        view = replace(view, cache=source.view.cache, rows=source.view.rows)
         if source.member_name is not None:
             return source.with_view(**vars(view))
         shown = self._shown if names is None else {}
@@ -449,7 +449,7 @@ class UnionDataset(TableDataset):
         members = parts if isinstance(parts, Members) else _members_of(table, parts)
         first = members.first
         if view is None and first is not None:
-            view = TableView(cache=cache or first.cache.part(), options=first.options)
+            view = TableView(cache=cache or first.view.cache.part(), options=first.options)
         super().__init__(members.union, location=location, view=view)
         self._of = members
 

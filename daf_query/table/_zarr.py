@@ -265,10 +265,10 @@ class ZarrTable(TableDataset):
         identity = (index.identity(), array.snapshot().identity())
         try:
             key = (self.location, "rtree", column)
-            tree: RTree = self.cache.get(key, identity, lambda: self._tree(column, array))
+            tree: RTree = self.view.cache.get(key, identity, lambda: self._tree(column, array))
         except UnfitIndexError as error:
             what = f"of {column!r}"
-            warn_once(self.cache, self.location, what, str(error), "build it again")
+            warn_once(self.view.cache, self.location, what, str(error), "build it again")
             return None
         return tree
 

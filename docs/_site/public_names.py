@@ -34,7 +34,7 @@ INNER_MEMBERS: Final = {
     "Report": "changed kept lost refuse_losses renamed warn",
     "TableDataset": """
         column_not_found data_version first for_engine fragments needed open_table pieces
-        predicate_of readable replace_schema restricted rows_of rtree scan scanner_of
+        predicate_of readable rows_of rtree scan scanner_of
         with_matrix_columns with_view
     """,
     "ZarrTable": "rtree source_of",

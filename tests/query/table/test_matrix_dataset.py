@@ -253,11 +253,6 @@ class TestErrors:
         with pytest.raises(errors.NotFoundError, match="it has cell, gene, value"):
             MatrixDataset(tiny, "cell", "gene", "UMIs").to_table(columns=["genes"])
 
-    def test_rows_by_position(self, tiny: DafReader) -> None:
-        """Elements have no positions that could be chosen."""
-        with pytest.raises(errors.InvalidInputError, match="by position"):
-            MatrixDataset(tiny, "cell", "gene", "UMIs").restricted(np.array([0]))
-
     def test_replaced(self, tmp_path: Path) -> None:
         """A matrix of another type in its place is noticed when it is scanned."""
         daf = data_set(create(tmp_path / "x.daf.zarr"), cell=CELLS, gene=GENES)
