@@ -34,7 +34,6 @@ from daf_storage.base import optional_import
 BATCH_ROWS: Final = 1 << 17
 
 _COMPARISONS: Final = {"Eq": "==", "NotEq": "!=", "Lt": "<", "LtEq": "<=", "Gt": ">", "GtEq": ">="}
-_MIRRORED: Final = {"Lt": "Gt", "LtEq": "GtEq", "Gt": "Lt", "GtEq": "LtEq"}
 _BETWEEN: Final = {
     "Both": ("GtEq", "LtEq"),
     "Left": ("GtEq", "Lt"),
@@ -236,8 +235,6 @@ def _translated(node: Any, types: Mapping[str, pa.DataType]) -> pc.Expression:
             return _translated(left, types) & _translated(right, types)
         case {"BinaryExpr": {"left": left, "op": "Or" | "LogicalOr", "right": right}}:
             return _translated(left, types) | _translated(right, types)
-        case {"BinaryExpr": {"left": {"Literal": value}, "op": op, "right": column}}:
-            return _compared(column, _MIRRORED.get(op, op), value, types)
         case {"BinaryExpr": {"left": column, "op": op, "right": {"Literal": value}}}:
             return _compared(column, op, value, types)
         case {"Function": {"input": given, "function": {"Boolean": function}}}:

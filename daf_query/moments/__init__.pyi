@@ -1,7 +1,6 @@
 from daf_query.moments._group_moments import Groups as Groups
 from daf_query.moments._group_moments import GroupValues as GroupValues
 from daf_query.moments._group_moments import group_rows as group_rows
-from daf_query.moments._group_moments import in_order as in_order
 from daf_query.moments._markers import REST as REST
 from daf_query.moments._markers import Comparison as Comparison
 from daf_query.moments._markers import comparisons_of as comparisons_of

@@ -8,12 +8,10 @@ reduced by threads: their elements are sorted by group and column.
 from __future__ import annotations
 
 import os
-from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, Final, TypeAlias, TypeVar
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -40,6 +38,7 @@ from daf_query.scan import PLAIN_TYPES
 from daf_storage import DafReader, errors
 from daf_storage._lazy import pc, sp
 from daf_storage.stores import ReadEstimate
+from daf_storage.trees import computed
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,8 +175,6 @@ _STRIP: Final = 1024
 _BLOCK_CHUNKS: Final = 4
 """How many chunks a block has at least: those at its ends may be decoded for its neighbours too."""
 
-_T = TypeVar("_T")
-
 Positions: TypeAlias = npt.NDArray[np.int64]
 Reduced: TypeAlias = tuple[Positions, Moments]
 """Moments, and their keys: ``group * number of columns + column``."""
@@ -191,28 +188,6 @@ WINDOW_ELEMENTS: Final = 1 << 24
 """Within how many stored elements rows are taken group by group, not in their order."""
 THREADS: Final = os.cpu_count() or 1
 """How many blocks are reduced at a time."""
-
-
-def in_order(tasks: Iterable[Callable[[], _T]], *, threads: int) -> Iterator[_T]:
-    """Yield the results of tasks in their order; few more are begun than there are threads.
-
-    Examples
-    --------
-    >>> list(in_order([lambda: 1, lambda: 2], threads=2))
-    [1, 2]
-    """
-    pending: deque[Future[_T]] = deque()
-    with ThreadPoolExecutor(threads, thread_name_prefix="daf-moments") as pool:
-        try:
-            for task in tasks:
-                check_cancelled()
-                pending.append(pool.submit(task))
-                if len(pending) > threads:
-                    yield pending.popleft().result()
-            while pending:
-                yield pending.popleft().result()
-        finally:
-            pool.shutdown(cancel_futures=True)
 
 
 def group_segments(
@@ -311,7 +286,8 @@ def _accumulated(
     accumulator = Accumulator(once.n_groups * n_columns)
     is_sparse = layout.stored.info.is_sparse
     tasks = _sparse_tasks if is_sparse else _dense_tasks
-    for reduced, n_bytes in in_order(tasks(once, layout), threads=THREADS):
+    for reduced, n_bytes in computed(tasks(once, layout), "moments", THREADS):
+        check_cancelled()
         if reduced is not None:
             accumulator.merge(*reduced)
         progress(n_bytes)

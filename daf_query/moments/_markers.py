@@ -215,14 +215,11 @@ def _group_called(groups: Mapping[str, pa.Array], named: list[int], reference: A
     """
     rows = list(zip(*(values.to_pylist() for values in groups.values()), strict=True))
     values = {each: rows[each] for each in named}
-    strings = {each: "_".join(map(_text, row)) for each, row in values.items()}
+    strings = {each: _text(row) for each, row in values.items()}
     wanted = tuple(reference) if isinstance(reference, list | tuple) else (reference,)
-    found = [
-        each
-        for each, row in values.items()
-        if len(row) == len(wanted) and all(map(_is_called, row, wanted))
-    ]
-    found = found or [each for each, text in strings.items() if text == str(reference)]
+    is_row = not any(map(np.ndim, wanted))
+    found = [each for each, row in values.items() if is_row and row == wanted]
+    found = found or [each for each, text in strings.items() if text == _text(wanted)]
     if len(found) == 1:
         return found[0]
     if found:
@@ -237,19 +234,9 @@ def _group_called(groups: Mapping[str, pa.Array], named: list[int], reference: A
     )
 
 
-def _text(value: Any) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)
-
-
-def _is_called(value: Any, wanted: Any) -> bool:
-    """Return whether a value of a group is the wanted one, or has its text."""
-    if isinstance(wanted, np.generic):
-        wanted = wanted.item()
-    if np.ndim(wanted):
-        return False
-    if isinstance(value, bool) != isinstance(wanted, bool) and not isinstance(wanted, str):
-        return False  # True equals 1
-    return bool(value == wanted) or str(wanted) in (str(value), _text(value))
+def _text(values: Sequence[Any]) -> str:
+    plain = (each.item() if isinstance(each, np.generic) else each for each in values)
+    return "_".join(str(each).lower() if isinstance(each, bool) else str(each) for each in plain)
 
 
 def marker_schema(groups: Mapping[str, pa.DataType], columns_axis: str) -> pa.Schema:

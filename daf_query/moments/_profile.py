@@ -28,7 +28,7 @@ from daf_query.moments._segments import (
 from daf_query.scan import INDEX, NAME, number_array
 from daf_storage import DafReader, ShowProgress, errors
 from daf_storage._lazy import pc
-from daf_storage.base import AnyArray, progress_bar
+from daf_storage.base import progress_bar
 from daf_storage.stores import is_remote
 
 COUNTS: Final[tuple[str, ...]] = ("count", "missing", "nonzero")
@@ -41,6 +41,9 @@ DATASET: Final = "dataset"
 _BYTES: Final = 8
 
 Positions: TypeAlias = npt.NDArray[np.int64]
+
+Part: TypeAlias = tuple[DafReader, Positions, Positions, Positions]
+"""A data set, which rows it has, where they are in it, and where the columns are."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,36 +145,21 @@ class PreparedProfile:
             f"{self.axes[1].axis}), about {n_bytes:,} bytes"
         )
         if n_bytes <= max_bytes:
-            parts = ((daf, rows, sources) for daf, _, rows, sources in self._parts())
+            parts = _parts(self.axes, self.name, self.groups.rows.positions, self.columns)
             n_bytes, what = _download(self.axes, self.name, parts)
         if n_bytes > max_bytes:
             advice = "choose fewer rows, groups or columns, or pass a larger "
             what = f"the profile of {self.name!r} {what}"
             raise _too_large(self.axes[1].location, what, max_bytes, advice)
 
-    def _parts(self) -> Iterator[tuple[DafReader, Positions, Positions, Positions]]:
-        """Yield data sets that have rows: which, where they are in it, and where the columns are.
-
-        A column that it lacks is at -1.
-
-        Raises
-        ------
-        MatrixNotFoundError
-            Rows are selected of a data set that lacks the matrix.
-        """
-        along, across = self.axes
-        what = f"matrix {self.name!r} for the axes {along.axis!r} and {across.axis!r}"
-        for name, daf, mine, positions in along.parts(
-            self.groups.rows.positions, across.members, what
-        ):
-            yield daf, mine, positions, across.sources(name, self.columns.positions)
-
     def _moments(self, progress: Callable[[int], None]) -> Moments:
         """Read the matrices one after the other; return the moments of each group and column."""
         rows, n_columns, (along, across) = self.groups.rows, self.columns.size, self.axes
         accumulator = Accumulator(rows.n_groups * n_columns)
         keys = np.arange(rows.n_groups * n_columns).reshape(rows.n_groups, n_columns)
-        for daf, mine, positions, sources in self._parts():
+        for daf, mine, positions, sources in _parts(
+            self.axes, self.name, rows.positions, self.columns
+        ):
             own = GroupedRows(positions, rows.codes[mine], rows.n_groups)
             has, lacks = np.flatnonzero(sources >= 0), np.flatnonzero(sources < 0)
             columns = Selection.of(sources[has], daf.axis_length(across.axis))
@@ -221,12 +209,14 @@ class PreparedTotals:
         BudgetError
             It would be more bytes.
         """
-        along, across = self.axes
         if max_bytes is None:
             return
+        across = self.axes[1]
         parts = (
-            (daf, own, np.arange(daf.axis_length(across.axis)))
-            for _, daf, _, own in along.parts(self.rows.positions, across.members, self._what)
+            (daf, mine, rows, np.arange(daf.axis_length(across.axis)))
+            for daf, mine, rows, _ in _parts(
+                self.axes, self.name, self.rows.positions, self.columns
+            )
         )
         n_bytes, what = _download(self.axes, self.name, parts)
         if n_bytes > max_bytes:
@@ -234,11 +224,6 @@ class PreparedTotals:
             raise _too_large(
                 across.location, what, max_bytes, "choose fewer rows, or pass a larger "
             )
-
-    @property
-    def _what(self) -> str:
-        along, across = self.axes
-        return f"matrix {self.name!r} for the axes {along.axis!r} and {across.axis!r}"
 
     def compute(self, progress: Callable[[int], None] = lambda _: None) -> pa.Table:
         """Read the matrix once, and return a row for each entry.
@@ -251,11 +236,10 @@ class PreparedTotals:
         along, across = self.axes
         chosen, others, nonzero, n = np.zeros((4, self.rows.size))
         both = along.axis, across.axis
-        parts = along.parts(self.rows.positions, across.members, self._what)
-        for member, daf, mine, own in parts:
+        parts = _parts(self.axes, self.name, self.rows.positions, self.columns)
+        for daf, mine, own, sources in parts:
             # What is added up is a group of columns, the others are the second one.
             codes = np.ones(daf.axis_length(across.axis), np.int32)
-            sources: AnyArray = across.sources(member, self.columns.positions)
             codes[sources[sources >= 0]] = 0
             groups = GroupedRows(np.arange(codes.size), codes, 2)
             rows = Selection.of(own, daf.axis_length(along.axis))
@@ -272,25 +256,35 @@ class PreparedTotals:
         return pa.table(arrays, self.schema)
 
 
-def _download(
-    axes: tuple[ConcatenatedAxis, EntryAxis],
-    name: str,
-    parts: Iterable[tuple[DafReader, Positions, Positions]],
-) -> tuple[int, str]:
-    """Return about how many bytes of a matrix are on servers, and a sentence about them.
+def _parts(
+    axes: tuple[ConcatenatedAxis, EntryAxis], name: str, rows: Positions, columns: Selection
+) -> Iterator[Part]:
+    """Yield data sets that have rows: which, where they are in it, and where the columns are.
 
-    Parameters
-    ----------
-    parts
-        Data sets, with the positions that are read of both axes; -1 is none.
+    A column that it lacks is at -1.
+
+    Raises
+    ------
+    MatrixNotFoundError
+        Rows are selected of a data set that lacks the matrix.
     """
+    along, across = axes
+    what = f"matrix {name!r} for the axes {along.axis!r} and {across.axis!r}"
+    for member, daf, mine, own in along.parts(rows, across.members, what):
+        yield daf, mine, own, across.sources(member, columns.positions)
+
+
+def _download(
+    axes: tuple[ConcatenatedAxis, EntryAxis], name: str, parts: Iterable[Part]
+) -> tuple[int, str]:
+    """Return about how many bytes of a matrix are on servers, and a sentence about them."""
     names = axes[0].axis, axes[1].axis
     n_bytes = requests = 0
-    for daf, rows, columns in parts:
+    for daf, _, rows, sources in parts:
         if is_remote(daf.location):
             chosen = (
                 Selection.of(np.unique(each), daf.axis_length(axis))
-                for each, axis in zip((rows, columns[columns >= 0]), names, strict=True)
+                for each, axis in zip((rows, sources[sources >= 0]), names, strict=True)
             )
             read = estimate_segments(daf, names, name, *chosen)
             n_bytes += read.size_bytes if read.is_remote else 0

@@ -13,11 +13,11 @@ from typing import Any, Final, Literal, TypeAlias
 
 import numpy as np
 
-from daf_query.matrix import STRING_BYTES, estimate_read, other_layout_command
+from daf_query.matrix import estimate_read, other_layout_command
 from daf_query.slice._anndata import find_companions, select_companions
 from daf_query.slice._parts import Part, Whole
 from daf_query.slice._reading import figures_of, read_whole, shown_bytes
-from daf_storage import DafReader, errors
+from daf_storage import errors
 from daf_storage._lazy import sp
 from daf_storage._terminal_text import visible_name
 from daf_storage.data import arrow_of, plain_values
@@ -66,7 +66,7 @@ class LayoutCost:
 class SliceExplanation:
     """What a slice will read, and how much memory it will take; `MatrixSlice.explain` returns it.
 
-    Sizes are in bytes, and without the names of rows and columns.
+    Sizes are in bytes, of values alone: without the names of rows and columns, and their tables.
     """
 
     location: str
@@ -235,28 +235,13 @@ def explain(whole: Whole, result: Any = None) -> SliceExplanation:
 
 
 def _beside_x_bytes(whole: Whole) -> int:
-    """Return about how much memory an AnnData takes beside ``X``; no values are read."""
-    total = 0
-    for part in whole.members:
-        for axis, count in zip(part.axes, part.shape, strict=True):
-            total += count * _entry_bytes(part.daf, axis)
+    """Return about how much memory the other matrices of an AnnData take; no values are read."""
     try:
         companions = find_companions(whole)
     except errors.FormatError:  # one that cannot be read does not come along
-        return total
+        return 0
     chosen, _ = select_companions(whole.location, companions, {})
-    return total + sum(companion.estimated_bytes for companion in chosen)
-
-
-def _entry_bytes(daf: DafReader, axis: str) -> int:
-    total = STRING_BYTES
-    for name in daf.vectors_set(axis):
-        try:
-            storage_type = daf.vector_info(axis, name).storage_type
-        except errors.FormatError:  # it is left out
-            continue
-        total += STRING_BYTES if storage_type.is_string else storage_type.dtype.itemsize
-    return total
+    return sum(companion.estimated_bytes for companion in chosen)
 
 
 def check_budget(explanation: SliceExplanation, max_bytes: int) -> None:

@@ -114,7 +114,7 @@ class MatrixSlice(Advised):
     In a collection, one axis is concatenated, the other aligned by name: `datasets`
     says of which data set each entry of the concatenated axis is, and tables have that as the
     column ``dataset``.  The parts are read in parallel, in blocks: the memory that this takes is
-    the result, and a block for each thread.
+    the result, and two blocks for each thread.
     """
 
     def __init__(self, whole: Whole, requested: SliceRecord | None = None) -> None:

@@ -1,8 +1,8 @@
 """Read a slice: what one data set has of it as it is, the parts of several into one result.
 
-These are read in parallel and in blocks.  Memory: the result, and for each thread a block.  A dense
-result is allocated at once, and each block is read into its place.  A sparse one grows block by
-block: the allocator moves its pages, and copies nothing.
+These are read in parallel and in blocks.  Memory: the result, and for each thread two blocks.  A
+dense result is allocated at once, and each block is read into its place.  A sparse one grows block
+by block: the allocator moves its pages, and copies nothing.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from daf_query._runs import check_cancelled
 from daf_query.distributed import BlockKind, Source, block_array, reading
 from daf_query.matrix import (
     STRING_BYTES,
@@ -30,11 +31,11 @@ from daf_query.matrix import (
     other_layout_command,
     spans_of_length,
 )
-from daf_query.moments import in_order
 from daf_query.slice._parts import Part, Positions, Whole
 from daf_storage import errors
 from daf_storage._lazy import sp
 from daf_storage.base import Span
+from daf_storage.trees import computed
 
 ByteSize: TypeAlias = float | str
 """A number of bytes, or text with a unit: ``500MB`` (a million bytes each), ``2GiB`` (2**30)."""
@@ -244,7 +245,8 @@ def read_whole(whole: Whole, progress: Progress = lambda _: None) -> Any:
     tasks = (partial(_read_block, whole.of_rows(span)) for span in spans)
 
     def blocks() -> Iterator[Any]:
-        for values in in_order(tasks, threads=THREADS):
+        for values in computed(tasks, "slices", THREADS):
+            check_cancelled()
             yield values
             progress(int(values[-1].size if whole.is_sparse else values.size))
 

@@ -23,7 +23,6 @@ from typing import Any, Final, NoReturn, TypeVar
 
 import pyarrow as pa
 import pyarrow.dataset as ds
-import pyarrow.fs as pafs
 
 from daf_query.scan import NAME, PLAIN_TYPES
 from daf_storage import errors
@@ -105,37 +104,30 @@ def until_interpreter_ends(batches: Iterator[_T]) -> Iterator[_T]:
         _readers.opened.discard(reader)
 
 
-class _RefusingFiles(pafs.FileSystemHandler):
-    """A file system of which no file can be opened."""
+class _RefusingFile:
+    """A file that cannot be read."""
 
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _RefusingFiles)
+    closed = False
 
-    __hash__ = object.__hash__
+    def readable(self) -> bool:
+        """Return true, or pyarrow takes it for one that is written."""
+        return True
 
-    def get_type_name(self) -> str:
-        """Return the name of this kind of file system."""
-        return "refusing"
+    def close(self) -> None:
+        """Do nothing."""
 
-    def normalize_path(self, path: str) -> str:
-        """Return the path as it is."""
-        return path
-
-    def _refuse(self, *_: Any, **__: Any) -> NoReturn:
+    def read(self, *_: object) -> NoReturn:
+        """Refuse."""
         raise errors.InvalidInputError(
             "a table of a data set cannot be scanned by pyarrow's C++ code; pass its to_table(), "
             "its scanner() or pyarrow.RecordBatchReader.from_stream(table) instead"
         )
 
-    get_file_info = get_file_info_selector = _refuse
-    create_dir = delete_dir = delete_dir_contents = delete_root_dir_contents = _refuse
-    delete_file = move = copy_file = _refuse
-    open_input_stream = open_input_file = open_output_stream = open_append_stream = _refuse
+    seek = tell = read
 
 
-_FILES: Final = pafs.PyFileSystem(_RefusingFiles())
 _FORMAT: Final = ds.IpcFileFormat()
-_FRAGMENT: Final = _FORMAT.make_fragment("table", filesystem=_FILES)
+_FRAGMENT: Final = _FORMAT.make_fragment(_RefusingFile())
 
 
 @functools.lru_cache(maxsize=64)
@@ -145,7 +137,7 @@ def unscannable(schema: pa.Schema) -> ds.Dataset:
     >>> unscannable(pa.schema([("n", pa.int64())])).schema.names
     ['n']
     """
-    return ds.FileSystemDataset([_FRAGMENT], schema, _FORMAT, _FILES)
+    return ds.FileSystemDataset([_FRAGMENT], schema, _FORMAT)
 
 
 BATCH_ROWS: Final = 1 << 17
@@ -252,12 +244,11 @@ class ComputedDataset(EngineTable):
         self._table: pa.Table | None = None
         self._lock = ForkLock()
 
-    def table(self) -> pa.Table:
-        """Return the rows."""
+    def _batches(self) -> Iterator[pa.RecordBatch]:
         with self._lock:
             if self._table is None:
                 self._table = self._compute().cast(self._schema)
-            return self._table
+        yield from self._table.to_batches()
 
     def get_fragments(
         self,
@@ -275,17 +266,8 @@ class ComputedDataset(EngineTable):
     ) -> Any:
         """Return a scanner of all rows; nothing is computed until it is consumed."""
         return ds.Scanner.from_batches(
-            _batches(self),
+            until_interpreter_ends(self._batches()),
             schema=self._schema,
             columns=self._schema.names if columns is None else columns,
             filter=filter,
         )
-
-
-def _batches(dataset: ComputedDataset) -> Iterator[pa.RecordBatch]:
-    """Yield the rows; nothing is computed before the first batch is asked for."""
-
-    def batches() -> Iterator[pa.RecordBatch]:
-        yield from dataset.table().to_batches()
-
-    return until_interpreter_ends(batches())

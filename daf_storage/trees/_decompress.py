@@ -67,15 +67,17 @@ def run_all(tasks: Iterable[Callable[[], object]]) -> None:
         pass
 
 
-def computed(tasks: Iterable[Callable[[], _R]]) -> Iterator[_R]:
+def computed(
+    tasks: Iterable[Callable[[], _R]], pool: str = "decode", threads: int = THREADS
+) -> Iterator[_R]:
     """Yield what tasks return, in their order; a few of them run, and wait to be taken, at a time.
 
-    They must not call this function, nor `run_all`.
+    They must not call this function, nor `run_all`, unless those of another pool do.
 
     >>> list(computed([lambda: 1, lambda: 2]))
     [1, 2]
     """
-    return _in_order(tasks, "decode", THREADS)
+    return _in_order(tasks, pool, threads)
 
 
 def fetched(items: list[_T], fetch: Callable[[_T], _R]) -> Iterator[tuple[_T, _R]]:
@@ -100,7 +102,7 @@ def _in_order(tasks: Iterable[Callable[[], _R]], pool: str, threads: int) -> Ite
             yield pending.popleft().result()
     finally:
         for future in pending:
-            if not future.cancel() and pool == "decode":  # it writes into what is read
+            if not future.cancel() and pool != "fetch":  # it writes into what is read
                 future.exception()
 
 
