@@ -6,7 +6,7 @@ A slice of one data set has one part, which is all of it.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any, Self, TypeAlias
 
@@ -16,7 +16,6 @@ import numpy.typing as npt
 from daf_query.matrix import (
     AlignedAxis,
     ConcatenatedAxis,
-    ElementCount,
     EntryAxis,
     PlannedLayouts,
     Selection,
@@ -126,10 +125,6 @@ class Part:
         rows, columns = self.selections
         return self.at(rows.take(own), columns, (places, self.places[1]))
 
-    def element_count(self) -> ElementCount:
-        """Return how many elements it has, at most; nothing is read."""
-        return count_elements(self.layouts)
-
     def row_counts(self, *, are_exact: bool) -> npt.NDArray[Any]:
         """Return how many elements each row has, at most.
 
@@ -144,20 +139,7 @@ class Part:
                 return major_counts(layout)
         if are_exact:
             return minor_counts(self.plan)
-        return np.full(n_rows, self.element_count().count / max(n_rows, 1))
-
-    @contextmanager
-    def unchanged_axes(self) -> Iterator[None]:
-        """Refuse what is read meanwhile by positions, if they may mean other entries by now.
-
-        Raises
-        ------
-        InvalidInputError
-            The matrix or an axis was replaced or reordered since the slice was made.
-        """
-        self.check_current()
-        yield
-        self.check_current()
+        return np.full(n_rows, count_elements(self.layouts).count / max(n_rows, 1))
 
     def check_current(self) -> None:
         """Refuse a matrix that was replaced, as it is whenever one of its axes is.
@@ -307,11 +289,18 @@ class Whole:
 
     @contextmanager
     def unchanged_axes(self) -> Iterator[None]:
-        """Refuse what is read meanwhile by positions, if an axis was replaced or reordered."""
-        with ExitStack() as stack:
-            for member in self.members:
-                stack.enter_context(member.unchanged_axes())
-            yield
+        """Refuse what is read meanwhile by positions, if they may mean other entries by now.
+
+        Raises
+        ------
+        InvalidInputError
+            A matrix or an axis was replaced or reordered since the slice was made.
+        """
+        for member in self.members:
+            member.check_current()
+        yield
+        for member in self.members:
+            member.check_current()
 
     def of_rows(self, span: Span) -> Self:
         """Return neighbouring rows; no values are read."""

@@ -25,6 +25,7 @@ from daf_query.matrix import (
     ConcatenatedAxis,
     ElementCount,
     Selection,
+    count_elements,
     csr_of_blocks,
     cut_at,
     index_of,
@@ -177,7 +178,7 @@ def figures_of(whole: Whole, result: Any = None) -> Figures:
     elif result is not None:
         count, is_exact = int(result.nnz), True
     else:
-        counts = [member.element_count() for member in whole.members]
+        counts = [count_elements(member.layouts) for member in whole.members]
         count = sum(each.count for each in counts)
         is_exact = all(each.is_exact for each in counts)
         # The zeros of dense members are left out.

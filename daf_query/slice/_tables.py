@@ -262,11 +262,11 @@ def _axis_table(whole: Whole, number: int) -> tuple[Frame, dict[str, Any]]:
     if not whole.is_collection:
         return axis_frame(whole.members[0].daf, axis.axis, positions, unreadable="warn")
     own = []
-    for member in whole.members:
-        positions = member.selections[number].positions
-        with member.unchanged_axes():
+    with whole.unchanged_axes():
+        for member in whole.members:
+            positions = member.selections[number].positions
             frame, colors = axis_frame(member.daf, axis.axis, positions, unreadable="warn")
-        own.append(OwnFrame(frame, member.places[number].positions, colors))
+            own.append(OwnFrame(frame, member.places[number].positions, colors))
     labels = labels_along(whole, number)
     labels.warn_of_repeated(whole.location)
     pandas = optional_import("pandas", extra="anndata")

@@ -153,7 +153,7 @@ class TableColumn:
 
     stored: Column
     """What is stored."""
-    broken: BrokenColumns | None = None
+    broken: BrokenColumns = dataclasses.field(default_factory=BrokenColumns)
     """Where it is noted that it cannot be read."""
     recorded: pa.DataType | None = None
     """The type that an import recorded of a vector, if it is stored in another."""
@@ -211,8 +211,6 @@ class TableColumn:
 
     def reading(self, read: Callable[[], _T]) -> _T:
         """Read something of what is stored; note an error that says that it is unreadable."""
-        if self.broken is None:
-            return read()
         return self.broken.reading(self.stored.field.name, read)
 
     def open(self, cache: DecodedCache, options: ScanOptions) -> OpenColumn:
@@ -281,8 +279,7 @@ class OpenTableColumn:
         try:
             return _converted(stored, kind)
         except (pa.ArrowException, ValueError) as error:
-            if self._column.broken is not None:
-                self._column.broken.note(name, None)
+            self._column.broken.note(name, None)
             raise errors.CorruptDataError(
                 f"{vector.daf.location}: vector {name!r} of axis {vector.info.axis!r} was {kind} "
                 f"when it was imported, and holds other values now ({error}); run the query again "

@@ -306,20 +306,6 @@ def _joined(pieces: Iterable[Piece], rows: int) -> Iterator[list[Piece]]:
             group.append(piece)
         else:
             together = last.row_count + piece.row_count
-            spans = _together((*last.spans, *piece.spans))
-            group[-1] = replace(piece, spans=spans, row_count=together)
+            group[-1] = replace(piece, spans=(*last.spans, *piece.spans), row_count=together)
     if group:
         yield group
-
-
-def _together(spans: Sequence[Span]) -> tuple[Span, ...]:
-    """Return ascending spans, neighbours joined.
-
-    >>> _together([Span(0, 2), Span(2, 4), Span(6, 7)])
-    (Span(start=0, stop=4), Span(start=6, stop=7))
-    """
-    joined: list[Span] = []
-    for span in spans:
-        is_next = bool(joined) and joined[-1].stop == span.start
-        joined.append(Span(joined.pop().start, span.stop) if is_next else span)
-    return tuple(joined)

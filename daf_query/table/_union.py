@@ -185,14 +185,15 @@ def _member_table(name: str, source: TableDataset, fields: Sequence[pa.Field]) -
 
 def columns_as(name: str, source: TableColumns, fields: Iterable[pa.Field]) -> TableColumns:
     """Return the columns of one data set as a union has them; NULL where it lacks one."""
-    columns: dict[str, Column] = {
-        field.name: ConstantColumn(field, name, source.length)
-        if field.name == DATASET
-        else column_as(source.columns.get(field.name), field, source.length)
-        for field in fields
-    }
+    columns = {field.name: _column_of(name, source, field) for field in fields}
     table = f"{name}.{source.table}"
     return TableColumns(table, source.length, columns, {}, source.stored_indexes)
+
+
+def _column_of(name: str, source: TableColumns, field: pa.Field) -> Column:
+    if field.name == DATASET:
+        return ConstantColumn(field, name, source.length)
+    return column_as(source.columns.get(field.name), field, source.length)
 
 
 class Members:
@@ -224,6 +225,12 @@ class Members:
         self._shown: dict[int, TableColumns] = {}
         self._runs: tuple[ScanOptions, Sequence[JoinedRun]] | None = None
 
+    @classmethod
+    def of(cls, table: str, sources: Mapping[str, TableDataset]) -> Self:
+        """Return data sets whose tables are there."""
+        columns = {name: source.table_columns for name, source in sources.items()}
+        return cls(table, columns, sources.__getitem__)
+
     def part(
         self, number: int, view: TableView, names: Sequence[str] | None = None
     ) -> TableDataset:
@@ -251,11 +258,6 @@ class Members:
                 runs = joined_runs(self.columns, self.union, options)
             self._runs = (options, runs)
         return self._runs[1]
-
-
-def _members_of(table: str, sources: Mapping[str, TableDataset]) -> Members:
-    columns = {name: source.table_columns for name, source in sources.items()}
-    return Members(table, columns, sources.__getitem__)
 
 
 def may_match_by_name(predicate: Predicate, names: Sequence[str]) -> Mask:
@@ -345,10 +347,9 @@ class JoinedColumn:
 
     @cached_property
     def parts(self) -> Sequence[Column]:
-        """That of each data set, as the union has it; of ``dataset``, none."""
-        name = self.field.name
-        sources = [] if name == DATASET else self.sources
-        return [column_as(each.columns[name], self.field, each.length) for each in sources]
+        """That of each data set, as the union has it."""
+        of_each = zip(self.names, self.sources, strict=True)
+        return [_column_of(name, columns, self.field) for name, columns in of_each]
 
     @property
     def is_string(self) -> bool:
@@ -387,9 +388,6 @@ class JoinedColumn:
 
     def _joined(self, options: ScanOptions) -> Any:
         """Return the values of all data sets: numbers, or strings of Arrow."""
-        if self.field.name == DATASET:
-            lengths = [source.length for source in self.sources]
-            return pa.array(self.names).take(pa.array(np.repeat(np.arange(len(lengths)), lengths)))
         with paused_collection(len(self.sources)):
             values = list(self._values(options))
         if self.is_string:
@@ -446,7 +444,7 @@ class UnionDataset(TableDataset):
         cache: DecodedCache | None = None,
         view: TableView | None = None,
     ) -> None:
-        members = parts if isinstance(parts, Members) else _members_of(table, parts)
+        members = parts if isinstance(parts, Members) else Members.of(table, parts)
         first = members.first
         if view is None and first is not None:
             view = TableView(cache=cache or first.view.cache.part(), options=first.options)
@@ -481,19 +479,14 @@ class UnionDataset(TableDataset):
         may = may_match_by_name(predicate, self._of.names)
         tables: list[TableDataset] = []
         position = 0
-
-        def add_single(span: Span) -> None:
-            numbers = np.flatnonzero(may[span.slice]) + span.start
-            tables.extend(self._of.part(number, self.view) for number in numbers.tolist())
-
-        for members, columns in self._of.runs(self.options):
-            add_single(Span(position, members.start))
-            if 2 * int(np.count_nonzero(may[members.slice])) > members.size:
+        end = Span(may.size, may.size), self.table_columns
+        for members, columns in [*self._of.runs(self.options), end]:
+            is_joined = 2 * int(np.count_nonzero(may[members.slice])) > members.size
+            singles = np.flatnonzero(may[position : members.start if is_joined else members.stop])
+            tables.extend(self._of.part(position + each, self.view) for each in singles.tolist())
+            if is_joined:
                 tables.append(TableDataset(columns, location=self.location, view=self.view))
-            else:
-                add_single(members)
             position = members.stop
-        add_single(Span(position, may.size))
         return tables
 
     def pieces(

@@ -184,13 +184,10 @@ def _plain(table: pa.Table) -> pa.Table:
 
 def _plain_type(kind: pa.DataType) -> pa.DataType:
     if pa.types.is_dictionary(kind):
-        values = pa.string() if _is_string(kind.value_type) else kind.value_type
+        is_string = kind.value_type in (pa.string(), pa.large_string(), pa.string_view())
+        values = pa.string() if is_string else kind.value_type
         return pa.dictionary(pa.int32(), values, kind.ordered)
     return pa.string() if kind == pa.string_view() else kind
-
-
-def _is_string(kind: pa.DataType) -> bool:
-    return kind in (pa.string(), pa.large_string(), pa.string_view())
 
 
 def _of_file(path: Path, strings: Collection[str]) -> UserTable:
@@ -204,7 +201,7 @@ def _of_file(path: Path, strings: Collection[str]) -> UserTable:
         )
     try:
         if kind in _STREAMED:
-            rows = _dataset(path, _STREAMED[kind])
+            rows = ds.dataset(str(path), format=_STREAMED[kind], partitioning="hive")
         else:
             rows = _read_csv(path, kind, strings)
     except pa.ArrowException as error:
@@ -214,13 +211,8 @@ def _of_file(path: Path, strings: Collection[str]) -> UserTable:
         if isinstance(error, OSError) and error.errno is not None:
             raise errors.from_os_error(error, str(path)) from error
         raise errors.CorruptDataError(f"{path}: this is not a {kind} file: {error}") from error
-    names = rows.schema.names
-    _check_columns(names, str(path))
+    _check_columns(rows.schema.names, str(path))
     return UserTable(rows, str(path))
-
-
-def _dataset(path: Path, kind: str) -> ds.Dataset:
-    return ds.dataset(str(path), format=kind, partitioning="hive")
 
 
 def _read_csv(path: Path, kind: str, strings: Collection[str]) -> pa.Table:

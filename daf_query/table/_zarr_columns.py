@@ -27,7 +27,6 @@ from zarr.dtype import DataTypeValidationError, RawBytes, data_type_registry
 from daf_query.scan import (
     PLAIN_TYPES,
     OpenColumn,
-    Positions,
     Rows,
     ScanOptions,
     Values,
@@ -187,7 +186,13 @@ class OpenZarrColumn:
         if offsets is None:
             return self._read(span)
         runs = runs_of_chunks(span, offsets, self._column.chunk_rows)
-        return self._concatenated([_at(self._read(part), rest) for part, rest in runs])
+        parts = ((self._read(part), rest) for part, rest in runs)
+        return self._concatenated(
+            [
+                values[rest] if isinstance(values, np.ndarray) else values.take(pa.array(rest))
+                for values, rest in parts
+            ]
+        )
 
     def to_arrow(self, rows: Rows) -> pa.Array:
         """Return values as Arrow, NaN and NaT as null; only their chunks are decoded."""
@@ -258,10 +263,6 @@ class OpenZarrColumn:
         return None if self._codec is None else self._codec(decompressed)
 
 
-def _at(values: Any, offsets: Positions) -> Any:
-    return values[offsets] if isinstance(values, np.ndarray) else values.take(pa.array(offsets))
-
-
 def column_field(name: str, array: Any) -> pa.Field | None:
     """Return the Arrow field of an array; ``None`` if there is no Arrow type for it here."""
     dtype = array.dtype
@@ -293,13 +294,9 @@ def _comparable(values: Any) -> Values:
         data = pa.py_buffer(np.ascontiguousarray(values))
         fixed = pa.binary(values.dtype.itemsize)
         return pa.Array.from_buffers(fixed, len(values), [None, data]).cast(pa.binary())
-    if values.dtype == object and _is_bytes(values):
+    if values.dtype == object and values.size and not isinstance(values[0], str):
         return pa.array([bytes(value) for value in values], pa.binary())
     return pa.array(values.astype(object), pa.string())
-
-
-def _is_bytes(values: Any) -> bool:
-    return values.size > 0 and not isinstance(values[0], str)
 
 
 class RawBits(RawBytes):
