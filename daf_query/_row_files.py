@@ -128,7 +128,8 @@ def write_batches(rows: Rows, file_format: Format, file: IO[bytes]) -> None:
                 writer.write_table(table)
             return
         for batch in rows.batches:
-            writer.write_batch(batch)
+            is_same = batch.schema.equals(rows.schema)
+            writer.write(batch if is_same else _table([batch], rows.schema))
 
 
 def _check_types(schema: pa.Schema, file_format: Format) -> None:

@@ -315,7 +315,7 @@ def size_bytes(path: str) -> int:
 
 _ARGUMENTS: Final = (
     *("rows", "columns", "obs_is", "var_is", "X_is", "fill", "name", "key", "merge", "empty"),
-    *("port", "host", "max_bytes", "skip_broken", "by"),
+    *("port", "host", "max_bytes", "skip_broken", "by", "where", "weights", "stratify", "groups"),
 )
 _QUOTED: Final = "'([^']*)'"
 _FORMS: Final[Any] = (
@@ -331,7 +331,7 @@ _FORMS: Final[Any] = (
     (r"\bparams=(?= has)", "--param"),
     (r"\bprefix=True", "--prefix"),
     (r"\bcolumns=\{'([^']*)': '([^']*)'\}", r"--columns \1=\2"),
-    (r"\bof split=(?= )", "of --share"),
+    (r"\b(of|pass) split=(?= )", r"\1 --share"),
     (
         r"\{'[^']*': [\d.]+(, '[^']*': [\d.]+)*\}",
         lambda found: re.sub(r"'([^']*)': ([\d.]+),?", r"--share \1=\2", found[0][1:-1]),

@@ -19,7 +19,7 @@ from daf_storage import DafReader, DafWriter, errors, open_daf, open_overlay
 from daf_storage.base import paused_collection
 from daf_storage.data import is_in_place
 from daf_storage.display import shortened
-from daf_storage.opening import short_names, stem_of
+from daf_storage.opening import in_unicode, short_names, stem_of
 from daf_storage.sidecars import is_sidecar
 from daf_storage.stores import MmapZipStore, is_remote, is_url_pattern, matching_urls
 from daf_storage.trees import INDEXES_SUFFIX
@@ -344,7 +344,7 @@ def schema_name(source: object, connected: Connected) -> str:
             f"{connected.location} has no name; say what queries call it: "
             "register(frame, 'samples')"
         )
-    folder = Path(source).parent.name if isinstance(source, str | Path) else ""
+    folder = in_unicode(Path(source).parent.name) if isinstance(source, str | Path) else ""
     return folder if folder and not glob.has_magic(folder) else "all"
 
 

@@ -20,6 +20,7 @@ from daf_storage.opening._paths import (
     SHARED_ARCHIVES,
     DafPath,
     foreign_path,
+    in_unicode,
     parse_path,
     short_names,
     stem_of,

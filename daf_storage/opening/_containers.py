@@ -30,7 +30,7 @@ from daf_storage.files_daf import (
     check_packing,
     recover_files_archive,
 )
-from daf_storage.opening._paths import OTHER_KINDS, DafPath, Form, siblings
+from daf_storage.opening._paths import OTHER_KINDS, DafPath, Form, in_unicode, siblings
 from daf_storage.opening._remote import open_remote_tree
 from daf_storage.opening._shared_files import open_archive, open_hdf5
 from daf_storage.stores import (
@@ -334,7 +334,7 @@ def name_of(tree: Tree, name: str | None, full_name: str, mode: OpenMode) -> str
 
     That which was given, else its scalar ``name``, else its full path.
     """
-    found = name if name is not None else _own_name(tree) or full_name
+    found = name if name is not None else _own_name(tree) or in_unicode(full_name)
     return unique_name(f"{found}.read_only" if mode == "r" else found)
 
 

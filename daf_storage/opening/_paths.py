@@ -294,7 +294,12 @@ def stem_of(path: str) -> str:
     """
     shown = shown_url(path) if is_remote(path) else path.removesuffix(" (view)")
     name = re.split(r"[\\/]", shown.rstrip("/\\"))[-1]
-    return _SUFFIX.sub("", name).strip("<>") or "daf"
+    return in_unicode(_SUFFIX.sub("", name).strip("<>")) or "daf"
+
+
+def in_unicode(name: str) -> str:
+    """Return a name that a query can have, also of a file whose name is not UTF-8."""
+    return name.encode("utf-8", "backslashreplace").decode()
 
 
 def short_names(paths: Sequence[str]) -> list[str]:
@@ -312,7 +317,7 @@ def short_names(paths: Sequence[str]) -> list[str]:
     counts = Counter(stems)
     if len(counts) > 1 or len(paths) == 1:
         pairs = zip(stems, paths, strict=True)
-        return [stem if counts[stem] == 1 else path for stem, path in pairs]
+        return [stem if counts[stem] == 1 else in_unicode(path) for stem, path in pairs]
     parts = [path.split("/") for path in paths]
     first, last = (
         next((n for n, each in enumerate(zip(*rows, strict=False)) if len(set(each)) > 1), 0)
@@ -321,7 +326,7 @@ def short_names(paths: Sequence[str]) -> list[str]:
     names = ["/".join(row[first : len(row) - last]) for row in parts]
     plain = [_SUFFIX.sub("", name.removesuffix("#")) for name in names]
     names = plain if len(set(plain)) == len(set(names)) else names
-    return [name or path for name, path in zip(names, paths, strict=True)]
+    return [in_unicode(name or path) for name, path in zip(names, paths, strict=True)]
 
 
 # URLs
