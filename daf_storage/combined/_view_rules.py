@@ -127,42 +127,35 @@ def parse_view(written: object, *, what: str) -> tuple[Pairs | None, Pairs | Non
     ([('obs', 'cell')], [(('obs', '*'), '=')])
     """
     try:
-        view = json.loads(written) if isinstance(written, str) else None
-    except (ValueError, RecursionError) as error:
-        raise CorruptDataError(f"{what} is no JSON ({error}): {written!r:.80}") from error
-    if not isinstance(view, dict) or set(view) - {"axes", "data"}:
+        view: dict[str, Any] = json.loads(written) if isinstance(written, str) else {"": written}
+        if view.keys() - {"axes", "data"}:
+            raise KeyError(*view)
+        axes, data = (_pairs(view.get(part)) for part in ("axes", "data"))
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise CorruptDataError(
-            f"{what} is {written!r:.80}; it has to be a JSON object with 'axes' and 'data'"
-        )
-    axes, data = (_pairs(view.get(part), what) for part in ("axes", "data"))
+            f"{what} is {written!r:.80}; it has to be a JSON object with 'axes' and 'data', lists "
+            "of objects whose keys are names, or tuples of names, and whose values are names, '=' "
+            "or null"
+        ) from error
     return axes, data
 
 
-def _pairs(listed: Any, what: str) -> Pairs | None:
+def _pairs(listed: Any) -> Pairs | None:
     if listed is None:
         return None
     maps = listed if isinstance(listed, list) else [listed]
-    if not all(isinstance(each, dict) for each in maps):
-        raise CorruptDataError(f"{what} has {listed!r:.80}, and not a list of names with queries")
-    return [(_key(key, what), _value(value, what)) for each in maps for key, value in each.items()]
+    return [
+        (_key(key), None if value is None else str.strip(value))
+        for each in maps
+        for key, value in each.items()
+    ]
 
 
-def _key(key: str, what: str) -> str | tuple[str, ...]:
+def _key(key: str) -> str | tuple[str, ...]:
     if not key.startswith("("):
         return key
-    try:
-        names = json.loads(f"[{key.removeprefix('(').removesuffix(')').rstrip(', ')}]")
-    except (ValueError, RecursionError) as error:
-        raise CorruptDataError(
-            f"{what} has the key {key!r:.80}, which is no tuple of names"
-        ) from error
+    names = json.loads(f"[{key.removeprefix('(').removesuffix(')').rstrip(', ')}]")
     return tuple(map(str, names))
-
-
-def _value(value: Any, what: str) -> str | None:
-    if value is not None and not isinstance(value, str):
-        raise CorruptDataError(f"{what} has {value!r}, where a name, '=' or null has to be")
-    return None if value is None else value.strip()
 
 
 ViewAxes: TypeAlias = Mapping[str, Any] | Sequence[tuple[str, Any]]

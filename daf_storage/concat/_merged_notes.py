@@ -142,17 +142,11 @@ def merged_rule(rules: Iterable[Rule | None], extra: Mapping[str, Any]) -> Rule:
         return {**names, **_categorical(given), **extra}
     plain = [{k: v for k, v in r.items() if k not in _NOT_COMPARED} for r in given]
     kinds = [{k: v for k, v in r.items() if k not in ("column", "vector")} for r in plain]
+    has_missing = any(rule.get("missing") or "is_missing" in rule for rule in given)
     if any(kind != kinds[0] for kind in kinds):
-        return {**names, **_text(given), **extra}
-    rule = {**names, **kinds[0]}
-    if any(one.get("missing") or "is_missing" in one for one in given) or extra:
-        rule["missing"] = True
-    return {**rule, **extra}
-
-
-def _text(rules: Sequence[Rule]) -> Rule:
-    has_missing = any(rule.get("missing") or "is_missing" in rule for rule in rules)
-    return {"kind": "text", "missing": True} if has_missing else {}
+        return {**names, **({"kind": "text", "missing": True} if has_missing else {}), **extra}
+    missing = {"missing": True} if has_missing or extra else {}
+    return {**names, **kinds[0], **missing, **extra}
 
 
 def _categorical(rules: Sequence[Rule]) -> Rule:

@@ -406,7 +406,7 @@ def _identity(target: Path) -> tuple[int, int, int] | None:
 
 def _put_in_place(aside: Path, target: Path, where: DafPath, *, if_exists: IfExists) -> None:
     try:
-        if where.is_archive and if_exists == "replace":
+        if where.kind == "archive" and if_exists == "replace":
             replace_archive(aside, target, where.given)
         else:
             put_in_place(aside, target, replace=if_exists == "replace")

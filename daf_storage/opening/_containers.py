@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 from daf_storage import errors
 from daf_storage._lazy import lazy_module
 from daf_storage.base import OpenMode, Packing, optional_import, packing_of, unique_name
-from daf_storage.data import Damage, RecoveryWarning, kept, layout, recover_zarr_archive
+from daf_storage.data import DafReader, Damage, RecoveryWarning, kept, layout, recover_zarr_archive
 from daf_storage.files_daf import (
     DAF_FILE,
     INDEXES_FOLDER,
@@ -142,8 +142,8 @@ def read_tree(where: DafPath, held: ExitStack) -> Tree:
         if where.is_foreign:
             optional_import("h5py", extra="anndata")  # what is in it may need anndata as well
         return _hdf5_to_read(open_hdf5(where, "r", held))
-    tree = FilesTree if where.is_files else ZarrTree
-    if where.is_archive:
+    tree = FilesTree if where.form == "files" else ZarrTree
+    if where.kind == "archive":
         return tree(open_archive(where, "r", held), where.group)
     store = existing_directory(where.container, where.given_container, is_read=True)
     check_not_reordered(where)
@@ -340,14 +340,10 @@ def name_of(tree: Tree, name: str | None, full_name: str, mode: OpenMode) -> str
 
 def _own_name(tree: Tree) -> str | None:
     try:
-        array = layout.open_array(tree, layout.scalar_path("name"))
-        if array is None or array.info.size != 1:
-            return None
-        if array.info.storage_type.is_string:
-            return str(array.read_strings()[0].as_py())
-        return str(array.read().reshape(-1)[0].item())
+        name = DafReader(tree, name="!").get_scalar("name", default=None)
     except (errors.FormatError, errors.ReadOnlyError):
         return None  # who asks for the scalar learns why; the data set has a name anyway
+    return None if name is None else str(name)
 
 
 # What is written
@@ -358,7 +354,7 @@ def written_tree(where: DafPath, mode: OpenMode, style: Style, held: ExitStack) 
     if where.kind == "hdf5":
         return _written_hdf5(open_hdf5(where, mode, held, style.packing), mode)
     store: DirectoryStore | MmapZipStore | MappingStore
-    if where.is_archive:
+    if where.kind == "archive":
         store = open_archive(where, mode, held)
     elif where.kind == "mapping":
         store = _mapping_to_write(where.opened, mode)

@@ -107,16 +107,6 @@ class DafPath:
     open."""
 
     @property
-    def is_files(self) -> bool:
-        """Whether it is stored as plain files."""
-        return self.form == "files"
-
-    @property
-    def is_archive(self) -> bool:
-        """Whether the container is a ZIP archive."""
-        return self.kind == "archive"
-
-    @property
     def full(self) -> str:
         """The absolute path, with the group; the URL."""
         if self.kind == "url":

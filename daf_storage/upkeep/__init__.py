@@ -9,17 +9,14 @@ Must not know AnnData, SQL or queries.
 from typing import TYPE_CHECKING
 
 from daf_storage._lazy import lazy_names
-from daf_storage.upkeep._copy import (
-    convert,
-    copy_all,
-    copy_property,
-    copy_scalars,
-)
+from daf_storage.upkeep._copy import convert, copy_all
 from daf_storage.upkeep._copy_properties import (
     CopyIfExists,
     copy_axis,
     copy_matrix,
+    copy_property,
     copy_scalar,
+    copy_scalars,
     copy_vector,
     counted_matrix,
 )

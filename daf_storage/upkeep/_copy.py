@@ -7,7 +7,7 @@ array: what is stored sparse stays sparse, and each orientation of a matrix is c
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
@@ -25,13 +25,10 @@ from daf_storage.data import (
     DafReader,
     DafWriter,
     StoredMatrix,
-    StoredVector,
     block_spans,
-    copy_stored,
     is_same_scalar,
     kept,
     layout,
-    new_property,
     ordered,
     size_bytes,
     stored_properties,
@@ -231,30 +228,6 @@ def _source_mode(source: str | Path, destination: str | Path) -> OpenMode:
             f"{origin.given}: the source and the destination are the same data set"
         )
     return "r+"
-
-
-def copy_scalars(
-    source: DafReader,
-    destination: DafWriter,
-    changed: Callable[[str, Any], Any] = lambda _, value: value,
-) -> None:
-    """Copy all scalars in their types; ``changed`` returns what becomes of strings."""
-    for name in sorted(source.scalars_set()):
-        kind, value = source.scalar_type(name), source.get_scalar(name)
-        value = changed(name, value) if kind.is_string else value
-        destination.set_scalar(name, value, dtype=None if kind.is_string else kind.dtype)
-
-
-def copy_property(
-    destination: DafWriter,
-    path: str,
-    stored: StoredVector | StoredMatrix,
-    *,
-    add: Callable[[int], None] = lambda _: None,
-) -> None:
-    """Copy a vector, or a matrix in one layout, array by array."""
-    with new_property(destination, path) as changes:
-        copy_stored(changes, path, stored, add=add)
 
 
 def _copy_kept(copier: Copier) -> None:

@@ -1,4 +1,7 @@
-"""The entries of an axis of one data set beside those of an axis of another."""
+"""Copy scalars, axes, vectors and matrices, by the entries of their axes.
+
+What is stored in the same order is copied array by array, in blocks.
+"""
 
 from __future__ import annotations
 
@@ -31,6 +34,7 @@ from daf_storage.data import (
     check_writer,
     copy_stored,
     count_types,
+    new_property,
     numeric_type,
     ordered,
     refused_value,
@@ -42,6 +46,30 @@ from daf_storage.data import (
 )
 from daf_storage.opening import MemoryDaf
 from daf_storage.trees import StoredArray, TreeTransaction
+
+
+def copy_scalars(
+    source: DafReader,
+    destination: DafWriter,
+    changed: Callable[[str, Any], Any] = lambda _, value: value,
+) -> None:
+    """Copy all scalars in their types; ``changed`` returns what becomes of strings."""
+    for name in sorted(source.scalars_set()):
+        kind, value = source.scalar_type(name), source.get_scalar(name)
+        value = changed(name, value) if kind.is_string else value
+        destination.set_scalar(name, value, dtype=None if kind.is_string else kind.dtype)
+
+
+def copy_property(
+    destination: DafWriter,
+    path: str,
+    stored: StoredVector | StoredMatrix,
+    *,
+    add: Callable[[int], None] = lambda _: None,
+) -> None:
+    """Copy a vector, or a matrix in one layout, array by array."""
+    with new_property(destination, path) as changes:
+        copy_stored(changes, path, stored, add=add)
 
 
 class _CountedArray(StoredArray):
@@ -159,32 +187,6 @@ class CountedCopy:
         return json.dumps(notes, separators=(",", ":"))
 
 
-def align(source: DafReader, axis: str, destination: DafReader, target_axis: str) -> Alignment:
-    """Return where the entries of an axis of the destination are in the source.
-
-    Raises
-    ------
-    AxisNotFoundError
-        One of the two lacks its axis.
-    InvalidInputError
-        Either has entries that the other one lacks.
-    """
-    entries, own = (
-        destination.get_pa_vector(target_axis, "name"),
-        source.get_pa_vector(axis, "name"),
-    )
-    along = Alignment.of(own, entries)
-    if along.places is not None and along.missing.size and not along.is_complete:
-        first = entries[int(along.missing[0])].as_py()
-        lacking = own[int(np.argmax(along.places < 0))].as_py()
-        raise errors.InvalidInputError(
-            f"{destination.location}: axis {target_axis!r} has the entry {first!r} and lacks "
-            f"{lacking!r}, and axis {axis!r} of {source.location} has {lacking!r} and lacks "
-            f"{first!r}; one of the two must have all entries of the other"
-        )
-    return along
-
-
 def fill_value(kind: StorageType, along: Alignment, empty: Any, *, what: str) -> Any:
     """Return what stands for missing entries in the type of a property, if ``empty`` is such."""
     if not along.missing.size:
@@ -242,11 +244,30 @@ class Copier:
         self._writing: Any = {"if_exists": self._if_exists, "packed": self.packed}
 
     def along(self, axis: str, target: str) -> Alignment:
-        """Return where the entries of an axis are in one of the destination."""
-        pair = (axis, target)
-        if pair not in self._alignments:
-            self._alignments[pair] = align(self.source, axis, self.destination, target)
-        return self._alignments[pair]
+        """Return where the entries of an axis are in one of the destination.
+
+        Raises
+        ------
+        AxisNotFoundError
+            One of the two lacks its axis.
+        InvalidInputError
+            Either has entries that the other one lacks.
+        """
+        if (axis, target) in self._alignments:
+            return self._alignments[axis, target]
+        source, destination = self.source, self.destination
+        own = source.get_pa_vector(axis, "name")
+        entries = destination.get_pa_vector(target, "name")
+        along = self._alignments[axis, target] = Alignment.of(own, entries)
+        if along.places is not None and along.missing.size and not along.is_complete:
+            first = entries[int(along.missing[0])].as_py()
+            lacking = own[int(np.argmax(along.places < 0))].as_py()
+            raise errors.InvalidInputError(
+                f"{destination.location}: axis {target!r} has the entry {first!r} and lacks "
+                f"{lacking!r}, and axis {axis!r} of {source.location} has {lacking!r} and lacks "
+                f"{first!r}; one of the two must have all entries of the other"
+            )
+        return along
 
     def _stays(self, what: str, *, exists: bool) -> bool:
         """Return whether what is there stays; raise if it should not be there."""

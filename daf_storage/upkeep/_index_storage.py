@@ -243,13 +243,10 @@ class IndexStorage:
 
 def _fingerprint(node: Node) -> list[int]:
     array = node.array(_FINGERPRINT)
-    if array is None:
+    is_sound = array is not None and array.info.storage_type is StorageType.INT64
+    if array is None or not is_sound or not _HEAD <= array.info.size <= _MAX_NUMBERS:
         raise errors.CorruptDataError("it has no fingerprint")
-    info = array.info
-    is_sound = info.storage_type is StorageType.INT64 and len(info.shape) == 1
-    if not is_sound or not _HEAD <= info.size <= _MAX_NUMBERS:
-        raise errors.CorruptDataError("its fingerprint is none")
-    return [int(number) for number in array.read()]
+    return [int(number) for number in array.read().reshape(-1)]
 
 
 def _read(node: Node, name: str, max_bytes: int) -> AnyArray:

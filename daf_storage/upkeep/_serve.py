@@ -16,6 +16,7 @@ import sys
 import threading
 import zipfile
 from collections.abc import Iterable
+from functools import partialmethod
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -205,14 +206,6 @@ class _Handler(BaseHTTPRequestHandler):
     timeout = _IDLE_SECONDS
     server: DafServer
 
-    def do_GET(self) -> None:
-        """Send a file or a part of it."""
-        self._answer(has_body=True)
-
-    def do_HEAD(self) -> None:
-        """Say what GET would send."""
-        self._answer(has_body=False)
-
     def do_OPTIONS(self) -> None:
         """Let pages of the allowed origin ask for parts."""
         if not self._is_acceptable():
@@ -262,6 +255,9 @@ class _Handler(BaseHTTPRequestHandler):
             return
         with file:
             self._answer_with(file, has_body=has_body)
+
+    do_GET = partialmethod(_answer, has_body=True)  # noqa: N815 - the parent's names
+    do_HEAD = partialmethod(_answer, has_body=False)  # noqa: N815
 
     def _answer_with(self, file: BinaryIO, *, has_body: bool) -> None:
         """Send the part of a file that is asked for, if it is the version that is asked for."""

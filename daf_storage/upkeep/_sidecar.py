@@ -46,7 +46,8 @@ from daf_storage.sidecars import (
 )
 from daf_storage.stores import is_remote, scratch
 from daf_storage.trees import Tree
-from daf_storage.upkeep._copy import copy_all, copy_property
+from daf_storage.upkeep._copy import copy_all
+from daf_storage.upkeep._copy_properties import copy_property
 
 _STRING_BYTES: Final = 16
 
@@ -72,8 +73,7 @@ class SidecarStatus:
 def sidecar_status(daf: DafReader) -> SidecarStatus | None:
     """Return what is known of the sidecar of a data set; None if it has none."""
     tree = daf.tree
-    has_sidecar = isinstance(tree, SidecarTree) and is_sidecar(tree.sidecar)
-    return _status(tree) if isinstance(tree, SidecarTree) and has_sidecar else None
+    return _status(tree) if isinstance(tree, SidecarTree) and is_sidecar(tree.sidecar) else None
 
 
 def _status(tree: SidecarTree) -> SidecarStatus:
@@ -148,9 +148,10 @@ def sidecar_tree(daf: DafReader) -> SidecarTree:
     )
 
 
-def size_of(folder: Path) -> int:
+def size_of(path: Path) -> int:
+    """Return the bytes of a file, or of the files below a directory."""
     try:
-        state = source_state(folder)
+        state = source_state(path)
     except errors.DafError:
         return 0
     return 0 if state is None else state.size_bytes

@@ -91,6 +91,7 @@ from daf_storage.trees import (
     has_consolidated,
 )
 from daf_storage.upkeep._index_storage import IndexStorage
+from daf_storage.upkeep._sidecar import size_of
 
 Level: TypeAlias = Literal["error", "warning"]
 Add: TypeAlias = Callable[[int], None]
@@ -282,13 +283,13 @@ def verify(path: str | Path, *, progress: ShowProgress = "auto") -> list[Finding
         return found
     container = container_of(path)
     _check_abandoned(found, container)
-    if container.is_archive and container.container.is_file():
+    if container.kind == "archive" and container.container.is_file():
         _verify_archive(found, container, progress)
         return found
     with open_daf(container.given) as daf:
         if container.kind == "directory":
             _verify_directory(found, container)
-        with _bar(container, _size_bytes(container.container), progress) as bar:
+        with _bar(container, size_of(container.container), progress) as bar:
             found += _verify_data(daf, bar.add)
     return found
 
@@ -375,7 +376,7 @@ def _verify_directory(found: _Findings, where: DafPath) -> None:
             f"a writer is at work, or left something behind; 'daf repair {where.given}' clears it",
         )
     remedy = f"'daf repair {where.given}' writes it again"
-    if where.is_files:
+    if where.form == "files":
         _check_metadata_file(found, store, remedy)
         return
     tree, snapshot = ZarrTree(store), store.snapshot("")
@@ -547,12 +548,6 @@ def _check_matrix(
             found.error(path, f"it and {other} are not the same matrix: delete one and relayout")
 
 
-def _size_bytes(path: Path) -> int:
-    if path.is_file():
-        return path.stat().st_size
-    return sum(file.stat().st_size for file in path.rglob("*") if file.is_file())
-
-
 def _bar(where: DafPath, total_bytes: int, show: ShowProgress) -> AbstractContextManager[Progress]:
     return progress_bar(f"verify {where.container.name}", total_bytes, show=show)
 
@@ -630,7 +625,7 @@ def repair(path: str | Path, *, progress: ShowProgress = "auto") -> RepairReport
         if cleared and not where.container.exists():
             return RepairReport(tuple(cleared), (), ())
         done, lost = _repair_container(where)
-    whole = where.given_container if where.is_archive else where.given
+    whole = where.given_container if where.kind == "archive" else where.given
     findings = [f for f in verify(whole, progress=progress) if f.level == "error"]
     damaged = one_each(damage_of(finding.path, finding.problem) for finding in findings)
     return RepairReport(
@@ -645,7 +640,7 @@ def _repair_container(where: DafPath) -> tuple[list[str], tuple[Damage, ...]]:
     """Mend a container; return what was done, and what was lost."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RecoveryWarning)
-        if where.is_archive:
+        if where.kind == "archive":
             return _repair_archive(where)
         if where.kind != "hdf5":
             return _repair_directory(where), ()
@@ -679,7 +674,7 @@ def _repair_archive(where: DafPath) -> tuple[list[str], tuple[Damage, ...]]:
     with ExitStack() as held:
         store = open_archive(where, "r+", held)
         found = store.recovery
-        lost = [] if where.is_files else lost_entries(found)
+        lost = [] if where.form == "files" else lost_entries(found)
         done = [f"dropped {name}, which was not complete" for name in found.dropped]
         done += [f"completed {name}, whose data was there" for name in found.completed]
         if found.cut_bytes:
