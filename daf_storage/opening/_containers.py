@@ -56,7 +56,6 @@ from daf_storage.trees import (
 
 if TYPE_CHECKING:
     from daf_storage import anndata
-    from daf_storage.anndata import ForeignForm
 else:
     anndata = lazy_module("daf_storage.anndata")
 
@@ -207,11 +206,6 @@ def no_group(tree: Tree) -> errors.NotADafError:
 # What is there
 
 
-def form_of(tree: Tree) -> ForeignForm | None:
-    """Return the form of another format that a tree has; None if it has none."""
-    return anndata.form_of(tree)
-
-
 def not_read(tree: Tree) -> errors.NotADafError:
     """Say what a tree is that has none of the forms."""
     names = tree.children("")
@@ -252,7 +246,7 @@ def readable_tree(tree: Tree, names: Mapping[str, Any]) -> Tree:
     if isinstance(tree, FilesTree):
         check_form(tree)
     elif not layout.is_daf(tree):
-        form = form_of(tree)
+        form = anndata.form_of(tree)
         if form is not None:
             return form.present(tree, **names)
         check_form(tree)
@@ -464,7 +458,7 @@ def _written_hdf5(tree: WritableHdf5Tree, mode: OpenMode) -> WritableTree:
     is_daf = kind is not None and layout.is_daf(tree)
     children = sorted(tree.children("")) if kind is not None else []
     if children and not is_daf:
-        if form_of(tree) is not None:
+        if anndata.form_of(tree) is not None:
             raise written_in_place(tree.location, mode)
         if mode != "r+":
             raise errors.NotADafError(

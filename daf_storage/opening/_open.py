@@ -22,7 +22,6 @@ from daf_storage.base import OpenMode, Packing, check_mode, optional_import
 from daf_storage.data import DafReader, DafWriter, Origin
 from daf_storage.opening._containers import (
     Style,
-    form_of,
     groups_of,
     name_of,
     read_tree,
@@ -288,7 +287,7 @@ def _check_writable(where: DafPath, mode: OpenMode) -> None:
     if where.is_foreign:
         is_known = False
         with suppress(errors.DafError), ExitStack() as held:
-            is_known = form_of(read_tree(where, held)) is not None
+            is_known = anndata.form_of(read_tree(where, held)) is not None
         if is_known:
             raise written_in_place(where.given, mode)
         parse_path(where.given)  # says which suffixes there are

@@ -252,14 +252,10 @@ def _fingerprint(node: Node) -> list[int]:
 def _read(node: Node, name: str, max_bytes: int) -> AnyArray:
     """Return an array of an index, which can be no larger than some bytes."""
     array = node.array(name)
-    if array is None:
-        raise errors.CorruptDataError(f"it has no array {name!r}")
-    kind = array.info.storage_type
-    if kind.is_string:
-        raise errors.CorruptDataError(f"the array {name!r} holds strings")
-    if array.info.size * kind.dtype.itemsize > max_bytes:
+    kind = StorageType.STRING if array is None else array.info.storage_type
+    if array is None or kind.is_string or array.info.size * kind.dtype.itemsize > max_bytes:
         raise errors.CorruptDataError(
-            f"the array {name!r} has the shape {list(array.info.shape)}, too large for the axis"
+            f"its array {name!r} is missing, or of another type or size than of any index"
         )
     return np.ascontiguousarray(array.read())
 

@@ -255,7 +255,7 @@ def test_arrays_of_strings(path: Path) -> None:
     group = zarr.open_group(path / "indexes/cell/barcode/lookup", mode="r+")
     del group["row"]
     group.create_array("row", data=np.array(["a", "b"], dtype="<U3"))
-    with pytest.warns(UnusedIndexWarning, match="'row' holds strings"):
+    with pytest.warns(UnusedIndexWarning, match="its array 'row' is missing, or of another type"):
         assert rows_of(path) == plain_rows()
 
 
@@ -265,7 +265,7 @@ def test_an_array_that_claims_an_absurd_size(path: Path) -> None:
     text = document.read_text().replace("600", "600000000000")
     document.write_text(text.replace('"fill_value":null', '"fill_value":0'))
     (document.parent / "0").unlink()
-    with pytest.warns(UnusedIndexWarning, match="too large for the axis"):
+    with pytest.warns(UnusedIndexWarning, match="missing, or of another type or size"):
         assert rows_of(path) == plain_rows()
 
 
