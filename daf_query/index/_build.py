@@ -7,9 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final, TypeAlias
-
-import numpy.typing as npt
+from typing import Final, TypeAlias
 
 from daf_query.index._rtree import rtree_of
 from daf_query.index._stored import arrays_of_strings
@@ -121,7 +119,7 @@ def build_point_index(daf: DafWriter, axis: str, x: str, y: str) -> int:
         return 0
     storage = IndexStorage(daf)
     source = storage.source(IndexPlace(axis, "points", (x, y)))
-    east, north = (_numbers(daf, axis, name) for name in (x, y))
+    east, north = (daf.get_np_vector(axis, name) for name in (x, y))
     storage.store(source, {"rtree": rtree_of([east, north, east, north])})
     return len(east)
 
@@ -187,12 +185,6 @@ def _check_numbers(daf: DafReader, axis: str, name: str) -> None:
         raise errors.InvalidInputError(
             f"{daf.location}: {name!r} of axis {axis!r} holds no numbers, which coordinates are"
         )
-
-
-def _numbers(daf: DafReader, axis: str, name: str) -> npt.NDArray[Any]:
-    stored = daf.open_vector(axis, name)
-    values: npt.NDArray[Any] = stored.read(Span(0, stored.info.length))
-    return values
 
 
 def _build(daf: DafWriter, axis: str, name: str, bar: Progress, *, is_requested: bool) -> bool:

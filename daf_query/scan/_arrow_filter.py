@@ -173,30 +173,22 @@ class _Parser:
 
         Engines write short lists as comparisons; indexes look up a list.
         """
-        found: list[Predicate] = []
-        places: dict[str, int] = {}
+        others, listed = list[Predicate](), dict[str, list[Any]]()
         for part in flat(Or, parts).parts:
-            values = self._values(part)
-            if not values or not isinstance(part, Compare | In):
-                found.append(part)
-            elif part.column in places:
-                place = places[part.column]
-                found[place] = In(part.column, (*self._values(found[place]), *values))
+            if isinstance(part, In) and not part.is_negated:
+                listed.setdefault(part.column, []).extend(part.values)
+            elif isinstance(part, Compare) and part.operator == "==" and self._is_listed(part):
+                listed.setdefault(part.column, []).append(part.value)
             else:
-                places[part.column] = len(found)
-                found.append(part)
-        return found
+                others.append(part)
+        return others + [
+            Compare(column, "==", values[0]) if len(values) == 1 else In(column, tuple(values))
+            for column, values in listed.items()
+        ]
 
-    def _values(self, part: Predicate) -> tuple[Any, ...]:
-        """Return the values that a column is compared with for equality; none of other types."""
-        if isinstance(part, In) and not part.is_negated:
-            return part.values
-        if not isinstance(part, Compare) or part.operator != "==":
-            return ()
-        column_type = self._schema.field(part.column).type
-        return (
-            (part.value,) if column_type == pa.string() or pa.types.is_integer(column_type) else ()
-        )
+    def _is_listed(self, part: Compare) -> bool:
+        kind = self._schema.field(part.column).type
+        return kind == pa.string() or bool(pa.types.is_integer(kind))
 
     def _leaf(self, node: Call, *, negated: bool) -> Predicate:
         if node.name in ("is_null", "is_valid"):

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property, partial
-from typing import Any, Final, Generic, Protocol, TypeAlias, TypeVar
+from typing import Any, Final, Generic, Protocol, TypeAlias, TypeVar, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -57,16 +57,18 @@ _BATCH_ROWS: Final = 1 << 17
 class Once(Generic[_T]):
     """A value that is made when it is first asked for, by one thread, and what made it let go."""
 
-    def __init__(self, make: Callable[[], _T]) -> None:
-        self._make: Callable[[], _T] | None = make
+    def __init__(self, make: Callable[[], _T], made: _T | None = None) -> None:
+        self._make: Callable[[], _T] | None = make if made is None else None
+        self.made = made
+        """The value, if it was made."""
         self._lock = ForkLock()
 
     def __call__(self) -> _T:
         """Return the value."""
         with self._lock:
             if self._make is not None:
-                self._value, self._make = self._make(), None
-            return self._value
+                self.made, self._make = self._make(), None
+            return cast("_T", self.made)
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,31 +184,31 @@ class DictionaryCodes:
         CorruptDataError
             There are fewer or more strings than ``length``.
         """
-        # 1. Number the distinct strings in the order in which they occur, piece by piece.
-        codes = np.empty(length, np.uint16)
-        distinct = pa.array([], pa.string())
-        count = 0
+        # 1. Number the distinct strings in the order in which they occur.
+        pieces, nothing = list[pa.DictionaryArray](), pa.array([], pa.string())
         for encoded in _encoded(batches):
             check_cancelled()
-            values = encoded.dictionary.cast(pa.string())
-            is_new = pc.is_null(pc.index_in(values, value_set=distinct))
-            distinct = pa.concat_arrays([distinct, values.filter(is_new)])
-            if len(distinct) > options.max_distinct_strings:
-                return cls(None, pa.array([], pa.string()))
-            numbers = pc.index_in(values, value_set=distinct).to_numpy().astype(np.uint16)
-            np.take(numbers, encoded.indices.to_numpy(), out=codes[count : count + len(encoded)])
-            count += len(encoded)
+            pieces.append(encoded)
+            if len(encoded.dictionary) > options.max_distinct_strings:
+                return cls(None, nothing)
+        pieces = (
+            pa.chunked_array([*pieces, nothing.dictionary_encode()]).unify_dictionaries().chunks
+        )
+        distinct, count = pieces[0].dictionary, sum(map(len, pieces))
         if count != length:
             raise errors.CorruptDataError(
                 f"{count:,} strings are stored where {length:,} should be"
             )
+        if len(distinct) > options.max_distinct_strings or not length:
+            return cls(None, nothing)
         # 2. Number them again in alphabetical order, so that ranges of strings are ranges of codes.
         order = pc.sort_indices(distinct).to_numpy()
         rank = np.empty(len(order), np.uint8 if len(order) <= 1 << 8 else np.uint16)
         rank[order] = np.arange(len(order))
         strings = distinct.take(pa.array(order))
+        codes = [rank.take(piece.indices.to_numpy()) for piece in pieces]
         return cls(
-            rank.take(codes) if length else None,
+            np.concatenate(codes),
             nulls_for_empty(strings) if empty_is_missing else strings,
             options.zone_rows,
         )
@@ -231,7 +233,10 @@ def _encoded(batches: Iterable[pa.Array]) -> Iterator[pa.DictionaryArray]:
         for start in range(0, len(batch), _BATCH_ROWS):
             piece = batch.slice(start, _BATCH_ROWS)
             piece = piece.fill_null("") if piece.null_count else piece
-            yield piece if pa.types.is_dictionary(piece.type) else piece.dictionary_encode()
+            if not pa.types.is_dictionary(piece.type):
+                piece = piece.dictionary_encode()
+            indices, strings = piece.indices.cast(pa.int32()), piece.dictionary.cast(pa.string())
+            yield pa.DictionaryArray.from_arrays(indices, strings)
 
 
 class StringColumn:
@@ -242,7 +247,7 @@ class StringColumn:
     decode
         Returns all strings.
     encode
-        Returns their codes; ``None`` if codes are not worth trying.
+        Returns their codes; none if codes are not worth trying.
     codes
         The codes, if they are cached.
     strings
@@ -258,7 +263,7 @@ class StringColumn:
     def __init__(
         self,
         decode: Callable[[], Any],
-        encode: Callable[[], DictionaryCodes] | None = None,
+        encode: Callable[[], DictionaryCodes | None] = lambda: None,
         codes: DictionaryCodes | None = None,
         strings: Any = None,
         *,
@@ -267,19 +272,14 @@ class StringColumn:
         empty_is_missing: bool = False,
     ) -> None:
         self._empty_is_missing = empty_is_missing
-        self._index = Once(find_index)
-        self._first: Once[pa.Array | None] = Once(decode_first)
-        self._lock = ForkLock()
-        self._decode: Callable[[], Any] | None = decode if strings is None else None
-        self._encode = encode
-        self._codes = codes
-        self._strings = strings
-        self._release_files()
+        self._index, self._first = Once(find_index), Once(decode_first)
+        self._codes = Once[DictionaryCodes | None](encode, codes)
+        self._strings = Once[Any](decode, strings)
 
     @property
     def zones(self) -> ZoneMap | None:
         """The zone map of the codes, once there are codes."""
-        return None if self._codes is None else self._codes.zones
+        return None if self._codes.made is None else self._codes.made.zones
 
     def values(self, rows: Rows) -> Values:
         """Return codes, or strings if too many are distinct."""
@@ -294,18 +294,22 @@ class StringColumn:
     def _found(self, rows: Rows) -> Any:
         """Return the codes of all rows or, without codes, the strings of these."""
         few = self._few(rows)
-        codes = None if few is not None else self._coded()
-        if codes is not None and codes.is_useful:
-            return codes
         if few is not None:
             return few
+        codes = self._codes()
+        if codes is not None and codes.is_useful:
+            self._strings = self._first = Once(lambda: None)  # which may hold files
+            return codes
+        strings = self._strings()
         if rows.offsets is None:
-            return self._decoded().slice(rows.span.start, rows.span.size)
-        return self._decoded().take(pa.array(rows.positions))
+            return strings.slice(rows.span.start, rows.span.size)
+        return strings.take(pa.array(rows.positions))
 
     def _few(self, rows: Rows) -> pa.Array | None:
         """Return a few strings that are read alone; None if all are known, or have to be."""
-        if rows.offsets is None or self._decode is None:
+        codes = self._codes.made
+        is_known = self._strings.made is not None or (codes is not None and codes.is_useful)
+        if rows.offsets is None or is_known:
             return None
         strings, positions = None, rows.positions
         if positions.size <= _MAX_SINGLE_STRINGS:
@@ -317,28 +321,6 @@ class StringColumn:
                 strings = first.take(pa.array(positions))
         is_missing = strings is not None and self._empty_is_missing
         return nulls_for_empty(strings) if is_missing else strings
-
-    def _coded(self) -> DictionaryCodes | None:
-        """Return the codes, made once; ``None`` if there are none."""
-        with self._lock:
-            if self._codes is None and self._encode is not None:
-                self._codes = self._encode()
-                self._release_files()
-            return self._codes
-
-    def _decoded(self) -> Any:
-        """Return all strings, decoded once."""
-        with self._lock:
-            if self._decode is not None:
-                self._strings, self._decode = self._decode(), None
-            return self._strings
-
-    def _release_files(self) -> None:
-        """Drop what holds files, where the codes will do."""
-        if self._codes is not None:
-            self._encode = None
-            if self._codes.is_useful:
-                self._decode, self._first = None, Once(lambda: None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -466,7 +448,7 @@ class VectorColumn:
 
         return StringColumn(
             lambda: parts.get("strings", lambda: missing(decoded())),
-            None if stored is None else lambda: parts.get(of_codes, partial(codes, stored)),
+            lambda: None if stored is None else parts.get(of_codes, partial(codes, stored)),
             parts.peek(of_codes),
             strings,
             find_index=lambda: self.indexes.strings(info.name, cache) if options.indexes else None,

@@ -114,11 +114,8 @@ class Rows:
         >>> Rows(Span(10, 20)).part(2, 4).positions.tolist()
         [12, 13]
         """
-        if self.offsets is not None:
-            return Rows(self.span, self.offsets[start:stop])
-        if start <= 0 and stop >= self.span.size:
-            return self
-        return Rows(self.span, np.arange(start, min(stop, self.span.size)))
+        offsets = np.arange(self.span.size) if self.offsets is None else self.offsets
+        return Rows(self.span, offsets[start:stop])
 
     def of(self, column: npt.NDArray[Any]) -> npt.NDArray[Any]:
         """Return these rows of a whole column; of a span, as a view."""

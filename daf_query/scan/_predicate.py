@@ -184,10 +184,8 @@ def conjunction(predicates: Iterable[Predicate | None]) -> Predicate | None:
     Compare(column='age', operator='>', value=4)
     """
     given = [predicate for predicate in predicates if predicate is not None]
-    parts = tuple(dict.fromkeys(part for each in given for part in conjuncts(each)))
-    if len(parts) > 1:
-        return And(parts)
-    return parts[0] if parts else (Constant(value=True) if given else None)
+    parts = dict.fromkeys(part for each in given for part in conjuncts(each))
+    return joined(And, parts) if given else None
 
 
 def flat(kind: type[And | Or], parts: Iterable[Predicate]) -> And | Or:

@@ -61,7 +61,7 @@ class Queries(Advised):
         NotFoundError
             There is no such schema.
         """
-        return self._connections.reader(self._connections.schema(schema).name)
+        return self._connections.reader(schema)
 
     def members(self, schema: str | None = None) -> dict[str, DafReader]:
         """Return the data sets behind a schema: several by name that are asked as one, or the one.

@@ -519,7 +519,7 @@ class Writing(Queries):
         >>> db.remove_sidecar()
         True
         """
-        daf = self._connections.reader(self._connections.schema(schema).name)
+        daf = self._connections.reader(schema)
         return indexing.accelerated(
             daf,
             matrices,
@@ -542,7 +542,7 @@ class Writing(Queries):
         InvalidInputError
             The data set is not one that is read in place.
         """
-        return remove_sidecar(self._connections.reader(self._connections.schema(schema).name))
+        return remove_sidecar(self._connections.reader(schema))
 
 
 def _is_rows(values: object) -> bool:

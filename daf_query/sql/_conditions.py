@@ -300,19 +300,15 @@ def _overlap(node: Node) -> tuple[Node, Node] | None:
 
 
 def _bounds(shape: str) -> Box | None:
-    """Return the box of a constant geometry, a little widened for trees of less precision."""
+    """Return the box of a constant geometry."""
     sides = ", ".join(f"ST_{side}(g)" for side in BOX_SIDES)
     try:
         found = _spatial_context().sql(f"SELECT {sides} FROM (SELECT {shape} AS g)")  # noqa: S608 - a constant of the query
-        box = [column[0].as_py() for column in found.to_arrow_table().columns]
+        x, y, to_x, to_y = (column[0].as_py() for column in found.to_arrow_table().columns)
     except Exception:  # noqa: BLE001 - it is wrong, as the query will say
         return None
-    if any(side is None or not math.isfinite(side) for side in box):
-        return None
-    down, up = np.float32(-np.inf), np.float32(np.inf)
-    x, y = (min(side, float(np.nextafter(np.float32(side), down))) for side in box[:2])
-    to_x, to_y = (max(side, float(np.nextafter(np.float32(side), up))) for side in box[2:])
-    return x, y, to_x, to_y
+    box = (x, y, to_x, to_y)
+    return None if any(side is None or not math.isfinite(side) for side in box) else box
 
 
 def _spatial_context() -> datafusion.SessionContext:

@@ -81,10 +81,8 @@ class Member:
         if columns is None or last_identity != identity:
             columns = self._read(axis, names)
             with self._lock:
-                if names is None or len(self._columns_read) >= _MOST_KNOWN:
-                    self._columns_read = {
-                        key: each for key, each in self._columns_read.items() if not key[1]
-                    }
+                if len(self._columns_read) >= _MOST_KNOWN:
+                    self._columns_read.clear()
                 self._columns_read[axis, names] = identity, columns
         return columns.readable()
 
@@ -699,18 +697,18 @@ class Connections:
             raise errors.NotFoundError(f"no data set {name!r} is connected; there are {has}{close}")
         return self.schemas[name]
 
-    def reader(self, name: str) -> DafReader:
-        """Return the reader of the data set behind a schema.
+    def reader(self, name: str | None) -> DafReader:
+        """Return the reader of the data set behind a schema; without a name, of the only one.
 
         Raises
         ------
         InvalidInputError
             There are several behind it.
         """
-        schema = self.schemas[name]
+        schema = self.schema(name)
         if schema.is_collection:
             raise errors.InvalidInputError(
-                f"{schema.location}: {name!r} is a collection; connect the one that you mean"
+                f"{schema.location}: {schema.name!r} is a collection; connect the one that you mean"
             )
         return schema.only.daf
 

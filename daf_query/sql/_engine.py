@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -49,7 +50,6 @@ from daf_query.syntax import (
     Statement,
     WrappedSql,
     identifiers_of,
-    kind_of,
     name_of,
     one_statement,
     parsed,
@@ -518,18 +518,16 @@ def hint_at_null(statement: Statement, hinted: set[str]) -> None:
         What was said before; more is added.
     """
     for _, node in statement.nodes:
-        kind = kind_of(node)
-        if kind != "BinaryOp" or node[kind]["op"] not in ("Eq", "NotEq"):
+        if node.get("op") not in ("Eq", "NotEq"):
             continue
-        sides = [node[kind]["left"], node[kind]["right"]]
-        for side, other in (sides, sides[::-1]):
-            is_null = kind_of(other) == "Value" and other["Value"]["value"] == "Null"
-            if is_null and identifiers_of(side):
-                written, negation = statement.written(side), " NOT" * (node[kind]["op"] == "NotEq")
-                said = (
-                    f"{written} is compared with NULL, which equals nothing, and is unequal to "
-                    f"nothing; write {written} IS{negation} NULL"
-                )
-                if said not in hinted:
-                    hinted.add(said)
-                    warn_caller(said, NeverNullWarning)
+        for side, other in itertools.permutations((node["left"], node["right"])):
+            if other.get("Value", {}).get("value") != "Null" or not identifiers_of(side):
+                continue
+            written, negation = statement.written(side), " NOT" * (node["op"] == "NotEq")
+            said = (
+                f"{written} is compared with NULL, which equals nothing, and is unequal to "
+                f"nothing; write {written} IS{negation} NULL"
+            )
+            if said not in hinted:
+                hinted.add(said)
+                warn_caller(said, NeverNullWarning)

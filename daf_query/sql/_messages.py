@@ -36,7 +36,6 @@ from daf_query.syntax import (
     shortened,
     span_at,
     span_of_name,
-    syntax_error,
     terms_of,
     unquoted_name,
     values_of,
@@ -167,8 +166,8 @@ def _syntax(failed: FailedQuery, match: Match) -> DafError:
     if place is not None:
         line, column = int(place["line"]), int(place["column"])
     reason = _PLACE.sub("", problem).replace('\\"', '"')
-    reason += _syntax_hint(query, place_of(query, line, column))
-    return syntax_error(reason, query, line, column, where=f"at line {line}, column {column}")
+    at = place_of(query, line, column)
+    return error_at(reason + _syntax_hint(query, at), query, at)
 
 
 def _syntax_hint(query: str, place: int) -> str:

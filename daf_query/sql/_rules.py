@@ -44,10 +44,12 @@ from daf_query.sql._planning import datafusion, node_type
 from daf_query.syntax import (
     Edit,
     Node,
+    Number,
     Query,
     Scope,
     Statement,
     arguments_of,
+    constant_of,
     edited,
     function_name,
     identifiers_of,
@@ -311,8 +313,7 @@ def _operands(node: Node) -> list[Node]:
 def _is_number(node: Node) -> bool:
     while kind_of(node) in ("Nested", "UnaryOp"):
         node = node["Nested"] if "Nested" in node else node["UnaryOp"]["expr"]
-    value = node["Value"]["value"] if kind_of(node) == "Value" else None
-    return isinstance(value, dict) and "Number" in value
+    return isinstance(constant_of(node), Number)
 
 
 _ORDER: Final = "category_order"

@@ -35,7 +35,6 @@ from daf_query.syntax._tokens import shortened as shortened
 from daf_query.syntax._tokens import span_at as span_at
 from daf_query.syntax._tokens import span_of_name as span_of_name
 from daf_query.syntax._tokens import statements as statements
-from daf_query.syntax._tokens import syntax_error as syntax_error
 from daf_query.syntax._tokens import tokens_of as tokens_of
 from daf_query.syntax._tokens import unopened_bracket as unopened_bracket
 from daf_query.syntax._tokens import unquoted_name as unquoted_name

@@ -176,8 +176,8 @@ class Edit(NamedTuple):
     new: str
 
 
-def edited(text: str, edits: Iterable[Edit], start: int = 0, stop: int | None = None) -> str:
-    """Return a text, or a part of it, after some edits.
+def edited(text: str, edits: Iterable[Edit]) -> str:
+    """Return a text after some edits.
 
     Of insertions at one place, those given first come first.
 
@@ -191,15 +191,13 @@ def edited(text: str, edits: Iterable[Edit], start: int = 0, stop: int | None = 
     >>> edited("a - b", [Edit(0, 0, "("), Edit(4, 5, "c"), Edit(5, 5, ")")])
     '(a - c)'
     """
-    stop = len(text) if stop is None else stop
-    pieces, done = [], start
-    within = [edit for edit in edits if start <= edit.start <= edit.stop <= stop]
-    for first, last, new in sorted(within, key=lambda edit: (edit.start, edit.stop)):
+    pieces, done = [], 0
+    for first, last, new in sorted(edits, key=lambda edit: (edit.start, edit.stop)):
         if first < done:
             raise ValueError(f"edits overlap at {first} of {text!r}")
         pieces += [text[done:first], new]
         done = last
-    return "".join([*pieces, text[done:stop]])
+    return "".join([*pieces, text[done:]])
 
 
 def place_before(edits: Iterable[Edit], place: int) -> int | None:
@@ -489,36 +487,26 @@ _LONGEST_LINE: Final = 300
 _BEFORE: Final = 100
 
 
-def syntax_error(
-    reason: str, written: str, line: int, column: int, *, where: str, title: str = _SYNTAX
+def error_at(
+    reason: str, written: str, place: int, *, where: str = "", title: str = _SYNTAX
 ) -> errors.QueryError:
-    """Return an error that shows a line of SQL, with a mark below the place.
+    """Return an error that shows a line of SQL, with a mark below a place of it.
 
     Parameters
     ----------
     written
         The SQL as its author knows it.
-    line, column
-        The place in it, from 1.
     where
-        How the message calls the place.
+        How the message calls the place; by default by its line and column.
     title
         What it is.
     """
-    lines = written.split("\n")
-    shown, mark = _around(lines[line - 1] if line <= len(lines) else "", column - 1)
+    line, column = line_and_column(written, place)
+    where = where or f"at line {line}, column {column}"
+    shown, mark = _around(written.split("\n")[line - 1], column - 1)
     error = errors.QueryError(f"{title} {where}: {shortened(reason)}\n  {shown}\n  {' ' * mark}^")
     error.line, error.column, error.reason = line, column, reason
     return error
-
-
-def error_at(
-    reason: str, written: str, place: int, *, where: str = "", title: str = _SYNTAX
-) -> errors.QueryError:
-    """Return an error that shows a place of a text."""
-    line, column = line_and_column(written, place)
-    where = where or f"at line {line}, column {column}"
-    return syntax_error(reason, written, line, column, where=where, title=title)
 
 
 @dataclass(frozen=True, slots=True)

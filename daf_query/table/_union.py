@@ -381,7 +381,7 @@ class JoinedColumn:
 
         return StringColumn(
             lambda: parts.get("values", values),
-            None if self.field.name == NAME else lambda: parts.get("codes", codes),
+            lambda: None if self.field.name == NAME else parts.get("codes", codes),
             parts.peek("codes"),
             strings,
         )
