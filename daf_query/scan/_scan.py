@@ -242,8 +242,8 @@ def _finished(
     """Return a plan after leaving out the partitions without a candidate."""
     if rows is not None:
         bounds = np.searchsorted(rows, [(span.start, span.stop) for span in partitions])
-        has_rows = [first < last for first, last in bounds.reshape(-1, 2)]
-        partitions = [span for span, is_kept in zip(partitions, has_rows, strict=True) if is_kept]
+        bounds = bounds.reshape(-1, 2)
+        partitions = [span for span, (a, b) in zip(partitions, bounds, strict=True) if a < b]
     pruned = len(spans) - len(partitions)
     rows_pruned = table.length - sum(span.size for span in partitions)
     if rows is not None and partitions and rows.size <= table.options.min_batch_rows:

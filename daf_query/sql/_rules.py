@@ -245,7 +245,7 @@ def _lists(statement: Statement, scope: Scope | None, node: Node) -> Iterator[tu
 def _is_list(node: Node) -> bool:
     """Return whether OR joins comparisons with =, or AND such with <>, so that they are a list."""
     operator = node["BinaryOp"]["op"] if kind_of(node) == "BinaryOp" else ""
-    count, stack = 0, [node] if operator in ("Or", "And") else []
+    count, stack = 0, [node]
     while stack:
         part = stack.pop()
         while kind_of(part) == "Nested":
@@ -351,11 +351,10 @@ def _categories(schemas: Mapping[str, AxisSchema], name: str) -> pa.Array:
                     by_column.setdefault(f"{axis}.{column}", recorded.categories)
                     by_column[f"{schema.name}.{axis}.{column}"] = recorded.categories
     if name not in by_column:
-        listed = [each for each in by_column if each.count(".") == 1]
-        has = errors.shown_names(listed, none="none")
+        has = errors.shown_names(by_column, none="none")
         raise errors.QueryError(
             f"{_ORDER}() knows no categories of {name!r}; there are those of {has}"
-            f"{errors.nearest(name, listed)}"
+            f"{errors.nearest(name, by_column)}"
         )
     return by_column[name]
 
