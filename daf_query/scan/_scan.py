@@ -226,7 +226,7 @@ def _target_rows(length: int, options: ScanOptions) -> int:
     """
     share = -(-length // (2 * options.threads))
     target = min(options.partition_rows, max(share, options.min_partition_rows))
-    if target <= options.zone_rows:
+    if target <= max(options.zone_rows, options.min_partition_rows):
         return target
     return -(-target // options.zone_rows) * options.zone_rows
 

@@ -76,8 +76,6 @@ from daf_storage.base import optional_import
 
 _INNER: Final = ("Join", "Inner", "CrossJoin")
 _WILD: Final = re.compile(r"[%_\\]")
-_INTEGER: Final = re.compile(r"-?(?:0|[1-9]\d{0,18})")
-_FLOAT: Final = re.compile(r"-?(?:0|[1-9]\d*)(?:\.\d+(?:[eE]\d{1,3})?|[eE]\d{1,3})")
 _MAX_INT64: Final = 2**63 - 1
 _LAST_CHARACTER: Final = 0x10FFFF
 
@@ -265,10 +263,9 @@ def _value(constant: Constant) -> float | str | None:
     """Return a constant, if engines agree on what it is."""
     if isinstance(constant, bool | str):
         return constant
-    text = constant.text
-    if _INTEGER.fullmatch(text) and abs(int(text)) <= _MAX_INT64:
-        return int(text)
-    return float(text) if _FLOAT.fullmatch(text) and math.isfinite(float(text)) else None
+    value = constant.value
+    is_known = abs(value) <= _MAX_INT64 if isinstance(value, int) else math.isfinite(value)
+    return value if is_known else None
 
 
 Box: TypeAlias = tuple[float, float, float, float]
@@ -409,11 +406,7 @@ def requirements_of(schema: AxisSchema, query: str) -> QueryRequirements:
     read = {each.parts[-1].lower() for each in sources}
     axes = [axis for axis in sorted(schema.axes_set()) if statement is None or axis.lower() in read]
     entries = {axis: rewriting.columns.get((schema.name, axis), {}) for axis in axes}
-    schemas: dict[str, pa.Schema] = {}
-    for axis in axes:
-        table = schema.dataset(axis)
-        table = table.with_matrix_columns(entries[axis]) if entries[axis] else table
-        schemas[axis] = table.schema
+    schemas = {axis: as_planned(schema.dataset(axis), entries[axis]).schema for axis in axes}
     needs: dict[str, TableRequirements] = {}
     for axis, fields in schemas.items():
         is_whole = statement is None or axis.lower() in whole

@@ -92,30 +92,30 @@ def subscript_of(node: Node) -> Subscript | None:
     return None
 
 
-def string_of(node: Node) -> str | None:
-    """Return the value of a string in single quotes; None if a node is none."""
-    value = node["Value"]["value"] if kind_of(node) == "Value" else None
-    found = value.get("SingleQuotedString") if isinstance(value, dict) else None
-    return found if isinstance(found, str) else None
-
-
-def constant_of(node: Node) -> Number | str | bool | None:
+def constant_of(node: Any) -> Number | str | bool | None:
     """Return a number, a boolean, or the value of a string in single quotes; else None."""
     sign = ""
     if kind_of(node) == "UnaryOp" and node["UnaryOp"]["op"] == "Minus":
         node, sign = node["UnaryOp"]["expr"], "-"
     value: Any = node["Value"]["value"] if kind_of(node) == "Value" else None
-    if kind_of(value) == "Number":
+    if not isinstance(value, dict):
+        return None
+    if "Number" in value:
         return Number(sign + value["Number"][0])
-    found = value.get("Boolean", string_of(node)) if isinstance(value, dict) and not sign else None
-    return found if isinstance(found, bool | str) else None
+    found: str | bool | None = value.get("SingleQuotedString", value.get("Boolean"))
+    return None if sign else found
+
+
+def string_of(node: Node) -> str | None:
+    """Return the value of a string in single quotes; None if a node is none."""
+    found = constant_of(node)
+    return found if isinstance(found, str) else None
 
 
 def whole_number_of(node: Any) -> int | None:
     """Return the value of an integer without a sign; None if a node is none."""
-    value = node["Value"]["value"] if kind_of(node) == "Value" else None
-    written = value["Number"][0] if isinstance(value, dict) and "Number" in value else ""
-    return int(written) if written.isdecimal() else None
+    found = constant_of(node)
+    return int(found.text) if isinstance(found, Number) and found.text.isdecimal() else None
 
 
 def item_of(item: Node) -> tuple[Node, str | None]:
