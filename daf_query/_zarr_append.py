@@ -113,7 +113,7 @@ def build_spatial_index(path: str | Path, column: str = GEOMETRY, group: str = M
     table = zarr_table(path, group)
     if column not in table.schema.names:
         raise table.column_not_found(column)
-    if not table.row_count:  # the library has no trees without boxes
+    if not table.table_columns.length:  # the library has no trees without boxes
         return 0
     source = table.source_of(column)
     parts = [geometry_boxes(batch) for batch in table.scanner(columns=[column]).to_batches()]
@@ -124,7 +124,7 @@ def build_spatial_index(path: str | Path, column: str = GEOMETRY, group: str = M
         )
     attributes = {ATTRIBUTE: {"checksum": crc32(data.data), **source}}
     _replace_array(Path(path), column, data, attributes)
-    return table.row_count
+    return table.table_columns.length
 
 
 def _replace_array(root: Path, column: str, data: Any, attributes: dict[str, Any]) -> None:

@@ -26,12 +26,10 @@ import numpy as np
 import pyarrow as pa
 
 from daf_query.scan import COMPARISONS
-from daf_query.table import CATEGORIES, TableDataset
+from daf_query.table import BATCH_ROWS, CATEGORIES, TableDataset
 from daf_storage import errors
 from daf_storage._lazy import pc
 from daf_storage.base import optional_import
-
-BATCH_ROWS: Final = 1 << 17
 
 _COMPARISONS: Final = {"Eq": "==", "NotEq": "!=", "Lt": "<", "LtEq": "<=", "Gt": ">", "GtEq": ">="}
 _BETWEEN: Final = {

@@ -27,5 +27,5 @@ from daf_query.matrix._member_axes import Join as Join
 from daf_query.matrix._member_axes import Readers as Readers
 from daf_query.matrix._member_axes import aligned as aligned
 from daf_query.matrix._member_axes import aligned_axis as aligned_axis
-from daf_query.matrix._member_axes import concatenated_axis as concatenated_axis
 from daf_query.matrix._member_axes import concatenated_of as concatenated_of
+from daf_query.matrix._member_axes import one_array as one_array

@@ -160,7 +160,7 @@ class ConcatenatedAxis:
                 f"{self.location}: no data set {missing!r} has the axis {self.axis!r}; those that "
                 f"have it are {has}{errors.nearest(str(missing), self.names)}"
             )
-        owners: Positions = _combined(found).to_numpy(zero_copy_only=False).astype(np.int64)
+        owners: Positions = one_array(found).to_numpy(zero_copy_only=False).astype(np.int64)
         return owners
 
     def named(self, datasets: Any, entries: Any) -> Positions:
@@ -172,7 +172,7 @@ class ConcatenatedAxis:
             There is no such data set, or it has no such entry.
         """
         owners = self._owners(datasets)
-        plain = _combined(entries)
+        plain = one_array(entries)
         positions = np.empty(owners.size, np.int64)
         for number, daf in enumerate(self.members.values()):
             rows = np.flatnonzero(owners == number)
@@ -219,8 +219,6 @@ class ConcatenatedAxis:
 
     def check_labels(self, labels: Any, what: str) -> None:
         """Refuse the labels of a mask that are not the entries."""
-        if labels is None or callable(labels) or type(labels).__name__ == "RangeIndex":
-            return
         for number, daf in enumerate(self.members.values()):
             own = labels[self.starts[number] : self.starts[number + 1]]
             daf.check_labels(self.axis, own, what)
@@ -329,8 +327,6 @@ class AlignedAxis:
 
     def check_labels(self, labels: Any, what: str) -> None:
         """Refuse the labels of a mask that are not the names."""
-        if labels is None or callable(labels) or type(labels).__name__ == "RangeIndex":
-            return
         if not _strings(list(labels)).equals(self.entries):
             raise errors.wrong_labels(self.location, what, self.axis)
 
@@ -376,14 +372,6 @@ def concatenated_of(
     return next((axis for axis in _OBSERVATIONS if axis in axes), axes[0])
 
 
-def concatenated_axis(
-    members: Members, axis: str, *, location: str, is_alone: bool = False
-) -> ConcatenatedAxis:
-    """Return an axis of those of several data sets that have it; no entries are read."""
-    having = {name: daf for name, daf in members.items() if daf.has_axis(axis)}
-    return ConcatenatedAxis(axis, location, having, is_alone)
-
-
 def aligned_axis(members: Members, axis: str, join: Join, *, location: str) -> AlignedAxis:
     """Align an axis that several data sets have, by the names of its entries, which are read."""
     entries = {
@@ -406,7 +394,7 @@ def aligned(entries: Mapping[str, pa.Array], join: Join) -> tuple[pa.Array, dict
     first = next(iter(entries.values()), pa.array([], pa.string()))
     if all(each is first or each.equals(first) for each in entries.values()):
         return first, {name: np.arange(len(first)) for name in entries}
-    encoded = _combined(pa.chunked_array(list(entries.values()))).dictionary_encode()
+    encoded = one_array(pa.chunked_array(list(entries.values()))).dictionary_encode()
     codes = encoded.indices.to_numpy(zero_copy_only=False).astype(np.int64)
     names = encoded.dictionary
     if join == "inner":
@@ -425,11 +413,11 @@ def _found(daf: DafReader, axis: str, entries: Any) -> Positions:
 
 def _strings(entries: Iterable[str]) -> pa.Array:
     if isinstance(entries, pa.Array | pa.ChunkedArray):
-        return _combined(entries).cast(pa.string())
+        return one_array(entries).cast(pa.string())
     return pa.array([str(entry) for entry in entries], pa.string())
 
 
-def _combined(column: Any) -> Any:
+def one_array(column: Any) -> Any:
     """Return a column as one array."""
     if not isinstance(column, pa.ChunkedArray):
         return column

@@ -12,7 +12,7 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 
-from daf_query.matrix import ConcatenatedAxis
+from daf_query.matrix import ConcatenatedAxis, one_array
 from daf_query.scan import INDEX, NAME
 from daf_query.slice._selector import Chooser, Positions, Selector
 from daf_query.sql import AxisSchema, Engine
@@ -152,8 +152,7 @@ class AxisRows:
         values = found.column(VALUE)
         if pa.types.is_dictionary(values.type):
             values = values.unify_dictionaries()
-        values = values.take(pa.array(order)).combine_chunks()
-        return pa.concat_arrays(values.chunks) if isinstance(values, pa.ChunkedArray) else values
+        return one_array(values.take(pa.array(order)))
 
     @contextmanager
     def _join(self, keys: tuple[str, ...]) -> Iterator[str]:

@@ -102,10 +102,6 @@ class Part:
         """The numpy dtype of the values; ``object`` for strings."""
         return _dtype_of(self.plan.stored.info)
 
-    def alone(self) -> Part:
-        """Return it as all of a slice."""
-        return replace(self, places=_all_of(self.selections))
-
     def at(self, rows: Selection, columns: Selection, places: Selections | None = None) -> Part:
         """Return other entries of the same matrix, by default as all of a slice; reads nothing."""
         layouts, both = self.layouts.at(rows, columns), (rows, columns)
@@ -219,8 +215,9 @@ class Whole:
             ConcatenatedAxis(axis, daf.location, {daf.name: daf}, is_alone=True)
             for axis in part.axes
         )
-        members, kind = (part.alone(),), (part.dtype, part.is_sparse)
-        return cls(part.matrix, (rows, columns), part.selections, members, *kind)
+        alone = replace(part, places=_all_of(part.selections))
+        kind = part.dtype, part.is_sparse
+        return cls(part.matrix, (rows, columns), part.selections, (alone,), *kind)
 
     @property
     def is_collection(self) -> bool:

@@ -18,6 +18,7 @@ from daf_query.matrix import (
     Selection,
     aligned_axis,
     concatenated_of,
+    one_array,
 )
 from daf_query.scan import INDEX, NAME
 from daf_query.sql import (
@@ -412,7 +413,8 @@ def _of_arrow(axis: EntryAxis, column: Any, keyword: str, labels: Any) -> Positi
         what = f"the mask passed as {keyword}="
         if len(mask) != axis.length:
             raise errors.wrong_length(axis.location, what, len(mask), axis.axis, axis.length)
-        axis.check_labels(labels, what)
+        if not (labels is None or callable(labels) or type(labels).__name__ == "RangeIndex"):
+            axis.check_labels(labels, what)
         return np.flatnonzero(mask)
     if column.null_count:
         raise errors.InvalidInputError(
@@ -506,7 +508,7 @@ def _column(table: pa.Table, name: str, axis: EntryAxis, keyword: str) -> Any:
         )
     if name != INDEX:
         column = strings(column).cast(pa.string())
-    return pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], column.type)
+    return one_array(column)
 
 
 def _needs(axis: EntryAxis, has: Sequence[str]) -> str:

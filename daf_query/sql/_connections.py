@@ -18,7 +18,7 @@ import pyarrow as pa
 from daf_query import table as tables
 from daf_query._provenance import DataSets
 from daf_query._runs import check_cancelled
-from daf_query.matrix import ConcatenatedAxis, Selection, concatenated_axis
+from daf_query.matrix import ConcatenatedAxis, Selection
 from daf_query.scan import DEFAULT_OPTIONS, INDEX, ScanOptions
 from daf_query.sql._descriptions import DESCRIPTIONS, MATRICES, RELATIONS, SCALARS
 from daf_query.sql._planning import TableName, as_planned, current_context, datafusion
@@ -377,7 +377,8 @@ class AxisSchema(SharedSchema):
         members, is_alone = self.readers(), not self.is_collection
         if is_alone:
             members = {self.only.daf.name: self.only.daf}
-        return concatenated_axis(members, axis, location=self.location, is_alone=is_alone)
+        having = {name: daf for name, daf in members.items() if daf.has_axis(axis)}
+        return ConcatenatedAxis(axis, self.location, having, is_alone)
 
     def _of_each(self, axis: str, selection: Selection | None) -> dict[str, Selection]:
         """Return the selected entries of each data set; nothing where all are selected."""

@@ -1,3 +1,4 @@
+from daf_query.table._arrow_face import BATCH_ROWS as BATCH_ROWS
 from daf_query.table._arrow_face import ComputedDataset as ComputedDataset
 from daf_query.table._arrow_face import nullable as nullable
 from daf_query.table._axis_dataset import AxisDataset as AxisDataset

@@ -155,7 +155,6 @@ class TableScanner:
         self, schema: pa.Schema, batches: Iterator[pa.RecordBatch], batch_rows: int
     ) -> None:
         self.projected_schema = schema
-        self.dataset_schema = schema
         self._batches = batches
         self._batch_rows = batch_rows
 

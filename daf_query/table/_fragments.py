@@ -110,11 +110,6 @@ class TableFragment:
         return [span for _, span in self._pieces]
 
     @property
-    def row_count(self) -> int:
-        """Number of rows of the partitions, whatever the filter is."""
-        return sum(span.size for span in self.partitions)
-
-    @property
     def physical_schema(self) -> pa.Schema:
         """The schema of the whole table."""
         return self._dataset.schema
@@ -156,7 +151,7 @@ class TableFragment:
     def count_rows(self, filter: pc.Expression | None = None, **kwargs: Any) -> int:  # noqa: A002 - pyarrow's name
         """Return the number of rows; without a filter nothing is read."""
         if filter is None and not self._dataset.is_filtered:
-            return self.row_count
+            return sum(span.size for span in self.partitions)
         return int(self.scanner(columns=[], filter=filter, **kwargs).count_rows())
 
 

@@ -241,11 +241,6 @@ class ZarrTable(TableDataset):
     def _place(self) -> tuple[Callable[..., TableDataset], tuple[Any, ...]]:
         return zarr_table, self._path_and_group
 
-    @property
-    def row_count(self) -> int:
-        """Number of rows."""
-        return self.table_columns.length
-
     def source_of(self, column: str) -> dict[str, Any]:
         """Return what is noted of a column beside its index: checksum and state of its files."""
         array = self._array(column)
@@ -295,7 +290,7 @@ class ZarrTable(TableDataset):
             raise UnfitIndexError(f"its attribute {ATTRIBUTE!r} is malformed")
         if noted.get("checksum", crc32(data.data)) != crc32(data.data):
             raise UnfitIndexError("its checksum is wrong")
-        tree = RTree.open(data, self.row_count)
+        tree = RTree.open(data, self.table_columns.length)
         if "source" in noted and not _is_of_now(array, noted):
             raise UnfitIndexError("the geometries were changed since it was built")
         return tree
