@@ -37,8 +37,9 @@ from daf_query.scan import (
     ScanOptions,
     StringColumn,
     ZoneMap,
+    columns_of,
+    conjuncts,
     evaluate,
-    may_match,
     numpy_type,
     plain_array,
 )
@@ -261,20 +262,13 @@ class Members:
 
 
 def may_match_by_name(predicate: Predicate, names: Sequence[str]) -> Mask:
-    """Return for which data sets a predicate may be true, by their names alone.
-
-    A data set is a zone, whose name is all that is known.
-    """
-    strings, numbers = pa.array(names, pa.string()), np.arange(len(names))
-    zones = ZoneMap(
-        numbers,
-        numbers,
-        len(names),
-        zone_rows=1,
-        is_known=True,
-        table=lambda part: evaluate(part, lambda _: strings, len(names)),
-    )
-    return may_match(predicate, {DATASET: zones}.get, len(names))
+    """Return for which data sets a predicate may be true, by their names alone."""
+    strings = pa.array(names, pa.string())
+    may = np.ones(len(names), np.bool_)
+    for condition in conjuncts(predicate):
+        if set(columns_of(condition)) <= {DATASET}:
+            may &= evaluate(condition, lambda _: strings, len(names))
+    return may
 
 
 def joined_runs(
