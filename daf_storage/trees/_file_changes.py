@@ -212,8 +212,11 @@ class ShardWriter:
         with os_errors(gettempdir()):
             self._waiting = TemporaryFile()  # noqa: SIM115 - it goes with this object
 
-    def add_numbers(self, block: AnyArray) -> None:
-        """Add the next range of the first dimension."""
+    def add(self, block: Any) -> None:
+        """Add the next range of the first dimension, or all strings of a vector."""
+        if self._dtype is None:
+            self._run(self._pieces(block))
+            return
         if not self._is_flat:
             self._run(piece for row in block for piece in self._pieces(row))
             return
@@ -223,10 +226,6 @@ class ShardWriter:
         stop = values.size // self._width * self._width
         self._run(self._pieces(values[:stop]))
         self._rest = values[stop:].copy()
-
-    def add_strings(self, strings: pa.Array) -> None:
-        """Add all strings of a vector."""
-        self._run(self._pieces(strings))
 
     def parts(self) -> Iterator[bytes | memoryview]:
         """Yield the bytes of the file: the index, then the chunks; they stay what they are."""
@@ -418,15 +417,8 @@ class FileChanges(ABC):
         blocks: Iterable[AnyArray],
     ) -> None:
         """Prepare a numeric array of consecutive ranges of its first dimension."""
-        if not self.packs(shape, storage_type):
+        if not self._write_packed(path, shape, storage_type, blocks):
             fill_blocks(self.reserve_array(path, shape, storage_type), blocks)
-            return
-
-        def add(writer: ShardWriter) -> None:
-            for block in blocks:
-                writer.add_numbers(block)
-
-        self._write_packed(path, shape, storage_type, add)
 
     def link_array(
         self, path: str, shape: tuple[int, ...], storage_type: StorageType, descriptor: int
@@ -486,14 +478,15 @@ class FileChanges(ABC):
         path: str,
         shape: tuple[int, ...],
         kind: StorageType,
-        add: Callable[[ShardWriter], None],
+        blocks: Iterable[Any],
     ) -> bool:
         """Prepare a packed array, if it is to be packed; say whether it is."""
         packing = self._packing(shape, kind)
         if packing is None:
             return False
         writer = ShardWriter(shape, kind, packing)
-        add(writer)
+        for block in blocks:
+            writer.add(block)
         key = self._prepared(path, shape, kind, packing)
         for part in writer.parts():
             self._changes.write(key, part)

@@ -13,6 +13,7 @@ import math
 from array import array
 from collections.abc import Callable, Hashable, Iterator, Mapping
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
@@ -123,26 +124,16 @@ def _damaged(what: str, problem: str) -> CorruptDataError:
     )
 
 
+@dataclass(frozen=True, slots=True)
 class Runs:
-    """The runs of an uncompressed dataset whose chunks are whole rows, and all there.
+    """The runs of an uncompressed dataset whose chunks are whole rows, and all there."""
 
-    Parameters
-    ----------
-    info
-        The dataset.
-    starts
-        The row with which each run begins, and the number of rows.
-    views
-        The rows of each run, as they are in the file.
-    """
-
-    def __init__(
-        self, info: ArrayInfo, starts: npt.NDArray[np.int64], views: list[AnyArray]
-    ) -> None:
-        self._info = info
-        self._starts = starts
-        self._views = views
-        self._dtype = info.storage_type.dtype
+    info: ArrayInfo
+    """The dataset."""
+    starts: npt.NDArray[np.int64]
+    """The row with which each run begins, and the number of rows."""
+    views: list[AnyArray]
+    """The rows of each run, as they are in the file."""
 
     @classmethod
     def of(
@@ -161,12 +152,9 @@ class Runs:
         firsts = np.flatnonzero(np.diff(offsets, prepend=-1) != chunk_bytes)
         firsts = np.union1d([0], firsts)
         starts = np.append(firsts * info.chunks[0], info.shape[0])
-        views = [
-            np.frombuffer(file, stored, int(size) * math.prod(info.shape[1:]), int(at)).reshape(
-                -1, *info.shape[1:]
-            )
-            for size, at in zip(np.diff(starts), offsets[firsts], strict=True)
-        ]
+        rest = info.shape[1:]
+        places = zip((np.diff(starts) * math.prod(rest)).tolist(), offsets[firsts], strict=True)
+        views = [np.frombuffer(file, stored, *place).reshape(-1, *rest) for place in places]
         return cls(info, starts, views)
 
     def read_spans(self, spans: list[Span], within: Span | None = None) -> list[AnyArray]:
@@ -178,26 +166,24 @@ class Runs:
         self, spans: list[Span], estimate: ReadEstimate, within: Span | None = None
     ) -> None:
         """Add the bytes of the elements."""
-        estimate.add_bytes(elements_bytes(self._info, spans, within))
+        estimate.add_bytes(elements_bytes(self.info, spans, within))
 
     def _read(self, span: Span) -> AnyArray:
-        run = int(np.searchsorted(self._starts, span.start, "right")) - 1
-        if span.size and span.stop > self._starts[run + 1]:
+        run = int(np.searchsorted(self.starts[1:-1], span.start, "right"))
+        if span.stop > self.starts[run + 1]:
             return frozen(self.read_joined(Ranges.of([span])))
-        view = self._views[min(run, len(self._views) - 1)]
-        start = int(self._starts[min(run, len(self._views) - 1)])
-        found = view[span.start - start : span.stop - start]
-        is_native = view.flags.aligned and view.dtype == self._dtype
-        return frozen(found if is_native else np.array(found, self._dtype))
+        start, dtype = int(self.starts[run]), self.info.storage_type.dtype
+        found = self.views[run][span.start - start : span.stop - start]
+        is_native = found.flags.aligned and found.dtype == dtype
+        return frozen(found if is_native else np.array(found, dtype))
 
     def read_joined(self, ranges: Ranges) -> AnyArray:
         """Return ranges of rows, one after the other."""
-        firsts = np.searchsorted(self._starts, ranges.starts, "right") - 1
-        lasts = np.searchsorted(self._starts, ranges.stops - 1, "right") - 1
-        numbers, pieces = ranges.cut(
-            firsts, lasts - firsts + 1, lambda numbers: self._starts[numbers]
-        )
-        return join_views(self._views, numbers, pieces).astype(self._dtype, copy=False)
+        firsts = np.searchsorted(self.starts, ranges.starts, "right") - 1
+        lasts = np.searchsorted(self.starts, ranges.stops - 1, "right") - 1
+        numbers, pieces = ranges.cut(firsts, lasts - firsts + 1, self.starts.__getitem__)
+        joined = join_views(self.views, numbers, pieces)
+        return joined.astype(self.info.storage_type.dtype, copy=False)
 
 
 class Hdf5Chunks(ChunkedArray):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import posixpath
+from collections.abc import Iterator
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -228,67 +229,45 @@ def check_contained(file: Any, *, what: str) -> None:
     CorruptDataError
         The file cannot be looked through.
     """
+    h5o = h5py().h5o
+    seen, referred = {h5o.get_info(file.id).addr}, [file]
     try:
-        _Look(file, what).run()
+        while referred:
+            for found in _referred(referred.pop(), what):
+                address = h5o.get_info(found.id).addr
+                if address not in seen:
+                    seen.add(address)
+                    referred.append(found)
     except FormatError:
         raise
     except H5PY_ERRORS as error:
         raise CorruptDataError(f"{what} cannot be read ({reason_of(error)})") from error
 
 
-class _Look:
-    """A look at all objects of a file, also at those that only categories refer to."""
+def _referred(item: Any, what: str) -> Iterator[Any]:
+    """Check an object and all below it; yield what only categories refer to."""
+    h5l, links = h5py().h5l, list[tuple[bytes, int]]()
+    yield from _checked(item.id, item.name or _CATEGORIES, what)
+    if node_kind(item.id) == "group":
+        item.id.links.visit(lambda name, info: links.append((name, info.type)), info=True)
+    for name, kind in links:
+        path = name.decode("utf-8", "surrogateescape")
+        if kind == h5l.TYPE_HARD:
+            yield from _checked(h5py().h5o.open(item.id, name), path, what)
+        elif kind != h5l.TYPE_SOFT:  # what that leads to is looked at by itself
+            raise _leads_out(f"{what}: {path}")
 
-    def __init__(self, file: Any, what: str) -> None:
-        self._what = what
-        self._referred = [file]
-        self._seen = {h5py().h5o.get_info(file.id).addr}
 
-    def run(self) -> None:
-        """Look at the file, then at what is referred to, until nothing is new."""
-        while self._referred:
-            found = self._referred.pop()
-            self._check(found.id, found.name or _CATEGORIES)
-            if isinstance(found.id, h5py().h5g.GroupID):
-                self._check_below(found.id)
-
-    def _check_below(self, group: Any) -> None:
-        h5l, h5o = h5py().h5l, h5py().h5o
-
-        def look(name: bytes, info: Any) -> Exception | None:
-            path = name.decode("utf-8", "surrogateescape")
-            if info.type == h5l.TYPE_SOFT:  # what it leads to is looked at by itself
-                return None
-            if info.type != h5l.TYPE_HARD:
-                return _leads_out(f"{self._what}: {path}")
-            try:
-                self._check(h5o.open(group, name), path)
-            except (FormatError, *H5PY_ERRORS) as error:  # none may pass through HDF5
-                return error
-            return None
-
-        problem = group.links.visit(look, info=True)
-        if problem is not None:
-            raise problem
-
-    def _check(self, found: Any, path: str) -> None:
-        if isinstance(found, h5py().h5d.DatasetID):
-            check_source(found.get_create_plist(), what=f"{self._what}: {path}")
-            check_type(found.get_type(), f"{self._what}: {path}")
-        h5a = h5py().h5a
-        for number in range(h5a.get_num_attrs(found)):
-            stored = h5a.open(found, index=number).get_type()
-            check_type(stored, f"{self._what}: an attribute of {path}")
-        if h5a.exists(found, _CATEGORIES.encode()):
-            self._note(as_object(found, is_writable=False))
-
-    def _note(self, found: Any) -> None:
-        """Remember to look at what the categories of an object are."""
-        reference = found.attrs[_CATEGORIES]
-        if not isinstance(reference, h5py().Reference) or not reference:
-            return
-        target = found.file[reference]
-        address = h5py().h5o.get_info(target.id).addr
-        if address not in self._seen:
-            self._seen.add(address)
-            self._referred.append(target)
+def _checked(found: Any, path: str, what: str) -> Iterator[Any]:
+    """Check one object; yield what its categories are, if it has any."""
+    h5a = h5py().h5a
+    if node_kind(found) == "array":
+        check_source(found.get_create_plist(), what=f"{what}: {path}")
+        check_type(found.get_type(), f"{what}: {path}")
+    for number in range(h5a.get_num_attrs(found)):
+        check_type(h5a.open(found, index=number).get_type(), f"{what}: an attribute of {path}")
+    if h5a.exists(found, _CATEGORIES.encode()):
+        holder = as_object(found, is_writable=False)
+        reference = holder.attrs[_CATEGORIES]
+        if isinstance(reference, h5py().Reference) and reference:
+            yield holder.file[reference]

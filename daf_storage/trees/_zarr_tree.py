@@ -329,7 +329,7 @@ class ZarrTransaction(FileChanges):
     def write_strings(self, path: str, strings: pa.Array, shape: tuple[int, ...]) -> None:
         """Prepare an array of strings."""
         kind = StorageType.STRING
-        if not self._write_packed(path, shape, kind, lambda writer: writer.add_strings(strings)):
+        if not self._write_packed(path, shape, kind, [strings]):
             key = self._prepared(path, shape, kind)
             if len(strings):
                 for block in vlen.encode_vlen_utf8(strings):

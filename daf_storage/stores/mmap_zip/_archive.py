@@ -42,7 +42,7 @@ from daf_storage.stores.mmap_zip import _records as records
 from daf_storage.stores.mmap_zip._file import Appender, ArchiveFile
 from daf_storage.stores.mmap_zip._opening import Recovery, RecoveryWarning
 from daf_storage.stores.mmap_zip._reader import ArchiveReader
-from daf_storage.stores.mmap_zip._records import Directory, Entry, judge, span_of
+from daf_storage.stores.mmap_zip._records import Entry, judge, span_of
 
 _RESERVED_IN_FILE_BYTES = 1 << 20
 
@@ -168,6 +168,7 @@ class MmapZipStore(ArchiveReader):
         _opening.check_last_entry(directory, present, self.location, self.path)
 
     def _open_for_writing(self, max_file_size: int, *, sync: bool) -> None:
+        """Make the file what it was after the last whole entry, and index it."""
         self._file = file = _opening.open_for_writing(self.path, self.mode, self.location)
         try:
             if file.size() > max_file_size:
@@ -177,7 +178,28 @@ class MmapZipStore(ArchiveReader):
                     "max_file_size, or set daf_storage.settings.DAF_ZARR_ZIP_MAX_FILE_SIZE before"
                 )
             directory, cut_bytes = _opening.directory_for_writing(file, self.location)
-            self._recover(file, directory, cut_bytes, max_file_size, sync=sync)
+            self.is_own = True
+            data = self._bytes(0, directory.offset)
+            kept, completed = judge(directory.entries, data)
+            for one in completed:
+                header = records.pack_local(one.raw_name, one.size_bytes, one.crc, one.offset)
+                file.write_at(one.offset, header)
+            end = span_of(kept[-1], data)[1] if kept else 0
+            self._index(kept)
+            self._appender = Appender(
+                file, directory, end=end, max_file_size=max_file_size, sync=sync
+            )
+            names = {entry.name for entry in kept}
+            dropped = [entry for entry in directory.entries if entry.name not in names]
+            self._directory = bytearray(b"".join(entry.record for entry in kept))
+            if dropped or end != directory.offset:
+                self._appender.commit(bytes(self._directory), len(kept))
+            self.recovery = Recovery(
+                dropped=tuple(entry.name for entry in dropped),
+                dropped_bytes=tuple(entry.size_bytes for entry in dropped),
+                completed=tuple(entry.name for entry in completed),
+                cut_bytes=cut_bytes + directory.offset - end,
+            )
             self.file_identity = file.identity()
             if sync:
                 _opening.sync_folder(self.path)
@@ -192,46 +214,6 @@ class MmapZipStore(ArchiveReader):
         except BaseException:
             file.close()
             raise
-
-    def _recover(
-        self,
-        file: ArchiveFile,
-        directory: Directory,
-        cut_bytes: int,
-        max_file_size: int,
-        *,
-        sync: bool,
-    ) -> None:
-        """Make the file what it was after the last whole entry."""
-        self.is_own = True
-        data = self._bytes(0, directory.offset)
-        kept, completed = judge(directory.entries, data)
-        for one in completed:
-            header = records.pack_local(one.raw_name, one.size_bytes, one.crc, one.offset)
-            file.write_at(one.offset, header)
-        end = span_of(kept[-1], data)[1] if kept else 0
-        self._index(kept)
-        self._appender = Appender(
-            file,
-            directory=directory.raw,
-            count=len(directory.entries),
-            directory_at=directory.offset,
-            end=end,
-            max_file_size=max_file_size,
-            sync=sync,
-            location=self.location,
-        )
-        names = {entry.name for entry in kept}
-        dropped = [entry for entry in directory.entries if entry.name not in names]
-        self._directory = bytearray(b"".join(entry.record for entry in kept))
-        if dropped or end != directory.offset:
-            self._appender.commit(bytes(self._directory), len(kept))
-        self.recovery = Recovery(
-            dropped=tuple(entry.name for entry in dropped),
-            dropped_bytes=tuple(entry.size_bytes for entry in dropped),
-            completed=tuple(entry.name for entry in completed),
-            cut_bytes=cut_bytes + directory.offset - end,
-        )
 
     def __repr__(self) -> str:
         return f"MmapZipStore({self.location!r}, {self.mode!r})"
@@ -378,7 +360,12 @@ class MmapZipStore(ArchiveReader):
             for key in (*(each.key for each in reserved), *parts):
                 self._check_new(key)
             room = self._room_for(*(each.key for each in reserved), *parts)
-            entries = [self._completed(each) for each in reserved]
+            entries = []
+            for each in reserved:
+                check_length(self.present_bytes(), appender.end, what=self.location)
+                crc, size = crc32(each.data), len(each.data)
+                entries.append(appender.patch(each.key, size, crc, each.offset))
+                self._pending.pop(each.offset, None)
             for key, data in parts.items():
                 views = [memoryview(part).cast("B") for part in data]
                 entries.append(appender.write_entry(key, views, directory_bytes=room))
@@ -403,14 +390,6 @@ class MmapZipStore(ArchiveReader):
     def complete(self, reservation: Reservation) -> None:
         """Add an entry that was reserved and has been filled."""
         self.add({}, [reservation])
-
-    def _completed(self, reservation: Reservation) -> Entry:
-        appender = self._writing()
-        check_length(self.present_bytes(), appender.end, what=self.location)
-        crc, size = crc32(reservation.data), len(reservation.data)
-        entry = appender.patch(reservation.key, size, crc, reservation.offset)
-        self._pending.pop(reservation.offset, None)
-        return entry
 
     def abandon(self, reservation: Reservation) -> None:
         """Give up what was reserved.

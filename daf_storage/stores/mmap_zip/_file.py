@@ -165,42 +165,34 @@ class Appender:
     ----------
     file
         The file, opened for writing, which ends with the directory.
-    directory, count
-        The central directory, and the number of its entries.
-    directory_at
-        Where the directory is.
+    directory
+        The central directory.
     end
         Where the next entry goes: behind the last one.
     max_file_size
         Length beyond which the file may not grow.
     sync
         Whether each step waits for the disk.
-    location
-        The archive as messages name it.
     """
 
-    def __init__(  # noqa: PLR0913 - the state of a file
+    def __init__(
         self,
         file: ArchiveFile,
+        directory: records.Directory,
         *,
-        directory: bytes,
-        count: int,
-        directory_at: int,
         end: int,
         max_file_size: int,
         sync: bool,
-        location: str,
     ) -> None:
         self.end = end
         self._file = file
-        self._directory, self._count = directory, count
-        self._directory_at = directory_at
-        self._file_stop = directory_at + len(directory) + records.TAIL_BYTES
+        self._directory, self._count = directory.raw, len(directory.entries)
+        self._directory_at = directory.offset
+        self._file_stop = directory.offset + len(directory.raw) + records.TAIL_BYTES
         self._stale_stop = 0
         self._committed_end = end
         self._max_file_size = max_file_size
         self._sync = sync
-        self._location = location
 
     def write_entry(
         self, name: str, parts: Sequence[memoryview], *, directory_bytes: int
@@ -291,8 +283,8 @@ class Appender:
         needed = stop + directory_bytes + records.TAIL_BYTES
         if needed > self._max_file_size:
             raise errors.SizeLimitError(
-                f"{self._location}: adding {name!r} needs a file of {needed:,} bytes, beyond the "
-                f"{self._max_file_size:,} for which it was opened; open it with a larger "
+                f"{self._file.location}: adding {name!r} needs a file of {needed:,} bytes, beyond "
+                f"the {self._max_file_size:,} for which it was opened; open it with a larger "
                 "max_file_size, or set daf_storage.settings.DAF_ZARR_ZIP_MAX_FILE_SIZE before"
             )
         if stop > self._directory_at:
