@@ -152,8 +152,8 @@ def read_document(snapshot: Snapshot, key: str, *, what: str) -> bytes | None:
 
 
 def remembering(
-    parse: Callable[[bytes, str], _T], *, most: int = 1 << 12, most_bytes: int = 1 << 12
-) -> Callable[[bytes, str], _T]:
+    parse: Callable[..., _T], *, most: int = 1 << 12, most_bytes: int = 1 << 12
+) -> Callable[..., _T]:
     """Return a function that parses equal documents once: each query opens the same arrays.
 
     Parameters
@@ -162,7 +162,7 @@ def remembering(
         How many documents are remembered, and how long these are.
     """
     remembered = functools.lru_cache(maxsize=most)(parse)
-    return lambda data, what: (remembered if len(data) <= most_bytes else parse)(data, what)
+    return lambda data, *rest: (remembered if len(data) <= most_bytes else parse)(data, *rest)
 
 
 def parse_json(data: bytes, *, what: str) -> dict[str, Any]:
@@ -199,6 +199,7 @@ _BRIEF.maxstring = _BRIEF.maxlong = _BRIEF.maxother = 40
 # Arrays.
 
 
+@remembering
 def parsed_array(data: bytes, what: str, version: ZarrVersion) -> ArrayMetadata | None:
     """Parse a ``.zarray`` or a ``zarr.json``; None if it is that of a group.
 
@@ -214,46 +215,44 @@ def parsed_array(data: bytes, what: str, version: ZarrVersion) -> ArrayMetadata 
     UnsupportedDataError
         Valid, but of a type, a grid or with an extension that is not read, or pickled.
     """
-    return (_parsed_v2 if version == 2 else _parsed_v3)(data, what)
+    file = ARRAY_FILE if version == 2 else NODE_FILE
+    stored = parse_json(data, what=f"{what}: {file}")
+    try:
+        return (_parsed_v2 if version == 2 else _parsed_v3)(stored, what)
+    except FormatError:
+        raise
+    except (KeyError, TypeError, ValueError) as error:
+        raise CorruptDataError(f"{what}: {file} is incomplete or malformed ({error!r})") from None
 
 
-@remembering
-def _parsed_v2(data: bytes, what: str) -> ArrayMetadata:
-    stored = parse_json(data, what=f"{what}: {ARRAY_FILE}")
+def _parsed_v2(stored: dict[str, Any], what: str) -> ArrayMetadata:
     if stored.get("zarr_format") not in (2, None):
         raise UnsupportedDataError(
             f"{what}: the array is of Zarr format {shown(stored['zarr_format'])}, not 2"
         )
-    try:
-        filters, order = stored["filters"], stored["order"]
-        filters = [] if filters is None else filters
-        if not isinstance(filters, list) or order not in ("C", "F"):
-            raise TypeError(f"order {shown(order)}, filters {shown(filters)}")
-        compressor = stored["compressor"]
-        codecs = filters if compressor is None else [*filters, compressor]
-        _check_codecs(codecs, what=what)
-        dtype = _dtype_v2(stored["dtype"], filters, what=what)
-        shape = lengths_of(stored["shape"])
-        encoding = ChunkEncoding(
-            tuple(reversed(codecs[dtype is None :])),
-            dtype,
-            tuple(reversed(range(len(shape)))) if order == "F" and len(shape) > 1 else None,
-        )
-        keys = ("", _separator_of(stored.get("dimension_separator", ".")))
-        chunks = lengths_of(stored["chunks"])
-        fill_value = stored["fill_value"]
-        if fill_value is None and not shape:  # zarr-python 3 does not write a chunk of one zero
-            fill_value = 0
-        return _metadata(shape, chunks, encoding, fill_value, keys, what=what)
-    except FormatError:
-        raise
-    except (KeyError, TypeError, ValueError) as error:
-        raise _malformed(what, ARRAY_FILE, error) from None
+    filters, order = stored["filters"], stored["order"]
+    filters = [] if filters is None else filters
+    if not isinstance(filters, list) or order not in ("C", "F"):
+        raise TypeError(f"order {shown(order)}, filters {shown(filters)}")
+    compressor = stored["compressor"]
+    codecs = filters if compressor is None else [*filters, compressor]
+    _check_codecs(codecs, what=what)
+    dtype = _dtype_v2(stored["dtype"], filters, what=what)
+    shape, chunks = lengths_of(stored["shape"]), lengths_of(stored["chunks"])
+    is_by_columns = order == "F" and len(shape) > 1
+    encoding = ChunkEncoding(
+        tuple(reversed(codecs[dtype is None :])),
+        dtype,
+        tuple(reversed(range(len(shape)))) if is_by_columns else None,
+    )
+    keys = ("", _separator_of(stored.get("dimension_separator", ".")))
+    fill_value = stored["fill_value"]
+    if fill_value is None and not shape:  # zarr-python 3 does not write a chunk of one zero
+        fill_value = 0
+    return _metadata(shape, chunks, encoding, fill_value, keys, what=what)
 
 
-@remembering
-def _parsed_v3(data: bytes, what: str) -> ArrayMetadata | None:
-    stored = parse_json(data, what=f"{what}: {NODE_FILE}")
+def _parsed_v3(stored: dict[str, Any], what: str) -> ArrayMetadata | None:
     node_type = stored.get("node_type")
     if node_type == "group":
         return None
@@ -262,40 +261,27 @@ def _parsed_v3(data: bytes, what: str) -> ArrayMetadata | None:
             f"{what}: {NODE_FILE} is not that of a Zarr v3 array or group: zarr_format is "
             f"{shown(stored.get('zarr_format'))} and node_type is {shown(node_type)}"
         )
-    try:
-        grid, keys = _codec(stored["chunk_grid"]), _codec(stored["chunk_key_encoding"])
-        if grid["id"] != "regular" or keys["id"] not in ("default", "v2"):
-            raise UnsupportedDataError(
-                f"{what}: the chunks are in a {shown(grid['id'])} grid with "
-                f"{shown(keys['id'])} keys; only a 'regular' grid with 'default' keys is read"
-            )
-        if stored.get("storage_transformers"):
-            raise UnsupportedDataError(f"{what}: the array has storage transformers; none are read")
-        shape, chunks = lengths_of(stored["shape"]), lengths_of(grid["chunk_shape"])
-        dtype = _dtype_v3(stored["data_type"], what=what)
-        codecs = _codecs(stored["codecs"])
-        if not codecs:
-            raise CorruptDataError(f"{what}: {NODE_FILE} has no codecs")
-        shard = None
-        if codecs[0]["id"] == "sharding_indexed":
-            check_chunks(shape, chunks, what=what)
-            shard, chunks, codecs = _shard(shape, chunks, codecs, what=what)
-        encoding = _encoding(codecs, dtype, len(shape), what=what)
-        is_default = keys["id"] == "default"
-        separator = _separator_of(keys.get("separator", "/" if is_default else "."))
-        prefix = "c" if is_default else ""
-        fill_value = stored["fill_value"]
-        return _metadata(
-            shape, chunks, encoding, fill_value, (prefix, separator), shard=shard, what=what
+    grid, keys = _codec(stored["chunk_grid"]), _codec(stored["chunk_key_encoding"])
+    if grid["id"] != "regular" or keys["id"] not in ("default", "v2"):
+        raise UnsupportedDataError(
+            f"{what}: the chunks are in a {shown(grid['id'])} grid with "
+            f"{shown(keys['id'])} keys; only a 'regular' grid with 'default' keys is read"
         )
-    except FormatError:
-        raise
-    except (KeyError, TypeError, ValueError) as error:
-        raise _malformed(what, NODE_FILE, error) from None
-
-
-def _malformed(what: str, file: str, error: Exception) -> CorruptDataError:
-    return CorruptDataError(f"{what}: {file} is incomplete or malformed ({error!r})")
+    if stored.get("storage_transformers"):
+        raise UnsupportedDataError(f"{what}: the array has storage transformers; none are read")
+    shape, chunks = lengths_of(stored["shape"]), lengths_of(grid["chunk_shape"])
+    dtype = _dtype_v3(stored["data_type"], what=what)
+    codecs = _codecs(stored["codecs"])
+    if not codecs:
+        raise CorruptDataError(f"{what}: {NODE_FILE} has no codecs")
+    shard = None
+    if codecs[0]["id"] == "sharding_indexed":
+        check_chunks(shape, chunks, what=what)
+        shard, chunks, codecs = _shard(shape, chunks, codecs, what=what)
+    encoding = _encoding(codecs, dtype, len(shape), what=what)
+    prefix, separator = ("c", "/") if keys["id"] == "default" else ("", ".")
+    named = (prefix, _separator_of(keys.get("separator", separator)))
+    return _metadata(shape, chunks, encoding, stored["fill_value"], named, shard=shard, what=what)
 
 
 def _metadata(
@@ -318,7 +304,12 @@ def _metadata(
     dtype = encoding.dtype
     kind = StorageType.STRING if dtype is None else StorageType.of(dtype)
     check_chunks(shape, chunks, what=what)
-    item_bytes = 0 if dtype is None else _check_item_bytes(dtype.itemsize, what=what)
+    item_bytes = 0 if dtype is None else dtype.itemsize
+    if item_bytes > MAX_ITEM_BYTES:
+        raise UnsupportedDataError(
+            f"{what}: each element has {item_bytes:,} bytes, and at most {MAX_ITEM_BYTES:,} are "
+            "read; store such strings with variable lengths"
+        )
     check_chunk_bytes(shape, chunks, item_bytes, what=what)
     is_single = all(n in (c, 0) for n, c in zip(shape, chunks, strict=True)) and shard is None
     is_stored_as_is = dtype is None or (not kind.is_string and dtype == kind.dtype)
@@ -444,16 +435,6 @@ def check_chunk_bytes(
         )
 
 
-def _check_item_bytes(item_bytes: int, *, what: str) -> int:
-    """Return the size of an element of a fixed size; raise if it is absurd."""
-    if item_bytes > MAX_ITEM_BYTES:
-        raise UnsupportedDataError(
-            f"{what}: each element has {item_bytes:,} bytes, and at most {MAX_ITEM_BYTES:,} are "
-            "read; store such strings with variable lengths"
-        )
-    return item_bytes
-
-
 def _separator_of(value: Any) -> str:
     """Return what separates the numbers of a chunk key; ``ValueError`` if it is none."""
     if value not in (".", "/"):
@@ -577,5 +558,5 @@ def _dtype_v3(data_type: Any, *, what: str) -> np.dtype[Any] | None:
     width = _TEXT_WIDTH if name == "fixed_length_utf32" else 1
     if type(size_bytes) is not int or size_bytes < 0 or size_bytes % width:
         raise ValueError(f"length_bytes {shown(size_bytes)}")
-    _check_item_bytes(size_bytes, what=what)
+
     return np.dtype(f"<U{size_bytes // width}" if width > 1 else f"|S{size_bytes}")

@@ -91,15 +91,14 @@ class ZarrNode:
     def array(self, name: str = "") -> ChunkedArray | None:
         """Return this array, or the one of that name below this group; opened once."""
         if name not in self._arrays:  # a sparse matrix asks for its parts again and again
-            self._arrays[name] = self._open_array(name)
+            what, cache = f"{self._what}/{name}" if name else self._what, self._chunk_cache
+            metadata = self._format.array(self.snapshot, name, what=what)
+            self._arrays[name] = (
+                None
+                if metadata is None
+                else open_zarr_array(self.snapshot, name, metadata, cache=cache, what=what)
+            )
         return self._arrays[name]
-
-    def _open_array(self, name: str) -> ChunkedArray | None:
-        what = f"{self._what}/{name}" if name else self._what
-        metadata = self._format.array(self.snapshot, name, what=what)
-        if metadata is None:
-            return None
-        return open_zarr_array(self.snapshot, name, metadata, cache=self._chunk_cache, what=what)
 
     def attribute(self, name: str) -> Any:
         """Return an attribute of this group or array; None if it has none of this name."""
@@ -118,9 +117,8 @@ def open_zarr_array(
             return PlainArray(snapshot, path, metadata, cache=cache, what=what)
     stored_as = (encoding.dtype, encoding.order, metadata.fill_value)
     memory = cache.named(repr((what, info, *stored_as)))  # it knows its hash
-    if metadata.shard is None:
-        return FileArray(snapshot, path, metadata, cache=memory, what=what)
-    return ShardedArray(snapshot, path, metadata, metadata.shard, cache=memory, what=what)
+    of_files = FileArray if metadata.shard is None else ShardedArray
+    return of_files(snapshot, path, metadata, cache=memory, what=what)
 
 
 class FileArray(ChunkedArray):
@@ -145,11 +143,17 @@ class FileArray(ChunkedArray):
         self.snapshot = snapshot
         self._path = path
         self._metadata = metadata
+        alone = ShardLayout((1,) * len(info.shape), index_at_start=False, has_checksum=False)
+        self.layout = metadata.shard or alone
+        """How each of its files is made up."""
+        self._files: dict[Position, _ShardFile] = {}
 
     @cached_property
     def most_bytes(self) -> int:
         """How many bytes a file may have that is expanded."""
-        return limit_of_stored(math.prod(self.info.chunks), self._metadata.item_bytes)
+        n_chunks = math.prod(self.layout.grid)
+        count = math.prod(self.info.chunks) * n_chunks
+        return limit_of_stored(count, self._metadata.item_bytes, n_chunks=n_chunks)
 
     def unstored_chunks(self, *, asks_server: bool) -> list[tuple[str, Span]]:
         """Return the chunks of a list in whose place the fill value is read."""
@@ -207,7 +211,8 @@ class FileArray(ChunkedArray):
         if info.size == 0 or not self.snapshot.is_local:
             return
         is_needed = is_complete or metadata.fill_value is None
-        grid = [-(-n // c) for n, c in zip(info.shape, info.chunks, strict=True)]
+        lengths = zip(info.shape, info.chunks, self.layout.grid, strict=True)
+        grid = [-(-n // (c * count)) for n, c, count in lengths]
         for position in {(0,) * len(grid), tuple(n - 1 for n in grid)}:
             size_bytes = self.snapshot.size(self.key(position))
             if size_bytes is not None:
@@ -387,30 +392,6 @@ class ShardedArray(FileArray):
 
     most_chunks = MAX_CHUNKS
 
-    def __init__(
-        self,
-        snapshot: Snapshot,
-        path: str,
-        metadata: ArrayMetadata,
-        layout: ShardLayout,
-        *,
-        cache: DecodedCache,
-        what: str,
-    ) -> None:
-        super().__init__(snapshot, path, metadata, cache=cache, what=what)
-        self.layout = layout
-
-        self._files: dict[Position, _ShardFile] = {}
-        shape, chunks = self.info.shape, self.info.chunks
-        self._heights = [count * chunk for count, chunk in zip(layout.grid, chunks, strict=True)]
-        self._grid = [-(-n // h) for n, h in zip(shape, self._heights, strict=True)]
-
-    @cached_property
-    def most_bytes(self) -> int:
-        """How many bytes a file may have that is expanded."""
-        count, n_chunks = math.prod(self._heights), math.prod(self.layout.grid)
-        return limit_of_stored(count, self._metadata.item_bytes, n_chunks=n_chunks)
-
     def _is_stored(self, position: Position) -> bool:
         """Return whether a chunk is there, by the index of its file."""
         return any(self._places([position]).values())
@@ -459,16 +440,9 @@ class ShardedArray(FileArray):
                     is_begun=True,
                 )
 
-    def check_stored(self, *, is_complete: bool = False) -> None:
-        """Raise if the first or the last file is missing, or has no room for its index."""
-        if not self.info.size:
-            return
-        for outer in {(0,) * len(self._grid), tuple(n - 1 for n in self._grid)}:
-            file = self._file(outer)
-            if file.size is not None:
-                file.index_bytes(file.size)
-            elif is_complete or self._metadata.fill_value is None:
-                raise self._missing(outer)
+    def _check_size(self, position: Position, size_bytes: int) -> None:
+        """Raise if a file has no room for its index."""
+        self._file(position).index_bytes(size_bytes)
 
     def _file(self, outer: Position) -> _ShardFile:
         """Return the file at a position of the grid of files."""
