@@ -84,25 +84,7 @@ def listed_chunks(
         A chunk is said to be outside the file or the dataset, or twice.
     """
     grid = grid_of(info)
-    table = _stored_chunks(dataset, math.prod(grid), len(grid), what)
-    starts, places = table[:, : len(grid)], table[:, len(grid) :]
-    numbers = starts // np.array(info.chunks)  # HDF5 itself lets them begin at multiples of these
-    if np.any(numbers >= np.array(grid)):
-        raise _damaged(what, "a chunk is said to be outside its shape")
-    offsets, sizes = places[:, 0], places[:, 1]
-    if np.any(sizes > file_bytes - offsets):
-        raise _damaged(what, f"a chunk is said to be outside the file of {file_bytes:,} bytes")
-    listing = np.full((3, math.prod(grid)), -1, np.int64)
-    listing[:, np.ravel_multi_index(tuple(numbers.T), grid)] = places.T
-    if np.count_nonzero(listing[0] >= 0) != len(table):
-        raise _damaged(what, "two chunks are said to be at the same place")
-    return listing
-
-
-def _stored_chunks(dataset: Any, count: int, rank: int, what: str) -> npt.NDArray[np.int64]:
-    """Ask HDF5 where the chunks of a dataset are; a row for each."""
-    found = array("q")
-    most = count * (rank + 3)
+    count, width, found = math.prod(grid), len(grid) + 3, array("q")
 
     def note(stored: Any) -> int | None:
         try:
@@ -111,11 +93,23 @@ def _stored_chunks(dataset: Any, count: int, rank: int, what: str) -> npt.NDArra
             )
         except (OverflowError, TypeError):  # beyond int64, or an undefined address
             return 1
-        return 1 if len(found) > most else None
+        return 1 if len(found) > count * width else None
 
     if dataset.chunk_iter(note) is not None:
         raise _damaged(what, "there are more chunks than the dataset has room for, or some nowhere")
-    return np.frombuffer(found, np.int64).reshape(-1, rank + 3)
+    table = np.frombuffer(found, np.int64).reshape(-1, width)
+    starts, places = table[:, : len(grid)], table[:, len(grid) :]
+    numbers = starts // np.array(info.chunks)  # HDF5 itself lets them begin at multiples of these
+    if np.any(numbers >= np.array(grid)):
+        raise _damaged(what, "a chunk is said to be outside its shape")
+    offsets, sizes = places[:, 0], places[:, 1]
+    if np.any(sizes > file_bytes - offsets):
+        raise _damaged(what, f"a chunk is said to be outside the file of {file_bytes:,} bytes")
+    listing = np.full((3, count), -1, np.int64)
+    listing[:, np.ravel_multi_index(tuple(numbers.T), grid)] = places.T
+    if np.count_nonzero(listing[0] >= 0) != len(table):
+        raise _damaged(what, "two chunks are said to be at the same place")
+    return listing
 
 
 def _damaged(what: str, problem: str) -> CorruptDataError:

@@ -18,7 +18,6 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Final, Literal
 
 import pyarrow as pa
@@ -80,16 +79,11 @@ class OutputLock:
 
     def __enter__(self) -> None:
         _INTERRUPTS.hold()
-        self._lock.__enter__()
+        self._lock.acquire()
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        value: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         try:
-            self._lock.__exit__(kind, value, trace)
+            self._lock.release()
         finally:
             _INTERRUPTS.release()
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import posixpath
 import uuid
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from collections.abc import Hashable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from typing import Any
 from urllib.parse import quote, unquote
@@ -58,19 +58,12 @@ class Hdf5Transaction:
 
     stores_sparse_strings = True
 
-    def __init__(
-        self,
-        shared: Hdf5File,
-        path_in_file: Callable[[str], str],
-        *,
-        location: str,
-        packing: Packing | None,
-    ) -> None:
+    def __init__(self, shared: Hdf5File, tree: WritableHdf5Tree) -> None:
         self._shared = shared
-        self._path_in_file = path_in_file
-        self._location = location
-        self._packing = packing
-        self._token = f"{path_in_file(STAGING)}/{uuid.uuid4().hex}"
+        self._path_in_file = tree.path_in_file
+        self._location = tree.location
+        self._packing = tree.packing
+        self._token = f"{tree.path_in_file(STAGING)}/{uuid.uuid4().hex}"
         self._old_count = 0
         self._moved: list[tuple[str, str]] = []
         self._buffers: dict[str, tuple[Any, AnyArray]] = {}
@@ -532,9 +525,7 @@ class WritableHdf5Tree(Hdf5Tree):
         """Begin changes; what was not published when the block ends is discarded."""
         self._shared.require_linked()
         self._shared.require_space(0)
-        changes = Hdf5Transaction(
-            self._shared, self.path_in_file, location=self.location, packing=self.packing
-        )
+        changes = Hdf5Transaction(self._shared, self)
         with write_errors(self.location):
             try:
                 yield changes

@@ -38,7 +38,6 @@ from daf_storage.stores.mmap_zip._records import (
 
 _BLOCK_BYTES = 1 << 20
 _PART_BYTES = 1 << 16
-_CHECKED_BYTES = 1 << 22
 _DOCUMENT_ENDINGS = (".zarray", ".zgroup", ".zattrs", ".zmetadata", ".json")
 _MAX_DOCUMENT_BYTES = 1 << 28
 
@@ -49,10 +48,8 @@ def check_readable(entry: Entry, what: str) -> None:
         raise UnsupportedDataError(
             f"{what} is encrypted; decrypt the archive with the tool that made it"
         )
-    if entry.method not in (records.STORED, *_DECODERS):
-        readable = ", ".join(
-            ["0 (stored)", *(f"{m} ({name})" for m, (name, _) in _DECODERS.items())]
-        )
+    if entry.method not in _DECODERS:
+        readable = ", ".join(f"{m} ({name})" for m, (name, _) in _DECODERS.items())
         raise UnsupportedDataError(
             f"{what} is compressed by ZIP method {entry.method}, which is not supported; "
             f"supported are {readable}"
@@ -83,8 +80,8 @@ def decompress(entry: Entry, data: memoryview, what: str) -> memoryview:
     return memoryview(found).toreadonly()
 
 
-def blocks(entry: Entry, data: memoryview, what: str) -> Iterator[bytes]:
-    """Yield the data of a compressed entry, and check its size and CRC as they come."""
+def blocks(entry: Entry, data: memoryview, what: str) -> Iterator[bytes | memoryview]:
+    """Yield the data of an entry, and check its size and CRC as they come."""
     check_readable(entry, what)
     size_bytes = crc = 0
     try:
@@ -96,9 +93,7 @@ def blocks(entry: Entry, data: memoryview, what: str) -> Iterator[bytes]:
     except (EOFError, ValueError, zlib.error) as error:
         raise CorruptDataError(f"{what} cannot be decompressed ({error})") from error
     if size_bytes != entry.size_bytes or crc != entry.crc:
-        raise CorruptDataError(
-            f"{what} is damaged: what it decompresses to has not the recorded size and CRC"
-        )
+        raise CorruptDataError(f"{what} is damaged: it has not the recorded size and CRC")
 
 
 def is_document(entry: Entry) -> bool:
@@ -127,7 +122,8 @@ def _parts(data: memoryview) -> Iterator[memoryview]:
         yield data[start : start + _PART_BYTES]
 
 
-_DECODERS: Final[dict[int, tuple[str, Callable[[memoryview], Iterator[bytes]]]]] = {
+_DECODERS: Final[dict[int, tuple[str, Callable[[memoryview], Iterator[bytes | memoryview]]]]] = {
+    records.STORED: ("stored", _parts),
     8: ("deflate", _deflate),
     9: ("deflate64", _deflate64),
 }
@@ -364,21 +360,11 @@ def check_entries(
 
 def _problem(store: ArchiveReader, entry: Entry, progress: Callable[[int], None]) -> str | None:
     try:
-        data = store.stored_bytes(entry)
-        if entry.method != records.STORED:
-            for _ in blocks(entry, data, f"{store.location}: entry {entry.name!r}"):
-                pass
-            progress(len(data))
-            return None
+        for block in blocks(entry, store.stored_bytes(entry), "its data"):
+            progress(len(block) if entry.method == records.STORED else 0)
     except errors.DafError as error:
         return str(error)
-    crc = 0
-    for start in range(0, len(data), _CHECKED_BYTES):
-        block = data[start : start + _CHECKED_BYTES]
-        crc = zlib.crc32(block, crc)
-        progress(len(block))
-    if crc != entry.crc:
-        return "its data is damaged: it has not the recorded CRC"
+    progress(0 if entry.method == records.STORED else entry.stored_bytes)
     if is_own_entry(entry) and not store.is_headed(entry):
         return f"its local header is damaged; 'daf repair {store.location}' writes it again"
     return None

@@ -147,7 +147,7 @@ def test_verify_notices_every_bit_of_the_data(tmp_path: Path) -> None:
         if name == "a":
             with MmapZipStore(path) as store:
                 problems = list(check_entries(store, lambda _: None))
-            assert problems == [("a", "its data is damaged: it has not the recorded CRC")]
+            assert problems == [("a", "its data is damaged: it has not the recorded size and CRC")]
         else:
             with pytest.raises(errors.CorruptDataError, match="daf repair"):
                 MmapZipStore(path)

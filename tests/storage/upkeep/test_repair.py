@@ -147,7 +147,7 @@ def test_damaged_data_is_left_to_the_user(path: Path) -> None:
     (damage,) = report.damaged
     assert damage.what == "vector 'age' of axis 'cell'"
     assert damage.path == "vectors/cell/age"
-    assert "not the recorded CRC" in damage.problem
+    assert "not the recorded size and CRC" in damage.problem
     (finding,) = verify(path)
     assert finding.path == "vectors/cell/age/0"
     assert ZarrDaf(path).get_np_vector("cell", "age").tolist() == [31, 60, 90]

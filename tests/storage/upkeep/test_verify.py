@@ -245,7 +245,11 @@ def test_every_damaged_entry_of_an_archive_is_found(tmp_path: Path) -> None:
         data = bytearray(clean)
         data[places[name]] ^= 0x10
         path.write_bytes(data)
-        assert ("error", name, "its data is damaged: it has not the recorded CRC") in found(path)
+        assert (
+            "error",
+            name,
+            "its data is damaged: it has not the recorded size and CRC",
+        ) in found(path)
     data = bytearray(clean)
     data[places["vectors/cell/age/0"] - 40] ^= 0xFF
     path.write_bytes(data)
