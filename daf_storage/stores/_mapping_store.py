@@ -88,11 +88,9 @@ class MappingStore:
         """Do nothing: each publication is complete by itself."""
         return nullcontext()
 
-    @contextmanager
-    def lock(self) -> Iterator[None]:
+    def lock(self) -> AbstractContextManager[Any]:
         """Exclude other threads that use this object."""
-        with self._lock:
-            yield
+        return self._lock
 
     def recover(self) -> bool:
         """Return that there is nothing to recover."""

@@ -3,8 +3,8 @@
 Where the chunks are, a subclass knows: in files of their own, several in a file, in an HDF5 file.
 Which chunks a read needs, what they hold, and what is said of those that are damaged or missing, is
 the same for all.  What was decoded is remembered by all arrays of the process together,
-within a budget; not where a read used whole chunks of an array larger than that, as a pass over it
-does.
+within a budget; not where a read used most of its chunks of an array larger than that, as a pass
+over it does.
 """
 
 from __future__ import annotations
@@ -120,16 +120,6 @@ class ChunkedRead:
     def take(self, position: Position, chunk: AnyArray, out: AnyArray) -> None:
         """Copy into the result what is needed of a chunk."""
         self.rows[position[0]].copy(chunk, out, *self.across[position[1:]])
-
-    def is_partial(self, position: Position) -> bool:
-        """Return whether some elements of a chunk are not needed."""
-        used = [self.rows[position[0]].total]
-        used += [pick.stop - pick.start for pick in self.across[position[1:]][0]]
-        stored = (
-            min(length, n - number * length)
-            for number, length, n in zip(position, self.info.chunks, self.info.shape, strict=True)
-        )
-        return any(some < most for some, most in zip(used, stored, strict=True))
 
 
 def _share_of(spans: list[Span], share: float) -> list[Span]:
@@ -307,11 +297,6 @@ class ChunkedArray(StoredArray, ABC):
             return np.dtype(object) if stored is None else stored
         return kind.dtype
 
-    @property
-    def decodes_in_threads(self) -> bool:
-        """Whether `decode` may run in several threads, and gains by it."""
-        return bool(self._encoding.codecs)
-
     def decode(self, position: Position, stored: Any) -> AnyArray:
         """Return the elements of a chunk, padded at the end of the array."""
         shape, encoded, order = self.info.chunks, self._encoding.dtype, self._encoding.order
@@ -407,17 +392,18 @@ class ChunkedArray(StoredArray, ABC):
         chunk_bytes = max(math.prod(self.info.chunks) * item_bytes, 1)
         remembers = _remembers.get() and self._encoding.dtype is not None
         is_small = 2 * self.info.size * item_bytes <= settings.DAF_DECODED_CHUNKS_MAX_BYTES
+        decoded = len(read.rows) * len(read.across) * math.prod(self.info.chunks)
+        remembers = remembers and (is_small or 2 * math.prod(read.shape) < decoded)
 
         def run(stored: Iterable[tuple[Position, Any]]) -> None:
             for position, data in stored:
                 chunk = self.decode(position, data)
                 read.take(position, chunk, out)
                 version = missing[position]
-                is_kept = remembers and (is_small or read.is_partial(position))
-                if is_kept and version is not None:
+                if remembers and version is not None:
                     self._memory.keep(position, version, chunk)
 
-        per_task = _TASK_BYTES / chunk_bytes if self.decodes_in_threads else math.inf
+        per_task = _TASK_BYTES / chunk_bytes if self._encoding.codecs else math.inf
         _run(self.fetch(list(missing)), len(missing), per_task, run)
 
 

@@ -333,11 +333,9 @@ class FileTree(ABC, Generic[T]):
         with self._writable.batch(), kept.written_once(self._refresh) if kept else nullcontext():
             yield
 
-    @contextmanager
-    def lock(self) -> Iterator[None]:
+    def lock(self) -> Any:
         """Exclude other writers."""
-        with self._writable.lock():
-            yield
+        return self._writable.lock()
 
     def recover(self) -> bool:
         """Clear away what a crashed writer left, and mend the file that repeats all documents.

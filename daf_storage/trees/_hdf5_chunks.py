@@ -260,11 +260,6 @@ class Hdf5Chunks(ChunkedArray):
             ranges += [(n * size, (n + 1) * size) for n in unknown]
         self._shared.estimate(ranges, estimate)
 
-    @property
-    def decodes_in_threads(self) -> bool:
-        """Whether chunks are decoded in several threads: HDF5 would not."""
-        return self._is_known
-
     def decode(self, position: Position, stored: Any) -> AnyArray:
         """Return the elements of a chunk, padded at the end of the array.
 

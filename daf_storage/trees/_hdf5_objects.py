@@ -230,8 +230,8 @@ def check_contained(file: Any, *, what: str) -> None:
         The file cannot be looked through.
     """
     h5o = h5py().h5o
-    seen, referred = {h5o.get_info(file.id).addr}, [file]
     try:
+        seen, referred = {h5o.get_info(file.id).addr}, [file]
         while referred:
             for found in _referred(referred.pop(), what):
                 address = h5o.get_info(found.id).addr

@@ -258,13 +258,6 @@ class _Heaps:
 
 def _numbers_at(file: Bytes, places: Numbers) -> Numbers:
     """Return the unsigned numbers of 8 bytes at some places; those beyond int64 are negative."""
-    # Objects begin at multiples of 8 within the file, or all of them off by the same.
-    first = int(places[0]) % 8
-    if bool(np.all(places % 8 == first)):
-        aligned = file[first : first + (file.size - first) // 8 * 8].view("<i8")
-        if int(places.max()) // 8 < aligned.size:
-            found: Numbers = aligned[(places - first) // 8]
-            return found
     return np.ascontiguousarray(file[places[:, None] + np.arange(8)]).view("<i8").reshape(-1)
 
 

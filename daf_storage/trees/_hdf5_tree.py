@@ -543,11 +543,9 @@ class WritableHdf5Tree(Hdf5Tree):
         """Do nothing: each publication is complete by itself."""
         return nullcontext()
 
-    @contextmanager
-    def lock(self) -> Iterator[None]:
+    def lock(self) -> AbstractContextManager[Any]:
         """Exclude other threads; other processes are kept out by HDF5 itself."""
-        with self._shared.lock:
-            yield
+        return self._shared.lock
 
     @contextmanager
     def rebuilt(self, without: list[str]) -> Iterator[WritableHdf5Tree]:

@@ -19,10 +19,10 @@ import threading
 import warnings
 from bisect import insort
 from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, NoReturn, Self
+from typing import Any, Final, NoReturn, Self
 from zlib import crc32
 
 import numpy as np
@@ -315,11 +315,9 @@ class MmapZipStore(ArchiveReader):
         finally:
             changes.abandon()
 
-    @contextmanager
-    def lock(self) -> Iterator[None]:
+    def lock(self) -> AbstractContextManager[Any]:
         """Exclude other threads that write; other processes are excluded all the time."""
-        with self._writer_lock:
-            yield
+        return self._writer_lock
 
     def rebuilt(self, without: list[str]) -> NoReturn:
         """Refuse: an archive is only added to."""

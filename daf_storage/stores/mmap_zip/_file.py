@@ -210,14 +210,8 @@ class Appender:
         before = self.end
         offset, data_at = self._make_room(raw_name, size, name, directory_bytes)
         try:
-            if size <= _BLOCK_BYTES:
-                data = b"".join(parts)
-                crc = crc32(data)
-                header = records.pack_local(raw_name, size, crc, offset)
-                self._file.write_at(offset, header + data)
-            else:
-                crc = self._write_blocks(data_at, parts)
-                self._file.write_at(offset, records.pack_local(raw_name, size, crc, offset))
+            crc = self._write_blocks(data_at, parts)
+            self._file.write_at(offset, records.pack_local(raw_name, size, crc, offset))
         except OSError:
             self.retreat(before)
             raise
