@@ -161,7 +161,7 @@ class FileArray(ChunkedArray):
             return []
         length, height = self.info.shape[0], self.info.chunks[0]
         return [
-            (self._name((n // height,)), Span(n, min(n + height, length)))
+            (f"{self.what}: {self.chunk_name((n // height,))}", Span(n, min(n + height, length)))
             for n in range(0, length, height)
             if not self._is_stored((n // height,))
         ]
