@@ -8,7 +8,7 @@ chain, in which axes that are the same in several count once.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
@@ -130,17 +130,15 @@ class MuDataTree(ChainTree):
 
     def remarks(self) -> list[tuple[str, str]]:
         """Return what differs from the MuData, for summaries."""
-        found = self._whole.remarks()
-        for each in self._modalities:
-            found += [(f"{each.name}: {what}", why) for what, why in each.tree.remarks()]
-        return found
+        return self._of_all(AnnDataTree.remarks)
 
     def losses(self) -> list[tuple[str, str]]:
         """Return the parts of the file that are damaged, so that nothing of them is shown."""
-        found = self._whole.losses()
-        for each in self._modalities:
-            found += [(f"{each.name}: {what}", why) for what, why in each.tree.losses()]
-        return found
+        return self._of_all(AnnDataTree.losses)
+
+    def _of_all(self, of: Callable[[AnnDataTree], list[tuple[str, str]]]) -> list[tuple[str, str]]:
+        below = ((each.name, found) for each in self._modalities for found in of(each.tree))
+        return of(self._whole) + [(f"{name}: {what}", why) for name, (what, why) in below]
 
     def column_rules(self, axis: str, names: Iterable[str] | None) -> list[dict[str, Any]]:
         """Return what the notes say of some vectors; see `column_rules`."""

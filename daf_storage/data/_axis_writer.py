@@ -57,12 +57,6 @@ class NewAxis:
     missing: frozenset[str]
     """The vectors of strings in which an empty one stands for a missing value."""
 
-    @property
-    def paths(self) -> list[str]:
-        """Where the axis and its vectors are."""
-        vectors = [layout.vector_path(self.name, name) for name in self.vectors]
-        return [layout.axis_path(self.name), *vectors]
-
 
 def new_axis(
     daf: PropertyReader,
@@ -288,8 +282,8 @@ class AxisWriter(DafReader):
             with self.batch(), self._writable.lock():
                 self._check_free(self.has_axis(axis), if_exists, f"axis {axis!r}", path=path)
                 self._publish_axis(self._writable, new)
-        for path in new.paths:
-            self._count_version(path)
+        for each in (path, *(layout.vector_path(axis, name) for name in new.vectors)):
+            self._count_version(each)
 
     def _publish_axis(self, tree: WritableTree, new: NewAxis) -> None:
         """Put a new axis in place; its entries, without which nothing of it is seen, last."""
