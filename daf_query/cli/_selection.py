@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 
 _STANDARD_INPUT: Final = "-"
 _FILE: Final = "@"
-_SHOWN: Final = 20
 
 
 def reading(options: Namespace) -> DafSession:
@@ -124,13 +123,8 @@ def value_of(text: str | None) -> Any:
         return None
     try:
         return json.loads(text, parse_constant=str)  # NaN and Infinity are no JSON
-    except ValueError:
+    except (ValueError, RecursionError):
         return text
-    except RecursionError:
-        raise errors.InvalidInputError(
-            f"the value {text[:_SHOWN]}... is JSON that is nested too deeply; give a number, a "
-            "string, or a list of them"
-        ) from None
 
 
 def selected(

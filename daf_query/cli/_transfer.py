@@ -223,7 +223,19 @@ def concat_command(options: Namespace) -> None:
         options.has_left_out = len(paths) < len(every)
     try:
         axes = options.axis or [_obs_axis(paths[0])]
-        found = _concatenated(options, paths, axes)
+        found = daf_storage.concatenate(
+            options.output,
+            axes,
+            paths,
+            names=None if options.names is None else [n.strip() for n in options.names.split(",")],
+            dataset_axis=options.dataset_axis or None,
+            empty=dict(property_value(each, "--empty") for each in options.empty),
+            merge=_merging(options.merge),
+            packed=packing_of(options),
+            progress=progress_of(options),
+            **given(options, "prefix", "duplicates", "join", "fill_value", "relayout", "if_exists"),
+            **given(options, "zarr_format"),
+        )
     except errors.DafError:
         if len(paths) > 1:  # if one of them cannot be opened, that error says how to leave it out
             session.usable(paths, _checked, skip_broken=False)
@@ -238,23 +250,6 @@ def _checked(path: str) -> str:
     """Return the path of a data set that can be opened."""
     daf_storage.open_daf(path).close()
     return path
-
-
-def _concatenated(options: Namespace, paths: list[Any], axes: list[str]) -> Report:
-    """Concatenate data sets as the options say."""
-    return daf_storage.concatenate(
-        options.output,
-        axes,
-        paths,
-        names=None if options.names is None else [n.strip() for n in options.names.split(",")],
-        dataset_axis=options.dataset_axis or None,
-        empty=dict(property_value(each, "--empty") for each in options.empty),
-        merge=_merging(options.merge),
-        packed=packing_of(options),
-        progress=progress_of(options),
-        **given(options, "prefix", "duplicates", "join", "fill_value", "relayout", "if_exists"),
-        **given(options, "zarr_format"),
-    )
 
 
 def _allow_memory(options: Namespace) -> None:

@@ -236,11 +236,6 @@ def reading(source: Source) -> Iterator[Any]:
     source.check(found)
 
 
-def let_go() -> None:
-    """Let go of all that this process keeps open for tasks."""
-    SOURCES.clear()
-
-
 def token_of(*described: Any) -> str:
     """Return a digest of values that can be pickled: equal ones have one token, in any process."""
     return _digest_of(*(_by_path(each)[0] for each in described))

@@ -189,17 +189,15 @@ def session_of(source: Paths | DafSession) -> DafSession:
     """Return a session of some paths, kept open for the next plan, or the one that was given."""
     if isinstance(source, DafSession):
         return source
-    found: str | list[str]
-    if isinstance(source, str | Path) and not is_pattern(source):
-        found = str(source)
+    is_one = isinstance(source, str | Path) and not is_pattern(source)
+    if isinstance(source, str | Path):
+        paths = [str(source)] if is_one else matching_paths(str(source))
     else:
-        several = matching_paths(str(source)) if isinstance(source, str | Path) else source
-        found = [str(path) for path in several]
-    paths = [found] if isinstance(found, str) else found
+        paths = list(map(str, source))
     if not paths:
         raise errors.InvalidInputError("no path was given; pass a path, a pattern or a list")
-    key = (isinstance(found, str), *((path, file_state(path)) for path in paths))
-    return _SESSIONS.get(key, lambda: connect(found))
+    key = (is_one, *((path, file_state(path)) for path in paths))
+    return _SESSIONS.get(key, lambda: connect(paths[0] if is_one else paths))
 
 
 def _opened(

@@ -63,11 +63,6 @@ class ReadOptions:
     columns: str | None = None
 
     @property
-    def of_matrix(self) -> bool:
-        """Whether a matrix is read, not an axis."""
-        return bool(self.matrix)
-
-    @property
     def location(self) -> str:
         """The path or the pattern, or how many paths there are; for messages."""
         return _shown(self.paths)
@@ -327,14 +322,14 @@ def _schema_of(options: ReadOptions, table: NamedTable) -> pa.Schema:
     try:
         return table_schema(options.paths, table)
     except errors.AxisNotFoundError as error:
-        if options.of_matrix or options.table != MATRIX:
+        if options.matrix or options.table != MATRIX:
             raise
         text = f"{error}; of a matrix, say the options 'matrix' and 'axes' as well"
         raise errors.with_message(error, text) from None
 
 
 def _table_of(options: ReadOptions) -> NamedTable:
-    if options.of_matrix:
+    if options.matrix:
         return MatrixTable(*options.axes, options.matrix, options.rows, options.columns)
     if not options.matrix_columns:
         return AxisTable(options.table)

@@ -7,11 +7,11 @@ from collections.abc import Iterator
 import dask
 import pytest
 
-from daf_query.distributed import let_go
+from daf_query.distributed import SOURCES
 
 
 @pytest.fixture(autouse=True)
 def _synchronous() -> Iterator[None]:
     with dask.config.set(scheduler="synchronous"):
         yield
-    let_go()
+    SOURCES.clear()

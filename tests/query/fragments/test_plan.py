@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 import pytest
 
 from daf_query import connect
-from daf_query.distributed import let_go
+from daf_query.distributed import SOURCES
 from daf_query.fragments import (
     AxisTable,
     Fragment,
@@ -106,7 +106,7 @@ def test_zones_and_indexes_leave_out_fragments(path: str) -> None:
 
 def test_no_values_are_read_to_plan(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Metadata alone; a fragment reads the chunk of its own rows."""
-    let_go()
+    SOURCES.clear()
     with recorded_reads(monkeypatch) as reads:
         plan = plan_fragments(path, "cell", columns=["score"], rows_per_fragment=100_000)
     assert not [key for key in reads.keys if key.endswith(("score/0", "name/0", "donor/0"))]

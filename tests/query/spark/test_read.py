@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 from daf_query import connect
-from daf_query.distributed import let_go
+from daf_query.distributed import SOURCES
 from daf_query.scan import Compare
 from daf_query.spark import DafDataSource
 from daf_query.spark._read import ReadOptions, as_spark, ddl_of, filter_text, spark_schema
@@ -61,7 +61,7 @@ def test_partitions_that_cannot_match_are_not_there(
     predicate = filter_text(Compare("time", ">=", 199_998), pa.schema([("time", pa.uint32())]))
     reader = source(path, **chosen, predicate=predicate).reader(schema)
     (partition,) = reader.partitions()
-    let_go()
+    SOURCES.clear()
     reader, partition = pickle.loads(pickle.dumps((reader, partition)))
     with recorded_reads(monkeypatch) as reads:
         (batch,) = reader.read(partition)

@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from daf_query import ScanOptions, connect
-from daf_query.distributed import let_go, opened
+from daf_query.distributed import SOURCES, opened
 from daf_query.fragments import plan_fragments
 from daf_query.session import DafSession
 from daf_query.table import UnionDataset
@@ -128,7 +128,7 @@ def test_partitions_are_cut_where_a_data_set_has_more_rows(tmp_path: Path) -> No
     assert sum(span.size for span in spans) == sum(ROWS)
     assert [batch.num_rows for f in plan.fragments for batch in f.read()]
     assert Span(0, 5) in spans
-    let_go()
+    SOURCES.clear()
 
 
 def test_a_plan_reads_the_metadata_of_what_it_names(
@@ -157,4 +157,4 @@ def test_a_plan_reads_the_metadata_of_what_it_names(
     assert sorted(rows) == [("c3.2", 5), ("c4.1", 5), ("c5.0", 5)]
     with pytest.raises(errors.NotFoundError, match="no column 'aeg'; it has .* score"):
         plan_fragments(pattern, "cell", columns=["aeg"])
-    let_go()
+    SOURCES.clear()
