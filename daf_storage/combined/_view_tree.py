@@ -9,12 +9,12 @@ that are shown have to be looked at once, to know how many elements there are.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Mapping
-from itertools import pairwise
 from typing import Any, Final
 
 import numpy as np
 
 from daf_storage import errors
+from daf_storage._lazy import sp
 from daf_storage.base import AnyArray, Span
 from daf_storage.combined._view_rules import Rules, ViewAxis
 from daf_storage.data import (
@@ -27,14 +27,13 @@ from daf_storage.data import (
     RunPicks,
     StoredMatrix,
     SubsetArray,
+    check_rows,
+    column_blocks,
     kept,
     layout,
     subset_vector,
 )
-from daf_storage.errors import CorruptDataError
 from daf_storage.trees import Node, NodeKind, StoredArray, Tree
-
-_BLOCK_ELEMENTS: Final = 1 << 22
 
 
 def subset_matrix(
@@ -67,36 +66,22 @@ def _filtered(
     stored: StoredMatrix, rows: EntrySelection, starts: Positions, counts: Positions
 ) -> tuple[AnyArray, Picks, Positions]:
     """Return the row numbers of the elements in some rows, where these are, and how many each."""
-    rowval = stored.entries("rowval")
+    rowval, pointers = stored.entries("rowval"), np.append(0, np.cumsum(counts))
+    minors, places, kept = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
+    for span in column_blocks(pointers):
+        runs = RunPicks(starts[span.slice], counts[span.slice])
+        numbers = SubsetArray(rowval, runs).read()
+        check_rows(numbers, rows.length, stored.what)
+        begins = pointers[span.start : span.stop + 1] - pointers[span.start]
+        parts = (runs.part(Span(0, runs.size)), numbers.astype(np.int64) - 1, begins)
+        block = sp.csr_array(parts, shape=(span.size, rows.length))[:, rows.positions]
+        block.sort_indices()
+        minors.append(block.indices + 1)
+        places.append(block.data)
+        kept.append(np.diff(block.indptr))
     dtype = rows.number_type(rowval.info.storage_type.dtype)
-    inverse = rows.numbers()
-    minors, places = [np.zeros(0, dtype)], [np.zeros(0, np.int64)]
-    kept = np.zeros(counts.size, np.int64)
-    for block in _blocks(counts):
-        runs = RunPicks(starts[block.slice], counts[block.slice])
-        numbers = SubsetArray(rowval, runs).read().astype(np.int64)
-        if numbers.size and (int(numbers.min()) < 1 or int(numbers.max()) > rows.length):
-            raise CorruptDataError(
-                f"{stored.what}: rowval leaves the range 1 to {rows.length:,} of its rows axis"
-            )
-        shown = inverse[numbers - 1]
-        chosen = np.flatnonzero(shown)
-        columns = np.repeat(np.arange(block.start, block.stop), counts[block.slice])[chosen]
-        if not rows.is_ascending:
-            order = np.lexsort((shown[chosen], columns))
-            chosen = chosen[order]
-        kept[block.slice] = np.bincount(columns - block.start, minlength=block.size)
-        minors.append(shown[chosen].astype(dtype))
-        places.append(runs.part(Span(0, runs.size))[chosen])
-    positions = np.concatenate(places)
-    return np.concatenate(minors), EntrySelection(positions, rowval.info.size), kept
-
-
-def _blocks(counts: Positions) -> list[Span]:
-    """Return ranges of columns of about so many elements each."""
-    groups = np.cumsum(counts) // _BLOCK_ELEMENTS
-    cuts = [0, *(np.flatnonzero(np.diff(groups)) + 1).tolist(), counts.size]
-    return [Span(start, stop) for start, stop in pairwise(cuts)]
+    picks = EntrySelection(np.concatenate(places), rowval.info.size)
+    return np.concatenate(minors).astype(dtype), picks, np.concatenate(kept)
 
 
 _NAMES_OF_AXES: Final = ("obs_is", "var_is", "anndata_notes")

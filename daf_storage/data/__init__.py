@@ -97,6 +97,7 @@ from daf_storage.data._summary import axes_in_order
 from daf_storage.data._transpose import (
     EmptySparse,
     block_spans,
+    check_rows,
     column_blocks,
 )
 from daf_storage.data._writer import DafWriter, check_writer, new_property
