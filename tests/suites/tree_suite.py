@@ -107,9 +107,11 @@ class TreeSuite:
         """Of an array and of the group of a property; what was not annotated has none."""
         group = "vectors/cell/age"
         with tree.transaction() as changes:
-            for above in ("vectors", "vectors/cell"):
+            for above in ("axes", "vectors", "vectors/cell"):
                 changes.create_group(above)
                 changes.publish(above, replace=False)
+            changes.write_strings("axes/cell", pa.array(["A", "B", "C"]), (3,))
+            changes.publish("axes/cell", replace=False)
             changes.annotate("a", {"word": "é"})
             changes.write_strings("a", pa.array(["x", ""]), (2,))
             changes.annotate(group, {"word": "group", "other": "more"})
