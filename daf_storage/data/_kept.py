@@ -50,7 +50,7 @@ def image_of(part: str, key: str, write: Writer) -> AnyArray:
     """
     h5py, storage = optional_import("h5py", extra="anndata"), io.BytesIO()
     with h5py.File(storage, "w") as file:
-        file.attrs.update({"part": part, "key": key})
+        file.attrs.update({"part": part, "key": str(key)})
         elements = file.create_group(_ELEMENTS)
         write(elements, _NAME)
         if _NAME not in elements:

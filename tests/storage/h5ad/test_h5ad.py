@@ -300,6 +300,7 @@ def test_names_that_daf_cannot_store(rich: Any) -> None:
     rich.obsm["e/f"] = np.ones((rich.n_obs, 1))
     square = np.eye(rich.n_obs) * 3
     rich.obsp["g/h"], rich.obsp["i/j"] = square, sp.csr_matrix(square)
+    rich.uns[np.str_("of numpy")] = {"a": 1}
     daf = from_anndata(rich)
     assert not {"g/h", "i/j"} & daf.matrices_set("obs", "obs")
     assert "a_b" in daf.vectors_set("obs")
@@ -307,6 +308,7 @@ def test_names_that_daf_cannot_store(rich: Any) -> None:
     assert "a/b" in adata.obs
     assert "c/d" in adata.layers
     assert adata.obsm["e/f"].tolist() == [[1]] * rich.n_obs
+    assert adata.uns["of numpy"] == {"a": 1}
     for key in ("g/h", "i/j"):
         assert dense(adata.obsp[key]).tolist() == square.tolist()
 
