@@ -338,6 +338,18 @@ _SAME_AXES: Final = (("obs", "cell", "cells"), ("var", "gene", "genes"))
 """What the axes of an AnnData are called in different data sets."""
 
 
+def unresolved(path: object) -> str:
+    """Return what is taken literally in a path that does not exist; empty if nothing is.
+
+    >>> unresolved("~/pbmc.h5ad")
+    "; '~' is not replaced here: write the home directory in full"
+    """
+    parts = str(path).split("/")
+    if "~" in parts:
+        return "; '~' is not replaced here: write the home directory in full"
+    return "; write a path instead of a file: URL" if "file:" in parts else ""
+
+
 def nearest(requested: object, available: Iterable[str]) -> str:
     """Return ``; did you mean 'x'?`` for close spellings, else an empty string."""
     by_fold: dict[str, str] = {}

@@ -10,6 +10,7 @@ import io
 import math
 import os
 import re
+import shlex
 import shutil
 import signal
 import sys
@@ -311,6 +312,17 @@ def size_bytes(path: str) -> int:
     container = Path(path.split("#/", 1)[0])
     files = container.rglob("*") if container.is_dir() else [container]
     return sum(file.stat().st_size for file in files if file.is_file())
+
+
+def command_line(*words: str) -> str:
+    """Return a command as a shell takes it; strings of SQL stay as they are.
+
+    >>> print(command_line("diagnose", "my pbmc.h5ad", "obs", "type = 'T'"))
+    daf diagnose 'my pbmc.h5ad' obs "type = 'T'"
+    """
+    is_easy = [bool("'" in each and not set(each) & set('"$`\\!')) for each in words]
+    pairs = zip(words, is_easy, strict=True)
+    return " ".join(["daf", *(f'"{each}"' if easy else shlex.quote(each) for each, easy in pairs)])
 
 
 _ARGUMENTS: Final = (

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import shlex
 import sys
 from argparse import Namespace
 from pathlib import Path
@@ -170,7 +169,7 @@ def extract_command(options: Namespace) -> None:
         axes, chosen = selection.selected(session, options, join="inner")
         part = session.matrix(*axes, options.matrix, **chosen, max_bytes=options.max_bytes)
         for each in part.empty_selections if options.dry_run or not options.quiet else ():
-            diagnosing = shlex.join(["daf", "diagnose", options.path, each.axis, each.predicate])
+            diagnosing = outputs.command_line("diagnose", options.path, each.axis, each.predicate)
             outputs.note(f"--{each.keyword} selects no {each.axis}; {diagnosing} says why")
         if options.dry_run:
             print_report(part.explain(), "json" if is_json else None)
@@ -263,7 +262,7 @@ def profile_command(options: Namespace) -> None:
         if chosen["rows"] is not None and not profile.content.sizes.sum():
             advice = ""
             if isinstance(chosen["rows"], str):
-                diagnosing = shlex.join(["daf", "diagnose", options.path, axes[0], chosen["rows"]])
+                diagnosing = outputs.command_line("diagnose", options.path, axes[0], chosen["rows"])
                 advice = f"; {diagnosing} says why"
             outputs.note(f"--rows selects no {axes[0]}{advice}")
         if is_h5ad and output is not None:

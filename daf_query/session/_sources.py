@@ -301,7 +301,8 @@ def matching_paths(pattern: str) -> list[str]:
         matching = [path for path in names if not _is_within_index(path, is_within)]
     paths = [path + separator + group for path in matching]
     if not paths:
-        raise errors.SourceNotFoundError(f"no file or directory matches {pattern!r}")
+        hint = errors.unresolved(pattern)
+        raise errors.SourceNotFoundError(f"no file or directory matches {pattern!r}{hint}")
     return paths
 
 

@@ -33,6 +33,7 @@ from daf_query.syntax import (
     name_of,
     one_statement,
     place_of,
+    quoted_name,
     shortened,
     span_at,
     span_of_name,
@@ -167,12 +168,15 @@ def _syntax(failed: FailedQuery, match: Match) -> DafError:
         line, column = int(place["line"]), int(place["column"])
     reason = _PLACE.sub("", problem).replace('\\"', '"')
     at = place_of(query, line, column)
-    return error_at(reason + _syntax_hint(query, at), query, at)
+    return error_at(reason + _syntax_hint(failed, at), query, at)
 
 
-def _syntax_hint(query: str, place: int) -> str:
+def _syntax_hint(failed: FailedQuery, place: int) -> str:
     """Return what to write instead of the words at a place; empty if nothing is known."""
-    before, found = words_at(query, place)
+    before, found = words_at(failed.query, place)
+    for column in failed.columns() if before and found else ():
+        if f"{before} {found}".casefold() in column.casefold():
+            return f"; a name with spaces is in double quotes: {quoted_name(column)}"
     for (left, right), hint in _SYNTAX.items():
         if left in ("", before) and right in ("", found):
             return f"; {hint}"
@@ -219,6 +223,7 @@ _FUNCTIONS: Final = {
     "min_by": "first_value(x ORDER BY y)",
     "mod": "x % y",
     "quantile": "quantile_cont(x, 0.9)",
+    "std": "stddev(x)",
     "regexp_matches": "regexp_like(x, '^CD')",
     "strftime": "to_char(x, '%Y-%m-%d')",
     "typeof": "arrow_typeof(x)",

@@ -89,6 +89,12 @@ class FailedQuery:
         """Return what the query reads from."""
         return self.statement.sources if self.statement is not None else ()
 
+    def columns(self) -> Iterator[str]:
+        """Yield the names of all columns of all axes."""
+        for tables in self.schemas.values():
+            for axis in sorted(tables.axes_set()):
+                yield from _columns(tables, axis)
+
     def schema_of(self, source: Source) -> pa.Schema | None:
         """Return the columns of a table of a FROM; None of a subquery, or of a broken table."""
         table = self.tables.find(source)
@@ -225,6 +231,7 @@ def _absent_column(
     ]
     hint = (
         unknown_entry_hint(name, tables, failed.statement)
+        or _spaces_hint(name, [each for pair in tables for each in _columns(*pair)])
         or "".join(_elsewhere_hint(axis, tables) for axis in elsewhere[:1])
         or _alias_hint(failed, name)
         or _string_hint(failed, name, is_near=close != "")
@@ -233,6 +240,13 @@ def _absent_column(
     error = errors.with_message(error, f"{error}{hint}")
     error.other_axes = tuple(elsewhere)
     return error
+
+
+def _spaces_hint(name: str, available: Sequence[str]) -> str:
+    """Return how to write a column of which an unquoted name is the first word."""
+    begins = [each for each in available if each.casefold().startswith(f"{name} ".casefold())]
+    quoted = " or ".join(map(quoted_name, begins))
+    return f"; a name with spaces is in double quotes: {quoted}" if begins else ""
 
 
 def _elsewhere_hint(other: str, tables: Sequence[tuple[AxisSchema, str]]) -> str:

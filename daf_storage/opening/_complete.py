@@ -365,6 +365,7 @@ def new_data_set(
     if not target.parent.is_dir():
         raise errors.SourceNotFoundError(
             f"cannot create {where.given}: no such directory: {target.parent}"
+            f"{errors.unresolved(target)}"
         )
     checked = _check_replaceable(where, target)
     with errors.os_errors(where.given), scratch(target) as aside:

@@ -252,7 +252,7 @@ def _no_path(given: str, container: str) -> errors.InvalidInputError:
         hint = f"; turn an h5ad file into one with: daf import {given} OUT.daf.zarr"
         if not Path(given).exists():  # it was to be written
             hint = "; write one of these, and make the h5ad of it: daf export OUT.daf.zarr " + given
-    elif Path(container or given).is_dir():
+    elif given and Path(container or given).is_dir():
         hint = f"; it is a directory: a pattern takes what is in it, as {container}/*.h5ad"
     return errors.InvalidInputError(
         f"can't parse as path of a data set: {given}; expected one of: {_EXPECTED}; "
@@ -360,6 +360,8 @@ def siblings(root: Path) -> str:
     """Name what can be read beside a path that does not exist, or say where its link leads."""
     if root.is_symlink():
         return f"; it is a symbolic link to {root.readlink()}, which is not there"
+    if literal := errors.unresolved(root):
+        return literal
     if any(character in root.name for character in "*?["):
         return NOT_A_PATTERN
     try:

@@ -346,7 +346,7 @@ def find_output(path: str | Path) -> Output:
             mode = None
     if not target.parent.is_dir():
         raise errors.SourceNotFoundError(
-            f"cannot write {given!r}: no such directory: {target.parent}"
+            f"cannot write {given!r}: no such directory: {target.parent}{errors.unresolved(target)}"
         )
     if mode is not None and (stat.S_ISDIR(mode) or stat.S_ISBLK(mode)):
         what = "a directory" if stat.S_ISDIR(mode) else "a disk"

@@ -17,6 +17,7 @@ import pytest
 from daf_query import connect
 from daf_query.cli import main
 from daf_query.explore import ExploreLimits, ExploreServer
+from daf_storage import open_daf
 from daf_storage.base import install_command
 from tests.query.explore.conftest import CELLS, table_of, tiny, write
 from tests.support import there, wait_until
@@ -164,6 +165,10 @@ def test_the_browser_is_opened(
     assert main(["explore", str(tmp_path / "tiny.daf.zarr"), *start]) == 0
     assert opened[1].endswith("#sql=SELECT+1+AS+%22%C3%A9%26%23%22&expression=age+%2F+2")
     assert opened[1] in capsys.readouterr().out
+    with open_daf(tmp_path / "tiny.daf.zarr", "r+") as daf:
+        daf.set_vector("cell", "Cell Type", daf.get_np_vector("cell", "age"))
+    assert main(["explore", str(tmp_path / "tiny.daf.zarr"), "--color", "Cell Type"]) == 0
+    assert opened[2].endswith("#expression=Cell+Type")
 
 
 @pytest.mark.parametrize("module", ["starlette", "uvicorn"])
