@@ -17,7 +17,10 @@ from zarr.core.buffer import Buffer, BufferPrototype, default_buffer_prototype
 from zarr.core.sync import sync
 
 from daf_storage import errors
+from daf_storage.base import METADATA_NAMES
 from daf_storage.stores._protocol import Snapshot
+
+_MAX_DOCUMENT_BYTES = 1 << 24
 
 
 class _SnapshotValues(Mapping[str, Buffer]):
@@ -30,7 +33,12 @@ class _SnapshotValues(Mapping[str, Buffer]):
         data = self._snapshot.map(key)
         if data is None:
             raise KeyError(key)
-
+        is_document = "/" in key and key.rpartition("/")[2] in METADATA_NAMES
+        if is_document and len(data) > _MAX_DOCUMENT_BYTES:
+            raise errors.CorruptDataError(
+                f"{key} has {len(data):,} bytes, and metadata have no more than "
+                f"{_MAX_DOCUMENT_BYTES:,}"
+            )
         return _as_buffer(data)
 
     def __contains__(self, key: object) -> bool:
