@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import io
 import os
 import re
 import signal
@@ -92,6 +93,9 @@ def _open_closed_streams() -> None:
         sys.stdout = os.fdopen(1, "w")
     if sys.stderr is None:
         sys.stderr = os.fdopen(2, "w")
+    if isinstance(sys.stdout, io.TextIOWrapper):  # names that the locale cannot show are escaped
+        is_any_shown = sys.stdout.errors != "strict" and sys.stdout.encoding == "utf-8"
+        sys.stdout.reconfigure(errors=sys.stdout.errors if is_any_shown else "backslashreplace")
 
 
 def main(arguments: Sequence[str]) -> int:

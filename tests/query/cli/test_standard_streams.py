@@ -52,3 +52,15 @@ def test_a_query_is_read_from_standard_input(path: Path, arguments: str) -> None
     line = f"{COMMAND} sql {path} {arguments} --format csv"
     done = subprocess.run(line.split(), input=query, capture_output=True, text=True, check=True)
     assert (done.stdout, done.stderr) == ('"n"\n2\n', "")
+
+
+@pytest.mark.parametrize("encoding", ["ascii", "utf-8:strict"])
+def test_names_that_the_output_cannot_show_are_escaped(tmp_path: Path, encoding: str) -> None:
+    """Entries in a locale of ASCII, and in any locale a file whose name is not UTF-8."""
+    with create(tmp_path / b"\xff.daf.zarr".decode(errors="surrogateescape")) as daf:
+        daf.add_axis("cell", ["caf\u00e9"])
+    command, place = f"PYTHONIOENCODING={encoding} {COMMAND}", f"{tmp_path}/*.daf.zarr"
+    lines = f"{command} info {place} && {command} head {place} cell"
+    done = subprocess.run(lines, shell=True, capture_output=True, text=True, check=True)  # noqa: S602 - of the shell are the patterns
+    assert "\\udcff.daf.zarr" in done.stdout
+    assert ("caf\\xe9" if encoding == "ascii" else "caf\u00e9") in done.stdout
