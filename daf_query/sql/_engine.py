@@ -58,7 +58,6 @@ from daf_query.syntax import (
 from daf_query.table import ComputedDataset, TableDataset, table_format, user_table
 from daf_storage import errors
 from daf_storage.base import ForkLock
-from daf_storage.stores import is_remote
 
 Allow: TypeAlias = Literal["read", "write"]
 """What queries may do."""
@@ -315,12 +314,8 @@ class Engine:
         return files
 
     def _naming(self, query: str) -> frozenset[str] | None:
-        """Return a superset of the columns of a query, if metadata of all are slow to read."""
-        is_slow = any(
-            each.is_collection or is_remote(each.location)
-            for each in self.connections.schemas.values()
-        )
-        needed = needed_names(parsed(query)) if is_slow and not self.tables.views else None
+        """Return a superset of the columns of a query, so that metadata of no others are read."""
+        needed = None if self.tables.views else needed_names(parsed(query))
         return None if needed is None or needed[1] else needed[0]
 
     def _planned(

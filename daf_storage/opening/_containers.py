@@ -145,6 +145,7 @@ def read_tree(where: DafPath, held: ExitStack) -> Tree:
     if where.kind == "archive":
         return tree(open_archive(where, "r", held), where.group)
     store = existing_directory(where.container, where.given_container, is_read=True)
+    held.callback(store.kept.clear)
     check_not_reordered(where)
     return tree(store, where.group)
 
@@ -354,6 +355,7 @@ def written_tree(where: DafPath, mode: OpenMode, style: Style, held: ExitStack) 
         store = _mapping_to_write(where.opened, mode)
     else:
         store = _directory_to_write(where, mode)
+        held.callback(store.kept.clear)
     tree = _stored_tree(store, where.form, style, where.group)
     if mode == "r+":
         check_form(tree)

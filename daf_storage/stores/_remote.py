@@ -2,7 +2,7 @@
 
 `RemoteFiles` fetches blocks, several at a time, caches the last of them, and refuses to mix the
 versions of a file that changes meanwhile.  No answer is believed: what a server sends is received
-piece by piece, and no more of it than was asked for.  At most 32 requests run at a time, each for
+piece by piece, and no more of it than was asked for.  At most 16 requests run at a time, each for
 at most 4 MiB; small gaps are fetched with what is around them, since an answer takes long to begin.
 
 `RemoteStore` makes a store of a Zarr directory on a
@@ -12,7 +12,8 @@ server, which cannot be listed: its consolidated metadata says what there is.
 from __future__ import annotations
 
 import threading
-from collections.abc import Hashable, Iterable, Iterator, Mapping
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any
 
@@ -24,7 +25,6 @@ from daf_storage.base import (
     DecodedCache,
     ForkLock,
     optional_import,
-    pooled_threads,
 )
 from daf_storage.stores._protocol import ReadEstimate, Snapshot
 from daf_storage.stores._remote_access import (
@@ -46,7 +46,7 @@ _MAX_GAP_BYTES = 1 << 17
 """A gap between two ranges that costs less to receive than another request would."""
 _CACHE_BYTES = 1 << 28
 _MAX_WHOLE_BYTES = _CACHE_BYTES
-_CONNECTIONS = 32
+_CONNECTIONS = 16
 _MAX_READ_BYTES = 1 << 36
 _STREAM_BYTES = 1 << 20
 MAX_DOCUMENT_BYTES = 1 << 26
@@ -84,7 +84,7 @@ class RemoteFiles:
         self._connect = partial(open_access, url, silent_seconds=silent_seconds, retries=retries)
         self._store: Any = self._connect()
         self._cloud = cloud_of(url)
-
+        self._pool: ThreadPoolExecutor | None = None
         self._lock = ForkLock()
         self._versions: dict[str, tuple[Any, ...]] = {}
         self._blocks = DecodedCache(max_bytes=_CACHE_BYTES)
@@ -92,10 +92,12 @@ class RemoteFiles:
         self._whole_lock = threading.Lock()
 
     def close(self) -> None:
-        """Let go of connections and what was downloaded; a later read asks again."""
+        """Let go of threads, connections and what was downloaded; a later read asks again."""
         with self._lock:
-            self._store = None
+            pool, self._pool, self._store = self._pool, None, None
         self._blocks.clear()
+        if pool is not None:
+            pool.shutdown(wait=False)
 
     def _client(self) -> Any:
         with self._lock:
@@ -214,8 +216,7 @@ class RemoteFiles:
         wanted = sorted({b for start, stop in ranges for b in _blocks_of(start, stop)})
         found = {block: self._blocks.peek((path, block), None) for block in wanted}
         runs = list(_runs(b for b in wanted if found[b] is None))
-        fetched = pooled_threads("remote", _CONNECTIONS).map(partial(self._fetch, path), runs)
-        for run, data in zip(runs, fetched, strict=True):
+        for run, data in zip(runs, self._fetched(path, runs), strict=True):
             found |= self._cut(path, run, data)
         return [self._assembled(path, found, start, stop) for start, stop in ranges]
 
@@ -228,6 +229,15 @@ class RemoteFiles:
             found[block] = memoryview(bytes(whole[start : start + _BLOCK_BYTES]))
             self._blocks.keep((path, block), None, found[block])
         return found
+
+    def _fetched(self, path: str, runs: Sequence[range]) -> Iterator[bytes]:
+        """Return what is downloaded of a file, several parts at a time."""
+        if not runs:
+            return iter(())
+        with self._lock:
+            if self._pool is None:
+                self._pool = ThreadPoolExecutor(_CONNECTIONS, thread_name_prefix="daf-remote")
+            return self._pool.map(partial(self._fetch, path), runs)
 
     def _assembled(
         self, path: str, found: Mapping[int, memoryview], start: int, stop: int

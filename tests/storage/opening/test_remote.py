@@ -632,20 +632,27 @@ def test_a_slow_answer_is_waited_for() -> None:
 def test_what_is_closed_keeps_nothing(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
-    """Neither connections nor blocks; a slice that was handed out reads its values."""
+    """Neither threads nor connections nor blocks; a slice that was handed out reads its values."""
+    # What is in the first bytes needs no thread.
     lower(monkeypatch, remote_block_bytes=8, remote_first_bytes=8)
     path = tmp_path / name
     if path != folder:
         convert(folder, path)
+
+    def threads() -> int:
+        return sum(each.name.startswith("daf-remote") for each in threading.enumerate())
+
+    before = threads()
     with served(path) as server:
         sessions = [connect(server.url) for _ in range(4)]
         for session in sessions:
             session.sql("SELECT * FROM cell").to_arrow_table()
         part = sessions[0].matrix("cell", "gene", "UMIs")
+        assert threads() > before
         assert len(server.connections)
         for session in sessions:
             session.close()
-        wait_until(lambda: not server.connections)
+        wait_until(lambda: (threads(), len(server.connections)) == (before, 0))
         requested = len(server.requested)
         assert part.to_numpy().shape == part.shape
         assert len(server.requested) > requested
