@@ -11,7 +11,7 @@ from typing import Any, Final
 ARRAYS_OF_STRINGS: Final = "daf_query.index._build.arrays_of_strings"
 AXIS_COLUMNS: Final = "daf_query.table.axis_columns"
 BLOCK_SPANS: Final = "daf_storage.data._encoding.block_spans"
-COMPARE: Final = "daf_storage.upkeep._copy._compare"
+COMPARE: Final = "daf_storage.upkeep._copy._differences"
 COPY_ARRAY: Final = "daf_storage.data._encoding.copy_array"
 CREATE_SKELETON: Final = "daf_storage.opening._containers.create_skeleton"
 READ_BLOCK: Final = "daf_query.slice._reading._read_block"

@@ -41,7 +41,7 @@ def pausing(function):
     return paused
 
 for owner, name in (
-    (_copy, "_compare"),
+    (_copy, "_differences"),
     (_import._Import, "_copy_matrix"),
     (_export._Exporter, "_write"),
     (_row_files, "write_rows"),
@@ -281,11 +281,12 @@ def test_what_came_to_be_meanwhile_is_not_replaced_unless_it_is_a_data_set(
     """Asked to overwrite a data set, a convert does not overwrite what has taken its place."""
     path, compare = folder / "old.daf.zarr", seams.real(seams.COMPARE)
 
-    def overtaken(*args: Any) -> None:
-        compare(*args)
+    def overtaken(*args: Any) -> list[str]:
+        found = list(compare(*args))
         shutil.rmtree(path)
         path.mkdir()
         (path / "thesis.txt").write_text("...")
+        return found
 
     monkeypatch.setattr(seams.COMPARE, overtaken)
     with pytest.raises(errors.NotADafError):
