@@ -335,9 +335,14 @@ def _widened(value: Any, *, what: str) -> Any:
     """Return integers in 64 bits, in which the sums of those at one place do not wrap."""
     wide = value.astype(np.uint64 if value.dtype == np.uint64 else np.int64)
     parts = sp.coo_array(wide)
-    if float(np.abs(parts.data.astype(np.float64)).sum()) >= _LARGEST_SURE_SUM:
+    parts = parts if parts.ndim == 2 else parts.reshape((1, -1))
+    sums = sp.coo_array((np.abs(parts.data.astype(np.float64)), parts.coords), parts.shape).tocsr()
+    if sums.nnz and float(sums.data.max()) >= _LARGEST_SURE_SUM and sums.nnz < parts.nnz:
+        number = int(np.argmax(sums.data))
+        row = int(np.searchsorted(sums.indptr, number, side="right")) - 1
+        where = position_of((row, int(sums.indices[number])))
         raise UnsupportedInputError(
-            f"{what} may have elements that are stored more than once, and their sums may exceed "
-            "64 bits; nothing was stored: add them up first"
+            f"{what} has elements stored more than once{where}, whose sum may exceed 64 bits; "
+            "nothing was stored: add them up first"
         )
     return wide

@@ -14,7 +14,6 @@ COMMON_PARAMETERS: Final = {
     "columns_axis": "The axis whose entries are the columns of the matrix.",
     "count": "How many rows.",
     "daf": "An open data set.",
-    "data_sets": "Open data sets.",
     "default": "What to return instead of a missing property; without it, that is an error.",
     "destination": "An open data set that is written, or the path of one.",
     "dtype": "The element type, as numpy names it.",

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +17,18 @@ import zarr
 
 from daf_storage import OpenMode, ZarrDaf, errors, open_daf
 from tests.suites import ChangingDafSuite
-from tests.support import CELLS, GENES, UMIS, contents, create, fill, filled, recorded_reads, reopen
+from tests.support import (
+    CELLS,
+    GENES,
+    UMIS,
+    contents,
+    create,
+    fill,
+    filled,
+    mapped_ranges,
+    recorded_reads,
+    reopen,
+)
 
 GOLDEN_CHUNKS = {
     "daf/0": "0100",
@@ -42,6 +55,25 @@ GOLDEN_GROUPS = [
 
 class TestZarrDirectory(ChangingDafSuite):
     location = "x.daf.zarr"
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc/self/maps")
+@pytest.mark.parametrize("mode", ["r", "r+"])
+def test_a_closed_data_set_lets_go_of_its_files(tmp_path: Path, mode: OpenMode) -> None:
+    """Of their mappings, though the object is still there."""
+    path = tmp_path / "x.daf.zarr"
+    with create(path) as written:
+        written.add_axis("cell", np.arange(100_000).astype(str))
+        written.set_vector("cell", "age", np.arange(100_000.0))
+    time.sleep(0.15)  # of a file that is younger, nothing is kept
+    chunk = path / "vectors/cell/age/0"
+    daf = open_daf(path, mode)
+    ages = daf.get_np_vector("cell", "age")
+    daf.close()
+    assert mapped_ranges(chunk)
+    assert ages[-1] == 99_999
+    del ages
+    assert not mapped_ranges(chunk)
 
 
 @pytest.fixture
