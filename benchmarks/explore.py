@@ -70,10 +70,9 @@ def measured(ask: Callable[[], httpx.Response]) -> tuple[int, float, float]:
 def questions(client: httpx.Client) -> Iterator[tuple[str, Callable[[], httpx.Response]]]:
     """Yield what the page asks."""
     axis = {"schema": "cells", "axis": "obs"}
-    gene = {"matrix": "X", "columns": "var", "name": "G3"}
 
-    def colour(by: dict[str, object]) -> Callable[[], httpx.Response]:
-        return lambda: client.post("/api/colour", json={**axis, "by": by})
+    def colour(sql: str) -> Callable[[], httpx.Response]:
+        return lambda: client.post("/api/colour", json={**axis, "sql": sql})
 
     def query(sql: str) -> Callable[[], httpx.Response]:
         requested = {"id": sql, "sql": sql, "rows": 100_000}
@@ -84,10 +83,10 @@ def questions(client: httpx.Client) -> Iterator[tuple[str, Callable[[], httpx.Re
 
     yield "catalogue", lambda: client.get("/api/catalogue")
     yield "points", lambda: client.post("/api/points", json={**axis, "embedding": "X_umap"})
-    yield "colours: a column of strings", colour({"vector": "type"})
-    yield "colours: a column of numbers", colour({"vector": "n_genes"})
-    yield "colours: an expression", colour({"sql": "n_genes / n_counts"})
-    yield "colours: a gene", colour({"gene": gene})
+    yield "colours: a column of strings", colour("type")
+    yield "colours: a column of numbers", colour("n_genes")
+    yield "colours: an expression", colour("n_genes / n_counts")
+    yield "colours: a gene", colour("X['G3']")
     yield "positions of a predicate", rows("n_genes > 5000")
     yield "positions of a query", rows("SELECT * FROM obs WHERE n_genes > 5000")
     yield "100,000 rows", query("SELECT * FROM obs")
