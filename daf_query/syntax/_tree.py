@@ -8,11 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
 from daf_query.syntax._tokens import quoted_name
 
 Node: TypeAlias = dict[str, Any]
+_MOST_DIGITS: Final = 400
+"""Integers of more are beyond what floats can be, and Python refuses to read them at all."""
 
 
 class Number(NamedTuple):
@@ -23,8 +25,13 @@ class Number(NamedTuple):
 
     @property
     def value(self) -> int | float:
-        """What it is."""
-        return int(self.text) if self.text.lstrip("-").isdecimal() else float(self.text)
+        """What it is.
+
+        >>> Number("-12").value, Number("9" * 5000).value
+        (-12, inf)
+        """
+        is_whole = self.text.lstrip("-").isdecimal() and len(self.text) < _MOST_DIGITS
+        return int(self.text) if is_whole else float(self.text)
 
 
 class Subscript(NamedTuple):
