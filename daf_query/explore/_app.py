@@ -250,7 +250,7 @@ async def _opening(explorer: Explorer, request: Request) -> Response:
 
 
 async def _failed(request: Request, error: Exception) -> Response:
-    """Answer to what is wrong with a request, to a path that there is not, or to nobody."""
+    """Return the response to a bad request, an unknown path, or a client that hung up."""
     if isinstance(error, HTTPException):
         what = f"{request.method} {request.url.path[:200]}"
         error = refusal(error.status_code, f"the server does not answer {what}")

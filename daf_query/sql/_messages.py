@@ -176,7 +176,7 @@ def _syntax_hint(failed: FailedQuery, place: int) -> str:
     before, found = words_at(failed.query, place)
     for column in failed.columns() if before and found else ():
         if f"{before} {found}".casefold() in column.casefold():
-            return f"; a name with spaces is in double quotes: {quoted_name(column)}"
+            return f"; put a name with spaces in double quotes: {quoted_name(column)}"
     for (left, right), hint in _SYNTAX.items():
         if left in ("", before) and right in ("", found):
             return f"; {hint}"

@@ -246,7 +246,7 @@ def _spaces_hint(name: str, available: Sequence[str]) -> str:
     """Return how to write a column of which an unquoted name is the first word."""
     begins = [each for each in available if each.casefold().startswith(f"{name} ".casefold())]
     quoted = " or ".join(map(quoted_name, begins))
-    return f"; a name with spaces is in double quotes: {quoted}" if begins else ""
+    return f"; put a name with spaces in double quotes: {quoted}" if begins else ""
 
 
 def _elsewhere_hint(other: str, tables: Sequence[tuple[AxisSchema, str]]) -> str:

@@ -110,7 +110,7 @@ class _RefusingFile:
     closed = False
 
     def readable(self) -> bool:
-        """Return true, or pyarrow takes it for one that is written."""
+        """Return True, as pyarrow otherwise takes it for a sink."""
         return True
 
     def close(self) -> None:

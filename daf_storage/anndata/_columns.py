@@ -35,8 +35,8 @@ _UNREADABLE: Final = (UnsupportedInputError, ValueError, TypeError, pa.ArrowExce
 _PANDAS_WITH_STRINGS: Final = 3
 
 MissingAs: TypeAlias = Literal["", "empty", "vector"]
-"""What stands for a missing value: nothing, since none is; an empty string; or the strings alone do
-not say it, since empty ones are values, and a second vector does."""
+"""How a vector marks missing values: it has none; by empty strings; or by a second vector, where
+empty strings are values."""
 
 
 class Column:
@@ -96,7 +96,7 @@ class Column:
         return None
 
     def missing_as(self) -> MissingAs:
-        """Return what stands for a missing value."""
+        """Return how missing values are marked."""
         return ""
 
     def array(self, nodes: Nodes) -> StoredArray:
@@ -163,7 +163,7 @@ class SeriesColumn(Column):
         return None if categories is None else len(categories)
 
     def missing_as(self) -> MissingAs:
-        """Return what stands for a missing value."""
+        """Return how missing values are marked."""
         if self._encoded.is_missing is not None:
             return "vector"
         return "empty" if self._encoded.empty_is_missing else ""
@@ -248,7 +248,7 @@ class CategoricalColumn(Column):
         return not np.diff(string_offsets(self.categories())).all()
 
     def missing_as(self) -> MissingAs:
-        """Return what stands for a missing value; the codes are read if a category is empty."""
+        """Return how missing values are marked; reads the codes if a category is empty."""
         if not self._has_empty:
             return "empty"
         return "vector" if self._has_missing() else ""
@@ -293,7 +293,7 @@ class MaskedColumn(Column):
         return {**rule, "na_value": "NaN"} if self._na_value == "NaN" else rule
 
     def missing_as(self) -> MissingAs:
-        """Return what stands for a missing value: reads the strings."""
+        """Return how missing values are marked; reads the strings if some are missing."""
         if not self._has_missing() or not self._is_text():
             return ""
         return "vector" if self._has_empty() else "empty"

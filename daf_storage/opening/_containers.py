@@ -421,7 +421,7 @@ def _recover(tree: WritableTree) -> None:
 
 
 def open_directory_tree(where: DafPath) -> WritableStoredTree:
-    """Open the tree of a data set in a directory for mending."""
+    """Open the tree of a data set in a directory, to repair it."""
     tree = _stored_tree(existing_directory(where.container, where.given), where.form, Style())
     check_form(tree)
     layout.check_version(tree)

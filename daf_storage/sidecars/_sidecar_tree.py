@@ -185,7 +185,7 @@ class SidecarTree:
         return self.base.marker(name)
 
     def __getattr__(self, name: str) -> Any:
-        """Return what else the attached data set has, such as `Remarked.remarks`."""
+        """Return other attributes of the tree below, such as `Remarked.remarks`."""
         return getattr(self.base, name)
 
     # What is used of the sidecar

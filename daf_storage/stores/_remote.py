@@ -54,7 +54,7 @@ MAX_DOCUMENT_BYTES = 1 << 26
 
 
 class _NoRangesError(Exception):
-    """A server sends no parts of files; if with an argument, only of this one, which is empty."""
+    """A server answers no requests for ranges; with an argument, of this empty file alone."""
 
 
 class RemoteFiles:
