@@ -7,6 +7,7 @@ is that of ``PAGER``, or less.  Rows are written as they come.
 from __future__ import annotations
 
 import io
+import itertools
 import math
 import os
 import re
@@ -14,6 +15,7 @@ import shlex
 import shutil
 import signal
 import sys
+import textwrap
 from argparse import Namespace
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
@@ -98,23 +100,35 @@ def print_table(lines: Sequence[str], command: str | None) -> None:
 
 
 def aligned(
-    names: Sequence[str], rows: Iterable[Sequence[str]], is_number: Sequence[bool]
+    names: Sequence[str],
+    rows: Iterable[Sequence[str]],
+    is_number: Sequence[bool],
+    *,
+    is_wrapped: bool = False,
 ) -> list[str]:
-    """Return the lines of a table, numbers to the right.
+    """Return the lines of a table, numbers to the right; long cells are wrapped at words, or cut.
 
     >>> aligned(["type", "n"], [["B", "12"]], [False, True])
     ['type   n', '----  --', 'B     12']
     """
-    head, *shown = [[visible(cell).translate(_BLANKS) for cell in row] for row in (names, *rows)]
-    widths = [max(map(text_width, column)) for column in zip(head, *shown, strict=True)]
+    listed = [[visible(cell).translate(_BLANKS) for cell in row] for row in (names, *rows)]
+    parts = [[_cell_lines(cell, is_wrapped=is_wrapped) for cell in row] for row in listed[1:]]
+    shown = [line for row in parts for line in itertools.zip_longest(*row, fillvalue="")]
+    widths = [max(map(text_width, column)) for column in zip(listed[0], *shown, strict=True)]
     lines = []
-    for row in (head, ["-" * width for width in widths], *shown):
+    for row in (listed[0], ["-" * width for width in widths], *shown):
         cells = []
         for cell, width, to_right in zip(row, widths, is_number, strict=True):
             blanks = " " * (width - text_width(cell))
             cells.append(blanks + cell if to_right else cell + blanks)
         lines.append("  ".join(cells).rstrip())
     return lines
+
+
+def _cell_lines(cell: str, *, is_wrapped: bool) -> list[str]:
+    if is_wrapped and len(cell) > _MAX_CELL:
+        return textwrap.wrap(cell, _MAX_CELL) or [""]
+    return [cell]
 
 
 def cell_text(value: Any) -> str:
@@ -139,6 +153,7 @@ def table_lines(
     max_rows: int | None,
     max_counted: int | None = None,
     option: str = "--max-rows",
+    is_wrapped: bool = False,
 ) -> list[str]:
     """Return rows as an aligned table; numbers to the right, at most ``max_rows`` of them.
 
@@ -148,6 +163,8 @@ def table_lines(
         Up to how many rows are counted, where not all are shown; None counts them all.
     option
         What shows all.
+    is_wrapped
+        Whether long cells are wrapped at words; else they are cut.
     """
     if rows.schema.names == sql.PLAN_COLUMNS:
         return list(_plan_lines(rows))
@@ -158,13 +175,15 @@ def table_lines(
     for batch in rows.batches:
         total += batch.num_rows
         page = batch if max_rows is None else batch.slice(0, max_rows - len(shown))
-        rows_of_page = row_files.lists_of(page)
-        shown += [[_shortened(cell_text(value)) for value in row] for row in rows_of_page]
+        shown.extend([cell_text(value) for value in row] for row in row_files.lists_of(page))
         if total > most:
             break
+    if not is_wrapped:
+        cut = " ".join  # of the lines of a cell
+        shown = [[_shortened(cut(cell.split("\n"))) for cell in row] for row in shown]
     types = pa.types
     is_number = [types.is_integer(t) or types.is_floating(t) for t in rows.schema.types]
-    lines = aligned(rows.schema.names, shown, is_number)
+    lines = aligned(rows.schema.names, shown, is_number, is_wrapped=is_wrapped)
     if total > len(shown):
         count = f"{total:,}" if total <= most else f"more than {most:,}"
         lines.append(f"... {count} rows; {len(shown)} shown, {option} 0 shows all")

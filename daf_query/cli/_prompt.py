@@ -248,6 +248,7 @@ class _Prompt:
                     max_rows=outputs.shown_rows(self.max_rows, self.pager),
                     max_counted=_MOST_COUNTED,
                     option=".maxrows",
+                    is_wrapped=True,
                 )
         if output is None and self.mode != "table":
             outputs.print_rows(result, self.mode)

@@ -31,6 +31,7 @@ from daf_query.training._splits import SplitCodes
 from daf_storage import errors
 from daf_storage._lazy import ds, pc
 from daf_storage.base import check_choice
+from daf_storage.display import html_element, html_page, html_table
 
 SPLIT: Final = "split"
 WEIGHT: Final = "weight"
@@ -138,6 +139,15 @@ class Sampler:
             f"Sampler({self.axis!r}, {len(self):,} of {self.axis_length:,} entries"
             f"{': ' if sizes else ''}{sizes}{weighted})"
         )
+
+    def _repr_html_(self) -> str:
+        head = ("split", "entries", "share", "asked for")
+        rows = [
+            (name, f"{size:,}", f"{size / len(self):.2%}", f"{self.shares[name]:.2%}")
+            for name, size in self.sizes.items()
+        ]
+        table = [html_table(head, rows)] if rows else []
+        return html_page(html_element("div", repr(self)), *table)
 
     @property
     def axis_length(self) -> int:

@@ -151,6 +151,13 @@ class TestAnswers:
         _, err = answer(f".output {tmp_path / 'no' / 'x.csv'}", "SELECT 1;")
         assert "no such directory" in err
 
+    def test_long_cells(self, answer: Answer) -> None:
+        """They are wrapped at words, and nothing of them is lost."""
+        words = " ".join(f"word{number}" for number in range(40))
+        lines = answer(f"SELECT '{words}' AS long;")[0].splitlines()
+        assert " ".join(lines[2:]).split() == words.split()
+        assert max(map(len, lines)) <= 60
+
     def test_parameters(self, answer: Answer) -> None:
         """Those of the command line, in the queries that have them."""
         options = ("--param", "most=1", "--param", "other=2", "--format", "csv")
