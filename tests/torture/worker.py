@@ -81,9 +81,11 @@ def _where(error: BaseException) -> str:
 
 
 def limit_memory() -> None:
-    """Let allocations beyond the limit fail; reserved address space is free."""
+    """Let allocations beyond the limit fail, not counting what libraries have reserved so far."""
+    status = Path("/proc/self/status").read_text()
+    reserved_kb = int(status.partition("VmData:")[2].split()[0])
     _, hard = resource.getrlimit(resource.RLIMIT_DATA)
-    resource.setrlimit(resource.RLIMIT_DATA, (MEMORY_BYTES, hard))
+    resource.setrlimit(resource.RLIMIT_DATA, ((reserved_kb << 10) + MEMORY_BYTES, hard))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
 
 
