@@ -233,6 +233,10 @@ def _translated(node: Any, types: Mapping[str, pa.DataType]) -> pc.Expression:
             return _translated(left, types) & _translated(right, types)
         case {"BinaryExpr": {"left": left, "op": "Or" | "LogicalOr", "right": right}}:
             return _translated(left, types) | _translated(right, types)
+        case {
+            "BinaryExpr": {"left": {"Literal": value}, "op": "Eq" | "NotEq" as op, "right": column}
+        }:  # polars turns the others around
+            return _compared(column, op, value, types)
         case {"BinaryExpr": {"left": column, "op": op, "right": {"Literal": value}}}:
             return _compared(column, op, value, types)
         case {"Function": {"input": given, "function": {"Boolean": function}}}:

@@ -29,6 +29,7 @@ from daf_query._row_files import Format, Rows, joined, save_rows, wire_parts
 from daf_query.explore._catalogue import (
     Positions,
     catalogue,
+    embeddings_of,
     summarised,
     values_of,
 )
@@ -45,7 +46,7 @@ from daf_query.explore._http import (
     refusal,
 )
 from daf_query.scan import INDEX, NAME, plain_schema
-from daf_query.session import coordinates_of, value_counts
+from daf_query.session import candidates, coordinates_of, value_counts
 from daf_query.slice import (
     AxisRows,
     MatrixSlice,
@@ -53,7 +54,7 @@ from daf_query.slice import (
     positions_in,
 )
 from daf_query.sql import PLAN_COLUMNS, Connections, QueryResult
-from daf_query.syntax import unquoted_name
+from daf_query.syntax import quoted_string, unquoted_name
 from daf_query.table import DATASET, user_table
 from daf_storage import IfExists, errors
 from daf_storage._lazy import pc
@@ -128,7 +129,10 @@ def rows(explorer: Explorer, question: Question) -> Answer:
     along = explorer.data.rows(question.string("schema"), question.string("axis"))
     name = question.optional_string("query")
     if name is None:
-        positions = along.chosen(question.sql())
+        sql = question.sql()
+        if not sql.strip():
+            raise errors.QueryError("the predicate is empty")
+        positions = along.chosen(sql)
     else:
         sent = explorer.sent.get(name)
         if sent is None:
@@ -157,7 +161,22 @@ def points(explorer: Explorer, question: Question) -> Answer:
     along = explorer.data.rows(question.string("schema"), question.string("axis"))
     shape = (along.whole.length, 2)
     explorer.check_bytes(math.prod(shape) * np.dtype(np.float32).itemsize)
-    found = coordinates_of(along.engine, along.tables, question.string("embedding"), along.axis)
+    wanted = question.string("embedding")
+    readers = along.tables.readers() if along.tables.is_collection else {}
+    having = [
+        quoted_string(name)
+        for name, daf in readers.items()
+        if any(each == wanted for *_, each in candidates(daf, along.axis))
+    ]
+    chosen = f"{DATASET} IN ({', '.join(having)})" if 0 < len(having) < len(readers) else None
+    try:
+        found = coordinates_of(along.engine, along.tables, wanted, along.axis, rows=chosen)
+    except errors.MatrixNotFoundError:
+        available = embeddings_of(along.tables, along.axis)
+        raise errors.NotFoundError(
+            f"axis {along.axis!r} has no embedding {wanted!r}; it has "
+            f"{errors.shown_names(available, none='none')}{errors.nearest(wanted, available)}"
+        ) from None
     values = np.full(shape, np.nan, np.float32)  # of data sets that have none
     with np.errstate(over="ignore", invalid="ignore"):
         values[found.positions] = found.points

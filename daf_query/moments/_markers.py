@@ -217,9 +217,16 @@ def _group_called(groups: Mapping[str, pa.Array], named: list[int], reference: A
     values = {each: rows[each] for each in named}
     strings = {each: _text(row) for each, row in values.items()}
     wanted = tuple(reference) if isinstance(reference, list | tuple) else (reference,)
-    is_row = not any(map(np.ndim, wanted))
-    found = [each for each, row in values.items() if is_row and row == wanted]
-    found = found or [each for each, text in strings.items() if text == _text(wanted)]
+    is_row, kinds = not any(map(np.ndim, wanted)), _are_booleans(wanted)
+    found = [
+        each
+        for each, row in values.items()
+        if is_row and row == wanted and _are_booleans(row) == kinds  # True equals 1
+    ]
+    text = _text(wanted)
+    found = found or [
+        each for each, row in values.items() if text in (strings[each], "_".join(map(str, row)))
+    ]
     if len(found) == 1:
         return found[0]
     if found:
@@ -232,6 +239,10 @@ def _group_called(groups: Mapping[str, pa.Array], named: list[int], reference: A
         f"reference={reference!r} is no group; there are {listed}, and {REST!r} for all others"
         f"{errors.nearest(str(reference), strings.values())}"
     )
+
+
+def _are_booleans(values: Sequence[Any]) -> list[bool]:
+    return [isinstance(each, bool | np.bool_) for each in values]
 
 
 def _text(values: Sequence[Any]) -> str:

@@ -349,7 +349,10 @@ def needed_names(statement: Statement | None) -> tuple[frozenset[str], frozenset
             return None
         if scope is not None and "wildcard_token" in node:
             scopes.append(scope)
-    whole = frozenset(s.parts[-1] for scope in scopes for s in scope.sources if s.parts)
+    sources = [source for scope in scopes for source in scope.sources]
+    # A list such as ``AS t(a, b)`` names the columns by their places.
+    sources += [s for scope in statement.scopes for s in scope.sources if s.column_names]
+    whole = frozenset(source.parts[-1] for source in sources if source.parts)
     orders = [query.node["order_by"] for query in statement.queries]
     names = names_in([[scope.select for scope in statement.scopes], orders])
     return names, whole

@@ -35,9 +35,12 @@ from daf_query.table import (
 from daf_storage import DafReader, errors
 from daf_storage.base import DecodedCache, ForkLock, paused_collection
 from daf_storage.errors import FormatError, ReadOnlyError
+from daf_storage.stores import is_remote
 
 _MOST_KNOWN: Final = 1 << 6
 """Of so many choices of columns the metadata are kept."""
+_MANY_CHOICES: Final = 4
+"""After queries of so many choices, a session asks for others, too."""
 
 
 class Member:
@@ -81,8 +84,10 @@ class Member:
         if columns is None or last_identity != identity:
             columns = self._read(axis, names)
             with self._lock:
-                if len(self._columns_read) >= _MOST_KNOWN:
-                    self._columns_read.clear()
+                if names is None or len(self._columns_read) >= _MOST_KNOWN:
+                    self._columns_read = {
+                        key: each for key, each in self._columns_read.items() if key[1] is None
+                    }
                 self._columns_read[axis, names] = identity, columns
         return columns.readable()
 
@@ -97,6 +102,15 @@ class Member:
         """Return whether the metadata of all columns of an axis were looked at."""
         with self._lock:
             return (axis, None) in self._columns_read
+
+    def is_asked_often(self, axis: str) -> bool:
+        """Return whether all metadata of an axis are read at once in less time than once more some.
+
+        Of a file on a server they never are.
+        """
+        with self._lock:
+            choices = sum(read == axis for read, _ in self._columns_read)
+        return choices >= _MANY_CHOICES and not is_remote(self.daf.location)
 
     def table(self, axis: str, columns: TableColumns) -> tables.AxisDataset:
         """Return the table of an axis whose columns are known."""
@@ -283,10 +297,11 @@ class AxisSchema(SharedSchema):
         Parameters
         ----------
         names
-            Of the only columns that are needed: of many data sets, the metadata of other vectors
-            are not read, which is most of the work of a first query.
+            Of the only columns that are needed: the metadata of other vectors are not read, which
+            is most of the work of a first query.
         """
         if not self.is_collection:
+            names = None if self.only.is_asked_often(axis) else names
             columns = self.only.columns(axis, names)
             warn_of_problems(columns, self._warned)
             return self.only.table(axis, columns)

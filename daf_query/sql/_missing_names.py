@@ -123,9 +123,12 @@ def missing_table(failed: FailedQuery, match: re.Match[str]) -> DafError:
         has = errors.shown_names(schemas, none="none")
         is_file = table_format(f"{schema}.{name}") is not None
         hint = f"; a file is a table in quotes: FROM '{schema}.{name}'" if is_file else ""
-        if any(schema in tables.readers() for tables in schemas.values() if tables.is_collection):
-            where = f"WHERE {DATASET} = {quoted_string(schema)}"
-            hint = f"; it is one of a collection: FROM {plain_name(name)} {where}"
+        for each, tables in schemas.items() if not is_file else ():
+            if tables.is_collection and schema in tables.readers() and tables.has_axis(name):
+                table = plain_name(name)
+                table = table if len(schemas) == 1 else f"{plain_name(each)}.{table}"
+                where = f"WHERE {DATASET} = {quoted_string(schema)}"
+                hint = f"; it is one of a collection: FROM {table} {where}"
         return errors.NotFoundError(f"no data set {schema!r} is connected; there are {has}{hint}")
     holders = [each for each, tables in schemas.items() if name in tables.table_names]
     for holder in holders if len(schemas) == 1 else {schema} & {*schemas}:

@@ -43,6 +43,7 @@ from daf_query.sql._shown import (
 from daf_query.syntax import quoted_name, without_direction
 from daf_query.table import with_categories
 from daf_storage import DafError, ShowProgress, errors
+from daf_storage._lazy import pc
 from daf_storage.base import optional_import, progress_bar
 
 _T = TypeVar("_T")
@@ -651,8 +652,15 @@ def pandas_frame(table: pa.Table) -> Any:
 def _each_value_once(column: pa.ChunkedArray) -> pa.ChunkedArray:
     """Return a column whose dictionary has no value twice, which pandas refuses.
 
-    The engine joins the dictionaries of batches end to end.
+    The engine joins the dictionaries of batches end to end.  Those of several chunks become one by
+    ``to_pandas``.
     """
-    if not pa.types.is_dictionary(column.type):
+    if column.num_chunks != 1 or not pa.types.is_dictionary(column.type):
         return column
-    return pa.chunked_array([*column.chunks, pa.array([], column.type)]).unify_dictionaries()
+    array = column.chunk(0)
+    values = array.dictionary.unique()
+    if len(values) == len(array.dictionary):
+        return column
+    codes = pc.index_in(array.dictionary, value_set=values).take(array.indices)
+    unique = pa.DictionaryArray.from_arrays(codes, values, ordered=column.type.ordered)
+    return pa.chunked_array([unique.cast(column.type)])

@@ -147,6 +147,7 @@ def test_what_is_pushed() -> None:
     lazy = pl.io.plugins.register_io_source(source, schema=types)
     cases = {
         "n < 3": pl.lit(3) > pl.col("n"),
+        "n == 3": pl.lit(3) == pl.col("n"),
         "n > 1.5": pl.col("n") > 1.5,
         "x == 0.1": pl.col("x") == 0.1,
         's == "N1" and is_null(f)': (pl.col("s") == "N1") & pl.col("f").is_null(),

@@ -50,6 +50,19 @@ def colour(client: TestClient, sql: str, **axis: str) -> pa.Array:
     return table.column(0).combine_chunks()
 
 
+def test_points_of_a_collection() -> None:
+    """Those of a data set without the embedding are missing; a name of none is refused."""
+    lacking = tiny()
+    lacking.delete_matrix("cell", "X_umap", "X_umap")
+    client = client_of(app(connect({"both": [tiny(), lacking]}), token=TOKEN))
+    found = points(client, "X_umap", schema="both")
+    assert np.isfinite(found[:CELLS]).all()
+    assert np.isnan(found[CELLS:]).all()
+    body = {**AXIS, "schema": "both", "embedding": "X_uma"}
+    reply = client.post("/api/points", json=body)
+    assert "axis 'cell' has no embedding 'X_uma'; it has X_umap, tsne" in reply.json()["message"]
+
+
 def test_points_of_a_matrix_and_of_vectors(client: TestClient) -> None:
     """In the order of the axis, x and y in turn."""
     expected = np.stack([NUMBERS / 2, -NUMBERS / 4], axis=1).astype(np.float32)

@@ -165,6 +165,7 @@ def _grouped(**vectors: Any) -> daf_query.DafSession:
         ([0.5, 0.5, 2.0, 3.0], "0.5"),
         ([True, True, False, False], True),
         ([True, True, False, False], "true"),
+        ([True, True, False, False], "True"),
         (["1", "1", "2", "3"], 1),
     ],
 )

@@ -79,8 +79,9 @@ def test_codes_of_too_few_strings() -> None:
 
 
 def test_many_distinct_strings_get_no_codes() -> None:
-    """If there are more than fit."""
+    """Seen from the first piece, or when there are more than fit."""
     many = pa.array([str(i) for i in range(10_000)])
+    assert not DictionaryCodes.of(iter([many]), 10_000).is_useful
     later = [pa.array(["a"] * 9_000), pa.array([str(i) for i in range(70_000)])]
     assert not DictionaryCodes.of(iter(later), 79_000).is_useful
     assert (

@@ -69,6 +69,41 @@ def test_answers_are_those_of_a_table_with_all_columns(
     assert answer.equals(connect({"runs": source}).sql(query).to_arrow_table())
 
 
+@pytest.mark.parametrize("query", [query for query in QUERIES if "dataset" not in query])
+def test_answers_are_those_of_a_session_that_knows_all(query: str) -> None:
+    """Of one data set, too, of which a session reads the metadata of all columns in the end."""
+    source = members()[2]
+    first, later = connect({"runs": source}), connect({"runs": source})
+    later.sql("SELECT * FROM cell").to_arrow_table()
+    assert first.sql(query).to_arrow_table().equals(later.sql(query).to_arrow_table())
+
+
+@pytest.mark.parametrize("source", [members()[0], members()], ids=["one", "collection"])
+def test_names_of_an_alias_are_by_place(source: DafWriter | list[DafWriter]) -> None:
+    """So that a list of them means all columns of a table."""
+    names = connect({"runs": source}).sql("SELECT * FROM cell").column_names
+    listed = ", ".join(f"v{number}" for number in range(len(names)))
+    age, score = names.index("age"), names.index("score")
+    found = connect({"runs": source}).sql(
+        f"SELECT v{age} AS a, v{score} AS b FROM cell t({listed}) ORDER BY 1, 2"
+    )
+    expected = connect({"runs": source}).sql("SELECT age AS a, score AS b FROM cell ORDER BY 1, 2")
+    assert found.to_arrow_table().equals(expected.to_arrow_table())
+    with pytest.raises(errors.QueryError, match=f"{len(names)} columns but only 3 names"):
+        connect({"runs": source}).sql("SELECT score, age FROM cell AS t(age, x, score)")
+
+
+def test_a_session_of_many_queries_reads_all_metadata_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """After a few that named others."""
+    session = connect(members()[0])
+    described = recorded_calls(monkeypatch, seams.AXIS_COLUMNS, lambda *_, among: among)
+    for name in ("age", "donor", "score", '"two words"', "age, donor", "donor, score"):
+        session.sql(f"SELECT {name} AS a FROM cell LIMIT 1").to_pylist()
+    assert [among is None for among in described] == [False] * 4 + [True]
+
+
 def test_only_columns_that_are_named_are_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
     """By the first query; once another names others, only these are; what changed is read again."""
     runs = members()
