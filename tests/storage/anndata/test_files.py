@@ -229,14 +229,6 @@ def test_without_an_axis_there_is_no_data_set(part: str, h5ad_path: Path, tmp_pa
         open_daf(damaged(h5ad_path, tmp_path, without(part)))
 
 
-def test_a_truncated_file(h5ad_path: Path, tmp_path: Path) -> None:
-    """It is refused when it is opened."""
-    path = tmp_path / "cut.h5ad"
-    path.write_bytes(h5ad_path.read_bytes()[:5000])
-    with pytest.raises(errors.CorruptDataError, match="cut.h5ad"):
-        open_daf(path)
-
-
 def test_an_index_that_is_gone_while_a_zarr_is_open(zarr_path: Path, tmp_path: Path) -> None:
     """What needs it says so from then on, also columns, whose length it is."""
     path = tmp_path / zarr_path.name

@@ -153,15 +153,6 @@ def test_what_is_no_count_is_refused(value: float, dtype: str, form: Any) -> Non
     assert daf.axes_set() == set()
 
 
-def test_what_counts_as_cannot_name() -> None:
-    """Types and matrices that are not there."""
-    adata = anndata.AnnData(sp.csr_array(np.ones((2, 2), np.float32)))
-    with pytest.raises(errors.InvalidInputError, match="cannot be stored as 'float16'"):
-        from_anndata(adata, counts_as="float16")  # type: ignore[arg-type] # wrong on purpose
-    with pytest.raises(errors.MatrixNotFoundError, match="no matrix 'umis' to store as counts"):
-        from_anndata(adata, counts_as={"umis": "uint16"})
-
-
 @pytest.mark.parametrize("n_genes", [65_534, 65_535, 65_536, 65_537])
 def test_indices_have_the_narrowest_type_that_counts_from_1(n_genes: int) -> None:
     """The last gene has the number of genes; both arrays of a layout have one type."""
@@ -209,26 +200,6 @@ def test_a_slice_decodes_only_its_chunks(
         decoded.clear()
         session.matrix("obs", "var", "X", rows=rows).to_scipy()
         assert not [what for what, _ in decoded if what in ("rowval", "nzval")]
-
-
-def test_plain_files_are_not_packed(tmp_path: Path) -> None:
-    """Refused before anything is made or replaced, or with a vector."""
-    with open_daf(tmp_path / "x.daf", "w") as daf:
-        daf.set_scalar("here", 1)
-    with pytest.raises(errors.InvalidInputError, match="plain files .* are not packed"):
-        open_daf(tmp_path / "x.daf", "w", packed=True)
-    with open_daf(tmp_path / "x.daf") as daf:
-        assert daf.get_scalar("here") == 1
-    with open_daf(tmp_path / "y.daf", "w") as daf:
-        daf.add_axis("cell", ["a"])
-        with pytest.raises(errors.InvalidInputError, match=r"write a \.daf\.zarr"):
-            daf.set_vector("cell", "v", [1.0], packed=Packing("zstd"))
-
-
-def test_a_data_set_that_is_open_says_how_it_is_packed() -> None:
-    """An import into it does not."""
-    with pytest.raises(errors.InvalidInputError, match="it was opened already"):
-        import_h5ad("x.h5ad", MemoryDaf(), packed=True)
 
 
 def test_a_copy_has_counts_as_whole_numbers(
