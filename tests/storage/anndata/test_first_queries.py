@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +16,7 @@ import scipy.sparse as sp
 from daf_query import connect
 from tests import seams
 from tests.storage.anndata.example import Form
+from tests.support import recorded_calls
 
 N_OBS, N_VAR, N_COLUMNS = 500, 60, 40
 WHERE = "type = 'T3' AND score < 0.5"
@@ -40,27 +40,15 @@ def wide_path(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-@contextmanager
-def looks(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
-    """Note the elements of a file that are opened."""
-    opened: list[str] = []
-    real_open = seams.real(seams.OPEN_BELOW[0])
-
-    def noted_open(group: Any, name: str, *, what: str) -> Any:
-        opened.append(what.partition(": ")[2])
-        return real_open(group, name, what=what)
-
-    with monkeypatch.context() as patched:
-        for place in seams.OPEN_BELOW:
-            patched.setattr(place, noted_open)
-        yield opened
-
-
 def test_a_filter_and_its_slice_look_at_no_other_columns(
     wide_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Elements that are opened: those of the columns that are named."""
-    with looks(monkeypatch) as opened, connect(wide_path) as session:
+    opened = [
+        recorded_calls(monkeypatch, place, lambda *_, what: what.partition(": ")[2])
+        for place in seams.OPEN_BELOW
+    ]
+    with connect(wide_path) as session:
         found = session.matrix("obs", "var", "X", rows=WHERE).to_scipy()
         [row] = session.sql(f"SELECT count(*) AS n FROM obs WHERE {WHERE}").to_pylist()
     adata = anndata.read_h5ad(wide_path)
@@ -68,7 +56,7 @@ def test_a_filter_and_its_slice_look_at_no_other_columns(
     matrix: Any = adata.X
     assert abs(found - matrix[is_kept]).sum() == 0
     assert row["n"] == np.count_nonzero(is_kept) > 10
-    of_obs = {what for what in opened if what.startswith("obs/")}
+    of_obs = {what for what in chain(*opened) if what.startswith("obs/")}
     assert of_obs <= {
         *("obs/_index", "obs/score", "obs/type", "obs/type/categories", "obs/type/codes"),
         *("obs/_index/values", "obs/_index/mask"),  # as anndata 0.13 writes it

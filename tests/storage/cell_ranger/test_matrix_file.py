@@ -143,19 +143,6 @@ def test_one_of_several_genomes_is_named(tmp_path: Path) -> None:
         daf_storage.open_daf(path)
 
 
-def test_sql_and_slices_read_it_in_place(tmp_path: Path) -> None:
-    """A count by a gene, and the cells that have it with their lists."""
-    path = _write(tmp_path / "raw_feature_bc_matrix.h5")
-    counts = _counts().toarray()
-    with daf_query.connect(path) as db:
-        found = db.sql("SELECT count(*) AS n FROM obs WHERE X['ENSG3'] > 2").to_pydict()
-        assert found == {"n": [int((counts[3] > 2).sum())]}
-        part = db.matrix(
-            "obs", "var", "X", rows="filtered_barcodes", columns="feature_types = 'Gene Expression'"
-        )
-        assert np.array_equal(part.to_numpy(), counts[:4, ::2].T)
-
-
 def test_a_gene_is_found_by_a_symbol_that_is_unique(tmp_path: Path) -> None:
     """Of a symbol that several features have, the error names their ids."""
     path = _write(tmp_path / "x.h5")

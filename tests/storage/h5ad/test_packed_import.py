@@ -11,7 +11,6 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 import scipy.sparse as sp
-import zarr
 from anndata.tests.helpers import assert_equal
 
 import daf_storage
@@ -114,20 +113,6 @@ def test_chunks_of_an_import(
         with open_daf(tmp_path / f"{name}.daf.zarr") as daf:
             info = daf.open_matrix("var", "obs", "X").arrays()["nzval"].info
             assert info.chunks == (min(chunk_bytes // 4, info.shape[0]),)
-
-
-def test_plain_zarr_python_reads_packed_counts(
-    tmp_path: Path, h5ad: Path, counts: sp.csr_array
-) -> None:
-    """Both layouts, whatever the codec."""
-    packed = Packing("blosc-zstd-shuffle", level=7)
-    import_h5ad(h5ad, tmp_path / "x.daf.zarr", packed=packed, counts_as="uint16", progress="never")
-    root: Any = zarr.open_group(tmp_path / "x.daf.zarr", mode="r")
-    for path, expected in (("var/obs", counts), ("obs/var", counts.T.tocsr())):
-        group = root[f"matrices/{path}/X"]
-        parts = (group["nzval"][:], group["rowval"][:] - 1, group["colptr"][:] - 1)
-        shape = (expected.shape[0], expected.shape[1])
-        assert np.array_equal(sp.csr_array(parts, shape=shape).toarray(), expected.toarray())
 
 
 NO_COUNTS = [(value, "f4") for value in (-1, 0.5, np.nan, np.inf, 65_536, 2.0**32, -0.0)]
