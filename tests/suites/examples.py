@@ -15,6 +15,7 @@ import scipy.sparse as sp
 
 from daf_storage import DafReader, DafWriter, open_daf
 from daf_storage.data import ordered
+from daf_storage.trees import StoredArray, Tree
 
 CELLS = ["TATA", "GATA", "CATA"]
 GENES = ["RSPO3", "FOXA1", "WNT6", "TNNI1"]
@@ -116,6 +117,11 @@ def there(found: _T | None) -> _T:
     """Return what was looked for, which is there."""
     assert found is not None
     return found
+
+
+def array_of(tree: Tree, path: str) -> StoredArray:
+    """Return a stored array that is there."""
+    return there(there(tree.node(path)).array())
 
 
 def csc_parts(daf: DafReader, rows: str, columns: str, name: str) -> SimpleNamespace:

@@ -11,7 +11,7 @@ import pytest
 
 from daf_storage.base import Span, StorageType
 from daf_storage.trees import WritableTree
-from tests.suites.examples import there
+from tests.suites.examples import array_of, there
 
 NUMBERS = [kind for kind in StorageType if not kind.is_string]
 
@@ -33,11 +33,6 @@ class TreeSuite:
                 changes.write_strings(path, pa.array(values, pa.string()), (len(values),))
             changes.publish(path, replace=replace)
 
-    def array(self, tree: WritableTree, path: str) -> Any:
-        """Return a stored array."""
-        node = there(tree.node(path))
-        return node.array()
-
     def test_an_empty_tree(self, tree: WritableTree) -> None:
         """Nothing is there, and asking says so without an error."""
         assert tree.kind("a") is None
@@ -49,7 +44,7 @@ class TreeSuite:
         """Every type and two dimensions; read whole, read in part, and read-only."""
         values = np.array([[0, 1, 1], [1, 0, 1]]).astype(kind.dtype)
         self.put(tree, "a", values)
-        array = self.array(tree, "a")
+        array = array_of(tree, "a")
         assert (array.info.shape, array.info.storage_type, array.info.size) == ((2, 3), kind, 6)
         assert array.read().tolist() == values.tolist()
         assert array.read_rows(Span(1, 2)).tolist() == values[1:].tolist()
@@ -67,7 +62,7 @@ class TreeSuite:
     def test_strings(self, tree: WritableTree, strings: list[str]) -> None:
         """Strings of any length, and none."""
         self.put(tree, "a", strings)
-        array = self.array(tree, "a")
+        array = array_of(tree, "a")
         assert array.info.storage_type is StorageType.STRING
         assert array.read_strings().to_pylist() == strings
 
@@ -75,7 +70,7 @@ class TreeSuite:
     def test_emptiness(self, tree: WritableTree, shape: tuple[int, ...]) -> None:
         """Arrays without elements keep their shape."""
         self.put(tree, "a", np.zeros(shape, np.int16))
-        assert self.array(tree, "a").read().shape == shape
+        assert array_of(tree, "a").read().shape == shape
 
     def test_groups_and_their_children(self, tree: WritableTree) -> None:
         """A group with an array and a group below it appears at once."""
@@ -101,7 +96,7 @@ class TreeSuite:
             assert values.tolist() == [[0, 0], [0, 0]]
             values[1] = 5
             changes.publish("a", replace=False)
-        assert self.array(tree, "a").read().tolist() == [[0, 0], [5, 5]]
+        assert array_of(tree, "a").read().tolist() == [[0, 0], [5, 5]]
 
     def test_attributes(self, tree: WritableTree) -> None:
         """Of an array and of the group of a property; what was not annotated has none."""
@@ -125,7 +120,7 @@ class TreeSuite:
         words = {p: None if node is None else node.attribute("word") for p, node in found.items()}
         assert words == {"a": "é", group: "group", "vectors/cell": None, "z": "reserved"}
         assert there(found[group]).attribute("other") == "more"
-        assert self.array(tree, "a").read_strings().to_pylist() == ["x", ""]
+        assert array_of(tree, "a").read_strings().to_pylist() == ["x", ""]
 
     def test_what_is_not_published_is_dropped(self, tree: WritableTree) -> None:
         """An exception before the publication leaves nothing."""
@@ -152,7 +147,7 @@ class ChangingTreeSuite(TreeSuite):
         self.put(tree, "a", ["now", "text"], replace=True)
         pinned = there(old.array())
         assert pinned.read().tolist() == [0, 1, 2]
-        assert self.array(tree, "a").read_strings().to_pylist() == ["now", "text"]
+        assert array_of(tree, "a").read_strings().to_pylist() == ["now", "text"]
         new = there(tree.node("a"))
         assert new.identity != old.identity
         with tree.transaction() as changes:

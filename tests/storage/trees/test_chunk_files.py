@@ -11,14 +11,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import anndata
 import hypothesis.strategies as st
 import numcodecs
 import numpy as np
 import pytest
 import zarr
 from hypothesis import given
-from scipy import sparse
 from zarr.codecs import BloscCodec, BytesCodec, ShardingCodec, TransposeCodec
 from zarr.codecs import numcodecs as codecs
 from zarr.storage import ZipStore
@@ -28,7 +26,6 @@ from daf_storage.base import Span
 from daf_storage.stores import (
     DirectoryStore,
     MmapZipStore,
-    ReadableStore,
     ReadEstimate,
     RemoteFiles,
     RemoteStore,
@@ -38,18 +35,14 @@ from daf_storage.trees import (
     ZarrTree,
 )
 from tests.storage.opening.test_remote import served
-from tests.support import edited_bytes, edited_json, there
+from tests.suites.examples import array_of
+from tests.support import edited_bytes, edited_json
 
 LENGTH = 503
 NUMBERS = np.random.default_rng(0).integers(0, 100, LENGTH)
 STRINGS = [f"näme {n}" * (n % 3) for n in NUMBERS]
 DTYPES = ["<f4", ">i4", ">f8", "u1", "<u2", "?", "<i8"]
 BLOSC = numcodecs.Blosc(cname="lz4", clevel=5, shuffle=1)
-
-
-def array_of(tree: ZarrTree, path: str) -> StoredArray:
-    """Return an array that is there."""
-    return there(there(tree.node(path)).array())
 
 
 def arrays_below(tree: ZarrTree, path: str = "") -> Iterator[str]:
@@ -60,6 +53,16 @@ def arrays_below(tree: ZarrTree, path: str = "") -> Iterator[str]:
             yield below
         else:
             yield from arrays_below(tree, below)
+
+
+def remote_store(files: RemoteFiles, path: Path) -> RemoteStore:
+    """Return the store of a Zarr on a server, of which the documents are known."""
+    documents = {
+        each.relative_to(path).as_posix(): each.read_bytes()
+        for each in path.rglob("*")
+        if each.name.startswith(".z") or each.name == "zarr.json"
+    }
+    return RemoteStore(files, documents)
 
 
 def same(array: StoredArray, expected: Any) -> None:
@@ -136,16 +139,24 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.parametrize("version", [2, 3])
 def test_every_array_equals_that_of_zarr_python(folder: Path, version: int) -> None:
-    """Whatever the type, the codec, the chunks."""
-    tree = ZarrTree(DirectoryStore(folder / str(version)))
-    root = zarr.open_group(folder / str(version), mode="r")
-    names = list(arrays_below(tree))
+    """Whatever the type, the codec, the chunks; as a directory, packed by zip, and on a server."""
+    path = folder / str(version)
+    archive = path.with_suffix(".zip")
+    with zipfile.ZipFile(archive, "w") as file:
+        for number, each in enumerate(path.rglob("*")):
+            kind = zipfile.ZIP_STORED if number % 2 else zipfile.ZIP_DEFLATED
+            file.write(each, each.relative_to(path), kind)
+    root = zarr.open_group(path, mode="r")
     is_old = version == 2
-    assert len(names) == (3 + is_old) * (2 * len(DTYPES) + 1) + 11 + is_old
-    for name in names:
-        stored = root[name]
-        assert isinstance(stored, zarr.Array)
-        same(array_of(tree, name), stored[...])
+    with served(path) as server, MmapZipStore(archive) as packed:
+        for store in (DirectoryStore(path), packed, remote_store(RemoteFiles(server.url), path)):
+            tree = ZarrTree(store)
+            names = list(arrays_below(tree))
+            assert len(names) == (3 + is_old) * (2 * len(DTYPES) + 1) + 11 + is_old
+            for name in names:
+                stored = root[name]
+                assert isinstance(stored, zarr.Array)
+                same(array_of(tree, name), stored[...])
 
 
 @given(st.data())
@@ -217,97 +228,16 @@ def test_damaged_chunks(tmp_path: Path, data: bytes | None, problem: str) -> Non
     assert array.read_rows(Span(32, 34)).tolist() == [32, 33]
 
 
-def test_damaged_strings(tmp_path: Path) -> None:
-    """A chunk that claims another number of strings is an error before any is made."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        zarr.create_array(
-            tmp_path / "a", data=np.array(["x"] * 9, np.dtypes.StringDType()), chunks=(4,)
-        )
-    encoded = numcodecs.VLenUTF8().encode(np.array(["y"] * 3, object))
-    (tmp_path / "a/c/1").write_bytes(numcodecs.Zstd().encode(encoded))
-    with pytest.raises(errors.CorruptDataError, match="chunk 'c/1' claims to hold 3 strings"):
-        array_of(ZarrTree(DirectoryStore(tmp_path), zarr_format=3), "a").read_strings()
-
-
-def example() -> anndata.AnnData:
-    """Return an AnnData with one of everything that it writes as arrays."""
-    rng = np.random.default_rng(0)
-    found = anndata.AnnData(
-        sparse.random(60, 40, 0.2, "csr", np.float32, rng),
-        obs={"n": np.arange(60), "flag": rng.random(60) < 0.5, "group": list("abc") * 20},
-        obsm={"pca": rng.random((60, 3)).astype(np.float32)},
-        layers={"dense": rng.random((60, 40)), "csc": sparse.random(60, 40, 0.1, "csc", rng=rng)},
-        uns={"count": 3, "title": "täxt", "names": np.array(["a", "bc"])},
-    )
-    found.raw = found.copy()
-    return found
-
-
-@pytest.fixture(params=["v2", "v3", "sharded"])
-def written(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
-    """Return what anndata writes, in each version and in shards."""
-    version = 2 if request.param == "v2" else 3
-    settings, path = anndata.settings, tmp_path / "x.zarr"
-    with (
-        warnings.catch_warnings(),
-        settings.override(auto_shard_zarr_v3=False),  # with it, version 2 is refused
-        settings.override(zarr_write_format=version),
-        settings.override(auto_shard_zarr_v3=request.param == "sharded"),
-    ):
-        warnings.simplefilter("ignore")
-        example().write_zarr(path)
-    return path
-
-
-@pytest.mark.sampled(1)
-def test_what_anndata_writes(written: Path) -> None:
-    """As a directory, on a server, and packed by zip or zarr-python."""
-    root = zarr.open_group(written, mode="r")
-    expected = {}
-    for path, item in root.members(max_depth=None):
-        if isinstance(item, zarr.Array):
-            expected[path] = np.asarray(item[...])
-
-    archive = written.parent / "x.zip"
-    with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED) as file:
-        for number, each in enumerate(sorted(written.rglob("*"))):
-            if each.is_file():
-                kind = zipfile.ZIP_STORED if number % 2 else zipfile.ZIP_DEFLATED
-                file.write(each, each.relative_to(written).as_posix(), kind)
-    documents = {
-        each.relative_to(written).as_posix(): each.read_bytes()
-        for each in written.rglob("*")
-        if each.name.startswith(".z") or each.name == "zarr.json"
-    }
-    with served(written.parent) as server, MmapZipStore(archive) as packed:
-        files = RemoteFiles(f"{server.url}/x.zarr")
-        stores: list[ReadableStore] = [
-            DirectoryStore(written),
-            packed,
-            RemoteStore(files, documents),
-        ]
-        for store in stores:
-            tree = ZarrTree(store)
-            assert set(arrays_below(tree)) == set(expected)
-            for name, values in expected.items():
-                same(array_of(tree, name), values)
-
-
 def test_a_server_is_asked_for_the_chunks_of_a_range(tmp_path: Path) -> None:
     """Of a shard, their bytes and the index; of chunks in files of their own, those files."""
     values = np.random.default_rng(0).random(100_000)
     root = zarr.open_group(tmp_path / "x.zarr", mode="w")
     root.create_array("sharded", data=values, chunks=(1000,), shards=(50_000,))
     root.create_array("files", data=values, chunks=(1000,))
-    documents = {
-        each.relative_to(tmp_path / "x.zarr").as_posix(): each.read_bytes()
-        for each in (tmp_path / "x.zarr").rglob("zarr.json")
-    }
-    with served(tmp_path) as server:
+    with served(tmp_path / "x.zarr") as server:
         for name in ("sharded", "files"):
-            files = RemoteFiles(f"{server.url}/x.zarr")
-            array = array_of(ZarrTree(RemoteStore(files, documents)), name)
+            files = RemoteFiles(server.url)
+            array = array_of(ZarrTree(remote_store(files, tmp_path / "x.zarr")), name)
             spans = [Span(10, 20), Span(60_999, 61_001)]
             estimate = ReadEstimate()
             array.estimate(spans, estimate)
@@ -369,17 +299,12 @@ def test_a_shard_whose_index_is_damaged_has_no_zeros(
     file = tmp_path / "x.zarr/x/c/0"
     with edited_bytes(file) as data:
         data[-16:] = struct.pack("<QQ", *entry)
-    documents = {
-        each.relative_to(tmp_path / "x.zarr").as_posix(): each.read_bytes()
-        for each in (tmp_path / "x.zarr").rglob("zarr.json")
-    }
-    with served(tmp_path) as server:
-        store = (
-            RemoteStore(RemoteFiles(f"{server.url}/x.zarr"), documents)
-            if remote
-            else DirectoryStore(tmp_path / "x.zarr")
+    path = tmp_path / "x.zarr"
+    with served(path) as server:
+        files = RemoteFiles(server.url)
+        array = array_of(
+            ZarrTree(remote_store(files, path) if remote else DirectoryStore(path)), "x"
         )
-        array = array_of(ZarrTree(store), "x")
         assert array.read_rows(Span(0, 3)).tolist() == [1, 2, 3]
         assert array.read_rows(Span(36, 38)).tolist() == [37, 38]
         with pytest.raises(
@@ -424,16 +349,3 @@ def test_filters_orders_and_fill_values_of_others(tmp_path: Path) -> None:
         with edited_json(path) as document:
             document["codecs"][0]["configuration"]["order"] = order
         same(array_of(ZarrTree(DirectoryStore(tmp_path / "3")), order), whole)
-
-
-@pytest.mark.filterwarnings("ignore")
-def test_codecs_that_nobody_has(tmp_path: Path) -> None:
-    """They are named when the array is read; pickled objects are never loaded."""
-    root = zarr.create_group(tmp_path, zarr_format=2)
-    root.create_array("x", data=np.arange(5), compressors=BLOSC)
-    document = json.loads((tmp_path / "x/.zarray").read_text())
-    for codec, message in (("nobody's", "a codec that is not available"), ("pickle", "pickled")):
-        document["filters"] = [{"id": codec}]
-        (tmp_path / "x/.zarray").write_text(json.dumps(document))
-        with pytest.raises(errors.UnsupportedDataError, match=message):
-            array_of(ZarrTree(DirectoryStore(tmp_path)), "x").read()

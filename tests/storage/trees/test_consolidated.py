@@ -6,7 +6,6 @@ import errno
 import json
 import os
 import shutil
-import zipfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -16,22 +15,17 @@ import pytest
 
 from daf_storage import DafWriter, RecoveryWarning, ZarrDaf, open_daf, repair, verify
 from daf_storage.stores import DirectoryStore
-from daf_storage.trees import WritableZarrTree, ZarrVersion
+from daf_storage.trees import WritableZarrTree
 from tests import seams
-from tests.support import contents, fill, reopen, served
-
-
-def filled(path: Path, zarr_format: ZarrVersion) -> Path:
-    """Make a data set with one of everything."""
-    daf = ZarrDaf(path, "w", zarr_format=zarr_format)
-    fill(daf).close()
-    return path
+from tests.support import contents, filled, reopen, served
 
 
 @pytest.fixture(params=[2, 3])
 def folder(tmp_path: Path, request: pytest.FixtureRequest) -> Path:
     """Return the path of a directory with one of everything, of each version of Zarr."""
-    return filled(tmp_path / "x.daf.zarr", request.param)
+    path = tmp_path / "x.daf.zarr"
+    filled(path, zarr_format=request.param).close()
+    return path
 
 
 def file_of(folder: Path) -> Path:
@@ -70,12 +64,10 @@ def test_a_failed_refresh_is_told_and_mended(
     folder: Path, monkeypatch: pytest.MonkeyPatch, what: str
 ) -> None:
     """The change is in place and servers do not see it: verify says so, the next open mends it."""
-    daf = reopen(folder)
-    with monkeypatch.context() as patch:
+    with reopen(folder) as daf, monkeypatch.context() as patch:
         fail_to_refresh(patch)
         with pytest.raises(OSError, match="No space left"):
             CHANGES[what](daf)
-    daf.close()
     assert [one for one in (folder / ".daf.staging").rglob("*") if one.is_file()] == []
     problems = [str(finding) for finding in verify(folder)]
     assert any("the consolidated metadata; 'daf repair" in problem for problem in problems)
@@ -109,10 +101,8 @@ def test_a_directory_without_any(tmp_path: Path, folder: Path) -> None:
     """One that was unpacked from an archive of ours: verify says so, an open for writing adds it."""
     archive = tmp_path / "x.daf.zarr.zip"
     unpacked = tmp_path / "y.daf.zarr"
-    zarr_format: ZarrVersion = 2 if (folder / ".zmetadata").exists() else 3
-    filled(archive, zarr_format)
-    with zipfile.ZipFile(archive) as packed:
-        packed.extractall(unpacked)
+    filled(archive, zarr_format=2 if (folder / ".zmetadata").exists() else 3).close()
+    shutil.unpack_archive(archive, unpacked)
     (finding,) = verify(unpacked)
     assert finding.level == "warning"
     assert "there is no consolidated metadata, which readers over HTTP need" in finding.problem

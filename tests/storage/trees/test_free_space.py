@@ -13,17 +13,11 @@ import pytest
 import scipy.sparse
 
 from daf_storage import DafWriter, MemoryDaf, Packing, errors, open_daf, verify
-from tests.support import contents, data_set
-from tests.support import fill as sample
+from tests.support import contents, data_set, fill, filled
 
 h5py = pytest.importorskip("h5py")
 
 N = 400
-
-
-def fill(daf: Any) -> None:
-    """Set one of each kind."""
-    data_set(daf, cell={"name": N, "age": np.arange(N)}, gene=["A", "B"])
 
 
 @pytest.fixture
@@ -31,7 +25,7 @@ def path(tmp_path: Path) -> Path:
     """Return a data set in an HDF5 file."""
     path = tmp_path / "x.h5df"
     with open_daf(path, "w") as daf:
-        fill(daf)
+        data_set(daf, cell={"name": N, "age": np.arange(N)}, gene=["A", "B"])
     return path
 
 
@@ -100,8 +94,7 @@ def test_a_new_file_needs_room_too(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 def test_an_order_that_does_not_fit_leaves_the_file_whole(tmp_path: Path) -> None:
     """Reading flushes what HDF5 has in memory, so the room is asked for before anything changes."""
     path = tmp_path / "x.h5df"
-    daf = open_daf(path, "w")
-    sample(daf).close()
+    filled(path).close()
     script = (
         "import resource, signal, sys\n"
         "from daf_storage import errors, open_daf\n"
@@ -119,5 +112,5 @@ def test_an_order_that_does_not_fit_leaves_the_file_whole(tmp_path: Path) -> Non
         [sys.executable, "-c", script, str(path), limit], capture_output=True, text=True, check=True
     )
     assert "it was not written; free some space" in done.stdout
-    again = open_daf(path, "r+")
-    assert contents(again) == contents(sample(MemoryDaf()))
+    with open_daf(path, "r+") as again:
+        assert contents(again) == contents(fill(MemoryDaf()))

@@ -15,7 +15,8 @@ from daf_storage import errors
 from daf_storage.trees import Hdf5File, Hdf5Tree
 from tests import seams
 from tests.limits import lower
-from tests.support import edited_bytes, recorded_calls, there
+from tests.suites.examples import array_of
+from tests.support import edited_bytes, recorded_calls
 
 LAYOUTS: dict[str, dict[str, Any]] = {
     "in one piece": {},
@@ -48,8 +49,7 @@ def written(path: Path, strings: Any, **options: Any) -> Path:
 def read(path: Path) -> list[str]:
     """Return the strings of the dataset."""
     with h5py.File(path) as file:
-        node = there(Hdf5Tree(Hdf5File(file, location=str(path))).node("names"))
-        array = there(node.array())
+        array = array_of(Hdf5Tree(Hdf5File(file, location=str(path))), "names")
         strings = array.read_strings()
         strings.validate(full=True)
         found: list[str] = strings.to_pylist()
@@ -120,8 +120,8 @@ def test_strings_that_hdf5_has_not_written_yet(tmp_path: Path) -> None:
     """Of a file that this process writes through h5py, they are in memory."""
     with h5py.File(tmp_path / "x.h5", "w") as file:
         file["names"] = ["a", "bc"]
-        node = there(Hdf5Tree(Hdf5File(file, location="x.h5")).node("names"))
-        assert there(node.array()).read_strings().to_pylist() == ["a", "bc"]
+        array = array_of(Hdf5Tree(Hdf5File(file, location="x.h5")), "names")
+        assert array.read_strings().to_pylist() == ["a", "bc"]
 
 
 def test_what_is_not_utf8_is_an_error(tmp_path: Path) -> None:

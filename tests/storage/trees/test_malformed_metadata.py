@@ -7,6 +7,8 @@ import json
 import re
 import time
 from collections.abc import Iterator
+from functools import reduce
+from operator import getitem
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +26,7 @@ from daf_storage.trees._metadata import (
 )
 from tests.support import there
 
+MISSING = object()
 REPLACEMENTS: list[Any] = [
     None, 5, 1.5, "x", [], {}, [None], -1, 2**70, True, "x" * 300, [[]], {"id": 1}, 2**62, "<f4",
 ]  # fmt: skip
@@ -83,33 +86,21 @@ def places(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
 
 
 def replaced(document: Any, path: tuple[Any, ...], value: Any) -> Any:
-    """Return a document with something else at one of its nodes."""
+    """Return a document with something else at one of its nodes, or without it."""
     if not path:
         return value
     found = copy.deepcopy(document)
-    at = found
-    for key in path[:-1]:
-        at = at[key]
+    at = reduce(getitem, path[:-1], found)
     at[path[-1]] = value
-    return found
-
-
-def without(document: Any, path: tuple[Any, ...]) -> Any:
-    """Return a document that lacks one of its nodes."""
-    found = copy.deepcopy(document)
-    at = found
-    for key in path[:-1]:
-        at = at[key]
-    del at[path[-1]]
+    if value is MISSING:
+        del at[path[-1]]
     return found
 
 
 def variants(document: Any) -> Iterator[Any]:
     """Yield a document with each of its nodes missing, or with anything else in its place."""
     for path in places(document):
-        if path:
-            yield without(document, path)
-        for value in REPLACEMENTS:
+        for value in (*REPLACEMENTS, *[MISSING][: len(path)]):
             yield replaced(document, path, value)
 
 
@@ -171,23 +162,18 @@ def test_documents_that_are_deep_or_large(version: ZarrVersion) -> None:
         parsed(documents, padded)
 
 
+def _transposed(order: Any) -> list[dict[str, Any]]:
+    """Return codecs that change the order of dimensions."""
+    return [{"name": "transpose", "configuration": {"order": order}}, _LITTLE]
+
+
 @pytest.mark.parametrize(
     ("document", "path", "value", "message"),
     [
         (V2[0], ("chunks",), [2], "differ in length"),
         (V2[0], ("chunks",), [0, 4], "are empty, and the shape"),
-        (
-            V3[0],
-            ("codecs",),
-            [{"name": "transpose", "configuration": {"order": [1]}}, _LITTLE],
-            "order .1.",
-        ),
-        (
-            V3[0],
-            ("codecs",),
-            [{"name": "transpose", "configuration": {"order": "A"}}, _LITTLE],
-            "lengths 'A'",
-        ),
+        (V3[0], ("codecs",), _transposed([1]), "order .1."),
+        (V3[0], ("codecs",), _transposed("A"), "lengths 'A'"),
         (V3[1], ("chunk_grid", "configuration", "chunk_shape"), [1], "chunks .2. in files of .1."),
     ],
 )
@@ -218,18 +204,17 @@ def test_fill_values_of_another_type(fill: Any, dtype: str) -> None:
         parsed(FORMATS[2], json.dumps(document).encode())
 
 
-def test_chunks_that_are_larger_than_any_array() -> None:
+@pytest.mark.parametrize(
+    ("document", "chunks"),
+    [(V2[0], ("chunks",)), (V3[0], ("chunk_grid", "configuration", "chunk_shape"))],
+)
+def test_chunks_that_are_larger_than_any_array(
+    document: dict[str, Any], chunks: tuple[str, ...]
+) -> None:
     """A chunk of 10 GB for an array of 5 entries is refused before anything is read."""
-    documents: dict[ZarrVersion, dict[str, Any]] = {2: V2[0], 3: V3[0]}
-    for version, document in documents.items():
-        large = copy.deepcopy(document)
-        large["shape"] = [5]
-        if version == 2:
-            large["chunks"] = [10**10]
-        else:
-            large["chunk_grid"]["configuration"]["chunk_shape"] = [10**10]
-        with pytest.raises(errors.UnsupportedDataError, match="the whole array of shape"):
-            parsed(FORMATS[version], json.dumps(large).encode())
+    large = json.dumps(replaced({**document, "shape": [5]}, chunks, [10**10])).encode()
+    with pytest.raises(errors.UnsupportedDataError, match="the whole array of shape"):
+        parsed(FORMATS[document["zarr_format"]], large)
 
 
 def test_documents_of_the_longest_length(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

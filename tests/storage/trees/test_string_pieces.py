@@ -9,14 +9,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from daf_storage import DafWriter, Packing, errors, open_daf
+from daf_storage import Packing, errors, open_daf
 from tests.limits import lower
-from tests.support import edited_bytes
-
-
-def created(path: Path, packed: bool | Packing) -> DafWriter:  # noqa: FBT001 - as users write it
-    """Return a new data set."""
-    return open_daf(path, "w", packed=packed)
+from tests.support import data_set, edited_bytes
 
 
 @pytest.mark.parametrize("count", [512, 5_120, 5_100, 4_609])
@@ -31,10 +26,8 @@ def test_strings_in_pieces(
         "few": [f"donor{n}" for n in rng.integers(1, 5, count)],
         "all": [f"é{n}" for n in range(count)],
     }
-    daf = created(tmp_path / "x.daf.zarr", packed=True)
-    daf.add_axis("cell", [str(n) for n in range(count)])
-    for name, strings in columns.items():
-        daf.set_vector("cell", name, strings)
+    daf = open_daf(tmp_path / "x.daf.zarr", "w", packed=True)
+    data_set(daf, cell={"name": count, **columns})
     time.sleep(0.15)
     with open_daf(tmp_path / "x.daf.zarr") as reader:
         for name, strings in columns.items():
@@ -48,9 +41,8 @@ def test_strings_in_pieces(
 
 def test_damage_in_pieces_of_strings_is_told(tmp_path: Path) -> None:
     """By the chunk that has it; the pieces before it may have been read."""
-    daf = created(tmp_path / "x.daf.zarr", packed=Packing("zstd"))
-    daf.add_axis("cell", [str(n) for n in range(5_000)])
-    daf.set_vector("cell", "v", [f"v{n}" for n in range(5_000)])
+    daf = open_daf(tmp_path / "x.daf.zarr", "w", packed=Packing("zstd"))
+    data_set(daf, cell={"name": 5_000, "v": [f"v{n}" for n in range(5_000)]})
     (file,) = (path for path in (tmp_path / "x.daf.zarr/vectors/cell/v").rglob("0"))
     with edited_bytes(file) as data:
         start = struct.unpack("<Q", data[16 * 4 : 16 * 4 + 8])[0]

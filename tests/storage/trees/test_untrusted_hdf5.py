@@ -29,7 +29,7 @@ from daf_storage import (
 from daf_storage.trees import _hdf5_strings
 from daf_storage.trees._hdf5_strings import REFERENCE, read_many
 from tests.storage.upkeep.test_verify import found
-from tests.support import edited_bytes, fill
+from tests.support import edited_bytes, filled
 from tests.test_untrusted_files import in_time
 
 TYPE = "vectors/cell/type"
@@ -38,10 +38,8 @@ TYPE = "vectors/cell/type"
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
     """Return the path of a small data set with one of everything."""
-    file = tmp_path / "x.h5df"
-    daf = H5df(file, "w")
-    fill(daf).close()
-    return file
+    filled(tmp_path / "x.h5df").close()
+    return tmp_path / "x.h5df"
 
 
 def only_types_are_lost(path: Path) -> None:
@@ -124,6 +122,9 @@ def test_strings_in_chunks(path: Path, options: dict[str, Any], damage: str) -> 
         kind = h5py.string_dtype()
         stored = file.create_dataset(TYPE, data=values, dtype=kind, chunks=(2,), **options)
         stored.id.flush()
+        if options == {"compression": "gzip"}:  # HDF5 may store a chunk without its filter
+            _, data = stored.id.read_direct_chunk((2,))
+            stored.id.write_direct_chunk((2,), zlib.decompress(data), filter_mask=1)
         chunk = stored.id.get_chunk_info(0)
     assert open_daf(path).get_np_vector("cell", "type").tolist() == values
     assert found(path) == []
@@ -139,21 +140,6 @@ def test_strings_in_chunks(path: Path, options: dict[str, Any], damage: str) -> 
         with h5py.File(path, "r+") as file:
             file[TYPE].id.write_direct_chunk((0,), bytes(31), filter_mask=0xFFFFFFFF)
         only_types_are_lost(path)
-
-
-def test_chunks_without_their_filter(path: Path) -> None:
-    """HDF5 may store a chunk uncompressed in a compressed dataset, and notes it beside the chunk."""
-    values = ["B", "é", "a longer one"]
-    with h5py.File(path, "r+") as file:
-        del file[TYPE]
-        stored = file.create_dataset(
-            TYPE, data=values, dtype=h5py.string_dtype(), chunks=(2,), compression="gzip"
-        )
-        stored.id.flush()
-        _, data = stored.id.read_direct_chunk((0,))
-        stored.id.write_direct_chunk((0,), zlib.decompress(data), filter_mask=1)
-    assert open_daf(path).get_np_vector("cell", "type").tolist() == values
-    assert found(path) == []
 
 
 @pytest.mark.parametrize("size", [0, 16, 64, 1000, 3000, 4000, 2**31, 2**63, 2**64 - 1, 2**64 - 16])

@@ -15,7 +15,7 @@ from daf_storage.stores import DirectoryStore, MemoryStore, WritableStore
 from daf_storage.trees import WritableTree, WritableZarrTree, ZarrTree
 from tests.limits import lower
 from tests.suites import ChangingTreeSuite
-from tests.support import there
+from tests.suites.examples import array_of
 
 
 def new_tree(store: WritableStore, root: str = "", *, consolidated: bool) -> WritableTree:
@@ -65,9 +65,8 @@ def test_chunks_that_are_too_short_for_their_elements(tmp_path: Path, compressor
     assert (chunk.stat().st_size == 20) == (compressors is None)
 
     def check() -> None:
-        node = ZarrTree(DirectoryStore(tmp_path), zarr_format=3).node("a")
-        stored = there(None if node is None else node.array())
-        stored.check_stored(is_complete=True)
+        tree = ZarrTree(DirectoryStore(tmp_path), zarr_format=3)
+        array_of(tree, "a").check_stored(is_complete=True)
 
     check()
     chunk.write_bytes(chunk.read_bytes()[:19])
@@ -106,8 +105,7 @@ def test_chunks_that_are_missing_in_the_middle(
         chunk_key_encoding={"name": "default" if start else "v2", "separator": separator},
     )  # fmt: skip
     array[...] = np.arange(1, 41).reshape(shape)
-    node = there(ZarrTree(DirectoryStore(tmp_path), zarr_format=version).node("a"))
-    stored = there(node.array())
+    stored = array_of(ZarrTree(DirectoryStore(tmp_path), zarr_format=version), "a")
     stored.check_stored(is_complete=True)
     for number in (6, 7, 8):  # of the files that are counted, two have the metadata
         key = str(number) if len(shape) == 1 else f"1{separator}{number}"
