@@ -170,16 +170,6 @@ def test_ranges_without_missing_strings_are_left_out(distinct: int) -> None:
     assert count == {"n": [3 * ZONE_ROWS - 1]}
 
 
-def test_all_and_none_are_missing() -> None:
-    """Codes of nothing but nulls, and of none."""
-    db = session_of([""] * 5)
-    assert db.sql("SELECT count(*) AS n FROM cell WHERE donor IS NULL").to_pydict() == {"n": [5]}
-    assert db.sql("SELECT name FROM cell WHERE donor <> 'x'").to_pylist() == []
-    db = session_of(["a"] * 5)
-    assert db.sql("SELECT name FROM cell WHERE donor IS NULL").to_pylist() == []
-    assert db.sql("SELECT count(donor) AS n FROM cell").to_pydict() == {"n": [5]}
-
-
 def test_a_few_rows_found_by_an_index(tmp_path: Path) -> None:
     """Strings that are read singly are null where they are missing; an index of '' finds none."""
     daf = create(tmp_path / "x.daf.zarr")
@@ -215,8 +205,6 @@ def test_the_convention_goes_with_the_vector() -> None:
     daf.delete_vector("cell", "donor")
     daf.set_vector("cell", "donor", ["", "x", "b"])
     assert db.sql("SELECT donor FROM cell WHERE donor < 'c'").to_pydict() == {"donor": ["", "b"]}
-    with pytest.raises(errors.InvalidInputError, match="holds no strings"):
-        daf.set_vector("cell", "age", [1, 2, 3], empty_is_missing=True)
 
 
 def test_a_query_that_was_planned_before_the_vector_was_replaced() -> None:
@@ -308,18 +296,12 @@ def test_every_kind_of_column(adata: Any, tmp_path: Path) -> None:
                 found.reorder_axis("obs", [3, 1, 0, 2], progress="never")
                 check_imported(connect(found), adata[[3, 1, 0, 2]])
                 found.reorder_axis("obs", [2, 1, 3, 0], progress="never")
-            back = to_anndata(found)
-            for column in MISSING:
-                assert back.obs[column].isna().tolist() == adata.obs[column].isna().tolist()
-
-
-def test_missing_text_comes_back_from_a_file(adata: Any, tmp_path: Path) -> None:
-    """As before: what h5ad can hold is missing there again."""
-    export_h5ad(from_anndata(adata), tmp_path / "back.h5ad", progress="never")
-    back = anndata.read_h5ad(tmp_path / "back.h5ad")
-    for column in ("category", "text", "objects", "flag"):
-        assert back.obs[column].isna().tolist() == adata.obs[column].isna().tolist(), column
-    assert back.obs["whole"].tolist() == ["a", "", "b", "c"]
+            export_h5ad(found, tmp_path / "back.h5ad", if_exists="replace", progress="never")
+            exported = anndata.read_h5ad(tmp_path / "back.h5ad").obs
+            for obs in (to_anndata(found).obs, exported.drop(columns="date")):
+                names = [name for name in MISSING if name in obs]  # h5ad has no dates
+                assert obs[names].isna().equals(adata.obs[names].isna())
+                assert obs["whole"].tolist() == ["a", "", "b", "c"]
 
 
 def test_what_was_set_later_is_exported_as_missing(adata: Any) -> None:

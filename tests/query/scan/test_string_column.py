@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import numpy as np
@@ -32,33 +33,21 @@ def column(calls: list[str], **options: Any) -> StringColumn:
 
 def strings_of(values: Values) -> list[str]:
     """Return strings, or those behind codes."""
-    found: Any = (
-        values.strings.take(pa.array(values.codes)) if isinstance(values, Codes) else values
-    )
-    listed: list[str] = found.to_pylist()
+    if isinstance(values, Codes):
+        values = values.strings.take(pa.array(values.codes))
+    listed: list[str] = pa.array(values).to_pylist()
     return listed
 
 
 def test_codes_and_strings_in_any_order() -> None:
     """Each is made once, and whatever was made first, the rows are the same."""
-    span, offsets = Span(3, 9), np.array([0, 2, 5])
-    picked = [STRINGS[3], STRINGS[5], STRINGS[8]]
-    for order in ("vatp", "avpt", "tpva", "ptav"):
+    few, every = Rows(Span(3, 9), np.array([0, 2, 5])), Rows(Span(3, 9))
+    expected = {few: [STRINGS[3], STRINGS[5], STRINGS[8]], every: STRINGS[3:9]}
+    for order in itertools.permutations(itertools.product(("values", "to_arrow"), (few, every))):
         calls: list[str] = []
         found = column(calls)
-        for step in order:
-            if step == "v":
-                values = found.values(Rows(span))
-                strings = strings_of(values)
-                assert strings == STRINGS[3:9]
-            elif step == "a":
-                assert found.to_arrow(Rows(span)).to_pylist() == STRINGS[3:9]
-            elif step == "t":
-                assert found.to_arrow(Rows(span, offsets)).to_pylist() == picked
-            else:
-                values = found.values(Rows(span, offsets))
-                strings = strings_of(values)
-                assert strings == picked
+        for step, rows in order:
+            assert strings_of(getattr(found, step)(rows)) == expected[rows]
         assert len(calls) == 1
 
 
