@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 import shutil
 import warnings
@@ -32,25 +33,25 @@ N = 600
 connect = partial(daf_query.connect, scan_options=ScanOptions(index_divisor=4, sparse_divisor=4))
 """Connects so that indexes are used for a large part of so small a table."""
 
-FILTERS: list[Any] = [
-    pc.field("name") == "c007",
-    pc.field("name").isin(["c001", "c599", "nope"]),
-    pc.field("barcode") == "é3",
-    pc.field("age") == 7,
-    (pc.field("age") >= 590) & (pc.field("age") < 595),
-    pc.field("age").isin([0, 599]),
-    pc.field("donor") == "d4",
-    (pc.field("x") >= 3) & (pc.field("x") <= 5) & (pc.field("y") >= 0) & (pc.field("y") <= 9),
-    pc.field("far") > 10**6,
-]
-FILTERS_OF = {
-    "name": FILTERS[:2],
-    "barcode": FILTERS[2:3],
-    "age": FILTERS[3:6],
-    "donor": FILTERS[6:7],
-    "x": FILTERS[7:8],
-    "far": FILTERS[8:],
+FILTERS_OF: dict[str, list[Any]] = {
+    "name": [pc.field("name") == "c007", pc.field("name").isin(["c001", "c599", "nope"])],
+    "barcode": [pc.field("barcode") == "é3"],
+    "age": [
+        pc.field("age") == 7,
+        (pc.field("age") >= 590) & (pc.field("age") < 595),
+        pc.field("age").isin([0, 599]),
+    ],
+    "donor": [pc.field("donor") == "d4"],
+    "x": [
+        (pc.field("x") >= low)
+        & (pc.field("x") <= high)
+        & (pc.field("y") >= 0)
+        & (pc.field("y") <= top)
+        for low, high, top in ((3, 5, 9), (5, 5, 9), (5, 3, 9), (3, 5, math.inf))
+    ],
+    "far": [pc.field("far") > 10**6],
 }
+FILTERS = [one for filters in FILTERS_OF.values() for one in filters]
 PLACES = [
     IndexPlace("cell", "lookup", ("name",)),
     IndexPlace("cell", "lookup", ("barcode",)),
@@ -250,22 +251,33 @@ def test_arrays_that_make_no_sense(
     assert found == 2 * plain_rows(column)
 
 
-def test_arrays_of_strings(path: Path) -> None:
-    """Are no rows."""
-    group = zarr.open_group(path / "indexes/cell/barcode/lookup", mode="r+")
-    del group["row"]
-    group.create_array("row", data=np.array(["a", "b"], dtype="<U3"))
-    with pytest.warns(UnusedIndexWarning, match="its array 'row' is missing, or of another type"):
-        assert rows_of(path) == plain_rows()
+def replace_rows(folder: Path) -> None:
+    """Let the rows of an index be strings."""
+    group = zarr.open_group(folder, mode="r+")
+    group.create_array("row", data=np.array(["a", "b"], dtype="<U3"), overwrite=True)
 
 
-def test_an_array_that_claims_an_absurd_size(path: Path) -> None:
-    """It is not even looked at."""
-    document = path / "indexes/cell/barcode/lookup/row/.zarray"
+def claim_many_rows(folder: Path) -> None:
+    """Let an index have a thousand million times as many rows."""
+    document = folder / "row/.zarray"
     text = document.read_text().replace("600", "600000000000")
     document.write_text(text.replace('"fill_value":null', '"fill_value":0'))
-    (document.parent / "0").unlink()
-    with pytest.warns(UnusedIndexWarning, match="missing, or of another type or size"):
+    (folder / "row/0").unlink()
+
+
+@pytest.mark.parametrize(
+    ("harm", "why"),
+    [
+        (replace_rows, "its array 'row' is missing, or of another type"),
+        (claim_many_rows, "missing, or of another type or size"),
+        (lambda folder: shutil.rmtree(folder / "row"), "its array 'row' is missing, or of another"),
+        (lambda folder: (folder / ".zgroup").unlink(), "it is no group; 'daf repair"),
+    ],
+)
+def test_parts_that_are_not_there(path: Path, harm: Callable[[Path], Any], why: str) -> None:
+    """Or are of another type or an absurd size, which is not even looked at."""
+    harm(path / "indexes/cell/barcode/lookup")
+    with pytest.warns(UnusedIndexWarning, match=why):
         assert rows_of(path) == plain_rows()
 
 
@@ -281,12 +293,12 @@ def test_each_session_warns_once(path: Path) -> None:
         assert len(caught) == 1
 
 
-@pytest.mark.sampled(1)
-@pytest.mark.parametrize("name", ["x.daf.zarr", "v3.daf.zarr", "x.daf.zarr.zip"])
+@pytest.mark.sampled(2)
+@pytest.mark.parametrize("name", ["x.daf.zarr", "v3.daf.zarr", "x.daf.zarr.zip", "a.h5df"])
 def test_verify_finds_it_and_repair_builds_it_again(
     made: Path, name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Of an archive too; afterwards the index is used, and nothing is wrong any more."""
+    """In any form, while queries scan; afterwards the index is used, and nothing is wrong any more."""
     path = tmp_path / name
     convert(made, path, zarr_format=3 if name == "v3.daf.zarr" else None)
     with open_daf(path, "r+") as daf:
@@ -294,6 +306,9 @@ def test_verify_finds_it_and_repair_builds_it_again(
     assert verify(path) == []
     for place in PLACES:
         damage(path, place)
+    query = "SELECT index FROM cell WHERE barcode = 'é3'"
+    with pytest.warns(UnusedIndexWarning, match=f"{name}: the index indexes/cell/barcode/lookup"):
+        assert connect(path).sql(query).to_pydict() == {"index": [3, 303]}
     found = [
         one for one in verify(path) if one.path.startswith("indexes/cell") and "its" in str(one)
     ]
@@ -307,15 +322,16 @@ def test_verify_finds_it_and_repair_builds_it_again(
         assert f"built the index {place.path} again, which was damaged" in done
     assert [one for one in verify(path) if one.level == "error"] == []
     assert rebuild_indexes(path) == []
-    explanation = connect(path).explain_analyze("SELECT index FROM cell WHERE barcode = 'é3'")
-    assert explanation.scans[0].indexes == ["barcode"]
+    assert connect(path).explain_analyze(query).scans[0].indexes == ["barcode"]
     assert rows_of(path) == plain_rows()
 
 
 def damage(path: Path, place: IndexPlace) -> None:
     """Change a byte in the middle of the largest array of an index, in place."""
-    if path.is_dir():
-        files = [file for file in (path / place.path).rglob("*") if file.name == "0"]
+    beside = path.with_name(f"{path.name}.indexes")
+    folder = beside if beside.is_dir() else path
+    if folder.is_dir():
+        files = folder.rglob(f"{place.path.removeprefix('indexes/')}/**/0")
         file = max(files, key=lambda one: one.stat().st_size)
         middle = file.stat().st_size // 2
     else:
@@ -347,7 +363,7 @@ def test_indexes_in_the_place_of_each_other(path: Path) -> None:
 
 
 def test_a_stale_index_is_a_warning_of_verify(path: Path) -> None:
-    """Queries pass it over in silence; `repair` builds it again, or takes it away."""
+    """Queries pass it over in silence; `repair` builds it again, or takes it away with its axis."""
     with open_daf(path, "r+") as daf:
         codes = [f"é{i}" for i in range(N)]
         daf.set_vector("cell", "barcode", codes, if_exists="replace")
@@ -364,6 +380,11 @@ def test_a_stale_index_is_a_warning_of_verify(path: Path) -> None:
     assert "built the index indexes/cell/far/ranges again, which was stale" in done
     assert any(one.startswith("took away the index indexes/cell/donor/lookup") for one in done)
     assert verify(path) == []
+    with open_daf(path, "r+") as daf:
+        daf.delete_axis("cell")
+    assert {one.level for one in verify(path)} == {"warning"}
+    assert len(rebuild_indexes(path)) >= len(PLACES) - 1
+    assert verify(path) == []
 
 
 def test_the_same_bytes_of_another_type(tmp_path: Path) -> None:
@@ -374,15 +395,6 @@ def test_the_same_bytes_of_another_type(tmp_path: Path) -> None:
         build_index(daf, "cell", ["n"])
         daf.set_vector("cell", "n", np.array([1, -1]), if_exists="replace")
     assert connect(path).sql("SELECT n FROM cell WHERE n < 0").to_pydict() == {"n": [-1]}
-
-
-def test_an_axis_that_is_gone(path: Path) -> None:
-    """Its indexes are stale, and go."""
-    with open_daf(path, "r+") as daf:
-        daf.delete_axis("cell")
-    assert {one.level for one in verify(path)} == {"warning"}
-    assert len(rebuild_indexes(path)) >= len(PLACES)
-    assert verify(path) == []
 
 
 def test_data_sets_in_one_archive(tmp_path: Path) -> None:

@@ -14,8 +14,7 @@ import numpy as np
 import pytest
 
 import daf_query
-from daf_query import ScanOptions, UnusedIndexWarning, rebuild_indexes
-from daf_query.cli import main
+from daf_query import ScanOptions, rebuild_indexes
 from daf_query.index import build_index, build_point_index
 from daf_storage import H5df, convert, errors, open_daf, verify
 from daf_storage.upkeep import IndexStorage
@@ -45,25 +44,25 @@ def index(daf: Any) -> None:
     assert build_index(daf, "cell", ["name", "age", "code"]) == ["name", "age", "code"]
 
 
-def made(path: str | Path, *, is_reversed: bool = False) -> None:
-    """Make a data set."""
+def made(path: Path, *, is_reversed: bool = False, is_indexed: bool = False) -> Path:
+    """Make a data set, and all indexes if they are wanted."""
     with open_daf(path, "w") as daf:
         fill(daf, is_reversed=is_reversed)
+        if is_indexed:
+            index(daf)
+    return path
 
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
     """Return the path of a data set with all indexes."""
-    path = tmp_path / "x.h5df"
-    made(path)
-    with open_daf(path, "r+") as daf:
-        index(daf)
-    return path
+    return made(tmp_path / "x.h5df", is_indexed=True)
 
 
 def used(path: Any) -> list[str]:
     """Return the indexes that a query uses."""
-    return connect(path).explain_analyze(QUERY).scans[0].indexes
+    with connect(path) as session:
+        return session.explain_analyze(QUERY).scans[0].indexes
 
 
 def digest(path: Path) -> str:
@@ -74,8 +73,7 @@ def digest(path: Path) -> str:
 def test_the_file_is_not_touched(tmp_path: Path) -> None:
     """Not a byte of it changes; a new session finds the indexes, and so does another process."""
     pytest.importorskip("geoindex_rs")
-    path = tmp_path / "x.h5df"
-    made(path)
+    path = made(tmp_path / "x.h5df")
     before = digest(path)
     with open_daf(path, "r+") as daf:
         index(daf)
@@ -120,13 +118,9 @@ def test_a_copy_keeps_them(path: Path, tmp_path: Path) -> None:
     assert used(link) == ["code"]
 
 
-def test_stale_ones_are_passed_over(tmp_path: Path) -> None:
+def test_stale_ones_are_passed_over(path: Path, tmp_path: Path) -> None:
     """Of another file under the same name, and of a vector that was replaced."""
-    path, other = tmp_path / "x.h5df", tmp_path / "y.h5df"
-    made(path)
-    made(other, is_reversed=True)
-    with open_daf(path, "r+") as daf:
-        index(daf)
+    other = made(tmp_path / "y.h5df", is_reversed=True)
     time.sleep(STABLE_SECONDS)
     session = connect(path)
     assert session.sql(QUERY).to_pydict() == {"index": [7]}
@@ -143,34 +137,15 @@ def test_stale_ones_are_passed_over(tmp_path: Path) -> None:
     assert connect(path).sql(QUERY).to_pydict() == {"index": [6]}
 
 
-def test_damaged_ones_are_found_and_built_again(
-    path: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """By `verify` and `repair`; queries scan meanwhile."""
-    chunk = next((tmp_path / "x.h5df.indexes").rglob("code/lookup/row/0"))
-    chunk.write_bytes(bytes(chunk.stat().st_size))
-    with pytest.warns(UnusedIndexWarning, match="x.h5df: the index indexes/cell/code/lookup"):
-        assert connect(path).sql(QUERY).to_pydict() == {"index": [7]}
-    assert main(["verify", str(path)]) == 1
-    assert "indexes/cell/code/lookup: its checksum is wrong" in capsys.readouterr().out
-    assert main(["repair", str(path)]) == 0
-    assert "built the index indexes/cell/code/lookup again" in capsys.readouterr().out
-    assert verify(path) == []
-    assert used(path) == ["code"]
-
-
 def test_they_go_with_the_data_set(tmp_path: Path) -> None:
     """When the file is emptied, or replaced by a conversion."""
     path = tmp_path / "x.h5df"
     for how in ("w", "convert"):
-        made(path)
-        with open_daf(path, "r+") as daf:
-            index(daf)
+        made(path, is_indexed=True)
         if how == "w":
             open_daf(path, "w").close()
         else:
-            made(tmp_path / "y.daf.zarr", is_reversed=True)
-            convert(tmp_path / "y.daf.zarr", path, if_exists="replace")
+            convert(made(tmp_path / "y.daf.zarr", is_reversed=True), path, if_exists="replace")
         with open_daf(path) as daf:
             assert IndexStorage(daf).places() == []
         assert verify(path) == []
@@ -179,9 +154,7 @@ def test_they_go_with_the_data_set(tmp_path: Path) -> None:
 def test_listings_pass_them_over(tmp_path: Path) -> None:
     """Patterns, and what is said to be beside a path that does not exist."""
     for name in ("a.h5df", "b.h5df"):
-        made(tmp_path / name)
-        with open_daf(tmp_path / name, "r+") as daf:
-            index(daf)
+        made(tmp_path / name, is_indexed=True)
     session = connect(str(tmp_path / "*"))
     query = "SELECT dataset, count(*) AS n FROM cell GROUP BY dataset ORDER BY dataset"
     assert session.sql(query).to_pydict() == {"dataset": ["a", "b"], "n": [N, N]}
@@ -192,8 +165,7 @@ def test_listings_pass_them_over(tmp_path: Path) -> None:
 
 def test_open_files_and_files_in_memory(tmp_path: Path) -> None:
     """A handle of a file has its indexes beside it; without a file, they live as long as it."""
-    path = tmp_path / "x.h5df"
-    made(path)
+    path = made(tmp_path / "x.h5df")
     with h5py.File(path, "r+", alignment_threshold=1, alignment_interval=8) as file:
         daf = H5df(file, "r+")
         index(daf)
@@ -222,8 +194,7 @@ def test_a_crashed_build_is_cleared_away(path: Path, tmp_path: Path) -> None:
 
 def test_a_directory_that_cannot_be_written_to(tmp_path: Path) -> None:
     """The error names it."""
-    path = tmp_path / "x.h5df"
-    made(path)
+    path = made(tmp_path / "x.h5df")
     (tmp_path / "x.h5df.indexes").write_text("in the way")
     with open_daf(path, "r+") as daf, pytest.raises(errors.DafError, match="x.h5df.indexes"):
         build_index(daf, "cell", ["age"])  # type: ignore[arg-type] # of mode r+

@@ -6,26 +6,25 @@ import itertools
 import os
 import random
 import shutil
-import struct
 import time
 from pathlib import Path
 from typing import Any
 
 import duckdb
 import hypothesis.strategies as st
+import numcodecs
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 import scipy.sparse
-import zarr
 from hypothesis import given
 
-from daf_query import UnusedIndexWarning, connect
+from daf_query import connect
 from daf_query.cli import main
 from daf_query.index import _stored as indexes
 from daf_query.index import build_index, build_point_index
-from daf_query.scan import ZONE_ROWS, Compare, In, ScanOptions
+from daf_query.scan import ZONE_ROWS, ScanOptions
 from daf_storage import DafWriter, MemoryDaf, Packing, open_daf, verify
 from daf_storage.base import _strings as strings
 from tests.limits import lower
@@ -70,11 +69,7 @@ QUERIES = [
     "SELECT name FROM cell WHERE barcode IN ('code 7', 'code 8code 8code 8') AND age > 10 ORDER BY name",
     "SELECT barcode, name FROM cell WHERE name = 'é5' AND barcode <> 'x'",
     "SELECT count(*) AS n FROM cell WHERE name = 'é5' OR age = 6",
-    "SELECT count(*) AS n FROM cell WHERE name <> 'é5'",
-    "SELECT count(*) AS n FROM cell WHERE name NOT IN ('é5', 'é6')",
     "SELECT count(*) AS n FROM cell WHERE name = 'é5' AND name = 'é6'",
-    "SELECT name FROM cell WHERE age > 4996 ORDER BY age",
-    "SELECT max(barcode) AS m, min(name) AS n FROM cell",
     "SELECT count(*) AS n FROM cell AS a JOIN cell AS b ON a.age = b.age WHERE a.name = 'é5'",
 ]
 
@@ -82,8 +77,9 @@ QUERIES = [
 def test_the_rows_are_the_same(path: Path) -> None:
     """With and without; in a directory and in an archive."""
     expected = [connect(path).sql(query).to_pydict() for query in QUERIES]
-    with reopen(path) as daf:
-        assert build_index(daf, "cell") == ["name", "barcode"]
+    for _ in range(2):  # one that fits stays, also in an archive, which could not replace it
+        with reopen(path) as daf:
+            assert build_index(daf, "cell") == ["name", "barcode"]
     session = connect(path)
     assert [session.sql(query).to_pydict() for query in QUERIES] == expected
     assert expected[0] == {"name": ["é4999"], "age": [4999]}
@@ -137,29 +133,6 @@ def test_a_stale_index_is_not_used(tmp_path: Path) -> None:
     daf.reorder_axis("cell", np.arange(100)[::-1], progress="never")
     query = "SELECT index FROM cell WHERE name = 'c3'"
     assert connect(path).sql(query).to_pydict() == {"index": [96]}
-
-
-def test_an_index_that_lacks_a_part(path: Path) -> None:
-    """Is not used, and a warning says so; the data is as readable as before."""
-    if path.suffix == ".zip":
-        pytest.skip("an archive is not changed in place")
-    with reopen(path) as daf:
-        build_index(daf, "cell")
-    group = zarr.open_group(path / "indexes/cell/name", mode="r+")
-    del group["lookup/row"]
-    with pytest.warns(UnusedIndexWarning, match="its array 'row' is missing, or of another type"):
-        assert connect(path).sql(QUERIES[0]).to_pydict()["age"] == [4999]
-    (path / "indexes/cell/barcode/lookup/.zgroup").unlink()
-    with pytest.warns(UnusedIndexWarning, match="it is no group; 'daf repair"):
-        found = connect(path).sql("SELECT age FROM cell WHERE barcode = 'code 6'").to_pydict()
-    assert found == {"age": [6]}
-
-
-def test_building_it_again_is_fine(path: Path) -> None:
-    """One that fits is kept, also in an archive, which could not replace it."""
-    for _ in range(2):
-        with reopen(path) as daf:
-            assert build_index(daf, "cell", ["name"]) == ["name"]
 
 
 def test_a_fragment_of_an_index_and_another_filter(path: Path) -> None:
@@ -241,6 +214,8 @@ def test_rows_found_by_indexes_are_the_same(numbers: DafWriter) -> None:
         "u = 7": [],
         "code = 'é7' AND u IN (7, 8)": ["code"],
         "x BETWEEN 10 AND 12 AND y BETWEEN 3 AND 4": ["x, y"],
+        "x > 10 AND y BETWEEN 3 AND 4": [],  # open at a side
+        "x BETWEEN 0 AND 99 AND y BETWEEN 0 AND 49": [],  # more points than are worth it
     }.items():
         scans = indexed.explain_analyze(f"SELECT index FROM cell WHERE {condition}").scans
         assert [scan.indexes for scan in scans] == [used], condition
@@ -398,40 +373,15 @@ def test_strings_whose_hashes_meet(monkeypatch: pytest.MonkeyPatch) -> None:
     assert connect(daf).sql(query).to_pydict() == {"index": [*range(7, N, 97)]}
 
 
-def index_of(strings: list[str]) -> tuple[indexes.StringIndex, memoryview]:
-    """Return the index of strings that are stored in a chunk, and the chunk."""
-    encoded = [text.encode() for text in strings]
-    data = b"".join(struct.pack("<I", len(raw)) + raw for raw in encoded)
-    chunk = memoryview(struct.pack("<I", len(strings)) + data)
-    return indexes.StringIndex("s", indexes.arrays_of_strings(pa.array(strings)), chunk), chunk
-
-
-def test_rows_of_strings() -> None:
-    """Ascending, of equal strings and of several; none where they are too many, or not restricted."""
-    index, _ = index_of(["b", "a", "b", "", "c", "b"])
-    for condition, expected in (
-        (Compare("s", "==", "b"), [0, 2, 5]),
-        (Compare("s", "==", "x"), []),
-        (In("s", ("c", "", "b", "x")), [0, 2, 3, 4, 5]),
-    ):
-        rows = there(index.find([condition], len(expected)))
-        assert rows.tolist() == expected
-        assert rows.dtype == np.int64
-        assert not expected or index.find([condition], len(expected) - 1) is None
-    both = there(index.find([In("s", ("a", "b")), Compare("s", "==", "a")], 6))
-    assert both.tolist() == [1]
-    assert index.find([], 6) is None
-    assert index.find([In("s", ("b",), is_negated=True), Compare("s", ">", "a")], 6) is None
-
-
 def test_single_strings_of_a_chunk() -> None:
     """Each is found by the offset of one of sixteen; not where the chunk is not what it was."""
-    strings = [f"é{'x' * (n % 5)}{n}" for n in range(40)]
-    index, chunk = index_of([*strings, ""])
+    strings = [*(f"é{'x' * (n % 5)}{n}" for n in range(40)), ""]
+    chunk = memoryview(numcodecs.VLenUTF8().encode(np.array(strings, object)))
+    arrays = indexes.arrays_of_strings(pa.array(strings))
+    index = indexes.StringIndex("s", arrays, chunk)
     for positions in ([0], [15, 16, 17], [39, 0, 39, 40], list(range(40)), []):
         array = there(index.strings(np.array(positions, np.int64)))
-        assert array.to_pylist() == [[*strings, ""][n] for n in positions]
-    arrays = indexes.arrays_of_strings(pa.array(strings))
+        assert array.to_pylist() == [strings[n] for n in positions]
     assert indexes.StringIndex("s", arrays, None).strings(np.array([0])) is None
     for cut in (1, 5):
         assert indexes.StringIndex("s", arrays, chunk[: -4 - cut]).strings(np.array([39])) is None
