@@ -176,9 +176,9 @@ def test_open_files_and_files_in_memory(tmp_path: Path) -> None:
         inside = H5df(file, "w")
         fill(inside)
         index(inside)
-        assert used(inside) == ["code"]
         assert connect(inside).sql(QUERY).to_pydict() == {"index": [7]}
         assert "indexes" not in file
+        assert used(inside) == ["code"]
 
 
 def test_a_crashed_build_is_cleared_away(path: Path, tmp_path: Path) -> None:
