@@ -79,8 +79,19 @@ class Explorer:
 
     def fits(self, selector: str) -> bool:
         """Return whether all of a part is in view without scrolling to the right."""
-        sizes = self.page.locator(selector).first.evaluate("e => [e.scrollWidth, e.clientWidth]")
-        return bool(sizes[0] <= sizes[1])
+        # At once: of an element that the page replaces meanwhile, both are 0.
+        element = f"document.querySelector('{selector}')"
+        sizes = self.page.evaluate(f"(e => [e.scrollWidth, e.clientWidth])({element})")
+        return bool(0 < sizes[0] <= sizes[1])
+
+    def swatches(self, entries: str) -> list[list[str]]:
+        """Return the name and the colour of each entry, all read at once."""
+        pairs: list[list[str]] = self.page.evaluate(
+            "entries => [...document.querySelectorAll(entries)].map(each => [each.innerText"
+            ".split('\\n')[0], getComputedStyle(each.querySelector('.swatch')).backgroundColor])",
+            entries,
+        )
+        return pairs
 
     def write(self, sql: str) -> None:
         """Replace the query."""

@@ -15,7 +15,7 @@ import daf_query
 from daf_query.demo import find_pbmc
 from daf_query.explore import ExploredData, ExploreServer
 from tests.browser.conftest import Open
-from tests.browser.explorer import Explorer, strings
+from tests.browser.explorer import Explorer
 
 LEFT = ((0.3, 0.02), (0.3, 0.98), (0.01, 0.98), (0.01, 0.02))
 RED = "#d62728"
@@ -28,13 +28,9 @@ def test_the_legend_counts_categories_and_picks_them_out(explorer: Explorer) -> 
     with daf_query.connect(find_pbmc()) as db:
         noted = db.sql("SELECT name, color FROM bulk_labels").to_pylist()
     assert len(noted) == 10
-    assert [text.split("\n")[0] for text in strings(entries)] == [each["name"] for each in noted]
-    swatches = explorer.page.locator(".legend-entry .swatch").all()
-    shown = [
-        each.evaluate("swatch => getComputedStyle(swatch).backgroundColor") for each in swatches
-    ]
-    assert shown == [
-        f"rgb({', '.join(map(str, bytes.fromhex(each['color'][1:7])))})" for each in noted
+    assert explorer.swatches(".legend-entry") == [
+        [each["name"], f"rgb({', '.join(map(str, bytes.fromhex(each['color'][1:7])))})"]
+        for each in noted
     ]
     assert entries.last.inner_text().split("\n") == ["Dendritic", "240"]
     entries.last.click()
@@ -65,14 +61,9 @@ def test_a_chart_has_the_colours_of_the_map(explorer: Explorer) -> None:
     page.get_by_role("tab", name="Chart").click()
     explorer.run("SELECT bulk_labels, phase, count(*) AS cells FROM cell GROUP BY ALL")
     page.locator(".chart-key li").first.wait_for()
-    colours = [
-        page.locator(f"{part} .swatch").evaluate_all(
-            "all => all.map(each => [each.parentElement.innerText.split('\\n')[0], "
-            "getComputedStyle(each).backgroundColor]).sort()"
-        )
-        for part in (".legend-entry", ".chart-key li")
-    ]
-    assert colours[0] == colours[1]
+    key = explorer.swatches(".chart-key li")
+    assert len(key) == 3
+    assert sorted(explorer.swatches(".legend-entry")) == sorted(key)
 
 
 def test_a_lasso_becomes_a_condition(explorer: Explorer) -> None:

@@ -33,9 +33,9 @@ export class ChartPanel {
     const width = this.canvas.clientWidth;
     if (!this.stale && Number(this.canvas.dataset["width"]) === width && Number(this.canvas.dataset["height"]) === this.canvas.clientHeight) return;
     this.stale = false;
+    this.drawControls(); // they take from the height of the chart
     this.canvas.dataset["width"] = String(width);
     this.canvas.dataset["height"] = String(this.canvas.clientHeight);
-    this.drawControls();
     if (!this.choice || this.table.numRows === 0) {
       this.canvas.replaceChildren(h("p", { class: "hint" }, this.table.numRows ? "No column of this result can be drawn." : "No rows to draw."));
       return;
