@@ -11,6 +11,7 @@ import sys
 import threading
 import time
 import weakref
+import zipfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -386,6 +387,14 @@ def mapped_ranges(path: Path) -> list[tuple[int, int]]:
 def is_mapped(address: int, path: Path) -> bool:
     """Return whether an address lies in a mapping of the file."""
     return any(start <= address < stop for start, stop in mapped_ranges(path))
+
+
+def zip_folder(folder: Path, archive: Path, method: int = zipfile.ZIP_STORED) -> Path:
+    """Put what is in a folder into an archive, as other programs do; return the archive's path."""
+    with zipfile.ZipFile(archive, "w", method) as packed:
+        for file in sorted(folder.rglob("*")):
+            packed.write(file, file.relative_to(folder))
+    return archive
 
 
 @contextmanager

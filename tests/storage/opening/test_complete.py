@@ -5,10 +5,7 @@ from __future__ import annotations
 import pickle
 import shutil
 from pathlib import Path
-from typing import Any
 
-import anndata
-import numpy as np
 import pytest
 
 from daf_storage import (
@@ -19,13 +16,10 @@ from daf_storage import (
     chain_reader,
     chain_writer,
     complete_daf,
-    copy_scalar,
     errors,
     open_daf,
     open_overlay,
-    repair,
     view,
-    write_sidecar,
 )
 from tests.support import CELLS, contents, data_set, fill, served
 
@@ -159,13 +153,6 @@ def test_groups_of_files_and_servers(tmp_path: Path, base: Path) -> None:
                 assert daf.axis_entries("cell").tolist() == CELLS
 
 
-def test_a_base_in_memory_is_not_recorded() -> None:
-    """No path leads to it."""
-    mine = MemoryDaf()
-    with open_overlay(fill(MemoryDaf()), mine) as daf:
-        assert "base_daf_repository" not in daf.scalars_set()
-
-
 @pytest.mark.usefixtures("base")
 def test_a_base_of_which_a_part_is_meant(tmp_path: Path) -> None:
     """As the reference writes it: names with '=', null, or the name in the base; in order."""
@@ -233,36 +220,3 @@ def test_an_overlay_lies_apart_from_its_base(tmp_path: Path, base: Path) -> None
     assert sorted(tmp_path.rglob("*")) == before
     with open_daf(base) as daf:
         assert not daf.has_scalar("base_daf_repository")
-
-
-def test_a_sidecar_is_no_overlay(tmp_path: Path) -> None:
-    """A refresh would discard what is written to it."""
-    path = tmp_path / "atlas.h5ad"
-    anndata.AnnData(np.ones((2, 3), np.float32)).write_h5ad(path)
-    with open_daf(path) as daf:
-        sidecar = write_sidecar(daf, "X").path
-    with (
-        open_daf(path, sidecar=False) as daf,
-        pytest.raises(errors.InvalidInputError, match="belongs to the file that it was made of"),
-    ):
-        open_overlay(daf, sidecar)
-
-
-def test_what_to_do_instead_of_writing(tmp_path: Path) -> None:
-    """An h5ad is written beside, or imported; a view and a chain are not opened with a mode."""
-    path = tmp_path / "atlas.h5ad"
-    anndata.AnnData(np.ones((2, 3), np.float32)).write_h5ad(path)
-    source = MemoryDaf()
-    source.set_scalar("a", 1)
-    with open_daf(path) as daf:
-        targets: list[tuple[Any, str]] = [
-            (daf, r'overlay="mine.daf.zarr"\), or import it .*daf import .*atlas.h5ad OUT'),
-            (view(daf), "a view is never written"),
-            (chain_reader([daf, source]), r"chain_writer\(\)"),
-            (source.read_only(), "mode 'r\\+'"),
-        ]
-        for target, remedy in targets:
-            with pytest.raises(errors.ReadOnlyError, match=remedy):
-                copy_scalar(source, target, "a")
-    with pytest.raises(errors.ReadOnlyError, match=r"not repaired; .*daf import .*--refresh'"):
-        repair(path)

@@ -50,7 +50,7 @@ def test_a_writer_goes_on_after_its_file_was_moved(tmp_path: Path) -> None:
 
 
 def test_an_hdf5_file_that_was_deleted_is_still_read(tmp_path: Path) -> None:
-    """Through the descriptor that is open, as an archive is; also what is mapped for it only now."""
+    """Through the descriptor that is open, as an archive is; another one may come in its place."""
     path = tmp_path / "mine.h5df"
     with open_daf(path, "w") as daf:
         daf.add_axis("cell", ["A", "B"], vectors={"n": [1, 2], "s": ["x", "y"]})
@@ -61,4 +61,6 @@ def test_an_hdf5_file_that_was_deleted_is_still_read(tmp_path: Path) -> None:
             (tmp_path / "copy.h5df").unlink()
             assert daf.get_pa_vector("cell", "s").to_pylist() == ["x", "y"]
             assert daf.get_np_vector("cell", "n").tolist() == [1, 2]
+            with open_daf(tmp_path / "copy.h5df", "w") as other:
+                assert other.axes_set() == set()
             assert daf.get_pa_vector("cell", "name").to_pylist() == ["A", "B"]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 import warnings
 from pathlib import Path
 from typing import Any
@@ -68,46 +67,6 @@ def test_the_tables_of_a_spatial_data(spatial: Path) -> None:
     del root["tables"]
     with pytest.raises(errors.NotADafError, match=r"no tables; what else .* images \(he\)"):
         open_daf(spatial)
-
-
-def _hdf5(path: Path, *names: str) -> None:
-    with h5py.File(path, "w") as file:
-        for name in names:
-            file.create_group(name)
-
-
-@pytest.mark.parametrize("opened", [open_daf, daf_query.connect])
-@pytest.mark.parametrize(
-    ("name", "made", "message"),
-    [
-        ("x.loom", ("matrix", "row_attrs", "col_attrs"), r"a loom file.*read_loom\('.*x.loom'\)"),
-        ("x.h5Seurat", ("assays", "cell.names"), "an h5Seurat file.*SeuratDisk::Convert"),
-        ("x.RDS", b"", r"object of R.*readRDS\('.*x.RDS'\)\), 'x.h5ad'"),
-        ("x.bin", gzip.compress(b"X\n\0\0\0\3", mtime=0), "object of R"),
-        ("x.cloupe", b"", "Loupe Browser"),
-        ("x.bin", gzip.compress(b"BAM\1", mtime=0), "aligned reads"),
-        ("x.fastq.gz", b"\x1f\x8b", "raw reads"),
-        ("matrix.mtx", b"%%MatrixMarket", "daf import FOLDER"),
-    ],
-)
-def test_files_that_are_not_read(
-    tmp_path: Path, opened: Any, name: str, made: Any, message: str
-) -> None:
-    """The error says what it is, and what converts it."""
-    path = tmp_path / name
-    if isinstance(made, bytes):
-        path.write_bytes(made)
-    else:
-        _hdf5(path, *made)
-    with pytest.raises(errors.NotADafError, match=message):
-        opened(path)
-
-
-def test_folders_that_are_not_read(tmp_path: Path) -> None:
-    """A folder of Matrix Market is imported."""
-    (tmp_path / "matrix.mtx.gz").touch()
-    with pytest.raises(errors.NotADafError, match=r"a folder of Matrix Market.*daf import"):
-        open_daf(tmp_path)
 
 
 def test_a_file_is_known_by_its_contents(tmp_path: Path) -> None:

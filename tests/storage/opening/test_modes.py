@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import fcntl
+import shutil
 import sys
 import threading
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any, Literal
 
+import h5py
 import numpy as np
 import pytest
+import zarr
 
+from daf_query import connect
 from daf_storage import DafReader, DafWriter, errors, open_daf
 from daf_storage.trees import ZarrVersion
 from tests.limits import lower
@@ -60,6 +66,39 @@ def test_modes_and_names(tmp_path: Path, form: str) -> None:
     assert held.tolist() == [7]
 
 
+@pytest.mark.parametrize("name", ["x.daf.zarr", "x.h5df", None])
+@pytest.mark.parametrize(
+    ("marker", "message"),
+    [
+        ([2, 0], r"incompatible format version: 2.0; the code supports version: 1.0"),
+        ([1, 1], r"incompatible format version: 1.1"),
+        ([1], "malformed daf version marker"),
+        ([1, 0, 0], "malformed daf version marker"),
+        ([1, 0], ""),
+    ],
+)
+def test_other_versions_are_refused(
+    tmp_path: Path, name: str | None, marker: list[int], message: str
+) -> None:
+    """A newer major or minor one, and a marker that is none; any type of integers is read."""
+    path: Any = tmp_path / (name or "x.daf.zarr")
+    filled(path).close()
+    if name == "x.h5df":
+        with h5py.File(path, "r+") as file:
+            del file["daf"]
+            file["daf"] = np.array(marker, "i8")
+    else:
+        shutil.rmtree(path / "daf")
+        zarr.create_array(path / "daf", data=np.array(marker, "i8"), zarr_format=2)
+    if name is None:
+        files = [file for file in path.rglob("*") if file.is_file()]
+        path = {str(file.relative_to(path)): file.read_bytes() for file in files}
+    modes: tuple[Literal["r", "r+", "w+"], ...] = ("r", "r+", "w+")
+    for mode in modes[: 3 if name else 2]:
+        with pytest.raises(errors.VersionError, match=message) if message else nullcontext():
+            assert open_daf(path, mode).axes_set() == {"cell", "gene"}
+
+
 @pytest.mark.parametrize("name", ["x.daf.zarr", "x.daf.zarr.zip", "x.dafs.zarr.zip#/a", None])
 @pytest.mark.parametrize("there", [2, 3])
 def test_the_version_of_what_is_there(tmp_path: Path, name: str | None, there: ZarrVersion) -> None:
@@ -72,6 +111,33 @@ def test_the_version_of_what_is_there(tmp_path: Path, name: str | None, there: Z
             open_daf(path, mode, zarr_format=5 - there)  # type: ignore[call-overload]
         with open_daf(path, mode, zarr_format=there) as daf:
             assert daf.axes_set() == {"cell", "gene"}
+
+
+@pytest.mark.parametrize("name", ["x.daf.zarr.zip", "x.h5df"])
+def test_handles_of_one_file_share_it(tmp_path: Path, name: str) -> None:
+    """The first decides whether it can be written; what one adds, the others see; the last closes."""
+    path = tmp_path / name
+    filled(path).close()
+    with open_daf(path), pytest.raises(errors.InUseError, match="already open read-only in this"):
+        open_daf(path, "r+")
+    writer, reader, again = open_daf(path, "r+"), open_daf(path), open_daf(path, "r+")
+    writer.set_vector("cell", "v", ["a", "b", "c"])
+    assert reader.get_np_vector("cell", "v").tolist() == ["a", "b", "c"]
+    again.set_scalar("later", 2)
+    assert writer.get_scalar("later") == reader.get_scalar("later") == 2
+    if name == "x.h5df":
+        writer.set_vector("cell", "v", ["d", "e", "f"], if_exists="replace")
+        rows = connect(reader).sql("SELECT v FROM cell WHERE age > 30").to_pydict()
+        assert rows == {"v": ["e", "f"]}
+    with path.open("r+b") as file, pytest.raises(BlockingIOError):
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    for daf in (writer, again, reader):
+        daf.close()
+    with pytest.raises(errors.InvalidInputError, match="was closed"):
+        writer.set_scalar("x", 1)
+    with path.open("r+b") as file:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    assert open_daf(path).get_scalar("later") == 2
 
 
 @pytest.mark.parametrize("name", ["x.daf.zarr.zip", "x.h5df"])

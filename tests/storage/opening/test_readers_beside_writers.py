@@ -17,7 +17,7 @@ from daf_storage import DafReader, DafWriter, ZarrDaf
 from daf_storage.stores import DirectoryStore
 from tests import seams
 from tests.limits import without_exchange
-from tests.support import create, dense, reopen, running
+from tests.support import create, data_set, dense, reopen, running
 
 ORIENTATIONS = (("cell", "gene"), ("gene", "cell"))
 
@@ -57,21 +57,26 @@ def steps(daf: DafWriter) -> list[Callable[[int], object]]:
     return found
 
 
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    """Return the path of a data set with a matrix, and a vector that is sparse."""
+    path = tmp_path / "x.daf.zarr"
+    daf = data_set(create(path), cell=["a", "b"], gene=["x", "y", "z"])
+    daf.set_matrix("cell", "gene", "m", np.ones((2, 3)))
+    daf.set_vector("gene", "v", sp.csr_array(np.array([[0, 1, 0]])))
+    return path
+
+
 @pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("read", "exchange"), [*((read, True) for read in READS), ("whole", False)]
 )
 def test_a_replaced_matrix_is_always_found(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, read: str, *, exchange: bool
+    path: Path, monkeypatch: pytest.MonkeyPatch, read: str, *, exchange: bool
 ) -> None:
     """Whatever the writer does between any two looks of a reader."""
     if not exchange:
         without_exchange(monkeypatch)
-    path = tmp_path / "x.daf.zarr"
-    daf = create(path)
-    daf.add_axis("cell", ["a", "b"])
-    daf.add_axis("gene", ["x", "y", "z"])
-    daf.set_matrix("cell", "gene", "m", np.ones((2, 3)))
     values, todo = itertools.count(1), itertools.cycle(steps(reopen(path)))
     reader = ZarrDaf(path)
     snapshot_of = DirectoryStore.snapshot
@@ -110,13 +115,10 @@ def test_a_replaced_matrix_is_always_found(
 
 
 def test_a_list_of_names_while_a_group_becomes_an_array(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A sparse vector (a group) that is replaced by a dense one between two looks stays listed."""
-    path = tmp_path / "x.daf.zarr"
-    daf = create(path)
-    daf.add_axis("cell", ["a", "b", "c"])
-    sparse = sp.csr_array(np.array([[0, 1, 0]]))
+    daf = reopen(path)
     size_of: Callable[..., int | None] = seams.real(seams.DIRECTORY_SNAPSHOT_SIZE)
     seen: list[str] = []
 
@@ -124,12 +126,11 @@ def test_a_list_of_names_while_a_group_becomes_an_array(
         found = size_of(self, key)
         if key.startswith("v/") and not seen:
             seen.append(key)
-            daf.set_vector("cell", "v", [1, 2, 3], if_exists="replace")
+            daf.set_vector("gene", "v", [1, 2, 3], if_exists="replace")
         return found
 
-    daf.set_vector("cell", "v", sparse)
     monkeypatch.setattr(seams.DIRECTORY_SNAPSHOT_SIZE, size)
-    assert ZarrDaf(path).vectors_set("cell") == {"v"}
+    assert ZarrDaf(path).vectors_set("gene") == {"v"}
     assert seen
 
 
@@ -145,13 +146,8 @@ for i in itertools.count():
 """
 
 
-def test_a_reader_beside_a_writer_of_another_process(tmp_path: Path) -> None:
+def test_a_reader_beside_a_writer_of_another_process(path: Path) -> None:
     """For two seconds, at whatever moments they meet."""
-    path = tmp_path / "x.daf.zarr"
-    daf = create(path)
-    daf.add_axis("cell", ["a", "b"])
-    daf.add_axis("gene", ["x", "y", "z"])
-    daf.set_matrix("cell", "gene", "m", np.ones((2, 3)))
     reader = ZarrDaf(path)
     with running(WRITER, path):
         end = time.monotonic() + 2
