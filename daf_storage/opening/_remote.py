@@ -75,9 +75,10 @@ def _tree_at(url: str, connect: Connect) -> ZarrTree | FilesTree | Hdf5Tree:
 
 
 def _folder_and_name(base: str) -> tuple[str, str]:
-    """Return the URL of a folder, and the name of a file in it."""
-    folder, _, name = base.rstrip("/").rpartition("/")
-    return folder, unquote(name)
+    """Return the URL of a folder, with the query of the file's, and the name of the file in it."""
+    place, mark, query = base.partition("?")
+    folder, _, name = place.rstrip("/").rpartition("/")
+    return f"{folder}{mark}{query}", unquote(name)
 
 
 def _archive(base: str, group: str, connect: Connect) -> ZarrTree | FilesTree:

@@ -304,6 +304,7 @@ def test_secrets_are_nowhere(tmp_path: Path, capsys: pytest.CaptureFixture[str])
         f"s3://atlas/x.daf.zarr?X-Amz-Signature={SECRET}",
         f"az://atlas/x.daf.zarr?sig={SECRET}",
         f"abfs://c:{SECRET}@a.dfs.core.windows.net/x.daf.zarr",
+        f"s3://samples/*.h5mu?X-Amz-Signature={SECRET}",
     ):
         for ask in (open_daf, connect, zarr_table):
             with pytest.raises(errors.InvalidInputError, match="pass credentials in the env") as no:

@@ -654,20 +654,26 @@ def test_versions_are_not_mixed(large: Path, tmp_path: Path, name: str) -> None:
             array.read_rows(Span(1_000_000, 1_000_100))
 
 
-def test_secrets_are_not_shown(folder: Path) -> None:
-    """Neither user nor password nor query is in a name or a message."""
+@pytest.mark.parametrize("name", ["x.daf.zarr", "x.daf.zarr.zip", "x.h5df", "plain"])
+def test_secrets_are_not_shown(folder: Path, name: str) -> None:
+    """Neither user nor password nor query, which is sent along, is in a name or a message."""
     assert shown_url("https://me:hunter2@h/x.daf.zarr?sig=abc#f") == "https://h/x.daf.zarr"
-    with served(folder) as server:
-        url = server.url.replace("http://", "http://me:hunter2@")
+    path = folder.with_name(name)
+    if path != folder:
+        convert(folder, path.with_name("x.h5df" if name == "plain" else name))
+        path.with_name("x.h5df").rename(path) if name == "plain" else None
+    with served(path) as server:
+        url = f"{server.url.replace('//', '//me:hunter2@')}?sig=hunter2"
         daf = open_daf(url)
+        assert contents(daf) == contents(ZarrDaf(folder))
         assert "hunter2" not in daf.location + daf.name + daf.description()
-        server.fault = failing(500, 99)
-        slow = DafReader(open_remote_tree(url, impatient), name="y!")
+        assert all(path.endswith("?sig=hunter2") for _, path, _ in server.requested)
+        server.fault = lambda handler: handler._refuse(500) is None
         with pytest.raises(errors.RemoteError) as caught:
-            slow.get_np_vector("cell", "score")
+            open_remote_tree(url, impatient)
         assert "hunter2" not in "".join(traceback.format_exception(caught.value))
     with pytest.raises(errors.RemoteError) as refused:
-        DafReader(open_remote_tree("http://me:hunter2@127.0.0.1:9/x.h5df", impatient), name="z!")
+        open_remote_tree(f"http://me:hunter2@127.0.0.1:9/{name}?sig=hunter2", impatient)
     assert "hunter2" not in str(refused.value)
 
 
