@@ -30,7 +30,6 @@ LIMITS: Final = {
     "moment_elements": "daf_query.moments._group_moments.BLOCK_ELEMENTS",
     "moment_threads": "daf_query.moments._group_moments.THREADS",
     "moment_window": "daf_query.moments._group_moments.WINDOW_ELEMENTS",
-    "narrow_members": "daf_query.sql._connections.MIN_NARROW_MEMBERS",
     "part_bytes": "daf_query.slice._reading.READ_BYTES",
     "part_threads": "daf_query.slice._reading.THREADS",
     "piece_bytes": "daf_storage.trees._decompress._PIECE_BYTES",

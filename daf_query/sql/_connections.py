@@ -35,12 +35,9 @@ from daf_query.table import (
 from daf_storage import DafReader, errors
 from daf_storage.base import DecodedCache, ForkLock, paused_collection
 from daf_storage.errors import FormatError, ReadOnlyError
-from daf_storage.stores import is_remote
 
-_MOST_KNOWN: Final = 1 << 6
-"""Of so many choices of columns the metadata are kept."""
-_MANY_CHOICES: Final = 4
-"""After queries of so many choices, a session asks for others, too."""
+_ColumnsRead: TypeAlias = "tuple[Hashable, frozenset[str] | None, TableColumns | None]"
+_NOTHING: Final[_ColumnsRead] = (None, frozenset({DATASET}), None)
 
 
 class Member:
@@ -60,9 +57,7 @@ class Member:
         self.scan_options = scan_options
         """How its tables are cut, pruned and read."""
         self._categoricals: Categoricals = categoricals
-        self._columns_read: dict[
-            tuple[str, frozenset[str] | None], tuple[Hashable, TableColumns]
-        ] = {}
+        self._columns_read: dict[str, _ColumnsRead] = {}
         self._broken: dict[str, BrokenColumns] = {}
         self._lock = ForkLock()
 
@@ -73,22 +68,20 @@ class Member:
         ----------
         names
             Of the only ones that are needed, of which not all need be there: the metadata of others
-            are not looked at, and may be missing, unless all are known.
+            are not looked at, and may be missing, unless some query before needed them.
         """
-        if names is not None:
-            names = None if self.knows_all(axis) else names | {DATASET}
         # What shows a change is looked at before the metadata: one in between shows the next time.
         identity = self.daf.axis_identity(axis)
         with self._lock:
-            last_identity, columns = self._columns_read.get((axis, names), (None, None))
+            last_identity, last_names, columns = self._columns_read.get(axis, _NOTHING)
+        names = None if names is None or last_names is None else names | last_names
         if columns is None or last_identity != identity:
             columns = self._read(axis, names)
-            with self._lock:
-                if names is None or len(self._columns_read) >= _MOST_KNOWN:
-                    self._columns_read = {
-                        key: each for key, each in self._columns_read.items() if key[1] is None
-                    }
-                self._columns_read[axis, names] = identity, columns
+        elif names != last_names:
+            others = names if names is None or last_names is None else names - last_names
+            columns = columns.with_others(self._read(axis, others))
+        with self._lock:
+            self._columns_read[axis] = identity, names, columns
         return columns.readable()
 
     def _read(self, axis: str, names: frozenset[str] | None) -> TableColumns:
@@ -97,20 +90,6 @@ class Member:
             if broken is None:
                 broken = self._broken[axis] = tables.broken_columns(self.daf, axis)
         return tables.axis_columns(self.daf, axis, broken, self._categoricals, among=names)
-
-    def knows_all(self, axis: str) -> bool:
-        """Return whether the metadata of all columns of an axis were looked at."""
-        with self._lock:
-            return (axis, None) in self._columns_read
-
-    def is_asked_often(self, axis: str) -> bool:
-        """Return whether all metadata of an axis are read at once in less time than once more some.
-
-        Of a file on a server they never are.
-        """
-        with self._lock:
-            choices = sum(read == axis for read, _ in self._columns_read)
-        return choices >= _MANY_CHOICES and not is_remote(self.daf.location)
 
     def table(self, axis: str, columns: TableColumns) -> tables.AxisDataset:
         """Return the table of an axis whose columns are known."""
@@ -142,9 +121,6 @@ class Member:
 
 PUBLIC = "public"
 """The schema of the tables that belong to no data set."""
-
-MIN_NARROW_MEMBERS: Final = 64
-"""Of fewer data sets all columns are looked at, which also says what is wrong with some."""
 
 
 @dataclass(frozen=True)
@@ -258,9 +234,7 @@ class AxisSchema(SharedSchema):
         self._location = location
         self._cache = cache
         self._warned: set[str] = set()
-        self._unions: dict[
-            tuple[str, bool], tuple[dict[str, TableColumns], tables.UnionDataset]
-        ] = {}
+        self._unions: dict[str, tuple[dict[str, TableColumns], tables.UnionDataset]] = {}
         self._joined: dict[str, DecodedCache] = {}
         self._lock = ForkLock()
 
@@ -301,32 +275,24 @@ class AxisSchema(SharedSchema):
             is most of the work of a first query.
         """
         if not self.is_collection:
-            names = None if self.only.is_asked_often(axis) else names
             columns = self.only.columns(axis, names)
             warn_of_problems(columns, self._warned)
             return self.only.table(axis, columns)
+        found: dict[str, TableColumns] = {}
         with paused_collection(len(self.members)):
-            having = {n: each for n, each in self.members.items() if each.daf.has_axis(axis)}
-            is_small = len(self.members) < MIN_NARROW_MEMBERS or self.broken_count > 0
-            if is_small or all(member.knows_all(axis) for member in having.values()):
-                names = None
-            found: dict[str, TableColumns] = {}
-            for name, member in having.items():
-                check_cancelled()
-                found[name] = member.columns(axis, names)
-                if names is None:
+            for name, member in self.members.items():
+                if member.daf.has_axis(axis):
+                    check_cancelled()
+                    found[name] = member.columns(axis, names)
                     warn_of_problems(found[name], self._warned)
-            table = self._union(axis, found, is_whole=names is None)
+            table = self._union(axis, found)
         warn_of_problems(table.table_columns, self._warned)
         return table
 
-    def _union(
-        self, axis: str, columns: dict[str, TableColumns], *, is_whole: bool
-    ) -> tables.UnionDataset:
+    def _union(self, axis: str, columns: dict[str, TableColumns]) -> tables.UnionDataset:
         """Return the table of an axis: that of the last query, if the columns are its own."""
-        key = (axis, is_whole)
         with self._lock:
-            cached = self._unions.get(key)
+            cached = self._unions.get(axis)
             cache = self._joined.setdefault(axis, self._cache.part())
         if cached is not None and cached[0].keys() == columns.keys():
             if all(cached[0][name] is each for name, each in columns.items()):
@@ -336,9 +302,7 @@ class AxisSchema(SharedSchema):
         )
         union = tables.UnionDataset(axis, members, location=self.location, cache=cache)
         with self._lock:
-            self._unions[key] = (columns, union)
-            if is_whole:
-                self._unions.pop((axis, False), None)
+            self._unions[axis] = (columns, union)
         return union
 
     def matrix_readers(self, axes: tuple[str, str], name: str) -> dict[str, DafReader]:

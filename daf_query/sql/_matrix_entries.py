@@ -40,7 +40,7 @@ from daf_query.syntax import (
 from daf_query.table import MatrixEntry, check_column_names, entry_not_found, find_entry
 from daf_storage import DafError, errors
 
-_NO_COLUMNS: Final = ("name", "data_type", "Dot")
+_NO_COLUMNS: Final = ("name", "alias", "data_type", "Dot")
 _NO_VALUES: Final = (*_NO_COLUMNS, "condition", "filter", "over", "Cast")
 """Keys of nodes below which names are no columns, or none that a number is made of."""
 

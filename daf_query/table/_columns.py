@@ -32,6 +32,8 @@ import numpy as np
 import pyarrow as pa
 
 from daf_query.scan import (
+    INDEX,
+    NAME,
     Column,
     DictionaryCodes,
     FindIndexes,
@@ -524,6 +526,14 @@ class TableColumns:
             if name not in problems
         }
         return replace(self, columns=columns, problems={**self.problems, **problems})
+
+    def with_others(self, other: TableColumns) -> TableColumns:
+        """Return the columns of two parts of an axis, each with ``name`` and ``index``."""
+        first = (NAME, INDEX)
+        both = {**self.columns, **other.columns}
+        names = (*first, *sorted(both.keys() - set(first)))
+        problems = {**self.problems, **other.problems}
+        return replace(self, columns={name: both[name] for name in names}, problems=problems)
 
     def indexes(self, names: Sequence[str], cache: DecodedCache) -> Sequence[RowIndex]:
         """Return the indexes of some columns, as far as they have the values that are stored."""

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
-from typing import Any, NoReturn, Self, TypeAlias
+from typing import Any, Self, TypeAlias
 
 import pyarrow as pa
 
@@ -201,13 +201,6 @@ class TableDataset(Fragmented, EngineTable):
 
     def _get_fragments(self, filter: pc.Expression | None) -> Iterator[TableFragment]:  # noqa: A002 - pyarrow's name
         return self.get_fragments(filter)
-
-    def replace_schema(self, schema: pa.Schema) -> NoReturn:
-        """Refuse: the schema is what the data set stores."""
-        raise errors.InvalidInputError(
-            f"{self!r}: the schema follows from the stored vectors and cannot be replaced; "
-            f"cast the result instead (asked for {schema.names})"
-        )
 
     def __arrow_c_stream__(self, requested_schema: object = None) -> object:
         """Export all rows as an Arrow stream."""
