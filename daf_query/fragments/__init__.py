@@ -23,7 +23,6 @@ from daf_query.session import DafSession, connect, is_pattern, matching_paths
 from daf_query.table import ROWS_PER_FRAGMENT, Fragment, TableDataset
 from daf_storage import errors
 from daf_storage._lazy import pc
-from daf_storage.base import paused_collection
 
 MatrixColumns = Mapping[str, tuple[str, str, str]]
 """The other axis, the matrix and the entry of columns, by their names."""
@@ -164,10 +163,9 @@ def plan_fragments(
         )
     named = AxisTable(table) if isinstance(table, str) else table
     session = session_of(source)
-    with paused_collection(len(session.members(schema))):
-        dataset = _opened(session, named, schema, columns, filter)
-        names = dataset.schema.names if columns is None else columns
-        fragments = dataset.fragments(names, filter, rows=rows_per_fragment)
+    dataset = _opened(session, named, schema, columns, filter)
+    names = dataset.schema.names if columns is None else columns
+    fragments = dataset.fragments(names, filter, rows=rows_per_fragment)
     if not all(piece.source.pickled for each in fragments for piece in each.pieces):
         raise errors.InvalidInputError(
             f"{dataset.location}: no path leads to this data set, which is in memory, so other "

@@ -16,7 +16,6 @@ from daf_query._runs import warn_caller
 from daf_query.sql import Collection
 from daf_query.table import META, UserTable, is_user_table, table_name, user_table
 from daf_storage import DafReader, DafWriter, errors, open_daf, open_overlay
-from daf_storage.base import paused_collection
 from daf_storage.data import is_in_place
 from daf_storage.display import shortened
 from daf_storage.opening import in_unicode, short_names, stem_of
@@ -98,7 +97,7 @@ def opened(
         location = f"{len(source):,} data sets"
     else:
         raise _not_connectable(source)
-    with paused_collection(len(source)), ExitStack() as stack:
+    with ExitStack() as stack:
         collection = _collection(location, source, mode, names, stack, skip_broken)
         opened_here = stack.pop_all()
     if closing is not None:

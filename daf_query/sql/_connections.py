@@ -33,7 +33,7 @@ from daf_query.table import (
     warn_once,
 )
 from daf_storage import DafReader, errors
-from daf_storage.base import DecodedCache, ForkLock, paused_collection
+from daf_storage.base import DecodedCache, ForkLock
 from daf_storage.errors import FormatError, ReadOnlyError
 
 _ColumnsRead: TypeAlias = "tuple[Hashable, frozenset[str] | None, TableColumns | None]"
@@ -86,9 +86,7 @@ class Member:
 
     def _read(self, axis: str, names: frozenset[str] | None) -> TableColumns:
         with self._lock:
-            broken = self._broken.get(axis)
-            if broken is None:
-                broken = self._broken[axis] = tables.broken_columns(self.daf, axis)
+            broken = self._broken.setdefault(axis, tables.broken_columns(self.daf, axis))
         return tables.axis_columns(self.daf, axis, broken, self._categoricals, among=names)
 
     def table(self, axis: str, columns: TableColumns) -> tables.AxisDataset:
@@ -279,13 +277,12 @@ class AxisSchema(SharedSchema):
             warn_of_problems(columns, self._warned)
             return self.only.table(axis, columns)
         found: dict[str, TableColumns] = {}
-        with paused_collection(len(self.members)):
-            for name, member in self.members.items():
-                if member.daf.has_axis(axis):
-                    check_cancelled()
-                    found[name] = member.columns(axis, names)
-                    warn_of_problems(found[name], self._warned)
-            table = self._union(axis, found)
+        for name, member in self.members.items():
+            if member.daf.has_axis(axis):
+                check_cancelled()
+                found[name] = member.columns(axis, names)
+                warn_of_problems(found[name], self._warned)
+        table = self._union(axis, found)
         warn_of_problems(table.table_columns, self._warned)
         return table
 
@@ -754,18 +751,12 @@ class Connections:
     def _add_schema(self, name: str, source: DafReader | Collection) -> None:
         readers = source.members if isinstance(source, Collection) else {name: source}
         location = source.location if isinstance(source, Collection) else None
-        with paused_collection(len(readers)):
-            members = {
-                key: Member(
-                    daf,
-                    self.cache.part(),
-                    self.scan_options,
-                    self.categoricals if location is None else "string",
-                )
-                for key, daf in readers.items()
-            }
-        cache = self.cache.part()
-        schema = AxisSchema(name, members, self.shared, location=location, cache=cache)
+        categoricals = self.categoricals if location is None else "string"
+        members = {
+            key: Member(daf, self.cache.part(), self.scan_options, categoricals)
+            for key, daf in readers.items()
+        }
+        schema = AxisSchema(name, members, self.shared, location=location, cache=self.cache.part())
         for title in (t for t, each in self.shared.items() if isinstance(each, UserTable)):
             if title in schema.descriptions or schema.has_axis(title):
                 raise errors.ExistsError(

@@ -57,7 +57,7 @@ from daf_query.table._dataset import TableDataset, TableView
 from daf_query.table._fragments import Piece
 from daf_storage import errors
 from daf_storage._lazy import pc
-from daf_storage.base import DecodedCache, Span, paused_collection
+from daf_storage.base import DecodedCache, Span
 
 JoinedRun: TypeAlias = tuple[Span, TableColumns]
 """Which neighbouring members are scanned as one table, and the columns of the union for them."""
@@ -255,9 +255,7 @@ class Members:
     def runs(self, options: ScanOptions) -> Sequence[JoinedRun]:
         """Return neighbouring small data sets that are scanned as one."""
         if self._runs is None or self._runs[0] != options:
-            with paused_collection(len(self.names)):
-                runs = joined_runs(self.columns, self.union, options)
-            self._runs = (options, runs)
+            self._runs = (options, joined_runs(self.columns, self.union, options))
         return self._runs[1]
 
 
@@ -352,10 +350,9 @@ class JoinedColumn:
 
     def open(self, cache: DecodedCache, options: ScanOptions) -> OpenColumn:
         """Open it for reading; values that were joined count while what is stored is the same."""
-        with paused_collection(len(self.sources)):
-            is_fixed = self.field.name == INDEX  # what is in it cannot change
-            vectors = [None if is_fixed else vector_of(column) for column in self.parts]
-            identity = tuple(vector and vector.identity for vector in vectors)
+        is_fixed = self.field.name == INDEX  # what is in it cannot change
+        vectors = [None if is_fixed else vector_of(column) for column in self.parts]
+        identity = tuple(vector and vector.identity for vector in vectors)
         shown = (self.field.name, str(self.field.type), self.field.nullable)
         key = (self.key, shown, options.zone_rows, options.max_distinct_strings)
         parts = CachedParts(cache, key, identity)
@@ -382,8 +379,7 @@ class JoinedColumn:
 
     def _joined(self, options: ScanOptions) -> Any:
         """Return the values of all data sets: numbers, or strings of Arrow."""
-        with paused_collection(len(self.sources)):
-            values = list(self._values(options))
+        values = list(self._values(options))
         if self.is_string:
             return pa.concat_arrays([pa.array([], pa.string()), *values])
         dtype = numpy_type(self.field.type)

@@ -4,10 +4,8 @@
 child for one of the others waits for ever, so that is refused, or avoided.  Threads stay for the
 next task: to begin one takes longer than many a task.
 
-The garbage collector looks at all objects again each time that a quarter more are there.  While
-thousands of data sets are opened, hardly anything of what is made is garbage, and to look for it
-takes up to a third of the time.  Reference counting goes on.  It is paused, too, while HDF5 waits
-for a server: HDF5 has a lock meanwhile, and a thread that collects one of its objects waits for it.
+The garbage collector is paused while HDF5 waits for a server: HDF5 has a lock meanwhile, and a
+thread that collects one of its objects waits for it.  Reference counting goes on.
 
 What was decoded is remembered, bounded in bytes, so that no query decodes it again.
 """
@@ -158,39 +156,29 @@ def pooled_threads(name: str, most: int) -> ThreadPoolExecutor:
     return pool
 
 
-MIN_PAUSED_MEMBERS: Final = 64
-"""For fewer data sets the collector is left alone: it takes a few milliseconds."""
-
-
 @contextmanager
-def paused_collection(members: int = MIN_PAUSED_MEMBERS) -> Iterator[None]:
-    """Pause the cyclic garbage collector within a block, unless few data sets are looked at there.
+def paused_collection() -> Iterator[None]:
+    """Pause the cyclic garbage collector within a block.
 
     Whoever has disabled the collector finds it disabled.
-
-    Parameters
-    ----------
-    members
-        How many data sets there are; for fewer than `MIN_PAUSED_MEMBERS`, nothing happens.
 
     Examples
     --------
     >>> import gc
     >>> gc.enable()
-    >>> with paused_collection(10_000):
+    >>> with paused_collection():
     ...     gc.isenabled()
     False
     >>> gc.isenabled()
     True
     """
-    if members < MIN_PAUSED_MEMBERS or not gc.isenabled():
-        yield
-        return
+    was_enabled = gc.isenabled()
     try:
         gc.disable()
         yield
     finally:
-        gc.enable()
+        if was_enabled:
+            gc.enable()
 
 
 MAX_BYTES = 512 << 20
