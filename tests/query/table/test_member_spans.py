@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import gc
 import operator
 from pathlib import Path
 from typing import Any
@@ -134,23 +133,16 @@ def test_partitions_are_cut_where_a_data_set_has_more_rows(tmp_path: Path) -> No
 def test_a_plan_reads_the_metadata_of_what_it_names(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Columns and those of the filter; a name that is not there is said with all that are.
-
-    Garbage collection is paused meanwhile.
-    """
-    for number in range(64):
+    """Columns and those of the filter; a name that is not there is said with all that are."""
+    for number in range(3):
         with ZarrDaf(tmp_path / f"lot{number}.daf.zarr.zip", "w") as daf:
             daf.add_axis("cell", [f"c{number}.{row}" for row in range(3)])
             for name in ("age", "donor", "score"):
                 daf.set_vector("cell", name, np.arange(3, dtype="int32") + number)
-    looked_at = recorded_calls(
-        monkeypatch, seams.VECTOR_READER_FIND_VECTOR, lambda *call: (call[2], gc.isenabled())
-    )
+    looked_at = recorded_calls(monkeypatch, seams.VECTOR_READER_FIND_VECTOR, lambda *call: call[2])
     pattern, chosen = f"{tmp_path}/*.zip", pc.field("donor") == 5
     plan = plan_fragments(pattern, "cell", columns=["name", "age"], filter=chosen)
-    assert {name for name, _ in looked_at} <= {"age", "donor", "dataset"}
-    assert not any(is_collecting for _, is_collecting in looked_at)
-    assert gc.isenabled()
+    assert set(looked_at) <= {"age", "donor", "dataset"}
     assert plan.schema.names == ["name", "age"]
     batches = [batch.to_pydict() for fragment in plan.fragments for batch in fragment.read()]
     rows = [(n, a) for batch in batches for n, a in zip(batch["name"], batch["age"], strict=True)]
