@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import subprocess
 import sys
 import tracemalloc
@@ -165,31 +164,18 @@ def test_no_index_of_the_size_of_a_dense_slice(tmp_path: Path, columns: Any) -> 
     assert peak < found.nbytes + MIB
 
 
-@pytest.mark.parametrize(
-    ("rows", "is_damaged"),
-    [([1, 1, 4], False), ([4, 1, 2], False), ([0, 1, 2], True), ([1, 2, 9], True)],
-)
-def test_row_numbers_that_do_not_ascend(
-    tmp_path: Path, rows: list[int], *, is_damaged: bool
-) -> None:
-    """Elements that are stored twice are added up; what leaves the axis is damage."""
-    path = tmp_path / "x.daf.zarr"
-    write(path, sp.csr_array(np.array([[1, 2], [3, 0], [0, 0], [5, 6]], np.float32)))
-    folder = path / "matrices" / "cell" / "gene" / "m"
-    chunk = folder / "rowval" / "0"
-    numbers = np.frombuffer(chunk.read_bytes(), np.int32).copy()
-    numbers[:3] = rows
-    chunk.write_bytes(numbers.tobytes())
-    db = connect(path)
-    shutil.rmtree(path / "matrices" / "gene" / "cell")
-    if is_damaged:
-        with pytest.raises(errors.CorruptDataError, match="rowval"):
-            db.matrix("cell", "gene", "m", columns=["g0"]).to_numpy()
-        return
+@pytest.mark.parametrize("rows", [[1, 1, 4], [4, 1, 2]])
+def test_row_numbers_that_do_not_ascend(rows: list[int]) -> None:
+    """Elements that are stored twice are added up."""
+    daf = data_set(cell=4, gene=2)
+    arrays = {"colptr": [1, 4, 4], "rowval": rows}
+    stored = {name: np.array(numbers, np.int32) for name, numbers in arrays.items()}
+    values = np.array([1, 3, 5], np.float32)
+    write_stored(daf, "matrices/cell/gene/m", stored | {"nzval": values})
     expected = np.zeros(4, np.float32)
-    np.add.at(expected, np.array(rows) - 1, [1, 3, 5])
-    found = db.matrix("cell", "gene", "m", columns=["g0"]).to_numpy()[:, 0].tolist()
-    assert found == expected.tolist()
+    np.add.at(expected, np.array(rows) - 1, values)
+    found = connect(daf).matrix("cell", "gene", "m", columns=["g0"]).to_numpy()
+    assert found[:, 0].tolist() == expected.tolist()
 
 
 SLICES: dict[str, Any] = {

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from daf_query import DamagedLayoutWarning, connect
 from daf_query.moments import LAYERS, GroupProfile
-from daf_storage import DafReader, DafWriter, H5df, Packing, ZarrDaf, errors
+from daf_storage import DafReader, Packing, errors, open_daf
 from tests.limits import lower
 from tests.support import create, data_set, recorded_reads, reopen
 
@@ -209,20 +209,21 @@ def sparse_matrix() -> Any:
     )
 
 
-@pytest.fixture(params=["plain", "packed", "zip", "hdf5"])
+STORED: dict[str, dict[str, Any]] = {
+    "plain.daf.zarr": {},
+    "packed.daf.zarr": {"packed": Packing(chunk_kb=1)},
+    "x.daf.zarr.zip": {},
+    "x.h5df": {},
+}
+
+
+@pytest.fixture(params=STORED)
 def stored(request: pytest.FixtureRequest, tmp_path: Path) -> DafReader:
     """Return a data set on disk with the matrix sparse and dense."""
-    packed: Packing | None = None
-    if request.param == "hdf5":
-        daf: DafWriter = H5df(tmp_path / "x.h5df", "w")
-    elif request.param == "packed":
-        packed = Packing(chunk_kb=1)
-        daf = ZarrDaf(tmp_path / "x.daf.zarr", "w", packed=True)
-    else:
-        daf = create(tmp_path / ("x.daf.zarr.zip" if request.param == "zip" else "x.daf.zarr"))
+    daf = open_daf(tmp_path / request.param, "w", **STORED[request.param])
     data_set(daf, cell={"name": 200, "group": np.arange(200) % 3}, gene=50)
-    daf.set_matrix("cell", "gene", "s", sparse_matrix(), packed=packed)
-    daf.set_matrix("cell", "gene", "d", sparse_matrix().toarray(), packed=packed)
+    daf.set_matrix("cell", "gene", "s", sparse_matrix())
+    daf.set_matrix("cell", "gene", "d", sparse_matrix().toarray())
     return daf
 
 

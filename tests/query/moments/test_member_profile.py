@@ -28,26 +28,18 @@ def db() -> DafSession:
 
 def judged(values: pd.DataFrame, codes: list[Any]) -> pd.DataFrame:
     """Return the statistics of each group and gene, by pandas."""
-    rows = []
-    for group in sorted(set(codes)):
-        block = values.loc[[code == group for code in codes]].astype(float)
-        for gene in values.columns:
-            column = block[gene]
-            rows.append(
-                {
-                    "group": group,
-                    "gene": gene,
-                    "count": len(column),
-                    "missing": int(column.isna().sum()),
-                    "nonzero": int((column.fillna(0) != 0).sum()),
-                    "sum": column.sum(min_count=1),
-                    "mean": column.mean(),
-                    "variance": column.var(),
-                    "min": column.min(),
-                    "max": column.max(),
-                }
-            )
-    return pd.DataFrame(rows)
+    long = values.astype(float).assign(group=codes).melt("group", var_name="gene")
+    long["gene"] = pd.Categorical(long["gene"], values.columns)
+    statistics: dict[str, Any] = {
+        "count": "size",
+        "missing": lambda column: column.isna().sum(),
+        "nonzero": lambda column: np.count_nonzero(column.fillna(0)),
+        "sum": lambda column: column.sum(min_count=1),
+        **{name: name for name in ("mean", "var", "min", "max")},
+    }
+    grouped = long.groupby(["group", "gene"], observed=True, as_index=False)["value"]
+    found = pd.DataFrame(grouped.agg(**statistics))
+    return found.rename(columns={"var": "variance"}).astype({"gene": str})
 
 
 def check(profile: Any, expected: pd.DataFrame) -> None:
