@@ -7,11 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import scipy.sparse as sp
 
 from daf_query import DamagedLayoutWarning, MatrixSlice, connect
 from daf_storage import errors
-from tests.support import CELLS, GENES, UMIS, create, data_set
+from tests.support import UMIS
 
 LAYOUTS = [("cell", "gene"), ("gene", "cell")]
 DENSE_DAMAGE = {"metadata": (".zarray", b"{"), "truncated": ("0.0", b"1")}
@@ -27,15 +26,6 @@ SPARSE_DAMAGE = {
 CASES = [("UMIs", damage) for damage in DENSE_DAMAGE.values()] + [
     ("sparse", damage) for damage in SPARSE_DAMAGE.values()
 ]
-
-
-@pytest.fixture
-def path(tmp_path: Path) -> Path:
-    """Return the path of a data set with a dense and a sparse matrix in both layouts."""
-    daf = data_set(create(tmp_path / "x.daf.zarr"), cell=CELLS, gene=GENES)
-    daf.set_matrix("cell", "gene", "UMIs", UMIS)
-    daf.set_matrix("cell", "gene", "sparse", sp.csc_array(UMIS))
-    return tmp_path / "x.daf.zarr"
 
 
 def damage(path: Path, axes: tuple[str, str], name: str, what: tuple[str, bytes | None]) -> None:
@@ -64,12 +54,12 @@ def expected(axes: tuple[str, str]) -> list[Any]:
 @pytest.mark.parametrize("axes", LAYOUTS)
 @pytest.mark.parametrize(("name", "what"), CASES)
 def test_the_other_layout_is_read(
-    path: Path, name: str, what: tuple[str, bytes | None], axes: tuple[str, str]
+    tiny_path: Path, name: str, what: tuple[str, bytes | None], axes: tuple[str, str]
 ) -> None:
     """Whatever is wrong with one layout, the values are right; one warning names it."""
-    damage(path, axes, name, what)
+    damage(tiny_path, axes, name, what)
     with pytest.warns(DamagedLayoutWarning) as warned:
-        part = all_of(path, name, axes).load()
+        part = all_of(tiny_path, name, axes).load()
     assert part.to_numpy().tolist() == expected(axes)
     assert part.to_scipy().toarray().tolist() == expected(axes)
     [message] = [str(item.message) for item in warned]
@@ -80,22 +70,22 @@ def test_the_other_layout_is_read(
 
 
 @pytest.mark.parametrize("name", ["UMIs", "sparse"])
-def test_both_are_damaged(path: Path, name: str) -> None:
+def test_both_are_damaged(tiny_path: Path, name: str) -> None:
     """It is an error then, without a warning."""
     what = DENSE_DAMAGE["truncated"] if name == "UMIs" else SPARSE_DAMAGE["row numbers"]
     for axes in LAYOUTS:
-        damage(path, axes, name, what)
-    part = all_of(path, name, LAYOUTS[0])
+        damage(tiny_path, axes, name, what)
+    part = all_of(tiny_path, name, LAYOUTS[0])
     with pytest.raises(errors.CorruptDataError):
         part.to_numpy()
     with pytest.raises(errors.CorruptDataError):
         part.to_numpy()
 
 
-def test_the_only_layout_is_damaged(path: Path) -> None:
+def test_the_only_layout_is_damaged(tiny_path: Path) -> None:
     """There is nothing else to read: an error."""
-    shutil.rmtree(path / "matrices/gene/cell/sparse")
+    shutil.rmtree(tiny_path / "matrices/gene/cell/sparse")
     for what in (SPARSE_DAMAGE["row numbers"], SPARSE_DAMAGE["metadata"]):
-        damage(path, ("cell", "gene"), "sparse", what)
+        damage(tiny_path, ("cell", "gene"), "sparse", what)
         with pytest.raises(errors.FormatError):
-            connect(path).matrix("cell", "gene", "sparse", columns=[1]).to_numpy()
+            connect(tiny_path).matrix("cell", "gene", "sparse", columns=[1]).to_numpy()

@@ -11,11 +11,11 @@ import numcodecs
 import numpy as np
 import pytest
 import zarr
-from zarr.core.dtype import VariableLengthUTF8
 
 from daf_query import UnreadableVectorWarning, connect, zarr_table
 from daf_storage import errors
 from daf_storage.trees import ZarrVersion
+from tests.query.table.zarr_groups import TEXT, archived, objects
 from tests.support import edited_json
 from tests.test_untrusted_files import BOMBS, in_time, put_pipe
 
@@ -27,9 +27,8 @@ def made(path: Path, version: ZarrVersion = 3) -> Path:
     meta = zarr.open_group(path, mode="w", zarr_format=version).create_group("meta")
     meta.create_array("good", data=np.arange(N), chunks=(5,))
     meta.create_array("bad", data=np.arange(N), chunks=(5,))
-    kind: Any = VariableLengthUTF8()
-    text = meta.create_array("text", shape=(N,), dtype=kind, chunks=(5,))
-    text[:] = np.array([f"scene {n}" for n in range(N)], dtype=object)
+    text = meta.create_array("text", shape=(N,), dtype=TEXT, chunks=(5,))
+    text[:] = objects(f"scene {n}" for n in range(N))
     meta.create_array("other", data=np.arange(N) / 2, chunks=(N,), compressors=None)
     return path
 
@@ -64,11 +63,6 @@ BROKEN: dict[str, Callable[[Path], Any]] = {
 }
 
 
-def packed_zip(folder: Path) -> Path:
-    """Return an archive of a directory."""
-    return Path(shutil.make_archive(str(folder), "zip", folder))
-
-
 @pytest.mark.filterwarnings("ignore::zarr.errors.ZarrUserWarning")
 @pytest.mark.parametrize("form", ["directory", "archive"])
 @pytest.mark.parametrize("damage", BROKEN)
@@ -78,7 +72,7 @@ def test_one_broken_column(tmp_path: Path, damage: str, form: str) -> None:
     if form == "archive" and damage in ("a pipe", "large"):
         pytest.skip("of directories alone")
     BROKEN[damage](path / "meta/bad")
-    path = packed_zip(path) if form == "archive" else path
+    path = archived(path) if form == "archive" else path
     message = "lacks the column 'bad': .*meta/bad"
     with pytest.warns(UnreadableVectorWarning, match=message) as warned:
         table = in_time(lambda: zarr_table(path))
@@ -115,7 +109,7 @@ def test_a_damaged_chunk(tmp_path: Path, version: ZarrVersion, form: str) -> Non
     for name in names:
         chunk = path / "meta" / name
         chunk.write_bytes(chunk.read_bytes()[:-4])
-    session = connect(packed_zip(path) if form == "archive" else path)
+    session = connect(archived(path) if form == "archive" else path)
     with pytest.warns(UnreadableVectorWarning) as warned:
         found = session.sql("SELECT * FROM meta").to_pydict()
     assert set(found) == {"good", "other"}
@@ -138,7 +132,7 @@ def test_chunks_that_expand(tmp_path: Path, codec: str, form: str) -> None:
     bomb = BOMBS[codec](bytes(10**8))
     for name in ("n", "d"):
         (tmp_path / f"x.zarr/meta/{name}/2").write_bytes(bomb)
-    path = packed_zip(tmp_path / "x.zarr") if form == "archive" else tmp_path / "x.zarr"
+    path = archived(tmp_path / "x.zarr") if form == "archive" else tmp_path / "x.zarr"
     table = zarr_table(path)
     for name in ("n", "d"):
         with pytest.raises(errors.CorruptDataError, match="cannot be decompressed"):

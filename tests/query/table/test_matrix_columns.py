@@ -25,6 +25,7 @@ from daf_storage import MemoryDaf, Packing, ZarrDaf, convert, errors
 from daf_storage.base import Span
 from daf_storage.trees import ChunkedArray
 from tests.query.matrix.test_layouts import CASES, damage
+from tests.query.table.test_matrix_dataset import DTYPES
 from tests.storage.opening.test_remote import served
 from tests.support import (
     CELLS,
@@ -36,8 +37,6 @@ from tests.support import (
     in_threads,
     recorded_calls,
 )
-
-DTYPES = ["?", "i1", "u1", "i2", "u2", "i4", "u4", "i8", "u8", "f4", "f8"]
 
 
 def column(table: TableDataset, other: str, matrix: str, entry: str) -> TableDataset:
@@ -67,8 +66,7 @@ def test_columns_are_those_of_scipy(
     """Of any type, layout and density, with NaN and explicit zeros, filtered or not."""
     values, is_sparse, is_transposed, entry, seed = made
     daf = MemoryDaf(packed=Packing("zstd", chunk_kb=1) if seed % 2 else False)
-    daf.add_axis("cell", [f"c{i}" for i in range(len(values))])
-    daf.add_axis("gene", [f"g{i}" for i in range(values.shape[1])])
+    data_set(daf, cell=len(values), gene=values.shape[1])
     stored: Any = values
     if is_sparse:
         stored = sp.csc_array(values)
@@ -102,10 +100,9 @@ def test_columns_are_those_of_scipy(
         both = expression & (pc.field("index") != 5) & (pc.field("index") < 30)
         found = table.to_table(filter=expression)["index"].to_pylist()
         assert found == np.flatnonzero(kept).tolist()
-        positions = np.flatnonzero(kept & (np.arange(len(kept)) != 5))
-        assert (
-            table.to_table(filter=both)["index"].to_pylist() == positions[positions < 30].tolist()
-        )
+        rows = np.arange(len(kept))
+        found = table.to_table(filter=both)["index"].to_pylist()
+        assert found == rows[kept & (rows != 5) & (rows < 30)].tolist()
         few = expression & (pc.field("name") == "c3")
         assert table.to_table(filter=few)["x"].to_pylist() == [
             arrow[i].as_py() for i in np.flatnonzero(kept) if i == 3
@@ -139,21 +136,18 @@ def test_elements_of_one_row_are_added_up_as_scipy_does() -> None:
 
 @pytest.mark.parametrize(("name", "what"), CASES)
 def test_the_other_layout_is_read_where_one_is_damaged(
-    tmp_path: Path, name: str, what: tuple[str, bytes | None]
+    tiny_path: Path, name: str, what: tuple[str, bytes | None]
 ) -> None:
     """As slices do, with a warning; with both damaged there is an error."""
-    path = tmp_path / "x.daf.zarr"
-    daf = data_set(create(path), cell=CELLS, gene=GENES, matrices={("cell", "gene", "UMIs"): UMIS})
-    daf.set_matrix("cell", "gene", "sparse", sp.csc_array(UMIS))
-    damage(path, ("cell", "gene"), name, what)
-    table = AxisDataset(ZarrDaf(path), "cell")
+    damage(tiny_path, ("cell", "gene"), name, what)
+    table = AxisDataset(ZarrDaf(tiny_path), "cell")
     with warnings.catch_warnings(record=True, action="always") as warned:
         read = column(table, "gene", name, GENES[1]).to_table()["x"]
     assert read.to_pylist() == UMIS[:, 1].tolist()
     assert {warning.category for warning in warned} == {DamagedLayoutWarning}
-    damage(path, ("gene", "cell"), name, what)
+    damage(tiny_path, ("gene", "cell"), name, what)
     with pytest.raises(errors.DafError):
-        column(AxisDataset(ZarrDaf(path), "cell"), "gene", name, GENES[1]).to_table()
+        column(AxisDataset(ZarrDaf(tiny_path), "cell"), "gene", name, GENES[1]).to_table()
 
 
 def test_the_other_layout_is_read_where_chunks_are_damaged(tmp_path: Path) -> None:
@@ -198,12 +192,9 @@ def test_a_dense_column_is_not_copied_for_arrow(tmp_path: Path) -> None:
     assert batch.column(0).to_pylist() == [1.0] * 1000
 
 
-def test_other_engines_have_the_columns(tmp_path: Path) -> None:
+def test_other_engines_have_the_columns(tiny_path: Path) -> None:
     """DuckDB and polars filter by them, also after pickling."""
-    path = tmp_path / "x.daf.zarr"
-    daf = data_set(create(path), cell=CELLS, gene=GENES)
-    daf.set_matrix("cell", "gene", "sparse", sp.csc_array(UMIS))
-    session = connect(path)
+    session = connect(tiny_path)
     table = session.table("cell", matrix_columns={"first": ("gene", "sparse", GENES[0])})
     kept = [cell for cell, umi in zip(CELLS, UMIS[:, 0], strict=True) if umi > 0]
     for each in (table, pickle.loads(pickle.dumps(table))):
@@ -252,9 +243,8 @@ def test_of_a_served_matrix_the_ranges_of_a_gene_are_asked_for(tmp_path: Path) -
             each for _, url, each in server.requested[before:] if "rowval" in url and each
         ]
         first, last = map(int, str(rowval).removeprefix("bytes=").split("-"))
-        assert (
-            last - first < 2 * values.nnz
-        )  # half of their bytes; the first block tells the length
+        # Half of their bytes; the first block tells the length.
+        assert last - first < 2 * values.nnz
         before = len(server.requested)
         assert session.sql(query).to_pydict()["index"] == expected.tolist()
         assert len(server.requested) == before
@@ -262,25 +252,19 @@ def test_of_a_served_matrix_the_ranges_of_a_gene_are_asked_for(tmp_path: Path) -
 
 def test_threads_share_what_is_decoded() -> None:
     """Queries of several threads at once have the right rows."""
-    daf = MemoryDaf()
     random = np.random.default_rng(1)
     values = sp.random_array((5000, 8), density=0.1, format="csc", rng=random)
-    data_set(daf, cell=[str(i) for i in range(5000)], gene=list("abcdefgh"))
-    daf.set_matrix("cell", "gene", "X", values)
-    session = connect(daf)
-    dense = values.toarray()
-    wrong: list[str] = []
+    session = connect(data_set(cell=5000, gene=8, matrices={("cell", "gene", "X"): values}))
+    expected = [np.flatnonzero(column > 0.5).tolist() for column in values.toarray().T]
+    found: list[tuple[int, list[int]]] = []
 
-    def ask(number: int) -> None:
-        for gene in range(8):
-            name = "abcdefgh"[(gene + number) % 8]
-            query = f"SELECT index FROM cell WHERE X['{name}'] > 0.5"
-            expected = np.flatnonzero(dense[:, (gene + number) % 8] > 0.5)
-            if session.sql(query).to_pydict()["index"] != expected.tolist():
-                wrong.append(name)
+    def ask(first: int) -> None:
+        for gene in (*range(first, 8), *range(first)):
+            query = f"SELECT index FROM cell WHERE X['g{gene}'] > 0.5"
+            found.append((gene, session.sql(query).to_pydict()["index"]))
 
     in_threads(ask, range(4))
-    assert wrong == []
+    assert sorted(found) == [each for each in enumerate(expected) for _ in range(4)]
 
 
 def test_a_matrix_that_was_replaced_by_another_type_is_an_error() -> None:

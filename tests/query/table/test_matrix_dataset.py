@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+import functools
+import operator
 import pickle
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import duckdb
 import hypothesis.strategies as st
 import numpy as np
-import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
@@ -244,41 +244,26 @@ class TestSchema:
 
 
 class TestErrors:
-    def test_unknown(self, tiny: DafReader) -> None:
-        """An axis, a matrix and a column that are not there: the message says which are."""
-        with pytest.raises(errors.AxisNotFoundError, match="no axis 'cells'; it has cell, gene"):
-            MatrixDataset(tiny, "cells", "gene", "UMIs")
-        with pytest.raises(errors.MatrixNotFoundError, match="they have UMIs, sparse"):
-            MatrixDataset(tiny, "cell", "gene", "umi")
-        with pytest.raises(errors.NotFoundError, match="it has cell, gene, value"):
-            MatrixDataset(tiny, "cell", "gene", "UMIs").to_table(columns=["genes"])
-
-    def test_replaced(self, tmp_path: Path) -> None:
+    def test_replaced(self) -> None:
         """A matrix of another type in its place is noticed when it is scanned."""
-        daf = data_set(create(tmp_path / "x.daf.zarr"), cell=CELLS, gene=GENES)
-        daf.set_matrix("cell", "gene", "X", UMIS)
+        daf = data_set(cell=CELLS, gene=GENES, matrices={("cell", "gene", "X"): UMIS})
         table = MatrixDataset(daf, "cell", "gene", "X")
         daf.set_matrix("cell", "gene", "X", UMIS.astype(np.float32), if_exists="replace")
         with pytest.raises(errors.FormatError, match="replaced while it was being queried"):
             table.to_table()
 
-    def test_damaged_layout(self, tmp_path: Path) -> None:
+    def test_damaged_layout(self, tiny_path: Path) -> None:
         """The other one is read, with a warning; row numbers that are wrong are an error."""
-        daf = data_set(create(tmp_path / "x.daf.zarr"), cell=CELLS, gene=GENES)
-        daf.set_matrix("cell", "gene", "X", sp.csc_array(UMIS))
-        folder = tmp_path / "x.daf.zarr" / "matrices"
-        wrong = np.full(9, 99, np.int32).tobytes()
+        daf, folder = reopen(tiny_path), tiny_path / "matrices"
         for axes in ("cell/gene", "gene/cell"):
-            file = folder / axes / "X" / "rowval" / "0"
-            size = file.stat().st_size
-            file.write_bytes((wrong * 8)[:size])
-        daf = reopen(tmp_path / "x.daf.zarr")
+            file = folder / axes / "sparse/rowval/0"
+            file.write_bytes(b"\x63\0\0\0" * (file.stat().st_size // 4))
         with pytest.raises(errors.CorruptDataError, match="rowval leaves the range"):
-            MatrixDataset(daf, "cell", "gene", "X").to_table()
-        daf.set_matrix("cell", "gene", "X", sp.csc_array(UMIS), if_exists="replace")
-        (folder / "cell" / "gene" / "X" / "colptr" / "0").write_bytes(b"1")
+            MatrixDataset(daf, "cell", "gene", "sparse").to_table()
+        daf.set_matrix("cell", "gene", "sparse", sp.csc_array(UMIS), if_exists="replace")
+        (folder / "cell/gene/sparse/colptr/0").write_bytes(b"1")
         with pytest.warns(DamagedLayoutWarning):
-            found = MatrixDataset(daf, "cell", "gene", "X").to_table()
+            found = MatrixDataset(daf, "cell", "gene", "sparse").to_table()
         assert found.num_rows == np.count_nonzero(UMIS)
 
 
@@ -288,6 +273,9 @@ def report_of(table: MatrixDataset, **arguments: Any) -> ScanReport:
     table.with_view(reports=reports).to_table(**arguments)
     [report] = [report for report in reports if report.read]
     return report
+
+
+FEW = ["g7", "g8", "g9", "g10", "g11"]
 
 
 class TestHowLittleIsRead:
@@ -304,38 +292,35 @@ class TestHowLittleIsRead:
         daf.set_matrix("cell", "gene", "D", values)
         return daf
 
-    def test_the_cheaper_layout(self, daf: DafWriter) -> None:
-        """One gene is read as a column, one cell as a row; nothing else is touched."""
-        table = MatrixDataset(daf, "cell", "gene", "X")
-        report = report_of(table, filter=pc.field("gene") == "g7")
-        assert report.values == {"gene": 30, "cell": 30, "value": 30}
-        assert report.table.endswith("stored by 'gene'")
-        report = report_of(table, filter=pc.field("cell") == "c7")
-        assert report.values == {"gene": 20, "cell": 20, "value": 20}
-        assert report.table.endswith("stored by 'cell'")
-
-    def test_both_axes(self, daf: DafWriter) -> None:
-        """The majors of the layout with fewer elements; minors by their codes, values late."""
-        table = MatrixDataset(daf, "cell", "gene", "X")
-        genes = ["g7", "g8", "g9", "g10", "g11"]
-        both = (pc.field("gene").isin(genes)) & (pc.field("cell") == "c3")
-        report = report_of(table, filter=both)
-        assert (report.rows_in, report.rows_out) == (20, 1)
-        assert report.values == {"gene": 21, "cell": 1, "value": 1}
-        assert report.rows_pruned == report.length - 20
-
-    def test_one_layout(self, daf: DafWriter) -> None:
-        """Where the other is not stored, all row numbers are read, and only the values wanted."""
-        report = report_of(
-            MatrixDataset(daf, "cell", "gene", "genes"), filter=pc.field("cell") == "c7"
-        )
-        assert report.values == {"cell": 6020, "gene": 20, "value": 20}
-
-    def test_dense(self, daf: DafWriter) -> None:
-        """Of a dense one, the elements of both."""
-        both = (pc.field("gene").isin(["g7", "g8"])) & (pc.field("cell") == "c3")
-        report = report_of(MatrixDataset(daf, "cell", "gene", "D"), filter=both)
-        assert report.values == {"gene": 2, "cell": 2, "value": 2}
+    @pytest.mark.parametrize(
+        ("name", "chosen", "values", "rows"),
+        [
+            # One gene is read as a column, one cell as a row, where both layouts are stored.
+            ("X", {"gene": ["g7"]}, {"gene": 30, "cell": 30, "value": 30}, (30, 30)),
+            ("X", {"cell": ["c7"]}, {"gene": 20, "cell": 20, "value": 20}, (20, 20)),
+            # Of the one layout all row numbers are read, and only the values wanted.
+            ("genes", {"cell": ["c7"]}, {"cell": 6020, "gene": 20, "value": 20}, (6000, 20)),
+            # The majors of the layout with fewer elements; minors by their codes, values late.
+            ("X", {"gene": FEW, "cell": ["c3"]}, {"gene": 21, "cell": 1, "value": 1}, (20, 1)),
+            # Of a dense one, the elements of both.
+            ("D", {"gene": FEW[:2], "cell": ["c3"]}, {"gene": 2, "cell": 2, "value": 2}, (2, 2)),
+        ],
+    )
+    def test_a_filter_of_entries(
+        self,
+        daf: DafWriter,
+        name: str,
+        chosen: dict[str, list[str]],
+        values: dict[str, int],
+        rows: tuple[int, int],
+    ) -> None:
+        """Reads the elements of the cheaper axis, and nothing else of the matrix."""
+        conditions = [pc.field(axis).isin(entries) for axis, entries in chosen.items()]
+        filter_ = functools.reduce(operator.and_, conditions)
+        report = report_of(MatrixDataset(daf, "cell", "gene", name), filter=filter_)
+        assert report.values == values
+        assert (report.rows_in, report.rows_out) == rows
+        assert report.rows_pruned == report.length - report.rows_in
 
     def test_columns(self, daf: DafWriter) -> None:
         """Columns that are not asked for are not read; values that filter are, no others."""
@@ -345,6 +330,7 @@ class TestHowLittleIsRead:
         )
         assert report.values == {"value": 30, "cell": 1}
         assert report.rows_out == 1
+        assert report.table.endswith("stored by 'gene'")
 
     def test_count(self, daf: DafWriter, monkeypatch: pytest.MonkeyPatch) -> None:
         """Counting all reads nothing; those of one gene where each column begins."""
@@ -384,33 +370,6 @@ class TestHowLittleIsRead:
         _, nzval = batch.column("value").buffers()
         assert not nzval.is_mutable
         assert nzval.size == 4 * batch.num_rows
-
-
-class TestOtherEngines:
-    def test_duckdb(self) -> None:
-        """DuckDB over the dataset says the same as over a table of scipy's elements."""
-        rng = np.random.default_rng(3)
-        matrix = sp.csc_array(np.where(rng.random((50, 30)) < 0.3, rng.integers(0, 9, (50, 30)), 0))
-        long = MatrixDataset(stored(matrix, is_sparse=True), "cell", "gene", "X")
-        rows = expected(matrix, is_sparse=True)
-        plain = pa.table(dict(zip(("cell", "gene", "value"), zip(*rows, strict=True), strict=True)))
-        query = """
-            SELECT gene, count(*) AS n, sum(value) AS total FROM {} WHERE cell < 'c3' AND value > 2
-            AND gene IN ('g1', 'g2', 'g3', 'g5', 'g7') GROUP BY gene ORDER BY gene
-        """
-        with duckdb.connect() as connection:
-            connection.register("long", long)
-            connection.register("plain", plain)
-            found = connection.sql(query.format("long")).fetchall()
-            assert found == connection.sql(query.format("plain")).fetchall()
-            assert len(found) == 5
-
-    def test_polars(self, tiny: DafReader) -> None:
-        """Polars scans it lazily."""
-        table = MatrixDataset(tiny, "cell", "gene", "sparse")
-        frame = pl.scan_pyarrow_dataset(table).filter(pl.col("value") == 3)
-        found = frame.select("cell", "value").collect().sort(pl.col("cell").cast(pl.String))
-        assert found["cell"].to_list() == ["CATA", "GATA", "TATA"]
 
 
 def test_pickled(tiny_path: Path) -> None:

@@ -75,11 +75,13 @@ def test_other_engines_scan_it(db: DafSession, expected: pl.DataFrame) -> None:
     assert str(table.schema.field("value").type) == "double"
     connection = duckdb.connect()
     connection.register("long", table)
-    query = "SELECT dataset, cell, gene, value FROM long WHERE value > 1"
+    few = "value > 1 AND cell < 'g' AND gene IN ('g5', 'g2', 'g9')"
+    query = f"SELECT dataset, cell, gene, value FROM long WHERE {few}"
     rows = connection.sql(query).fetchall()
     chosen = expected.filter(
         pl.col("gene").is_in(["g5", "g2"])
         & (pl.col("value") > 1)
+        & (pl.col("cell") < "g")
         & ~(pl.concat_str("dataset", "cell").is_in(["mondaya", "fridayg"]))
     )
     same(rows, chosen)

@@ -3,94 +3,56 @@
 from __future__ import annotations
 
 import shutil
-import struct
-import time
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import zarr
-from zarr.core.dtype import VariableLengthBytes
 
-from daf_query import DafSession, append_rows, build_spatial_index, connect, zarr_table
+from daf_query import DafSession, append_rows, build_spatial_index
+from tests.query.table.zarr_groups import BYTES, age, objects, ring, squares, with_geometry, wkb
 
-geodatafusion = pytest.importorskip("geodatafusion")
-rtree = pytest.importorskip("geoindex_rs.rtree")
+pytest.importorskip("geodatafusion")
+pytest.importorskip("geoindex_rs.rtree")
 
 pytestmark = [pytest.mark.filterwarnings("ignore::zarr.errors.UnstableSpecificationWarning")]
 
 N = 240
 CHUNK = 8
-STABLE_SECONDS = 0.15
-BINARY: Any = VariableLengthBytes()
 
 
-def point(x: float, y: float) -> bytes:
-    """Return a point as WKB."""
-    return struct.pack("<BI2d", 1, 1, x, y)
-
-
-def line(*corners: tuple[float, float]) -> bytes:
-    """Return a line as WKB."""
-    return struct.pack("<BII", 1, 2, len(corners)) + b"".join(
-        struct.pack("<2d", *one) for one in corners
-    )
-
-
-def polygon(*rings: list[tuple[float, float]]) -> bytes:
-    """Return a polygon as WKB."""
-    parts = [
-        struct.pack("<I", len(ring)) + b"".join(struct.pack("<2d", *p) for p in ring)
-        for ring in rings
-    ]
-    return struct.pack("<BII", 1, 3, len(rings)) + b"".join(parts)
-
-
-def several(kind: int, *parts: bytes) -> bytes:
-    """Return several geometries as one: 4 of points, 7 of any."""
-    return struct.pack("<BII", 1, kind, len(parts)) + b"".join(parts)
-
-
-def box(x: float, y: float, width: float, height: float) -> list[tuple[float, float]]:
-    """Return the ring of a rectangle."""
-    return [(x, y), (x + width, y), (x + width, y + height), (x, y + height), (x, y)]
-
-
-def random_geometry(rng: np.random.Generator) -> bytes:
-    """Return a geometry of any kind, on a grid, so that many of them touch each other."""
+def random_shape(rng: np.random.Generator) -> str:
+    """Return a shape of any kind, on a grid, so that many of them touch each other."""
     x, y, size = (float(one) for one in (*rng.integers(0, 20, 2), rng.integers(1, 5)))
     made = [
-        lambda: point(x, y),
-        lambda: line((x, y), (x + size, y + 1)),
-        lambda: polygon(box(x, y, size, size)),
-        lambda: polygon([(x, y), (x + size, y), (x, y + size), (x, y)]),
-        lambda: polygon(box(x, y, 4, 4), box(x + 1, y + 1, 1, 2)),
-        lambda: several(4, point(x, y), point(x + size, y)),
-        lambda: several(7, point(x, y), line((x, y), (x + 1, y + size))),
-        polygon,
-        lambda: several(7, point(x, y), polygon()),
+        f"POINT({x} {y})",
+        f"LINESTRING({x} {y}, {x + size} {y + 1})",
+        f"POLYGON({ring(x, y, size, size)})",
+        f"POLYGON(({x} {y}, {x + size} {y}, {x} {y + size}, {x} {y}))",
+        f"POLYGON({ring(x, y, 4, 4)}, {ring(x + 1, y + 1, 1, 2)})",
+        f"MULTIPOINT({x} {y}, {x + size} {y})",
+        f"GEOMETRYCOLLECTION(POINT({x} {y}), LINESTRING({x} {y}, {x + 1} {y + size}))",
+        "POLYGON EMPTY",
+        f"GEOMETRYCOLLECTION(POINT({x} {y}), POLYGON EMPTY)",
     ]
-    return made[rng.integers(len(made))]()
+    return made[rng.integers(len(made))]
 
 
-def store_of(path: Path, geometries: list[bytes]) -> Path:
+def rectangle(x: float, y: float, width: float, height: float) -> str:
+    """Return a rectangle in SQL."""
+    return f"ST_GeomFromText('POLYGON({ring(x, y, width, height)})')"
+
+
+def store_of(path: Path, geometries: Any) -> Path:
     """Store geometries and their numbers, with an index; its files are old enough to be known."""
     meta = zarr.open_group(path, mode="w", zarr_format=3).create_group("meta")
     count = len(geometries)
-    values = np.array([*geometries, None], object)[:-1]
-    meta.create_array("bbox", shape=(count,), dtype=BINARY, chunks=(CHUNK,))[:] = values
+    meta.create_array("bbox", shape=(count,), dtype=BYTES, chunks=(CHUNK,))[:] = geometries
     meta.create_array("n", data=np.arange(count), chunks=(CHUNK,))
     build_spatial_index(path)
-    time.sleep(STABLE_SECONDS)
+    age()
     return path
-
-
-def session_of(path: Path) -> DafSession:
-    """Return a session that knows functions of geometries."""
-    session = connect(zarr_table(path))
-    geodatafusion.register_all(session.context)
-    return session
 
 
 def without_index(path: Path) -> DafSession:
@@ -98,22 +60,14 @@ def without_index(path: Path) -> DafSession:
     copy = path.with_name("plain.zarr")
     shutil.copytree(path, copy)
     shutil.rmtree(copy / "indexes")
-    return session_of(copy)
-
-
-def rectangle(x: float, y: float, width: float, height: float) -> str:
-    """Return a rectangle in SQL."""
-    corners = ", ".join(f"{a} {b}" for a, b in box(x, y, width, height))
-    return f"ST_GeomFromText('POLYGON(({corners}))')"
+    return with_geometry(copy)
 
 
 @pytest.fixture
 def grid(tmp_path: Path) -> Path:
     """Return a table of small squares: the one at column ``x`` and row ``y`` is 16 y + x."""
-    return store_of(
-        tmp_path / "grid.zarr",
-        [polygon(box(x, y, 0.5, 0.5)) for y in range(16) for x in range(16)],
-    )
+    corners = ((x, y) for y in range(16) for x in range(16))
+    return store_of(tmp_path / "grid.zarr", squares(corners, 0.5))
 
 
 CONDITIONS = [
@@ -134,8 +88,8 @@ CONDITIONS = [
 def test_random_rectangles(tmp_path: Path) -> None:
     """Rows are those of a scan without an index, for geometries of every kind that touch borders."""
     rng = np.random.default_rng(11)
-    path = store_of(tmp_path / "x.zarr", [random_geometry(rng) for _ in range(N)])
-    indexed, plain = session_of(path), without_index(path)
+    path = store_of(tmp_path / "x.zarr", objects(wkb(random_shape(rng) for _ in range(N))))
+    indexed, plain = with_geometry(path), without_index(path)
     for number in range(44):
         sides = (*rng.integers(-2, 15, 2), *rng.integers(1, 24, 2))
         shift = 0.0 if number % 2 else 0.25
@@ -170,21 +124,21 @@ def test_random_rectangles(tmp_path: Path) -> None:
 def test_geometries_that_are_used_otherwise(grid: Path, query: str) -> None:
     """Or are asked for by another shape than a rectangle, are those that are stored."""
     requested = query.format(rectangle(1.75, 1.75, 4, 4), rectangle(2.75, 2.75, 9, 9))
-    session = session_of(grid)
+    session = with_geometry(grid)
     assert session.sql(requested).to_pydict() == without_index(grid).sql(requested).to_pydict()
 
 
 def test_geometries_that_change(grid: Path) -> None:
     """Between planning and reading, are read as they are then."""
     query = "SELECT n FROM meta WHERE ST_Within(bbox, {}) AND n < 1000.5 ORDER BY n"
-    session = session_of(grid)
+    session = with_geometry(grid)
     query = query.format(rectangle(-1, -1, 4.75, 1.75))
     result = session.sql(query)
     assert result.to_pydict() == {"n": [0, 1, 2, 3]}
     array: Any = zarr.open_group(grid, mode="r+")["meta/bbox"]
-    array[1:2] = np.array([polygon(box(50, 50, 1, 1)), None], object)[:1]
+    array[1:2] = squares([(50, 50)], 1)
     assert result.to_pydict() == {"n": [0, 2, 3]}
-    time.sleep(STABLE_SECONDS)
+    age()
     assert result.to_pydict() == {"n": [0, 2, 3]}
     with pytest.warns(UserWarning, match="changed since"):
         assert session.sql(query).to_pydict() == {"n": [0, 2, 3]}
@@ -193,12 +147,12 @@ def test_geometries_that_change(grid: Path) -> None:
 def test_rows_that_are_added(grid: Path) -> None:
     """Have no index, and are found; so they are with a new one."""
     query = f"SELECT n FROM meta WHERE ST_Within(bbox, {rectangle(-1, -1, 3.75, 1.75)}) ORDER BY n"
-    append_rows(grid, {"bbox": np.array([point(0, 0), None], object)[:1], "n": [999]})
+    append_rows(grid, {"bbox": objects(wkb(["POINT(0 0)"])), "n": [999]})
     with pytest.warns(UserWarning, match="256 items for 257 rows"):
-        assert session_of(grid).sql(query).to_pydict() == {"n": [0, 1, 2, 999]}
+        assert with_geometry(grid).sql(query).to_pydict() == {"n": [0, 1, 2, 999]}
     build_spatial_index(grid)
-    time.sleep(STABLE_SECONDS)
-    assert session_of(grid).sql(query).to_pydict() == {"n": [0, 1, 2, 999]}
+    age()
+    assert with_geometry(grid).sql(query).to_pydict() == {"n": [0, 1, 2, 999]}
 
 
 @pytest.mark.sampled(3)
@@ -220,4 +174,4 @@ def test_rows_that_are_added(grid: Path) -> None:
 def test_shapes(grid: Path, shape: str) -> None:
     """Rectangles in either direction, and shapes that nearly are some, or are none."""
     query = f"SELECT n FROM meta WHERE ST_Intersects(bbox, ST_GeomFromText('{shape}')) ORDER BY n"
-    assert session_of(grid).sql(query).to_pydict() == without_index(grid).sql(query).to_pydict()
+    assert with_geometry(grid).sql(query).to_pydict() == without_index(grid).sql(query).to_pydict()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import datetime as dt
 import shutil
-import struct
 import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -18,16 +17,17 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 import zarr
-from zarr.core.dtype import RawBytes, VariableLengthBytes, VariableLengthUTF8
+from zarr.core.dtype import RawBytes
 
-from daf_query import DafSession, append_rows, build_spatial_index, connect, zarr_table
+from daf_query import append_rows, build_spatial_index, connect, zarr_table
 from daf_query.cli import main
 from daf_query.scan import ScanOptions
 from daf_storage import errors
 from tests import seams
+from tests.query.table.zarr_groups import BYTES, TEXT, archived, objects, squares, with_geometry
 from tests.support import recorded_calls, served
 
-geodatafusion = pytest.importorskip("geodatafusion")
+pytest.importorskip("geodatafusion")
 rtree = pytest.importorskip("geoindex_rs.rtree")
 
 pytestmark = [
@@ -37,22 +37,9 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore:Consolidated metadata is currently"),
 ]
 
-TEXT: Any = VariableLengthUTF8()
-BYTES: Any = VariableLengthBytes()
 N = 100
 INTEGERS = [f"{kind}{bits}" for kind in ("int", "uint") for bits in (8, 16, 32, 64)]
 NUMBERS = ["bool", *INTEGERS, "float16", "float32", "float64"]
-
-
-def square(x: float, y: float, side: float = 0.5) -> bytes:
-    """Return a square as WKB."""
-    corners = (x, y, x + side, y, x + side, y + side, x, y + side, x, y)
-    return struct.pack("<BIII10d", 1, 3, 1, 5, *corners)
-
-
-def objects(values: Any) -> Any:
-    """Return a list as an array of objects."""
-    return np.array([*values, None], dtype=object)[:-1]
 
 
 @pytest.fixture
@@ -65,7 +52,7 @@ def store(tmp_path: Path) -> Path:
     for unit in ("s", "ms", "us", "ns"):
         meta.create_array(f"time {unit}", data=np.arange(N).astype(f"M8[{unit}]"), chunks=(10,))
     for name, dtype, values in (
-        ("bbox", BYTES, [square(i, i) for i in range(N)]),
+        ("bbox", BYTES, squares(((i, i) for i in range(N)), 0.5)),
         ("blob", BYTES, [b"\x00" * (i % 3) for i in range(N)]),
         ("id", TEXT, [f"scene {i} é" for i in range(N)]),
     ):
@@ -89,13 +76,6 @@ def recorded_chunks(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[tuple[str,
         yield recorded_calls(patch, seams.ZARR_CHUNK_DECODED, chunk)
 
 
-def with_geometry(table: Any) -> DafSession:
-    """Return a session with the functions of geodatafusion."""
-    session = connect(table)
-    geodatafusion.register_all(session.context)
-    return session
-
-
 def test_every_type(store: Path) -> None:
     """As the table of the convention has it; complex numbers are refused by name."""
     table = zarr_table(store)
@@ -117,7 +97,7 @@ def test_every_type(store: Path) -> None:
     assert found.schema == table.schema
     row = found.slice(7, 1).to_pylist()[0]
     assert row["id"] == "scene 7 é"
-    assert (row["raw"], row["blob"], row["bbox"]) == (b"\x07\x07", b"\x00", square(7, 7))
+    assert (row["raw"], row["blob"], row["bbox"]) == (b"\x07\x07", b"\x00", *squares([(7, 7)], 0.5))
     assert (row["uint64"], row["float16"], row["bool"]) == (7, 7.0, True)
     assert row["time ms"] == dt.datetime(1970, 1, 1, 0, 0, 0, 7000)  # noqa: DTZ001 - as stored
 
@@ -146,9 +126,8 @@ def test_queries_equal_numpy(tmp_path: Path, zarr_format: Any) -> None:
     meta.create_array("cloud", data=cloud, chunks=(64,))
     meta.create_array("day", data=day, chunks=(64,))
     meta.create_array("name", shape=(1000,), dtype=TEXT, chunks=(64,))[:] = name
-    shutil.make_archive(str(tmp_path / "x"), "zip", tmp_path / "x.zarr")
     mask = (cloud > 0.5) & (name == "n3") & (day < np.datetime64(700, "s"))
-    for path in (tmp_path / "x.zarr", tmp_path / "x.zip"):
+    for path in (tmp_path / "x.zarr", archived(tmp_path / "x.zarr")):
         table = zarr_table(path)
         query = "SELECT count(*) AS n FROM meta WHERE cloud > 0.5 AND name = 'n3' AND day < '1970-01-01T00:11:40'"
         found = connect(table).sql(query)
@@ -189,25 +168,25 @@ def test_the_seeds_own_flow(store: Path, monkeypatch: pytest.MonkeyPatch) -> Non
         "SELECT id FROM meta WHERE ST_Intersects(bbox, ST_GeomFromText('POINT(5.1 5.1)')) AND int32 < (SELECT max(int32) FROM meta)",
         "SELECT id FROM meta AS m WHERE ST_Intersects(bbox, ST_GeomFromText('POINT(5.1 5.1)')) AND EXISTS (SELECT 1 FROM meta AS k WHERE k.int32 = m.int32 + 50)",
     ]
-    plain = with_geometry(zarr_table(store))
+    plain = with_geometry(store)
     expected = [plain.sql(query).to_pydict() for query in queries]
     builder = rtree.RTreeBuilder(num_items=N)
     low = np.arange(float(N))
     builder.add(low, low, low + 0.5, low + 0.5)
     buffer = np.frombuffer(builder.finish(), dtype=np.uint8)
     zarr.open_group(store, mode="r+").create_group("indexes").create_array("bbox", data=buffer)
-    indexed = with_geometry(zarr_table(store))
+    indexed = with_geometry(store)
     assert [indexed.sql(query).to_pydict() for query in queries] == expected
     assert expected[0] == {"id": ["scene 0 é", "scene 1 é", "scene 2 é", "scene 3 é"]}
     with recorded_chunks(monkeypatch) as chunks:
-        indexed = with_geometry(zarr_table(store))  # remembers nothing yet
+        indexed = with_geometry(store)  # remembers nothing yet
         indexed.sql(queries[0]).to_pydict()
         assert sorted(set(chunks)) == [("bbox", 0), ("id", 0)]
         chunks.clear()
         indexed.sql(queries[3]).to_pydict()
         assert chunks == []
         shutil.rmtree(store / "indexes")
-        plain = with_geometry(zarr_table(store))
+        plain = with_geometry(store)
         plain.sql(queries[0]).to_pydict()
         assert len(set(chunks)) == 20  # the engine evaluates the condition, on all rows
 
@@ -259,17 +238,6 @@ def test_on_a_server(store: Path, tmp_path: Path) -> None:
         assert found == {"id": ["scene 42 é"]}
 
 
-def test_an_array_that_changes_between_queries(tmp_path: Path) -> None:
-    """No zone map of old values hides new ones."""
-    meta = zarr.open_group(tmp_path, mode="w").create_group("meta")
-    array = meta.create_array("x", data=np.zeros(100), chunks=(10,))
-    session = connect(zarr_table(tmp_path))
-    query = "SELECT count(*) AS n FROM meta WHERE x > 5"
-    assert session.sql(query).to_pydict() == {"n": [0]}
-    array[50] = 9
-    assert session.sql(query).to_pydict() == {"n": [1]}
-
-
 def test_an_index_of_many_parts_is_in_the_order_of_the_rows(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -278,7 +246,7 @@ def test_an_index_of_many_parts_is_in_the_order_of_the_rows(
     monkeypatch.setattr(seams.ZARR_TABLE, lambda *args: zarr_table(*args).with_options(options))
     count = 2_000
     meta = zarr.open_group(tmp_path, mode="w").create_group("meta")
-    geometries = objects([square(i, i) for i in range(count)])
+    geometries = squares(((i, i) for i in range(count)), 0.5)
     meta.create_array("bbox", shape=(count,), dtype=BYTES, chunks=(50,))[:] = geometries
     assert build_spatial_index(tmp_path) == count
     index: Any = zarr.open_array(tmp_path / "indexes/bbox", mode="r")
@@ -328,8 +296,7 @@ def test_a_path_is_a_table(
     path = tmp_path / "scenes.zarr"
     meta = zarr.open_group(path, mode="w", zarr_format=zarr_format).create_group("meta")
     meta.create_array("x", data=np.arange(5.0), chunks=(2,))
-    archive = Path(shutil.make_archive(str(path), "zip", path))
-    for source in (path, archive):
+    for source in (path, archived(path)):
         assert connect(source).sql("SELECT count(*) AS n FROM meta").to_pydict() == {"n": [5]}
         session = connect({"one": source})
         assert session.sql("SELECT max(x) AS m FROM one").to_pydict() == {"m": [4.0]}
@@ -344,7 +311,7 @@ def test_a_table_without_rows(tmp_path: Path) -> None:
     meta = zarr.open_group(tmp_path / "s.zarr", mode="w").create_group("meta")
     meta.create_array("bbox", shape=(0,), dtype=BYTES, chunks=(10,))
     assert build_spatial_index(tmp_path / "s.zarr") == 0
-    session = with_geometry(zarr_table(tmp_path / "s.zarr"))
+    session = with_geometry(tmp_path / "s.zarr")
     query = (
         "SELECT count(*) AS n FROM meta WHERE ST_Intersects(bbox, ST_GeomFromText('POINT(1 1)'))"
     )
