@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -35,11 +36,13 @@ def _member(number: int, rows: int, *, name: str | None = None) -> DafWriter:
     return daf
 
 
-def _members() -> list[DafWriter]:
+ROWS = [5, 0, 7, 21, 3, 4, 0, 30, 9, 8]
+
+
+@functools.cache  # no two in memory have one name
+def members_of_all_kinds() -> list[DafWriter]:
     """Return small and large ones, empty ones, some with other columns and types."""
-    members = [
-        _member(number, rows) for number, rows in enumerate([5, 0, 7, 21, 3, 4, 0, 30, 9, 8])
-    ]
+    members = [_member(number, rows) for number, rows in enumerate(ROWS)]
     members[4].delete_vector("cell", "flag")
     members[5].delete_vector("cell", "flag")
     members[8].set_vector("cell", "age", np.arange(9, dtype="int8"), if_exists="replace")
@@ -50,7 +53,7 @@ def _members() -> list[DafWriter]:
 @pytest.fixture(scope="module")
 def sessions() -> tuple[DafSession, DafSession]:
     """Return the same data sets, scanned singly and joined."""
-    members = _members()
+    members = members_of_all_kinds()
     return connect(members, scan_options=SINGLE), connect(members, scan_options=JOINED)
 
 
@@ -75,12 +78,12 @@ def _runs(table: Any) -> Any:
 
 def test_which_members_are_joined() -> None:
     """Neighbours of few rows that have the same columns, up to a number of rows."""
-    table = connect(_members(), scan_options=JOINED).table("cell")
+    table = connect(members_of_all_kinds(), scan_options=JOINED).table("cell")
     assert isinstance(table, UnionDataset)
     runs = [(span.start, span.stop) for span, _ in _runs(table)]
     assert runs == [(0, 3), (4, 6)]
     assert table.table_columns.length == sum(columns.length for _, columns in _runs(table)) + 68
-    assert not _runs(connect(_members()).table("cell"))
+    assert not _runs(connect(members_of_all_kinds()).table("cell"))
     assert len(_runs(table.filter(pc.field("age") > 1))) == 2
     assert not _runs(table.with_options(replace(JOINED, min_joined_members=9)))
 

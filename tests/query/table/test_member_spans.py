@@ -21,27 +21,15 @@ from daf_query.table import UnionDataset
 from daf_storage import DafReader, ZarrDaf, errors
 from daf_storage.base import Span
 from tests import seams
+from tests.query.table.test_joined_members import ROWS, members_of_all_kinds
 from tests.support import data_set, recorded_calls
 
-ROWS = [5, 0, 7, 21, 3, 4, 0, 30, 9, 8]
 OPTIONS = ScanOptions(joined_member_rows=20, zone_rows=8)
-
-
-@functools.cache  # no two in memory have one name
-def _member(number: int, rows: int) -> DafReader:
-    daf = data_set(name=f"lot{number}", cell=[f"c{number}.{row}" for row in range(rows)])
-    daf.set_vector("cell", "age", np.arange(rows, dtype="int8" if number == 8 else "int32"))
-    daf.set_vector("cell", "donor", np.array([f"d{row % 3}" for row in range(rows)], "U2"))
-    if number not in (4, 5):
-        daf.set_vector("cell", "flag", np.arange(rows) % 2 == 0)
-    return daf
 
 
 def session_of(**changes: DafReader) -> DafSession:
     """Return small and large data sets, empty ones, some with other columns and types."""
-    members = [
-        changes.get(f"lot{number}", _member(number, rows)) for number, rows in enumerate(ROWS)
-    ]
+    members = [changes.get(daf.name, daf) for daf in members_of_all_kinds()]
     return connect(members, scan_options=OPTIONS)
 
 
@@ -67,18 +55,18 @@ def rows_left(table: UnionDataset, chosen: pc.Expression | None) -> dict[str, se
 def test_names_leave_out_data_sets() -> None:
     """Those that are left come in their order; empty ones are none."""
     table = union_of(session_of())
-    everything = {f"lot{number}": set(range(rows)) for number, rows in enumerate(ROWS) if rows}
+    everything = {f"run{number}": set(range(rows)) for number, rows in enumerate(ROWS) if rows}
     assert rows_left(table, None) == everything
-    chosen = pc.field("dataset").isin(["lot9", "lot4"]) & (pc.field("age") >= 0)
-    assert list(rows_left(table, chosen)) == ["lot4", "lot9"]
+    chosen = pc.field("dataset").isin(["run9", "run4"]) & (pc.field("age") >= 0)
+    assert list(rows_left(table, chosen)) == ["run4", "run9"]
     assert rows_left(table, pc.scalar(False)) == {}
 
 
 LEAVES = [
     *(pc.field("age") > 5, pc.field("age") == 2, ~pc.field("flag"), pc.field("donor") == "d2"),
-    *(pc.field("dataset") < "lot4", pc.field("index") < 2, pc.field("donor").is_null()),
-    *(pc.field("age") + 1 > 3, pc.field("dataset").isin(["lot4", "lot7"]), pc.field("flag")),
-    *(pc.field("name") == "c2.4", pc.field("dataset") != "lot3", pc.field("flag").is_null()),
+    *(pc.field("dataset") < "run4", pc.field("index") < 2, pc.field("donor").is_null()),
+    *(pc.field("age") + 1 > 3, pc.field("dataset").isin(["run4", "run7"]), pc.field("flag")),
+    *(pc.field("name") == "c2.4", pc.field("dataset") != "run3", pc.field("flag").is_null()),
 ]
 
 
@@ -97,26 +85,24 @@ def test_no_row_that_matches_is_left_out(leaves: list[Any], join: Any) -> None:
 
 def test_an_index_of_a_small_data_set_is_used(tmp_path: Path) -> None:
     """It leaves out what it names no row of, whichever column it is of."""
-    path = tmp_path / "lot2.daf.zarr"
+    path = tmp_path / "run2.daf.zarr"
     with ZarrDaf(path, "w") as daf:
-        daf.add_axis("cell", [f"c2.{row}" for row in range(7)])
-        daf.set_vector("cell", "age", np.arange(7, dtype="int32") * 10)
-        daf.set_vector("cell", "donor", ["d0"] * 7)
-        daf.set_vector("cell", "flag", [True] * 7)
+        ages = np.arange(7, dtype="int32") * 10
+        cells = {"name": 7, "age": ages, "donor": ["d0"] * 7, "flag": [True] * 7}
+        data_set(daf, cell=cells | {"score": [1.0] * 7})
     with connect(path, mode="r+") as session:
         session.build_index("cell", "donor")
     with ZarrDaf(path) as daf:
-        table = union_of(session_of(lot2=daf))
-        assert "lot2" not in rows_left(table, pc.field("donor") == "d5")
-        assert rows_left(table, pc.field("age") == 20)["lot2"]
+        table = union_of(session_of(run2=daf))
+        assert "run2" not in rows_left(table, pc.field("donor") == "d5")
+        assert rows_left(table, pc.field("age") == 20)["run2"]
 
 
 def test_partitions_are_cut_where_a_data_set_has_more_rows(tmp_path: Path) -> None:
     """A data set of more rows than a fragment is to have is planned by itself."""
     for number, rows in enumerate(ROWS):
-        with ZarrDaf(tmp_path / f"lot{number}.daf.zarr.zip", "w") as daf:
-            daf.add_axis("cell", [f"c{number}.{row}" for row in range(rows)])
-            daf.set_vector("cell", "age", np.arange(rows, dtype="int32"))
+        with ZarrDaf(tmp_path / f"run{number}.daf.zarr.zip", "w") as daf:
+            data_set(daf, cell={"name": rows, "age": np.arange(rows, dtype="int32")})
     plan = plan_fragments(f"{tmp_path}/*.zip", "cell", columns=["age"], rows_per_fragment=10)
     spans = [
         span
@@ -135,7 +121,7 @@ def test_a_plan_reads_the_metadata_of_what_it_names(
 ) -> None:
     """Columns and those of the filter; a name that is not there is said with all that are."""
     for number in range(8):
-        with ZarrDaf(tmp_path / f"lot{number}.daf.zarr.zip", "w") as daf:
+        with ZarrDaf(tmp_path / f"run{number}.daf.zarr.zip", "w") as daf:
             daf.add_axis("cell", [f"c{number}.{row}" for row in range(3)])
             for name in ("age", "donor", "score"):
                 daf.set_vector("cell", name, np.arange(3, dtype="int32") + number)

@@ -64,52 +64,36 @@ def test_types(session: DafSession) -> None:
 def test_values_are_those_of_pandas(session: DafSession) -> None:
     """Each column is what pandas had, in Arrow and in pandas."""
     result = session.sql("SELECT * FROM obs ORDER BY index")
-    table = result.to_arrow_table()
-    frame = result.to_pandas()
-    for name in OBS.columns:
-        expected = pa.array(OBS[name], from_pandas=True)
-        assert table.column(name).to_pylist() == expected.to_pylist(), name
+    table, frame = result.to_arrow_table(), result.to_pandas().set_index("name")
+    for name, values in OBS.items():
+        assert table[name].to_pylist() == pa.array(values, from_pandas=True).to_pylist(), name
         if name not in ("objects", "kept"):
-            again = frame[name].reset_index(drop=True)
+            is_wider = name in ("n", "big")
             pd.testing.assert_series_equal(
-                again, OBS[name].reset_index(drop=True), check_dtype=name not in ("n", "big")
+                frame[name], values, check_dtype=not is_wider, check_names=False
             )
 
 
-FILTERS = {
-    "flag": ("flag", ["A", "D"]),
-    "not": ("NOT flag", ["C"]),
-    "is false": ("flag = false", ["C"]),
-    "no flag": ("flag IS NULL", ["B"]),
-    "is not true": ("flag IS NOT TRUE", ["B", "C"]),
-    "n": ("n > 2", ["A", "D"]),
-    "n in": ("n IN (3, 5, 99999)", ["A", "D"]),
-    "n not in": ("n NOT IN (3)", ["C", "D"]),
-    "no n": ("n IS NULL", ["B"]),
-    "n decimal": ("n > 2.5", ["A", "D"]),
-    "big": ("big = 1152921504606846977", ["A"]),
-    "day": ("day >= '2020-01-02'", ["A", "C"]),
-    "time": ("day > TIMESTAMP '2021-03-04 05:06:07'", ["C"]),
-    "no day": ("day IS NULL", ["B"]),
-    "a day": ("day IS NOT NULL AND day < '2000-01-01'", ["D"]),
-    "days": ("whole BETWEEN '2020-01-03' AND '2020-01-04'", ["B", "C"]),
-    "zoned": ("zoned > '2020-07-02T09:00:00Z'", ["A"]),
-    "year": ("date_part('year', day) = 2020", ["A"]),
-    "with a name": ("name IN ('A', 'C') AND NOT flag", ["C"]),
-    "or": ("n = 5 OR day IS NULL", ["B", "D"]),
-}
-
-
-@pytest.mark.parametrize("case", FILTERS)
-def test_filters(session: DafSession, case: str) -> None:
-    """Comparisons, NULL and functions; the same rows as the table in memory yields."""
-    predicate, expected = FILTERS[case]
-    query = f"SELECT name FROM {{}} WHERE {predicate} ORDER BY name"
+@pytest.mark.parametrize(
+    ("condition", "expected"),
+    [
+        ("n > 2", ["A", "D"]),
+        ("n IN (3, 5, 99999)", ["A", "D"]),
+        ("n NOT IN (3)", ["C", "D"]),
+        ("n > 2.5", ["A", "D"]),
+        ("big = 1152921504606846977", ["A"]),
+        ("whole BETWEEN '2020-01-03' AND '2020-01-04'", ["B", "C"]),
+        ("zoned > '2020-07-02T09:00:00Z'", ["A"]),
+        ("name IN ('A', 'C') AND NOT flag", ["C"]),
+        ("n = 5 OR day IS NULL", ["B", "D"]),
+    ],
+)
+def test_filters(session: DafSession, condition: str, expected: list[str]) -> None:
+    """The same rows as the table in memory yields; the table of queries has simpler ones."""
+    query = f"SELECT name FROM {{}} WHERE {condition} ORDER BY name"
     assert session.sql(query.format("obs")).to_pydict()["name"] == expected
     session.register(session.sql("SELECT * FROM obs").to_arrow_table(), "plain")
     assert session.sql(query.format("plain")).to_pydict()["name"] == expected
-    part = session.table("obs")
-    assert part.schema.field("n").type == pa.int16()
 
 
 def test_a_replaced_vector_is_read_as_it_is_stored(daf: DafWriter) -> None:
@@ -125,17 +109,11 @@ def test_a_replaced_vector_is_read_as_it_is_stored(daf: DafWriter) -> None:
         "whole": ["Monday", "Tuesday", "2020-01-01", ""],
     }
     query = "SELECT name FROM obs WHERE n > 2.4 ORDER BY name"
-    assert session.sql(query).to_pydict() == {"name": ["A", "D"]}
+    for each in (session, connect(daf)):  # the first that it reads of the vector is the filter
+        assert each.sql(query).to_pydict() == {"name": ["A", "D"]}
     daf.set_vector("obs", "flag", ["true", "false", "true", "true"], **REPLACE)
     query = "SELECT flag FROM obs ORDER BY name"
     assert session.sql(query).to_pydict() == {"flag": [True, False, True, True]}
-
-
-def test_a_filter_on_a_replaced_vector(daf: DafWriter) -> None:
-    """Also where the first that is read of it is the filter."""
-    daf.set_vector("obs", "n", [2.5, 1.0, np.nan, 3.0], **REPLACE)
-    found = connect(daf).sql("SELECT name FROM obs WHERE n > 2.4 ORDER BY name").to_pydict()
-    assert found == {"name": ["A", "D"]}
 
 
 def test_a_vector_of_another_type_has_that_type(daf: DafWriter) -> None:

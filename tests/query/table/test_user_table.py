@@ -20,8 +20,8 @@ import pytest
 from daf_query import DafSession, connect
 from daf_query.cli import main
 from daf_query.table import arrow_table
-from daf_storage import DafReader, MemoryDaf, copy_all, errors, open_daf
-from tests.support import data_set
+from daf_storage import MemoryDaf, copy_all, errors
+from tests.support import create, data_set
 
 ROWS = pa.table(
     {
@@ -94,18 +94,6 @@ def _write(path: Path) -> None:
         text = "id,age,since,ok\nN1,30,2020-01-02,true\nN2,NA,,\nN3,50,2021-03-04,false\n"
         text = text.replace(",", "\t") if "tsv" in name else text
         path.write_bytes(gzip.compress(text.encode()) if name.endswith("gz") else text.encode())
-
-
-@pytest.mark.parametrize("suffix", ["parquet", "arrow", "feather", "csv", "tsv", "csv.gz", "TSV"])
-def test_files_keep_rows_and_names(session: DafSession, tmp_path: Path, suffix: str) -> None:
-    """Parquet, Arrow and text files are tables; the file name is the table's."""
-    path = tmp_path / f"my samples*.{suffix}"
-    _write(path)
-    session.register(path)
-    result = session.sql('SELECT * FROM "my samples*" ORDER BY id')
-    assert result.to_pylist() == EXPECTED
-    only = session.sql("SELECT id FROM \"my samples*\" WHERE since >= '2021-01-01'")
-    assert only.to_pydict() == {"id": ["N3"]}
 
 
 def test_types_of_a_csv_file(session: DafSession, tmp_path: Path) -> None:
@@ -210,24 +198,24 @@ def test_a_file_that_is_replaced_is_read_as_it_is(session: DafSession, tmp_path:
     assert session.sql("SELECT id FROM p").to_pydict() == {"id": ["N1"]}
 
 
-@pytest.mark.parametrize("suffix", [".csv", ".csv.gz", ".tsv", ".parquet", ".arrow", ".feather"])
+@pytest.mark.parametrize(
+    "suffix", [".csv", ".csv.gz", ".tsv", ".TSV", ".parquet", ".arrow", ".feather"]
+)
 def test_a_file_in_from_is_a_table(
     session: DafSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, suffix: str
 ) -> None:
-    """As if it had been registered; relative to the working directory, and as it is now."""
+    """As if it had been registered, by its name without suffix; relative to the working directory."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "my data").mkdir()
-    path = f"my data/sheet.1{suffix}"
+    path = f"my data/my samples*.1{suffix}"
     _write(tmp_path / path)
-    session.register(tmp_path / path, "sheet")
-    expected = session.sql("SELECT * FROM sheet").to_pylist()
-    quoted = f'"{path}"'
-    for source in (f"'{path}'", quoted, f"'{tmp_path / path}'"):
-        assert session.sql(f"SELECT * FROM {source}").to_pylist() == expected
-    joined = "SELECT donor.name, s.age FROM donor JOIN {} AS s ON donor.name = s.id ORDER BY 1"
-    rows = session.sql(joined.format("sheet")).to_pylist()
-    assert rows
-    assert session.sql(joined.format(f"'{path}'")).to_pylist() == rows
+    session.register(tmp_path / path)
+    for source in ('"my samples*.1"', f"'{path}'", f'"{path}"', f"'{tmp_path / path}'"):
+        assert session.sql(f"SELECT * FROM {source} ORDER BY id").to_pylist() == EXPECTED
+        only = session.sql(f"SELECT id FROM {source} WHERE since >= '2021-01-01'")
+        assert only.to_pydict() == {"id": ["N3"]}
+        query = f"SELECT donor.name, s.age FROM donor JOIN {source} AS s ON name = s.id ORDER BY 1"
+        assert session.sql(query).to_pydict() == {"name": ["N1", "N3"], "age": [30, 50]}
     assert session.sql(f"WITH t AS (SELECT id FROM '{path}') SELECT count(*) FROM t").count() == 1
     session.sql(f"CREATE VIEW v AS SELECT id, age FROM '{path}'", allow="write")
     assert session.sql("SELECT age FROM v WHERE id = 'N1'").to_pydict() == {"age": [30]}
@@ -249,17 +237,10 @@ def test_a_file_beside_several_data_sets(
     assert session.sql(query).to_pydict() == {"name": ["N1"]}
     part = connect(other).matrix("cell", "cell", "m", rows="name IN (SELECT id FROM 'sheet.csv')")
     assert part.shape == (1, 2)
-    path = _saved(other, tmp_path)
+    path = str(tmp_path / "copy.daf.zarr")
+    copy_all(other, create(Path(path)))
     both = connect({"all": [other, path]})
     query = "SELECT c.name FROM cell AS c JOIN 'sheet.csv' AS s ON c.name = s.id WHERE s.age > 20"
     assert both.sql(query).to_pydict() == {"name": ["N1", "N1"]}
     assert main(["sql", "--format", "csv", path, query]) == 0
     assert capsys.readouterr().out.split() == ['"name"', '"N1"']
-
-
-def _saved(daf: DafReader, folder: Path) -> str:
-    """Return the path of a copy of a data set."""
-    path = folder / "copy.daf.zarr"
-    with open_daf(path, "w") as copy:
-        copy_all(daf, copy)
-    return str(path)
