@@ -8,12 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
 from daf_query import DafSession, ScanOptions, UnreadableVectorWarning, connect
-from daf_query.fragments import plan_fragments
 from daf_query.table import UnionDataset
 from daf_storage import DafWriter, ZarrDaf
 from tests import seams
@@ -147,24 +145,3 @@ def test_a_damaged_member_is_named(tmp_path: Path) -> None:
             assert session.sql("SELECT * FROM cell LIMIT 99").to_arrow_table().num_rows == 99
         assert "donor" not in session.table("cell").schema.names
         assert session.sql("SELECT count(name) AS n FROM cell").to_pydict() == {"n": [99]}
-
-
-def test_fragments_are_of_single_data_sets(tmp_path: Path) -> None:
-    """What travels to other processes names rows of a data set, never of a joined table."""
-    for number in range(34):
-        with ZarrDaf(tmp_path / f"run{number:02d}.daf.zarr", "w") as daf:
-            daf.add_axis("cell", ["A", "B"])
-    plan = plan_fragments(str(tmp_path / "*.daf.zarr"), "cell", columns=["dataset", "name"])
-    assert [len(fragment.pieces) for fragment in plan.fragments] == [34]
-    batches = [batch for fragment in plan.fragments for batch in fragment.read()]
-    assert pa.Table.from_batches(batches).num_rows == 68
-
-
-def test_a_large_collection_is_opened_once_each(tmp_path: Path) -> None:
-    """Connecting lists each folder once, whatever is in it; two of one name go by their paths."""
-    for folder in ("a", "b"):
-        for number in range(3):
-            with ZarrDaf(tmp_path / folder / f"run{number}.daf.zarr", "w") as daf:
-                daf.add_axis("cell", ["A"])
-    with connect(str(tmp_path / "*" / "*.daf.zarr")) as session:
-        assert sorted(session.members()) == sorted(map(str, tmp_path.glob("*/*.daf.zarr")))

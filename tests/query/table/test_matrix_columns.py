@@ -9,7 +9,6 @@ from typing import Any
 
 import duckdb
 import numpy as np
-import numpy.typing as npt
 import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -25,7 +24,7 @@ from daf_storage import MemoryDaf, Packing, ZarrDaf, convert, errors
 from daf_storage.base import Span
 from daf_storage.trees import ChunkedArray
 from tests.query.matrix.test_layouts import CASES, damage
-from tests.query.table.test_matrix_dataset import DTYPES
+from tests.query.table.test_matrix_dataset import matrices, stored
 from tests.storage.opening.test_remote import served
 from tests.support import (
     CELLS,
@@ -44,69 +43,42 @@ def column(table: TableDataset, other: str, matrix: str, entry: str) -> TableDat
     return table.with_matrix_columns({"x": MatrixEntry(other, matrix, entry)})
 
 
-@st.composite
-def matrices(draw: st.DrawFn) -> tuple[npt.NDArray[Any], bool, bool, int, int]:
-    """Draw values, whether they are sparse, whether stored by rows, the entry, and a seed."""
-    dtype = np.dtype(draw(st.sampled_from(DTYPES)))
-    shape = draw(st.tuples(st.integers(0, 40), st.integers(1, 4)))
-    seed = draw(st.integers(0, 1 << 16))
-    random = np.random.default_rng(seed)
-    values = random.integers(0, 2 if dtype.kind == "b" else 5, shape).astype(dtype)
-    values[random.random(shape) < draw(st.sampled_from([0.0, 0.5, 0.95]))] = 0
-    if dtype.kind == "f":
-        values[random.random(shape) < 0.1] = np.nan
-    is_sparse, is_transposed = draw(st.booleans()), draw(st.booleans())
-    return values, is_sparse, is_transposed, draw(st.integers(0, shape[1] - 1)), seed
-
-
-@given(matrices(), st.sampled_from(list(OPERATORS)), st.integers(-1, 5))
+@given(
+    made=matrices(most_rows=40),
+    packed=st.sampled_from([None, Packing("zstd", chunk_kb=1)]),
+    operator=st.sampled_from(list(OPERATORS)),
+    constant=st.integers(-1, 5),
+)
 def test_columns_are_those_of_scipy(
-    made: tuple[npt.NDArray[Any], bool, bool, int, int], operator: str, constant: int
+    made: tuple[Any, bool, str], packed: Packing | None, operator: str, constant: int
 ) -> None:
     """Of any type, layout and density, with NaN and explicit zeros, filtered or not."""
-    values, is_sparse, is_transposed, entry, seed = made
-    daf = MemoryDaf(packed=Packing("zstd", chunk_kb=1) if seed % 2 else False)
-    data_set(daf, cell=len(values), gene=values.shape[1])
-    stored: Any = values
-    if is_sparse:
-        stored = sp.csc_array(values)
-        if stored.nnz and values.dtype != bool:
-            stored.data[0] = 0  # an explicit zero
-        values = stored.toarray()
-    if is_transposed:
-        daf.set_matrix("gene", "cell", "X", stored.T, relayout=False)
-    else:
-        daf.set_matrix("cell", "gene", "X", stored)
+    matrix, is_sparse, layouts = made
+    daf = stored(matrix, layouts, is_sparse=is_sparse, packed=packed)
     options = ScanOptions(zone_rows=8, min_partition_rows=4, partition_rows=8, sparse_divisor=2)
-    table = column(AxisDataset(daf, "cell").with_options(options), "gene", "X", f"g{entry}")
-    expected = values[:, entry]
-    is_small = values.dtype.kind in "iu"
-    arrow = pa.array(
-        expected.astype(np.int64) if is_small and values.dtype != "u8" else expected,
-        from_pandas=True,
-    )
-    assert table.to_table()["x"].combine_chunks().equals(arrow)
-    assert table.schema.field("x").type == arrow.type
-    field = pc.field("x")
-    if expected.dtype == bool:
-        filters = [(field, expected), (~field, ~expected)]
-    else:
-        if expected.dtype.kind == "u":
-            constant = max(constant, 0)
-        compare = OPERATORS[operator]
-        is_true = compare(expected, constant) & ~np.isnan(expected.astype(float))
-        filters = [(compare(field, pa.scalar(constant, arrow.type)), is_true)]
-    for expression, kept in filters:
-        both = expression & (pc.field("index") != 5) & (pc.field("index") < 30)
-        found = table.to_table(filter=expression)["index"].to_pylist()
-        assert found == np.flatnonzero(kept).tolist()
-        rows = np.arange(len(kept))
-        found = table.to_table(filter=both)["index"].to_pylist()
-        assert found == rows[kept & (rows != 5) & (rows < 30)].tolist()
-        few = expression & (pc.field("name") == "c3")
-        assert table.to_table(filter=few)["x"].to_pylist() == [
-            arrow[i].as_py() for i in np.flatnonzero(kept) if i == 3
-        ]
+    axis = AxisDataset(daf, "cell").with_options(options)
+    rows, field = np.arange(matrix.shape[0]), pc.field("x")
+    for entry, expected in enumerate(matrix.toarray().T):
+        table = column(axis, "gene", "X", f"g{entry}")
+        is_narrow = expected.dtype.kind in "iu" and expected.dtype != "u8"
+        arrow = pa.array(expected.astype(np.int64) if is_narrow else expected, from_pandas=True)
+        assert table.to_table()["x"].combine_chunks().equals(arrow)
+        assert table.schema.field("x").type == arrow.type
+        if expected.dtype == bool:
+            filters = [(field, expected), (~field, ~expected)]
+        else:
+            value = max(constant, 0) if expected.dtype.kind == "u" else constant
+            compare = OPERATORS[operator]
+            is_true = compare(expected, value) & ~np.isnan(expected.astype(float))
+            filters = [(compare(field, pa.scalar(value, arrow.type)), is_true)]
+        for expression, kept in filters:
+            both = expression & (pc.field("index") != 5) & (pc.field("index") < 30)
+            few = expression & (pc.field("name") == "c3")
+            for filter_, left in ((expression, kept), (both, kept & (rows != 5) & (rows < 30))):
+                found = table.to_table(filter=filter_)
+                assert found["index"].to_pylist() == rows[left].tolist()
+            found = table.to_table(filter=few)
+            assert found["x"].to_pylist() == arrow.filter(pa.array(kept & (rows == 3))).to_pylist()
 
 
 @pytest.mark.parametrize("matrix", ["sparse", "UMIs"])

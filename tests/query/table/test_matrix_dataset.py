@@ -21,7 +21,7 @@ from daf_query import DamagedLayoutWarning, ScanOptions, connect
 from daf_query.matrix import Selection
 from daf_query.scan import ScanReport
 from daf_query.table import MatrixDataset
-from daf_storage import DafReader, DafWriter, errors
+from daf_storage import DafReader, DafWriter, MemoryDaf, Packing, errors
 from tests.suites.examples import BY_ROWS, write_stored
 from tests.support import CELLS, GENES, OPERATORS, UMIS, create, data_set, recorded_reads, reopen
 
@@ -64,43 +64,40 @@ CONDITIONS: dict[str, tuple[pc.Expression | None, Test]] = {
 
 
 @st.composite
-def matrices(draw: st.DrawFn) -> tuple[Any, bool, str]:
-    """Return a CSC array, whether to store it sparse, and in which layouts."""
-    height, width = draw(st.integers(0, 5)), draw(st.integers(0, 4))
+def matrices(draw: st.DrawFn, most_rows: int = 5) -> tuple[Any, bool, str]:
+    """Return a CSC array with stored zeros, whether to store it sparse, and in which layouts."""
+    shape = draw(st.tuples(st.integers(0, most_rows), st.integers(0, 4)))
     dtype = np.dtype(draw(st.sampled_from(DTYPES)))
-    is_stored = np.array(draw(st.lists(st.booleans(), min_size=20, max_size=20)))
+    random = np.random.default_rng(draw(st.integers(0, 1 << 16)))
+    share = draw(st.sampled_from([0.05, 0.5, 1.0]))
+    row, column = np.nonzero(random.random(shape) < share)
     choices: list[Any] = [0, 1, 2, 100] + [np.nan] * (dtype.kind == "f")
-    values = draw(st.lists(st.sampled_from(choices), min_size=20, max_size=20))
-    row, column = np.nonzero(is_stored[: height * width].reshape(height, width))
-    data = np.array(values[: row.size]).astype(dtype)
-    matrix = sp.csc_array((data, (row, column)), shape=(height, width))
+    data = random.choice(choices, row.size).astype(dtype)
+    matrix = sp.csc_array((data, (row, column)), shape=shape)
     return matrix, draw(st.booleans()), draw(st.sampled_from(["both", "rows", "columns"]))
 
 
-def stored(matrix: Any, layouts: str = "both", *, is_sparse: bool) -> DafReader:
+def stored(
+    matrix: Any, layouts: str = "both", *, is_sparse: bool, packed: Packing | None = None
+) -> DafReader:
     """Return a data set with a matrix, in one layout or both."""
-    daf = data_set(cell=matrix.shape[0], gene=matrix.shape[1])
+    daf = data_set(MemoryDaf(packed=packed or False), cell=matrix.shape[0], gene=matrix.shape[1])
+    values = matrix if is_sparse else matrix.toarray()
     if layouts == "rows":
-        flipped = sp.csc_array(matrix.T)
-        daf.set_matrix(
-            "gene", "cell", "X", flipped if is_sparse else flipped.toarray(), relayout=False
-        )
+        daf.set_matrix("gene", "cell", "X", values.T, relayout=False)
     else:
-        value = matrix if is_sparse else matrix.toarray()
-        daf.set_matrix("cell", "gene", "X", value, relayout=layouts == "both")
+        daf.set_matrix("cell", "gene", "X", values, relayout=layouts == "both")
     return daf
 
 
 def expected(matrix: Any, *, is_sparse: bool) -> list[Row]:
     """Return the elements that scipy has, explicit zeros included, or all, by name."""
-    if is_sparse:
-        coo = sp.coo_array(matrix)
-        elements: Any = zip(coo.coords[0], coo.coords[1], coo.data, strict=True)
-    else:
-        dense = matrix.toarray()
-        elements = ((r, c, dense[r, c]) for r, c in np.ndindex(*dense.shape))
+    dense = matrix.toarray()
+    every: Any = np.ndindex(*dense.shape)
+    places = zip(*sp.coo_array(matrix).coords, strict=True) if is_sparse else every
+    elements = ((row, column, dense[row, column].item()) for row, column in places)
     return sorted_rows(
-        (f"c{row}", f"g{column}", None if value != value else value.item())  # noqa: PLR0124 - NaN
+        (f"c{row}", f"g{column}", None if value != value else value)  # noqa: PLR0124 - NaN
         for row, column, value in elements
     )
 

@@ -13,24 +13,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from daf_query import ScanOptions, connect
+from daf_query import connect
 from daf_query.distributed import SOURCES, opened
 from daf_query.fragments import plan_fragments
 from daf_query.session import DafSession
 from daf_query.table import UnionDataset
 from daf_storage import DafReader, ZarrDaf, errors
-from daf_storage.base import Span
 from tests import seams
-from tests.query.table.test_joined_members import ROWS, members_of_all_kinds
+from tests.query.table.test_joined_members import JOINED, ROWS, members_of_all_kinds
 from tests.support import data_set, recorded_calls
-
-OPTIONS = ScanOptions(joined_member_rows=20, zone_rows=8)
 
 
 def session_of(**changes: DafReader) -> DafSession:
     """Return small and large data sets, empty ones, some with other columns and types."""
     members = [changes.get(daf.name, daf) for daf in members_of_all_kinds()]
-    return connect(members, scan_options=OPTIONS)
+    return connect(members, scan_options=JOINED)
 
 
 def union_of(session: DafSession) -> UnionDataset:
@@ -41,7 +38,7 @@ def union_of(session: DafSession) -> UnionDataset:
 
 
 def rows_left(table: UnionDataset, chosen: pc.Expression | None) -> dict[str, set[int]]:
-    """Return the rows of each data set that are left."""
+    """Return the rows of each data set that are left; what is joined is named by its data sets."""
     left: dict[str, set[int]] = {}
     for piece in table.pieces(chosen, table.schema.names, 1 << 20):
         [span] = piece.spans
@@ -96,24 +93,6 @@ def test_an_index_of_a_small_data_set_is_used(tmp_path: Path) -> None:
         table = union_of(session_of(run2=daf))
         assert "run2" not in rows_left(table, pc.field("donor") == "d5")
         assert rows_left(table, pc.field("age") == 20)["run2"]
-
-
-def test_partitions_are_cut_where_a_data_set_has_more_rows(tmp_path: Path) -> None:
-    """A data set of more rows than a fragment is to have is planned by itself."""
-    for number, rows in enumerate(ROWS):
-        with ZarrDaf(tmp_path / f"run{number}.daf.zarr.zip", "w") as daf:
-            data_set(daf, cell={"name": rows, "age": np.arange(rows, dtype="int32")})
-    plan = plan_fragments(f"{tmp_path}/*.zip", "cell", columns=["age"], rows_per_fragment=10)
-    spans = [
-        span
-        for fragment in plan.fragments
-        for piece in fragment.pieces
-        for span in piece.spans or ()
-    ]
-    assert sum(span.size for span in spans) == sum(ROWS)
-    assert [batch.num_rows for f in plan.fragments for batch in f.read()]
-    assert Span(0, 5) in spans
-    SOURCES.clear()
 
 
 def test_a_plan_reads_the_metadata_of_what_it_names(

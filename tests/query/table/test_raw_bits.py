@@ -105,11 +105,20 @@ def test_they_are_read_from_a_server(path: Path) -> None:
         assert found == {"n": [0, 1, 2, 3, 4], "raw": VALUES}
 
 
-def test_missing_chunks(path: Path) -> None:
-    """Where there is no chunk, each item is the fill value."""
-    put(path / "meta/raw", document(fill_value=[7, 255]), chunks_of()[:1])
-    found = zarr_table(path).to_table(columns=["raw"]).to_pydict()
-    assert found == {"raw": [*VALUES[:2], *[b"\x07\xff"] * 3]}
+@pytest.mark.parametrize(
+    ("changes", "count", "expected"),
+    [
+        ({"fill_value": [7, 255]}, 1, [*VALUES[:2], *[b"\x07\xff"] * 3]),
+        ({"shape": [0]}, 0, []),
+    ],
+)
+def test_missing_chunks(
+    path: Path, changes: dict[str, Any], count: int, expected: list[bytes]
+) -> None:
+    """Where there is no chunk, each item is the fill value; a table without rows has the column."""
+    shutil.rmtree(path / "meta/n")
+    put(path / "meta/raw", document(**changes), chunks_of()[:count])
+    assert zarr_table(path).to_table().to_pydict() == {"raw": expected}
 
 
 @pytest.mark.parametrize(
@@ -168,14 +177,6 @@ def test_appending_keeps_the_spelling(path: Path, spelling: str) -> None:
     stored = json.loads((path / "meta/raw/zarr.json").read_text())
     assert (stored["data_type"], stored["fill_value"]) == (kind[spelling], fill_value)
     assert stored["shape"] == [11]
-
-
-def test_a_table_without_rows(path: Path) -> None:
-    """Has the column too."""
-    shutil.rmtree(path / "meta/n")
-    put(path / "meta/raw", document(shape=[0]), [])
-    found = zarr_table(path).to_table()
-    assert (found.num_rows, found.schema.names) == (0, ["raw"])
 
 
 def test_what_zarr_python_writes_stays_as_it_was() -> None:

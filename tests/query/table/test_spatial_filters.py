@@ -100,7 +100,23 @@ def test_random_rectangles(tmp_path: Path) -> None:
         assert indexed.sql(query).to_pydict() == expected, query
 
 
-@pytest.mark.sampled(3)
+SHAPES = [
+    "POLYGON((0 0, 9 0, 9 9, 0 0))",
+    "POLYGON((1.75 1.75, 5.75 1.75, 5.75 5.75, 1.75 5.75, 1.75 1.75))",
+    "POLYGON((1.75 1.75, 1.75 5.75, 5.75 5.75, 5.75 1.75, 1.75 1.75))",
+    "POLYGON((5.75 5.75, 1.75 5.75, 1.75 1.75, 5.75 1.75, 5.75 5.75))",
+    "POLYGON((1 1, 5 5, 5 1, 1 5, 1 1))",
+    "POLYGON((1 1, 5 1, 5 5, 1 5.5, 1 1))",
+    "POLYGON((1 1, 5 1, 5 5, 1 1))",
+    "POLYGON((1 1, 9 1, 9 9, 1 9, 1 1), (2 2, 3 2, 3 3, 2 3, 2 2))",
+    "POLYGON EMPTY",
+    "POINT(1.25 1.25)",
+    "LINESTRING(1 1, 5 1, 5 5, 1 5, 1 1)",
+]
+"""Rectangles in either direction, and shapes that nearly are some, or are none."""
+
+
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize(
     "query",
     [
@@ -118,7 +134,10 @@ def test_random_rectangles(tmp_path: Path) -> None:
         "SELECT a.n FROM meta a JOIN meta b ON a.bbox = b.bbox WHERE ST_Intersects(a.bbox, {0}) ORDER BY 1",
         "SELECT n FROM meta WHERE ST_Intersects(bbox, {0}) UNION ALL SELECT n FROM meta WHERE ST_XMin(bbox) > 14.5 ORDER BY n",
         "SELECT n FROM meta WHERE ST_Intersects(bbox, {0}) OR ST_XMin(bbox) > 14.5 ORDER BY n",
-        "SELECT n FROM meta WHERE ST_Intersects(bbox, ST_GeomFromText('POLYGON((0 0, 9 0, 9 9, 0 0))')) ORDER BY n",
+        *(
+            f"SELECT n FROM meta WHERE ST_Intersects(bbox, ST_GeomFromText('{shape}')) ORDER BY n"
+            for shape in SHAPES
+        ),
     ],
 )
 def test_geometries_that_are_used_otherwise(grid: Path, query: str) -> None:
@@ -153,25 +172,3 @@ def test_rows_that_are_added(grid: Path) -> None:
     build_spatial_index(grid)
     age()
     assert with_geometry(grid).sql(query).to_pydict() == {"n": [0, 1, 2, 999]}
-
-
-@pytest.mark.sampled(3)
-@pytest.mark.parametrize(
-    "shape",
-    [
-        "POLYGON((1.75 1.75, 5.75 1.75, 5.75 5.75, 1.75 5.75, 1.75 1.75))",
-        "POLYGON((1.75 1.75, 1.75 5.75, 5.75 5.75, 5.75 1.75, 1.75 1.75))",
-        "POLYGON((5.75 5.75, 1.75 5.75, 1.75 1.75, 5.75 1.75, 5.75 5.75))",
-        "POLYGON((1 1, 5 5, 5 1, 1 5, 1 1))",
-        "POLYGON((1 1, 5 1, 5 5, 1 5.5, 1 1))",
-        "POLYGON((1 1, 5 1, 5 5, 1 1))",
-        "POLYGON((1 1, 9 1, 9 9, 1 9, 1 1), (2 2, 3 2, 3 3, 2 3, 2 2))",
-        "POLYGON EMPTY",
-        "POINT(1.25 1.25)",
-        "LINESTRING(1 1, 5 1, 5 5, 1 5, 1 1)",
-    ],
-)
-def test_shapes(grid: Path, shape: str) -> None:
-    """Rectangles in either direction, and shapes that nearly are some, or are none."""
-    query = f"SELECT n FROM meta WHERE ST_Intersects(bbox, ST_GeomFromText('{shape}')) ORDER BY n"
-    assert with_geometry(grid).sql(query).to_pydict() == without_index(grid).sql(query).to_pydict()
