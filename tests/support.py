@@ -171,9 +171,10 @@ def in_threads(call: Callable[..., Any], arguments: Iterable[Any]) -> None:
 
 
 _PEAKS = (
-    "import sys, threading, time, re, json\n"
-    "from daf_storage import Packing, convert, import_h5ad, settings\n"
+    "import sys, threading, time, re, json, pkgutil\n"
+    "from daf_storage import Packing, settings\n"
     "import anndata, h5py, pandas\n"
+    "copy = pkgutil.resolve_name(sys.argv[2])\n"
     "def anonymous():\n"
     "    return int(re.search(r'RssAnon:\\s+(\\d+)', open('/proc/self/status').read()).group(1))\n"
     "start, peak, stop = anonymous(), [0], threading.Event()\n"
@@ -185,16 +186,17 @@ _PEAKS = (
     "if options.pop('packs', False): options['packed'] = Packing(level=1)\n"
     "settings.DAF_COPY_MAX_BYTES = options.pop('copy_bytes', 1 << 30)\n"
     "for target in sys.argv[4:]:\n"
-    "    globals()[sys.argv[2]](sys.argv[3], target, **options)\n"
+    "    copy(sys.argv[3], target, **options)\n"
     "    print((peak[0] - start) // 1024)\n"
     "stop.set(); watcher.join()\n"
 )
-"""Copies or imports a data set, and prints after each how much memory there was in use, in MiB."""
+"""Calls a function of two paths, and prints after each how much memory there was in use, in MiB."""
 
 
 def peaks(copy: Callable[..., Any], source: Path, targets: list[Path], **options: Any) -> list[int]:
     """Return how much memory a copy or an import takes at most, up to each of several targets, in MiB."""
-    arguments = [json.dumps(options), copy.__name__, str(source), *map(str, targets)]
+    place = f"{copy.__module__}:{copy.__qualname__}"
+    arguments = [json.dumps(options), place, str(source), *map(str, targets)]
     command = [sys.executable, "-c", _PEAKS, *arguments]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     found = [int(line) for line in done.stdout.split()]

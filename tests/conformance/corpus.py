@@ -18,6 +18,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +27,7 @@ import datafusion
 import pandas as pd
 import pyarrow as pa
 
-from daf_query import DafSession, QueryResult, connect
+from daf_query import DafSession, connect
 from daf_storage import DafError, DafReader, MemoryDaf, copy_axis, copy_vector, from_anndata
 from tests.conformance.oracles import Answer, answer_of
 from tests.conformance.sqllogictest import Record, records
@@ -67,18 +68,11 @@ def main() -> None:
 
 
 def _in_a_process(path: Path, most: int) -> Iterator[dict[str, Any]]:
-    command = [
-        sys.executable,
-        "-m",
-        "tests.conformance.corpus",
-        str(path.resolve()),
-        "--here",
-        f"--most={most}",
-    ]
+    arguments = [str(path.resolve()), "--here", f"--most={most}"]
     try:
         with tempfile.TemporaryDirectory() as folder:  # some scripts write files
             done = subprocess.run(
-                command,
+                [sys.executable, "-m", "tests.conformance.corpus", *arguments],
                 capture_output=True,
                 text=True,
                 timeout=SECONDS,
@@ -108,17 +102,6 @@ class Requested:
 
     session: DafSession
     engine: datafusion.SessionContext
-
-
-@dataclass(frozen=True)
-class Allowed:
-    """A session in which a query may create something."""
-
-    session: DafSession
-
-    def sql(self, statement: str) -> QueryResult:
-        """Execute a statement."""
-        return self.session.sql(statement, allow="write")
 
 
 @dataclass
@@ -172,9 +155,9 @@ class Script:
             if name not in axes:
                 requested.session.register(table, name)
         for view in self.views:
-            for each in (requested.engine, Allowed(requested.session)):
+            for execute in (requested.engine.sql, partial(requested.session.sql, allow="write")):
                 with suppress(Exception):  # of a schema, or a table, that is not here
-                    each.sql(view).collect()
+                    execute(view).collect()
         return requested
 
 
@@ -217,21 +200,14 @@ def _axis(name: str, table: pa.Table) -> DafReader | None:
 
 
 def _is_vector(kind: pa.DataType) -> bool:
-    return kind in _NULLABLE or kind in _OTHERS
+    return kind in _NULLABLE or str(kind) in _OTHERS
 
 
 _NULLABLE: Mapping[pa.DataType, Any] = {
     getattr(pa, name.lower())(): getattr(pd, f"{name}Dtype")()
     for name in ("Int8", "Int16", "Int32", "Int64", "UInt8", "UInt16", "UInt32", "UInt64")
 } | {pa.bool_(): pd.BooleanDtype()}
-_OTHERS = (
-    pa.float32(),
-    pa.float64(),
-    pa.string(),
-    pa.large_string(),
-    pa.string_view(),
-    pa.timestamp("ns"),
-)
+_OTHERS = ("float", "double", "string", "large_string", "string_view", "timestamp[ns]")
 
 
 def requested(path: Path, most: int) -> Iterator[dict[str, Any]]:

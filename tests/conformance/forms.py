@@ -7,10 +7,11 @@ matrices of both.  What the oracles see is made of the same frames by pyarrow al
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Mapping
-from functools import cache, cached_property
+from collections.abc import Mapping
+from functools import cache
 from itertools import accumulate
 from pathlib import Path
+from typing import Any
 
 import anndata
 import numpy as np
@@ -168,10 +169,14 @@ def tables(path: str) -> Mapping[str, pa.Table]:
 
 
 @cache
-def _both_tables(*, is_large: bool) -> tuple[pa.Table, pa.Table]:
+def _both_tables(*, is_large: bool) -> tuple[pa.Table, ...]:
+    return tuple(map(as_arrow, _frames(is_large=is_large)))
+
+
+def _frames(*, is_large: bool) -> tuple[pd.DataFrame, pd.DataFrame]:
     if is_large:
-        return as_arrow(large_cell_frame()), as_arrow(large_gene_frame())
-    return as_arrow(cell_frame()), as_arrow(gene_frame())
+        return large_cell_frame(), large_gene_frame()
+    return cell_frame(), gene_frame()
 
 
 def _of_member(name: str, table: pa.Table) -> pa.Table:
@@ -210,6 +215,22 @@ def long_form(path: str) -> Mapping[str, pa.Table]:
     return found
 
 
+_FILES = {
+    "directory": "data.daf.zarr",
+    "dictionary": "data.daf.zarr",
+    "packed": "packed.daf.zarr",
+    "indexed": "indexed.daf.zarr",
+    "archive": "data.daf.zarr.zip",
+    "hdf5": "data.h5df",
+    "h5ad": "data.h5ad",
+}
+_MEMBERS = ("m1.daf.zarr", "m2.daf.zarr.zip", "m3.h5df")
+_OPTIONS: Mapping[str, Any] = {
+    "h5ad": {"obs_is": "cell", "var_is": "gene"},
+    "dictionary": {"categoricals": "dictionary"},
+}
+
+
 class Forms:
     """The data on disk, written when a path is first asked for.
 
@@ -224,108 +245,61 @@ class Forms:
 
     def open(self, path: str) -> DafSession:
         """Return a new session over the data in a form."""
-        return self._openers[path]()
-
-    @cached_property
-    def _openers(self) -> dict[str, Callable[[], DafSession]]:
-        return {
-            "directory": lambda: connect(self._copied("data.daf.zarr")),
-            "packed": lambda: connect(self._copied("packed.daf.zarr", packed=True)),
-            "indexed": lambda: connect(self._indexed),
-            "archive": lambda: connect(self._copied("data.daf.zarr.zip")),
-            "hdf5": lambda: connect(self._copied("data.h5df")),
-            "h5ad": lambda: connect(self._h5ad, obs_is="cell", var_is="gene"),
-            "dictionary": lambda: connect(self._copied("data.daf.zarr"), categoricals="dictionary"),
-            "collection": lambda: connect(self._members),
-            "own": self._own,
-            "large_directory": lambda: connect(self._large),
-            "large_indexed": lambda: connect(self._large_indexed),
-            "large_collection": lambda: connect(self._large_members),
-        }
-
-    def _copied(self, name: str, *, packed: bool = False, source: DafReader | None = None) -> Path:
-        path = self.folder / name
-        if not path.exists():
-            with open_daf(path, "w", packed=packed) as daf:
-                copy_all(source or self._memory, daf)
-        return path
-
-    @cached_property
-    def _memory(self) -> DafReader:
-        return _daf_of(slice(None), "data")
-
-    @cached_property
-    def _indexed(self) -> Path:
-        path = self._copied("indexed.daf.zarr")
-        with connect(path, mode="r+") as session:
-            for axis, frame in {"cell": cell_frame(), "gene": gene_frame()}.items():
-                columns = [str(name) for name in frame if name not in ("b", "is_marker", "maybe")]
-                session.build_index(axis, ["name", *columns], progress="never")
-        return path
-
-    @cached_property
-    def _h5ad(self) -> Path:
-        path = self.folder / "data.h5ad"
-        with warnings.catch_warnings(action="ignore"):
-            export_h5ad(self._memory, path, obs_is="cell", var_is="gene")
-        return path
-
-    @cached_property
-    def _members(self) -> list[Path]:
-        names = ("m1.daf.zarr", "m2.daf.zarr.zip", "m3.h5df")
-        starts = [*accumulate((0, *PARTS))]
-        return [
-            self._copied(name, source=_daf_of(slice(start, stop), name.partition(".")[0]))
-            for name, start, stop in zip(names, starts[:-1], starts[1:], strict=True)
-        ]
-
-    @cached_property
-    def _large_memory(self) -> DafReader:
-        return _large_daf_of(slice(None), "large")
-
-    @cached_property
-    def _large(self) -> Path:
-        return self._copied("large.daf.zarr", source=self._large_memory)
-
-    @cached_property
-    def _large_indexed(self) -> Path:
-        path = self._copied("large_indexed.daf.zarr", packed=True, source=self._large_memory)
-        with connect(path, mode="r+") as session:
-            session.build_index(
-                "cell", ["name", "code", "plate", "donor", "x", "total"], progress="never"
+        form, is_large = path.removeprefix("large_"), path in LARGE
+        if form == "own":
+            session = connect(MemoryDaf(name="empty"))
+            for name, table in tables("own").items():
+                session.register(table, name)
+            return session
+        folder = self.folder / ("large" if is_large else "small")
+        folder.mkdir(exist_ok=True)
+        if form == "collection":
+            parts = LARGE_PARTS if is_large else PARTS
+            members = zip(_MEMBERS, accumulate((0, *parts)), parts, strict=False)
+            return connect(
+                [
+                    _written(folder / name, is_large=is_large, cells=slice(start, start + count))
+                    for name, start, count in members
+                ]
             )
+        packed = form == "packed" or (form == "indexed" and is_large)
+        found = _written(folder / _FILES[form], is_large=is_large, packed=packed)
+        return connect(found, **_OPTIONS.get(form, {}))
+
+
+def _written(
+    path: Path, *, is_large: bool, packed: bool = False, cells: slice = slice(None)
+) -> Path:
+    """Return a path after writing there, once, what it is to have."""
+    if path.exists():
         return path
-
-    @cached_property
-    def _large_members(self) -> list[Path]:
-        names = ("large_1/m1.daf.zarr", "large_2/m2.daf.zarr", "large_3/m3.h5df")
-        starts = [*accumulate((0, *LARGE_PARTS))]
-        for name in names:
-            (self.folder / name).parent.mkdir(exist_ok=True)
-        return [
-            self._copied(name, source=_large_daf_of(slice(start, stop), name))
-            for name, start, stop in zip(names, starts[:-1], starts[1:], strict=True)
-        ]
-
-    def _own(self) -> DafSession:
-        session = connect(MemoryDaf(name="empty"))
-        for name, table in tables("own").items():
-            session.register(table, name)
-        return session
+    daf = _daf_of(cells, is_large=is_large)
+    if path.suffix == ".h5ad":
+        with warnings.catch_warnings(action="ignore"):
+            export_h5ad(daf, path, obs_is="cell", var_is="gene")
+        return path
+    with open_daf(path, "w", packed=packed) as copy:
+        copy_all(daf, copy)
+    if path.name == _FILES["indexed"]:
+        with connect(path, mode="r+") as session:
+            for axis, names in _indexed_columns(is_large=is_large).items():
+                session.build_index(axis, ["name", *names], progress="never")
+    return path
 
 
-def _daf_of(cells: slice, name: str) -> DafReader:
-    layers = {key: values[cells] for key, values in matrices().items()}
-    adata = anndata.AnnData(
-        X=sp.csr_array(layers.pop("X")), obs=cell_frame()[cells], var=gene_frame(), layers=layers
-    )
+def _indexed_columns(*, is_large: bool) -> dict[str, list[str]]:
+    if is_large:
+        return {"cell": ["code", "plate", "donor", "x", "total"]}
+    frames = {"cell": cell_frame(), "gene": gene_frame()}
+    left_out = ("b", "is_marker", "maybe")
+    return {axis: [str(n) for n in frame if n not in left_out] for axis, frame in frames.items()}
+
+
+def _daf_of(cells: slice, *, is_large: bool) -> DafReader:
+    obs, var = _frames(is_large=is_large)
+    layers = {} if is_large else {key: values[cells] for key, values in matrices().items()}
+    sparse = {"X": sp.csr_array(layers.pop("X"))} if layers else {}
+    adata = anndata.AnnData(obs=obs[cells], var=var, layers=layers, **sparse)
     adata.obs_names.name = adata.var_names.name = None
     with warnings.catch_warnings(action="ignore"):
-        return from_anndata(adata, name=name, obs_is="cell", var_is="gene")
-
-
-def _large_daf_of(cells: slice, name: str) -> DafReader:
-    adata = anndata.AnnData(obs=large_cell_frame()[cells], var=large_gene_frame())
-    adata.obs_names.name = adata.var_names.name = None
-    with warnings.catch_warnings(action="ignore"):
-        return from_anndata(adata, name=name, obs_is="cell", var_is="gene")
+        return from_anndata(adata, name="data", obs_is="cell", var_is="gene")

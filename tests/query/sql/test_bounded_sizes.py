@@ -5,27 +5,19 @@ from __future__ import annotations
 import itertools
 import threading
 import time
-from typing import Any
 
 import datafusion
 import pytest
 
 from daf_query import DafSession, connect
-from daf_storage import MemoryDaf, errors
+from daf_storage import errors
+from tests.support import data_set
 
 
 @pytest.fixture
 def session() -> DafSession:
     """Return a session of three cells."""
-    daf = MemoryDaf()
-    vectors: dict[str, Any] = {"n": [1, 2, 3], "s": ["x", "", "yy"]}
-    daf.add_axis("cell", ["a", "b", "c"], vectors=vectors)
-    return connect(daf)
-
-
-def test_small_constants_change_nothing(session: DafSession) -> None:
-    """The column is called as the engine calls it."""
-    assert session.sql("SELECT repeat(s, 5) FROM cell").column_names == ["repeat(cell.s,Int64(5))"]
+    return connect(data_set(cell={"name": ["a", "b", "c"], "n": [1, 2, 3]}))
 
 
 def test_sizes_that_grow(session: DafSession) -> None:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import warnings
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from daf_query import DafSession, connect
-from daf_storage import DafWriter, MemoryDaf, Relation, ZarrDaf, errors
+from daf_query import connect
+from daf_storage import DafWriter, Relation, ZarrDaf, errors
 from tests.support import create, data_set
 
 
@@ -27,20 +28,17 @@ def sample() -> DafWriter:
     return daf
 
 
-RELATIONS = [
-    {"schema": "one", "axis": "cell", "vector": "kind", "to_axis": "type", "source": "import"},
-    {"schema": "one", "axis": "cell", "vector": "type.manual", "to_axis": "type", "source": "name"},
-]
-
-
 def test_relations_of_a_data_set() -> None:
     """As a list, and as a table with the schema."""
     with connect({"one": sample()}) as session:
-        assert session.relations() == [
-            Relation("cell", "kind", "type", "import"),
-            Relation("cell", "type.manual", "type", "name"),
+        relations: list[Any] = [
+            ("cell", "kind", "type", "import"),
+            ("cell", "type.manual", "type", "name"),
         ]
-        assert session.sql("SELECT * FROM relations").to_pylist() == RELATIONS
+        assert session.relations() == [Relation(*relation) for relation in relations]
+        rows = session.sql("SELECT * FROM relations").to_pylist()
+        assert list(rows[0]) == ["schema", "axis", "vector", "to_axis", "source"]
+        assert [tuple(row.values()) for row in rows] == [("one", *each) for each in relations]
         found = session.sql("SELECT vector FROM relations WHERE source = 'name'").to_pydict()
         assert found == {"vector": ["type.manual"]}
 
@@ -64,18 +62,12 @@ def test_matrices_of_a_data_set() -> None:
     assert {row["schema"] for row in rows} == {"one"}
 
 
-def collection() -> tuple[DafSession, list[str]]:
-    """Return a session with a collection of two data sets, of which the second has one more relation."""
-    members = [sample(), sample()]
-    members[1].set_vector("gene", "cell", ["a", ""])
-    sources: list[object] = list(members)
-    return connect({"all": sources}), [daf.name for daf in members]  # type: ignore[dict-item] # a list is a source
-
-
 def test_data_sets_as_one() -> None:
     """The rows of all, with a column ``dataset``; the list has each once."""
-    session, (one, two) = collection()
-    with session:
+    members = [sample(), sample()]
+    members[1].set_vector("gene", "cell", ["a", ""])
+    one, two = (daf.name for daf in members)
+    with connect({"all": members}) as session:
         rows = session.sql("SELECT * FROM relations").to_pylist()
         assert [list(row.values()) for row in rows] == [
             [one, "all", "cell", "kind", "type", "import"],
@@ -96,7 +88,7 @@ def test_data_sets_as_one() -> None:
 @pytest.mark.parametrize("table", ["relations", "matrices", "scalars"])
 def test_an_axis_of_that_name_wins(table: str) -> None:
     """The other tables stay."""
-    daf = MemoryDaf(name="m")
+    daf = data_set()
     daf.add_axis(table, ["x"])
     with connect(daf) as session:
         assert session.sql(f"SELECT name FROM {table}").to_pydict() == {"name": ["x"]}

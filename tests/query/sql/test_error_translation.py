@@ -35,29 +35,25 @@ def test_a_syntax_error_carries_its_place(session: DafSession) -> None:
     assert error.reason
     assert error.reason in str(error)
     assert str(error).endswith("FROM cell WHERE age > > 3\n" + " " * 24 + "^")
-    with pytest.raises(errors.QueryError) as caught:
-        session.matrix("cell", "gene", "UMIs", rows="age\n> > 3")
-    assert (caught.value.line, caught.value.column) == (2, 3)
-    with pytest.raises(errors.QueryError) as caught:
-        session.save_vector("cell", "old", "age >")
-    assert (caught.value.line, caught.value.column) == (1, 6)
-    with pytest.raises(errors.QueryError) as caught:
-        session.sql("SELECT name + 1 FROM cell").to_pydict()
-    assert caught.value.line is None
+    attempts: list[tuple[Callable[[], Any], tuple[int | None, int | None]]] = [
+        (lambda: session.matrix("cell", "gene", "UMIs", rows="age\n> > 3"), (2, 3)),
+        (lambda: session.save_vector("cell", "old", "age >"), (1, 6)),
+        (lambda: session.sql("SELECT name + 1 FROM cell").to_pydict(), (None, None)),
+    ]
+    for attempt, place in attempts:
+        with pytest.raises(errors.QueryError) as caught:
+            attempt()
+        assert (caught.value.line, caught.value.column) == place
 
 
 def test_an_unknown_column_carries_the_axes_that_have_it(session: DafSession) -> None:
     """So the message about a slice says which keyword was meant."""
-    with pytest.raises(errors.VectorNotFoundError) as caught:
-        session.sql("SELECT is_marker FROM cell")
-    assert caught.value.other_axes == ("gene",)
-    message = "pass this predicate as columns="
-    with pytest.raises(errors.VectorNotFoundError, match=message) as caught:
+    for query, axes in (("SELECT is_marker FROM cell", ("gene",)), ("SELECT agee FROM cell", ())):
+        with pytest.raises(errors.VectorNotFoundError) as caught:
+            session.sql(query)
+        assert caught.value.other_axes == axes
+    with pytest.raises(errors.VectorNotFoundError, match="pass this predicate as columns="):
         session.matrix("cell", "gene", "UMIs", rows="is_marker")
-    assert caught.value.other_axes == ("gene",)
-    with pytest.raises(errors.VectorNotFoundError) as caught:
-        session.sql("SELECT agee FROM cell")
-    assert caught.value.other_axes == ()
 
 
 ATTEMPTS: list[Callable[[DafSession], Any]] = [
@@ -102,8 +98,7 @@ def test_messages_are_short_however_long_a_value_is(session: DafSession, query: 
     with pytest.raises(errors.QueryError) as raised:
         session.sql(written).to_arrow_table()
     assert len(str(raised.value)) < 1500
-    error = raised.value
-    if error.line and error.column:
-        _, line, mark = str(error).split("\n")
+    if raised.value.line and raised.value.column:
+        _, line, mark = str(raised.value).split("\n")
         shown = line[len(mark) - 1 :].removesuffix("...")
-        assert written[error.column - 1 :].startswith(shown)
+        assert written[raised.value.column - 1 :].startswith(shown)

@@ -19,32 +19,25 @@ GENES = ["FOXP3", "CD8A", 'it\'s "β".1']
 
 
 def fill(daf: DafWriter) -> None:
-    """Add four cells, three genes, and matrices dense and sparse, over one axis or two."""
-    data_set(daf, cell={"name": ["c1", "c2", "c3", "c4"], "age": [60, 61, 62, 63]})
+    """Add four cells, three genes, and matrices dense and sparse, of both layouts and of one."""
+    data_set(daf, cell={"name": ["c1", "c2", "c3", "c4"], "age": [60, 61, 62, 63]}, gene=GENES)
     daf.set_vector("cell", "donor", ["N1", "N2", "N1", "N2"])
-    daf.set_vector("cell", "V", [1, 2, 3, 4])
-    data_set(daf, gene={"name": GENES, "is_marker": [True, False, True]}, raw=["FOXP3", "MALAT1"])
-    data_set(daf, donor={"name": ["N1", "N2"], "centre": ["Basel", "Ulm"]})
     daf.set_matrix("cell", "gene", "X", sp.csc_array(VALUES))
     daf.set_matrix("cell", "gene", "dense", VALUES)
     daf.set_matrix("gene", "cell", "turned", sp.csc_array(VALUES.T), relayout=False)
-    daf.set_matrix("cell", "gene", "V", VALUES)
-    daf.set_matrix("cell", "gene", "both", VALUES)
-    daf.set_matrix("cell", "raw", "both", VALUES[:, :2])
-    daf.set_matrix("cell", "cell", "distances", np.arange(16.0).reshape(4, 4))
 
 
 @pytest.fixture(scope="module")
 def session() -> DafSession:
-    """Return a session over the data set of `fill`, and another one."""
-    daf = MemoryDaf(name="m")
+    """Return a session over the data set of `fill`."""
+    daf = MemoryDaf()
     fill(daf)
-    return connect({"m": daf})
+    return connect(daf)
 
 
-def rows(session: DafSession, query: str, **keywords: Any) -> list[tuple[Any, ...]]:
+def rows(session: DafSession, query: str) -> list[tuple[Any, ...]]:
     """Return the rows of a query as tuples."""
-    return [tuple(row.values()) for row in session.sql(query, **keywords).to_pylist()]
+    return [tuple(row.values()) for row in session.sql(query).to_pylist()]
 
 
 class TestQueries:
@@ -103,11 +96,14 @@ class TestElsewhere:
         query = "SELECT name FROM cell WHERE {}['FOXP3'] > 3"
         for matrix in ("X", "dense", "turned"):
             assert rows(session, query.format(matrix)) == [("c4",)]
-        for matrix, axes in (("X", 0), ("dense", 0), ("turned", 1)):
-            values = VALUES[::-1] if not axes else VALUES[::-1].T
-            stored = values if matrix == "dense" else sp.csc_array(values)
-            pair = ("cell", "gene") if not axes else ("gene", "cell")
-            writer.set_matrix(*pair, matrix, stored, if_exists="replace", relayout=not axes)
+        for matrix, stored in (
+            ("X", sp.csc_array(VALUES[::-1])),
+            ("dense", VALUES[::-1]),
+            ("turned", sp.csc_array(VALUES[::-1].T)),
+        ):
+            pair = ("gene", "cell") if matrix == "turned" else ("cell", "gene")
+            options: Any = {"if_exists": "replace", "relayout": matrix != "turned"}
+            writer.set_matrix(*pair, matrix, stored, **options)
             assert rows(session, query.format(matrix)) == [("c1",)]
 
     @pytest.mark.parametrize("part", ["turned['FOXP3']", "name"])
@@ -124,13 +120,14 @@ class TestElsewhere:
 
     def test_two_data_sets_with_one_axis(self) -> None:
         """A qualifier with the data set is of its table alone, also before a wildcard."""
-        data_sets = {}
-        for name, genes in (("a", ["A", "B"]), ("b", ["A", "C"])):
-            data_sets[name] = MemoryDaf(name=name)
-            data_sets[name].add_axis("cell", ["c1", "c2"])
-            data_sets[name].add_axis("gene", genes)
-            data_sets[name].set_matrix("cell", "gene", "X", np.array([[1, 2], [3, 4]]))
-        session = connect(data_sets)
+        values: Any = {("cell", "gene", "X"): [[1, 2], [3, 4]]}
+        cells = ["c1", "c2"]
+        session = connect(
+            {
+                "a": data_set(cell=cells, gene=["A", "B"], matrices=values),
+                "b": data_set(cell=cells, gene=["A", "C"], matrices=values),
+            }
+        )
         joined = "FROM a.cell JOIN b.cell ON a.cell.name = b.cell.name"
         for query, expected in (
             (f"SELECT b.cell.* {joined} WHERE b.cell.X['C'] > 2", [("c2", 1)]),

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from daf_query import connect
-from daf_storage import DafWriter, MemoryDaf, errors, open_daf
+from daf_storage import DafWriter, errors, open_daf
 from tests import seams
 from tests.support import data_set, recorded_calls
 
@@ -35,21 +35,20 @@ QUERIES = [
 ]
 
 
-def members(count: int = 3) -> list[DafWriter]:
+def members() -> list[DafWriter]:
     """Return data sets whose columns differ in types, and in what there is."""
     made = []
-    for number in range(count):
-        daf = MemoryDaf(name=f"run{number}")
-        rows = 30 + number
-        daf.add_axis("cell", [f"c{i}" for i in range(rows)])
-        ages = np.arange(rows) * 3 % 90
-        daf.set_vector("cell", "age", ages.astype("f4" if number == 1 else "i2"))
-        daf.set_vector("cell", "donor", [f"d{i % 4}" for i in range(rows)])
-        daf.set_vector("cell", "score", np.linspace(0, 1, rows))
-        daf.set_vector("cell", "two words", np.arange(rows) % 2)
-        if number == 2:
-            daf.set_vector("cell", "only_here", np.arange(rows))
-        made.append(daf)
+    for number in range(3):
+        rows = np.arange(30 + number)
+        cell = {
+            "name": len(rows),
+            "age": (rows * 3 % 90).astype("f4" if number == 1 else "i2"),
+            "donor": [f"d{i % 4}" for i in rows],
+            "score": np.linspace(0, 1, len(rows)),
+            "two words": rows % 2,
+        }
+        made.append(data_set(name=f"run{number}", cell=cell))
+    made[2].set_vector("cell", "only_here", rows)
     return made
 
 
@@ -145,6 +144,3 @@ def test_what_is_wrong_is_said_with_all_columns() -> None:
         session.sql("SELECT count(*) FROM cell WHERE agee > 4")
     with pytest.raises(errors.AxisNotFoundError, match="cells"):
         session.sql("SELECT count(*) FROM cells WHERE age > 4")
-    with pytest.raises(errors.DafError):
-        session.sql("SELECT count(*) FROM cell WHERE age > ")
-    assert session.sql("SELECT count(*) AS n FROM cell WHERE age > 4").to_pylist()

@@ -10,8 +10,7 @@ import pytest
 import scipy.sparse as sp
 
 from daf_query import DafSession, connect
-from daf_storage import MemoryDaf
-from tests.support import data_set, fill
+from tests.support import data_set
 
 
 @pytest.fixture
@@ -91,18 +90,6 @@ class TestMatrix:
         """
         assert db.sql(query).to_pydict() == {"s": [dense(db)[:5].sum()]}
 
-
-class TestSeveralDataSets:
-    def test_as_one(self) -> None:
-        """A collection has the rows of all, with a column that says of which."""
-        runs = connect([fill(MemoryDaf(name="monday")), fill(MemoryDaf(name="tuesday"))])
-        rows = runs.sql("SELECT * FROM matrix('cell', 'gene', 'UMIs') WHERE dataset > 'n'")
-        one = connect(fill(MemoryDaf())).matrix_table("cell", "gene", "UMIs").to_table()
-        assert rows.drop("dataset").to_arrow_table().num_rows == one.num_rows
-        assert runs.matrix_table("cell", "gene", "UMIs").count_rows() == 2 * one.num_rows
-
-
-class TestSession:
     def test_matrix_table(self, db: DafSession) -> None:
         """Rows and columns as for a slice: predicates with parameters, names, positions."""
         values = dense(db)

@@ -20,12 +20,8 @@ from tests.support import data_set
 
 def stored(values: npt.NDArray[Any]) -> DafWriter:
     """Return a data set with the columns of an array as vectors ``a`` and ``b``."""
-    daf = data_set(cell=len(values))
-    for name, numbers in zip("ab", values.T, strict=True):
-        daf.set_vector("cell", name, numbers)
-    daf.set_vector("cell", "x", np.linspace(0, 1, len(values)))
-    daf.set_vector("cell", "half", np.where(np.arange(len(values)) % 2, "odd", "even"))
-    return daf
+    vectors = {**dict(zip("ab", values.T, strict=True)), "x": np.linspace(0, 1, len(values))}
+    return data_set(cell={"name": len(values), **vectors})
 
 
 def test_types_stay_where_nothing_is_computed() -> None:
@@ -37,7 +33,7 @@ def test_types_stay_where_nothing_is_computed() -> None:
         "SELECT a, b + 1 FROM cell": pa.uint8(),
         "SELECT a, a + 1, a * 2.5 AS y FROM cell": pa.uint8(),
         "SELECT a, CAST(b AS DOUBLE) / 2 FROM cell": pa.uint8(),
-        "SELECT a, 'a - b' FROM cell WHERE half <> 'a - b'": pa.uint8(),
+        "SELECT a, 'a - b' FROM cell WHERE name <> 'a - b'": pa.uint8(),
         "SELECT max(a), sum(x) / count(*) FROM cell": pa.uint8(),
         "SELECT a - b FROM cell": pa.int64(),
     }.items():
@@ -48,16 +44,14 @@ def test_several_data_sets_and_zarr_tables(tmp_path: Path) -> None:
     """Unions of members of different types; groups of Zarr arrays."""
     members = []
     for dtype in ("u1", "i2"):
-        daf = data_set(name=f"few-bits-{dtype}", cell=[f"{dtype}{i}" for i in range(2)])
-        daf.set_vector("cell", "a", np.array([1, 100], dtype))
-        daf.set_vector("cell", "b", np.array([2, 100], dtype))
-        members.append(daf)
+        numbers = {"a": np.array([1, 100], dtype), "b": np.array([2, 100], dtype)}
+        members.append(data_set(cell={"name": [f"{dtype}0", f"{dtype}1"], **numbers}))
     db = connect(members)
     sql = "SELECT a * b * b - b FROM cell ORDER BY name"
     assert column(db, sql) == [2, 999_900, 2, 999_900]
     root = zarr.open_group(tmp_path / "t.zarr", mode="w", zarr_format=3)
-    for name, numbers in (("a", [1, 200]), ("b", [2, 100])):
-        root.create_array(f"meta/{name}", data=np.array(numbers, np.uint8))
+    for name, values in (("a", [1, 200]), ("b", [2, 100])):
+        root.create_array(f"meta/{name}", data=np.array(values, np.uint8))
     table = zarr_table(tmp_path / "t.zarr")
     assert table.schema.types == [pa.uint8(), pa.uint8()]
     db.register(table, "z")
