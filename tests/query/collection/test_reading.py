@@ -12,11 +12,11 @@ import pytest
 import scipy.sparse as sp
 
 from daf_query import DafSession, DamagedLayoutWarning
-from daf_storage import errors, open_daf
+from daf_storage import copy_all, errors, open_daf
 from tests import seams
 from tests.limits import lower
 from tests.query.collection.cases import RUNS, daf_of, expected_of, same, session_with
-from tests.support import data_set
+from tests.support import data_set, recorded_calls
 
 CELLS, GENES = 1_500, 400
 
@@ -27,9 +27,8 @@ def db() -> DafSession:
     rng = np.random.default_rng(3)
     dafs = {}
     for number, name in enumerate(("a", "b", "c")):
-        daf = data_set(cell=[f"{name}{i}" for i in range(CELLS)])
-        daf.add_axis("gene", [f"g{i + 20 * number}" for i in range(GENES)])
-        daf.set_vector("cell", "draw", rng.random(CELLS))
+        cell = {"name": [f"{name}{i}" for i in range(CELLS)], "draw": rng.random(CELLS)}
+        daf = data_set(cell=cell, gene=[f"g{i + 20 * number}" for i in range(GENES)])
         matrix = sp.random_array((CELLS, GENES), density=0.25, rng=rng, dtype=np.float64)
         daf.set_matrix("cell", "gene", "X", sp.csc_array(matrix))
         daf.set_matrix("cell", "gene", "D", matrix.toarray())
@@ -66,18 +65,16 @@ def test_blocks_are_read_in_threads(db: DafSession, monkeypatch: pytest.MonkeyPa
     threads: set[int] = set()
     lock = threading.Lock()
     barrier = threading.Barrier(2, timeout=30)
-    read = seams.real(seams.READ_BLOCK)
 
-    def spy(*arguments: Any) -> Any:
+    def spy(*_: Any) -> None:
         with lock:
             is_new = threading.get_ident() not in threads
             threads.add(threading.get_ident())
             waits = is_new and len(threads) <= 2
         if waits:
             barrier.wait()  # two are under way at a time
-        return read(*arguments)
 
-    monkeypatch.setattr(seams.READ_BLOCK, spy)
+    recorded_calls(monkeypatch, seams.READ_BLOCK, spy)
     done: list[int] = []
     values = db.matrix("cell", "gene", "X").values(progress=done.append)
     assert 2 <= len(threads) <= 3
@@ -93,11 +90,7 @@ def test_a_damaged_layout_of_a_member(tmp_path: Path) -> None:
     dafs = {}
     for name in ("monday", "tuesday"):
         with open_daf(tmp_path / f"{name}.daf.zarr", "w") as daf:
-            source = daf_of(name, RUNS[name])
-            for axis in ("cell", "gene"):
-                daf.add_axis(axis, source.axis_entries(axis))
-            daf.set_matrix("cell", "gene", "X", source.get_np_matrix("cell", "gene", "X"))
-            daf.relayout_matrix("cell", "gene", "X", if_exists="replace")
+            copy_all(daf_of(name, RUNS[name]), daf)
     matrices = tmp_path / "tuesday.daf.zarr" / "matrices"
     for folder, problem in (("gene/cell", DamagedLayoutWarning), ("cell/gene", None)):
         [values] = [path for path in (matrices / folder).rglob("0") if path.parent.name == "rowval"]

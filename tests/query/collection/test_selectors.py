@@ -11,14 +11,7 @@ import pyarrow as pa
 import pytest
 
 from daf_query import DafSession
-from tests.query.collection.cases import (
-    RUNS,
-    daf_of,
-    expected_of,
-    names_of,
-    session_of,
-    session_with,
-)
+from tests.query.collection.cases import RUNS, expected_of, session_of
 
 ALL = list(expected_of(RUNS, "inner", 0).index)
 
@@ -29,10 +22,10 @@ def db() -> DafSession:
     return session_of()
 
 
-def chosen(db: DafSession, rows: Any) -> list[tuple[str, str]]:
+def chosen(db: DafSession, rows: Any) -> list[str]:
     """Return the data set and the name of each chosen row."""
     part = db.matrix("cell", "gene", "X", rows=rows)
-    return list(zip(part.datasets, part.rows, strict=True))
+    return [" ".join(pair) for pair in zip(part.datasets, part.rows, strict=True)]
 
 
 @pytest.mark.parametrize(
@@ -77,14 +70,19 @@ def chosen(db: DafSession, rows: Any) -> list[tuple[str, str]]:
 )
 def test_rows(db: DafSession, rows: Any, expected: list[str]) -> None:
     """Ties of an order come in the order of the data sets, whatever they are called."""
-    assert [" ".join(pair) for pair in chosen(db, rows)] == expected
+    assert chosen(db, rows) == expected
 
 
 def test_the_result_of_a_query_chooses_rows(db: DafSession) -> None:
     """With the data set and the name or the position, in its order."""
-    result = db.sql("SELECT dataset, name FROM cell ORDER BY age DESC, name LIMIT 2")
-    assert chosen(db, result) == [("monday", "d"), ("tuesday", "f")]
-    assert chosen(db, db.sql("SELECT dataset, index FROM cell WHERE age = 7")) == [("tuesday", "e")]
+    for query, expected in (
+        (
+            "SELECT dataset, name FROM cell ORDER BY age DESC, name LIMIT 2",
+            ["monday d", "tuesday f"],
+        ),
+        ("SELECT dataset, index FROM cell WHERE age = 7", ["tuesday e"]),
+    ):
+        assert chosen(db, db.sql(query)) == expected
 
 
 @pytest.mark.parametrize(
@@ -120,7 +118,6 @@ def test_parameters_are_bound(db: DafSession) -> None:
 
 def test_a_single_data_set_as_a_collection() -> None:
     """Is one like any other."""
-    one = session_with({"monday": daf_of("monday", RUNS["monday"])})
-    assert chosen(one, ["b"]) == [("monday", "b")]
-    found = names_of({"monday": RUNS["monday"]}, "inner")
-    assert found == list(one.matrix("cell", "gene", "X").columns)
+    one = session_of({"monday": RUNS["monday"]})
+    assert chosen(one, ["b"]) == ["monday b"]
+    assert list(one.matrix("cell", "gene", "X").columns) == RUNS["monday"].genes

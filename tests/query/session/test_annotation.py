@@ -9,11 +9,10 @@ import anndata
 import numpy as np
 import pandas as pd
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 import scipy.sparse as sp
 
-from daf_query import DafSession, UnreadableVectorWarning, connect
+from daf_query import UnreadableVectorWarning, connect
 from daf_storage import DafWriter, MemoryDaf, ZarrDaf, complete_daf, errors, open_daf, to_anndata
 from tests.support import CELLS, contents, dense, fill
 
@@ -27,26 +26,20 @@ def daf() -> DafWriter:
 @pytest.mark.parametrize("form", ["csv", "tsv.gz", "parquet", "frame", "query"])
 def test_columns_find_their_entries(tmp_path: Path, daf: DafWriter, form: str) -> None:
     """Rows in another order, some unknown, some entries without: as a join of pandas has it."""
-    frame = pd.DataFrame(
-        {
-            "barcode": ["CATA", "NADA", "TATA"],
-            "label": ["t", "x", "b"],
-            "n": [5, 6, 7],
-            "score": [0.5, 1.5, 2.5],
-        }
-    )
+    frame = pd.DataFrame({"barcode": ["CATA", "NADA", "TATA"], "label": ["t", "x", "b"]})
+    frame["n"], frame["score"] = [5, 6, 7], [0.5, 1.5, 2.5]
     rows: Any = tmp_path / f"labels.{form}"
+    params = None
     db = connect(daf)
     if form == "parquet":
-        pq.write_table(pa.Table.from_pandas(frame), rows)
+        frame.to_parquet(rows)
     elif form == "frame":
         rows = frame
     elif form == "query":
         db.register(frame, "labels")
-        rows = "SELECT * FROM labels WHERE barcode <> $no"
+        rows, params = "SELECT * FROM labels WHERE barcode <> $no", {"no": "nothing"}
     else:
         frame.to_csv(rows, sep="\t" if "tsv" in form else ",", index=False)
-    params = {"no": "nothing"} if form == "query" else None
     found = db.annotate("cell", rows, key="barcode", params=params)
     assert found.to_dict() == {
         "axis": "cell",
@@ -77,10 +70,8 @@ def test_types_of_what_is_complete(daf: DafWriter) -> None:
     found = db.annotate("cell", table).vectors
     assert found == {"n": "Int8", "flag": "Bool", "day": "String", "kind": "String"}
     assert daf.get_np_vector("cell", "day").tolist() == ["1970-01-01", "1970-01-02", "1970-01-03"]
-    part = table.slice(1)
-    db.annotate(
-        "cell", part, columns=["flag", "n"], fill={"flag": True, "n": 9}, if_exists="replace"
-    )
+    options: Any = {"columns": ["flag", "n"], "fill": {"flag": True, "n": 9}}
+    db.annotate("cell", table.slice(1), if_exists="replace", **options)
     assert daf.get_np_vector("cell", "flag").tolist() == [True, False, True]
     assert daf.vector_info("cell", "n").storage_type.value == "Int8"
     assert daf.get_np_vector("cell", "n").tolist() == [9, 2, 3]
@@ -90,9 +81,7 @@ def test_categoricals_come_back(tmp_path: Path, atlas: Path) -> None:
     """With their categories and order, in slices, exports, groups and overlays; what is noted stays."""
     column = pd.Categorical(["mid", "low", None], ["low", "unused", "mid"], ordered=True)
     frame = pd.DataFrame({"name": CELLS, "level": column, "plain": ["x", "y", "z"]})
-    plain = MemoryDaf()
-    fill(plain)
-    for db in (connect(plain), connect(atlas, overlay=tmp_path / "mine.daf.zarr")):
+    for db in (connect(fill(MemoryDaf())), connect(atlas, overlay=tmp_path / "mine.daf.zarr")):
         db.annotate("cell", frame)
         db.annotate("cell", frame[["name", "plain"]].astype("category"), if_exists="replace")
         expected = frame["level"].array
@@ -124,8 +113,9 @@ def test_a_session_writes_into_its_overlay(tmp_path: Path, atlas: Path) -> None:
     mine = tmp_path / "mine.daf.zarr"
     with open_daf(atlas) as base:
         before = contents(base)
-    with connect([str(atlas)], overlay=mine) as db:
+    with connect(str(atlas.with_name("atlas*")), overlay=mine) as db:  # which matches it alone
         assert list(db.schemas) == ["atlas"]
+        assert db.tables() == ["cell", "gene", "matrices", "relations", "scalars"]
         db.save_vector("cell", "is_old", "age > 30")
         db.save_axis("type", "SELECT type AS name, count(*) AS n FROM cell GROUP BY 1 ORDER BY 1")
         db.save_matrix(db.profile("cell", "gene", "UMIs", by="is_old"))
@@ -152,28 +142,15 @@ def test_a_session_writes_into_its_overlay(tmp_path: Path, atlas: Path) -> None:
         db.save_vector("cell", "more", "age")
 
 
-def test_an_overlay_on_top_of_a_pattern(atlas: Path) -> None:
-    """If it matches one data set."""
-    pattern = str(atlas.with_name("atlas*"))
-    with connect(pattern, overlay=MemoryDaf()) as db:
-        assert isinstance(db, DafSession)
-        assert db.tables() == ["cell", "gene", "matrices", "relations", "scalars"]
-
-
 def test_an_h5ad_file_is_annotated_in_place(tmp_path: Path) -> None:
     """It is the base of an overlay as any data set is, and stays as it was."""
     path, mine = tmp_path / "atlas.h5ad", tmp_path / "mine.daf.zarr"
     random = np.random.default_rng(2)
-    obs = pd.DataFrame(
-        {
-            "n_genes": random.integers(900, 2000, 30),
-            "louvain": pd.Categorical(random.choice(["1", "3"], 30)),
-        },
-        index=[f"c{n}" for n in range(30)],
-    )
-    var = pd.DataFrame(index=["x", "y", "z"])
     counts = sp.random_array((30, 3), density=0.5, rng=random, dtype="f4", format="csr")
-    anndata.AnnData(counts, obs, var).write_h5ad(path)
+    adata = anndata.AnnData(counts)
+    adata.obs["n_genes"] = random.integers(900, 2000, 30)
+    adata.obs["louvain"] = pd.Categorical(random.choice(["1", "3"], 30))
+    adata.write_h5ad(path)
     before = path.read_bytes()
     with connect([path], overlay=mine) as db:
         assert list(db.schemas) == ["atlas"]
@@ -183,8 +160,7 @@ def test_an_h5ad_file_is_annotated_in_place(tmp_path: Path) -> None:
         made = db.matrix("obs", "var", "X", rows="label = 'x3'").to_anndata()
     whole = anndata.read_h5ad(path)
     wanted = whole[(whole.obs["n_genes"] > 1600) & (whole.obs["louvain"] == "3")]
-    assert list(made.obs_names) == list(wanted.obs_names)
-    assert made.obs["louvain"].tolist() == wanted.obs["louvain"].tolist()
+    assert made.obs["louvain"].astype(str).equals(wanted.obs["louvain"].astype(str))
     assert np.array_equal(dense(made.X), dense(wanted.X))
     assert path.read_bytes() == before
     with complete_daf(mine) as both:
@@ -200,7 +176,5 @@ def test_an_h5ad_file_is_annotated_in_place(tmp_path: Path) -> None:
             pytest.raises(errors.DafError, match=refused),
         ):
             db.sql("SELECT count(*) FROM obs WHERE rich").to_pydict()
-        with pytest.raises(errors.LabelsError, match=refused):
-            db.reader().get_np_vector("obs", "rich")
         first = db.reader().get_np_vector("obs", "n_genes")[0]
         assert first == whole.obs["n_genes"].iloc[-1]

@@ -44,27 +44,25 @@ def write(folder: Path, matrix: Any) -> Path:
     return path
 
 
+Case = tuple[DafSession, Any]
+
+
 @pytest.fixture(scope="module", params=[False, True], ids=["unsorted", "repeated"])
 def case(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[tuple[DafSession, Any, Path]]:
+) -> Iterator[Case]:
     """Connect a file whose elements are out of order; with its dense values."""
     matrix = shuffled(is_repeated=request.param)
     path = write(tmp_path_factory.mktemp("foreign"), matrix)
     with connect(path) as session:
-        yield session, matrix.toarray(), path
-
-
-Case = tuple[DafSession, Any, Path]
+        yield session, matrix.toarray()
 
 
 def test_slices_of_rows_and_of_columns(case: Case) -> None:
     """Elements stored twice are added up, whichever part is read."""
-    session, dense, _ = case
+    session, dense = case
     cells, genes = [7, 3, 3, 0], [11, 0, 5]
-    found = session.matrix(
-        "obs", "var", "X", rows=list(map(str, cells)), columns=list(map(str, genes))
-    )
+    found = session.matrix("obs", "var", "X", rows=cells, columns=genes)
     np.testing.assert_allclose(found.to_numpy(), dense[np.ix_(cells, genes)], rtol=1e-6)
     whole = session.matrix("obs", "var", "X").to_scipy()
     assert whole.has_canonical_format
@@ -72,8 +70,12 @@ def test_slices_of_rows_and_of_columns(case: Case) -> None:
 
 
 def test_genes_and_profiles(case: Case) -> None:
-    """A gene as a column, and means and variances, count each element once."""
-    session, dense, _ = case
+    """A gene as a column, means, and the long form count each element once."""
+    session, dense = case
+    query = "SELECT count(*) AS n, sum(value) AS total FROM matrix('obs', 'var', 'X')"
+    [row] = session.sql(query).to_pylist()
+    assert row["n"] == np.count_nonzero(dense)
+    assert row["total"] == pytest.approx(dense.sum(), rel=1e-5)
     for gene in (0, 5):
         column = session.sql(f"SELECT X['{gene}'] AS x FROM obs ORDER BY index").to_pydict()["x"]
         np.testing.assert_allclose(column, dense[:, gene], rtol=1e-6)
@@ -82,15 +84,6 @@ def test_genes_and_profiles(case: Case) -> None:
         part = dense[number::2].astype(float)
         of_group = profile[profile["g"] == group]
         np.testing.assert_allclose(of_group["mean"], part.mean(axis=0), rtol=1e-5)
-
-
-def test_the_long_form(case: Case) -> None:
-    """Each element that is not zero is one row."""
-    session, dense, _ = case
-    query = "SELECT count(*) AS n, sum(value) AS total FROM matrix('obs', 'var', 'X')"
-    rows = session.sql(query).to_pylist()
-    assert rows[0]["n"] == np.count_nonzero(dense)
-    assert rows[0]["total"] == pytest.approx(dense.sum(), rel=1e-5)
 
 
 @pytest.mark.parametrize("bad", [-1, SHAPE[1]])

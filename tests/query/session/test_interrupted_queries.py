@@ -13,8 +13,7 @@ from typing import Any
 import pytest
 
 from daf_query import DafSession, connect
-from daf_storage import open_daf
-from tests.support import Interruption, data_set, wait_until
+from tests.support import Interruption, create, data_set, wait_until
 
 QUESTIONS: dict[str, Callable[[DafSession], Any]] = {
     "scan": lambda session: session.sql("SELECT name FROM cell WHERE age > 4").to_pydict(),
@@ -56,10 +55,9 @@ except KeyboardInterrupt:
 def stored(tmp_path: Path) -> Path:
     """Return a small data set in a directory."""
     path = tmp_path / "x.daf.zarr"
-    with open_daf(path, "w") as daf:
-        data_set(daf, cell={"name": 50, "age": list(range(50))}, gene=["g0", "g1"])
-        daf.set_vector("cell", "donor", [f"d{i % 3}" for i in range(50)])
-        daf.set_matrix("cell", "gene", "X", [[i, -i] for i in range(50)])
+    cells = {"name": 50, "age": list(range(50)), "donor": [f"d{i % 3}" for i in range(50)]}
+    values = {("cell", "gene", "X"): [[i, -i] for i in range(50)]}
+    data_set(create(path), cell=cells, gene=["g0", "g1"], matrices=values)
     return path
 
 
@@ -97,8 +95,8 @@ def test_a_signal_within_a_long_batch(tmp_path: Path) -> None:
     has joined them.
     """
     path = tmp_path / "x.daf.zarr"
-    with open_daf(path, "w") as daf:
-        data_set(daf, cell={"name": 20_000, "kind": ["B"] * 20_000, "age": list(range(20_000))})
+    cells = {"name": 20_000, "kind": ["B"] * 20_000, "age": list(range(20_000))}
+    data_set(create(path), cell=cells)
     run = [sys.executable, "-c", INTERRUPTED, str(path), LONG]
     done = subprocess.run(run, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 0, done.stderr

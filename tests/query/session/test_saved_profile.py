@@ -9,29 +9,19 @@ import pytest
 import scipy.sparse as sp
 
 from daf_query import DafSession
-from daf_storage import DafWriter, MemoryDaf
+from daf_storage import DafWriter
+from tests.support import data_set
 
 COUNTS = np.array([[0, 1, 4], [2, 0, 3], [0, 0, 0], [4, 5, 6]], "i4")
 TYPES = np.array(["T", "B", "T", "B"])
 
 
-def fill(daf: DafWriter) -> DafWriter:
-    """Add cells of types, genes and counts."""
-    daf.add_axis(
-        "cell",
-        ["a", "b", "c", "d"],
-        vectors={"type": TYPES.tolist(), "age": [1, 1, 2, 2], "donor": ["x", "", "y", "y"]},
-        empty_is_missing=["donor"],
-    )
-    daf.add_axis("gene", ["x", "y", "z"])
-    daf.set_matrix("cell", "gene", "UMIs", sp.csr_array(COUNTS))
-    return daf
-
-
 @pytest.fixture
 def daf() -> DafWriter:
-    """Return a data set in memory."""
-    return fill(MemoryDaf())
+    """Return cells of types, genes and counts."""
+    cells = {"name": ["a", "b", "c", "d"], "type": TYPES.tolist(), "age": [1, 1, 2, 2]}
+    counts = {("cell", "gene", "UMIs"): sp.csr_array(COUNTS)}
+    return data_set(cell=cells, gene=["x", "y", "z"], matrices=counts)
 
 
 def grouped(statistic: Any) -> Any:

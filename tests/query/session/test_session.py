@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
 from typing import Any
 
@@ -26,23 +25,13 @@ def test_axes_and_scalars_are_tables(tiny_session: DafSession) -> None:
     ]
 
 
-def test_a_single_data_set_needs_no_schema(tiny_path: Path) -> None:
-    """Its tables are found with and without its name, which is the file name's stem."""
-    session = connect(tiny_path)
-    assert list(session.schemas) == ["tiny"]
-    for table in ("cell", "tiny.cell"):
-        assert session.sql(f"SELECT count(*) AS n FROM {table}").to_pydict() == {"n": [3]}
-
-
 def test_several_data_sets_are_schemas(tiny_path: Path) -> None:
-    """Queries name the data set, and may join over them."""
+    """Tables and matrices are those of the data set that is named; test_gene_columns.py has joins."""
     other = data_set(cell=["CATA", "NADA"])
     session = connect({"a": tiny_path, "b": other})
     described = ["matrices", "relations", "scalars"]
     tables = {"a": ["cell", "gene", *described], "b": ["cell", *described]}
     assert session.tables() == [f"{s}.{name}" for s, names in tables.items() for name in names]
-    joined = session.sql("SELECT a.cell.name FROM a.cell JOIN b.cell ON a.cell.name = b.cell.name")
-    assert joined.to_pydict() == {"name": ["CATA"]}
     assert session.table("cell", schema="b").count_rows() == 2
     assert session.matrix("cell", "gene", "UMIs", schema="a").shape == (3, 4)
 
@@ -57,8 +46,7 @@ def test_writing_is_possible_when_asked_for(tiny_session: DafSession, tmp_path: 
     """Tables and views live as long as the session; COPY writes files."""
     tiny_session.sql("CREATE TABLE t AS SELECT name FROM cell WHERE age > 50", allow="write")
     tiny_session.sql("CREATE VIEW v AS SELECT upper(name) AS n FROM cell", allow="write")
-    query = "SELECT count(*) AS n FROM t JOIN v ON t.name = v.n"
-    assert tiny_session.sql(query).to_pydict() == {"n": [2]}
+    assert tiny_session.sql("SELECT * FROM t JOIN v ON t.name = v.n").count() == 2
     assert "t" in tiny_session.tables()
     tiny_session.sql("DROP TABLE t", allow="write")
     assert "t" not in tiny_session.tables()
@@ -81,27 +69,21 @@ def test_what_a_writer_adds_shows_in_the_next_query(tiny_path: Path) -> None:
 
 
 def test_axes_with_odd_names(tmp_path: Path) -> None:
-    """Quoted identifiers reach any axis and vector; an axis ``scalars`` hides the scalars."""
-    daf = create(tmp_path / "odd name.daf.zarr")
-    daf.add_axis('a "b" c', ["x"])
-    daf.set_vector('a "b" c', "order by", [5])
-    daf.add_axis("scalars", ["y", "z"])
-    daf.add_axis("select", ["w"])
+    """Quoted identifiers reach any axis and vector."""
+    axes: Any = {'a "b" c': {"name": ["x"], "order by": [5]}, "select": ["w"]}
+    daf = data_set(create(tmp_path / "odd name.daf.zarr"), **axes)
     daf.set_matrix('a "b" c', "select", "m", [[1.0]])
     session = connect(tmp_path / "odd name.daf.zarr")
     found = session.sql('SELECT "order by" AS o FROM "a ""b"" c"').to_pydict()
     assert found == {"o": [5]}
-    assert session.sql("SELECT count(*) AS n FROM scalars").to_pydict() == {"n": [2]}
     part = session.matrix('a "b" c', "select", "m", rows='"order by" = 5', columns="name = 'w'")
     assert part.shape == (1, 1)
 
 
 def test_closing_a_session_closes_its_data_sets() -> None:
-    """And the notebook view lists what is connected before that."""
+    """Also those that were passed as readers."""
     daf = fill(MemoryDaf())
-    with connect(daf) as session:
-        assert "cell" in session._repr_html_()
-        assert repr(session).startswith("DafSession(")
+    connect(daf).close()
     with pytest.raises(errors.InvalidInputError, match="was closed"):
         daf.axes_set()
 
@@ -112,15 +94,10 @@ def test_what_was_opened_is_closed_if_something_else_cannot_be(
 ) -> None:
     """By their paths; a reader that was passed stays open."""
     paths = [str(tmp_path / f"{name}.daf.zarr") for name in ("first", "last")]
-    for path in paths:
-        with open_daf(path, "w") as daf:
-            daf.add_axis("cell", ["A"])
+    data_set(create(Path(paths[0])), cell=["A"])
     ours = data_set(name="ours", cell=["A"])
-    broken = tmp_path / "last.daf.zarr" / ".zgroup"
-    if case != "twice":
-        shutil.rmtree(tmp_path / "last.daf.zarr")
-        (tmp_path / "last.daf.zarr").mkdir()
-        broken.write_text("{")
+    Path(paths[1]).mkdir()
+    (Path(paths[1]) / ".zgroup").write_text("{")
     sources: dict[str, Any] = {
         "list": [ours, *paths],
         "twice": [ours, paths[0], paths[0]],
@@ -142,27 +119,6 @@ def test_what_was_opened_is_closed_if_something_else_cannot_be(
         with pytest.raises(errors.InvalidInputError, match="closed"):
             daf.axes_set()
     assert ours.axes_set() == {"cell"}
-
-
-class TestViews:
-    """Queries with a name."""
-
-    def test_a_view_is_planned_anew_for_each_query(self) -> None:
-        """What a writer changed shows, also if types did; views of views too."""
-        daf = data_set(cell={"name": ["a", "b", "c"], "age": [1, 2, 3]})
-        session = connect(daf)
-        session.sql("CREATE VIEW old AS SELECT name, age FROM cell WHERE age > 1", allow="write")
-        query = 'create or replace view "very old" as select * from old where age > 2;'
-        session.sql(query, allow="write")
-        assert session.sql("SELECT * FROM old").to_pydict()["name"] == ["b", "c"]
-        assert session.sql('SELECT name FROM "very old"').to_pydict() == {"name": ["c"]}
-        assert session.tables() == ["cell", "matrices", "relations", "scalars", "old", "very old"]
-        daf.set_vector("cell", "age", [5.5, 6, 0], if_exists="replace")
-        assert session.sql("SELECT * FROM old").to_pydict() == {"name": ["a", "b"], "age": [5.5, 6]}
-        assert session.sql('SELECT age FROM "very old"').to_pydict() == {"age": [5.5, 6]}
-        assert session.sql("SELECT count(*) AS n FROM old").to_pydict() == {"n": [2]}
-        explanation = session.explain_analyze("SELECT name FROM old WHERE age > 5.7")
-        assert (explanation.rows, explanation.scans[0].values["name"]) == (1, 1)
 
 
 def test_indexes_are_built_by_the_session() -> None:

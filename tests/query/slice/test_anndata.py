@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from daf_query import MatrixSlice, connect
 from daf_storage import AnnDataWarning, ZarrDaf, errors, from_anndata
 from tests.limits import lower
-from tests.support import CELLS, GENES, PBMC, UMIS, by_key, create, data_set
+from tests.support import CELLS, GENES, UMIS, by_key, create, data_set
 
 PARTS = ("layers", "obsm", "varm", "obsp", "varp")
 N_OBS, N_VAR = 11, 6
@@ -123,18 +123,6 @@ class TestAsAnndataSelects:
         found.uns.pop("daf_query", None)
         assert_equal(found.uns, expected.uns)
 
-    def test_pbmc(self, pbmc_path: Path) -> None:
-        """The real data, with its embedding and neighbours."""
-        with warnings.catch_warnings(action="ignore"):
-            adata: Any = anndata.read_h5ad(PBMC)
-        part = connect(pbmc_path).matrix(
-            "cell", "gene", "X", rows="n_genes > 1000", columns=[7, 3, 400]
-        )
-        assert_same(
-            taken(part, max_bytes=None), subset(adata, part.row_positions, part.column_positions)
-        )
-        assert "obsm=['X_pca', 'X_umap']" in repr(part)
-
     def test_raw(self) -> None:
         """X over the axis of raw has the format that raw had, and the annotations of obs."""
         part = connect(DAF).matrix("obs", "var_raw", "X", rows=[3, 1], columns=[8, 0, 2])
@@ -166,13 +154,9 @@ class TestChoices:
         found = part.to_anndata(
             layers=["counts"], obsm=False, varm=True, obsp="dense", varp=(), max_bytes=0
         )
-        assert {name: [*by_key(getattr(found, name))] for name in PARTS} == {
-            "layers": ["counts"],
-            "obsm": [],
-            "varm": ["PCs"],
-            "obsp": ["dense"],
-            "varp": [],
-        }
+        keys = [[*by_key(getattr(found, name))] for name in PARTS]
+        assert keys == [["counts"], [], ["PCs"], ["dense"], []]
+        assert "obsm=['X_umap', 'frame', 'sparse']" in repr(part)
 
     def test_what_does_not_fit_is_named(
         self, part: MatrixSlice, monkeypatch: pytest.MonkeyPatch

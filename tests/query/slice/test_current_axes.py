@@ -10,18 +10,10 @@ import numpy as np
 import pytest
 
 from daf_query import MatrixSlice, connect
-from daf_storage import DafWriter, errors, open_daf
+from daf_storage import errors, open_daf
+from tests.support import data_set
 
 CHANGED = "axes 'cell' and 'gene' was replaced or reordered .* make the slice again"
-
-
-def data_set(path: Path) -> DafWriter:
-    """Return a data set with a matrix, and one of an axis with itself."""
-    daf = open_daf(path, "w+")
-    daf.add_axis("cell", ["a", "b", "c"])
-    daf.add_axis("gene", ["x", "y"])
-    daf.set_matrix("cell", "gene", "m", np.arange(6).reshape(3, 2))
-    return daf
 
 
 USES: dict[str, Callable[[MatrixSlice, Path], Any]] = {
@@ -41,7 +33,8 @@ USES: dict[str, Callable[[MatrixSlice, Path], Any]] = {
 @pytest.mark.parametrize("suffix", [".daf.zarr", ".h5df"])
 def test_a_reordered_axis(tmp_path: Path, suffix: str, use: str, *, is_read: bool) -> None:
     """Its entries have other positions, so that a slice of before is refused, also in blocks."""
-    daf = data_set(tmp_path / f"d{suffix}")
+    daf = data_set(open_daf(tmp_path / f"d{suffix}", "w+"), cell=["a", "b", "c"], gene=["x", "y"])
+    daf.set_matrix("cell", "gene", "m", np.arange(6).reshape(3, 2))
     part = connect(daf).matrix("cell", "gene", "m", rows=["c", "a"])
     if is_read and "blocks" not in use:
         part.load()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ import scipy.sparse as sp
 from hypothesis import given
 from hypothesis import strategies as st
 
-from daf_query import DafSession, MatrixSlice, SliceExplanation, connect
+from daf_query import DafSession, MatrixSlice, connect
 from daf_query.cli import main
 from daf_storage import DafWriter, ZarrDaf, errors
 from daf_storage.stores import RemoteFiles
@@ -50,12 +51,10 @@ def db(path: Path) -> DafSession:
     return connect(path)
 
 
-@st.composite
-def positions(draw: st.DrawFn, length: int) -> list[int] | None:
+def positions(length: int) -> st.SearchStrategy[list[int] | None]:
     """Return None for all entries, or any positions in any order, duplicates too."""
-    if length == 0 or draw(st.booleans()):
-        return None
-    return draw(st.lists(st.integers(0, length - 1), max_size=2 * length))
+    some = st.lists(st.integers(0, length - 1), max_size=2 * length) if length else st.nothing()
+    return st.none() | some
 
 
 @st.composite
@@ -221,9 +220,7 @@ def test_what_a_page_shows_of_the_values(path: Path, db: DafSession) -> None:
     with served(path) as server:
         page = connect(server.url).matrix("cell", "gene", "d")._repr_html_()
     assert "on a server, not read yet" in page
-    wide = data_set(
-        cell=["c"], gene=600_000, matrices={("cell", "gene", "d"): np.ones((1, 600_000))}
-    )
+    wide = data_set(cell=1, gene=600_000, matrices={("cell", "gene", "d"): np.ones((1, 600_000))})
     page = connect(wide).matrix("cell", "gene", "d")._repr_html_()
     assert "not read yet; too much to look at quickly" in page
 
@@ -258,7 +255,6 @@ def test_budgets(db: DafSession, name: str) -> None:
 def test_what_it_prints(db: DafSession) -> None:
     """The text, the HTML and the JSON say the same."""
     explanation = db.matrix("cell", "gene", "s", rows="age < 100").explain()
-    assert isinstance(explanation, SliceExplanation)
     lines = repr(explanation).split("\n")
     assert lines[0].endswith("x.daf.zarr: 100 cell x 200 gene, sparse float64")
     found = [line.split()[0] for line in lines[1:]]
@@ -267,13 +263,8 @@ def test_what_it_prints(db: DafSession) -> None:
     assert lines[1].split()[1] in explanation._repr_html_()
     plain = json.loads(json.dumps(explanation.to_dict()))
     assert (plain["rows"], plain["stored_elements"]) == (100, explanation.stored_elements)
-    assert plain["layouts"][0] == {
-        "by": "cell",
-        "state": "chosen",
-        "cost_bytes": explanation.layouts[0].cost_bytes,
-        "problem": None,
-        "remedy": "relayout_matrix()",
-    }
+    assert plain["layouts"][0] == asdict(explanation.layouts[0])
+    assert plain["layouts"][0]["remedy"] == "relayout_matrix()"
 
 
 class TestCommandLine:

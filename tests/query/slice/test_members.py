@@ -39,9 +39,10 @@ class Case:
     oracle: Any
     is_one: bool
 
-    def matrix(self, **options: Any) -> MatrixSlice:
-        """Return a slice of all of them."""
-        return self.db.matrix("obs", "var", "X", join="outer", fill_value=0, **options)
+    def matrix(self, choice: str = "all", **options: Any) -> MatrixSlice:
+        """Return a slice of all of them, of some rows and columns."""
+        options |= {"join": "outer", "fill_value": 0, **CHOICES[choice](self.oracle.n_obs)}
+        return self.db.matrix("obs", "var", "X", **options)
 
 
 CASES = [(kind, storage) for kind in KINDS for storage in ("sparse", "dense")]
@@ -69,11 +70,10 @@ def case(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
         adatas[name] = adata
     is_one = len(adatas) == 1
     db = connect(folder / "a.h5ad" if is_one else sorted(folder.iterdir()))
-    columns = db.matrix("obs", "var", "X", join="outer").columns
     if is_one:
         return Case(db, adatas["a"], is_one)
     oracle = anndata.concat(adatas, join="outer", fill_value=0, label="dataset")
-    return Case(db, oracle[:, list(columns)], is_one)
+    return Case(db, oracle, is_one)
 
 
 CHOICES: dict[str, Callable[[Any], dict[str, Any]]] = {
@@ -105,39 +105,45 @@ def expected(case: Case, part: MatrixSlice) -> Any:
 @pytest.mark.parametrize(("case", "choice"), PAIRS, indirect=["case"])
 def test_values_in_every_form(case: Case, choice: str) -> None:
     """Those of anndata, in memory as a whole and in blocks, and of another process."""
-    options = CHOICES[choice](case.oracle.n_obs)
-    part = case.matrix(**options)
+    part = case.matrix(choice)
     oracle = dense(expected(case, part).X)
     assert part.shape == oracle.shape
-    blocks = [block.to_numpy() for block in case.matrix(**options).blocks(4)]
-    np.testing.assert_array_equal(np.vstack([oracle[:0], *blocks]), oracle)
-    budget = [block.to_numpy() for block in case.matrix(**options).blocks(max_bytes=200)]
-    np.testing.assert_array_equal(np.vstack([oracle[:0], *budget]), oracle)
-    np.testing.assert_array_equal(case.matrix(**options).to_numpy(), oracle)
-    np.testing.assert_array_equal(dense(part.values()), oracle)
-    np.testing.assert_array_equal(part.to_scipy().toarray(), oracle)
-    frame = part.to_pandas()
-    np.testing.assert_array_equal(frame.to_numpy(), oracle)
+    frame, long, wide = part.to_pandas(), part.to_arrow(), part.to_polars()
+    skipped = 1 if case.is_one else 2
+    hows: list[dict[str, int]] = [{"rows": 4}, {"max_bytes": 200}]
+    blocks = [[b.to_numpy() for b in case.matrix(choice).blocks(**how)] for how in hows]
+    for found in (
+        *(np.vstack([oracle[:0], *each]) for each in blocks),
+        case.matrix(choice).to_numpy(),
+        dense(part.values()),
+        part.to_scipy().toarray(),
+        frame.to_numpy(),
+        wide.to_numpy()[:, skipped:],
+        pickle.loads(pickle.dumps(part)).to_numpy(),
+    ):
+        np.testing.assert_array_equal(found, oracle)
     assert frame.index.get_level_values(-1).tolist() == part.rows.tolist()
     assert frame.columns.tolist() == part.columns.tolist()
     assert part.shape[1] == 0 or isinstance(frame.dtypes.iloc[0], pd.SparseDtype) == part.is_sparse
-    skipped = 1 if case.is_one else 2
-    np.testing.assert_array_equal(part.to_polars().to_numpy()[:, skipped:], oracle)
-    again = pickle.loads(pickle.dumps(part))
-    np.testing.assert_array_equal(again.to_numpy(), oracle)
-    long = part.to_arrow()
     assert long.num_rows == part.nnz == np.count_nonzero(oracle)
     assert long.column("value").to_pylist() == oracle[np.nonzero(oracle)].tolist()
     rows, columns = np.nonzero(oracle)
     assert long.column("obs").to_pylist() == part.rows[rows].tolist()
     assert long.column("var").to_pylist() == part.columns[columns].tolist()
+    if not case.is_one:
+        assert frame.index.names == ["dataset", "obs"]
+        assert wide.columns == ["dataset", "obs", *part.columns]
+        datasets = np.array(part.datasets)
+        for found in (frame.index.get_level_values(0), wide["dataset"]):
+            assert list(found) == datasets.tolist()
+        assert long.column("dataset").to_pylist() == datasets[rows].tolist()
 
 
 @pytest.mark.sampled(7)
 @pytest.mark.parametrize(("case", "choice"), PAIRS, indirect=["case"])
 def test_labels_and_members(case: Case, choice: str) -> None:
     """Every slice has data sets, counts and members; those of all are its entries."""
-    part = case.matrix(**CHOICES[choice](case.oracle.n_obs))
+    part = case.matrix(choice)
     assert sum(part.counts.values()) == part.shape[0] == len(part.datasets)
     found = [part.counts[name] for name in part.members]
     assert found == [member.shape[0] for member in part.members.values()]
@@ -153,7 +159,7 @@ def test_labels_and_members(case: Case, choice: str) -> None:
 @pytest.mark.parametrize(("case", "choice"), PAIRS, indirect=["case"])
 def test_an_explanation_is_what_is_read(case: Case, choice: str) -> None:
     """Bounds before, and the elements themselves after; parts have figures that add up."""
-    part = case.matrix(**CHOICES[choice](case.oracle.n_obs))
+    part = case.matrix(choice)
     before = part.explain()
     values = part.values()
     arrays = [values.data, values.indices, values.indptr] if part.is_sparse else [values]
@@ -166,7 +172,7 @@ def test_an_explanation_is_what_is_read(case: Case, choice: str) -> None:
     assert case.is_one or before.read_bytes == sum(each.read_bytes for each in parts)
     if size:
         with pytest.raises(errors.BudgetError, match="nothing was read"):
-            case.matrix(**CHOICES[choice](case.oracle.n_obs), max_bytes=size - 1)
+            case.matrix(choice, max_bytes=size - 1)
 
 
 @pytest.mark.sampled(2)
@@ -175,11 +181,9 @@ def test_an_explanation_is_what_is_read(case: Case, choice: str) -> None:
 )
 def test_anndata(case: Case, choice: str, block_bytes: int, tmp_path: Path) -> None:
     """X, the layer, obsm and obs are those of anndata, in memory and in a file; lazily too."""
-    part = case.matrix(**CHOICES[choice](case.oracle.n_obs))
+    part = case.matrix(choice)
     oracle = expected(case, part)
-    case.matrix(**CHOICES[choice](case.oracle.n_obs)).save(
-        tmp_path / "x.h5ad", block_bytes=block_bytes
-    )
+    case.matrix(choice).save(tmp_path / "x.h5ad", block_bytes=block_bytes)
     lazy = part.to_anndata(lazy=True)
     lazy.X, lazy.layers["twice"] = lazy.X.compute(), lazy.layers["twice"].compute()
     for found in (part.to_anndata(), lazy, anndata.read_h5ad(tmp_path / "x.h5ad")):
@@ -194,7 +198,7 @@ def test_anndata(case: Case, choice: str, block_bytes: int, tmp_path: Path) -> N
 
 def test_nothing_is_a_file_of_every_format(case: Case, tmp_path: Path) -> None:
     """A selection that matches nothing has its columns all the same."""
-    part = case.matrix(**CHOICES["nothing"](0))
+    part = case.matrix("nothing")
     for suffix in ("h5ad", "npz", "mtx", "csv", "parquet", "arrow"):
         part.save(tmp_path / f"x.{suffix}")
     assert anndata.read_h5ad(tmp_path / "x.h5ad").shape == part.shape == (0, case.oracle.n_vars)
@@ -204,7 +208,7 @@ def test_nothing_is_a_file_of_every_format(case: Case, tmp_path: Path) -> None:
 @pytest.mark.parametrize("choice", ["all", "positions", "order", "one entry"])
 def test_blocks_of_dask(case: Case, choice: str) -> None:
     """Whatever their heights, and rows in any order."""
-    part = case.matrix(**CHOICES[choice](case.oracle.n_obs))
+    part = case.matrix(choice)
     oracle = dense(expected(case, part).X)
     for height in (None, 2):
         array = part.to_dask(rows_per_block=height)
