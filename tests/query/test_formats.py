@@ -5,30 +5,28 @@ from __future__ import annotations
 from pathlib import Path
 from typing import get_args
 
-import numpy as np
 import pytest
 
-from daf_query import connect
+from daf_query import DafSession
 from daf_query._formats import ROW_FORMATS, SLICE_FORMATS
 from daf_query._row_files import Format
 from daf_query.cli import main
-from tests.support import data_set
 
 
-def test_each_format_is_written_by_its_name_and_its_suffix(tmp_path: Path) -> None:
+def test_each_format_is_written_by_its_name_and_its_suffix(
+    tmp_path: Path, tiny_session: DafSession
+) -> None:
     """Of rows and of slices; types of Python, and the help of the commands, name the same."""
     assert set(get_args(Format)) == set(ROW_FORMATS)
-    daf = data_set(name="tiny", cell=["A", "B"], gene=["X", "Y"])
-    daf.set_matrix("cell", "gene", "UMIs", np.ones((2, 2), np.float32))
-    with connect(daf) as session:
-        for name in ROW_FORMATS:
-            session.sql("SELECT name FROM cell").save(tmp_path / f"rows.{name}")
-            session.sql("SELECT name FROM cell").save(tmp_path / f"named.{name}.out", format=name)  # type: ignore[arg-type] # each of them
-        session.sql("SELECT name FROM cell").save(tmp_path / "rows.jsonl")
-        assert (tmp_path / "rows.jsonl").read_text() == (tmp_path / "rows.ndjson").read_text()
-        for name in SLICE_FORMATS:
-            session.matrix("cell", "gene", "UMIs").save(tmp_path / f"slice.{name}")
-            assert (tmp_path / f"slice.{name}").exists()
+    rows = tiny_session.sql("SELECT name FROM cell")
+    for name in ROW_FORMATS:
+        rows.save(tmp_path / f"rows.{name}")
+        rows.save(tmp_path / f"named.{name}.out", format=name)  # type: ignore[arg-type] # each of them
+    rows.save(tmp_path / "rows.jsonl")
+    assert (tmp_path / "rows.jsonl").read_text() == (tmp_path / "rows.ndjson").read_text()
+    for name in SLICE_FORMATS:
+        tiny_session.matrix("cell", "gene", "UMIs").save(tmp_path / f"slice.{name}")
+        assert (tmp_path / f"slice.{name}").exists()
 
 
 @pytest.mark.parametrize(

@@ -88,16 +88,16 @@ def test_rows_in_files(session: DafSession, tmp_path: Path) -> None:
     """Parquet and Arrow have it in the schema, where pyarrow finds it; all read the same rows."""
     rows = {"name": ["b", "c"], "age": [2, 3]}
     for suffix in ("parquet", "arrow"):
-        file = tmp_path / f"x.{suffix}"
-        session.sql(QUERY).save(file)
-        check_query(daf_query.provenance(file))
-        check_query(daf_query.provenance(str(file)))
-    parquet, arrow = tmp_path / "x.parquet", tmp_path / "x.arrow"
-    check_query(json.loads(pq.read_schema(parquet).metadata[b"daf_query"]))
-    check_query(json.loads(pq.ParquetFile(parquet).metadata.metadata[b"daf_query"]))
-    with pa.ipc.open_file(arrow) as file:
-        of_arrow = file.read_all()
-    check_query(json.loads(of_arrow.schema.metadata[b"daf_query"]))
+        session.sql(QUERY).save(tmp_path / f"x.{suffix}")
+        check_query(daf_query.provenance(str(tmp_path / f"x.{suffix}")))
+    parquet = tmp_path / "x.parquet"
+    of_arrow = pa.ipc.open_file(tmp_path / "x.arrow").read_all()
+    for metadata in (
+        pq.read_schema(parquet).metadata,
+        pq.ParquetFile(parquet).metadata.metadata,
+        of_arrow.schema.metadata,
+    ):
+        check_query(json.loads(metadata[b"daf_query"]))
     assert pq.read_table(parquet).to_pydict() == of_arrow.to_pydict() == rows
     assert pd.read_parquet(parquet).to_dict("list") == rows
     assert pl.read_parquet(parquet).to_dict(as_series=False) == rows
@@ -124,14 +124,12 @@ def test_tables_in_memory(session: DafSession) -> None:
 def test_slices(session: DafSession, tmp_path: Path) -> None:
     """Both predicates, with the values of parameters, in an AnnData and in each kind of file."""
     adata = part_of(session).to_anndata()
-    check_slice(json.loads(adata.uns["daf_query"]))
     check_slice(daf_query.provenance(adata))
     for suffix in ("h5ad", "zarr", "parquet", "arrow"):
         part_of(session).save(tmp_path / f"x.{suffix}")
         check_slice(daf_query.provenance(tmp_path / f"x.{suffix}"))
     found = anndata.read_h5ad(tmp_path / "x.h5ad")
     check_slice(json.loads(found.uns["daf_query"]))
-    assert found.X.toarray().tolist() == [[2], [3]]
     adata.write_h5ad(tmp_path / "again.h5ad")
     check_slice(daf_query.provenance(tmp_path / "again.h5ad"))
 
@@ -196,22 +194,16 @@ def test_what_is_built_upon_a_query(session: DafSession, tmp_path: Path) -> None
 def test_it_can_be_switched_off(path: Path, tmp_path: Path) -> None:
     """For a session, and for a single call, which says the last word."""
     with connect(path, provenance=False) as silent, connect(path) as session:
-        for number, (source, choice, is_there) in enumerate(
-            (
-                (silent, None, False),
-                (silent, True, True),
-                (session, False, False),
-                (session, None, True),
-            )
+        for source, choice, is_there in (
+            (silent, None, False),
+            (silent, True, True),
+            (session, False, False),
+            (session, None, True),
         ):
-            for suffix in ("parquet", "arrow"):
-                file = tmp_path / f"{number}.{suffix}"
-                source.sql(QUERY).save(file, provenance=choice)
-                assert (daf_query.provenance(file) is not None) == is_there
-                assert (b"daf_query" in file.read_bytes()) == is_there
-            for suffix in ("parquet", "arrow", "h5ad"):
-                file = tmp_path / f"{number}s.{suffix}"
-                part_of(source).save(file, provenance=choice)
+            for place, suffix in enumerate(("parquet", "arrow", "parquet", "arrow", "h5ad")):
+                file = tmp_path / f"{place}.{suffix}"
+                result = source.sql(QUERY) if place < 2 else part_of(source)
+                result.save(file, provenance=choice)
                 assert (daf_query.provenance(file) is not None) == is_there
                 assert (b"daf_query" in file.read_bytes()) == is_there
             assert ("daf_query" in part_of(source).to_anndata(provenance=choice).uns) == is_there
@@ -245,17 +237,15 @@ def test_several_data_sets(path: Path, tmp_path: Path) -> None:
         assert set(session.sql(query).provenance()["data_sets"]) == {"one", "two"}
         found = set(session.matrix("cell", "gene", "UMIs", schema="two").provenance()["data_sets"])
         assert found == {"two"}
-    with connect([path, other]) as session:
-        members = members_of(session)
-        assert set(members) == {"pbmc", "run2"}
-        assert len(set(members.values())) == 1
+    members = members_of(connect([path, other]))
+    assert set(members) == {"pbmc", "run2"}
+    assert len(set(members.values())) == 1
     twin = tmp_path / "other" / "pbmc.daf.zarr"
     twin.parent.mkdir()
     convert(path, twin, progress="never")
-    with connect([path, twin]) as session:
-        members = members_of(session)
-        assert not any(str(tmp_path) in name for name in members)
-        assert len(members) == 2
+    members = members_of(connect([path, twin]))
+    assert not any(str(tmp_path) in name for name in members)
+    assert len(members) == 2
 
 
 def members_of(session: DafSession) -> Any:

@@ -5,53 +5,41 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-import daf_query
+from daf_query import connect
 from daf_query.completion import SqlCompleter
-from daf_query.session import DafSession
-from daf_storage import DafWriter, MemoryDaf
+from daf_storage import DafWriter
+from tests.support import data_set
 
 
-def data_set(name: str) -> DafWriter:
+def cells_and_genes() -> DafWriter:
     """Return cells and genes, with names that need quotes."""
-    daf = MemoryDaf(name=name)
-    daf.add_axis("cell", ["A", "B"])
-    daf.add_axis("gene", ["CD8A", "CD8B", "LYZ", "it's"])
+    daf = data_set(
+        cell={"name": ["A", "B"], "age": [30, 60], "n counts": [1.0, 2.0], "order": [1, 2]},
+        gene={"name": ["CD8A", "CD8B", "LYZ", "it's"], "is_marker": [True, False, True, False]},
+    )
     daf.add_axis("raw gene", ["CD8A", "MALAT1"])
-    daf.set_vector("cell", "age", [30, 60])
-    daf.set_vector("cell", "n counts", [1.0, 2.0])
-    daf.set_vector("cell", "order", [1, 2])
-    daf.set_vector("gene", "is_marker", [True, False, True, False])
-    daf.set_matrix("cell", "gene", "UMIs", [[1, 2, 0, 0], [3, 4, 0, 0]])
-    daf.set_matrix("cell", "gene", "X", [[1, 2, 0, 0], [3, 4, 0, 0]])
+    for name in ("UMIs", "X"):
+        daf.set_matrix("cell", "gene", name, [[1, 2, 0, 0], [3, 4, 0, 0]])
     daf.set_matrix("cell", "raw gene", "X", [[1, 2], [3, 4]])
     return daf
 
 
 @pytest.fixture(scope="module")
-def session() -> DafSession:
-    """Return one data set that is connected."""
-    return daf_query.connect({"one": data_set("one")})
-
-
-@pytest.fixture(scope="module")
-def completer(session: DafSession) -> SqlCompleter:
+def completer() -> SqlCompleter:
     """Return a completer of one data set."""
-    return SqlCompleter(session)
+    return SqlCompleter(connect({"one": cells_and_genes()}))
 
 
 def completed(completer: SqlCompleter, typed: str) -> dict[str, str]:
     """Return what may stand at the mark, ``|``, and what each is."""
-    return {
-        each.text: each.kind
-        for each in completer.completions(typed.replace("|", ""), typed.index("|"))
-    }
+    found = completer.completions(typed.replace("|", ""), typed.index("|"))
+    return {each.text: each.kind for each in found}
 
 
 @pytest.mark.parametrize(
     ("typed", "expected"),
     [
         ("SELECT a| FROM cell", "age"),
-        ("SELECT | FROM cell", "age"),
         ("SELECT n| FROM cell", '"n counts"'),
         ('SELECT "n| FROM cell', '"n counts"'),
         ("SELECT or| FROM cell", '"order"'),
@@ -122,7 +110,7 @@ def test_nothing(completer: SqlCompleter, typed: str) -> None:
 
 def test_several_data_sets() -> None:
     """Their tables have the names of their schemas, and tables of your own none."""
-    session = daf_query.connect({"a": data_set("a"), "b": data_set("b")})
+    session = connect({"a": cells_and_genes(), "b": cells_and_genes()})
     completer = SqlCompleter(session)
     assert completed(completer, "SELECT * FROM ce|") == {"a.cell": "table", "b.cell": "table"}
     assert completed(completer, "SELECT * FROM a|").keys() >= {"a.cell", "a.gene"}
@@ -194,7 +182,7 @@ def test_what_may_stand_where(
 
 def test_what_cannot_be_looked_up_has_no_completions() -> None:
     """As of a session that is closed; what was looked up before stays known."""
-    session = daf_query.connect({"closed": data_set("closed")})
+    session = connect(cells_and_genes())
     completer = SqlCompleter(session)
     assert completed(completer, "SELECT ag| FROM cell") == {"age": "column"}
     session.close()
