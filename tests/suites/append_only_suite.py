@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -44,12 +45,14 @@ class AppendOnlyDafSuite(DafSuite):
             ).__enter__(),
         ],
     )
-    def test_nothing_is_replaced_or_deleted(self, full: DafWriter, change: Any) -> None:
-        """Each such change is refused, with the way out, and all is as it was."""
-        before = contents(full)
+    def test_nothing_is_replaced_or_deleted(
+        self, full: DafWriter, change: Any, tmp_path: Path
+    ) -> None:
+        """Each such change is refused, with the way out, all is as it was, and no file has grown."""
+        before = contents(full), [file.read_bytes() for file in tmp_path.iterdir()]
         with pytest.raises(errors.AppendOnlyError, match=r"append-only; .* a directory"):
             change(full)
-        assert contents(full) == before
+        assert (contents(full), [file.read_bytes() for file in tmp_path.iterdir()]) == before
 
     def test_an_existing_property_says_that_it_stays(self, full: DafWriter) -> None:
         """Without ``if_exists="replace"`` the message does not recommend it."""

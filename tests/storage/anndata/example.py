@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import warnings
-import zipfile
 from pathlib import Path
 from typing import Any, Final, Literal, TypeAlias
 
@@ -13,6 +12,8 @@ import numpy as np
 import pandas as pd
 import scipy.sparse as sp
 import zarr
+
+from tests.support import zip_folder
 
 Categorical: Any = pd.Categorical
 array: Any = pd.array
@@ -156,7 +157,7 @@ def write(adata: Any, folder: Path, form: Form) -> Path:
             adata.write_zarr(path, convert_strings_to_categoricals=False)
             _store_nullable_categories(zarr.open_group(path, mode="r+", use_consolidated=False))
             consolidate(path)
-    return _zipped(path) if form == "zip" else path
+    return zip_folder(path, path.with_name("atlas.zarr.zip")) if form == "zip" else path
 
 
 def consolidate(path: Path) -> None:
@@ -173,12 +174,3 @@ def _store_nullable_categories(root: Any) -> None:
             column = root[f"obs/categories_{dtype}"]
             del column["categories"]
             anndata.io.write_elem(column, "categories", array(categories, dtype=dtype))
-
-
-def _zipped(path: Path) -> Path:
-    target = path.with_name("atlas.zarr.zip")
-    with zipfile.ZipFile(target, "w", zipfile.ZIP_STORED) as archive:
-        for file in sorted(path.rglob("*")):
-            if file.is_file():
-                archive.write(file, file.relative_to(path))
-    return target

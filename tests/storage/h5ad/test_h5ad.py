@@ -106,20 +106,15 @@ class TestRoundTrip:
         assert not single.has_matrix("obs", "var", "X", relayout=False)
         assert_equal(without_axis_keys(to_anndata(single)), rich)
 
-    def test_categoricals_with_colours_become_axes(self, rich: Any) -> None:
-        """The order of the categories is that of the entries."""
+    def test_colours_become_axes_and_reserved_columns_are_renamed(self, rich: Any) -> None:
+        """Entries are in the order of the categories; ``name`` and ``index`` come back as they were."""
         daf = from_anndata(rich)
         assert daf.axis_entries("type").tolist() == ["c", "a", "b", "unused"]
         assert daf.get_np_vector("type", "color").tolist() == [f"#00000{i}" for i in range(1, 5)]
         assert not daf.has_axis("stage")
         assert not daf.has_axis("batch")
-        assert_equal(without_axis_keys(to_anndata(daf)), rich)
-
-    def test_reserved_columns_are_renamed(self, rich: Any) -> None:
-        """``name`` and ``index`` are reserved in Daf; they come back under their own names."""
-        daf = from_anndata(rich)
         assert daf.vectors_set("var") == {"index_", "name_"}
-        assert to_anndata(daf).var.columns.tolist() == ["index", "name"]
+        assert_equal(without_axis_keys(to_anndata(daf)), rich)
 
     def test_names_in_uns_win_over_defaults(self, rich: Any) -> None:
         """``uns`` says what the axes are called, unless the caller does."""

@@ -187,25 +187,6 @@ def test_a_slice_decodes_only_its_chunks(
         assert not [what for what, _ in decoded if what in ("rowval", "nzval")]
 
 
-def test_a_copy_has_counts_as_whole_numbers(
-    tmp_path: Path, h5ad: Path, counts: sp.csr_array
-) -> None:
-    """In both layouts; an export returns to the type of the file that was imported."""
-    import_h5ad(h5ad, tmp_path / "flat.daf.zarr", progress="never")
-    types: Any = {"X": "uint16", "dense": "uint32"}
-    path = tmp_path / "small.daf.zarr.zip"
-    convert(tmp_path / "flat.daf.zarr", path, packed=True, counts_as=types, progress="never")
-    with open_daf(path) as daf:
-        for axes in (("obs", "var"), ("var", "obs")):
-            assert daf.open_matrix(*axes, "X").info.storage_type.value == "UInt16"
-            assert daf.open_matrix(*axes, "dense").info.storage_type.value == "UInt32"
-        assert (sp.csr_array(daf.get_np_matrix("obs", "var", "X")) != counts).nnz == 0
-        assert np.array_equal(daf.get_np_matrix("obs", "var", "dense"), counts.toarray())
-        back = daf_storage.to_anndata(daf)
-    assert (back.X.dtype, back.layers["dense"].dtype) == (np.float32, np.float32)
-    assert_equal(back.X, sp.csr_matrix(counts), exact=True)
-
-
 @pytest.mark.parametrize("form", ["sparse", "dense"])
 def test_a_copy_refuses_what_is_no_count(tmp_path: Path, form: str) -> None:
     """With its row and its column; there is no copy then."""
@@ -225,19 +206,31 @@ def test_a_copy_refuses_what_is_no_count(tmp_path: Path, form: str) -> None:
     assert not copy.exists()
 
 
-def test_the_commands_pack_and_count(
-    tmp_path: Path, h5ad: Path, capsys: pytest.CaptureFixture[str]
+def test_copies_have_counts_as_whole_numbers(
+    tmp_path: Path, h5ad: Path, counts: sp.csr_array, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Import and convert take the same options; a refusal is one sentence, and leaves nothing."""
-    small, copy = tmp_path / "small.daf.zarr", tmp_path / "copy.daf.zarr"
+    """In both layouts, also by commands; exports have the types of the file that was imported."""
+    flat, packed, small, copy, refused = (tmp_path / f"{n}.daf.zarr" for n in range(5))
+    import_h5ad(h5ad, flat, progress="never")
+    types: Any = {"X": "uint16", "dense": "uint32"}
+    convert(flat, packed, packed=True, counts_as=types, progress="never")
     options = ["--codec", "blosc-zstd-shuffle", "--chunk-kb", "16", "--counts-as", "uint16"]
     assert main(["import", str(h5ad), str(small), "--quiet", *options]) == 0
     assert main(["convert", str(small), str(copy), "--quiet", "--counts-as", "X=uint32"]) == 0
-    for path, kind in ((small, "UInt16"), (copy, "UInt32")):
+    for path, kinds in (
+        (packed, ["UInt16", "UInt32"]),
+        (small, ["UInt16", "Float32"]),
+        (copy, ["UInt32", "Float32"]),
+    ):
         with open_daf(path) as daf:
-            assert daf.open_matrix("obs", "var", "X").info.storage_type.value == kind
-            assert daf_storage.to_anndata(daf).X.dtype == np.float32
-    refused = tmp_path / "refused.daf.zarr"
+            for axes in (("obs", "var"), ("var", "obs")):
+                infos = [daf.open_matrix(*axes, name).info for name in ("X", "dense")]
+                assert [info.storage_type.value for info in infos] == kinds
+            assert (sp.csr_array(daf.get_np_matrix("obs", "var", "X")) != counts).nnz == 0
+            assert np.array_equal(daf.get_np_matrix("obs", "var", "dense"), counts.toarray())
+            back = daf_storage.to_anndata(daf)
+        assert (back.X.dtype, back.layers["dense"].dtype) == (np.float32, np.float32)
+        assert_equal(back.X, sp.csr_matrix(counts), exact=True)
     assert main(["import", str(h5ad), str(refused), "--counts-as", "half=uint16"]) != 0
     assert "is no uint16, so the matrix is not stored as counts" in capsys.readouterr().err
     assert not refused.exists()

@@ -315,16 +315,13 @@ def test_an_encrypted_entry_of_an_archive(folder: Path, flags: int) -> None:
 
 def failing(status: int, times: int) -> Fault:
     """Return a fault: so many answers with this status."""
-    left = [times]
+    left = itertools.repeat(status, times)
+    return at_score(lambda handler: handler._refuse(s) if (s := next(left, 0)) else s)
 
-    def fault(handler: Any) -> bool:
-        if handler.path.endswith("/score/0") and left[0] > 0:
-            left[0] -= 1
-            handler._refuse(status)
-            return True
-        return False
 
-    return fault
+def at_score(answer: Callable[[Any], object]) -> Fault:
+    """Return a fault: requests for one file are answered by a function, or by the server again."""
+    return lambda handler: handler.path.endswith("/score/0") and answer(handler) is None
 
 
 def ignore_ranges(handler: Any) -> bool:
@@ -334,33 +331,29 @@ def ignore_ranges(handler: Any) -> bool:
     return False
 
 
-def hang(handler: Any) -> bool:
+@at_score
+def hang(_: Any) -> bool:
     """Do not answer in time."""
-    if handler.path.endswith("/score/0"):
-        time.sleep(1.5)
+    time.sleep(1.5)
     return False
 
 
-def lie_about_length(handler: Any) -> bool:
+@at_score
+def lie_about_length(handler: Any) -> None:
     """Announce more than is sent, and hang up."""
-    if not handler.path.endswith("/score/0"):
-        return False
     handler.send_response(206)
     handler.send_header("Content-Length", "12")
     handler.send_header("Content-Range", "bytes 0-11/12")
     handler.end_headers()
     handler.wfile.write(b"1234")
     handler.close_connection = True
-    return True
 
 
-def hang_up(handler: Any) -> bool:
+@at_score
+def hang_up(handler: Any) -> None:
     """Close the connection without a word."""
-    if not handler.path.endswith("/score/0"):
-        return False
     handler.close_connection = True
     handler.connection.shutdown(socket.SHUT_RDWR)
-    return True
 
 
 @pytest.mark.parametrize(

@@ -187,20 +187,3 @@ def test_unaligned_data_of_foreign_archives(tmp_path: Path) -> None:
     part = session.matrix("cell", "gene", "sparse", rows="age > 30").to_scipy()
     assert part.toarray().tolist() == UMIS[1:].tolist()
     assert daf.get_pa_vector("cell", "age").to_pylist() == [30, 60, 90]
-
-
-@pytest.mark.parametrize(
-    "change",
-    [
-        lambda daf: daf.set_vector("cell", "age", np.arange(3), if_exists="replace"),
-        lambda daf: daf.set_matrix("cell", "gene", "UMIs", np.ones((3, 4)), if_exists="replace"),
-        lambda daf: daf.add_axis("gene", ["a"], if_exists="replace"),
-        lambda daf: daf.empty_dense_vector("cell", "age", "i4", if_exists="replace").__enter__(),
-    ],
-)
-def test_a_refused_replacement_adds_nothing(path: Path, change: Any) -> None:
-    """The file does not grow by what it refuses."""
-    before = path.read_bytes()
-    with reopen(path) as daf, pytest.raises(errors.AppendOnlyError):
-        change(daf)
-    assert path.read_bytes() == before
