@@ -5,11 +5,8 @@ from __future__ import annotations
 import os
 import re
 import shlex
-import signal
 import subprocess
-import sys
 from collections.abc import Iterator
-from functools import partial
 from pathlib import Path
 
 import pytest
@@ -18,6 +15,7 @@ from playwright.sync_api import expect
 from daf_query.cli import main
 from daf_query.demo import run_demo
 from tests.browser.conftest import Open
+from tests.query.explore.conftest import running_explorer
 
 ROOT = Path(__file__).parents[2]
 
@@ -36,22 +34,8 @@ def address(tmp_path: Path) -> Iterator[str]:
     _, _, explore = commands()
     assert explore[:2] == ["daf", "explore"]
     run_demo(tmp_path / "build" / "demo", main)
-    process = subprocess.Popen(
-        [sys.executable, "-m", "daf_query.cli", *explore[1:], "--no-browser"],
-        cwd=tmp_path,
-        stdout=subprocess.PIPE,
-        text=True,
-        # Tests that run in the background of a shell ignore interrupts, and so would the server.
-        preexec_fn=partial(signal.signal, signal.SIGINT, signal.SIG_DFL),  # noqa: PLW1509 - only a signal is set
-    )
-    try:
-        assert process.stdout is not None
-        yield process.stdout.readline().split()[-1]
-        process.send_signal(signal.SIGINT)
-        process.communicate(timeout=30)
-        assert process.returncode == 0
-    finally:
-        process.kill()
+    with running_explorer(tmp_path, *explore[2:]) as address:
+        yield address
 
 
 def test_three_commands_lead_to_a_coloured_umap(address: str, opened: Open) -> None:

@@ -13,12 +13,14 @@ import numpy as np
 import pandas as pd
 import pytest
 import scipy.sparse as sp
+from starlette.testclient import TestClient
 
 from daf_query import connect
-from daf_query.explore import app
+from daf_query.explore import ExploredData, app
 from daf_storage import DafWriter, MemoryDaf, copy_all, from_anndata, open_daf
 from tests.query.collection.cases import RUNS, daf_of
 from tests.query.explore.conftest import TOKEN, client_of
+from tests.query.explore.conftest import explored as explored_data
 from tests.query.explore.conftest import tiny as explored_cells
 from tests.support import PBMC, create, data_set, fill
 
@@ -206,7 +208,22 @@ class Refused(Exception):  # noqa: N818 - not of the software
 @scene
 def explored() -> dict[str, Any]:
     """Explore a small data set, as the page does."""
-    client = client_of(app(connect({"tiny": explored_cells()}), token=TOKEN))
+    stored(explored_cells(), "tiny.daf.zarr")
+    noting = ExploredData(
+        lambda: connect("tiny.daf.zarr", overlay="notes.daf.zarr"), overlay="notes.daf.zarr"
+    )
+    axis = {"schema": "tiny", "axis": "cell"}
+    matrix = {"schema": "tiny", "rows_axis": "cell", "columns_axis": "gene", "matrix": "X"}
+    return {
+        "ask": _asking(explored_data(explored_cells())),
+        "ask_to_note": _asking(client_of(app(noting, token=TOKEN))),
+        "AXIS": axis,
+        "MATRIX": matrix,
+    }
+
+
+def _asking(client: TestClient) -> Callable[..., None]:
+    """Return what raises the errors that an explorer answers with."""
 
     def ask(path: str, content: bytes | None = None, /, **requested: Any) -> None:
         body = json.dumps(requested).encode() if content is None else content
@@ -217,6 +234,4 @@ def explored() -> dict[str, Any]:
             place = f" at {', '.join(numbers)}" if numbers else ""
             raise Refused(f"{reply.status_code}{place}: {said['message']}; {said['remedy']}")
 
-    axis = {"schema": "tiny", "axis": "cell"}
-    matrix = {"schema": "tiny", "rows_axis": "cell", "columns_axis": "gene", "matrix": "X"}
-    return {"ask": ask, "AXIS": axis, "MATRIX": matrix}
+    return ask

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import signal
+import subprocess
+import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +18,7 @@ from starlette.testclient import TestClient
 from daf_query import DafSession, connect
 from daf_query.explore import app
 from daf_storage import DafWriter, copy_all, open_daf
-from tests.support import data_set
+from tests.support import data_set, there
 
 TOKEN = "correct-horse-battery-staple"  # noqa: S105 - of these tests alone
 HOST = "http://127.0.0.1:8765"
@@ -68,6 +72,36 @@ def client_of(application: object) -> TestClient:
         base_url=HOST,
         headers={"Authorization": f"Bearer {TOKEN}"},
     )
+
+
+def explored(source: Any, *, schema: str = "tiny", **options: Any) -> TestClient:
+    """Return a client of the explorer of a data set, or of several."""
+    return client_of(app(connect({schema: source}), token=TOKEN, **options))
+
+
+def points(client: TestClient, embedding: str) -> Any:
+    """Return the points of an embedding."""
+    reply = client.post("/api/points", json={**AXIS, "embedding": embedding})
+    assert reply.status_code == 200, reply.text
+    assert reply.headers["content-type"] == "application/octet-stream"
+    values = np.frombuffer(reply.content, "<f4").reshape(-1, 2)
+    assert reply.headers["X-Daf-Rows"] == str(len(values))
+    return values
+
+
+@contextmanager
+def running_explorer(folder: Path, *arguments: str) -> Iterator[str]:
+    """Run daf explore in a folder; yield the address that it prints, and end it by Ctrl-C."""
+    command = [sys.executable, "-m", "daf_query.cli", "explore", *arguments, "--no-browser"]
+    pipes: Any = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    with subprocess.Popen(command, cwd=folder, **pipes) as process:
+        try:
+            yield there(process.stdout).readline().split()[-1]
+            process.send_signal(signal.SIGINT)
+            _, said = process.communicate(timeout=30)
+            assert (process.returncode, "Traceback" in said) == (0, False)
+        finally:
+            process.kill()
 
 
 def data_sets_of(session: DafSession) -> list[dict[str, Any]]:

@@ -7,9 +7,8 @@ import pytest
 from scipy.sparse import csr_matrix
 
 from daf_query import connect
-from daf_query.explore import app
 from daf_storage import DafWriter, MemoryDaf
-from tests.query.explore.conftest import TOKEN, client_of, data_sets_of
+from tests.query.explore.conftest import data_sets_of, explored, points
 
 
 def data_set(*matrices: tuple[str, str, int]) -> DafWriter:
@@ -29,15 +28,6 @@ def names(daf: DafWriter) -> list[str]:
     (cell,) = (axis for axis in data_set["axes"] if axis["name"] == "cell")
     embeddings: list[str] = cell["embeddings"]
     return embeddings
-
-
-def points(daf: DafWriter, embedding: str) -> list[float]:
-    """Return the points of an embedding of cells."""
-    client = client_of(app(connect({"embeddings": daf}), token=TOKEN))
-    request = {"schema": "embeddings", "axis": "cell", "embedding": embedding}
-    reply = client.post("/api/points", json=request)
-    values: list[float] = np.frombuffer(reply.content, "<f4").tolist()
-    return values
 
 
 def test_what_people_look_at_first_comes_first() -> None:
@@ -85,13 +75,14 @@ def test_pairs_of_vectors() -> None:
     for number, vector in enumerate(("umap_1", "umap_2")):
         daf.set_vector("cell", vector, [number, number])
     assert names(daf) == ["umap"]
-    assert points(daf, "umap") == [0, 0, 0, 0]
+    assert points(explored(daf), "umap").tolist() == [[0, 0], [0, 0]]
     daf = data_set()
     for vector in ("0", "t0", "t1", "t2", "x", "y", "aX", "aY", "bx", "bY", "c-1", "d.2", "e 1"):
         daf.set_vector("cell", vector, [ord(vector[0]), ord(vector[-1])])
     daf.set_vector("cell", "e 2", [0, 7])
     assert names(daf) == ["a", "e", "t", "x, y"]
-    assert points(daf, "t") == [116, 116, 49, 50]
-    assert points(daf, "x, y") == [120, 121, 120, 121]
-    assert points(daf, "a") == [97, 97, 88, 89]
-    assert points(daf, "e") == [101, 0, 49, 7]
+    client = explored(daf)
+    assert points(client, "t").tolist() == [[116, 116], [49, 50]]
+    assert points(client, "x, y").tolist() == [[120, 121], [120, 121]]
+    assert points(client, "a").tolist() == [[97, 97], [88, 89]]
+    assert points(client, "e").tolist() == [[101, 0], [49, 7]]

@@ -7,9 +7,7 @@ from pathlib import Path
 import pytest
 from starlette.testclient import TestClient
 
-from daf_query import connect
-from daf_query.explore import app
-from tests.query.explore.conftest import HOST, TOKEN, client_of, tiny
+from tests.query.explore.conftest import HOST, TOKEN, explored, tiny
 
 
 @pytest.mark.parametrize(
@@ -75,7 +73,7 @@ def page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> TestClient:
     (tmp_path / "secret").write_text("secret")
     (folder / "assets" / "link").symlink_to(tmp_path / "secret")
     monkeypatch.setattr("daf_query.explore._app._BUILT", folder)
-    return client_of(app(connect({"tiny": tiny()}), token=TOKEN))
+    return explored(tiny())
 
 
 def test_files_of_the_page(page: TestClient) -> None:
@@ -107,6 +105,6 @@ def test_no_path_leads_out_of_the_page(page: TestClient, path: str) -> None:
 def test_a_page_that_was_not_built(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """It says how to build it."""
     monkeypatch.setattr("daf_query.explore._app._BUILT", tmp_path / "no")
-    reply = client_of(app(connect({"tiny": tiny()}), token=TOKEN)).get("/")
+    reply = explored(tiny()).get("/")
     assert reply.status_code == 503
     assert "make web" in reply.text

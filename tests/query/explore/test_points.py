@@ -16,7 +16,7 @@ from starlette.testclient import TestClient
 from daf_query import connect
 from daf_query.explore import app
 from daf_query.syntax import quoted_name
-from daf_storage import import_h5ad, open_daf
+from daf_storage import import_h5ad
 from tests.query.explore.conftest import (
     AXIS,
     CELLS,
@@ -24,22 +24,13 @@ from tests.query.explore.conftest import (
     TOKEN,
     client_of,
     data_sets_of,
+    explored,
+    points,
     table_of,
     tiny,
-    write,
 )
 
 NUMBERS = np.arange(CELLS)
-
-
-def points(client: TestClient, embedding: str, **axis: str) -> Any:
-    """Return the points of an embedding."""
-    reply = client.post("/api/points", json={**AXIS, **axis, "embedding": embedding})
-    assert reply.status_code == 200, reply.text
-    assert reply.headers["content-type"] == "application/octet-stream"
-    values = np.frombuffer(reply.content, "<f4").reshape(-1, 2)
-    assert reply.headers["X-Daf-Rows"] == str(len(values))
-    return values
 
 
 def colour(client: TestClient, sql: str, **axis: str) -> pa.Array:
@@ -50,25 +41,11 @@ def colour(client: TestClient, sql: str, **axis: str) -> pa.Array:
     return table.column(0).combine_chunks()
 
 
-def test_points_of_a_collection() -> None:
-    """Those of a data set without the embedding are missing; a name of none is refused."""
-    lacking = tiny()
-    lacking.delete_matrix("cell", "X_umap", "X_umap")
-    client = client_of(app(connect({"both": [tiny(), lacking]}), token=TOKEN))
-    found = points(client, "X_umap", schema="both")
-    assert np.isfinite(found[:CELLS]).all()
-    assert np.isnan(found[CELLS:]).all()
-    body = {**AXIS, "schema": "both", "embedding": "X_uma"}
-    reply = client.post("/api/points", json=body)
-    assert "axis 'cell' has no embedding 'X_uma'; it has X_umap, tsne" in reply.json()["message"]
-
-
 def test_points_of_a_matrix_and_of_vectors(client: TestClient) -> None:
     """In the order of the axis, x and y in turn."""
-    expected = np.stack([NUMBERS / 2, -NUMBERS / 4], axis=1).astype(np.float32)
-    np.testing.assert_array_equal(points(client, "X_umap"), expected)
-    expected = np.stack([NUMBERS, -NUMBERS], axis=1).astype(np.float32)
+    expected = np.stack([NUMBERS, -NUMBERS], axis=1)
     np.testing.assert_array_equal(points(client, "tsne"), expected)
+    np.testing.assert_array_equal(points(client, "X_umap"), expected / [2, 4])
 
 
 @pytest.mark.parametrize("values", [["w"] * CELLS, ["1"] * CELLS, NUMBERS > 1])
@@ -76,8 +53,7 @@ def test_coordinates_that_are_no_numbers_any_more(values: Any) -> None:
     """A column may be replaced after its type was looked at: that is no fault of the server."""
     daf = tiny()
     daf.set_vector("cell", "tsne_1", values, if_exists="replace")
-    client = client_of(app(connect({"tiny": daf}), token=TOKEN))
-    reply = client.post("/api/points", json={**AXIS, "embedding": "tsne"})
+    reply = explored(daf).post("/api/points", json={**AXIS, "embedding": "tsne"})
     assert reply.status_code == 400
     assert "a coordinate has to be a number, and 'tsne_1' is " in reply.json()["message"]
 
@@ -102,6 +78,9 @@ def test_colours_are_those_of_sql(client: TestClient) -> None:
     half = colour(client, "CASE WHEN age > 9 THEN age / 2.0 END").to_numpy()
     np.testing.assert_array_equal(half[10:], NUMBERS[10:] / 2)
     assert np.isnan(half[:10]).all()
+    for gene, factor in (("CD8A", 1), ("it''s", 3)):
+        values = colour(client, f"\"gene.X\"['{gene}']")
+        np.testing.assert_array_equal(values.to_numpy(), NUMBERS * factor)
     names = colour(client, "name")
     assert names.type.index_type == pa.int16()
     assert names.to_pylist() == [f"C{number}" for number in NUMBERS]
@@ -171,22 +150,20 @@ def test_values_of_each_type(client: TestClient, sql: str, expected: list[Any]) 
     assert values == pytest.approx(expected)
 
 
-@pytest.mark.parametrize(("gene", "factor"), [("CD8A", 1), ("it''s", 3)])
-def test_colours_of_genes(client: TestClient, gene: str, factor: int) -> None:
-    """Also of one whose name has a quote."""
-    values = colour(client, f"\"gene.X\"['{gene}']")
-    np.testing.assert_array_equal(values.to_numpy(), NUMBERS * factor)
-
-
-def test_several_data_sets(tmp_path: Path) -> None:
-    """As one schema, the entries of the second follow those of the first, as in its table."""
-    for name in ("one", "two"):
-        write(tmp_path / f"{name}.daf.zarr")
-    with open_daf(tmp_path / "two.daf.zarr", "r+") as daf:
-        daf.set_vector("cell", "type", ["M"] * CELLS, if_exists="replace")
-    with connect({"runs": str(tmp_path / "*.daf.zarr"), "tiny": tiny()}) as session:
-        client = client_of(app(session, token=TOKEN))
-        kinds = colour(client, "type", schema="runs").to_pylist()
-        assert kinds == [*np.array(["T", "B", "NK"])[NUMBERS % 3], *["M"] * CELLS]
-        one = points(client, "X_umap")
-        np.testing.assert_array_equal(points(client, "X_umap", schema="runs"), np.tile(one, (2, 1)))
+def test_several_data_sets() -> None:
+    """As one schema, the entries of the second follow those of the first; those that it lacks are missing."""
+    other = tiny()
+    other.set_vector("cell", "type", ["M"] * CELLS, if_exists="replace")
+    other.delete_matrix("cell", "X_umap", "X_umap")
+    client = explored([tiny(), other])
+    assert colour(client, "type").to_pylist() == [
+        *np.array(["T", "B", "NK"])[NUMBERS % 3],
+        *["M"] * CELLS,
+    ]
+    expected = np.stack([NUMBERS, -NUMBERS], axis=1)
+    np.testing.assert_array_equal(points(client, "tsne"), np.tile(expected, (2, 1)))
+    found = points(client, "X_umap")
+    np.testing.assert_array_equal(found[:CELLS], expected / [2, 4])
+    assert np.isnan(found[CELLS:]).all()
+    reply = client.post("/api/points", json={**AXIS, "embedding": "X_uma"})
+    assert "axis 'cell' has no embedding 'X_uma'; it has X_umap, tsne" in reply.json()["message"]

@@ -10,8 +10,8 @@ import pytest
 from starlette.testclient import TestClient
 
 from daf_query import connect
-from daf_query.explore import ExploreLimits, app
-from tests.query.explore.conftest import CELLS, HOSTILE, TOKEN, client_of, table_of, tiny
+from daf_query.explore import ExploreLimits
+from tests.query.explore.conftest import AXIS, CELLS, HOSTILE, explored, table_of, tiny
 
 
 def sent(client: TestClient, sql: str, name: str = "1", **more: Any) -> Any:
@@ -56,19 +56,17 @@ def test_no_more_rows_than_asked_for(
 
 def test_limits_of_the_server() -> None:
     """Rows beyond the limits are left out, whatever is asked for; the header says the limit."""
-    with connect({"tiny": tiny()}) as session:
-        few = client_of(app(session, token=TOKEN, limits=ExploreLimits(rows=7)))
-        reply = sent(few, "SELECT name FROM cell", rows=100)
-        assert reply.headers["X-Daf-Row-Limit"] == "7"
-        assert table_of(reply).num_rows == 7
-        small = client_of(app(session, token=TOKEN, limits=ExploreLimits(bytes=2000)))
-        reply = sent(small, "SELECT name, name || name FROM cell")
-        assert table_of(reply).num_rows == 0
-        assert how_ended(reply)["truncated"]
-        points = {"schema": "tiny", "axis": "cell", "embedding": "X_umap"}
-        reply = small.post("/api/points", json=points)
-        found = (reply.status_code, reply.json()["remedy"])
-        assert found == (413, "start daf explore with a larger --max-bytes")
+    few = explored(tiny(), limits=ExploreLimits(rows=7))
+    reply = sent(few, "SELECT name FROM cell", rows=100)
+    assert reply.headers["X-Daf-Row-Limit"] == "7"
+    assert table_of(reply).num_rows == 7
+    small = explored(tiny(), limits=ExploreLimits(bytes=2000))
+    reply = sent(small, "SELECT name, name || name FROM cell")
+    assert table_of(reply).num_rows == 0
+    assert how_ended(reply)["truncated"]
+    reply = small.post("/api/points", json={**AXIS, "embedding": "X_umap"})
+    found = (reply.status_code, reply.json()["remedy"])
+    assert found == (413, "start daf explore with a larger --max-bytes")
 
 
 def test_plans_and_descriptions(client: TestClient) -> None:

@@ -10,14 +10,11 @@ import numpy as np
 import pytest
 from starlette.testclient import TestClient
 
-from daf_query import connect
-from daf_query.explore import app
 from tests.query.explore.conftest import (
     AXIS,
     CELLS,
     HOSTILE,
-    TOKEN,
-    client_of,
+    explored,
     select,
     table_of,
     tiny,
@@ -60,9 +57,16 @@ def test_rows_that_sql_chooses(client: TestClient, sql: str) -> None:
     assert chosen(client, sql) == [297, 298, 299]
 
 
-def test_rows_that_were_sent(client: TestClient) -> None:
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SELECT name FROM cell WHERE age % 2 = 0 ORDER BY random() LIMIT 9",
+        "SELECT * FROM cell ORDER BY random() LIMIT 7",
+        "SELECT name FROM cell WHERE random() < 0.5",
+    ],
+)
+def test_rows_that_were_sent(client: TestClient, sql: str) -> None:
     """Those of the last four queries are remembered, so that the map shows what the table does."""
-    sql = "SELECT name FROM cell WHERE age % 2 = 0 ORDER BY random() LIMIT 9"
     for number in range(5):
         reply = client.post("/api/query", json={"id": f"q{number}", "sql": sql})
     sent = {int(name.removeprefix("C")) for name in table_of(reply).column("name").to_pylist()}
@@ -106,31 +110,36 @@ def test_several_data_sets(tmp_path: Path) -> None:
     for name in ("one", "two"):
         write(tmp_path / f"{name}.daf.zarr")
     runs = {"schema": "runs"}
-    with connect({"runs": str(tmp_path / "*.daf.zarr")}) as session:
-        client = client_of(app(session, token=TOKEN))
-        assert chosen(client, "age = 2", **runs) == [2, CELLS + 2]
-        assert chosen(client, "SELECT * FROM cell WHERE age = 2", **runs) == [2, CELLS + 2]
-        assert chosen(client, "dataset = 'two' AND age = 2", **runs) == [CELLS + 2]
-        reply = client.get("/api/entries", params={**AXIS, **runs, "prefix": "c29", "limit": "1"})
-        assert reply.json() == {"entries": ["C29"], "total": 11}
-        reply = client.post("/api/rows", json={**AXIS, **runs, "sql": "SELECT name FROM cell"})
-        assert "occurs in 2 data sets" in reply.json()["message"]
-        select(client, [CELLS + 3, 4], **runs)
-        assert rows_of(client, "SELECT dataset, name FROM selection ORDER BY dataset") == [
-            {"dataset": "one", "name": "C4"},
-            {"dataset": "two", "name": "C3"},
-        ]
+    client = explored(str(tmp_path / "*.daf.zarr"), schema="runs")
+    assert chosen(client, "age = 2", **runs) == [2, CELLS + 2]
+    assert chosen(client, "SELECT * FROM cell WHERE age = 2", **runs) == [2, CELLS + 2]
+    assert chosen(client, "dataset = 'two' AND age = 2", **runs) == [CELLS + 2]
+    reply = client.get("/api/entries", params={**AXIS, **runs, "prefix": "c29", "limit": "1"})
+    assert reply.json() == {"entries": ["C29"], "total": 11}
+    reply = client.post("/api/rows", json={**AXIS, **runs, "sql": "SELECT name FROM cell"})
+    assert "occurs in 2 data sets" in reply.json()["message"]
+    requested = {"id": "q", "sql": "SELECT * FROM cell WHERE dataset = 'two' AND age < 2"}
+    client.post("/api/query", json=requested)
+    lit = client.post("/api/rows", json={**AXIS, **runs, "query": "q"})
+    assert np.frombuffer(lit.content, "<u4").tolist() == [CELLS, CELLS + 1]
+    client.post("/api/query", json={"id": "q", "sql": "SELECT name FROM cell WHERE age < 2"})
+    lit = client.post("/api/rows", json={**AXIS, **runs, "query": "q"})
+    assert lit.status_code == 400  # names alone do not say of which data set
+    select(client, [CELLS + 3, 4], **runs)
+    assert rows_of(client, "SELECT dataset, name FROM selection ORDER BY dataset") == [
+        {"dataset": "one", "name": "C4"},
+        {"dataset": "two", "name": "C3"},
+    ]
 
 
 def test_an_axis_called_selection() -> None:
     """It stays what it is, and the table of the selection has the next free name."""
     daf = tiny()
     daf.add_axis("selection", ["a", "b"])
-    with connect({"tiny": daf}) as session:
-        client = client_of(app(session, token=TOKEN))
-        assert client.get("/api/catalogue").json()["selection"] == "selection_2"
-        assert select(client, [0]).json()["table"] == "selection_2"
-        assert select(client, [1]).json()["table"] == "selection_2"
-        assert client.get("/api/catalogue").json()["selection"] == "selection_2"
-        assert rows_of(client, "SELECT name FROM selection") == [{"name": "a"}, {"name": "b"}]
-        assert chosen(client, "name IN (SELECT name FROM selection_2)") == [1]
+    client = explored(daf)
+    assert client.get("/api/catalogue").json()["selection"] == "selection_2"
+    assert select(client, [0]).json()["table"] == "selection_2"
+    assert select(client, [1]).json()["table"] == "selection_2"
+    assert client.get("/api/catalogue").json()["selection"] == "selection_2"
+    assert rows_of(client, "SELECT name FROM selection") == [{"name": "a"}, {"name": "b"}]
+    assert chosen(client, "name IN (SELECT name FROM selection_2)") == [1]

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import signal
 import socket
-import subprocess
 import sys
 import time
 from collections.abc import Iterator
@@ -19,8 +17,8 @@ from daf_query.cli import main
 from daf_query.explore import ExploreLimits, ExploreServer
 from daf_storage import open_daf
 from daf_storage.base import install_command
-from tests.query.explore.conftest import CELLS, table_of, tiny, write
-from tests.support import there, wait_until
+from tests.query.explore.conftest import CELLS, running_explorer, table_of, tiny, write
+from tests.support import wait_until
 
 ENDLESS = "SELECT count(*) FROM cell a, cell b, cell c, cell d WHERE a.age + b.age + c.age > d.age"
 MANY = "SELECT a.name || b.name || c.name AS names FROM cell a, cell b, cell c"
@@ -128,22 +126,11 @@ def test_a_query_that_takes_too_long() -> None:
 def test_the_command(tmp_path: Path) -> None:
     """It prints an address that answers; Ctrl-C ends it as it ends daf serve."""
     write(tmp_path / "tiny.daf.zarr")
-    command = [sys.executable, "-m", "daf_query.cli", "explore", str(tmp_path / "tiny.daf.zarr")]
-    pipes: Any = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
-    process = subprocess.Popen([*command, "--no-browser"], **pipes)
-    try:
-        address = there(process.stdout).readline().split()[-1]
-        token = address.partition("?token=")[2]
-        base = address.partition("/?")[0]
+    with running_explorer(tmp_path, "tiny.daf.zarr") as address:
+        base, _, token = address.partition("/?token=")
         headers = {"Authorization": f"Bearer {token}"}
         reply = httpx.get(f"{base}/api/catalogue", headers=headers, timeout=30)
         assert reply.json()["data_sets"][0]["schema"] == "tiny"
-        process.send_signal(signal.SIGINT)
-        _, stderr = process.communicate(timeout=30)
-        assert process.returncode == 0
-        assert "Traceback" not in stderr
-    finally:
-        process.kill()
 
 
 def test_the_browser_is_opened(
@@ -179,17 +166,3 @@ def test_without_the_extra(
     monkeypatch.setitem(sys.modules, module, None)
     assert main(["explore", "x.h5ad"]) == 1
     assert install_command("explore") in capsys.readouterr().err
-
-
-def test_arguments_that_do_not_fit(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    """Each with a sentence that says what to do."""
-    path = str(write(tmp_path / "tiny.daf.zarr"))
-    for arguments, said in (
-        ([path, path, "--write", "x.daf.zarr"], "--write saves vectors of one data set"),
-        ([path, path], "would both be called 'tiny'"),
-        (["nowhere.h5ad"], "nowhere.h5ad"),
-        ([path, "--port", "99999"], "--port"),
-        ([path, "--max-rows", "0"], "has to be positive"),
-    ):
-        assert main(["explore", *arguments, "--no-browser"]) == 1
-        assert said in capsys.readouterr().err

@@ -9,8 +9,7 @@ import pytest
 from starlette.testclient import TestClient
 
 from daf_query import connect
-from daf_query.explore import app
-from tests.query.explore.conftest import AXIS, CELLS, SLICE, TOKEN, client_of, tiny
+from tests.query.explore.conftest import AXIS, CELLS, SLICE, explored, tiny
 from tests.support import data_set
 
 
@@ -41,8 +40,7 @@ def summarised(values: Any) -> dict[str, Any]:
     """Return the summary of a vector of these values."""
     daf = data_set(name="tiny", cell=[str(number) for number in range(len(values))])
     daf.set_vector("cell", "v", values)
-    with connect({"tiny": daf}) as session:
-        return summary(client_of(app(session, token=TOKEN)), "v")
+    return summary(explored(daf), "v")
 
 
 @pytest.mark.parametrize(
@@ -70,9 +68,16 @@ def test_bins_and_top_values() -> None:
     assert (ends["min"], ends["max"]) == (-(2**63), 2**63 - 1)
     assert (ends["bins"][0], ends["bins"][-1]) == (1, 2)
     assert ends["top"] == [[str(2**63 - 1), 2], [str(-(2**63)), 1]]
+    large = 2**53 + np.arange(40)  # neighbours are one and the same float
+    for values in (large, large.astype(np.uint64) + np.uint64(2**63)):
+        found = summarised(values)
+        assert (found["min"], found["max"], found["distinct"]) == (min(values), max(values), 40)
+        assert found["top"] == [[str(each), 1] for each in values[:20]]
+        assert (found["bins"][0] > 0, found["bins"][-1] > 0, sum(found["bins"])) == (1, 1, 40)
     unsigned = summarised(np.array([2**64 - 1, 0], np.uint64))
     assert (unsigned["bins"][0], unsigned["bins"][-1], sum(unsigned["bins"])) == (1, 1, 2)
     assert summarised(np.array([7, 9, 9]))["bins"] == [1, 0, 2]
+    assert summarised(np.array([127, -128], np.int8))["bins"] == [1, *[0] * 30, 1]
     many = [*range(25), 24, 24, 7]
     top = [["24", 3], ["7", 2], *([str(each), 1] for each in range(19) if each != 7)]
     assert summarised(np.array(many, np.int8))["top"] == top
@@ -119,11 +124,13 @@ def test_groups_of_a_profile() -> None:
     """Those that are missing are named; JSON has null for no mean, and for an infinite one."""
     daf = data_set(name="tiny", cell=["a", "b", "c", "d"], gene=["g"])
     daf.set_vector("cell", "type", ["T", "B", "", "NK"], empty_is_missing=True)
+    daf.set_vector("cell", "score", [1.0, np.nan, np.nan, 1.0])
     daf.set_matrix("cell", "gene", "X", [[1.0], [np.inf], [0.0], [np.nan]])
     requested = {**SLICE, "by": "type", "columns": ["g"]}
-    with connect({"tiny": daf}) as session:
-        client = client_of(app(session, token=TOKEN))
-        shown = client.post("/api/profile", json=requested).json()
+    client = explored(daf)
+    shown = client.post("/api/profile", json=requested).json()
+    scores = client.post("/api/profile", json={**requested, "by": "score"}).json()
+    assert scores["groups"] == ["1.0", "(missing)"]
     by_group = dict(zip(shown["groups"], shown["mean"], strict=True))
     assert by_group == {"T": [1.0], "B": [None], "(missing)": [0.0], "NK": [None]}
     assert shown["sizes"] == [1, 1, 1, 1]
