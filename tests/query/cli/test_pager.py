@@ -22,13 +22,13 @@ def query(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return ["sql", str(tmp_path / "x.daf.zarr"), "SELECT name FROM cell"]
 
 
-def lines_of(capfd: pytest.CaptureFixture[str], *arguments: str) -> list[str]:
+def lines_of(capfd: pytest.CaptureFixture[str], *arguments: str, code: int = 0) -> list[str]:
     """Run a command, and return the lines that it and its pager print."""
     with pytest.MonkeyPatch.context() as patch:
         for stream in (sys.stdin, sys.stdout):
             patch.setattr(stream, "isatty", lambda: True)
-        assert main(arguments) == 0
-    return capfd.readouterr().out.splitlines()
+        assert main(arguments) == code
+    return "".join(capfd.readouterr()).splitlines()
 
 
 def test_a_long_table(
@@ -42,6 +42,12 @@ def test_a_long_table(
     monkeypatch.setenv("NO_COLOR", "1")
     lines = lines_of(capfd, *query, "--no-pager")
     assert (len(lines), lines[0]) == (43, "name")
+    assert lines[-1] == "... 100 rows; 40 shown, --max-rows 0 shows all"
+    assert len(lines_of(capfd, *query, "--no-pager", "--max-rows", "0")) == 102
+    (said,) = lines_of(capfd, *query, "--format", "parquet", code=1)
+    assert "binary; write it to a file with -o FILE" in said
+    assert main(query) == 0  # in a pipe
+    assert len(capfd.readouterr().out.splitlines()) == 102
 
 
 @pytest.mark.parametrize(("sql", "is_paged"), [("LIMIT 17", False), ("LIMIT 18", True)])

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import json
 import os
-import pty
 import re
-import select
-import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
+import pexpect
 import pyarrow.parquet as pq
 import pytest
 from prompt_toolkit.application import create_app_session
@@ -23,14 +21,6 @@ import daf_query
 from daf_query.cli import main
 from daf_storage.base import install_command
 from tests.support import create, data_set
-
-IN_A_TERMINAL = """
-import fcntl, os, signal, sys, termios
-fcntl.ioctl(0, termios.TIOCSCTTY, 0)  # Ctrl-C goes to who is of this terminal
-signal.signal(signal.SIGINT, signal.SIG_DFL)  # in the background of a shell it is ignored
-os.execv(sys.executable, [sys.executable, *sys.argv[1:]])
-"""
-ESCAPES = re.compile(r"\x1b(\[[\d;?]*[a-zA-Z]|[=>]|\][^\x07]*\x07)")
 
 
 @pytest.fixture(scope="module")
@@ -219,94 +209,57 @@ class TestAnswers:
         assert "nope" in err
 
 
+@pytest.mark.parametrize(
+    ("extra", "module", "command"),
+    [
+        ("prompt", "prompt_toolkit", "sql"),
+        ("explore", "starlette", "explore"),
+        ("explore", "uvicorn", "explore"),
+    ],
+)
 def test_what_to_install(
-    path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    extra: str,
+    module: str,
+    command: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     """The extra, before anything is opened."""
-    monkeypatch.setattr(sys.stdin, "isatty", lambda: True)
-    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    for stream in (sys.stdin, sys.stdout):
+        monkeypatch.setattr(stream, "isatty", lambda: True)
     monkeypatch.setenv("NO_COLOR", "1")
-    monkeypatch.setitem(sys.modules, "prompt_toolkit", None)
-    assert main(["sql", str(path)]) == 1
-    assert install_command("prompt") in capsys.readouterr().err
+    monkeypatch.setitem(sys.modules, module, None)
+    assert main([command, "nowhere.daf.zarr"]) == 1
+    assert install_command(extra) in capsys.readouterr().err
 
 
-class Terminal:
-    """The command in a terminal of its own."""
-
-    def __init__(self, *arguments: str, **environment: str) -> None:
-        self.shown = ""
-        leader, follower = pty.openpty()
-        self._leader = leader
-        self.process = subprocess.Popen(
-            [sys.executable, "-c", IN_A_TERMINAL, "-m", "daf_query.cli", *arguments],
-            stdin=follower,
-            stdout=follower,
-            stderr=follower,
-            env={**os.environ, "TERM": "xterm", "COLUMNS": "100", "LINES": "30", **environment},
-            start_new_session=True,
-        )
-        os.close(follower)
-
-    def type(self, keys: str) -> None:
-        """Type some keys."""
-        os.write(self._leader, keys.encode())
-
-    def wait_for(self, expected: str) -> None:
-        """Wait until something is shown after what was waited for before."""
-        end = time.monotonic() + 60
-        while expected not in ESCAPES.sub("", self.shown):
-            assert time.monotonic() < end, self.shown
-            if select.select([self._leader], [], [], 0.1)[0]:
-                try:
-                    data = os.read(self._leader, 1 << 16)
-                except OSError:  # it has ended
-                    data = b""
-                assert data, self.shown
-                if b"\x1b[6n" in data:  # where is the cursor?
-                    os.write(self._leader, b"\x1b[1;1R")
-                self.shown += data.decode()
-        self.shown = ESCAPES.sub("", self.shown).partition(expected)[2]
-
-    def close(self) -> None:
-        """Let it end."""
-        os.close(self._leader)
-        self.process.kill()
-        self.process.wait()
-
-
-@pytest.fixture
-def terminal(path: Path, state: Path) -> Iterator[Terminal]:
-    """Return a prompt in a terminal."""
-    terminal = Terminal("sql", str(path), XDG_STATE_HOME=str(state), PAGER="cat")
-    yield terminal
-    terminal.close()
-
-
-def test_a_real_terminal(terminal: Terminal) -> None:
+def test_a_real_terminal(path: Path, state: Path) -> None:
     """Typed, answered, cancelled and left, with exit code 0."""
-    terminal.wait_for("Ctrl-D leaves")
-    terminal.wait_for("daf>")
-    terminal.type("SELECT sum(age) AS years FROM cell;\r")
-    terminal.wait_for("1770")
-    terminal.wait_for("daf>")
-    terminal.type("SELECT X['cd")
-    terminal.wait_for("CD8A")
-    terminal.type("\t FROM cell WHERE age = 59;\r")
-    terminal.wait_for("X['CD8A']")
-    terminal.wait_for("59")
-    terminal.wait_for("daf>")
-    terminal.type("SELECT agee FROM cell;\r")
-    terminal.wait_for("^^^^")
-    terminal.wait_for("daf>")
-    terminal.type("SELECT sum(a.age) FROM cell a, cell b, cell c, cell d, cell e, cell f;\r")
-    terminal.wait_for("cell f;")
+    environment = {"TERM": "xterm", "PAGER": "cat", "PROMPT_TOOLKIT_NO_CPR": "1"}
+    terminal = pexpect.spawn(
+        sys.executable,
+        ["-m", "daf_query.cli", "sql", str(path)],
+        env={**os.environ, **environment, "XDG_STATE_HOME": str(state)},
+        dimensions=(30, 100),
+        timeout=60,
+    )
+    for typed, *shown in (
+        ("", "Ctrl-D leaves", "daf>"),
+        ("SELECT sum(age) AS years FROM cell;\r", "1770", "daf>"),
+        ("SELECT X['cd", "CD8A"),
+        ("\t FROM cell WHERE age = 59;\r", "X['CD8A']", "59", "daf>"),
+        ("SELECT agee FROM cell;\r", "^^^^", "daf>"),
+        ("SELECT sum(a.age) FROM cell a, cell b, cell c, cell d, cell e, cell f;\r", "cell f;"),
+    ):
+        terminal.send(typed)
+        for expected in shown:
+            terminal.expect_exact(expected)
     time.sleep(0.5)
-    terminal.type("\x03")
-    terminal.wait_for("cancelled")
-    terminal.wait_for("daf>")
-    terminal.type("\x04")
-    assert terminal.process.wait(60) == 0
+    terminal.sendintr()
+    terminal.expect_exact("cancelled")
+    terminal.expect_exact("daf>")
+    terminal.sendeof()
+    assert terminal.wait() == 0
 
 
 def test_tables_of_a_collection(

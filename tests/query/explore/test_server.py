@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import socket
-import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,7 +15,6 @@ from daf_query import connect
 from daf_query.cli import main
 from daf_query.explore import ExploreLimits, ExploreServer
 from daf_storage import open_daf
-from daf_storage.base import install_command
 from tests.query.explore.conftest import CELLS, running_explorer, table_of, tiny, write
 from tests.support import wait_until
 
@@ -156,13 +154,3 @@ def test_the_browser_is_opened(
         daf.set_vector("cell", "Cell Type", daf.get_np_vector("cell", "age"))
     assert main(["explore", str(tmp_path / "tiny.daf.zarr"), "--color", "Cell Type"]) == 0
     assert opened[2].endswith("#expression=Cell+Type")
-
-
-@pytest.mark.parametrize("module", ["starlette", "uvicorn"])
-def test_without_the_extra(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, module: str
-) -> None:
-    """The error says what to install."""
-    monkeypatch.setitem(sys.modules, module, None)
-    assert main(["explore", "x.h5ad"]) == 1
-    assert install_command("explore") in capsys.readouterr().err
