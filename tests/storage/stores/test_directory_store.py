@@ -18,7 +18,7 @@ from daf_storage.base import STAGING_NAME
 from daf_storage.stores import DirectoryStore, WritableStore
 from daf_storage.testing import ChangingStoreSuite
 from tests.limits import without_exchange
-from tests.support import create, in_threads, there
+from tests.support import create, data_set, in_threads, open_descriptors, there
 
 
 class TestDirectoryStore(ChangingStoreSuite):
@@ -36,6 +36,15 @@ class TestWithoutExchange(ChangingStoreSuite):
         """Return an empty store that replaces in two steps."""
         without_exchange(monkeypatch)
         return DirectoryStore(tmp_path / "store")
+
+
+def published(folder: Path, *, value: bytes = b"1", replace: bool = False) -> DirectoryStore:
+    """Return the store of a directory in which a prefix was published."""
+    store = DirectoryStore(folder)
+    with store.transaction() as changes:
+        changes.write("a/b/x", value)
+        changes.publish("a", replace=replace)
+    return store
 
 
 def test_nothing_stays_behind(tmp_path: Path) -> None:
@@ -58,15 +67,6 @@ def test_recovery_spares_a_living_writer(tmp_path: Path) -> None:
     assert (tmp_path / "a" / "x").read_bytes() == b"1"
 
 
-def test_recovery_clears_a_dead_writer(tmp_path: Path) -> None:
-    """A token directory that nobody locks is what a crash left."""
-    dead = tmp_path / STAGING_NAME / "dead" / "0" / "new" / "a"
-    dead.mkdir(parents=True)
-    (dead / "x").write_bytes(b"1")
-    assert DirectoryStore(tmp_path).recover()
-    assert list(tmp_path.iterdir()) == []
-
-
 def test_recovery_puts_back_what_a_two_step_replacement_took(tmp_path: Path) -> None:
     """A crash between the two steps loses nothing."""
     old = tmp_path / STAGING_NAME / "dead" / "0" / "files-1"
@@ -75,21 +75,6 @@ def test_recovery_puts_back_what_a_two_step_replacement_took(tmp_path: Path) -> 
     (old / "record").write_text('{"restore": true, "old": ["a"], "new": ["a"]}')
     assert DirectoryStore(tmp_path).recover()
     assert (tmp_path / "a" / "x").read_bytes() == b"1"
-
-
-def test_a_full_disk_is_an_error_at_reservation(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Space is allocated when reserved, so filling the mapping cannot crash."""
-
-    def full(*_: int) -> None:
-        raise OSError(errno.ENOSPC, "No space left on device")
-
-    monkeypatch.setattr(os, "posix_fallocate", full)
-    store = DirectoryStore(tmp_path)
-    with store.transaction() as changes, pytest.raises(OSError, match="No space left"):
-        changes.reserve("a/x", 10)
-    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_directory_without_write_permission_says_so(
@@ -107,25 +92,19 @@ def test_a_directory_without_write_permission_says_so(
 
 def test_descriptors_are_closed(tmp_path: Path) -> None:
     """Pins do not leak file descriptors."""
-    store = DirectoryStore(tmp_path)
-    with store.transaction() as changes:
-        changes.write("a/x", b"1")
-        changes.publish("a", replace=False)
-    before = len(os.listdir("/proc/self/fd"))
+    store = published(tmp_path)
+    before = open_descriptors()
     for _ in range(100):
-        snapshot = there(store.snapshot("a"))
+        snapshot = there(store.snapshot("a/b"))
         snapshot.map("x")
     del snapshot
-    assert len(os.listdir("/proc/self/fd")) <= before + 1
+    assert open_descriptors() <= before + 1
 
 
 def test_what_is_pinned_is_not_deleted_until_it_is_free(tmp_path: Path) -> None:
     """A pinned prefix outlives its removal; the next change clears it away."""
-    store = DirectoryStore(tmp_path)
-    with store.transaction() as changes:
-        changes.write("a/x", b"1")
-        changes.publish("a", replace=False)
-    snapshot = there(store.snapshot("a"))
+    store = published(tmp_path)
+    snapshot = there(store.snapshot("a/b"))
     with store.transaction() as changes:
         changes.remove("a")
     assert store.snapshot("a") is None
@@ -183,10 +162,7 @@ def test_a_replacement_in_two_steps_hides_nothing(
 ) -> None:
     """A reader that looks between the two steps waits for the second."""
     without_exchange(monkeypatch)
-    store, reader = DirectoryStore(tmp_path), DirectoryStore(tmp_path)
-    with store.transaction() as changes:
-        changes.write("a/b/x", b"1")
-        changes.publish("a", replace=False)
+    store, reader = published(tmp_path), DirectoryStore(tmp_path)
     rename, has_missed = os.rename, threading.Event()
     found: list[bytes | None] = []
     look = DirectoryStore._snapshot
@@ -210,9 +186,7 @@ def test_a_replacement_in_two_steps_hides_nothing(
     thread = threading.Thread(target=read)
     monkeypatch.setattr(DirectoryStore, "_snapshot", missing)
     monkeypatch.setattr(os, "rename", between)
-    with store.transaction() as changes:
-        changes.write("a/b/x", b"2")
-        changes.publish("a", replace=True)
+    published(tmp_path, value=b"2", replace=True)
     thread.join()
     assert found == [b"2"]
     with store.transaction() as changes:
@@ -233,8 +207,7 @@ for i in range(150):
 def test_many_writers_side_by_side(tmp_path: Path) -> None:
     """Two threads and two processes write vectors of their own; none gets in another's way."""
     path = tmp_path / "x.daf.zarr"
-    daf = create(path)
-    daf.add_axis("cell", ["a", "b", "c"])
+    daf = data_set(create(path), cell=3)
     problems: list[BaseException] = []
 
     def write(name: str) -> None:

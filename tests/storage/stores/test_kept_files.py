@@ -14,18 +14,11 @@ from daf_query.index import StoredIndexes, build_index
 from daf_storage import ZarrDaf, errors, open_daf
 from daf_storage.base import DecodedCache
 from daf_storage.stores import DirectorySnapshot, DirectoryStore
-from tests.support import recorded_calls, there
+from tests.support import data_set, recorded_calls, there
 
 LONG_AGO = (1_000_000_000, 1_000_000_000)
 STABLE_SECONDS = 0.12
 LOOKS = 4
-
-
-def make(path: Path, data: bytes) -> os.stat_result:
-    """Write a file, and return what the file system says of it once its times tell of changes."""
-    path.write_bytes(data)
-    time.sleep(STABLE_SECONDS)
-    return path.stat()
 
 
 def pinned(store: DirectoryStore, prefix: str = "x") -> DirectorySnapshot:
@@ -61,48 +54,25 @@ def test_a_file_that_changed_is_opened_again(tmp_path: Path, change: str) -> Non
     assert (pinned(store).read("0"), bytes(pinned(store).map("0") or b"")) == (data, data)
 
 
-@pytest.mark.parametrize("name", ["age", "donor"])
-def test_a_file_that_is_cut_after_it_was_mapped_is_an_error(tmp_path: Path, name: str) -> None:
-    """Its pages are gone: to read them would end the process."""
-    path = tmp_path / "x.daf.zarr"
-    with open_daf(path, "w") as writer:
-        writer.add_axis("cell", [f"c{n}" for n in range(5_000)])
-        writer.set_vector("cell", "age", np.arange(5_000))
-        writer.set_vector("cell", "donor", [f"donor {n}" for n in range(5_000)])
-    time.sleep(STABLE_SECONDS)
-    reader = open_daf(path)
-    for _ in range(LOOKS):
-        assert len(reader.get_np_vector("cell", name)) == 5_000
-    os.truncate(path / f"vectors/cell/{name}/0", 0)
-    with pytest.raises(errors.CorruptDataError, match="truncated|only 0 bytes"):
-        reader.get_np_vector("cell", name)
-
-
 @pytest.mark.parametrize("zarr_format", [2, 3])
 def test_readers_see_each_change(tmp_path: Path, zarr_format: Literal[2, 3]) -> None:
     """Of values, axes and matrices, by this program or by another; between them all is kept."""
     path = tmp_path / "x.daf.zarr"
-    writer = open_daf(path, "w", zarr_format=zarr_format)
-    reader = None
+    writer = data_set(open_daf(path, "w", zarr_format=zarr_format), gene=1)
+    reader = open_daf(path)
     for number in range(3):
-        entries = [f"c{n}" for n in range(3 + number)]
+        length = 3 + number
+        values = np.eye(length, 1) + number
         if number:
-            writer.delete_matrix("cell", "gene", "X")
             writer.delete_axis("cell")
-        else:
-            writer.add_axis("gene", ["g"])
-        writer.add_axis("cell", entries)
-        values = np.eye(len(entries), 1) + number
+        data_set(writer, cell={"name": length, "age": [number] * length})
         writer.set_matrix("cell", "gene", "X", values)
-        writer.set_vector("cell", "age", [number] * len(entries))
-        reader = reader or open_daf(path)
         for look in range(LOOKS):
-            assert reader.axis_length("cell") == len(entries)
-            assert reader.axis_indices("cell", [entries[-1]]).tolist() == [len(entries) - 1]
+            assert reader.axis_length("cell") == length
+            assert reader.axis_indices("cell", [f"c{length - 1}"]).tolist() == [length - 1]
             assert reader.get_np_matrix("cell", "gene", "X").tolist() == values.tolist()
-            assert reader.get_np_vector("cell", "age").tolist() == [number] * len(entries)
+            assert reader.get_np_vector("cell", "age").tolist() == [number] * length
             time.sleep(STABLE_SECONDS if look == 0 else 0)
-    assert reader is not None
     chunks = [each for each in (path / "matrices").rglob("*") if each.is_file()]
     both = [each for each in chunks if each.stat().st_size == np.dtype(float).itemsize * 5]
     for array in both:  # one for each layout, whichever is read
@@ -118,8 +88,7 @@ def test_readers_see_each_change(tmp_path: Path, zarr_format: Literal[2, 3]) -> 
 def test_an_index_that_somebody_builds_is_found(tmp_path: Path) -> None:
     """By a session that has asked for it in vain, also if another process builds it."""
     path = tmp_path / "x.daf.zarr"
-    with ZarrDaf(path, "w") as daf:
-        daf.add_axis("cell", [f"c{n}" for n in range(50)])
+    data_set(ZarrDaf(path, "w"), cell=50).close()
     time.sleep(STABLE_SECONDS)
     reader = open_daf(path)
     indexes, cache = StoredIndexes(reader, "cell"), DecodedCache()

@@ -13,6 +13,13 @@ from daf_storage.stores import MemoryStore, SnapshotZarrStore
 from tests.support import there
 
 
+def files_of(**files: bytes) -> SnapshotZarrStore:
+    """Return a store of zarr-python over a snapshot of some files."""
+    store = MemoryStore()
+    store.change([], {f"a/{key}": memoryview(data) for key, data in files.items()})
+    return SnapshotZarrStore(there(store.snapshot("a")))
+
+
 @pytest.mark.parametrize(
     ("request_of", "expected"),
     [
@@ -27,24 +34,17 @@ from tests.support import there
 )
 def test_parts_of_a_value(request_of: Any, expected: bytes) -> None:
     """From the beginning, and from the end, of which there may be nothing."""
-    store = MemoryStore()
-    store.change([], {"a/x": memoryview(b"012345")})
-    snapshot = there(store.snapshot("a"))
-    part = SnapshotZarrStore(snapshot).get("x", default_buffer_prototype(), request_of)
-    found = there(asyncio.run(part))
+    files, prototype = files_of(x=b"012345"), default_buffer_prototype()
+    found = there(asyncio.run(files.get("x", prototype, request_of)))
     assert found.to_bytes() == expected
-    absent = SnapshotZarrStore(snapshot).get("y", default_buffer_prototype(), request_of)
-    assert asyncio.run(absent) is None
+    assert asyncio.run(files.get("y", prototype, request_of)) is None
 
 
 @pytest.mark.parametrize(("start", "stop"), [(4, 7), (3, 3), (-1, 2)])
 def test_parts_that_a_value_does_not_have(start: int, stop: int) -> None:
     """As a damaged index of chunks asks for them: zarr-python would take them for fill values."""
-    store = MemoryStore()
-    store.change([], {"a/x": memoryview(b"012345")})
-    snapshot = there(store.snapshot("a"))
     with pytest.raises(ValueError, match="of 6 are needed"):
-        SnapshotZarrStore(snapshot).get_sync("x", byte_range=RangeByteRequest(start, stop))
+        files_of(x=b"012345").get_sync("x", byte_range=RangeByteRequest(start, stop))
 
 
 def test_keys_of_a_snapshot() -> None:
@@ -54,9 +54,7 @@ def test_keys_of_a_snapshot() -> None:
         listed = [key async for key in files.list()]
         return listed, await files.exists("c/0/1"), await files.exists("c")
 
-    store = MemoryStore()
-    store.change([], {f"a/{key}": memoryview(b"0") for key in ("zarr.json", "c/0/0", "c/0/1")})
-    files = SnapshotZarrStore(there(store.snapshot("a")))
+    files = files_of(**dict.fromkeys(("zarr.json", "c/0/0", "c/0/1"), b"0"))
     listed, *are_there = asyncio.run(found())
     assert sorted(listed) == ["c/0/0", "c/0/1", "zarr.json"]
     assert are_there == [True, False]

@@ -6,6 +6,7 @@ import itertools
 import warnings
 import zipfile
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -125,6 +126,13 @@ def _forget(daf: DafWriter) -> None:
     shared_files.ARCHIVES.forget()
 
 
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    """Return the path of an archive with one of everything."""
+    filled(tmp_path / "x.daf.zarr.zip").close()
+    return tmp_path / "x.daf.zarr.zip"
+
+
 def reference_append(path: Path, name: str, data: bytes, *, stop: str = "") -> None:
     """Add an entry as the reference does, and stop after the named step."""
     with MmapZipStore(path, "r+") as store:
@@ -151,14 +159,12 @@ def reference_append(path: Path, name: str, data: bytes, *, stop: str = "") -> N
 
 
 @pytest.mark.parametrize("stop", ["directory", "header", "reserve", "between"])
-def test_a_half_written_property_is_taken_away(tmp_path: Path, stop: str) -> None:
+def test_a_half_written_property_is_taken_away(path: Path, stop: str) -> None:
     """The reference adds the entries of a property one by one; a crash leaves metadata alone.
 
     It could neither be read nor, in an archive, be written again: opening for writing says that it
     is taken away, and then the name is free.
     """
-    path = tmp_path / "x.daf.zarr.zip"
-    filled(path).close()
     expected = contents(ZarrDaf(path))
     zarray = b'{"zarr_format":2,"shape":[3],"chunks":[3],"dtype":"<i8","compressor":null,"fill_value":null,"order":"C","filters":null}'
     reference_append(path, "vectors/cell/new/.zarray", zarray)
@@ -184,12 +190,8 @@ def test_a_half_written_property_is_taken_away(tmp_path: Path, stop: str) -> Non
 
 
 @pytest.mark.parametrize("parts", [["nzval"], ["colptr"], ["colptr", "nzval"], []])
-def test_a_sparse_property_without_its_parts_is_taken_away(
-    tmp_path: Path, parts: list[str]
-) -> None:
+def test_a_sparse_property_without_its_parts_is_taken_away(path: Path, parts: list[str]) -> None:
     """A group that lacks what its kind needs is no property."""
-    path = tmp_path / "x.daf.zarr.zip"
-    filled(path).close()
     expected = contents(ZarrDaf(path))
     kind = "matrices/cell/gene" if "colptr" in parts else "vectors/cell"
     zarray = b'{"zarr_format":2,"shape":[1],"chunks":[1],"dtype":"|u1","compressor":null,"fill_value":null,"order":"C","filters":null}'
@@ -205,10 +207,9 @@ def test_a_sparse_property_without_its_parts_is_taken_away(
     daf.set_matrix("cell", "gene", "new", UMIS)
 
 
-def test_arrays_that_need_no_chunk_are_kept(tmp_path: Path) -> None:
+def test_arrays_that_need_no_chunk_are_kept(path: Path) -> None:
     """Empty arrays, and those with a fill value, have none and are complete."""
-    path = tmp_path / "x.daf.zarr.zip"
-    with filled(path) as daf:
+    with reopen(path) as daf:
         daf.add_axis("none", [])
         daf.set_vector("none", "v", np.zeros(0))
         daf.set_vector("cell", "zeros", sp.csr_array((1, 3), dtype="f4"))
@@ -327,20 +328,13 @@ def test_only_headers_are_looked_at_when_an_archive_is_opened(
     assert read == [50, 50, 50]
 
 
-def _read(path: Path) -> None:
-    with ZarrDaf(path) as daf:
+def _read(path: Path, mode: Any = "r") -> None:
+    with ZarrDaf(path, mode) as daf:
         contents(daf)
 
 
-def _read_for_writing(path: Path) -> None:
-    with reopen(path) as daf:
-        contents(daf)
-
-
-def test_damaged_data_sets_give_errors_of_ours(tmp_path: Path) -> None:
+def test_damaged_data_sets_give_errors_of_ours(path: Path) -> None:
     """Wrong bytes anywhere, and any cut: opening, reading, verifying and repairing say so."""
-    path = tmp_path / "x.daf.zarr.zip"
-    filled(path).close()
     clean = path.read_bytes()
     random = np.random.default_rng(7)
     refused = 0
@@ -353,7 +347,7 @@ def test_damaged_data_sets_give_errors_of_ours(tmp_path: Path) -> None:
         path.write_bytes(data)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", RecoveryWarning)
-            for task in (_read, _read_for_writing, verify, repair):
+            for task in (_read, partial(_read, mode="r+"), verify, repair):
                 try:
                     task(path)
                 except errors.DafError:

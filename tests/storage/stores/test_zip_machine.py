@@ -8,7 +8,6 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
-import numpy as np
 import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
@@ -156,13 +155,3 @@ class ArchiveMachine(RuleBasedStateMachine):
 
 ArchiveMachine.TestCase.settings = settings(max_examples=12, stateful_step_count=25, deadline=None)
 TestArchiveMachine = pytest.mark.filterwarnings("default")(ArchiveMachine.TestCase)
-
-
-def test_the_machine_can_fail(tmp_path: Path) -> None:
-    """The comparison that it makes notices a difference."""
-    store, model = MmapZipStore(tmp_path / "x.zip", "w"), MemoryStore()
-    publish("a", {"0": b"1"}, 0)(store)
-    publish("a", {"0": b"2"}, 0)(model)
-    snapshot = there(model.snapshot("a"))
-    assert store.get("a/0") != snapshot.map("0")
-    assert np.array_equal(np.frombuffer(snapshot.map("0") or b"", "u1"), [50])

@@ -274,6 +274,7 @@ def test_archives_that_zarr_python_wrote(tmp_path: Path) -> None:
             root.attrs["x"] = 2
     with MmapZipStore(path) as opened:
         tree = ZarrTree(opened)
+        assert opened.keys() == sorted(set(opened.keys()))
         for name in "ab":
             assert array_of(tree, name).read().tolist() == [7.0] * 10 + list(range(10, 100))
             assert array_of(tree, name).read_rows(Span(48, 52)).tolist() == [48, 49, 50, 51]
