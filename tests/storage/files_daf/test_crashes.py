@@ -21,6 +21,16 @@ from tests.seams import DIRECTORY_STORE_SNAPSHOT, real
 from tests.support import data_set, edited_bytes
 
 
+def check_mended(path: Path) -> None:
+    """Repair, and check that one vector is lost and nothing else."""
+    found = repair(path, progress="never")
+    assert [damage.what for damage in found.lost] == ["vector 'half' of axis 'cell'"]
+    assert [f.problem for f in verify(path) if "belong to no entry" not in f.problem] == []
+    with open_daf(path) as daf:
+        assert daf.get_np_vector("cell", "age").tolist() == [1, 2]
+        assert daf.vectors_set("cell") == {"age"}
+
+
 def test_what_another_program_left_half_done_in_an_archive(tmp_path: Path) -> None:
     """A document without its data is taken out, of which the next writer is warned."""
     path = tmp_path / "x.daf.zip"
@@ -33,12 +43,7 @@ def test_what_another_program_left_half_done_in_an_archive(tmp_path: Path) -> No
     with pytest.warns(RecoveryWarning, match="vector 'half' of axis 'cell' could not be read"):
         open_daf(other, "r+").close()
     assert {found.level for found in verify(other)} == {"warning"}
-    found = repair(path, progress="never")
-    assert [damage.what for damage in found.lost] == ["vector 'half' of axis 'cell'"]
-    assert [f.problem for f in verify(path) if "belong to no entry" not in f.problem] == []
-    with open_daf(path) as daf:
-        assert daf.get_np_vector("cell", "age").tolist() == [1, 2]
-        assert daf.vectors_set("cell") == {"age"}
+    check_mended(path)
 
 
 def test_data_without_its_document_in_an_archive(tmp_path: Path) -> None:
@@ -55,14 +60,9 @@ def test_data_without_its_document_in_an_archive(tmp_path: Path) -> None:
         data[at : at + len(document)] = bytes(len(document))
         header = data.rindex(b"PK\x03\x04", 0, at)
         data[header : header + 4] = b"lost"
-    found = repair(path, progress="never")
-    assert [damage.what for damage in found.lost] == ["vector 'half' of axis 'cell'"]
-    assert [f.problem for f in verify(path) if "belong to no entry" not in f.problem] == []
+    check_mended(path)
     with zipfile.ZipFile(path) as archive:
         assert [name for name in archive.namelist() if "half" in name] == []
-    with open_daf(path) as opened:
-        assert opened.get_np_vector("cell", "age").tolist() == [1, 2]
-        assert opened.vectors_set("cell") == {"age"}
 
 
 def test_a_property_that_is_taken_away_while_it_is_looked_for(

@@ -4,23 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 import scipy.sparse as sp
 
-from daf_storage import DafReader, DafWriter, FilesDaf, open_daf
+from daf_storage import DafReader, open_daf
 from daf_storage.files_daf import WritableFilesTree
 from daf_storage.stores import DirectoryStore
 from daf_storage.trees import WritableTree
 from tests.suites import AppendOnlyDafSuite, ChangingDafSuite, ChangingTreeSuite, ReadOnlyDafSuite
 from tests.suites.examples import fill_served
-from tests.support import served, there
-
-
-def writer(path: Any, **options: Any) -> DafWriter:
-    """Return a new data set."""
-    return open_daf(path, "w+" if "#" in str(path) else "w", **options)
+from tests.support import data_set, filled, served, there
 
 
 class TestTree(ChangingTreeSuite):
@@ -49,12 +43,9 @@ class TestReading(ReadOnlyDafSuite):
         """Return a data set that is read."""
         name = "x.daf.zip" if "archive" in request.param else "x.daf"
         path = tmp_path / name
-        fill_served(writer(path)).close()
-        if "served" not in request.param:
-            with FilesDaf(path) as daf:
-                yield daf
-            return
-        with served(path) as server, open_daf(server.url) as daf:
+        filled(path, fill_served).close()
+        is_served = "served" in request.param
+        with served(path) as server, open_daf(server.url if is_served else path) as daf:
             yield daf
 
 
@@ -64,10 +55,8 @@ def test_a_node_is_the_same_as_itself_alone(tmp_path: Path, name: str) -> None:
     opened = []
     for folder in ("a", "b"):
         (tmp_path / folder).mkdir()
-        with writer(tmp_path / folder / name) as daf:
-            daf.add_axis("cell", ["a", "b"])
-            daf.set_vector("cell", "x", [1, 2])
-            daf.set_vector("cell", "y", [1, 2])
+        with open_daf(tmp_path / folder / name, "w") as daf:
+            data_set(daf, cell={"name": 2, "x": [1, 2], "y": [1, 2]})
         opened.append(open_daf(tmp_path / folder / name))
     tree, other = (daf.tree for daf in opened)
     x = there(tree.node("vectors/cell/x"))
@@ -87,10 +76,8 @@ def test_a_node_is_the_same_as_itself_alone(tmp_path: Path, name: str) -> None:
 @pytest.mark.parametrize("name", ["x.daf", "x.daf.zip"])
 def test_sparse_properties_are_groups_and_dense_ones_arrays(tmp_path: Path, name: str) -> None:
     """By their documents on a server, where what is listed are no other files."""
-    with writer(tmp_path / name) as daf:
-        daf.add_axis("cell", ["a", "b", "c"])
-        daf.set_vector("cell", "dense", [1, 2, 3])
-        daf.set_vector("cell", "sparse", sp.coo_array([0, 0, 2]))
+    with open_daf(tmp_path / name, "w") as daf:
+        data_set(daf, cell={"name": 3, "dense": [1, 2, 3], "sparse": sp.coo_array([0, 0, 2])})
     with served(tmp_path / name) as server:
         for path in (tmp_path / name, server.url):
             with open_daf(path) as opened:

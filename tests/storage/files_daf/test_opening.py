@@ -64,9 +64,10 @@ def test_servers(tmp_path: Path, name: str) -> None:
         assert verify(server.url) == []
         with pytest.raises(errors.ReadOnlyError, match=r"data set on a server in mode: r\+"):
             FilesDaf(server.url, "r+")
-        (path / "metadata.json").write_text("{")
-        with pytest.raises(errors.CorruptDataError, match="metadata.json"):
-            FilesDaf(server.url)
+        for damage in ("{", "[]", '{"vectors/cell/age": []}'):
+            (path / "metadata.json").write_text(damage)
+            with pytest.raises(errors.CorruptDataError, match="metadata.json"):
+                FilesDaf(server.url)
         (path / "metadata.json").unlink()
         with pytest.raises(errors.NotADafError, match="has no metadata.json there, and both"):
             FilesDaf(server.url)
@@ -79,9 +80,8 @@ def test_queries_and_indexes(tmp_path: Path, name: str) -> None:
     A session of a chain sees what is set in it, though the axis is that of another member.
     """
     with FilesDaf(tmp_path / name, "w") as daf:
-        daf.add_axis("cell", [f"c{n}" for n in range(100)])
-        daf.add_axis("gene", ["g", "h"])
-        daf.set_vector("cell", "donor", [f"n{n % 7}" for n in range(100)])
+        donors = [f"n{n % 7}" for n in range(100)]
+        data_set(daf, cell={"name": 100, "donor": donors}, gene=["g", "h"])
         daf.set_matrix("cell", "gene", "X", np.arange(200).reshape(100, 2))
         build_index(daf, "cell", ["donor"], progress="never")
     assert verify(tmp_path / name) == []

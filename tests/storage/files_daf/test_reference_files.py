@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import shutil
-import struct
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -18,8 +17,9 @@ import numpy as np
 import pytest
 
 from daf_storage import FilesDaf, Packing, copy_all, errors, open_daf, repair, verify
+from tests.storage.trees.test_zarr_v3 import indexed
 from tests.suites.examples import contents
-from tests.support import served
+from tests.support import data_set
 
 OLD: Mapping[str, Any] = {
     "daf.json": '{"version":[1,0]}\n',
@@ -186,10 +186,11 @@ def packed_document(kind: str, chunks: list[int], compression: str) -> str:
 def test_a_packed_matrix_of_strings(tmp_path: Path) -> None:
     """Which is not written here: each of its columns is cut by itself, and filled up."""
     with FilesDaf(tmp_path / "x.daf", "w") as daf:
-        daf.add_axis("cell", ["a", "b", "c"])
-        daf.add_axis("gene", ["g", "h"])
+        data_set(daf, cell=3, gene=2)
     chunks = [["a0", "a1"], ["a2", ""], ["b0", "b1"], ["b2", ""]]
-    (tmp_path / "x.daf/matrices/cell/gene/word.zip").write_bytes(shard(chunks))
+    encoded = [numcodecs.VLenUTF8().encode(np.array(chunk, object)) for chunk in chunks]
+    data = indexed([numcodecs.Zstd().encode(one) for one in encoded])
+    (tmp_path / "x.daf/matrices/cell/gene/word.zip").write_bytes(data)
     (tmp_path / "x.daf/matrices/cell/gene/word.json").write_text(
         packed_document("String", [2, 1], "zstd")
     )
@@ -198,38 +199,26 @@ def test_a_packed_matrix_of_strings(tmp_path: Path) -> None:
     assert found == [["a0", "b0"], ["a1", "b1"], ["a2", "b2"]]
 
 
-def shard(chunks: list[list[str]]) -> bytes:
-    """Return a file of chunks of strings with an index; nothing reads its ZIP directory here."""
-    import google_crc32c
-
-    packed = []
-    for chunk in chunks:
-        strings = [struct.pack("<I", len(s.encode())) + s.encode() for s in chunk]
-        packed.append(numcodecs.Zstd().encode(struct.pack("<I", len(chunk)) + b"".join(strings)))
-    ends = np.cumsum([16 * len(chunks) + 4, *map(len, packed)])
-    index = b"".join(struct.pack("<2Q", e, len(p)) for e, p in zip(ends[:-1], packed, strict=True))
-    return index + struct.pack("<I", google_crc32c.value(index)) + b"".join(packed)
-
-
 @pytest.mark.parametrize(
-    ("name", "data", "error", "message"),
+    ("data", "error", "message"),
     [
-        ("daf.json", '{"version":[1,2]}', errors.VersionError, "version: 1.2; .* newer release"),
-        ("daf.json", '{"version":[2,0]}', errors.VersionError, "version: 2.0"),
-        ("daf.json", '{"version":"1"}', errors.VersionError, "malformed version '1'"),
-        ("daf.json", "[]", errors.CorruptDataError, "holds no JSON object"),
-        ("daf.json", "{", errors.CorruptDataError, "it is not JSON"),
+        ('{"version":[1,2]}', errors.VersionError, "version: 1.2; .* newer release"),
+        ('{"version":[2,0]}', errors.VersionError, "version: 2.0"),
+        ('{"version":"1"}', errors.VersionError, "malformed version '1'"),
+        ("[]", errors.CorruptDataError, "holds no JSON object"),
+        ("{", errors.CorruptDataError, "it is not JSON"),
     ],
 )
-def test_versions_that_are_refused(
-    tmp_path: Path, name: str, data: str, error: Any, message: str
-) -> None:
+def test_versions_that_are_refused(tmp_path: Path, data: str, error: Any, message: str) -> None:
     """With what is there, and what this code reads."""
-    root = write(tmp_path / "x.daf", {**NEW, name: data})
+    root = write(tmp_path / "x.daf", {**NEW, "daf.json": data})
     for mode in ("r", "r+", "w+"):
         with pytest.raises(error, match=message):
             open_daf(root, mode)  # type: ignore[call-overload] # of each in turn
-    assert (root / name).read_text() == data
+    assert (root / "daf.json").read_text() == data
+
+
+AGE = "vectors/cell/age.json"
 
 
 def said(more: str) -> str:
@@ -237,12 +226,17 @@ def said(more: str) -> str:
     return f'{{"format":"dense","eltype":"Float64",{more}}}'
 
 
+def packed(chunks: str, compression: str = "gzip", kind: str = "indexed+zipped") -> str:
+    """Return the document of a packed vector."""
+    return said(f'"packed_format":"{kind}","chunk_shape":{chunks},"compression":"{compression}"')
+
+
 @pytest.mark.parametrize(
     ("name", "data", "message"),
     [
-        ("vectors/cell/age.json", "{}", "format is None, and neither"),
-        ("vectors/cell/age.json", '{"format":"dense","eltype":"Int7"}', "no element type 'Int7'"),
-        ("vectors/cell/age.json", "nope", "not JSON"),
+        (AGE, "{}", "format is None, and neither"),
+        (AGE, '{"format":"dense","eltype":"Int7"}', "no element type 'Int7'"),
+        (AGE, "nope", "not JSON"),
         ("vectors/cell/age.data", np.zeros(3), r"shape is \[3\], but cell needs \[4\]"),
         ("vectors/cell/age.data", np.zeros(33, "u1"), "too long"),
         ("vectors/gene/word.txt", None, "the file 'word.txt' is missing"),
@@ -253,35 +247,16 @@ def said(more: str) -> str:
         ("matrices/cell/gene/dm.data", np.zeros(11), "truncated"),
         ("matrices/cell/gene/UMIs.colptr", np.zeros(4, "<i8"), "colptr does not rise"),
         ("axes/cell.txt", "c1\nc2", "truncated"),
-        ("vectors/cell/age.json", said('"n_elements":-1'), "its n_elements is -1"),
-        ("vectors/cell/age.json", said('"n_elements":true'), "its n_elements is True"),
-        ("vectors/cell/age.json", said('"shape":[3,-1]'), r"its shape is \[3, -1\]"),
-        (
-            "vectors/cell/age.json",
-            said('"packed_format":"indexed+zipped","chunk_shape":null,"compression":"gzip"'),
-            "its chunk_shape is None",
-        ),
-        (
-            "vectors/cell/age.json",
-            said('"packed_format":"indexed+zipped","chunk_shape":[3,0],"compression":"gzip"'),
-            r"its chunk_shape is \[3, 0\]",
-        ),
-        (
-            "vectors/cell/age.json",
-            said('"packed_format":"indexed+zipped","chunk_shape":[3,2,1],"compression":"gzip"'),
-            r"its chunk_shape is \[3, 2, 1\]",
-        ),
-        (
-            "vectors/cell/age.json",
-            said('"packed_format":"indexed+zipped","chunk_shape":[3,2],"compression":"gzip"'),
-            r"chunks of shape \[2, 3\] cannot make up an array of shape \[4\]",
-        ),
-        (
-            "vectors/cell/age.json",
-            said('"packed_format":"tar","chunk_shape":[2],"compression":"gzip"'),
-            "packed as 'tar' with 'gzip', which is not read",
-        ),
-        ("vectors/cell/age.json", '{"format":"sparse","eltype":"Bool"}', "element type None"),
+        (AGE, said('"n_elements":-1'), "its n_elements is -1"),
+        (AGE, said('"n_elements":true'), "its n_elements is True"),
+        (AGE, said('"shape":[3,-1]'), r"its shape is \[3, -1\]"),
+        (AGE, packed("null"), "its chunk_shape is None"),
+        (AGE, packed("[3,0]"), r"its chunk_shape is \[3, 0\]"),
+        (AGE, packed("[3,2,1]"), r"its chunk_shape is \[3, 2, 1\]"),
+        (AGE, packed("[3,2]"), r"chunks of shape \[2, 3\] cannot make up an array of shape \[4\]"),
+        (AGE, packed("[2]", kind="tar"), "packed as 'tar' with 'gzip', which is not read"),
+        (AGE, packed("[2]", "gzip_shuffle"), "'indexed.zipped' with 'gzip_shuffle', which is not"),
+        (AGE, '{"format":"sparse","eltype":"Bool"}', "element type None"),
         ("vectors/cell/sv.json", '{"format":"sparse","nzval":["x"]}', r"its nzval is \['x'\]"),
         ("axes/cell.txt", "c1\nc1\nc2\nc3\n", "c1"),
         ("scalars/title.json", '{"type":"Int8","value":300}', "300 is no Int8"),
@@ -296,14 +271,6 @@ def said(more: str) -> str:
         ("scalars/title.json", '{"type":"Bool","value":2}', "2 is no Bool"),
         ("scalars/title.json", '{"type":"String","value":2}', "2 is no String"),
         ("scalars/title.json", '{"type":"Float32","value":"x"}', "'x' is no Float32"),
-        (
-            "vectors/cell/age.json",
-            (
-                '{"format":"dense","eltype":"Float64","packed_format":"indexed+zipped",'
-                '"chunk_shape":[2],"compression":"gzip_shuffle"}'
-            ),
-            "packed as 'indexed.zipped' with 'gzip_shuffle', which is not read",
-        ),
     ],
 )
 def test_damaged_files(tmp_path: Path, name: str, data: Any, message: str) -> None:
@@ -354,21 +321,11 @@ def test_strings_are_lines(tmp_path: Path) -> None:
     """Of any characters but line breaks, with which the name of the vector is refused."""
     strings = ["", "é", "a\tb", "\r", "x" * 1000, "\u2028", "細胞"]
     with FilesDaf(tmp_path / "x.daf", "w") as daf:
-        daf.add_axis("cell", [f"c{n}" for n in range(len(strings))])
-        daf.set_vector("cell", "word", strings)
-        assert (tmp_path / "x.daf/vectors/cell/word.txt").read_bytes() == "".join(
-            f"{text}\n" for text in strings
-        ).encode()
+        data_set(daf, cell={"name": len(strings), "word": strings})
+        lines = "".join(f"{text}\n" for text in strings)
+        assert (tmp_path / "x.daf/vectors/cell/word.txt").read_bytes() == lines.encode()
         assert daf.get_np_vector("cell", "word").tolist() == strings
         with pytest.raises(
             errors.UnsupportedInputError, match=r"line break in 'a\\nb' at posi.* 4,"
         ):
             daf.set_vector("cell", "other", [*"0123", "a\nb", "5", "6"])
-
-
-@pytest.mark.parametrize("content", ["[]", "{", '{"vectors/cell/age": []}'])
-def test_damaged_metadata_of_a_server(tmp_path: Path, content: str) -> None:
-    """Only those who cannot list a directory need the file."""
-    root = write(tmp_path / "x.daf", {**NEW, "metadata.json": content})
-    with served(root) as server, pytest.raises(errors.CorruptDataError, match="metadata.json"):
-        open_daf(f"{server.url}")

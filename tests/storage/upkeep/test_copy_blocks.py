@@ -10,10 +10,11 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from daf_storage import DafWriter, MemoryDaf, Packing, copy_all, open_daf
+from daf_storage import DafWriter, Packing, copy_all, open_daf
 from daf_storage.base import Span
 from daf_storage.trees import StoredArray
 from tests.limits import lower
+from tests.support import data_set
 
 CELLS = [f"c{n}" for n in range(60)]
 GENES = [f"g{n}" for n in range(40)]
@@ -32,9 +33,7 @@ AXES = {
 
 def filled(path: Path, packed: Any) -> DafWriter:
     """Return a data set with matrices of several kinds."""
-    daf = open_daf(path, "w", packed=packed)
-    daf.add_axis("cell", CELLS)
-    daf.add_axis("gene", GENES)
+    daf = data_set(open_daf(path, "w", packed=packed), cell=CELLS, gene=GENES)
     daf.set_matrix("cell", "gene", "dense", VALUES)
     daf.set_matrix("cell", "gene", "one", VALUES, relayout=False)
     daf.set_matrix("gene", "cell", "sparse", sp.csc_array(VALUES.T))
@@ -42,14 +41,6 @@ def filled(path: Path, packed: Any) -> DafWriter:
     daf.set_matrix("cell", "gene", "flags", sp.csc_array(VALUES > 1))
     daf.set_matrix("cell", "gene", "text", VALUES.astype(str).astype(object))
     daf.set_matrix("cell", "cell", "square", VALUES @ VALUES.T)
-    return daf
-
-
-def with_axes(path: Path | None, cells: list[str], genes: list[str]) -> DafWriter:
-    """Return a data set with these axes alone; in memory, if it has no path."""
-    daf = MemoryDaf() if path is None else open_daf(path, "w")
-    daf.add_axis("cell", cells)
-    daf.add_axis("gene", genes)
     return daf
 
 
@@ -75,8 +66,8 @@ def test_each_is_what_numpy_takes(
     for number, genes in enumerate((GENES, GENES[::-1], GENES[1:32:3])):
         if name == "more" and len(genes) < len(GENES):
             continue
-        path = None if suffix is None else tmp_path / f"ours{number}{suffix}"
-        ours = with_axes(path, AXES[name], genes)
+        empty_daf = open_daf(tmp_path / f"ours{number}{suffix}", "w") if suffix else None
+        ours = data_set(empty_daf, cell=AXES[name], gene=genes)
         for value in (0, 3) if name == "more" else (None,):
             empty = {
                 key: str(value) if key[2] == "text" else (value if key[2] != "flags" else False)
@@ -145,8 +136,8 @@ def test_no_matrix_is_read_as_a_whole(
     monkeypatch.setattr(opened, "read", counting_all)
     axes = ((CELLS, GENES), (CELLS[1:], GENES), (CELLS, GENES[2:]), (CELLS[::-1], GENES[::-1]))
     for cells, genes in axes:  # into arrays of another class, of which none is counted
-        with with_axes(tmp_path / "copy.h5df", cells, genes) as daf:
-            copy_all(source, daf)
+        with open_daf(tmp_path / "copy.h5df", "w") as daf:
+            copy_all(source, data_set(daf, cell=cells, gene=genes))
             assert daf.has_matrix("cell", "cell", "square")
     assert max(longest) <= 2000
     assert len(longest) > 50

@@ -9,14 +9,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from daf_query.cli import main
 from daf_storage import (
     DafWriter,
     FilesDaf,
     MemoryDaf,
     convert,
     copy_all,
-    errors,
     open_daf,
     verify,
 )
@@ -88,36 +86,3 @@ def test_shared_files_are_never_written_in_place(tmp_path: Path, changed: str) -
         daf.reorder_axis("cell", [2, 0, 1])
         assert daf.get_np_vector("cell", "left").tolist() == [2, 0, 1]
     assert {path: path.read_bytes() for path in other.rglob("*") if path.is_file()} == before
-
-
-def test_line_breaks(tmp_path: Path) -> None:
-    """Plain files have no place for them: the error names the string, and nothing is left."""
-    with open_daf(tmp_path / "x.daf.zarr", "w") as daf:
-        daf.add_axis("cell", ["a", "b"])
-        daf.set_vector("cell", "note", ["fine", "two\nlines"])
-    with pytest.raises(
-        errors.UnsupportedInputError, match=r"'two\\nlines' at position 1, .*\.h5df"
-    ):
-        convert(tmp_path / "x.daf.zarr", tmp_path / "x.daf")
-    assert not (tmp_path / "x.daf").exists()
-
-
-def test_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """``daf convert``, ``info``, ``sql``, ``verify`` and ``repair`` take plain files as any other."""
-    with FilesDaf(tmp_path / "x.daf", "w") as daf:
-        daf.add_axis("cell", ["a", "b"])
-        daf.set_vector("cell", "age", [30, 60])
-    path = str(tmp_path / "x.daf")
-    assert main(["convert", path, f"{path}.zip", "--quiet"]) == 0
-    assert main(["convert", f"{path}.zip", str(tmp_path / "y.daf"), "--quiet"]) == 0
-    for one in (path, f"{path}.zip", str(tmp_path / "y.daf")):
-        assert main(["sql", one, "SELECT name FROM cell WHERE age > 40", "--format", "csv"]) == 0
-        assert capsys.readouterr().out.split() == ['"name"', '"b"']
-        assert main(["info", one]) == 0
-        assert "age" in capsys.readouterr().out
-    (tmp_path / "x.daf/metadata.json").unlink()
-    assert main(["verify", path]) == 0
-    assert "there is no metadata.json" in capsys.readouterr().out
-    assert main(["repair", path]) == 0
-    assert "wrote the consolidated metadata again" in capsys.readouterr().out
-    assert (tmp_path / "x.daf/metadata.json").read_bytes().startswith(b'{"axes/cell":')

@@ -6,10 +6,8 @@ import hashlib
 
 import numpy as np
 import pyarrow as pa
-import pytest
 
 from daf_storage import collect_group_members, compact_groups, group_names
-from daf_storage.errors import InvalidInputError
 
 
 def _slow_names(names: list[str], groups: list[list[int]], prefix: str) -> list[str]:
@@ -50,19 +48,3 @@ def test_random_groups_are_those_of_a_loop() -> None:
     assert [positions.tolist() for positions in members] == slow
     for strings in (names, pa.array(["x", *names]).slice(1), np.array(names)):
         assert group_names(strings, members, prefix="M") == _slow_names(names, slow, "M")
-
-
-@pytest.mark.parametrize(
-    ("indices", "message"),
-    [
-        ([1.0, 2.0], "must be integers in one dimension, not float64"),
-        ([[1, 2]], r"of shape \[1, 2\]"),
-        ([True, False], "not bool"),
-        ([1, -3], "has -3 at position 1"),
-    ],
-)
-def test_what_are_no_group_indices(indices: object, message: str) -> None:
-    """Fractions, booleans, negative numbers and matrices are refused, by both functions."""
-    for function in (compact_groups, collect_group_members):
-        with pytest.raises(InvalidInputError, match=message):
-            function(indices)

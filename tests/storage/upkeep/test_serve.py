@@ -16,7 +16,6 @@ from contextlib import ExitStack, contextmanager
 from email.utils import parsedate_to_datetime
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -31,14 +30,7 @@ def server(tmp_path: Path) -> Iterator[DafServer]:
     path = tmp_path / "a b.daf.zarr"
     filled(path)
     (path / "link").symlink_to(tmp_path / "secret.txt")
-    with running(path) as server:
-        yield server
-
-
-@contextmanager
-def running(path: Path, **options: Any) -> Iterator[DafServer]:
-    """Run a server while the block runs."""
-    with DafServer(path, **options) as server:
+    with DafServer(path) as server:
         yield server
 
 
@@ -116,10 +108,7 @@ def test_old_and_new_bytes_are_not_mixed(server: DafServer, start: int | None) -
             else:
                 written.seek(start)
                 written.write(b"new!" * (((64 << 20) - start) >> 2))
-        received = bytearray()
-        while part := connection.recv(1 << 20):
-            received += part
-    body = bytes(received).partition(b"\r\n\r\n")[2]
+        body = rest(connection).partition(b"\r\n\r\n")[2]
     assert len(body) < 64 << 20
     assert body == (b"old!" * (16 << 20))[: len(body)]
     assert ask(server, AGE)[0] == 200
@@ -134,10 +123,8 @@ def test_a_file_that_is_replaced_is_sent_as_it_was(server: DafServer) -> None:
         assert connection.recv(12) == b"HTTP/1.1 200"
         (server.root / "other").write_bytes(b"new!" * (9 << 18))
         os.replace(server.root / "other", file)
-        received = bytearray()
-        while part := connection.recv(1 << 16):
-            received += part
-    assert bytes(received).partition(b"\r\n\r\n")[2] == b"old!" * (9 << 18)
+        received = rest(connection)
+    assert received.partition(b"\r\n\r\n")[2] == b"old!" * (9 << 18)
 
 
 def test_other_methods(server: DafServer) -> None:
@@ -204,18 +191,19 @@ def test_the_host_is_checked(tmp_path: Path, host: str, status: int) -> None:
     """A page whose name was made to point at this machine cannot read from the server."""
     path = tmp_path / "a b.daf.zarr"
     filled(path)
-    with running(path, host_names=["atlas.example.org"]) as server:
+    with DafServer(path, host_names=["atlas.example.org"]) as server:
         assert ask(server, AGE, Host=host)[0] == status
+
+
+def rest(connection: socket.socket) -> bytes:
+    """Return all that a connection still receives."""
+    return b"".join(iter(partial(connection.recv, 1 << 20), b""))
 
 
 def send(server: DafServer, request: bytes) -> bytes:
     """Send bytes as they are; return all that comes back."""
-    with socket.create_connection(("127.0.0.1", server.server_port), timeout=10) as connection:
-        connection.sendall(request)
-        parts = []
-        while part := connection.recv(65536):
-            parts.append(part)
-        return b"".join(parts)
+    with connected(server, sending=request) as connection:
+        return rest(connection)
 
 
 @pytest.mark.parametrize(
@@ -266,6 +254,7 @@ def test_it_answers_within_a_block(tmp_path: Path) -> None:
     path = tmp_path / "x.daf.zarr"
     filled(path)
     with DafServer(path) as server:
+        assert server.server_address[0] == "127.0.0.1", "on this machine only"
         assert open_daf(server.url).axes_set() == open_daf(path).axes_set()
         waiting = threading.Thread(target=server.serve_forever, daemon=True)
         waiting.start()
@@ -313,18 +302,6 @@ def test_an_error_of_the_server_is_a_line(
     monkeypatch.setattr(DafServer, "find", lambda *_: 1 / 0)
     assert send(server, f"GET {AGE} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode()) == b""
     assert capsys.readouterr().err == "daf serve: ZeroDivisionError: division by zero\n"
-
-
-def test_it_listens_on_this_machine_only(server: DafServer) -> None:
-    """By default; and what it serves opens."""
-    assert server.server_address[0] == "127.0.0.1"
-    assert open_daf(server.url).get_scalar("n") == 7
-
-
-def test_nothing_to_serve(tmp_path: Path) -> None:
-    """A path without anything is an error."""
-    with pytest.raises(errors.SourceNotFoundError, match="no such file or directory"):
-        DafServer(tmp_path / "x.daf.zarr")
 
 
 def test_the_command(tmp_path: Path) -> None:
