@@ -95,43 +95,41 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
             "sharded": {"shards": (128,)},
         },
     }
-    for version, named in all_options.items():
-        root = zarr.open_group(folder / str(version), mode="w", zarr_format=version)  # type: ignore[arg-type] # one of both versions
-        for name, given_options in named.items():
-            for number, dtype in enumerate(DTYPES):
-                values = NUMBERS > 50 if dtype == "?" else NUMBERS.astype(dtype)
-                options = dict(given_options)
-                if dtype[0] == ">" and name == "zstd":
-                    options["serializer"] = BytesCodec(endian="big")
-                root.create_array(f"{name}/{number}/1", data=values, chunks=(32,), **options)
-                table = {**options, **({"shards": (16, 14)} if name == "sharded" else {})}
-                root.create_array(
-                    f"{name}/{number}/2", data=values[:500].reshape(25, 20), chunks=(8, 7), **table
-                )
-            strings = np.array(STRINGS, np.dtypes.StringDType())
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # of a type without a specification
+    with warnings.catch_warnings(action="ignore"):  # of types without a specification
+        for version, named in all_options.items():
+            root = zarr.open_group(folder / str(version), mode="w", zarr_format=version)  # type: ignore[arg-type] # one of both versions
+            for name, given_options in named.items():
+                for number, dtype in enumerate(DTYPES):
+                    values = NUMBERS > 50 if dtype == "?" else NUMBERS.astype(dtype)
+                    options = dict(given_options)
+                    if dtype[0] == ">" and name == "zstd":
+                        options["serializer"] = BytesCodec(endian="big")
+                    root.create_array(f"{name}/{number}/1", data=values, chunks=(32,), **options)
+                    table = {**options, **({"shards": (16, 14)} if name == "sharded" else {})}
+                    root.create_array(
+                        f"{name}/{number}/2",
+                        data=values[:500].reshape(25, 20),
+                        chunks=(8, 7),
+                        **table,
+                    )
+                strings = np.array(STRINGS, np.dtypes.StringDType())
                 root.create_array(f"{name}/strings", data=strings, chunks=(32,), **given_options)
-        root.create_array("gap", shape=(50,), chunks=(8,), dtype="i4", fill_value=7)[16:20] = 1
-        root.create_array("number", data=np.array(3.5))
-        options = {} if version == 2 else {"shards": (10,)}
-        infinite = root.create_array(
-            "infinite", shape=(10,), dtype="f4", chunks=(2,), fill_value=np.inf, **options
-        )
-        infinite[:2] = [1, 2]
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of types without a specification
+            root.create_array("gap", shape=(50,), chunks=(8,), dtype="i4", fill_value=7)[16:20] = 1
+            root.create_array("number", data=np.array(3.5))
+            options = {} if version == 2 else {"shards": (10,)}
+            infinite = root.create_array(
+                "infinite", shape=(10,), dtype="f4", chunks=(2,), fill_value=np.inf, **options
+            )
+            infinite[:2] = [1, 2]
             for name, dtype in (("U", "U"), ("S", "S8")):
                 fixed = np.array([text.replace("ä", "a") for text in STRINGS]).astype(dtype)
                 root.create_array(f"fixed/{name}1", data=fixed, chunks=(32,))
                 root.create_array(f"fixed/{name}2", data=fixed[:12].reshape(3, 4), chunks=(2, 3))
                 root.create_array(f"fixed/{name}0", data=fixed[1:2].reshape(()))
-        root.create_array("empty/numbers", shape=(0, 3), dtype="f4")
-        if version == 2:
-            by_columns = NUMBERS[:500].reshape(25, 20)
-            root.create_array("fortran", data=by_columns, chunks=(8, 7), order="F")
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
+            root.create_array("empty/numbers", shape=(0, 3), dtype="f4")
+            if version == 2:
+                by_columns = NUMBERS[:500].reshape(25, 20)
+                root.create_array("fortran", data=by_columns, chunks=(8, 7), order="F")
             root.create_array("text", data=np.array("hällo", np.dtypes.StringDType()))
     time.sleep(0.11)  # older than a step of the clock of files: what is decoded is remembered
     return folder
@@ -258,18 +256,11 @@ def test_archives_that_zarr_python_wrote(tmp_path: Path) -> None:
         warnings.simplefilter("ignore")  # of duplicate names
         with ZipStore(path, mode="w") as store:
             root = zarr.create_group(store)
-            for name in "ab":
-                array = root.create_array(
-                    name,
-                    shape=(100,),
-                    chunks=(50,),
-                    dtype="f8",
-                    compressors="auto" if name == "a" else None,
-                )
-                array[:] = np.arange(100)
+            all_options: dict[str, Any] = {"a": {}, "b": {"compressors": None}}
+            for name, options in all_options.items():
+                array = root.create_array(name, data=np.arange(100.0), chunks=(50,), **options)
                 array[:10] = 7
-            plain = root.create_array("c", shape=(33,), chunks=(33,), dtype="f8", compressors=None)
-            plain[:] = 1
+            root.create_array("c", data=np.ones(33), compressors=None)
             root.attrs["x"] = 1
             root.attrs["x"] = 2
     with MmapZipStore(path) as opened:

@@ -6,17 +6,16 @@ import errno
 import json
 import os
 import shutil
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 
-from daf_storage import DafWriter, RecoveryWarning, ZarrDaf, open_daf, repair, verify
+from daf_storage import RecoveryWarning, ZarrDaf, open_daf, repair, verify
 from daf_storage.stores import DirectoryStore
 from daf_storage.trees import WritableZarrTree
 from tests import seams
+from tests.storage.data.test_crashes import CHANGES
 from tests.support import contents, filled, reopen, served
 
 
@@ -39,16 +38,6 @@ def is_current(folder: Path) -> bool:
     return not tree.refresh()
 
 
-CHANGES: dict[str, Callable[[DafWriter], Any]] = {
-    "vector": lambda daf: daf.set_vector("cell", "new", [1, 2, 3]),
-    "other type": lambda daf: daf.set_vector("cell", "age", [1.5, 2, 3], if_exists="replace"),
-    "deleted": lambda daf: daf.delete_vector("cell", "age"),
-    "axis": lambda daf: daf.add_axis("batch", ["B1"]),
-    "matrix": lambda daf: daf.set_matrix("cell", "gene", "new", np.ones((3, 4))),
-    "scalar": lambda daf: daf.set_scalar("new", "text"),
-}
-
-
 def fail_to_refresh(monkeypatch: pytest.MonkeyPatch, code: int = errno.ENOSPC) -> None:
     """Let the disk be full whenever the consolidated metadata is written."""
 
@@ -59,7 +48,9 @@ def fail_to_refresh(monkeypatch: pytest.MonkeyPatch, code: int = errno.ENOSPC) -
 
 
 @pytest.mark.sampled(5)
-@pytest.mark.parametrize("what", CHANGES)
+@pytest.mark.parametrize(
+    "what", ["overwrite a vector", "delete a vector", *(n for n in CHANGES if n.startswith("new "))]
+)
 def test_a_failed_refresh_is_told_and_mended(
     folder: Path, monkeypatch: pytest.MonkeyPatch, what: str
 ) -> None:
