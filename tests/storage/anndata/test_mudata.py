@@ -28,7 +28,7 @@ from daf_storage import (
     verify,
 )
 from daf_storage.anndata import recorded_types
-from tests.support import contents, dense, there
+from tests.support import contents, data_set, dense, there
 
 PAGE = Path(__file__).parents[3] / "docs" / "reference" / "mudata.md"
 CELLS = ["c0", "c1", "c2", "c3"]
@@ -133,9 +133,8 @@ def test_copies(both: Path, tmp_path: Path) -> None:
     assert verify(both) == []
     convert(both, tmp_path / "x.daf.zarr", progress="never")
     with open_daf(tmp_path / "x.daf.zarr") as copy, open_daf(both) as daf:
-        assert copy.axes_set() == daf.axes_set()
-        assert copy.vectors_set("obs") == daf.vectors_set("obs")
-        assert copy.has_matrix("prot.obs", "prot.var", "prot.X")
+        parts = ("axes", "vectors", "matrices")
+        assert [contents(copy)[part] for part in parts] == [contents(daf)[part] for part in parts]
     import_h5ad(f"{both}#/mod/prot", tmp_path / "prot.daf.zarr", progress="never")
     with pytest.raises(errors.FormatError, match="daf convert"):
         import_h5ad(both, tmp_path / "y.daf.zarr")
@@ -220,16 +219,12 @@ def test_a_gene_of_two_modalities(whole: Path) -> None:
 
 def test_export_of_what_was_no_mudata(tmp_path: Path) -> None:
     """Modalities are found by names; what a MuData has no place for is named, or refused."""
-    daf = MemoryDaf()
-    daf.add_axis("cell", ["a", "b"], vectors={"donor": ["x", "y"], "rna:kind": ["k", "l"]})
-    daf.add_axis("var", ["g", "h", "p"])
-    daf.add_axis("rna.var", ["h", "g"])
-    daf.add_axis("prot.cell", ["b"])
-    daf.add_axis("prot.obs", ["b"])
-    daf.add_axis("prot.var", ["p"])
+    cells = {"name": ["a", "b"], "donor": ["x", "y"], "rna:kind": ["k", "l"]}
+    axes: Any = {"rna.var": ["h", "g"], "prot.cell": ["b"], "prot.obs": ["b"], "prot.var": ["p"]}
+    counts = [[1, 2], [3, 4]]
+    matrices = {("cell", "rna.var", "rna.X"): counts, ("prot.obs", "prot.var", "prot.X"): [[5]]}
+    daf = data_set(cell=cells, var=["g", "h", "p"], matrices=matrices, **axes)
     daf.set_scalar("obs_is", "cell")
-    daf.set_matrix("cell", "rna.var", "rna.X", [[1, 2], [3, 4]])
-    daf.set_matrix("prot.obs", "prot.var", "prot.X", [[5]])
     path = tmp_path / "made.h5mu"
     assert export_h5mu(daf, path).items == []
     assert path.read_bytes().startswith(b"MuData (")

@@ -201,23 +201,6 @@ def test_a_summary_names_what_exports_alone_have(
     assert len(theirs) == sum(message.startswith("only in exports") for message in ours.values())
 
 
-@pytest.mark.parametrize("stored", ["contiguous", "gzip"])
-def test_numbers_in_the_other_byte_order(stored: str, tmp_path: Path) -> None:
-    """The same numbers, in the order of this machine: matrices, annotations and columns."""
-    values = np.array([[0, 1.5], [2, 0]], ">f4")
-    adata = anndata.AnnData(
-        values, obs=pd.DataFrame({"n": np.array([-2, 1], ">i4")}, index=["a", "b"])
-    )
-    adata.obsm["p"] = np.array([[1, 2], [3, 4]], ">i2")
-    adata.write_h5ad(tmp_path / "x.h5ad", compression=None if stored == "contiguous" else "gzip")
-    with open_daf(tmp_path / "x.h5ad") as daf:
-        found = to_anndata(daf)
-    assert (found.X.dtype, found.obs["n"].dtype, found.obsm["p"].dtype) == ("f4", "i4", "i2")
-    assert found.obs["n"].tolist() == [-2, 1]
-    np.testing.assert_array_equal(found.X, adata.X)
-    np.testing.assert_array_equal(found.obsm["p"], adata.obsm["p"])
-
-
 def test_a_frame_of_the_categories_of_a_column_shares_their_axis(tmp_path: Path) -> None:
     """As probabilities of clusters do; their colours are a vector of it."""
     clusters = pd.DataFrame({"c": pd.Categorical(["x", "y"])}, index=["p", "q"])

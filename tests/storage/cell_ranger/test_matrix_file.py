@@ -158,20 +158,6 @@ def test_a_gene_is_found_by_a_symbol_that_is_unique(tmp_path: Path) -> None:
             db.sql("SELECT X['GNLX'] FROM obs").to_pydict()
 
 
-def test_samples_are_a_collection(tmp_path: Path) -> None:
-    """Twenty samples have files of one name, in folders of theirs."""
-    for sample in ("a", "b"):
-        (tmp_path / sample).mkdir()
-        _write(tmp_path / sample / "filtered_feature_bc_matrix.h5")
-    with daf_query.connect(str(tmp_path / "*" / "filtered_feature_bc_matrix.h5")) as db:
-        rows = db.sql("SELECT dataset, count(*) AS n FROM obs GROUP BY dataset ORDER BY dataset")
-        assert rows.to_pydict() == {"dataset": ["a", "b"], "n": [12, 12]}
-    paths = [tmp_path / sample / "filtered_feature_bc_matrix.h5" for sample in ("a", "b")]
-    daf_storage.concatenate(tmp_path / "all.daf.zarr", "obs", paths, prefix=True, progress="never")
-    names = daf_storage.open_daf(tmp_path / "all.daf.zarr").axis_entries("obs").tolist()
-    assert [name[:2] for name in names] == ["a."] * 12 + ["b."] * 12
-
-
 @pytest.mark.parametrize("mode", ["r+", "w", "w+"])
 def test_it_is_never_written(tmp_path: Path, mode: Any) -> None:
     """A mode that writes is refused, and the file stays."""

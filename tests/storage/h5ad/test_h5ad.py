@@ -34,7 +34,7 @@ from daf_storage import (
 from daf_storage.anndata import axis_frame
 from tests.storage.data.test_kept import read, without_axis_keys
 from tests.storage.h5ad.test_element_copy import write
-from tests.support import PBMC, UMIS, by_key, contents, create, dense, peaks
+from tests.support import PBMC, UMIS, by_key, contents, create, data_set, dense, peaks
 
 AXIS_KEYS = ("obs_is", "var_is", "X_is")
 
@@ -183,17 +183,6 @@ def test_every_kind_of_column_comes_back(kind: str) -> None:
     pd.testing.assert_frame_equal(some, obs.iloc[[2, 0]])
 
 
-def test_sparse_columns_are_exported_as_they_are() -> None:
-    """What was set since in another type is a dense column of that type."""
-    obs = pd.DataFrame({"x": pd.arrays.SparseArray([0, 0, 2], fill_value=0)}, index=list("abc"))
-    daf = from_anndata(anndata.AnnData(obs=obs))
-    assert daf.get_np_vector("obs", "x").tolist() == [0, 0, 2]
-    daf.set_vector("obs", "x", [0.5, 0, 2], if_exists="replace")
-    column = axis_frame(daf, "obs")[0]["x"]
-    assert column.dtype == np.float64
-    assert column.tolist() == [0.5, 0, 2]
-
-
 def test_objects_that_are_numbers_become_floats() -> None:
     """Decimals and numbers beside integers, with a line in the report; NaN where one is missing."""
     for values in ([Decimal("1.5"), None, Decimal(2)], [1.5, None, 2]):
@@ -328,14 +317,11 @@ def test_elements_out_of_order_and_twice(indices: list[int]) -> None:
 
 def test_exporting_a_data_set_that_was_never_an_anndata(tmp_path: Path) -> None:
     """The caller says which axes are which; all vectors become columns."""
-    daf = MemoryDaf()
-    daf.add_axis("cell", list("abc"))
-    daf.add_axis("gene", list("wxyz"))
-    daf.add_axis("type", ["T", "B"])
-    daf.set_vector("cell", "type", ["B", "", "T"])
-    daf.set_vector("type", "color", ["red", "blue"])
-    daf.set_matrix("cell", "gene", "UMIs", sp.csc_array(UMIS))
-    daf.set_matrix("cell", "type", "fraction", np.ones((3, 2)))
+    types = {"name": ["T", "B"], "color": ["red", "blue"]}
+    cells = {"name": list("abc"), "type": ["B", "", "T"]}
+    umis, fractions = sp.csc_array(UMIS), np.ones((3, 2))
+    matrices = {("cell", "gene", "UMIs"): umis, ("cell", "type", "fraction"): fractions}
+    daf = data_set(cell=cells, gene=list("wxyz"), type=types, matrices=matrices)
     daf.set_scalar("organism", "human")
     with pytest.raises(
         errors.AxisNotFoundError, match="no axis 'obs'.*say which axis with obs_is="
@@ -391,7 +377,11 @@ def test_vectors_added_after_the_import_are_exported(rich: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    "kind", ["dates", "nullable large int", "text with None", "categorical", "nullable int"]
+    "kind",
+    [
+        *("dates", "nullable large int", "text with None", "categorical", "nullable int"),
+        "sparse integers",
+    ],
 )
 @pytest.mark.parametrize("values", [[1.5, 2.5, 3.5], ["x", "y", "z"], [True, False, True]])
 def test_replaced_vectors_are_exported_as_they_are(kind: str, values: list[Any]) -> None:
@@ -399,7 +389,9 @@ def test_replaced_vectors_are_exported_as_they_are(kind: str, values: list[Any])
     obs = pd.DataFrame({"column": COLUMNS[kind]}, index=list("abc"))
     daf = from_anndata(anndata.AnnData(obs=obs))
     daf.set_vector("obs", "column", values, if_exists="replace")
-    assert [str(v) for v in axis_frame(daf, "obs")[0]["column"]] == [str(v) for v in values]
+    column = axis_frame(daf, "obs")[0]["column"]
+    assert [str(v) for v in column] == [str(v) for v in values]
+    assert not isinstance(column.dtype, pd.SparseDtype)
 
 
 @pytest.mark.parametrize("is_sparse", [True, False])
@@ -443,10 +435,7 @@ def test_replaced_annotations_are_not_rounded() -> None:
 
 def test_a_numeric_vector_named_like_an_axis_stays_numeric() -> None:
     """Only strings can be entries."""
-    daf = MemoryDaf()
-    daf.add_axis("cell", ["a", "b"])
-    daf.add_axis("batch", ["x", "y"])
-    daf.set_vector("cell", "batch", [1, 2])
+    daf = data_set(cell={"name": ["a", "b"], "batch": [1, 2]}, batch=["x", "y"])
     assert axis_frame(daf, "cell")[0]["batch"].tolist() == [1, 2]
 
 
@@ -479,15 +468,12 @@ def test_columns_of_one_name_are_all_exported() -> None:
 @pytest.mark.parametrize("in_memory", [True, False])
 def test_what_stays_behind_is_reported_by_name(tmp_path: Path, *, in_memory: bool) -> None:
     """Strings, vectors of other axes and matrices between them; colours of categoricals go along."""
-    daf = MemoryDaf()
-    for axis in ("obs", "var", "donor", "site"):
-        daf.add_axis(axis, [f"{axis}{i}" for i in range(2)])
-    daf.set_vector("obs", "donor", ["donor1", "donor0"])
-    daf.set_vector("donor", "color", ["red", "blue"])
-    daf.set_vector("donor", "age", [30, 60])
-    daf.set_vector("site", "color", ["green", "grey"])
-    daf.set_matrix("donor", "site", "visits", np.ones((2, 2)))
-    daf.set_matrix("obs", "var", "labels", np.array([["a", "b"], ["c", "d"]]))
+    donors = {"name": ["d0", "d1"], "color": ["red", "blue"], "age": [30, 60]}
+    sites = {"name": ["s0", "s1"], "color": ["green", "grey"]}
+    labels = np.array([["a", "b"], ["c", "d"]])
+    matrices = {("donor", "site", "visits"): np.ones((2, 2)), ("obs", "var", "labels"): labels}
+    cells = {"name": ["o0", "o1"], "donor": ["d1", "d0"]}
+    daf = data_set(obs=cells, var=2, donor=donors, site=sites, matrices=matrices)
     expected = ["matrices/var/obs/labels", "vector 'age' of axis 'donor'"]
     expected += ["vector 'color' of axis 'site'", "matrix 'visits' of axes 'donor' and 'site'"]
     if in_memory:
@@ -533,10 +519,8 @@ def test_import_streams(tmp_path: Path) -> None:
 @pytest.mark.parametrize("rows", [0, 3])
 def test_a_sparse_matrix_without_elements_is_exported(tmp_path: Path, rows: int) -> None:
     """It has no elements in the file either."""
-    daf = MemoryDaf()
-    daf.add_axis("cell", [f"c{n}" for n in range(rows)])
-    daf.add_axis("gene", ["g0", "g1"])
-    daf.set_matrix("cell", "gene", "X", sp.csr_matrix((rows, 2), dtype=np.float32))
+    empty = sp.csr_matrix((rows, 2), dtype=np.float32)
+    daf = data_set(cell=rows, gene=2, matrices={("cell", "gene", "X"): empty})
     export_h5ad(daf, tmp_path / "x.h5ad", obs_is="cell", var_is="gene")
     with h5py.File(tmp_path / "x.h5ad") as file:
         assert file["X/data"].shape == file["X/indices"].shape == (0,)

@@ -29,7 +29,7 @@ from daf_storage import (
 from daf_storage.h5ad import export_h5ad
 from daf_storage.trees import ChunkedArray
 from tests.limits import lower
-from tests.support import recorded_calls
+from tests.support import data_set, recorded_calls
 
 CELLS, GENES = 3000, 40
 
@@ -194,9 +194,9 @@ def test_a_copy_refuses_what_is_no_count(tmp_path: Path, form: str) -> None:
     values[1, 2] = 0.5
     matrix: Any = sp.csc_array(values) if form == "sparse" else values
     with open_daf(tmp_path / "x.daf.zarr", "w") as daf:
-        daf.add_axis("cell", ["a", "b", "c"])
-        daf.add_axis("gene", ["e", "f", "g", "h"])
-        daf.set_matrix("cell", "gene", "UMIs", matrix)
+        data_set(
+            daf, cell=list("abc"), gene=list("efgh"), matrices={("cell", "gene", "UMIs"): matrix}
+        )
     source, copy = tmp_path / "x.daf.zarr", tmp_path / "y.daf.zarr"
     refused = r"value 0\.5 of row '(b|g)' and column '(g|b)' is no uint8"
     with pytest.raises(errors.UnsupportedInputError, match=refused):

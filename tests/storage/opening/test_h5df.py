@@ -189,11 +189,14 @@ def test_other_types_and_layouts_are_read(path: Path) -> None:
         file["scalars/fixed"] = np.bytes_(b"text")
         group = file["matrices/cell/gene"]
         group.create_dataset("zipped", data=matrix, chunks=(2, 3), compression="lzf")
+        group["big"] = matrix.astype(">f4")
     daf = H5df(path)
     assert daf.get_np_vector("cell", "big").dtype == np.dtype("<i4")
     assert daf.get_np_vector("cell", "fixed").tolist() == ["a", "bc", ""]
     assert daf.get_scalar("fixed") == "text"
-    assert daf.get_np_matrix("cell", "gene", "zipped").tolist() == matrix.T.tolist()
+    assert daf.get_np_matrix("cell", "gene", "big").dtype == np.dtype("<f4")
+    for name in ("zipped", "big"):
+        assert daf.get_np_matrix("cell", "gene", name).tolist() == matrix.T.tolist()
     rows = connect(daf).sql("SELECT name, big, bool FROM cell WHERE zipped > 2").to_pydict()
     assert rows == {"name": ["GATA", "CATA"], "big": [2, 3], "bool": [False, True]}
     part = connect(daf).matrix("cell", "gene", "zipped", columns=["WNT6"]).to_numpy()

@@ -49,6 +49,7 @@ from tests.support import (
     fill_served,
     filled,
     in_background,
+    there,
     wait_until,
     zip_folder,
 )
@@ -716,14 +717,9 @@ def test_pins_of_one_place_are_the_same(folder: Path) -> None:
     """As long as the server answers the same; those of other places are others."""
     with served(folder) as server:
         tree = open_remote_tree(server.url)
-        one, other = (tree.node(path) for path in ("vectors/cell/score", "vectors/cell/type"))
-        again = tree.node("vectors/cell/score")
-        assert one is not None
-        assert other is not None
-        assert again is not None
-        assert one.is_same(again)
-        assert not one.is_same(other)
-        assert not one.is_same(5)
+        names = ("score", "score", "type")
+        one, again, other = (there(tree.node(f"vectors/cell/{name}")) for name in names)
+        assert [one.is_same(each) for each in (again, other, 5)] == [True, False, False]
 
 
 def test_files_that_change_on_the_server(folder: Path) -> None:
