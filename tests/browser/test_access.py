@@ -1,18 +1,14 @@
-"""Who uses the keyboard, a screen reader, a dark or a narrow window, and data that are hostile."""
+"""Who uses the keyboard, a screen reader, a dark or a narrow window."""
 
 from __future__ import annotations
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
-from playwright.sync_api import Dialog, Page, expect
+from playwright.sync_api import Page, expect
 
-import daf_query
 from daf_query.explore import ExploreServer
-from daf_storage import MemoryDaf
 from tests.browser.conftest import Open
 from tests.browser.explorer import Explorer
-
-HOSTILE = "<img src=x onerror=alert(1)>"
 
 
 def serious_findings(page: Page) -> list[str]:
@@ -100,30 +96,3 @@ def test_a_narrow_window_has_no_sideways_scrolling(opened: Open, server: Explore
         box = explorer.page.locator(part).bounding_box()
         assert box is not None
         assert box["width"] > 360
-
-
-def test_names_in_data_are_text(opened: Open) -> None:
-    """Markup in an entry, a column, a value and a path is shown, and does nothing."""
-    daf = MemoryDaf(name=HOSTILE)
-    daf.add_axis("cell", [HOSTILE, "B"], vectors={HOSTILE: ["<b>x</b>", HOSTILE]})
-    daf.set_vector("cell", "umap_1", [0.5, 1.5])
-    daf.set_vector("cell", "umap_2", [0.5, 1.0])
-    with daf_query.connect(daf) as session, ExploreServer(session) as server:
-        explorer = opened(server.url)
-        dialogs: list[str] = []
-
-        def shown(dialog: Dialog) -> None:
-            dialogs.append(dialog.message)
-            dialog.dismiss()
-
-        explorer.page.on("dialog", shown)
-        explorer.wait_until_drawn()
-        explorer.listed(HOSTILE).click()
-        explorer.page.locator(".summary .facts").first.wait_for()
-        explorer.page.get_by_role("tab", name="Chart").click()
-        explorer.run(f'SELECT "{HOSTILE}", count(*) AS "{HOSTILE}2" FROM cell GROUP BY 1')
-        explorer.run(f"SELECT '{HOSTILE}' AS a FROM nowhere")
-        explorer.complaints.clear()
-        assert HOSTILE in explorer.legend
-        assert explorer.page.locator("img").count() == 0
-        assert dialogs == []

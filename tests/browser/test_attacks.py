@@ -57,10 +57,12 @@ def test_names_are_never_elements(opened: Open, hostile: ExploreServer) -> None:
     """In the table, the list, the legend, titles, charts, completion, dot plots and errors."""
     explorer = opened(hostile.url).wait_until_drawn()
     page = explorer.page
+    assert f"{HTML}2" in explorer.legend
     page.get_by_label("Colour by", exact=True).select_option(label="Gene")
     page.get_by_label("gene", exact=True).fill(HTML)
     page.get_by_label("gene", exact=True).press("Enter")
-    explorer.wait_until("document.querySelector('.legend h3')?.textContent.startsWith('\">')")
+    explorer.wait_until("!document.querySelector('.legend-entry')")  # numbers have none
+    assert explorer.legend.startswith('">')
     explorer.listed(HTML).click()
     page.locator(".summary .top-values, .summary li").first.wait_for()
     query = f'SELECT name AS "{HTML.replace(chr(34), chr(34) * 2)}", count(*) AS n FROM cell GROUP BY 1 LIMIT 9'

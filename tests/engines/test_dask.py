@@ -81,28 +81,6 @@ def test_both_workers_read(forms: dict[str, str], tmp_path: Path) -> None:
     assert os.getpid() not in processes(tmp_path)
 
 
-@pytest.mark.usefixtures("client")
-def test_scanpy_on_workers(forms: dict[str, str]) -> None:
-    """The same numbers as in memory."""
-    scanpy = pytest.importorskip("scanpy")
-    with connect(forms["collection"]) as db:
-        part = db.matrix("obs", "var", "X")
-        lazy, whole = part.to_anndata(lazy=True, rows_per_block=110), part.to_anndata()
-    for adata in (lazy, whole):
-        scanpy.pp.normalize_total(adata, target_sum=1e4)
-        scanpy.pp.log1p(adata)
-        scanpy.pp.highly_variable_genes(adata, n_top_genes=12)
-        scanpy.pp.pca(adata, n_comps=3, mask_var=None)
-    np.testing.assert_allclose(lazy.X.compute().toarray(), whole.X.toarray(), rtol=1e-5)
-    # Of noise like this, rounding decides which of two equal genes is the more variable one.
-    assert lazy.var["highly_variable"].sum() == 12
-    np.testing.assert_allclose(lazy.var["dispersions"], whole.var["dispersions"], rtol=1e-3)
-    components = np.abs(whole.obsm["X_pca"])
-    np.testing.assert_allclose(
-        np.abs(lazy.obsm["X_pca"].compute()), components, rtol=0, atol=2e-3 * components.max()
-    )
-
-
 def test_a_worker_killed_in_the_middle(client: Any, forms: dict[str, str], tmp_path: Path) -> None:
     """Its blocks are read again by another; the sum is right."""
     with connect(forms["packed"]) as db:

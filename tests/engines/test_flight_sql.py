@@ -246,14 +246,6 @@ def test_metadata_commands_answer_as_published(server: FlightSqlServer) -> None:
         assert table("CommandGetXdbcTypeInfo").num_rows == 0
 
 
-def test_a_collection_has_a_key_of_two_columns(forms: dict[str, str]) -> None:
-    """Names are unique in a data set, not in all of them."""
-    with FlightSqlServer(forms["collection"]) as server, _flight(server) as client:
-        command = packed("CommandGetPrimaryKeys", table="obs")
-        keys = client.do_get(flight.Ticket(command)).read_all()
-        assert keys["column_name"].to_pylist() == ["dataset", "name"]
-
-
 def test_types_become_those_that_all_drivers_know() -> None:
     """Dictionaries and views are sent as what they stand for, also within lists."""
     daf = data_set(name="types", cell=["a", "b", "c"])

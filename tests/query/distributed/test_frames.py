@@ -143,17 +143,14 @@ def test_the_long_form_of_a_matrix(sessions: dict[str, DafSession], form: str) -
     frame = table.to_dask_dataframe(filter=chosen, rows_per_partition=100)
     assert frame.npartitions > 1
     names = table.schema.names
+    strings = dict.fromkeys([name for name in names if name != "value"], pd.StringDtype("pyarrow"))
     pd.testing.assert_frame_equal(
         frame.compute().sort_values(names, ignore_index=True),
-        expected_long(table, chosen).sort_values(names, ignore_index=True),
+        table.to_table(filter=chosen)
+        .to_pandas()
+        .astype(strings)
+        .sort_values(names, ignore_index=True),
     )
-
-
-def expected_long(table: Any, chosen: Any) -> pd.DataFrame:
-    """Return the elements by Arrow and pandas, with strings in place of dictionaries."""
-    frame: pd.DataFrame = table.to_table(filter=chosen).to_pandas()
-    strings = [name for name in frame if name != "value"]
-    return frame.astype(dict.fromkeys(strings, pd.StringDtype("pyarrow")))
 
 
 def test_a_changed_vector(tmp_path: Path, paths: dict[str, Any]) -> None:

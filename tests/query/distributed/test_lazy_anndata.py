@@ -16,7 +16,7 @@ import scipy.sparse as sp
 from daf_query import DafSession, DuplicateNamesWarning, connect
 from daf_storage import AnnDataWarning, ZarrDaf, copy_all, errors, from_anndata
 from tests.query.collection.cases import RUNS, daf_of
-from tests.support import by_key
+from tests.support import by_key, dense
 
 N_OBS, N_VAR = 120, 40
 
@@ -127,11 +127,6 @@ def pair(request: pytest.FixtureRequest, db: DafSession) -> tuple[Any, Any]:
     return part.to_anndata(lazy=True, rows_per_block=25, **choice), part.to_anndata(**choice)
 
 
-def _dense(values: Any) -> Any:
-    values = values.compute() if isinstance(values, da.Array) else values
-    return values.toarray() if sp.issparse(values) else np.asarray(values)
-
-
 def test_scanpy_computes_the_same(pair: tuple[Any, Any]) -> None:
     """Normalisation, logarithm, variable genes and components, of CSR blocks and of dense ones."""
     for adata in pair:
@@ -144,12 +139,12 @@ def test_scanpy_computes_the_same(pair: tuple[Any, Any]) -> None:
         sc.pp.pca(adata, n_comps=4, svd_solver="covariance_eigh")
     lazy, whole = pair
     assert isinstance(lazy.X, da.Array)
-    np.testing.assert_allclose(_dense(lazy.X), _dense(whole.X), rtol=1e-5)
+    np.testing.assert_allclose(dense(lazy.X.compute()), dense(whole.X), rtol=1e-5)
     pd.testing.assert_frame_equal(lazy.obs, whole.obs, check_dtype=False, rtol=1e-4)
     assert lazy.var["highly_variable"].tolist() == whole.var["highly_variable"].tolist()
     assert lazy.var["highly_variable"].sum() == 15
     np.testing.assert_allclose(lazy.var["dispersions"], whole.var["dispersions"], rtol=1e-3)
-    mine, theirs = _dense(lazy.obsm["X_pca"]), whole.obsm["X_pca"]
+    mine, theirs = lazy.obsm["X_pca"].compute(), whole.obsm["X_pca"]
     np.testing.assert_allclose(
         np.abs(mine), np.abs(theirs), rtol=0, atol=1e-3 * np.abs(theirs).max()
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -67,62 +68,48 @@ ROWS = st.none() | st.lists(st.integers(0, N_CELLS - 1), max_size=30)
 COLUMNS = st.none() | st.lists(st.integers(0, N_GENES - 1), max_size=9)
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=32, deadline=None)
 @given(
     form=st.sampled_from(["plain", "packed", "zipped", "memory"]),
-    name=st.sampled_from(["both", "by_cell", "dense", "names"]),
+    case=st.sampled_from(
+        [
+            *product(["rows"], ["both", "by_cell", "dense", "names"]),
+            *product(["columns"], ["both", "by_gene", "dense"]),
+        ]
+    ),
     rows=ROWS,
     columns=COLUMNS,
-    rows_per_block=st.none() | st.integers(1, 12),
+    size=st.none() | st.integers(1, 12),
     blocks=st.sampled_from([None, "csr", "dense"]),
 )
 def test_blocks_have_the_values_of_the_slice(
     sessions: dict[str, DafSession],
     form: str,
-    name: str,
+    case: tuple[str, str],
     rows: list[int] | None,
     columns: list[int] | None,
-    rows_per_block: int | None,
+    size: int | None,
     blocks: Any,
 ) -> None:
     """Of any selection, in any order, with duplicates, of nothing; and the meta tells the truth."""
+    along, name = case
     part = sessions[form].matrix("cell", "gene", name, rows=rows, columns=columns)
     if name == "names" and blocks == "csr":
         return
-    array = part.to_dask(rows_per_block=rows_per_block, blocks=blocks)
+    sizes: Any = {f"{along}_per_block": size}
+    array = part.to_dask(**sizes, blocks=blocks)
     assert array.shape == part.shape
     assert array.dtype == part.dtype
-    if rows_per_block:
-        assert set(array.chunks[0][:-1]) <= {rows_per_block}
+    if size:
+        divided, whole = array.chunks if along == "rows" else array.chunks[::-1]
+        assert set(divided[:-1]) <= {size}
+        assert len(whole) == 1
     computed = array.compute()
     expects_csr = blocks == "csr" or (blocks is None and part.is_sparse)
     assert type(computed) is type(array._meta) is (sp.csr_matrix if expects_csr else np.ndarray)
     np.testing.assert_array_equal(dense(computed), part.to_numpy())
-    for block in array.blocks[-1:]:
-        assert block.compute().dtype == part.dtype
-
-
-@settings(max_examples=12, deadline=None)
-@given(
-    form=st.sampled_from(["plain", "packed", "memory"]),
-    name=st.sampled_from(["both", "by_gene", "dense"]),
-    rows=ROWS,
-    columns=COLUMNS,
-    columns_per_block=st.integers(1, 5),
-)
-def test_blocks_of_columns(
-    sessions: dict[str, DafSession],
-    form: str,
-    name: str,
-    rows: list[int] | None,
-    columns: list[int] | None,
-    columns_per_block: int,
-) -> None:
-    """Where the stored columns are those of the matrix."""
-    part = sessions[form].matrix("cell", "gene", name, rows=rows, columns=columns)
-    array = part.to_dask(columns_per_block=columns_per_block)
-    assert len(array.chunks[0]) == 1
-    np.testing.assert_array_equal(dense(array.compute()), part.to_numpy())
+    for place in [*np.ndindex(array.numblocks)][-1:]:
+        assert array.blocks[place].compute().dtype == part.dtype
 
 
 @settings(max_examples=15, deadline=None)
@@ -242,30 +229,23 @@ def test_one_block_of_what_is_stored_by_columns(sessions: dict[str, DafSession])
     assert part.to_dask(rows_per_block=N_CELLS).numblocks == (1, 1)
 
 
-class TestChanges:
-    """A graph over data that was changed since is an error, not other values."""
-
-    @pytest.fixture
-    def path(self, tmp_path: Path) -> Path:
-        """Return a data set of its own."""
-        _fill(ZarrDaf(tmp_path / "x.daf.zarr", "w"))
-        return tmp_path / "x.daf.zarr"
-
-    @pytest.mark.parametrize("what", ["matrix", "axis"])
-    def test_replaced_meanwhile(self, path: Path, what: str) -> None:
-        """Also after some blocks were read; whoever makes it again gets the new values."""
-        array = connect(path).matrix("cell", "gene", "both").to_dask(rows_per_block=5)
-        np.testing.assert_array_equal(dense(array.blocks[0].compute()), COUNTS[:5])
-        writer = ZarrDaf(path, "r+")
-        if what == "matrix":
-            writer.set_matrix("cell", "gene", "both", sp.csc_array(2 * COUNTS), if_exists="replace")
-            expected = 2 * COUNTS
-        else:
-            writer.reorder_axis("cell", np.arange(N_CELLS)[::-1])
-            expected = COUNTS[::-1]
-        message = r"x\.daf\.zarr: the matrix 'both' or one"
-        with pytest.raises(errors.InvalidInputError, match=message):
-            array.blocks[1].compute()
-        again = connect(path).matrix("cell", "gene", "both").to_dask(rows_per_block=5)
-        assert again.name != array.name
-        np.testing.assert_array_equal(dense(again.compute()), expected)
+@pytest.mark.parametrize("what", ["matrix", "axis"])
+def test_replaced_meanwhile(tmp_path: Path, what: str) -> None:
+    """An error, also after some blocks were read; whoever makes the graph again gets the new values."""
+    path = tmp_path / "x.daf.zarr"
+    writer = ZarrDaf(path, "w")
+    _fill(writer)
+    array = connect(path).matrix("cell", "gene", "both").to_dask(rows_per_block=5)
+    np.testing.assert_array_equal(dense(array.blocks[0].compute()), COUNTS[:5])
+    if what == "matrix":
+        writer.set_matrix("cell", "gene", "both", sp.csc_array(2 * COUNTS), if_exists="replace")
+        expected = 2 * COUNTS
+    else:
+        writer.reorder_axis("cell", np.arange(N_CELLS)[::-1])
+        expected = COUNTS[::-1]
+    message = r"x\.daf\.zarr: the matrix 'both' or one"
+    with pytest.raises(errors.InvalidInputError, match=message):
+        array.blocks[1].compute()
+    again = connect(path).matrix("cell", "gene", "both").to_dask(rows_per_block=5)
+    assert again.name != array.name
+    np.testing.assert_array_equal(dense(again.compute()), expected)

@@ -14,7 +14,7 @@ from pyarrow import flight
 
 from daf_query import DafSession, connect
 from daf_query.flight_sql import FlightSqlServer, is_loopback
-from daf_query.sql import ListedTable, listed_tables, unbound_schemas
+from daf_query.sql import unbound_schemas
 from daf_storage import MemoryDaf, errors
 from tests.flight_messages import answer
 from tests.support import data_set
@@ -77,21 +77,31 @@ def _named(table: str, pattern: str) -> list[str]:
 def test_all_tables_are_listed_with_their_keys() -> None:
     """Of data sets, several as one, those that were brought and views; axes hide descriptions."""
     with _session() as session:
-        assert listed_tables(session._connections) == [
-            ListedTable("all", "cell", "TABLE", ("dataset", "name")),
-            ListedTable("all", "matrices", "VIEW"),
-            ListedTable("all", "relations", "VIEW"),
-            ListedTable("all", "scalars", "TABLE", ("dataset", "name")),
-            ListedTable("one", "cell", "TABLE", ("name",)),
-            ListedTable("one", "matrices", "VIEW"),
-            ListedTable("one", "old", "VIEW"),
-            ListedTable("one", "relations", "VIEW"),
-            ListedTable("one", "scalars", "VIEW"),
-            ListedTable("public", "samples", "TABLE"),
-        ]
         with FlightSqlServer(session) as server, flight.connect(server.uri) as client:
-            listed = answer(client, "CommandGetTables", include_schema=True)
-        for row in listed.to_pylist():
+            listed = answer(client, "CommandGetTables", include_schema=True).to_pylist()
+            names = ("db_schema_name", "table_name")
+            keys = [
+                answer(
+                    client, "CommandGetPrimaryKeys", db_schema=row[names[0]], table=row[names[1]]
+                )
+                for row in listed
+            ]
+        assert [
+            (*(row[name] for name in names), row["table_type"], *of["column_name"].to_pylist())
+            for row, of in zip(listed, keys, strict=True)
+        ] == [
+            ("all", "cell", "TABLE", "dataset", "name"),
+            ("all", "matrices", "VIEW"),
+            ("all", "relations", "VIEW"),
+            ("all", "scalars", "TABLE", "dataset", "name"),
+            ("one", "cell", "TABLE", "name"),
+            ("one", "matrices", "VIEW"),
+            ("one", "old", "VIEW"),
+            ("one", "relations", "VIEW"),
+            ("one", "scalars", "VIEW"),
+            ("public", "samples", "TABLE"),
+        ]
+        for row in listed:
             columns = pa.ipc.read_schema(pa.py_buffer(row["table_schema"])).names
             table = f'"{row["db_schema_name"]}"."{row["table_name"]}"'
             assert columns == session.sql(f"SELECT * FROM {table}").column_names

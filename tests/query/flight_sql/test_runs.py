@@ -83,20 +83,28 @@ def test_few_results_are_computed_ahead_and_none_for_nobody() -> None:
             yield number
 
     runs = Runs(FlightSqlLimits())
-    run = runs.start(counting, is_abandoned=_never)
-    assert next(run) == 0
+    run, busy = (runs.start(each, is_abandoned=_never) for each in (counting, _busy))
+    assert next(run) == next(busy) == 0
     time.sleep(0.1)
     assert len(computed) <= 4
-    del run
+    del run, busy
     gc.collect()
     wait_until(lambda: runs.count == 0)
     assert len(computed) <= 4
 
 
 @pytest.mark.sampled(3)
-@pytest.mark.parametrize("how", ["cancel", "abandon", "overdue", "close", "let go"])
-def test_what_computes_is_interrupted(how: str) -> None:
-    """By its id, by a client that has gone, by time, by the end of the server, and by nobody."""
+@pytest.mark.parametrize(
+    ("how", "error", "message"),
+    [
+        ("cancel", flight.FlightCancelledError, "the query was cancelled"),
+        ("abandon", flight.FlightCancelledError, "the client has cancelled"),
+        ("overdue", flight.FlightTimedOutError, "after 0.3 seconds"),
+        ("close", flight.FlightUnavailableError, "closing"),
+    ],
+)
+def test_what_computes_is_interrupted(how: str, error: type[Exception], message: str) -> None:
+    """By its id, by a client that has gone, by time, and by the end of the server."""
     gone = threading.Event()
     runs = Runs(FlightSqlLimits(max_seconds=0.3 if how == "overdue" else None))
     run = runs.start(_busy, query_id=b"me", is_abandoned=gone.is_set)
@@ -105,24 +113,8 @@ def test_what_computes_is_interrupted(how: str) -> None:
     assert all(each.daemon for each in threads)  # the process ends without waiting for them
     assert next(run) == 0
     time.sleep(0.05)
-    if how == "let go":
-        del run
-        gc.collect()
-        wait_until(lambda: runs.count == 1)
-        return
-    {
-        "cancel": lambda: runs.cancel(b"me"),
-        "abandon": gone.set,
-        "overdue": lambda: None,
-        "close": runs.close,
-    }[how]()
-    errors = {
-        "cancel": (flight.FlightCancelledError, "the query was cancelled"),
-        "abandon": (flight.FlightCancelledError, "the client has cancelled"),
-        "overdue": (flight.FlightTimedOutError, "after 0.3 seconds"),
-        "close": (flight.FlightUnavailableError, "closing"),
-    }
-    error, message = errors[how]
+    ends = {"cancel": lambda: runs.cancel(b"me"), "abandon": gone.set, "close": runs.close}
+    ends.get(how, bool)()
     with pytest.raises(error, match=message):
         next(run)
     if how in ("cancel", "abandon"):
@@ -131,20 +123,6 @@ def test_what_computes_is_interrupted(how: str) -> None:
     del other
     gc.collect()
     wait_until(lambda: runs.count == 0)
-
-
-def test_there_are_never_more_than_the_limit() -> None:
-    """Another one is refused until one has ended, also of those that nobody reads."""
-    runs = Runs(FlightSqlLimits(max_queries=2, max_seconds=1.5))
-    first, second = (runs.start(_numbers, is_abandoned=_never) for _ in range(2))
-    with pytest.raises(flight.FlightUnavailableError, match="running: 2"):
-        runs.start(_numbers, is_abandoned=_never)
-    first.close()
-    wait_until(lambda: runs.count == 1)
-    assert next(runs.start(_numbers, is_abandoned=_never)) == 0
-    wait_until(lambda: runs.count == 0)  # the time of the second is over, and nobody took it
-    with pytest.raises(flight.FlightTimedOutError):
-        list(second)
 
 
 def test_what_nobody_reads_gives_way(monkeypatch: pytest.MonkeyPatch) -> None:

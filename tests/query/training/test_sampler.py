@@ -11,7 +11,7 @@ import pytest
 
 import daf_query
 from daf_query import DafSession, Sampler, connect
-from daf_storage import DafWriter, MemoryDaf, ZarrDaf, convert, errors
+from daf_storage import DafWriter, MemoryDaf, errors
 from tests.support import data_set, there
 
 SPLIT = {"train": 0.7, "val": 0.2, "test": 0.1}
@@ -132,33 +132,6 @@ def test_no_group_is_in_two_splits(db: DafSession) -> None:
         for seed in range(5)
     }
     assert len(seeds) > 1
-
-
-def test_the_same_seed_makes_the_same_in_every_form(tmp_path: Path, db: DafSession) -> None:
-    """In a directory, packed, in an archive, with other options, and of a collection of two data sets."""
-    with ZarrDaf(tmp_path / "cells.daf.zarr", "w") as daf:
-        filled(daf, cells())
-    convert(tmp_path / "cells.daf.zarr", tmp_path / "cells.daf.zarr.zip", packed=True)
-    halves = [
-        filled(MemoryDaf(name="training_first"), cells(0, 120)),
-        filled(MemoryDaf(name="training_second"), cells(120, COUNT)),
-    ]
-    requested: dict[str, Any] = {
-        "where": "depth > 2",
-        "weights": "1 / count(*) OVER (PARTITION BY type)",
-        "split": SPLIT,
-        "seed": 5,
-        "stratify": ["type", "score IS NULL"],
-    }
-    expected = as_pandas(db.sampler("cell", **requested))
-    grouped = as_pandas(db.sampler("cell", split=SPLIT, groups="donor"))
-    for source in (tmp_path / "cells.daf.zarr", tmp_path / "cells.daf.zarr.zip", halves):
-        with connect(source) as other:
-            found = as_pandas(other.sampler("cell", **requested))
-            columns = ["name", "split", "weight"]
-            assert found[columns].equals(expected[columns])
-            other_grouped = as_pandas(other.sampler("cell", split=SPLIT, groups="donor"))
-            assert other_grouped[["name", "split"]].equals(grouped[["name", "split"]])
 
 
 def test_of_several_data_sets_positions_count_through(tmp_path: Path) -> None:
