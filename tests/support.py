@@ -24,7 +24,7 @@ import pytest
 
 from daf_query.demo import find_pbmc
 from daf_query.matrix import SlicePlan
-from daf_storage import DafServer, DafWriter, MemoryDaf, ZarrDaf
+from daf_storage import DafServer, DafWriter, MemoryDaf, ZarrDaf, open_daf
 from daf_storage.stores import _directory
 from tests.suites.examples import (
     CELLS,
@@ -58,6 +58,7 @@ __all__ = [
     "filled",
     "is_mapped",
     "mapped_ranges",
+    "new_daf",
     "peaks",
     "recorded_reads",
     "reopen",
@@ -122,6 +123,11 @@ def data_set(
     for (rows, columns, matrix), values in (matrices or {}).items():
         daf.set_matrix(rows, columns, matrix, values)
     return daf
+
+
+def new_daf(folder: Path, name: str, **options: Any) -> DafWriter:
+    """Return a new empty data set in the form that its name says: in a folder, in memory if none."""
+    return open_daf(folder / name, "w", **options) if name else MemoryDaf()
 
 
 @contextmanager

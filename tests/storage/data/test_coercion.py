@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
@@ -12,19 +13,18 @@ import pytest
 import scipy.sparse as sp
 
 from daf_query import connect
-from daf_storage import DafWriter, MemoryDaf, errors
+from daf_storage import DafWriter, errors
+from daf_storage.data import plain_values
+from tests.support import data_set
 
-CELLS = ["a", "b", "c"]
-BIG = 2**53 + 1
+TEXT, BIG = ["x\0", "", "\0"], 2**53 + 1
+LARGE = [BIG, 1, 2]
 
 
 @pytest.fixture
 def daf() -> DafWriter:
     """Return a data set of 3 cells and 2 genes."""
-    daf = MemoryDaf()
-    daf.add_axis("cell", CELLS)
-    daf.add_axis("gene", ["g", "h"])
-    return daf
+    return data_set(cell=["a", "b", "c"], gene=["g", "h"])
 
 
 @pytest.mark.parametrize("value", ["x\0", 2**64 - 1, 2**53 + 1, True, 0.1, "", -(2**63)])
@@ -47,6 +47,8 @@ def test_numpy_scalars_and_arrow_scalars_convert_exactly(daf: DafWriter) -> None
     daf.set_scalar("arrow", pa.scalar(5))
     daf.set_scalar("rounded", 0.1, dtype="float32")
     daf.set_vector("cell", "zeros", 0.0, dtype=np.int32)
+    daf.set_vector("cell", "decimals", pa.array(map(Decimal, LARGE)), dtype="int64")
+    assert daf.get_np_vector("cell", "decimals").tolist() == LARGE
     assert daf.get_np_vector("cell", "zeros").dtype == np.int32
     assert daf.get_scalar("half") == 0.5
     assert daf.get_scalar("arrow") == 5
@@ -124,24 +126,74 @@ def test_queries_store_large_unsigned_integers(daf: DafWriter) -> None:
 
 
 @pytest.mark.parametrize(
-    ("values", "dtype"),
+    ("values", "expected", "dtype"),
     [
-        (range(3), "int64"),
-        ([True, False, True], "bool"),
-        (np.array([True, np.False_, True], object), "bool"),
-        (np.array([1, True, 2], object), "int64"),
-        (np.array([1, 2.5, 3], object), "float64"),
-        (np.array([1, 2**63 - 1, -(2**63)], object), "int64"),
-        (np.array([1, 2**63, 2**64 - 1], object), "uint64"),
-        (pa.array([1, 2, 3], pa.uint8()), "uint8"),
-        (pd.array([True, False, True], dtype="boolean"), "bool"),
-        (pd.Series([1, 2, 3], dtype="Int16"), "int16"),
-        (pd.arrays.SparseArray([0.0, 0.0, 1.5]), "float64"),
+        (TEXT, TEXT, "O"),
+        (np.array(TEXT, object), TEXT, "O"),
+        (np.array(TEXT, np.dtypes.StringDType()), TEXT, "O"),
+        (pd.Series(TEXT), TEXT, "O"),
+        (pd.Series(TEXT, dtype="string"), TEXT, "O"),
+        (pd.Categorical.from_codes([0, 1, 2], pd.Index(TEXT)), TEXT, "O"),
+        (pl.Series(TEXT), TEXT, "O"),
+        (pa.array(TEXT), TEXT, "O"),
+        (pa.array(TEXT, pa.large_string()), TEXT, "O"),
+        (pa.array(TEXT, pa.string_view()), TEXT, "O"),
+        (pa.array(TEXT).dictionary_encode(), TEXT, "O"),
+        (pa.chunked_array([TEXT[:1], TEXT[1:]]), TEXT, "O"),
+        (LARGE, LARGE, "int64"),
+        ((np.int64(BIG), np.uint8(1), 2), LARGE, "int64"),
+        (range(3), [0, 1, 2], "int64"),
+        (np.array(LARGE), LARGE, "int64"),
+        (np.ma.array(LARGE, mask=False), LARGE, "int64"),
+        (np.array([1, 2**63 - 1, -(2**63)], object), [1, 2**63 - 1, -(2**63)], "int64"),
+        (np.array([1, 2**63, 2**64 - 1], object), [1, 2**63, 2**64 - 1], "uint64"),
+        (np.array([1, True, 2], object), [1, 1, 2], "int64"),
+        (np.array([1, 2.5, 3], object), [1, 2.5, 3], "float64"),
+        (np.array([True, np.False_, True], object), [True, False, True], "bool"),
+        ([True, False, True], [True, False, True], "bool"),
+        (pd.array([True, False, True], dtype="boolean"), [True, False, True], "bool"),
+        (pd.Series([1, 2, 3], dtype="Int16"), [1, 2, 3], "int16"),
+        (pd.Series(LARGE, dtype="Int64"), LARGE, "int64"),
+        (pd.Series(LARGE, dtype="int64[pyarrow]"), LARGE, "int64"),
+        (pd.Series(LARGE, dtype=object), LARGE, "int64"),
+        (pd.Categorical(LARGE), LARGE, "int64"),
+        (pd.arrays.SparseArray(LARGE), LARGE, "int64"),
+        (pd.arrays.SparseArray([0.0, 0.0, 1.5]), [0, 0, 1.5], "float64"),
+        (pl.Series(LARGE), LARGE, "int64"),
+        (pa.array([1, 2, 3], pa.uint8()), [1, 2, 3], "uint8"),
+        (pa.array(LARGE).dictionary_encode(), LARGE, "int64"),
+        (pa.RunEndEncodedArray.from_arrays([1, 2, 3], pa.array(LARGE)), LARGE, "int64"),
     ],
 )
-def test_types_of_what_comes_in(daf: DafWriter, values: Any, dtype: str) -> None:
-    """Containers of every kind have the type of their elements, and these."""
+def test_values_of_every_container(
+    daf: DafWriter, values: Any, expected: list[Any], dtype: str
+) -> None:
+    """They have the type of their elements: no string loses its NUL, no integer is rounded."""
     daf.set_vector("cell", "v", values)
     found = daf.get_np_vector("cell", "v")
-    assert found.dtype == np.dtype(dtype)
-    assert found.tolist() == [np.dtype(dtype).type(one).item() for one in values]
+    assert (found.dtype, found.tolist()) == (np.dtype(dtype), expected)
+
+
+def test_strings_are_not_parsed_as_numbers(daf: DafWriter) -> None:
+    """A dtype of numbers does not fit strings, given as a list or to fill with."""
+    for value in (["1", "2", "3"], "1", np.array(["1", "2", "3"]), pa.array(["1", "2", "3"])):
+        with pytest.raises(errors.UnsupportedInputError, match="strings, which are not converted"):
+            daf.set_vector("cell", "v", value, dtype="int64")
+        daf.set_vector("cell", "v", value, dtype=object, if_exists="replace")
+        assert daf.get_np_vector("cell", "v").tolist() in (["1", "2", "3"], ["1"] * 3)
+
+
+def test_lists_of_arrays_keep_their_values() -> None:
+    """Rows of different dtypes, and masked ones."""
+    rows = [np.array([BIG, 1]), np.array([0.5, 2])]
+    assert plain_values(rows, what="x").tolist() == [[BIG, 1], [0.5, 2]]
+    with pytest.raises(errors.UnsupportedInputError, match="masked value at position 1"):
+        plain_values([rows[1], np.ma.array([1, 2], mask=[True, False])], what="x")
+
+
+@pytest.mark.parametrize("dtype", ["string", "str", "string[pyarrow]"])
+def test_strings_of_pandas_are_taken_as_arrow(dtype: str) -> None:
+    """Without an object of Python for each."""
+    values = plain_values(pd.Series(["a", "b"], dtype=dtype), what="x")
+    if dtype != "str" or pd.Series(["a"], dtype="str").dtype != object:  # as of pandas 3
+        assert isinstance(values, pa.Array | pa.ChunkedArray)

@@ -268,21 +268,3 @@ def test_a_crash_at_any_point_leaves_old_or_new(
         shutil.rmtree(path.parent)
     assert at > 3
     assert len(checked) > 1
-
-
-def test_recovery_mends_the_consolidated_metadata(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A crash between a change and the list of all properties is mended by the next writer."""
-    path = tmp_path / "x.daf.zarr"
-    daf = filled(path)
-    with monkeypatch.context() as patch:
-        replace = os.replace
-        patch.setattr(os, "replace", lambda *_: (_ for _ in ()).throw(Crash()))
-        patch.setattr(shutil, "rmtree", lambda *_, **__: None)
-        with pytest.raises(Crash):
-            daf.set_vector("cell", "new", [1, 2, 3])
-        assert replace is not os.replace
-    assert "vectors/cell/new" not in (path / ".zmetadata").read_text()
-    reopen(path)
-    assert "vectors/cell/new" in (path / ".zmetadata").read_text()

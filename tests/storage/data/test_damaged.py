@@ -16,7 +16,7 @@ import pytest
 from daf_query import UnreadableVectorWarning, connect
 from daf_query.cli import main
 from daf_storage import MemoryDaf, ZarrDaf, errors, verify
-from tests.storage.trees.test_foreign_arrays import put
+from tests.storage.trees.test_foreign_arrays import put, put_strings
 from tests.support import UMIS, reopen
 
 
@@ -132,6 +132,9 @@ def test_a_table_without_a_column_is_not_silent(
         ("rowval", [2.0, 3.0, 1.0, 2.0, 3.0, 1.0, 2.0, 1.0, 3.0], "rowval is not a list of"),
         ("rowval", [[2, 3, 1, 2, 3, 1, 2, 1, 3]], "rowval is not a list of|stored shape is"),
         ("nzval", [1, 2], r"stored shape is \[2\], but rowval needs \[9\]"),
+        ("rowval", [-1, 3, 1, 2, 3, 1, 2, 1, 3], "rowval leaves the range 1 to 3"),
+        ("rowval", None, "the array 'rowval' is missing"),
+        ("nzind", None, "the array 'nzind' is missing"),
         ("nzind", [0, 2], "does not rise"),
         ("nzind", [4, 2], "does not rise"),
         ("nzind", [2, 5], "does not rise within 1 to 4"),
@@ -140,12 +143,14 @@ def test_a_table_without_a_column_is_not_silent(
     ],
 )
 def test_sparse_properties_that_contradict_themselves(
-    tiny_path: Path, name: str, values: list[Any], message: str
+    tiny_path: Path, name: str, values: list[Any] | None, message: str
 ) -> None:
     """Positions are whole numbers in a list that fit the axes and each other: never a wrong cell."""
-    array = np.array(values)
+    array = np.array(values or 0)
     path = "vectors/gene/flag" if name == "nzind" else "matrices/cell/gene/sparse"
     put(tiny_path, f"{path}/{name}", array.astype("<f4" if array.dtype.kind == "f" else "<i4"))
+    if values is None:
+        shutil.rmtree(tiny_path / path / name)
     daf = ZarrDaf(tiny_path)
     if name == "nzind":
         with pytest.raises(errors.CorruptDataError, match=message):
@@ -165,27 +170,9 @@ def test_sparse_properties_that_contradict_themselves(
         assert "problems" in daf.description()
 
 
-def test_missing_parts_of_sparse_arrays(tiny_path: Path) -> None:
-    """A group that lacks a part says which."""
-    shutil.rmtree(tiny_path / "matrices/cell/gene/sparse/rowval")
-    shutil.rmtree(tiny_path / "vectors/gene/flag/nzind")
-    daf = ZarrDaf(tiny_path)
-    with pytest.raises(errors.CorruptDataError, match="the array 'rowval' is missing"):
-        daf.get_np_matrix("cell", "gene", "sparse")
-    with pytest.raises(errors.CorruptDataError, match="the array 'nzind' is missing"):
-        daf.get_np_vector("gene", "flag")
-
-
-def rewrite_axis(path: Path, entries: list[str]) -> None:
-    """Store axis entries that a writer would refuse."""
-    from tests.storage.trees.test_foreign_arrays import put_strings
-
-    put_strings(path, "axes/cell", entries, chunks=len(entries))
-
-
 def test_duplicate_entries_of_a_stored_axis(tiny_path: Path) -> None:
     """Whoever asks for the names learns of the duplicate; other columns stay usable."""
-    rewrite_axis(tiny_path, ["TATA", "GATA", "TATA"])
+    put_strings(tiny_path, "axes/cell", ["TATA", "GATA", "TATA"], chunks=3)
     daf = ZarrDaf(tiny_path)
     with pytest.raises(errors.CorruptDataError, match="entry 'TATA' occurs more than once"):
         daf.axis_entries("cell")

@@ -5,18 +5,18 @@ from __future__ import annotations
 import re
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import numpy as np
 import pyarrow as pa
 import pytest
 import scipy.sparse as sp
 
-from daf_storage import DafReader, MemoryDaf, ZarrDaf, convert, open_daf
+from daf_storage import MemoryDaf, ZarrDaf, convert, open_daf
 from daf_storage.data import data_set_section
 from daf_storage.display import PreviewBudget
-from daf_storage.stores import DirectoryStore
 from daf_storage.trees import PlainArray
-from tests.support import data_set, served
+from tests.support import data_set, edited_bytes, recorded_reads, served
 
 ROWS = 60_000
 HOSTILE = "<img src=x onerror=alert(1)>"
@@ -37,36 +37,17 @@ def _fill(daf: Any, rows: int) -> None:
 def large(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     """Return data sets of some megabytes, plain and packed."""
     folder = tmp_path_factory.mktemp("large")
-    paths = {
-        "plain": folder / "a.daf.zarr",
-        "packed": folder / "b.daf.zarr",
-        "hdf5": folder / "c.h5df",
-    }
+    paths = {"plain": folder / "a.daf.zarr", "packed": folder / "b.daf.zarr"}
     with ZarrDaf(paths["plain"], "w") as daf:
         _fill(daf, ROWS)
     convert(paths["plain"], paths["packed"], packed=True)
-    convert(paths["plain"], paths["hdf5"])
     return paths
 
 
 @pytest.fixture
-def read_bytes(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """Return the sizes of all that is read: ranges of packed files, elements of mapped ones."""
+def mapped_bytes(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Return how many bytes are looked at of each mapped array, none of which is read as a whole."""
     sizes: list[int] = []
-    snapshot = DirectoryStore.snapshot
-
-    def counted_snapshot(self: DirectoryStore, prefix: str) -> Any:
-        found = snapshot(self, prefix)
-        read = None if found is None else found.read_ranges
-
-        def counted(key: str, ranges: list[tuple[int, int]]) -> Any:
-            sizes.extend(stop - start for start, stop in ranges)
-            return read(key, ranges)  # type: ignore[misc]  # there is one, where this is called
-
-        if found is not None:
-            found.read_ranges = counted  # type: ignore[method-assign]  # for this test
-        return found
-
     spans = PlainArray.read_spans
 
     def counted_spans(self: PlainArray, *arguments: Any) -> Any:
@@ -74,26 +55,21 @@ def read_bytes(monkeypatch: pytest.MonkeyPatch) -> list[int]:
         sizes.extend(part.nbytes for part in parts)
         return parts
 
-    def whole(self: PlainArray) -> Any:
-        raise AssertionError(f"{self.info} was read as a whole")
-
-    monkeypatch.setattr(DirectoryStore, "snapshot", counted_snapshot)
     monkeypatch.setattr(PlainArray, "read_spans", counted_spans)
-    monkeypatch.setattr(PlainArray, "read_strings", whole)
+    monkeypatch.setattr(PlainArray, "read_strings", mock.Mock(side_effect=AssertionError))
     return sizes
 
 
 @pytest.mark.parametrize("form", ["plain", "packed"])
 def test_little_is_read_of_a_large_data_set(
-    form: str, large: dict[str, Path], read_bytes: list[int]
+    form: str, large: dict[str, Path], mapped_bytes: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Some rows of each vector and matrix: bytes are counted as they are read."""
-    with open_daf(large[form]) as daf:
-        read_bytes.clear()
+    with recorded_reads(monkeypatch) as reads, open_daf(large[form]) as daf:
         page = daf._repr_html_()
     assert re.search(r"(T|B|NK) [\d,]+, (T|B|NK) [\d,]+, ", page)
     assert len(re.findall("[▁▂▃▄▅▆▇█]{8,}", page)) >= 2
-    assert 0 < sum(read_bytes) < 1_000_000  # of 8 MB
+    assert 0 < reads.n_bytes + sum(mapped_bytes) < 1_000_000  # of 8 MB
     assert "a sample of 4,096 of 60,000" in page
 
 
@@ -144,14 +120,8 @@ def test_a_damaged_vector_does_not_hide_the_others(tmp_path: Path) -> None:
     data_set(
         ZarrDaf(path, "w"), cell={"name": ["A", "B"], "bad": ["x", "y"], "good": [5, 6]}
     ).close()
-    (chunk,) = [
-        each
-        for each in (path / "vectors/cell/bad").rglob("*")
-        if each.is_file() and "z" not in each.name
-    ]
-    data = chunk.read_bytes()
-    chunk.write_bytes(data[:4] + b"\xff\xff\xff\x0f" + data[8:])
-    reader: DafReader = open_daf(path)
-    page = reader._repr_html_()
+    with edited_bytes(path / "vectors/cell/bad/0") as data:
+        data[4:8] = b"\xff\xff\xff\x0f"
+    page = open_daf(path)._repr_html_()
     assert "cannot be read" in page
     assert "5 to 6" in page

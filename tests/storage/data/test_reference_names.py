@@ -23,7 +23,19 @@ from daf_storage import (
     open_daf,
 )
 from daf_storage.stores import MmapZipStore
-from tests.support import CELLS, GENES, UMIS, contents, data_set, dense, fill, recorded_calls, there
+from tests.suites.changing_suite import reordered
+from tests.support import (
+    CELLS,
+    GENES,
+    UMIS,
+    contents,
+    data_set,
+    dense,
+    fill,
+    new_daf,
+    recorded_calls,
+    there,
+)
 
 
 def test_versions_and_alignment(tmp_path: Path) -> None:
@@ -47,9 +59,7 @@ def test_entries_by_position() -> None:
     assert daf.axis_entries("cell", [1, -1], allow_empty=True).tolist() == [CELLS[1], ""]
     positions = daf.axis_indices("gene", [GENES[3], ""], allow_empty=True)
     assert daf.axis_entries("gene", positions, allow_empty=True).tolist() == [GENES[3], ""]
-    for wrong in ([-1], [3], [0, 7]):
-        with pytest.raises(errors.EntryNotFoundError, match=f"position {wrong[-1]}; it has 3"):
-            daf.axis_entries("cell", wrong)
+    assert daf.axis_entries("cell", np.array([1, 0], np.uint64)).tolist() == [CELLS[1], CELLS[0]]
     daf.add_axis("none", [])
     assert daf.axis_entries("none", [-1], allow_empty=True).tolist() == [""]
     assert daf.axis_dict("gene") == {name: i for i, name in enumerate(GENES)}
@@ -78,7 +88,7 @@ def test_counters_of_versions() -> None:
 @pytest.mark.parametrize("name", ["", "x.daf.zarr", "x.daf", "x.h5df"])
 def test_counters_rise_with_those_of_axes(tmp_path: Path, name: str) -> None:
     """Reordering, replacing and deleting an axis changes its vectors and matrices, too."""
-    daf = fill(open_daf(tmp_path / name, "w") if name else MemoryDaf())  # type: ignore[arg-type]
+    daf = fill(new_daf(tmp_path, name))
 
     def counts() -> tuple[int, ...]:
         return (
@@ -121,23 +131,15 @@ def test_a_read_only_view(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["x.daf.zarr", "x.h5df"])
 def test_several_axes_are_reordered_in_one_step(tmp_path: Path, name: str) -> None:
     """Vectors follow their axis, matrices both."""
-    daf = open_daf(tmp_path / name, "w")
-    fill(daf).set_matrix("cell", "cell", "square", np.arange(9).reshape(3, 3))
-    cells, genes = [2, 0, 1], [3, 1, 0, 2]
+    daf = fill(new_daf(tmp_path, name))
+    daf.set_matrix("cell", "cell", "square", np.arange(9).reshape(3, 3))
+    cells, genes, before = [2, 0, 1], [3, 1, 0, 2], contents(daf)
     daf.reorder_axes({"cell": cells, "gene": [GENES[i] for i in genes]}, progress="never")
-    assert daf.axis_entries("cell").tolist() == [CELLS[i] for i in cells]
-    assert daf.axis_entries("gene").tolist() == [GENES[i] for i in genes]
-    for matrix in ("UMIs", "sparse"):
-        expected = UMIS[cells][:, genes].tolist()
-        assert dense(daf.get_np_matrix("cell", "gene", matrix)).tolist() == expected
-        flipped = dense(daf.get_np_matrix("gene", "cell", matrix, relayout=False))
-        assert flipped.T.tolist() == expected
-    square = np.arange(9).reshape(3, 3)[cells][:, cells]
-    assert daf.get_np_matrix("cell", "cell", "square").tolist() == square.tolist()
-    assert daf.get_np_vector("cell", "age").tolist() == [[30, 60, 90][i] for i in cells]
+    expected = reordered(reordered(before, "cell", cells), "gene", genes)
+    assert contents(daf) == expected
     with pytest.raises(errors.AxisNotFoundError):
         daf.reorder_axes({"cell": cells, "nope": [0]})
-    assert daf.axis_entries("cell").tolist() == [CELLS[i] for i in cells]
+    assert contents(daf) == expected
 
 
 # Packing of single properties
@@ -149,41 +151,34 @@ VALUES = np.arange(N * 3, dtype="f8").reshape(N, 3) % 7
 @pytest.fixture(params=["x.daf.zarr", "x.daf.zarr.zip", "x.h5df", "memory"])
 def wide(request: pytest.FixtureRequest, tmp_path: Path) -> DafWriter:
     """Return an unpacked data set with an axis that is long enough to be packed."""
-    options: dict[str, Any] = {} if request.param == "x.h5df" else {"zarr_format": 3}
     if request.param == "memory":
-        daf = MemoryDaf(**options)
+        daf: DafWriter = MemoryDaf(zarr_format=3)
     else:
+        options: Any = {} if request.param == "x.h5df" else {"zarr_format": 3}
         daf = open_daf(tmp_path / request.param, "w", **options)
-    data_set(daf, cell=N, gene=["x", "y", "z"])
-    return daf
+    return data_set(daf, cell=N, gene=["x", "y", "z"])
 
 
-def is_packed(daf: DafReader, path: str) -> bool:
-    """Return whether the stored array is compressed, be it in one chunk."""
-    node = there(daf.tree.node(path))
-    array = there(node.array() or node.array("rowval"))
-    return not array.info.is_mappable
+def check_packed(daf: DafReader) -> None:
+    """Check a vector and matrices that are compressed, be it in one chunk, and their values."""
+    matrices = ("cell/gene/d", "cell/gene/s", "gene/cell/s")
+    for path in ("vectors/cell/v", *(f"matrices/{matrix}" for matrix in matrices)):
+        node = there(daf.tree.node(path))
+        assert not there(node.array() or node.array("rowval")).info.is_mappable, path
+    assert daf.get_np_vector("cell", "v").tolist() == VALUES[:, 1].tolist()
+    for name in "ds":
+        assert dense(daf.get_np_matrix("cell", "gene", name)).tolist() == VALUES.tolist()
+        assert dense(daf.get_np_matrix("gene", "cell", name)).tolist() == VALUES.T.tolist()
 
 
 def test_single_properties_are_packed(wide: DafWriter) -> None:
     """Vectors, matrices in both orientations, and only those that are asked for."""
     wide.set_vector("cell", "plain", VALUES[:, 0])
-    wide.set_vector("cell", "packed", VALUES[:, 0], packed=Packing("zstd"))
-    wide.set_matrix("cell", "gene", "dense", VALUES, packed=True, relayout=False)
-    wide.set_matrix("cell", "gene", "sparse", sp.csc_array(VALUES), packed=True)
-    assert not is_packed(wide, "vectors/cell/plain")
-    for path in (
-        "vectors/cell/packed",
-        "matrices/cell/gene/dense",
-        "matrices/cell/gene/sparse",
-        "matrices/gene/cell/sparse",
-    ):
-        assert is_packed(wide, path), path
-    assert wide.get_np_vector("cell", "packed").tolist() == VALUES[:, 0].tolist()
-    for axes in (("cell", "gene"), ("gene", "cell")):
-        expected = VALUES if axes[0] == "cell" else VALUES.T
-        for name in ("dense", "sparse"):
-            assert dense(wide.get_np_matrix(*axes, name)).tolist() == expected.tolist()
+    wide.set_vector("cell", "v", VALUES[:, 1], packed=Packing("zstd"))
+    wide.set_matrix("cell", "gene", "d", VALUES, packed=True, relayout=False)
+    wide.set_matrix("cell", "gene", "s", sp.csc_array(VALUES), packed=True)
+    assert wide.open_vector("cell", "plain").dense().info.is_mappable
+    check_packed(wide)
 
 
 def test_what_is_filled_is_packed_on_request(wide: DafWriter) -> None:
@@ -197,19 +192,7 @@ def test_what_is_filled_is_packed_on_request(wide: DafWriter) -> None:
         parts.colptr[:], parts.rowval[:] = stored.indptr + 1, stored.indices + 1
         parts.nzval[:] = stored.data
     wide.relayout_matrix("cell", "gene", "s", packed=True)
-    for path in (
-        "vectors/cell/v",
-        "matrices/cell/gene/d",
-        "matrices/cell/gene/s",
-        "matrices/gene/cell/s",
-    ):
-        assert is_packed(wide, path), path
-    assert wide.get_np_vector("cell", "v").tolist() == VALUES[:, 1].tolist()
-    assert wide.get_np_matrix("cell", "gene", "d").tolist() == VALUES.tolist()
-    for axes in (("cell", "gene"), ("gene", "cell")):
-        expected = VALUES if axes[0] == "cell" else VALUES.T
-        found = dense(wide.get_np_matrix(*axes, "s", relayout=False))
-        assert found.tolist() == expected.tolist()
+    check_packed(wide)
     with pytest.raises(ZeroDivisionError), wide.empty_dense_vector("cell", "w", "f8", packed=True):
         raise ZeroDivisionError
     assert not wide.has_vector("cell", "w")

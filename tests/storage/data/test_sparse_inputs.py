@@ -10,23 +10,16 @@ import scipy.sparse as sp
 from hypothesis import given
 from hypothesis import strategies as st
 
-from daf_storage import DafWriter, MemoryDaf, view
+from daf_storage import DafWriter, view
 from daf_storage.errors import UnsupportedInputError
 from tests.suites.examples import write_stored
-from tests.support import csc_parts, dense
+from tests.support import csc_parts, data_set, dense
 
 
 @pytest.fixture
 def daf() -> DafWriter:
     """Return a data set of 3 cells, 4 genes and 300 peaks."""
-    return _empty()
-
-
-def _empty() -> DafWriter:
-    daf = MemoryDaf()
-    for axis, length in (("cell", 3), ("gene", 4), ("peak", 300)):
-        daf.add_axis(axis, [f"{axis}{n}" for n in range(length)])
-    return daf
+    return data_set(cell=3, gene=4, peak=300)
 
 
 @pytest.mark.parametrize("kind", [sp.coo_array, sp.csr_array, sp.csc_array])
@@ -58,7 +51,7 @@ def test_sparse_matrices_are_stored_exactly_or_refused(
         wanted[row, column] += number
     rows, columns, numbers = np.array(entries, np.int16).reshape(-1, 3).T
     value = sp.coo_array((numbers, (rows.astype(int), columns.astype(int))), shape=(3, 4))
-    daf = _empty()
+    daf = data_set(cell=3, gene=4)
     low, high = (-(2**20), 2**20) if dtype == "float32" else _limits(dtype or "int16")
     if all(low <= number <= high for number in wanted.flat):
         daf.set_matrix("cell", "gene", "m", value.asformat(layout), dtype=dtype)
@@ -100,13 +93,6 @@ def test_small_index_types_are_widened_by_relayout_views_and_reordering(daf: Daf
         assert np.flatnonzero(reader.get_np_vector("peak", "v")).tolist() == [299]
         assert np.argwhere(dense(reader.get_np_matrix("peak", "cell", "n"))).tolist() == [[299, 0]]
         assert np.argwhere(dense(reader.get_np_matrix("peak", "cell", "m"))).tolist() == [[0, 1]]
-
-
-def test_half_floats_fit_into_single_ones(daf: DafWriter) -> None:
-    """A dense matrix of them too; scipy has no sparse ones."""
-    half = np.array([[0.1, 1, 2]] * 4, np.float16)
-    daf.set_matrix("gene", "cell", "m", half, dtype="float32")
-    assert daf.get_np_matrix("gene", "cell", "m").tolist() == half.tolist()
 
 
 @pytest.mark.parametrize("kind", ["i2", "u4", "i8"])

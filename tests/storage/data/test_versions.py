@@ -99,12 +99,11 @@ def test_an_archive_that_is_written_over(paths: dict[str, Path]) -> None:
     path, other = paths["x.daf.zarr.zip"], paths["x.daf.zarr"]
     with open_daf(path) as daf:
         before = matrix_version(daf, "cell", "gene", "UMIs")
-        other.with_name("add.py").write_text(
+        code = (
             "import sys; from daf_storage import *; "
             "open_daf(sys.argv[1], 'r+').set_vector('cell', 'more', [1, 2, 3])"
         )
-        add = [sys.executable, str(other.with_name("add.py")), str(path)]
-        subprocess.run(add, check=True)
+        subprocess.run([sys.executable, "-c", code, str(path)], check=True)
         assert matrix_version(daf, "cell", "gene", "UMIs") in (before, None)
         with open_daf(other, "r+") as writer:
             writer.set_matrix("cell", "gene", "UMIs", np.ones((3, 4)), if_exists="replace")

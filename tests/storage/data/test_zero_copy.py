@@ -7,7 +7,6 @@ import os
 import sys
 import zipfile
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -15,7 +14,7 @@ import pytest
 from daf_query.scan import number_array
 from daf_storage import ZarrDaf, open_daf
 from tests.limits import lower
-from tests.support import UMIS, is_mapped, mapped_ranges, reopen
+from tests.support import UMIS, data_set, is_mapped, mapped_ranges, reopen
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc/self/maps")
 
@@ -24,11 +23,6 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc/sel
 def _small_files_are_mapped(monkeypatch: pytest.MonkeyPatch) -> None:
     """Map files of any size: small ones are read, which takes less time."""
     lower(monkeypatch, small_file_bytes=0)
-
-
-def address(values: Any) -> int:
-    """Return where the first element of a numpy array lies."""
-    return int(values.__array_interface__["data"][0])
 
 
 def test_table_columns_lie_in_the_file(tiny_path: Path) -> None:
@@ -43,15 +37,14 @@ def test_table_columns_lie_in_the_file(tiny_path: Path) -> None:
 def test_an_archive_of_another_program_is_mapped(tmp_path: Path) -> None:
     """Where an array is stored, and where numbers of its size may lie, as bytes may anywhere."""
     with ZarrDaf(tmp_path / "x.daf.zarr", "w") as daf:
-        daf.add_axis("cell", ["A", "B"])
-        daf.set_vector("cell", "n", np.array([1, 2], np.uint8))
+        data_set(daf, cell={"name": ["A", "B"], "n": np.array([1, 2], np.uint8)})
     with zipfile.ZipFile(tmp_path / "x.daf.zarr.zip", "w") as archive:
         for file in (tmp_path / "x.daf.zarr").rglob("*"):
             archive.write(file, file.relative_to(tmp_path / "x.daf.zarr"))
     with open_daf(tmp_path / "x.daf.zarr.zip") as found:
         values = found.get_np_vector("cell", "n")
         assert values.tolist() == [1, 2]
-        assert is_mapped(address(values), tmp_path / "x.daf.zarr.zip")
+        assert is_mapped(values.ctypes.data, tmp_path / "x.daf.zarr.zip")
 
 
 def test_mapped_arrays_hold_no_open_files(tiny_path: Path) -> None:
