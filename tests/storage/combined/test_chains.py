@@ -35,16 +35,24 @@ from daf_storage.trees import WritableTree, WritableZarrTree
 from daf_storage.trees._zarr_tree import ZarrTransaction
 from daf_storage.upkeep import IndexPlace, IndexStorage
 from tests.suites import AppendOnlyDafSuite, ChangingDafSuite, ChangingTreeSuite, ReadOnlyDafSuite
-from tests.support import CELLS, GENES, PBMC, UMIS, contents, dense, fill, fill_served, there
+from tests.support import (
+    CELLS,
+    GENES,
+    PBMC,
+    UMIS,
+    contents,
+    data_set,
+    dense,
+    fill,
+    fill_served,
+    new_daf,
+    there,
+)
 
 
 def memory(**vectors: Any) -> DafWriter:
     """Return a data set with the axis ``cell`` and vectors of it."""
-    daf = MemoryDaf()
-    daf.add_axis("cell", CELLS)
-    for name, values in vectors.items():
-        daf.set_vector("cell", name, values)
-    return daf
+    return data_set(cell={"name": CELLS, **vectors})
 
 
 class TestAChainIsADataSet(ReadOnlyDafSuite):
@@ -102,16 +110,12 @@ class TestAnArchiveOnTop(AppendOnlyDafSuite):
         return chain_writer([MemoryDaf(), ZarrDaf(tmp_path / "x.daf.zarr.zip", "w")])
 
 
-@pytest.mark.parametrize("form", ["memory", "directory", "hdf5"])
-def test_what_is_written_equals_a_copy_that_is_changed(tmp_path: Path, form: str) -> None:
+@pytest.mark.parametrize("name", ["", "m.daf.zarr", "m.h5df"])
+def test_what_is_written_equals_a_copy_that_is_changed(tmp_path: Path, name: str) -> None:
     """Replacing, adding and deleting on top of a base: as on a copy of the base, left untouched."""
     base = fill(MemoryDaf())
     before = contents(base)
-    mine = {
-        "memory": MemoryDaf,
-        "directory": lambda: ZarrDaf(tmp_path / "m.daf.zarr", "w"),
-        "hdf5": lambda: H5df(tmp_path / "m.h5df", "w"),
-    }[form]()
+    mine = new_daf(tmp_path, name)
     chain, copy = chain_writer([base, mine]), MemoryDaf()
     copy_all(base, copy)
     for daf in (chain, copy):
@@ -119,11 +123,7 @@ def test_what_is_written_equals_a_copy_that_is_changed(tmp_path: Path, form: str
         daf.set_vector("cell", "type", ["a", "", "c"], if_exists="replace", empty_is_missing=True)
         daf.set_vector("gene", "flag", sp.csr_array(np.eye(1, 4)), if_exists="replace")
         daf.set_matrix("gene", "cell", "UMIs", UMIS.T * 2, if_exists="replace", relayout=False)
-        daf.add_axis(
-            "donor",
-            ["N1", "N2"],
-            vectors={"age": [30, 60]},
-        )
+        daf.add_axis("donor", ["N1", "N2"], vectors={"age": [30, 60]})
         daf.set_matrix("donor", "gene", "mean", np.arange(8.0).reshape(2, 4))
         daf.set_matrix("donor", "cell", "of", sp.csr_array(np.eye(2, 3)))
         daf.add_axis("gone", ["x"], vectors={"y": [1]})
@@ -194,9 +194,8 @@ def test_what_an_earlier_one_has_is_not_deleted_nor_are_its_axes_changed() -> No
 
 def test_entries_that_differ_are_refused() -> None:
     """When something of another data set is read, or is written."""
-    base, moved = memory(age=[1, 2, 3]), MemoryDaf()
-    moved.add_axis("cell", ["TATA", "CATA", "GATA"])
-    moved.set_vector("cell", "label", ["a", "b", "c"])
+    base = memory(age=[1, 2, 3])
+    moved = data_set(cell={"name": ["TATA", "CATA", "GATA"], "label": ["a", "b", "c"]})
     chain = chain_reader([base, moved])
     assert chain.get_np_vector("cell", "age").tolist() == [1, 2, 3]
     message = "not those of <memory>: at position 1 it has 'CATA' instead of 'GATA'"
@@ -221,10 +220,8 @@ def test_entries_are_compared_in_every_form(tmp_path: Path) -> None:
         "hdf5": H5df(tmp_path / "c.h5df", "w"),
     }
     for daf in chain_of.values():
-        daf.add_axis("cell", ["ab", "c", "é"])
-        daf.set_vector("cell", "x", [1, 2, 3])
-    other = MemoryDaf()
-    other.add_axis("cell", ["a", "bc", "é"])
+        data_set(daf, cell={"name": ["ab", "c", "é"], "x": [1, 2, 3]})
+    other = data_set(cell=["a", "bc", "é"])
     for daf in chain_of.values():
         for again in chain_of.values():
             assert chain_reader([again, daf]).get_np_vector("cell", "x").tolist() == [1, 2, 3]
@@ -257,8 +254,7 @@ def test_a_chain_is_pickled_by_its_paths(tmp_path: Path) -> None:
     """As other readers are; a chain with a part in memory says that it cannot be."""
     for name, value in (("a", [1, 2, 3]), ("b", [4, 5, 6])):
         with ZarrDaf(tmp_path / f"{name}.daf.zarr", "w") as daf:
-            daf.add_axis("cell", CELLS)
-            daf.set_vector("cell", "x", value)
+            data_set(daf, cell={"name": CELLS, "x": value})
     parts = [open_daf(tmp_path / f"{name}.daf.zarr") for name in "ab"]
     chain = chain_reader(parts, name="both")
     again = pickle.loads(pickle.dumps(chain))
@@ -270,10 +266,8 @@ def test_a_chain_is_pickled_by_its_paths(tmp_path: Path) -> None:
 
 def test_indexes_are_of_the_vector_that_is_seen(tmp_path: Path) -> None:
     """One of a vector that is hidden is not used; new ones are stored beside the last data."""
-    for base in (memory(age=[3, 1, 2]), H5df(tmp_path / "b.h5df", "w")):
-        if not base.axes_set():
-            base.add_axis("cell", CELLS)
-            base.set_vector("cell", "age", [3, 1, 2])
+    cells: Any = {"name": CELLS, "age": [3, 1, 2]}
+    for base in (data_set(cell=cells), data_set(H5df(tmp_path / "b.h5df", "w"), cell=cells)):
         build_index(base, "cell", "age", progress="never")
         mine = ZarrDaf(tmp_path / f"{type(base.tree).__name__}.daf.zarr", "w")
         chain = chain_writer([base, mine])
