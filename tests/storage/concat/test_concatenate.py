@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import anndata as ad
 import numpy as np
@@ -16,7 +18,6 @@ from daf_storage import (
     MemoryDaf,
     Packing,
     Relation,
-    ReportItem,
     ZarrDaf,
     concatenate,
     from_anndata,
@@ -27,27 +28,22 @@ from daf_storage.errors import (
     CorruptDataError,
     DuplicateEntriesError,
     LabelsError,
-    MatrixNotFoundError,
     NotFoundError,
     UnsupportedInputError,
 )
 from tests import seams
 from tests.limits import lower
 from tests.suites.examples import BY_ROWS, write_stored
-from tests.support import contents, dense, recorded_calls
+from tests.support import contents, data_set, dense, recorded_calls
 
 
 def _daf(name: str, cells: list[str], genes: list[str] | None = None) -> DafWriter:
-    daf = MemoryDaf(name=f"{name}!")
-    daf.add_axis("cell", cells)
-    if genes is not None:
-        daf.add_axis("gene", genes)
-    return daf
+    axes: Any = {"cell": cells} if genes is None else {"cell": cells, "gene": genes}
+    return data_set(name=f"{name}!", **axes)
 
 
 def _concatenated(sources: list[DafWriter], axis: Any = "cell", **options: Any) -> DafWriter:
-    daf = MemoryDaf()
-    concatenate(daf, axis, sources, **options)
+    concatenate(daf := MemoryDaf(), axis, sources, **options)
     return daf
 
 
@@ -63,31 +59,34 @@ def _vectors(values: list[Any], **options: Any) -> DafWriter:
     return _concatenated(sources, **options)
 
 
+def _of_obs(columns: list[dict[str, Any]], *uns: dict[str, Any]) -> list[DafWriter]:
+    """Return data sets of AnnData with such columns of ``obs``, and with such ``uns`` or none."""
+    sources = []
+    for number, (obs, others) in enumerate(itertools.zip_longest(columns, uns)):
+        frame = pd.DataFrame(obs)
+        frame.index = pd.Index([f"{number}{n}" for n in range(len(frame))])
+        sources.append(from_anndata(ad.AnnData(obs=frame, uns=others)))
+    return sources
+
+
+U1, I8 = np.array([7], np.uint8), np.array([7], np.int64)
+
+
 @pytest.mark.parametrize(
     ("values", "options", "expected", "dtype"),
     [
         ([np.array([-1], np.int8), np.array([255], np.uint8)], {}, [-1, 255], "int16"),
         ([np.array([-1], np.int64), np.array([2**62], np.uint64)], {}, [-1, 2**62], "int64"),
-        ([np.array([True]), np.array([7], np.uint8)], {}, [1, 7], "uint8"),
-        (
-            [np.array([0.5], np.float32), np.array([2**24 + 1], np.int32)],
-            {},
-            [0.5, 2**24 + 1],
-            "float64",
-        ),
+        ([np.array([True]), U1], {}, [1, 7], "uint8"),
+        ([np.array([0.5], "f4"), np.array([2**24 + 1], "i4")], {}, [0.5, 2**24 + 1], "float64"),
         ([np.array([True, False]), np.array([True])], {}, [True, False, True], "bool"),
         ([np.array([0.5], np.float32), None], {"join": "outer"}, [0.5, np.nan, np.nan], "float32"),
-        ([np.array([7], np.int64), None], {"join": "outer"}, [7, np.nan, np.nan], "float64"),
-        ([np.array([7], np.uint8), None], {"empty": {("cell", "x"): 300}}, [7, 300, 300], "uint16"),
-        (
-            [np.array([7], np.uint8), None],
-            {"empty": {("cell", "x"): -0.5}},
-            [7, -0.5, -0.5],
-            "float32",
-        ),
-        ([np.array([7], np.uint8), None], {"empty": {("cell", "x"): True}}, [7, 1, 1], "uint8"),
+        ([I8, None], {"join": "outer"}, [7, np.nan, np.nan], "float64"),
+        ([U1, None], {"empty": {("cell", "x"): 300}}, [7, 300, 300], "uint16"),
+        ([U1, None], {"empty": {("cell", "x"): -0.5}}, [7, -0.5, -0.5], "float32"),
+        ([U1, None], {"empty": {("cell", "x"): True}}, [7, 1, 1], "uint8"),
         ([np.array([True]), None], {"empty": {("cell", "x"): False}}, [1, 0, 0], "bool"),
-        ([np.array([7], np.uint8), np.array([], np.uint8)], {}, [7], "uint8"),
+        ([U1, np.array([], np.uint8)], {}, [7], "uint8"),
     ],
 )
 def test_numbers_are_promoted(
@@ -122,34 +121,33 @@ def test_strings_and_missing_values() -> None:
     assert not _vectors([["a"], None], join="inner").has_vector("cell", "x")
 
 
-def test_missing_values_of_anndata_beside_empty_strings() -> None:
-    """Strings of which some are missing come back so, whatever their data sets had."""
-    columns: list[list[str | None]] = [["a", None], ["", "b"], ["", None]]
-    sources = []
-    for number, column in enumerate(columns):
-        obs = pd.DataFrame({"x": np.array(column, object)}, [f"{number}a", f"{number}b"])
-        sources.append(from_anndata(ad.AnnData(obs=obs)))
+@pytest.mark.parametrize(
+    ("kind", "columns"),
+    [
+        (object, [["a", None], ["", "b"], ["", None]]),
+        ("Int64", [[1, None], [2**60 + 1, None], [3, 4]]),
+    ],
+    ids=["strings", "integers"],
+)
+def test_missing_values_of_anndata(kind: Any, columns: list[list[Any]]) -> None:
+    """They come back so, beside empty strings, and beside integers that no float holds."""
+    sources = _of_obs([{"x": pd.Series(column, dtype=kind)} for column in columns])
     found = to_anndata(_concatenated(sources, "obs")).obs["x"]
+    assert found.dtype == kind
     assert [None if pd.isna(v) else v for v in found] == [v for c in columns for v in c]
 
 
 def test_a_failure_leaves_nothing(tmp_path: Path) -> None:
     """A source that is damaged, found when its matrix is read: no target, and no scratch."""
-    with ZarrDaf(tmp_path / "a.daf.zarr", "w") as source:
-        source.add_axis("cell", ["A", "B"])
-        source.add_axis("gene", ["X", "Y"])
+    with data_set(ZarrDaf(tmp_path / "a.daf.zarr", "w"), cell=2, gene=2) as source:
         source.set_matrix("gene", "cell", "UMIs", sp.csc_array([[1, 0], [0, 2]]), relayout=False)
     rowval = next((tmp_path / "a.daf.zarr").rglob("rowval/0"))
     rowval.write_bytes(b"\x07" * rowval.stat().st_size)
     before = sorted(tmp_path.iterdir())
+    options: Any = {"sparse_if_saves_storage_fraction": 0.0}
     for suffix in (".daf.zarr", ".daf.zarr.zip", ".h5df"):
         with pytest.raises(CorruptDataError, match="rowval leaves the range"):
-            concatenate(
-                tmp_path / f"all{suffix}",
-                "cell",
-                [tmp_path / "a.daf.zarr"],
-                sparse_if_saves_storage_fraction=0.0,
-            )
+            concatenate(tmp_path / f"all{suffix}", "cell", [tmp_path / "a.daf.zarr"], **options)
         assert sorted(tmp_path.iterdir()) == before
     destination = MemoryDaf()
     with pytest.raises(CorruptDataError):
@@ -163,9 +161,7 @@ def test_an_interrupted_run_leaves_nothing(tmp_path: Path, monkeypatch: pytest.M
     source.set_matrix("cell", "gene", "x", [[1], [2]])
     concatenate(target, "cell", [source])
 
-    def interrupted(*_: object, **__: object) -> None:
-        raise KeyboardInterrupt
-
+    interrupted = mock.Mock(side_effect=KeyboardInterrupt)
     monkeypatch.setattr(DafWriter, "relayout_matrix", interrupted)
     for path in (target, tmp_path / "new.daf.zarr.zip"):
         with pytest.raises(KeyboardInterrupt):
@@ -198,10 +194,8 @@ def test_names_of_paths(tmp_path: Path) -> None:
     paths = [tmp_path / "x" / "run.daf.zarr", tmp_path / "y" / "run.h5df", tmp_path / "b.daf.zarr"]
     for number, path in enumerate(paths):
         path.parent.mkdir(exist_ok=True)
-        with open_daf(path, "w") as daf:
-            daf.add_axis("cell", [f"c{number}"])
-    daf = MemoryDaf()
-    concatenate(daf, "cell", paths)
+        data_set(open_daf(path, "w"), cell=[f"c{number}"]).close()
+    concatenate(daf := MemoryDaf(), "cell", paths)
     assert daf.axis_entries("dataset").tolist() == [str(paths[0]), str(paths[1]), "b"]
 
 
@@ -385,21 +379,14 @@ def test_matrices_of_a_concatenated_axis_with_another_one_are_blocks() -> None:
 
 
 def test_matrices_that_some_lack() -> None:
-    """Left out, filled, or an error that says how to go on."""
+    """Left out, or filled."""
     sources = [_daf("a", ["A"], ["g"]), _daf("b", ["B"], ["g"])]
     sources[0].set_matrix("cell", "gene", "x", [[3]])
-    with pytest.raises(MatrixNotFoundError, match=r"'b!' has no matrix 'x'.*join="):
-        _concatenated(sources)
-    daf = MemoryDaf()
-    report = concatenate(daf, "cell", sources, join="inner")
+    report = concatenate(daf := MemoryDaf(), "cell", sources, join="inner")
     assert not daf.matrices_set("cell", "gene")
-    assert report.items == [
-        ReportItem(
-            "lost",
-            "matrix 'x' of axes 'gene' and 'cell'",
-            "'b!' has none; join=\"outer\" or empty= keeps it",
-        )
-    ]
+    assert str(report) == (
+        "lost: matrix 'x' of axes 'gene' and 'cell': 'b!' has none; join=\"outer\" or empty= keeps it"
+    )
     found = _concatenated(sources, join="outer").get_np_matrix("cell", "gene", "x")
     np.testing.assert_array_equal(found, [[3], [np.nan]])
 
@@ -449,8 +436,7 @@ def test_shared_properties_that_agree_or_not() -> None:
             source.set_matrix("gene", "gene", f"{name}_sparse", sp.csc_array(values))
     sources[1].set_matrix("gene", "set", "form", sp.csc_array([[1, 2], [3, 4]]))
     sources[0].set_matrix("gene", "set", "form", [[1, 2], [3, 4]])
-    daf = MemoryDaf()
-    report = concatenate(daf, "cell", sources, merge="same")
+    report = concatenate(daf := MemoryDaf(), "cell", sources, merge="same")
     assert daf.vectors_set("gene") == {"in", "weight"}
     assert daf.vector_info("gene", "in").entries_of == "set"
     assert daf.matrices_set("gene", "set") == {"same_dense", "form"}
@@ -513,18 +499,6 @@ def test_a_large_transpose_lies_in_a_file(tmp_path: Path, monkeypatch: pytest.Mo
     assert [path.name for path in tmp_path.iterdir()] == ["all.daf.zarr"]
 
 
-def test_nullable_integers_as_floats_and_as_strings() -> None:
-    """Beside integers that only strings hold, those that were floats are strings of integers."""
-    columns: list[list[int | None]] = [[1, None], [2**60 + 1, None], [3, 4]]
-    sources = []
-    for number, column in enumerate(columns):
-        obs = pd.DataFrame({"x": pd.array(column, "Int64")}, [f"{number}a", f"{number}b"])
-        sources.append(from_anndata(ad.AnnData(obs=obs)))
-    found = to_anndata(_concatenated(sources, "obs")).obs["x"]
-    assert found.dtype == "Int64"
-    assert [None if pd.isna(v) else v for v in found] == [1, None, 2**60 + 1, None, 3, 4]
-
-
 def test_shared_strings_of_which_some_are_missing() -> None:
     """They stay missing, also beside empty strings that are none."""
     sources = [_daf("a", ["A"], ["g", "f"]), _daf("b", ["B"], ["g", "f", "h"])]
@@ -572,14 +546,10 @@ def test_scalars_that_agree() -> None:
 
 def test_categories_and_colours_of_anndata() -> None:
     """An axis of categories has those of all; also of a member that has them in its notes."""
-    sources = []
-    for number, categories in enumerate((["B", "T"], ["T", "NK"], ["B"])):
-        obs = pd.DataFrame(
-            {"type": pd.Categorical(categories, categories)}, [f"{number}{c}" for c in categories]
-        )
-        colors = {"B": "#000001", "T": "#000002", "NK": "#000003"}
-        uns = {"type_colors": [colors[c] for c in categories]} if number < 2 else {}
-        sources.append(from_anndata(ad.AnnData(obs=obs, uns=uns)))
+    kinds = (["B", "T"], ["T", "NK"], ["B"])
+    colors = (["#000001", "#000002"], ["#000002", "#000003"])
+    columns = [{"type": pd.Categorical(kind, kind)} for kind in kinds]
+    sources = _of_obs(columns, *({"type_colors": each} for each in colors))
     for join in ("exact", "inner", "outer"):
         daf = _concatenated(sources, "obs", join=join, merge="same")
         assert daf.axis_entries("type").tolist() == ["B", "T", "NK"]
@@ -595,11 +565,7 @@ def test_columns_that_differ_in_type() -> None:
         {"x": pd.Categorical(["b"], ["b", "a"]), "grade": pd.Categorical(["l"], ["l", "h"], True)},
         {"x": ["c"], "grade": pd.Categorical(["h"], ["h", "l"], True)},
     ]
-    sources = []
-    for number, column in enumerate(columns):
-        obs = pd.DataFrame(column, index=[f"{number}"])
-        uns = {} if number else {"x_colors": ["#000001", "#000002"]}
-        sources.append(from_anndata(ad.AnnData(obs=obs, uns=uns)))
+    sources = _of_obs(columns, {"x_colors": ["#000001", "#000002"]})
     daf = _concatenated(sources, "obs", merge="same")
     assert daf.axis_entries("x").tolist() == ["b", "a", "c"]
     assert daf.get_np_vector("obs", "x").tolist() == ["b", "c"]
@@ -608,13 +574,18 @@ def test_columns_that_differ_in_type() -> None:
     assert not found.cat.ordered
 
 
+def _adata(number: int, **parts: Any) -> ad.AnnData:
+    """Return an AnnData of one gene in two cells."""
+    obs = pd.DataFrame(index=[f"{number}a", f"{number}b"])
+    return ad.AnnData(np.ones((2, 1), "f4"), obs, **parts)
+
+
 @pytest.mark.parametrize("join", ["inner", "outer"])
 def test_frames_of_obsm(join: Any) -> None:
     """Their columns are joined by name, as anndata does."""
     parts = []
     for number, names in enumerate((["p", "q"], ["q", "r"])):
-        adata = ad.AnnData(np.zeros((2, 1), "f4"))
-        adata.obs_names = [f"{number}a", f"{number}b"]
+        adata = _adata(number)
         frame = pd.DataFrame(np.arange(4).reshape(2, 2) + number, adata.obs_names, names)
         adata.obsm["frame"] = frame
         parts.append(adata)
@@ -629,8 +600,7 @@ def test_notes_of_matrices_and_of_other_parts() -> None:
     """Half floats are such again if all were; raw, and what layers and frames are called, are."""
     parts = []
     for number in range(2):
-        adata = ad.AnnData(np.ones((2, 1), "f4"), layers={"a/b": np.ones((2, 1), "f2")})
-        adata.obs_names = [f"{number}a", f"{number}b"]
+        adata = _adata(number, layers={"a/b": np.ones((2, 1), "f2")})
         adata.raw = ad.AnnData(np.ones((2, 3), "f4"), adata.obs)
         parts.append(adata)
     parts[0].layers["some"] = np.ones((2, 1), "f2")
@@ -650,20 +620,11 @@ def test_parts_beside_the_data() -> None:
     """Nested uns is merged as scalars are; what is aligned to cells is left out, and said to be."""
     sources = []
     for number in range(2):
-        adata = ad.AnnData(
-            np.ones((2, 1), "f4"),
-            obs=pd.DataFrame(index=[f"{number}a", f"{number}b"]),
-            uns={
-                "tree": sp.eye_array(2, format="csr"),
-                "each": {"n": np.arange(number)},
-                "l": [1],
-                "m": [number],
-            },
-        )
-        adata.obsm["cube"] = np.zeros((2, 2, 2))
+        uns: dict[str, Any] = {"each": {"n": np.arange(number)}, "l": [1], "m": [number]}
+        uns["tree"] = sp.eye_array(2, format="csr")
+        adata = _adata(number, uns=uns, obsm={"cube": np.zeros((2, 2, 2))})
         sources.append(from_anndata(adata))
-    daf = MemoryDaf()
-    report = concatenate(daf, "obs", sources, merge="same")
+    report = concatenate(daf := MemoryDaf(), "obs", sources, merge="same")
     found = to_anndata(daf)
     assert found.uns["tree"].toarray().tolist() == [[1, 0], [0, 1]]
     assert found.uns["l"] == [1]

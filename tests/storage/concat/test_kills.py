@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from daf_storage import concatenate, open_daf, repair, verify
-from tests.suites.examples import contents
+from tests.support import contents, data_set
 
 _KILLED_AT: Final = (0.3, 0.7, 0.9)
 """Parts of all operations on files after which the program is killed."""
@@ -66,9 +66,7 @@ def test_a_killed_program_leaves_the_old_or_the_new(tmp_path: Path) -> None:
     first.mkdir()
     for source, cells in (("one", ["a", "b"]), ("two", ["c"])):
         with open_daf(first / f"{source}.daf.zarr", "w") as daf:
-            daf.add_axis("cell", cells)
-            daf.add_axis("gene", ["g", source])
-            daf.set_vector("cell", "age", range(len(cells)))
+            data_set(daf, cell={"name": cells, "age": range(len(cells))}, gene=["g", source])
             daf.set_matrix("cell", "gene", "x", [[1, 2]] * len(cells))
     with open_daf(first / name, "w") as daf:
         daf.set_scalar("old", 1)

@@ -16,6 +16,7 @@ from daf_storage.errors import (
     MatrixNotFoundError,
     VectorNotFoundError,
 )
+from tests.support import data_set
 
 Sources = tuple[DafWriter, DafWriter]
 NAMES = ["source.1!", "source.2!"]
@@ -25,10 +26,8 @@ OF_CELLS = ["source.1!"] * 2 + ["source.2!"] * 3
 @pytest.fixture
 def sources() -> Sources:
     """Return two data sets of two and three cells."""
-    first, second = (MemoryDaf(name=name) for name in NAMES)
-    first.add_axis("cell", ["A", "B"])
-    second.add_axis("cell", ["C", "D", "E"])
-    return first, second
+    first, second = ["A", "B"], ["C", "D", "E"]
+    return data_set(name=NAMES[0], cell=first), data_set(name=NAMES[1], cell=second)
 
 
 def _concatenated(sources: Sources, axis: Any = "cell", **options: Any) -> DafWriter:
@@ -100,7 +99,7 @@ def test_missing_matrices(sources: Sources) -> None:
     umis = sp.csc_array([[1, 2], [0, 0]])
     sources[0].set_matrix("cell", "gene", "UMIs", umis)
     for empty in (None, {"version": 0}):
-        with pytest.raises(MatrixNotFoundError, match="'source.2!' has no matrix 'UMIs'"):
+        with pytest.raises(MatrixNotFoundError, match="'source.2!' has no matrix 'UMIs'.*join="):
             _concatenated(sources, empty=empty)
     daf = _concatenated(sources, empty={("cell", "gene", "UMIs"): 0})
     found = daf.get_np_matrix("cell", "gene", "UMIs")
