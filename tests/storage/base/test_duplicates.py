@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from daf_storage import MemoryDaf, errors
+from daf_storage import MemoryDaf
 from daf_storage.base import first_duplicate
 
 STRINGS = st.lists(
@@ -33,19 +33,6 @@ def test_the_first_duplicate_is_that_of_a_counter(
 ) -> None:
     """Of any strings, also of slices, whatever their widths."""
     assert first_duplicate(pa.array(strings, kind).slice(start)) == expected(strings[start:])
-
-
-def test_duplicates_are_named_by_every_door() -> None:
-    """Adding an axis, and reading one that another program wrote."""
-    daf = MemoryDaf()
-    with pytest.raises(errors.DuplicateEntriesError, match="'b' occurs more than once"):
-        daf.add_axis("cell", ["a", "b", "c", "b", "c"])
-    daf.add_axis("cell", ["a", "b", "c"])
-    with daf.writable_tree.transaction() as changes:
-        changes.write_strings("axes/cell", pa.array(["a", "b", "b"]), (3,))
-        changes.publish("axes/cell", replace=True)
-    with pytest.raises(errors.CorruptDataError, match="its entry 'b' occurs more than once"):
-        daf.axis_entries("cell")
 
 
 @pytest.mark.parametrize("requested", [["e7"], ["e7", "no", "e7", "e3"], ["no"], []])

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from types import SimpleNamespace
-from typing import Self
+from typing import Any
+from unittest import mock
 
 import pytest
 import tqdm
@@ -13,40 +15,17 @@ from daf_storage.base import DOWNLOADS, progress_bar
 from tests.limits import lower
 
 
-class _Bar:
-    """Stands for a bar of tqdm."""
-
-    made: list[dict[str, object]]
-
-    def __init__(self, **options: object) -> None:
-        type(self).made.append(options)
-        self.done = 0
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None: ...
-
-    def update(self, n_bytes: int) -> None:
-        self.done += n_bytes
-
-    def close(self) -> None: ...
-
-
 @pytest.fixture
 def bars(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Put bars in the place of tqdm's, and return which of them were shown."""
     shown: list[str] = []
 
-    def kind(name: str) -> type[_Bar]:
-        class Named(_Bar):
-            made: list[dict[str, object]] = []  # noqa: RUF012 - of this test
+    def kind(name: str) -> Callable[..., Any]:
+        def bar(**_: object) -> mock.MagicMock:
+            shown.append(name)
+            return mock.MagicMock()
 
-            def __init__(self, **options: object) -> None:
-                shown.append(name)
-                super().__init__(**options)
-
-        return Named
+        return bar
 
     monkeypatch.setattr(tqdm, "tqdm", kind("terminal"))
     monkeypatch.setitem(sys.modules, "tqdm.auto", SimpleNamespace(tqdm=kind("notebook")))
