@@ -45,13 +45,10 @@ def expected(value: Any, kind: StorageType) -> Any:
         return held if math.isfinite(held) and int(held) == value else None
     if not math.isfinite(value) or value != int(value):
         return None
-    low, high = (0, 1) if kind is StorageType.BOOL else _limits(kind)
-    return int(value) if low <= value <= high else None
-
-
-def _limits(kind: StorageType) -> tuple[int, int]:
-    bits = kind.dtype.itemsize * 8
-    return (0, 2**bits - 1) if kind.value[0] == "U" else (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1)
+    if kind is StorageType.BOOL:
+        return int(value) if value in (0, 1) else None
+    limits = np.iinfo(kind.dtype)
+    return int(value) if limits.min <= value <= limits.max else None
 
 
 def same(found: Any, wanted: Any) -> bool:

@@ -47,19 +47,14 @@ class FaultInjector:
     def __init__(self, patch: pytest.MonkeyPatch, *, at: int) -> None:
         self.count = 0
         self._at = at
-        for owner, name in (
-            (os, "rename"),
-            (os, "replace"),
-            (os, "link"),
-            (os, "unlink"),
-            (os, "posix_fallocate"),
-            (shutil, "rmtree"),
-            (Path, "mkdir"),
-            (Path, "rmdir"),
-            (Path, "write_text"),
-            (Path, "write_bytes"),
-        ):
-            patch.setattr(owner, name, self._counted(getattr(owner, name)))
+        owners: dict[Any, tuple[str, ...]] = {
+            os: ("rename", "replace", "link", "unlink", "posix_fallocate"),
+            shutil: ("rmtree",),
+            Path: ("mkdir", "rmdir", "write_text", "write_bytes"),
+        }
+        for owner, names in owners.items():
+            for name in names:
+                patch.setattr(owner, name, self._counted(getattr(owner, name)))
         patch.setattr(seams.EXCHANGE, self._counted(seams.real(seams.EXCHANGE)))
         patch.setattr(seams.WRITTEN_OPEN, self._counted(builtins.open), raising=False)
 
@@ -89,22 +84,19 @@ def add_cluster(daf: DafWriter) -> None:
     daf.add_axis("cluster", ["B", "T"], if_exists="replace", vectors=vectors)
 
 
+REPLACE: Any = {"if_exists": "replace"}
 CHANGES: dict[str, Callable[[DafWriter], Any]] = {
     "new scalar": lambda daf: daf.set_scalar("new", 5),
     "new vector": lambda daf: daf.set_vector("cell", "new", [1, 2, 3]),
-    "overwrite a vector": lambda daf: daf.set_vector(
-        "cell", "age", ["a", "b", "c"], if_exists="replace"
-    ),
+    "overwrite a vector": lambda daf: daf.set_vector("cell", "age", ["a", "b", "c"], **REPLACE),
     "overwrite sparse by dense": lambda daf: daf.set_vector(
-        "gene", "flag", [1, 2, 3, 4], if_exists="replace"
+        "gene", "flag", [1, 2, 3, 4], **REPLACE
     ),
     "delete a vector": lambda daf: daf.delete_vector("cell", "age"),
     "new matrix": lambda daf: daf.set_matrix("cell", "gene", "new", UMIS),
-    "overwrite a matrix": lambda daf: daf.set_matrix(
-        "cell", "gene", "UMIs", UMIS * 2, if_exists="replace"
-    ),
+    "overwrite a matrix": lambda daf: daf.set_matrix("cell", "gene", "UMIs", UMIS * 2, **REPLACE),
     "overwrite dense by sparse": lambda daf: daf.set_matrix(
-        "cell", "gene", "UMIs", sp.csc_array(UMIS * 2), if_exists="replace"
+        "cell", "gene", "UMIs", sp.csc_array(UMIS * 2), **REPLACE
     ),
     "delete a matrix": lambda daf: daf.delete_matrix("cell", "gene", "sparse"),
     "new axis": lambda daf: daf.add_axis("batch", ["x", "y"]),

@@ -77,11 +77,6 @@ def assert_alike(one: Any, other: Any, what: str = "") -> None:
         assert repr(one) == repr(other), what
 
 
-def masked(values: Any, mask: Any) -> Any:
-    """Return a masked array."""
-    return np.ma.array(values, mask=mask)
-
-
 def without_axis_keys(adata: Any) -> Any:
     """Take away the three keys that every export adds to ``uns``."""
     for key in ("obs_is", "var_is", "X_is"):
@@ -496,16 +491,20 @@ class TestStrict:
             sp.csr_matrix(np.eye(2)),
         ),
         (
-            masked([1.5, 2], [0, 1]),
+            np.ma.array([1.5, 2], mask=[False, True]),
             "masked elements became NaN",
             np.array([1.5, np.nan]),
         ),
         (
-            masked([1, 2], [0, 1]),
+            np.ma.array([1, 2], mask=[False, True]),
             "became a nullable array",
             pd.array([1, None], dtype="Int64"),
         ),
-        (masked([[1], [2]], [[0], [1]]), "is not any longer", np.array([[1], [2]])),
+        (
+            np.ma.array([[1], [2]], mask=[[False], [True]]),
+            "is not any longer",
+            np.array([[1], [2]]),
+        ),
         (
             pd.DataFrame({"p": pd.period_range("2020", periods=1, freq="Y")}, ["r"]),
             "they became text",

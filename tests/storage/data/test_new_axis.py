@@ -28,12 +28,6 @@ def daf(request: pytest.FixtureRequest, tmp_path: Path) -> DafWriter:
     return _filled(request.param, tmp_path)
 
 
-@pytest.fixture(params=REPLACING)
-def replacing(request: pytest.FixtureRequest, tmp_path: Path) -> DafWriter:
-    """Return a data set of which properties can be replaced, in each such format."""
-    return _filled(request.param, tmp_path)
-
-
 def _filled(name: str, tmp_path: Path) -> DafWriter:
     if name == "memory":
         return fill(MemoryDaf())
@@ -83,29 +77,26 @@ def test_an_axis_comes_with_its_properties(daf: DafWriter, tmp_path: Path) -> No
     assert daf.is_append_only or contents(daf) == before
 
 
-def test_replacing_takes_the_old_properties_away(replacing: DafWriter) -> None:
+@pytest.mark.parametrize("daf", REPLACING, indirect=True)
+def test_replacing_takes_the_old_properties_away(daf: DafWriter) -> None:
     """An axis of another length with vectors and matrices gives way to the new one as a whole."""
-    replacing.add_axis(
-        "cluster",
-        ["1", "2", "3"],
-        vectors={"n": [1, 2, 3], "old": ["x", "y", "z"]},
-    )
-    replacing.set_matrix("cluster", "gene", "old", 7.5)
-    replacing.set_matrix("cell", "cluster", "old", np.ones((3, 3)))
-    replacing.set_matrix("cluster", "cluster", "old", np.ones((3, 3)))
-    others = {axis: replacing.vectors_set(axis) for axis in ("cell", "gene")}
-    counts = replacing.get_np_matrix("cell", "gene", "UMIs")
-    reader = replacing.read_only()
+    daf.add_axis("cluster", ["1", "2", "3"], vectors={"n": [1, 2, 3], "old": ["x", "y", "z"]})
+    daf.set_matrix("cluster", "gene", "old", 7.5)
+    daf.set_matrix("cell", "cluster", "old", np.ones((3, 3)))
+    daf.set_matrix("cluster", "cluster", "old", np.ones((3, 3)))
+    others = {axis: daf.vectors_set(axis) for axis in ("cell", "gene")}
+    counts = daf.get_np_matrix("cell", "gene", "UMIs")
+    reader = daf.read_only()
     earlier = reader.get_np_vector("cluster", "n")
-    add_cluster(replacing, if_exists="replace")
-    check_cluster(replacing)
+    add_cluster(daf, if_exists="replace")
+    check_cluster(daf)
     check_cluster(reader)
     assert earlier.tolist() == [1, 2, 3]
-    assert not replacing.matrices_set("cell", "cluster")
-    assert not replacing.matrices_set("cluster", "cluster")
-    assert not replacing.matrices_set("cluster", "gene")
-    assert {axis: replacing.vectors_set(axis) for axis in others} == others
-    assert dense(replacing.get_np_matrix("cell", "gene", "UMIs")).tolist() == counts.tolist()
+    assert not daf.matrices_set("cell", "cluster")
+    assert not daf.matrices_set("cluster", "cluster")
+    assert not daf.matrices_set("cluster", "gene")
+    assert {axis: daf.vectors_set(axis) for axis in others} == others
+    assert dense(daf.get_np_matrix("cell", "gene", "UMIs")).tolist() == counts.tolist()
 
 
 @pytest.mark.sampled(2)

@@ -235,11 +235,3 @@ def test_a_sparse_fill_whose_colptr_ends_wrong(wide: DafWriter) -> None:
         ):
             parts.colptr[:], parts.rowval[:] = [1, 2, 3, 4], [1, 2, 3, 4]
         assert not wide.has_matrix("cell", "gene", "s")
-
-
-def test_zarr_v2_is_not_packed(tmp_path: Path) -> None:
-    """The refusal says what to do, and leaves nothing behind."""
-    daf = data_set(ZarrDaf(tmp_path / "x.daf.zarr", "w"), cell=N)
-    with pytest.raises(errors.InvalidInputError, match="Zarr v2.*convert it with packed=True"):
-        daf.set_vector("cell", "v", VALUES[:, 0], packed=True)
-    assert daf.vectors_set("cell") == set()

@@ -16,16 +16,13 @@ from daf_storage import (
     DafWriter,
     Packing,
     Relation,
-    VectorInfo,
     ZarrDaf,
     convert,
-    errors,
     export_h5ad,
     import_h5ad,
     open_daf,
 )
-from daf_storage.base import StorageType
-from daf_storage.data import relation_of, values_without_entry
+from daf_storage.data import values_without_entry
 from tests.support import PBMC, create, data_set, served
 
 FORMATS: dict[str, dict[str, Any]] = {
@@ -40,11 +37,6 @@ OF_PBMC = [
     Relation("cell", "bulk_labels", "bulk_labels", "import"),
     Relation("cell", "louvain", "louvain", "import"),
 ]
-
-
-def vector(name: str, kind: StorageType = StorageType.STRING, **more: Any) -> VectorInfo:
-    """Return the metadata of a vector of cells."""
-    return VectorInfo("cell", name, kind, 3, is_sparse=False, chunk_rows=3, **more)
 
 
 def fill_relations(daf: DafWriter) -> None:
@@ -63,37 +55,26 @@ EXPECTED = [
 ]
 
 
-@pytest.mark.parametrize(
-    ("name", "to_axis"),
-    [
-        ("type", "type"),
-        ("type.manual", "type"),
-        ("type.manual.old", "type"),
-        ("a.b", "a.b"),  # an axis of the whole name goes first
-        ("a.b.c", "a"),  # the part before the first dot, as the reference has it
-        ("cell", "cell"),
-        ("cell.parent", "cell"),
-        ("types", None),
-        ("my.type", None),
-        (".type", None),
-        ("type ", None),
-        ("Type", None),
-    ],
-)
-def test_names_that_refer_to_an_axis(name: str, to_axis: str | None) -> None:
-    """The axis of the name, or of the part before its first dot."""
-    relation = relation_of({"type", "cell", "a", "a.b"}, vector(name))
-    assert relation == (None if to_axis is None else Relation("cell", name, to_axis, "name"))
+def test_names_that_refer_to_an_axis() -> None:
+    """The axis of the whole name, or of the part before its first dot, as the reference has it."""
+    wanted = {"a.b": "a.b", "a.b.c": "a", "cell": "cell", "cell.parent": "cell"}
+    wanted |= dict.fromkeys(["type", "type.manual", "type.manual.old"], "type")
+    others = ["types", "my.type", ".type", "type ", "Type"]
+    daf = data_set(type=1, a=1, cell={"name": 1} | dict.fromkeys([*wanted, *others], "x"))
+    daf.add_axis("a.b", ["x"])
+    expected = [Relation("cell", name, wanted[name], "name") for name in sorted(wanted)]
+    assert daf.relations() == expected
 
 
 def test_what_was_recorded_goes_before_the_name() -> None:
     """Unless that axis is gone."""
-    recorded = vector("type", entries_of="type_var")
-    assert relation_of({"type", "type_var"}, recorded) == Relation(
-        "cell", "type", "type_var", "import"
-    )
-    assert relation_of({"type"}, recorded) == Relation("cell", "type", "type", "name")
-    assert relation_of({"cell"}, recorded) is None
+    daf = data_set(cell=1, type=1, type_var=["x"])
+    daf.set_vector("cell", "type", ["x"], entries_of="type_var")
+    assert daf.relations() == [Relation("cell", "type", "type_var", "import")]
+    daf.delete_axis("type_var")
+    assert daf.relations() == [Relation("cell", "type", "type", "name")]
+    daf.delete_axis("type")
+    assert daf.relations() == []
 
 
 STRINGS = st.sampled_from(["", "A", "B", "é", "x", "A "])
@@ -148,30 +129,6 @@ def test_the_import_records_them_and_they_survive_an_export(tmp_path: Path) -> N
     import_h5ad(tmp_path / "x.h5ad", tmp_path / "y.h5df", progress="never")
     with open_daf(tmp_path / "y.h5df") as daf:
         assert daf.relations() == OF_PBMC
-
-
-@pytest.mark.parametrize(
-    ("values", "axis", "error", "message"),
-    [
-        (
-            ["B", "X", ""],
-            "type",
-            errors.UnsupportedInputError,
-            "1 values of vector 'v' of axis 'cell' are no entries of the axis 'type', first 'X'",
-        ),
-        ([1, 2, 3], "type", errors.InvalidInputError, "holds no strings"),
-        (["", "", ""], "typo", errors.AxisNotFoundError, "no axis 'typo'"),
-    ],
-)
-def test_what_is_no_relation_is_not_recorded(
-    values: list[Any], axis: str, error: type[Exception], message: str
-) -> None:
-    """Values that are no entries, numbers, an unknown axis: nothing is stored."""
-    daf = data_set(name="m")
-    fill_relations(daf)
-    with pytest.raises(error, match=message):
-        daf.set_vector("cell", "v", values, entries_of=axis)
-    assert not daf.has_vector("cell", "v")
 
 
 @pytest.fixture

@@ -52,18 +52,14 @@ def test_sparse_matrices_are_stored_exactly_or_refused(
     rows, columns, numbers = np.array(entries, np.int16).reshape(-1, 3).T
     value = sp.coo_array((numbers, (rows.astype(int), columns.astype(int))), shape=(3, 4))
     daf = data_set(cell=3, gene=4)
-    low, high = (-(2**20), 2**20) if dtype == "float32" else _limits(dtype or "int16")
-    if all(low <= number <= high for number in wanted.flat):
+    limits = np.iinfo("int32" if dtype == "float32" else dtype or "int16")
+    if all(limits.min <= number <= limits.max for number in wanted.flat):
         daf.set_matrix("cell", "gene", "m", value.asformat(layout), dtype=dtype)
         assert dense(daf.get_np_matrix("cell", "gene", "m")).tolist() == wanted.tolist()
         assert dense(daf.get_np_matrix("gene", "cell", "m")).T.tolist() == wanted.tolist()
     else:
         with pytest.raises(UnsupportedInputError, match=r"holds -?\d+ at row"):
             daf.set_matrix("cell", "gene", "m", value.asformat(layout), dtype=dtype)
-
-
-def _limits(dtype: str) -> tuple[int, int]:
-    return int(np.iinfo(dtype).min), int(np.iinfo(dtype).max)
 
 
 def test_what_lies_beyond_the_pointers_is_not_stored(daf: DafWriter) -> None:
