@@ -136,8 +136,11 @@ def dense(values: Any) -> Any:
     return values.toarray() if sp.issparse(values) else np.asarray(values)
 
 
-def contents(daf: DafReader) -> dict[str, Any]:
-    """Return all that a data set holds as plain Python, to compare two of them."""
+def contents(daf: DafReader, *, relayout: bool = False) -> dict[str, Any]:
+    """Return all that a data set holds as plain Python, to compare two of them.
+
+    Of matrices that is what is stored, or what can be read whatever the stored layouts are.
+    """
     axes = sorted(daf.axes_set())
 
     def plain(values: Any) -> Any:
@@ -160,6 +163,6 @@ def contents(daf: DafReader) -> dict[str, Any]:
         "matrices": {
             (rows, columns, name): plain(daf.get_np_matrix(rows, columns, name))
             for rows, columns in itertools.product(axes, axes)
-            for name in daf.matrices_set(rows, columns, relayout=False)
+            for name in daf.matrices_set(rows, columns, relayout=relayout)
         },
     }

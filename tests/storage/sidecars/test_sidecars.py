@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import json
 import os
 import pickle
@@ -42,7 +41,7 @@ from tests import seams
 from tests.limits import lower
 from tests.storage.anndata.example import Form
 from tests.storage.anndata.example import write as write_anndata
-from tests.support import data_set, dense, edited_bytes, there
+from tests.support import contents, data_set, dense, edited_bytes, there
 
 N_OBS, N_VAR = 300, 40
 
@@ -80,24 +79,11 @@ def h5ad(tmp_path: Path) -> Path:
     return write(tmp_path, "h5ad")
 
 
-def everything(daf: DafReader) -> dict[str, Any]:
-    """Return all values, each matrix from either side, whatever its stored layouts are."""
-    values: dict[str, Any] = {name: daf.get_scalar(name) for name in daf.scalars_set()}
-    for axis in daf.axes_set():
-        for name in ["name", *daf.vectors_set(axis)]:
-            values[f"{axis}/{name}"] = daf.get_pa_vector(axis, name).to_pylist()
-    for rows, columns in itertools.product(daf.axes_set(), repeat=2):
-        for name in daf.matrices_set(rows, columns):
-            matrix = daf.get_np_matrix(rows, columns, name)
-            values[f"{rows}/{columns}/{name}"] = dense(matrix).tolist()
-    return values
-
-
 def answers(daf: DafReader) -> list[Any]:
     """Return what is asked of a data set in different ways."""
     db = connect(daf)
     return [
-        everything(daf),
+        contents(daf, relayout=True),
         db.sql("SELECT * FROM obs ORDER BY name").to_pydict(),
         db.sql("SELECT name FROM obs WHERE barcode = 'b7-µ' OR age > 95").to_pydict(),
         db.sql("SELECT X['gene3'] AS x, type FROM obs WHERE X['gene3'] > 0.5").to_pydict(),
@@ -528,32 +514,6 @@ def test_patterns_take_no_sidecars(h5ad: Path, tmp_path: Path) -> None:
         assert found.to_pydict() == {"dataset": ["atlas"]}
     with pytest.raises(errors.SourceNotFoundError):
         connect(f"{tmp_path}/*.zarr")
-
-
-def test_the_command_line(h5ad: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Written, listed, refreshed and removed."""
-    path = str(h5ad)
-    assert main(["index", path, "obs", "barcode", "--matrix", "X", "--max-bytes", "1GB"]) == 0
-    assert "matrices/obs/var/X" in capsys.readouterr().out
-    assert main(["info", path]) == 0
-    shown = capsys.readouterr().out
-    assert f"sidecar: {path}.daf.zarr" in shown
-    assert "index of obs/barcode" in shown
-    assert main(["info", path, "--format", "json"]) == 0
-    listed = json.loads(capsys.readouterr().out)["sidecar"]
-    assert listed["is_used"]
-    assert listed["indexes"] == ["obs/barcode"]
-    os.utime(h5ad)
-    assert main(["index", path, "--refresh"]) == 0
-    assert "index of obs/barcode" in capsys.readouterr().out
-    assert main(["index", path, "var"]) == 0
-    assert "index of var/name" in capsys.readouterr().out
-    assert main(["index", path, "--remove"]) == 0
-    assert main(["index", path, "--remove"]) == 0
-    assert "there was none" in capsys.readouterr().out
-    with pytest.raises(SystemExit, match="2"):
-        main(["index", path])
-    assert "give AXIS or --matrix" in capsys.readouterr().err
 
 
 def test_elements_out_of_order(tmp_path: Path) -> None:
