@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -29,7 +30,6 @@ from daf_storage.errors import (
     DuplicateEntriesError,
     LabelsError,
     NotFoundError,
-    UnsupportedInputError,
 )
 from tests import seams
 from tests.limits import lower
@@ -42,8 +42,10 @@ def _daf(name: str, cells: list[str], genes: list[str] | None = None) -> DafWrit
     return data_set(name=f"{name}!", **axes)
 
 
-def _concatenated(sources: list[DafWriter], axis: Any = "cell", **options: Any) -> DafWriter:
-    concatenate(daf := MemoryDaf(), axis, sources, **options)
+def concatenated(sources: Sequence[DafWriter], axis: Any = "cell", **options: Any) -> DafWriter:
+    """Return the concatenation of data sets in memory."""
+    daf = MemoryDaf()
+    concatenate(daf, axis, sources, **options)
     return daf
 
 
@@ -56,7 +58,7 @@ def _vectors(values: list[Any], **options: Any) -> DafWriter:
         if one is not None:
             source.set_vector("cell", "x", one)
         sources.append(source)
-    return _concatenated(sources, **options)
+    return concatenated(sources, **options)
 
 
 def _of_obs(columns: list[dict[str, Any]], *uns: dict[str, Any]) -> list[DafWriter]:
@@ -98,14 +100,6 @@ def test_numbers_are_promoted(
     assert found.dtype == dtype
 
 
-def test_numbers_that_do_not_fit_together() -> None:
-    """No common type has both: the error names the value."""
-    with pytest.raises(UnsupportedInputError, match=r"d1!: vector 'x' .* 18446744073709551615"):
-        _vectors([np.array([-1], np.int64), np.array([2**64 - 1], np.uint64)])
-    with pytest.raises(UnsupportedInputError, match="9007199254740993"):
-        _vectors([np.array([2**53 + 1], np.int64), np.array([0.5], np.float64)])
-
-
 def test_strings_and_missing_values() -> None:
     """What is missing stays so, also beside an empty string that is none."""
     daf = _vectors([["a", "b"], None], join="outer")
@@ -132,7 +126,7 @@ def test_strings_and_missing_values() -> None:
 def test_missing_values_of_anndata(kind: Any, columns: list[list[Any]]) -> None:
     """They come back so, beside empty strings, and beside integers that no float holds."""
     sources = _of_obs([{"x": pd.Series(column, dtype=kind)} for column in columns])
-    found = to_anndata(_concatenated(sources, "obs")).obs["x"]
+    found = to_anndata(concatenated(sources, "obs")).obs["x"]
     assert found.dtype == kind
     assert [None if pd.isna(v) else v for v in found] == [v for c in columns for v in c]
 
@@ -149,10 +143,9 @@ def test_a_failure_leaves_nothing(tmp_path: Path) -> None:
         with pytest.raises(CorruptDataError, match="rowval leaves the range"):
             concatenate(tmp_path / f"all{suffix}", "cell", [tmp_path / "a.daf.zarr"], **options)
         assert sorted(tmp_path.iterdir()) == before
-    destination = MemoryDaf()
     with pytest.raises(CorruptDataError):
-        concatenate(destination, "cell", [tmp_path / "a.daf.zarr"])
-    assert not destination.axes_set()
+        concatenate(daf := MemoryDaf(), "cell", [tmp_path / "a.daf.zarr"])
+    assert not daf.axes_set()
 
 
 def test_an_interrupted_run_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -206,16 +199,16 @@ def test_duplicate_entries() -> None:
         source.set_vector("cell", "parent", parents)
         source.set_vector("cell", "cell.next", parents)
     with pytest.raises(DuplicateEntriesError, match="'A' of axis 'cell' .* in 'a!' and 'b!'; pass"):
-        _concatenated(sources)
-    daf = _concatenated(sources, prefix=True, names=["a", "b"])
+        concatenated(sources)
+    daf = concatenated(sources, prefix=True, names=["a", "b"])
     assert daf.axis_entries("cell").tolist() == ["a.A", "a.B", "b.A", "b.A-1", "b.C"]
     assert daf.get_np_vector("cell", "cell.next").tolist() == ["a.B", "", "b.C", "b.A", "b.x"]
     assert daf.get_np_vector("cell", "parent").tolist() == ["B", "", "C", "A", "x"]
     for axis, prefixed in (("cell", ["parent"]), (["cell"], ["parent"]), (["cell"], [["parent"]])):
-        daf = _concatenated(sources, axis, prefix=True, names=["a", "b"], prefixed=prefixed)
+        daf = concatenated(sources, axis, prefix=True, names=["a", "b"], prefixed=prefixed)
         assert daf.get_np_vector("cell", "cell.next").tolist() == ["B", "", "C", "A", "x"]
         assert daf.get_np_vector("cell", "parent").tolist() == ["a.B", "", "b.C", "b.A", "b.x"]
-    daf = _concatenated(sources, duplicates="make_unique")
+    daf = concatenated(sources, duplicates="make_unique")
     assert daf.axis_entries("cell").tolist() == ["A", "B", "A-2", "A-1", "C"]
     assert daf.get_np_vector("cell", "cell.next").tolist() == ["B", "", "C", "A-2", "x"]
 
@@ -232,19 +225,16 @@ def test_made_unique_is_that_of_anndata() -> None:
             runs.append([])
         runs[-1].append(name)
     sources = [_daf(f"d{number}", run) for number, run in enumerate(runs)]
-    daf = _concatenated(sources, duplicates="make_unique")
+    daf = concatenated(sources, duplicates="make_unique")
     assert daf.axis_entries("cell").tolist() == expected
 
 
 def test_a_prefix_follows_recorded_relations() -> None:
     """A vector that was recorded to hold entries of the axis is prefixed whatever its name."""
-    sources = []
-    for name in ("a", "b"):
-        source = _daf(name, ["A"])
-        source.add_axis("clone", ["K"])
+    sources = [data_set(name=f"{name}!", cell=["A"], clone=["K"]) for name in "ab"]
+    for source in sources:
         source.set_vector("cell", "family", ["K"], entries_of="clone")
-        sources.append(source)
-    daf = _concatenated(sources, ["cell", "clone"], prefix=True, names=["a", "b"])
+    daf = concatenated(sources, ["cell", "clone"], prefix=True, names=["a", "b"])
     assert daf.get_np_vector("cell", "family").tolist() == ["a.K", "b.K"]
     assert Relation("cell", "family", "clone", "import") in daf.relations()
     assert Relation("cell", "dataset", "dataset", "import") in daf.relations()
@@ -279,7 +269,7 @@ def test_matrices_are_those_of_pandas(
         frames.append(pd.DataFrame(values, cells, genes[number]).astype(float))
     if join == "inner":
         sources, frames = sources[:3], frames[:3]
-    daf = _concatenated(sources, join=join, fill_value=fill)
+    daf = concatenated(sources, join=join, fill_value=fill)
     for frame in frames:
         missing = {g for f in frames for g in f.columns} - set(frame.columns)
         for gene in missing if join == "outer" else ():
@@ -308,9 +298,9 @@ def test_elements_out_of_order(order: tuple[str, str], fraction: float) -> None:
         options: Any = {"sparse_if_saves_storage_fraction": fraction}
         if not is_right:
             with pytest.raises(CorruptDataError, match="x: an element is stored twice"):
-                _concatenated([source], **options)
+                concatenated([source], **options)
             continue
-        found = _concatenated([source], **options).get_np_matrix(*order, "x")
+        found = concatenated([source], **options).get_np_matrix(*order, "x")
         assert dense(found).tolist() == [[10, 0, 0], [20, 0, 0], [30, 0, 0]]
 
 
@@ -326,7 +316,7 @@ def test_elements_stored_twice_beside_filled_ones() -> None:
     other.set_matrix("gene", "cell", "x", sp.csc_array(np.eye(31, 1, dtype=np.float32)))
     options: Any = {"fill_value": 7, "sparse_if_saves_storage_fraction": 0.001}
     with pytest.raises(CorruptDataError, match="x: an element is stored twice"):
-        _concatenated([source, other], join="outer", **options)
+        concatenated([source, other], join="outer", **options)
 
 
 def test_matrices_of_bool_and_of_strings() -> None:
@@ -338,7 +328,7 @@ def test_matrices_of_bool_and_of_strings() -> None:
     for source, flags, strings in zip(sources, is_on, words, strict=True):
         source.set_matrix("cell", "gene", "is_on", sp.csc_array(flags.astype(bool)))
         source.set_matrix("cell", "gene", "word", strings.astype(object))
-    daf = _concatenated(sources, join="outer", sparse_if_saves_storage_fraction=0.001)
+    daf = concatenated(sources, join="outer", sparse_if_saves_storage_fraction=0.001)
     found = daf.get_np_matrix("cell", "gene", "is_on")
     assert found.dtype == bool
     expected = [[True, False, False], [False, True, False], [False, True, True]]
@@ -351,30 +341,19 @@ def test_matrices_of_bool_and_of_strings() -> None:
 def test_matrices_of_a_concatenated_axis_with_another_one_are_blocks() -> None:
     """Those of an axis with itself, by rows or by columns, and those of two of the axes."""
     random = np.random.default_rng(7)
-    blocks: dict[str, list[Any]] = {"near": [], "dense": [], "weight": []}
-    sources = []
-    for number, name in enumerate("abc"):
-        source = _daf(name, [f"{name}{n}" for n in range(3)])
+    near, weight = random.poisson(0.5, (3, 3, 3)), random.poisson(0.5, (3, 3, 2)).astype("f4")
+    near[2], weight[2] = 0, 0  # which are not stored
+    sources = [_daf(name, [f"{name}{n}" for n in range(3)]) for name in "abc"]
+    for source, name in zip(sources, "abc", strict=True):
         source.add_axis("pool", [f"{name}p", f"{name}q"])
-        near = random.poisson(0.5, (3, 3))
-        weight = random.poisson(0.5, (3, 2)).astype("f4")
-        if number == 2:
-            near[:] = 0
-        else:
-            if number:
-                source.set_matrix("cell", "cell", "near", sp.csc_array(near))
-            else:
-                write_stored(source, "matrices/cell/cell/near", {"": near}, BY_ROWS)
-            source.set_matrix("cell", "pool", "weight", weight, relayout=False)
-        weight = weight * (number < 2)
-        blocks["near"].append(near)
-        blocks["weight"].append(weight)
-        sources.append(source)
-    daf = _concatenated(sources, ["cell", "pool"])
-    for name, other in (("near", "cell"), ("weight", "pool")):
-        found = daf.get_np_matrix("cell", other, name)
-        expected = sp.block_diag([*map(sp.coo_array, blocks[name])]).toarray()
-        np.testing.assert_array_equal(found.toarray() if sp.issparse(found) else found, expected)
+    write_stored(sources[0], "matrices/cell/cell/near", {"": near[0]}, BY_ROWS)
+    sources[1].set_matrix("cell", "cell", "near", sp.csc_array(near[1]))
+    for number in range(2):
+        sources[number].set_matrix("cell", "pool", "weight", weight[number], relayout=False)
+    daf = concatenated(sources, ["cell", "pool"])
+    for name, other, blocks in (("near", "cell", near), ("weight", "pool", weight)):
+        found = dense(daf.get_np_matrix("cell", other, name))
+        np.testing.assert_array_equal(found, sp.block_diag(list(blocks)).toarray())
     assert daf.matrix_info("cell", "cell", "near").is_row_major
 
 
@@ -387,7 +366,7 @@ def test_matrices_that_some_lack() -> None:
     assert str(report) == (
         "lost: matrix 'x' of axes 'gene' and 'cell': 'b!' has none; join=\"outer\" or empty= keeps it"
     )
-    found = _concatenated(sources, join="outer").get_np_matrix("cell", "gene", "x")
+    found = concatenated(sources, join="outer").get_np_matrix("cell", "gene", "x")
     np.testing.assert_array_equal(found, [[3], [np.nan]])
 
 
@@ -402,22 +381,22 @@ def test_shared_properties_are_aligned() -> None:
         source.set_matrix("gene", "pc", "load", np.arange(4.0).reshape(2, 2) + number)
         source.set_matrix("gene", "gene", "near", sp.csc_array([[number, 5], [6, 7]]))
     sources = [first, second]
-    daf = _concatenated(sources, join="outer", merge="same")
+    daf = concatenated(sources, join="outer", merge="same")
     assert daf.get_np_vector("gene", "length").tolist() == [1, 2, 3]
     assert daf.get_np_vector("gene", "band").tolist() == ["p", "q", ""]
     assert not daf.has_matrix("gene", "pc", "load")
-    daf = _concatenated(sources, join="outer", merge="last")
+    daf = concatenated(sources, join="outer", merge="last")
     assert daf.axis_entries("gene").tolist() == ["g", "f", "h"]
     load = daf.get_np_matrix("gene", "pc", "load")
     np.testing.assert_array_equal(load, [[np.nan, np.nan], [3, 4], [1, 2]])
     near = daf.get_np_matrix("gene", "gene", "near")
     assert dense(near).tolist() == [[0, 0, 0], [0, 7, 6], [0, 5, 1]]
-    daf = _concatenated(sources, join="outer", merge="collect")
+    daf = concatenated(sources, join="outer", merge="collect")
     found = daf.get_np_matrix("dataset", "gene", "length")
     np.testing.assert_array_equal(found, [[1, 2, np.nan], [np.nan, 2, 3]])
     found = daf.get_np_matrix("gene", "dataset", "band")
     assert found.tolist() == [["p", ""], ["q", ""], ["", ""]]
-    daf = _concatenated(sources, join="inner", merge="same")
+    daf = concatenated(sources, join="inner", merge="same")
     assert daf.axis_entries("gene").tolist() == ["f"]
     assert daf.get_np_vector("gene", "length").tolist() == [2]
 
@@ -455,12 +434,12 @@ def test_shared_dense_matrices_of_another_order() -> None:
         source.add_axis("set", entries)
         source.set_matrix("gene", "set", "x", [[1, 2], [3, 4]])
     for fill, empty in ((None, np.nan), (9, 9)):
-        daf = _concatenated(sources, join="outer", merge="last", fill_value=fill)
+        daf = concatenated(sources, join="outer", merge="last", fill_value=fill)
         found = daf.get_np_matrix("gene", "set", "x")
         expected = [[empty, empty, empty], [empty, 1, 2], [empty, 3, 4]]
         np.testing.assert_array_equal(found, expected)
     for key in (("gene", "set", "x"), ("set", "gene", "x")):
-        daf = _concatenated(sources, join="outer", merge={key: "last"}, fill_value=9)
+        daf = concatenated(sources, join="outer", merge={key: "last"}, fill_value=9)
         assert daf.matrices_set("gene", "set") == {"x"}, key
 
 
@@ -472,15 +451,15 @@ def test_collected_properties_that_some_lack() -> None:
     sources[0].set_vector("gene", "rank", [5])
     for key in ("lab", ("gene", "rank")):
         with pytest.raises(NotFoundError, match="'b!' has no .* which is collected; pass empty="):
-            _concatenated(sources, merge={key: "collect"}, join="inner")
-    daf = _concatenated(sources, merge="collect", join="outer")
+            concatenated(sources, merge={key: "collect"}, join="inner")
+    daf = concatenated(sources, merge="collect", join="outer")
     assert daf.get_np_vector("dataset", "lab").tolist() == ["X", ""]
     assert daf.vector_info("dataset", "lab").empty_is_missing
     np.testing.assert_array_equal(daf.get_np_vector("dataset", "day"), [3, np.nan])
     found = daf.get_np_matrix("dataset", "gene", "rank")
     np.testing.assert_array_equal(found, [[5], [np.nan]])
     options: Any = {"lab": "Y", "day": 4, ("gene", "rank"): 6}
-    daf = _concatenated(sources, merge="collect", empty=options)
+    daf = concatenated(sources, merge="collect", empty=options)
     assert daf.get_np_vector("dataset", "lab").tolist() == ["X", "Y"]
     assert daf.get_np_matrix("dataset", "gene", "rank").tolist() == [[5], [6]]
 
@@ -503,13 +482,13 @@ def test_shared_strings_of_which_some_are_missing() -> None:
     """They stay missing, also beside empty strings that are none."""
     sources = [_daf("a", ["A"], ["g", "f"]), _daf("b", ["B"], ["g", "f", "h"])]
     sources[0].set_vector("gene", "band", ["p", ""], empty_is_missing=True)
-    daf = _concatenated(sources, join="outer", merge="same")
+    daf = concatenated(sources, join="outer", merge="same")
     assert daf.get_np_vector("gene", "band").tolist() == ["p", "", ""]
     assert daf.vector_info("gene", "band").empty_is_missing
     sources[1].set_vector("gene", "band", ["p", "", "q"])
     del sources[0]
     sources.append(_daf("c", ["C"], ["i"]))
-    daf = _concatenated(sources, join="outer", merge="last")
+    daf = concatenated(sources, join="outer", merge="last")
     assert daf.get_np_vector("gene", "band").tolist() == ["p", "", "q", ""]
     assert daf.get_np_vector("gene", "band_is_missing").tolist() == [False, False, False, True]
 
@@ -522,14 +501,14 @@ def test_an_axis_that_vectors_refer_to_has_all_entries() -> None:
     ):
         source.add_axis("type", entries, vectors={"rank": list(range(len(entries)))})
         source.set_vector("cell", "type", values)
-    daf = _concatenated(sources, join="inner", merge="same")
+    daf = concatenated(sources, join="inner", merge="same")
     assert daf.axis_entries("gene").tolist() == ["f"]
     assert daf.axis_entries("type").tolist() == ["T", "U", "V"]
     assert daf.get_np_vector("type", "rank").tolist() == [0, 1, 0]
     for source in sources:
         source.delete_axis("gene")
     with pytest.raises(LabelsError, match="the axis 'type' has other entries"):
-        _concatenated(sources)
+        concatenated(sources)
 
 
 def test_scalars_that_agree() -> None:
@@ -539,7 +518,7 @@ def test_scalars_that_agree() -> None:
         source.set_scalar("same", np.uint8(3))
         source.set_scalar("nan", np.nan)
         source.set_scalar("other", number)
-    daf = _concatenated(sources, merge="same")
+    daf = concatenated(sources, merge="same")
     assert daf.scalars_set() == {"same", "nan"}
     assert daf.scalar_type("same").value == "UInt8"
 
@@ -551,7 +530,7 @@ def test_categories_and_colours_of_anndata() -> None:
     columns = [{"type": pd.Categorical(kind, kind)} for kind in kinds]
     sources = _of_obs(columns, *({"type_colors": each} for each in colors))
     for join in ("exact", "inner", "outer"):
-        daf = _concatenated(sources, "obs", join=join, merge="same")
+        daf = concatenated(sources, "obs", join=join, merge="same")
         assert daf.axis_entries("type").tolist() == ["B", "T", "NK"]
         found = to_anndata(daf)
         assert found.obs["type"].tolist() == ["B", "T", "T", "NK", "B"]
@@ -566,10 +545,10 @@ def test_columns_that_differ_in_type() -> None:
         {"x": ["c"], "grade": pd.Categorical(["h"], ["h", "l"], True)},
     ]
     sources = _of_obs(columns, {"x_colors": ["#000001", "#000002"]})
-    daf = _concatenated(sources, "obs", merge="same")
+    daf = concatenated(sources, "obs", merge="same")
     assert daf.axis_entries("x").tolist() == ["b", "a", "c"]
     assert daf.get_np_vector("obs", "x").tolist() == ["b", "c"]
-    found = to_anndata(_concatenated([*sources], "obs")).obs["grade"]
+    found = to_anndata(concatenated([*sources], "obs")).obs["grade"]
     assert found.cat.categories.tolist() == ["l", "h"]
     assert not found.cat.ordered
 
@@ -589,7 +568,7 @@ def test_frames_of_obsm(join: Any) -> None:
         frame = pd.DataFrame(np.arange(4).reshape(2, 2) + number, adata.obs_names, names)
         adata.obsm["frame"] = frame
         parts.append(adata)
-    found = to_anndata(_concatenated(list(map(from_anndata, parts)), "obs", join=join))
+    found = to_anndata(concatenated(list(map(from_anndata, parts)), "obs", join=join))
     expected = ad.concat(parts, join=join).obsm["frame"]
     pd.testing.assert_frame_equal(
         found.obsm["frame"][expected.columns], expected, check_dtype=False
@@ -605,14 +584,14 @@ def test_notes_of_matrices_and_of_other_parts() -> None:
         parts.append(adata)
     parts[0].layers["some"] = np.ones((2, 1), "f2")
     parts[0].obsm["frame"] = pd.DataFrame({"p": [1, 2]}, parts[0].obs_names)
-    found = to_anndata(_concatenated(list(map(from_anndata, parts)), "obs", join="outer"))
+    found = to_anndata(concatenated(list(map(from_anndata, parts)), "obs", join="outer"))
     assert {key: str(found.layers[key].dtype) for key in found.layers.keys() - {None}} == {
         "a/b": "float16",
         "some": "float32",
     }
     assert found.raw.X.shape == (4, 3)
     assert found.obsm["frame"]["p"].tolist()[:2] == [1, 2]
-    common = to_anndata(_concatenated(list(map(from_anndata, parts)), "obs", join="inner"))
+    common = to_anndata(concatenated(list(map(from_anndata, parts)), "obs", join="inner"))
     assert "frame" not in common.obsm
 
 
