@@ -1,8 +1,9 @@
-"""Tests of vlen-utf8 against numcodecs, the codec's reference, and against broken bytes."""
+"""Tests of strings: vlen-utf8 against numcodecs, against broken bytes, and which occur twice."""
 
 from __future__ import annotations
 
 import random
+from collections import Counter
 from typing import Any
 
 import numcodecs
@@ -17,10 +18,12 @@ from daf_storage.base import (
     decode_vlen_pieces,
     decode_vlen_utf8,
     encode_vlen_utf8,
+    first_duplicate,
     one_array,
 )
 from daf_storage.errors import CorruptDataError
 from tests.limits import lower
+from tests.support import data_set
 
 CODEC = numcodecs.VLenUTF8()
 STRING_LISTS = st.lists(st.text(max_size=20), max_size=40)
@@ -134,3 +137,42 @@ def test_random_damage_is_an_error_or_other_strings() -> None:
             assert len(decoded(bytes(data))) == 50
         except CorruptDataError:
             continue
+
+
+# Uniqueness
+
+UNEQUAL_STRINGS = st.lists(
+    st.one_of(
+        st.text(max_size=3),
+        st.sampled_from(["", "a", "a\0", "abcdefgh", "abcdefghi", "x" * 256, "x" * 257, "é" * 200]),
+        st.text("ab", min_size=7, max_size=18),
+    ),
+    max_size=30,
+)
+
+
+def first_counted_twice(strings: list[str]) -> str | None:
+    """Return the first string that a Counter counts more than once."""
+    return next((text for text, count in Counter(strings).items() if count > 1), None)
+
+
+@given(UNEQUAL_STRINGS, st.integers(0, 3), st.sampled_from([pa.string(), pa.large_string()]))
+def test_the_first_duplicate_is_that_of_a_counter(
+    strings: list[str], start: int, kind: pa.DataType
+) -> None:
+    """Of any strings, also of slices, whatever their widths."""
+    assert first_duplicate(pa.array(strings, kind).slice(start)) == first_counted_twice(
+        strings[start:]
+    )
+
+
+@pytest.mark.parametrize("requested", [["e7"], ["e7", "no", "e7", "e3"], ["no"], []])
+def test_a_few_entries_are_found_among_many(requested: list[str]) -> None:
+    """As when all are looked for, which goes the other way round."""
+    entries = [f"e{n}" for n in range(200)]
+    daf = data_set(cell=entries)
+    few = daf.axis_indices("cell", requested, allow_missing=True).tolist()
+    many = daf.axis_indices("cell", requested + entries, allow_missing=True).tolist()
+    assert few == [entries.index(name) if name in entries else -1 for name in requested]
+    assert many[: len(requested)] == few
+    assert many[len(requested) :] == list(range(200))
