@@ -67,12 +67,32 @@ FORMATS = [
 ]
 
 
-def read_pipe(path: Path) -> tuple[threading.Thread, list[bytes]]:
-    """Read a named pipe to its end, aside."""
-    found: list[bytes] = []
-    thread = threading.Thread(target=lambda: found.append(path.read_bytes()), daemon=True)
-    thread.start()
-    return thread, found
+def check_outputs(
+    tmp_path: Path,
+    suffix: str,
+    save: Callable[[Path], object],
+    check: Callable[[bytes], object],
+    *,
+    is_piped: bool = True,
+) -> None:
+    """Save through a link that leads to nothing and then to a file, and into a pipe."""
+    link, pipe, found = tmp_path / f"link.{suffix}", tmp_path / f"pipe.{suffix}", list[bytes]()
+    (tmp_path / "real").mkdir()
+    link.symlink_to("real/file")
+    for _ in range(2):
+        save(link)
+        assert link.is_symlink()
+        check((tmp_path / "real/file").read_bytes())
+    os.mkfifo(pipe)
+    if is_piped:
+        thread = threading.Thread(target=lambda: found.append(pipe.read_bytes()), daemon=True)
+        thread.start()
+        save(pipe)
+        thread.join(10)
+        check(found[0])
+    assert stat.S_ISFIFO(pipe.lstat().st_mode)
+    assert os.listdir(tmp_path / "real") == ["file"]
+    assert not list(tmp_path.glob(".*"))
 
 
 @pytest.fixture
@@ -85,26 +105,13 @@ def db(tiny_path: Path) -> DafSession:
 @pytest.mark.parametrize("suffix", FORMATS)
 def test_rows_of_every_format(db: DafSession, tmp_path: Path, suffix: str) -> None:
     """Into a file, through a link that leads to a file or to nothing, and into a pipe."""
-    (tmp_path / "real").mkdir()
-    real = tmp_path / "real" / "file"
-    for name in ("plain", "link", "pipe"):
-        path = tmp_path / f"{name}.{suffix}"
-        if name == "link":
-            path.symlink_to("real/file")
-        if name == "pipe":
-            os.mkfifo(path)
-            thread, found = read_pipe(path)
-        for _ in range(2 - (name == "pipe")):
-            assert db.sql(QUERY).save(path) == 3
-        if name == "pipe":
-            thread.join(10)
-            assert stat.S_ISFIFO(path.lstat().st_mode)
-        data = found[0] if name == "pipe" else path.read_bytes()
+
+    def check(data: bytes) -> None:
         assert rows_in(data, suffix) == ROWS
-    assert (tmp_path / f"link.{suffix}").is_symlink()
-    assert rows_in(real.read_bytes(), suffix) == ROWS
-    assert os.listdir(real.parent) == ["file"]
-    assert not list(tmp_path.glob(".*"))
+
+    assert db.sql(QUERY).save(tmp_path / f"plain.{suffix}") == 3
+    check((tmp_path / f"plain.{suffix}").read_bytes())
+    check_outputs(tmp_path, suffix, lambda path: db.sql(QUERY).save(path), check)
 
 
 def slice_in(data: bytes, suffix: str, tmp_path: Path) -> Any:
@@ -132,47 +139,31 @@ SLICES = ["h5ad", "npz", "mtx", "csv", "tsv", "parquet", "arrow", "csv.gz", "tsv
 @pytest.mark.parametrize("suffix", SLICES)
 def test_slices_of_every_format(db: DafSession, tmp_path: Path, suffix: str) -> None:
     """The same of a slice of a matrix; Matrix Market is three files, so it goes into no pipe."""
-    part = db.matrix("cell", "gene", "UMIs")
+    part, is_piped = db.matrix("cell", "gene", "UMIs"), not suffix.startswith("mtx")
     expected = np.asarray(part.to_numpy())
     wanted = int((expected != 0).sum()) if suffix in ("parquet", "arrow") else expected
-    folder = tmp_path / "real"
-    folder.mkdir()
-    link, pipe = tmp_path / f"link.{suffix}", tmp_path / f"pipe.{suffix}"
-    link.symlink_to("real/file")
-    os.mkfifo(pipe)
-    part.save(link)
-    part.save(link)
-    assert link.is_symlink()
-    assert np.array_equal(slice_in((folder / "file").read_bytes(), suffix, tmp_path), wanted)
-    if suffix.startswith("mtx"):
+
+    def check(data: bytes) -> None:
+        assert np.array_equal(slice_in(data, suffix, tmp_path), wanted)
+
+    check_outputs(tmp_path, suffix, part.save, check, is_piped=is_piped)
+    if not is_piped:
         assert (tmp_path / "link.rows.tsv").read_text().split() == CELLS
         with pytest.raises(errors.InvalidInputError, match="two more beside it"):
-            part.save(pipe)
-        return
-    thread, found = read_pipe(pipe)
-    part.save(pipe)
-    thread.join(10)
-    assert stat.S_ISFIFO(pipe.lstat().st_mode)
-    assert np.array_equal(slice_in(found[0], suffix, tmp_path), wanted)
+            part.save(tmp_path / f"pipe.{suffix}")
 
 
-def test_an_export_through_a_link_and_into_a_pipe(pbmc_path: Path, tmp_path: Path) -> None:
-    """AnnData files need to be written here and there: a pipe gets the finished one."""
-    daf = open_daf(pbmc_path)
-    link, pipe = tmp_path / "link.h5ad", tmp_path / "pipe.h5ad"
-    link.symlink_to("real.h5ad")
-    export_h5ad(daf, link)
+def test_exports_of_anndata(pbmc_path: Path, tmp_path: Path) -> None:
+    """Whose files need to be written here and there: a pipe gets the finished one."""
+    daf, replace = open_daf(pbmc_path), partial(export_h5ad, if_exists="replace")
+
+    def check(data: bytes) -> None:
+        (tmp_path / "copy.h5ad").write_bytes(data)
+        assert anndata.read_h5ad(tmp_path / "copy.h5ad").shape == (700, 765)
+
+    check_outputs(tmp_path, "h5ad", partial(replace, daf), check)
     with pytest.raises(errors.ExistsError, match="exists already"):
-        export_h5ad(daf, link)
-    export_h5ad(daf, link, if_exists="replace")
-    assert link.is_symlink()
-    os.mkfifo(pipe)
-    thread, found = read_pipe(pipe)
-    export_h5ad(daf, pipe, if_exists="replace")
-    thread.join(10)
-    (tmp_path / "copy.h5ad").write_bytes(found[0])
-    assert anndata.read_h5ad(tmp_path / "copy.h5ad").shape == anndata.read_h5ad(link).shape
-    assert stat.S_ISFIFO(pipe.lstat().st_mode)
+        export_h5ad(daf, tmp_path / "link.h5ad")
 
 
 def test_what_is_there_is_refused_before_any_work_and_what_comes_meanwhile_after(
