@@ -199,25 +199,6 @@ def test_a_packed_matrix_of_strings(tmp_path: Path) -> None:
     assert found == [["a0", "b0"], ["a1", "b1"], ["a2", "b2"]]
 
 
-@pytest.mark.parametrize(
-    ("data", "error", "message"),
-    [
-        ('{"version":[1,2]}', errors.VersionError, "version: 1.2; .* newer release"),
-        ('{"version":[2,0]}', errors.VersionError, "version: 2.0"),
-        ('{"version":"1"}', errors.VersionError, "malformed version '1'"),
-        ("[]", errors.CorruptDataError, "holds no JSON object"),
-        ("{", errors.CorruptDataError, "it is not JSON"),
-    ],
-)
-def test_versions_that_are_refused(tmp_path: Path, data: str, error: Any, message: str) -> None:
-    """With what is there, and what this code reads."""
-    root = write(tmp_path / "x.daf", {**NEW, "daf.json": data})
-    for mode in ("r", "r+", "w+"):
-        with pytest.raises(error, match=message):
-            open_daf(root, mode)  # type: ignore[call-overload] # of each in turn
-    assert (root / "daf.json").read_text() == data
-
-
 AGE = "vectors/cell/age.json"
 
 

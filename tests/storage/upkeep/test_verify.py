@@ -135,9 +135,12 @@ def ints(*numbers: int, dtype: str = "<i4") -> bytes:
 
 
 SPARSE, UMI = "matrices/cell/gene/sparse", "matrices/cell/gene/UMIs"
-FLAG, ENTRIES = "vectors/gene/flag", b"\3\0\0\0" + b"\1\0\0\0a" + b"\1\0\0\0b" + b"\1\0\0\0a"
-BEYOND, FALLING = ints(2, 3, 1, 2, 3, 1, 2, 1, 4), ints(3, 2, 1, 2, 3, 1, 2, 1, 3)
-OTHERS, TWELVE = ints(1, 2, 1, 2, 3, 2, 3, 3, 2, dtype="<i8"), ints(*range(12), dtype="<i8")
+FLAG = "vectors/gene/flag"
+ENTRIES = b"\3\0\0\0" + b"\1\0\0\0a" + b"\1\0\0\0b" + b"\1\0\0\0a"
+BEYOND = ints(2, 3, 1, 2, 3, 1, 2, 1, 4)
+FALLING = ints(3, 2, 1, 2, 3, 1, 2, 1, 3)
+OTHERS = ints(1, 2, 1, 2, 3, 2, 3, 3, 2, dtype="<i8")
+COUNTED = ints(*range(12), dtype="<i8")
 FIVE = {"shape": [5], "chunks": [5]}
 DAMAGES: dict[str, tuple[str, Any, str]] = {
     "strings that are cut off": ("vectors/cell/type/0", b"\3\0\0\0\5\0\0\0abc", "is truncated"),
@@ -151,7 +154,7 @@ DAMAGES: dict[str, tuple[str, Any, str]] = {
     "rows out of order": (f"{SPARSE}/rowval/0", FALLING, "do not rise within each column"),
     "values of another number": (f"{SPARSE}/nzval/.zarray", FIVE, "stored shape is [5]"),
     "two versions of a sparse matrix": (f"{SPARSE}/nzval/0", OTHERS, "are not the same matrix"),
-    "two versions of a dense matrix": (f"{UMI}/0.0", TWELVE, "are not the same matrix"),
+    "two versions of a dense matrix": (f"{UMI}/0.0", COUNTED, "are not the same matrix"),
     "two types of one matrix": (f"{UMI}/.zarray", {"dtype": "<u8"}, "different types"),
     "a scalar that is none": ("scalars/n/.zarray", {"shape": [0], "chunks": [1]}, "0 elements"),
     "vectors without their axis": ("vectors/gone", None, "no axis 'gone'"),
