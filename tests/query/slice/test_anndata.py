@@ -19,58 +19,24 @@ from hypothesis import strategies as st
 from daf_query import MatrixSlice, connect
 from daf_storage import AnnDataWarning, ZarrDaf, errors, from_anndata
 from tests.limits import lower
+from tests.storage.anndata.example import N_OBS, N_VAR, example
 from tests.support import CELLS, GENES, UMIS, by_key, create, data_set
 
 PARTS = ("layers", "obsm", "varm", "obsp", "varp")
-N_OBS, N_VAR = 11, 6
 
 
-def example() -> Any:
-    """Return an AnnData with dense and sparse values, notes and colours in every part."""
-    random = np.random.default_rng(0)
-
-    def csr(*shape: int) -> Any:
-        return sp.csr_matrix(sp.random_array(shape, density=0.4, format="csr", rng=random))
-
-    names = [f"c{i}" for i in range(N_OBS)]
-    adata = anndata.AnnData(
-        X=csr(N_OBS, N_VAR).astype(np.float32),
-        obs=pd.DataFrame(
-            {
-                "type": pd.Categorical(random.choice(["b", "a"], N_OBS), ["b", "unused", "a"]),
-                "age": pd.array([1, None] + [3] * (N_OBS - 2), dtype="Int64"),
-                "born": pd.to_datetime(["", *["2020-01-02"] * (N_OBS - 1)]),
-                "seen": pd.to_datetime(["", *["2020-01-02"] * (N_OBS - 1)], utc=True),
-            },
-            index=names,
-        ),
-        var=pd.DataFrame({"is_marker": random.random(N_VAR) < 0.5}, index=list("uvwxyz")),
-        layers={
-            "counts": sp.csc_matrix(csr(N_OBS, N_VAR)),
-            "half": random.random((N_OBS, N_VAR)).astype(np.float16),
-            "array": sp.csr_array(csr(N_OBS, N_VAR)),
-        },
-        obsm={
-            "X_umap": random.random((N_OBS, 2)),
-            "frame": pd.DataFrame({"u": range(N_OBS), "v": range(N_OBS)}, index=names),
-            "sparse": csr(N_OBS, 3),
-        },
-        varm={"PCs": random.random((N_VAR, 4))},
-        obsp={"distances": csr(N_OBS, N_OBS), "dense": random.random((N_OBS, N_OBS))},
-        varp={"corr": random.random((N_VAR, N_VAR)), "csc": sp.csc_matrix(csr(N_VAR, N_VAR))},
-        uns={
-            "type_colors": np.array(["#000001", "#000002", "#000003"], dtype=object),
-            "title": "example",
-            "pca": {"variance": np.arange(4.0), "params": {"n": 4}},
-        },
-    )
-    adata.raw = anndata.AnnData(
-        csr(N_OBS, 9), obs=adata.obs[[]], var=pd.DataFrame(index=list("ABCDEFGHI"))
-    )
+def whole() -> Any:
+    """Return an AnnData with an element of each kind that slices can have, dates among them."""
+    adata = example()
+    del adata.layers["complex"], adata.obsm["cube"], adata.obsm["words"], adata.var["category"]
+    del adata.uns["X_is"], adata.uns["with_gaps_colors"]  # fewer than there are categories
+    adata.layers["array"] = sp.csr_array(adata.layers["csc"])
+    born = pd.to_datetime(["", *["2020-01-02"] * (N_OBS - 1)])
+    adata.obs["born"], adata.obs["seen"] = born, born.tz_localize("UTC")
     return adata
 
 
-ADATA = example()
+ADATA = whole()
 DAF = from_anndata(ADATA)
 
 
@@ -136,11 +102,11 @@ class TestAsAnndataSelects:
         """With var as rows, its annotations are obsm, and nothing is mixed up."""
         found = taken(connect(DAF).matrix("var", "obs", "X", rows=[5, 0], columns=[1, 2, 3]))
         np.testing.assert_array_equal(found.X.toarray(), ADATA.X.toarray()[[1, 2, 3]][:, [5, 0]].T)
-        np.testing.assert_array_equal(found.obsm["PCs"].to_numpy(), ADATA.varm["PCs"][[5, 0]])
+        np.testing.assert_array_equal(found.obsm["X_pca"].to_numpy(), ADATA.varm["X_pca"][[5, 0]])
         np.testing.assert_array_equal(
-            found.layers["counts"].toarray(), ADATA.layers["counts"].toarray().T[[5, 0]][:, 1:4]
+            found.layers["csc"].toarray(), ADATA.layers["csc"].toarray().T[[5, 0]][:, 1:4]
         )
-        assert set(found.varp) == {"distances", "dense"}
+        assert set(found.varp) == {"distances", "columns", "dense"}
 
 
 class TestChoices:
@@ -152,24 +118,24 @@ class TestChoices:
     def test_some_all_or_none(self, part: MatrixSlice) -> None:
         """A list, a key, True and False."""
         found = part.to_anndata(
-            layers=["counts"], obsm=False, varm=True, obsp="dense", varp=(), max_bytes=0
+            layers=["csc"], obsm=False, varm=True, obsp="dense", varp=(), max_bytes=0
         )
         keys = [[*by_key(getattr(found, name))] for name in PARTS]
-        assert keys == [["counts"], [], ["PCs"], ["dense"], []]
-        assert "obsm=['X_umap', 'frame', 'sparse']" in repr(part)
+        assert keys == [["csc"], [], ["X_pca", "frame"], ["dense"], []]
+        assert "obsm=['X_pca', 'category', 'frame', 'sparse', 'sparse_half']" in repr(part)
 
     def test_what_does_not_fit_is_named(
         self, part: MatrixSlice, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """The smallest come first; one warning names the others and says how to get them."""
         with pytest.warns(AnnDataWarning) as warned:
-            found = part.to_anndata(max_bytes=200, layers=False, varm=False, varp=False)
-        assert sorted(found.obsm) == ["X_umap", "sparse"]  # 80 bytes each
-        assert list(found.obsp) == []
+            found = part.to_anndata(max_bytes=400, layers=False, varm=False, varp=False)
+        assert sorted(found.obsm) == ["category", "frame", "sparse", "sparse_half"]
+        assert sorted(found.obsp) == ["columns", "distances"]
         [message] = [str(item.message) for item in warned]
-        assert "leaves out obsm['frame'] (about 80 bytes), obsp['dense'] (about 200" in message
-        assert "max_bytes=200" in message
-        assert "(obsm=['frame'], on the command line: --obsm frame)" in message
+        assert "leaves out obsm['X_pca'] (about 160 bytes), obsp['dense'] (about 200" in message
+        assert "max_bytes=400" in message
+        assert "(obsm=['X_pca'], on the command line: --obsm X_pca)" in message
         lower(monkeypatch, anndata_bytes=80)
         assert re.search(
             r"; left out for size: layers\['array'\] .*obsp\['dense'\] \(about 200", repr(part)
