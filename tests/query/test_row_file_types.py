@@ -7,15 +7,9 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from daf_query import QueryResult, connect
+from daf_query import connect
 from daf_storage import errors
 from tests.support import data_set
-
-
-def rows_of(sql: str) -> QueryResult:
-    """Return two rows with a column of the name odd."""
-    daf = data_set(name="odd", cell=["A", "B"])
-    return connect(daf).sql(f"SELECT {sql} AS odd FROM cell ORDER BY index")
 
 
 @pytest.mark.parametrize(
@@ -28,7 +22,8 @@ def rows_of(sql: str) -> QueryResult:
 )
 def test_lists_and_bytes_are_for_parquet(sql: str, tmp_path: Path) -> None:
     """What a query yields is what the file has; for text the error names the column, and what to do."""
-    result, rows = rows_of(sql), tmp_path / "rows.parquet"
+    session, rows = connect(data_set(cell=["A", "B"])), tmp_path / "rows.parquet"
+    result = session.sql(f"SELECT {sql} AS odd FROM cell ORDER BY index")
     result.save(rows)
     assert "string_view" not in str(result.to_arrow_table().schema)
     assert pq.read_table(rows).to_pylist() == result.to_arrow_table().to_pylist()
@@ -36,10 +31,3 @@ def test_lists_and_bytes_are_for_parquet(sql: str, tmp_path: Path) -> None:
         with pytest.raises(errors.UnsupportedInputError, match=r"'odd' is .*CAST"):
             result.save(tmp_path / f"rows.{suffix}")
     assert list(tmp_path.iterdir()) == [rows]
-
-
-@pytest.mark.parametrize("suffix", ["csv", "tsv", "parquet"])
-def test_intervals_are_refused(suffix: str, tmp_path: Path) -> None:
-    """Parquet has none, nor has CSV."""
-    with pytest.raises(errors.UnsupportedInputError, match="'odd' is month_day_nano_interval"):
-        rows_of("INTERVAL '1 month'").save(tmp_path / f"rows.{suffix}")

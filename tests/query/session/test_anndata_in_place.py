@@ -92,15 +92,3 @@ def test_connecting_imports_no_engine(tmp_path: Path) -> None:
     )
     run = subprocess.run([sys.executable, "-c", code, path], capture_output=True, check=True)
     assert run.stdout.endswith(b"] set()\n")
-
-
-def test_a_wrong_argument_breaks_no_file(tmp_path: Path) -> None:
-    """With ``skip_broken``, too, it is an error: else intact files would be left out."""
-    for name in "ab":
-        AnnData(np.ones((2, 3))).write_h5ad(tmp_path / f"{name}.h5ad")
-    pattern = str(tmp_path / "*.h5ad")
-    with pytest.raises(errors.InvalidInputError, match="both axes would be called 'var'"):
-        connect(pattern, skip_broken=True, obs_is="var")
-    with pytest.raises(errors.ReadOnlyError, match="an AnnData is read in place"):
-        connect(pattern, skip_broken=True, mode="r+")
-    assert len(connect(pattern, skip_broken=True).members()) == 2

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from daf_query import DafSession, connect
-from daf_storage import MemoryDaf, ZarrDaf, errors, open_daf
+from daf_storage import MemoryDaf, errors, open_daf
 from tests.support import create, data_set, fill, reopen
 
 
@@ -34,24 +34,6 @@ def test_several_data_sets_are_schemas(tiny_path: Path) -> None:
     assert session.tables() == [f"{s}.{name}" for s, names in tables.items() for name in names]
     assert session.table("cell", schema="b").count_rows() == 2
     assert session.matrix("cell", "gene", "UMIs", schema="a").shape == (3, 4)
-
-
-def test_what_can_be_connected(tiny_path: Path) -> None:
-    """Paths as text or Path, readers, and mappings of them."""
-    for source in (str(tiny_path), tiny_path, ZarrDaf(tiny_path), {"x": tiny_path}):
-        assert connect(source).sql("SELECT count(*) AS n FROM cell").to_pydict() == {"n": [3]}
-
-
-def test_writing_is_possible_when_asked_for(tiny_session: DafSession, tmp_path: Path) -> None:
-    """Tables and views live as long as the session; COPY writes files."""
-    tiny_session.sql("CREATE TABLE t AS SELECT name FROM cell WHERE age > 50", allow="write")
-    tiny_session.sql("CREATE VIEW v AS SELECT upper(name) AS n FROM cell", allow="write")
-    assert tiny_session.sql("SELECT * FROM t JOIN v ON t.name = v.n").count() == 2
-    assert "t" in tiny_session.tables()
-    tiny_session.sql("DROP TABLE t", allow="write")
-    assert "t" not in tiny_session.tables()
-    tiny_session.sql(f"COPY cell TO '{tmp_path}/out.csv'", allow="write").to_pylist()
-    assert (tmp_path / "out.csv").exists()
 
 
 def test_what_a_writer_adds_shows_in_the_next_query(tiny_path: Path) -> None:
@@ -146,12 +128,3 @@ def test_errors_within_properties_and_calls_of_the_class_are_python_s_own(
         _ = Session(tiny_session._connections).ages
     with pytest.raises(TypeError, match="missing 1 required positional argument: 'query'"):
         DafSession.sql("SELECT 1")  # type: ignore[call-arg, arg-type]
-
-
-@pytest.mark.parametrize("requested", [(1, "gene", "X"), ("cell", None, "X"), ("cell", "gene", 3)])
-def test_a_name_that_is_no_string_is_not_found(tiny_session: DafSession, requested: Any) -> None:
-    """The error says what there is, as for another name."""
-    with pytest.raises(errors.NotFoundError, match="; (it has cell, gene|they have)"):
-        tiny_session.matrix(*requested)
-    with pytest.raises(errors.AxisNotFoundError, match="there is no axis 3; it has cell, gene"):
-        tiny_session.table(3)  # type: ignore[arg-type]

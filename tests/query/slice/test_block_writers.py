@@ -76,7 +76,7 @@ def test_anndata(
     assert counted == []
     part = db.matrix("obs", "var", name, rows=rows)
     nnz = db.matrix("obs", "var", name, rows=rows).nnz
-    part.save(paths[1], block_bytes=64 if rows else 300)
+    part.save(paths[1], block_bytes=100 if rows else 1500)
     assert len(counted) > 3
     assert part.nnz == nnz
     expected, found = (READERS[file_format](path) for path in paths)

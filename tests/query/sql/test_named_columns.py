@@ -135,12 +135,3 @@ def test_what_changed_since_is_seen(tmp_path: Path) -> None:
         with open_daf(tmp_path / "run1.daf.zarr", "w") as daf:
             data_set(daf, cell={"name": ["A", "B", "C", "D"], "age": np.array([0, 9, 9, 9], "i4")})
         assert session.sql(query).to_pylist() == [{"n": 8, "s": 7.5 + 27 + 5, "l": 17}]
-
-
-def test_what_is_wrong_is_said_with_all_columns() -> None:
-    """Unknown columns and tables come with those that there are."""
-    session = connect({"runs": members()})
-    with pytest.raises(errors.VectorNotFoundError, match=r"agee.*age, dataset.*two words"):
-        session.sql("SELECT count(*) FROM cell WHERE agee > 4")
-    with pytest.raises(errors.AxisNotFoundError, match="cells"):
-        session.sql("SELECT count(*) FROM cells WHERE age > 4")

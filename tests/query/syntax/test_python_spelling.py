@@ -95,13 +95,6 @@ def test_pythons_spellings_are_those_of_sql(session: DafSession, predicate: str,
     assert rows(session, predicate) == of_sql(session, sql)
 
 
-def test_a_syntax_error_points_at_what_was_written(session: DafSession) -> None:
-    """Behind what was written differently, too."""
-    with pytest.raises(errors.QueryError) as caught:
-        rows(session, "donor in ['N1'] and (1 < age) & ~(age > 5) and\nNOT (old) > > 3")
-    assert (caught.value.line, caught.value.column) == (2, 13)
-
-
 @pytest.mark.sampled(0)
 def test_deep_and_long_predicates(session: DafSession) -> None:
     """Neither a traceback from the depths, nor a long wait."""
