@@ -9,7 +9,7 @@ from pathlib import Path
 
 from tests.conformance.cases import PATHS, cases_of, subjects
 from tests.conformance.forms import Forms
-from tests.conformance.outcomes import Outcome, disagreements, outcomes
+from tests.conformance.outcomes import disagreements, outcomes
 
 
 def main() -> None:
@@ -30,25 +30,15 @@ def main() -> None:
             for path in arguments.path or PATHS
             for outcome in outcomes(forms, path, subject, in_turn=False)
         ]
-    _print_unexpected(found)
+    for outcome in found:
+        if not outcome.is_as_marked:
+            print(f"{outcome}\n")
     n_queries = sum(not case.creates for subject in chosen for case in cases_of(subject))
     print(f"{n_queries} queries\n{'':20}{'asked':>8}{'equal':>8}{'refused':>8}{'known wrong':>13}")
     for path in arguments.path or PATHS:
         counts = Counter(outcome.kind for outcome in found if outcome.path == path)
         numbers = f"{counts['equal']:8}{counts['refused']:8}{counts['different']:13}"
         print(f"{path:20}{counts.total():8}{numbers}")
-
-
-def _print_unexpected(found: list[Outcome]) -> None:
-    """Print what is not as marked, once for the paths on which it is the same."""
-    alike: dict[tuple[str, int, str, str], list[Outcome]] = {}
-    for outcome in found:
-        if not outcome.is_as_marked:
-            case = outcome.case
-            key = (case.subject, case.line, outcome.expected, outcome.got)
-            alike.setdefault(key, []).append(outcome)
-    for outcomes_alike in alike.values():
-        print(f"{', '.join(one.path for one in outcomes_alike)}: {outcomes_alike[0]}\n")
 
 
 if __name__ == "__main__":

@@ -69,25 +69,23 @@ def main() -> None:
 
 def _in_a_process(path: Path, most: int) -> Iterator[dict[str, Any]]:
     arguments = [str(path.resolve()), "--here", f"--most={most}"]
-    try:
-        with tempfile.TemporaryDirectory() as folder:  # some scripts write files
+    with tempfile.TemporaryDirectory() as folder:  # some scripts write files
+        output, end = Path(folder) / "answers", f"not answered within {SECONDS} s"
+        with output.open("w") as stdout, suppress(subprocess.TimeoutExpired):
             done = subprocess.run(
                 [sys.executable, "-m", "tests.conformance.corpus", *arguments],
-                capture_output=True,
+                stdout=stdout,
+                stderr=subprocess.PIPE,
                 text=True,
                 timeout=SECONDS,
                 check=False,
                 cwd=folder,
                 env={**os.environ, "PYTHONPATH": str(ROOT)},
             )
-        output, end = done.stdout, f"exit code {done.returncode}\n{done.stderr[-500:]}"
-        is_complete = done.returncode == 0
-    except subprocess.TimeoutExpired as expired:
-        output = (expired.stdout or b"").decode()  # bytes, though text was asked for
-        end, is_complete = f"not answered within {SECONDS} s", False
-    lines = [json.loads(line) for line in output.splitlines() if line.endswith("}")]
-    yield from lines
-    if not is_complete:
+            end = f"exit code {done.returncode}\n{done.stderr[-500:]}" if done.returncode else ""
+        lines = output.read_text().splitlines()
+    yield from (json.loads(line) for line in lines if line.endswith("}"))
+    if end:
         print(f"{path}: {end}\n")
 
 

@@ -6,6 +6,7 @@ import re
 import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cache
 
 from daf_query import DafSession
 from daf_storage import DafError
@@ -14,8 +15,8 @@ from tests.conformance.forms import Forms
 from tests.conformance.oracles import Answer, Oracles, answer_of
 from tests.conformance.values import in_any_order
 
-_KEPT: dict[tuple[str, str], Oracles] = {}
-"""The oracles of a subject, by a path whose tables are those of others."""
+_WHOLE = ("directory", "large_directory")
+"""Paths whose tables are those of others, but for collections: of small data and of large."""
 
 _CHOSEN = re.compile(r"SELECT name FROM cell WHERE ((?:(?!ORDER BY).)*)")
 """A query that is a condition, as ``rows=`` takes it."""
@@ -49,16 +50,17 @@ class Outcome:
 
 def oracles_of(path: str, subject: str) -> Oracles:
     """Return the oracles of a subject, made once."""
-    shared = (
-        path if path.endswith("collection") else path.partition("_")[0] if path in LARGE else ""
-    )
-    key = (shared, subject)
-    if key not in _KEPT:
-        _KEPT[key] = Oracles(path, subject)
-        for case in cases_of(subject):
-            if case.creates:
-                _KEPT[key].execute(case.theirs or case.text)
-    return _KEPT[key]
+    is_shared = not path.endswith("collection")
+    return _oracles_of(_WHOLE[path in LARGE] if is_shared else path, subject)
+
+
+@cache
+def _oracles_of(path: str, subject: str) -> Oracles:
+    oracles = Oracles(path, subject)
+    for case in cases_of(subject):
+        if case.creates:
+            oracles.execute(case.theirs or case.text)
+    return oracles
 
 
 def outcomes(forms: Forms, path: str, subject: str, *, in_turn: bool) -> Iterator[Outcome]:

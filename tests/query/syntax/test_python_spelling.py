@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from daf_query import DafSession, connect
@@ -137,7 +137,6 @@ def loose(draw: st.DrawFn) -> str:
     return predicate
 
 
-@settings(max_examples=100)
 @given(loose())
 def test_no_condition_is_answered_otherwise_than_in_python(
     session: DafSession, predicate: str
