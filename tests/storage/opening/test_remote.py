@@ -222,14 +222,6 @@ def test_zarr_reads_what_is_served(folder: Path) -> None:
 # What is refused
 
 
-def test_servers_are_for_reading(folder: Path) -> None:
-    """Other modes are refused, by either constructor."""
-    with served(folder) as server:
-        for mode, function in itertools.product(("r+", "w+", "w"), (open_daf, ZarrDaf)):
-            with pytest.raises(errors.ReadOnlyError, match="read-only there: http://127"):
-                function(server.url, mode)  # type: ignore[operator] # each in turn
-
-
 def test_missing_data_sets(folder: Path) -> None:
     """404 for the metadata, the archive, a group that is not there, and the root of a server."""
     archive = folder.with_name("s.dafs.zarr.zip")
