@@ -6,7 +6,6 @@ fails, and a *survivor* if none does.
 
 ``python -m tests.mutants`` (``make mutants``) tries a seeded sample over both packages and prints
 the survivors with their line.  Which tests execute which line is measured once, in
-``build/mutants``.  ``--again FILE`` tries those that an earlier run printed, wherever their lines
-are now; ``--add tests/engines`` measures the tests of engines too.  Mutants without effect are
-listed, with the reason, in ``without_effect.txt``.
+``build/mutants``.  The same ``--seed`` tries the same ones again, wherever their lines are by then.
+Mutants without effect are listed, with the reason, in ``without_effect.txt``.
 """

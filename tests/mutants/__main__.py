@@ -12,15 +12,16 @@ from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
-from tests.mutants.again import find_again
 from tests.mutants.covering import measure
 from tests.mutants.mutations import Mutation, is_python, mutations
-from tests.mutants.trying import Outcome, try_all
+from tests.mutants.trying import try_all
 
 ROOT = Path(__file__).resolve().parents[2]
 FOLDER = ROOT / "build" / "mutants"
 LEFT_OUT = ("testing.py", "demo.py", "/web/")
 """The suites for other stores, what speaks to people, and what builds the page."""
+LEAST_PERCENT = 95.0
+"""How many have to be noticed."""
 WITHOUT_EFFECT = Path(__file__).with_name("without_effect.txt")
 
 
@@ -45,33 +46,33 @@ def without_effect() -> set[str]:
 def sample(candidates: list[Mutation], count: int, seed: int) -> list[Mutation]:
     """Return some of the mutations, as many as asked for if there are.
 
-    What a seed takes stays the same while the lines do, whatever else is written or moved: a
-    sample that was worked on can be tried again years later.
+    What a seed takes depends on each mutation alone, and stays the same while the lines do,
+    whatever else is written or moved: a sample that was worked on can be tried again years later.
     """
-    valid = (
-        one
-        for one in shuffled(candidates, seed)
-        if is_python(one.apply((ROOT / one.path).read_text()))
-    )
-    return list(itertools.islice(valid, count))
-
-
-def shuffled(candidates: list[Mutation], seed: int) -> list[Mutation]:
-    """Return the mutations in an order that depends on the seed and on each of them alone."""
     seen: Counter[str] = Counter()
     places: list[tuple[bytes, int]] = []
     for index, one in enumerate(candidates):
         seen[one.key] += 1  # the same line may be there twice
         named = f"{seed} {seen[one.key]} {one.key}".encode()
         places.append((hashlib.blake2b(named, digest_size=16).digest(), index))
-    return [candidates[index] for _, index in sorted(places)]
+    shuffled = (candidates[index] for _, index in sorted(places))
+    valid = (one for one in shuffled if is_python(one.apply((ROOT / one.path).read_text())))
+    return list(itertools.islice(valid, count))
 
 
 def main() -> int:
-    """Try a sample of mutants and return 1 if fewer are noticed than asked for."""
-    arguments = _parser().parse_args()
-    if arguments.measure or arguments.add or not (FOLDER / "measured").exists():
-        code = measure(ROOT, FOLDER, only=arguments.add, jobs=arguments.jobs)
+    """Try a sample of mutants and return 1 if too few are noticed."""
+    parser = argparse.ArgumentParser(prog="python -m tests.mutants", description=__doc__)
+    parser.add_argument("--count", type=int, default=200, help="how many mutants to try")
+    parser.add_argument("--seed", type=int, default=1, help="another seed takes another sample")
+    parser.add_argument(
+        "--only", nargs="+", default=[], help="only in files whose path contains one of these"
+    )
+    parser.add_argument("--measure", action="store_true", help="measure coverage again")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
+    arguments = parser.parse_args()
+    if arguments.measure or not (FOLDER / "measured").exists():
+        code = measure(ROOT, FOLDER, jobs=arguments.jobs)
         if code:
             print(f"Some tests fail (exit code {code}); they notice no mutants.")
     unnoticeable = without_effect()
@@ -79,67 +80,20 @@ def main() -> int:
     for key in sorted(unnoticeable - {one.key for one in every}) if not arguments.only else ():
         print(f"without_effect.txt has what is no mutation any more: {key}")
     candidates = [one for one in every if one.key not in unnoticeable]
-    if arguments.again is not None:
-        chosen = _again(arguments.again, every, unnoticeable)
-    else:
-        chosen = sample(candidates, arguments.count, arguments.seed)
     start = time.monotonic()
+    chosen = sample(candidates, arguments.count, arguments.seed)
     outcomes = try_all(chosen, ROOT, FOLDER, jobs=arguments.jobs)
-    share = _print_survivors(outcomes)
-    which = "those printed before" if arguments.again else f"seed {arguments.seed}"
-    noticed = sum(one.is_noticed for one in outcomes)
-    print(
-        f"{len(outcomes)} mutants of {len(candidates):,}, {which}: "
-        f"{noticed} noticed, {len(outcomes) - noticed} survived, {share:.1f} % "
-        f"({time.monotonic() - start:.0f} s)"
-    )
-    return int(share < arguments.least)
-
-
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="python -m tests.mutants", description=__doc__)
-    parser.add_argument("--count", type=int, default=200, help="how many mutants to try")
-    parser.add_argument("--seed", type=int, default=1, help="another seed takes another sample")
-    parser.add_argument(
-        "--only", nargs="+", default=[], help="only in files whose path contains one of these"
-    )
-    parser.add_argument("--least", type=float, default=95.0, help="per cent to be noticed")
-    parser.add_argument("--measure", action="store_true", help="measure coverage again")
-    parser.add_argument(
-        "--add",
-        nargs="+",
-        default=[],
-        metavar="TESTS",
-        help="measure these tests too, for example those of engines, which the suite leaves out",
-    )
-    parser.add_argument(
-        "--again",
-        type=Path,
-        metavar="FILE",
-        help="instead of a sample, the mutants that an earlier run printed, survivors and others",
-    )
-    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
-    return parser
-
-
-def _again(file: Path, every: list[Mutation], unnoticeable: set[str]) -> list[Mutation]:
-    """Return the mutations that a file lists and that a test can notice."""
-    again = find_again(file.read_text(), every)
-    for key in again.gone:
-        print(f"no longer in the code: {key}")
-    for one in again.mutations:
-        if one.key in unnoticeable:
-            print(f"without effect: {one.key}")
-    return [one for one in again.mutations if one.key not in unnoticeable]
-
-
-def _print_survivors(outcomes: list[Outcome]) -> float:
-    """Print the survivors, and return how many per cent were noticed."""
     survivors = [one for one in outcomes if not one.is_noticed]
     print("\nSurvivors:" if survivors else "\nNo survivors.")
     for one in sorted(survivors, key=lambda one: (one.mutation.path, one.mutation.line)):
         print(one)
-    return 100 * (1 - len(survivors) / max(len(outcomes), 1))
+    share = 100 * (1 - len(survivors) / max(len(outcomes), 1))
+    print(
+        f"{len(outcomes)} mutants of {len(candidates):,}, seed {arguments.seed}: "
+        f"{len(outcomes) - len(survivors)} noticed, {len(survivors)} survived, {share:.1f} % "
+        f"({time.monotonic() - start:.0f} s)"
+    )
+    return int(share < LEAST_PERCENT)
 
 
 if __name__ == "__main__":

@@ -30,28 +30,24 @@ MARKED = ["-m", "not benchmarks and not browser and not notebooks"]
 """Which tests can notice a mutant: also those of engines, which the suite leaves out."""
 
 
-def measure(root: Path, folder: Path, *, only: list[str], jobs: int) -> int:
-    """Run the suite, or a part of it, with a context per test, and return pytest's exit code.
+def measure(root: Path, folder: Path, *, jobs: int) -> int:
+    """Run the suite, and the tests of engines, with a context per test; return pytest's exit code.
 
-    The whole suite takes a few times as long as without; it replaces what was measured before, and
-    a part is added to it, for example tests of engines, which the suite leaves out.  The sources are kept beside the data, so that lines are found again
-    after changes.
+    That takes a few times as long as without.  The sources are kept beside the data, so that lines
+    are found again after changes.
     """
-    layers = folder / "measured"
-    if not only:
-        shutil.rmtree(layers, ignore_errors=True)
-    layer = layers / f"{len(list(layers.glob('*'))):03}"
-    layer.mkdir(parents=True)
+    measured = folder / "measured"
+    shutil.rmtree(measured, ignore_errors=True)
+    measured.mkdir(parents=True)
     for package in _PACKAGES:
         ignored = shutil.ignore_patterns("__pycache__")
-        shutil.copytree(root / package, layer / package, ignore=ignored)
-    settings = layer / "coveragerc"
+        shutil.copytree(root / package, measured / package, ignore=ignored)
+    settings = measured / "coveragerc"
     settings.write_text(_SETTINGS)
-    command = [sys.executable, "-m", "pytest", "-q", "--numprocesses", str(jobs)]
+    command = [sys.executable, "-m", "pytest", "-q", "--numprocesses", str(jobs), *MARKED]
     command += ["--cov", "--cov-context=test", f"--cov-config={settings}", "--cov-report="]
     command += ["--dist", "worksteal", *(f"--ignore={file}" for file in _ELSEWHERE)]
-    command += [*MARKED, *only] if only else []
-    data = layer / "coverage.sqlite"
+    data = measured / "coverage.sqlite"
     environment = os.environ | {"COVERAGE_FILE": str(data), "PYTHONPATH": str(root)}
     return subprocess.run(command, cwd=root, env=environment, check=False).returncode
 
@@ -62,7 +58,7 @@ class CoveringTests:
     Parameters
     ----------
     folder
-        Where `measure` put its layers.
+        Where `measure` put what it found.
     root
         The project, whose lines are asked for.
     existing
@@ -72,26 +68,20 @@ class CoveringTests:
     def __init__(self, folder: Path, root: Path, existing: set[str]) -> None:
         self._existing = existing
         self._tests: dict[str, dict[int, set[str]]] = defaultdict(lambda: defaultdict(set))
-        for layer in sorted((folder / "measured").iterdir()):
-            self._add(layer, root)
+        measured = folder / "measured"
+        stored = coverage.CoverageData(str(measured / "coverage.sqlite"))
+        stored.read()
+        for path in stored.measured_files():
+            if (root / path).exists():
+                moved = moved_lines((measured / path).read_text(), (root / path).read_text())
+                for line, contexts in stored.contexts_by_lineno(path).items():
+                    tests = {context.partition("|")[0] for context in contexts} & existing
+                    if line in moved:
+                        self._tests[path][moved[line]] |= tests
         self._lines = Counter(
             test for lines in self._tests.values() for tests in lines.values() for test in tests
         )
         self._unmeasured = {test for test in existing if test not in self._lines}
-
-    def _add(self, layer: Path, root: Path) -> None:
-        if not (layer / "coverage.sqlite").exists():  # still being measured
-            return
-        stored = coverage.CoverageData(str(layer / "coverage.sqlite"))
-        stored.read()
-        for path in stored.measured_files():
-            if not (root / path).exists() or not (layer / path).exists():
-                continue
-            moved = moved_lines((layer / path).read_text(), (root / path).read_text())
-            for line, contexts in stored.contexts_by_lineno(path).items():
-                tests = {context.partition("|")[0] for context in contexts} & self._existing
-                if line in moved:
-                    self._tests[path][moved[line]] |= tests
 
     def of_line(self, path: str, line: int) -> list[str]:
         """Return the node ids of the tests that execute a line of a file.

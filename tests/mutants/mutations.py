@@ -67,12 +67,7 @@ class Mutation:
     @property
     def key(self) -> str:
         """What names it wherever the line may have moved to."""
-        return f"{self.path}: {self.change}"
-
-    @property
-    def change(self) -> str:
-        """What the line is and becomes, without the file."""
-        return f"{self.before.strip()} -> {self.after.strip()}"
+        return f"{self.path}: {self.before.strip()} -> {self.after.strip()}"
 
     def apply(self, source: str) -> str:
         """Return the changed source."""
