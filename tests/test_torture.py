@@ -6,7 +6,7 @@ import pytest
 
 from tests.torture.campaigns import CAMPAIGNS
 from tests.torture.tally import Tally, Verdict
-from tests.torture.worker import Supervisor
+from tests.torture.worker import supervise
 
 _SEED = 1
 _CASES = 1
@@ -26,7 +26,7 @@ def test_no_case_of_a_campaign_fails(families: list[str]) -> None:
     """The first cases of each campaign: no crash, hang, wrong answer, foreign exception or loss."""
     campaigns = [name for name in sorted(CAMPAIGNS) if name.split()[0] in families]
     tally = Tally()
-    Supervisor(campaigns, _SEED, tally).run(seconds=600, most=_CASES)
+    supervise(campaigns, _SEED, tally, seconds=600, most=_CASES)
     assert {name: sum(one.values()) for name, one in tally.counts.items()} == dict.fromkeys(
         campaigns, _CASES
     )
@@ -47,7 +47,7 @@ def test_the_harness_notices(monkeypatch: pytest.MonkeyPatch) -> None:
     }
     monkeypatch.setenv("DAF_TORTURE_CASE_SECONDS", "3")
     tally = Tally()
-    Supervisor(list(verdicts), _SEED, tally).run(seconds=600, most=1)
+    supervise(list(verdicts), _SEED, tally, seconds=600, most=1)
     assert {name: dict(tally.counts[name]) for name in verdicts} == {
         name: {verdict: 1} for name, verdict in verdicts.items()
     }

@@ -16,7 +16,6 @@ from daf_query import connect
 from daf_query.index import build_index
 from tests.torture.samples import Form, create
 from tests.torture.tally import WrongAnswerError
-from tests.torture.worker import Case
 
 _STEMS = (
     "a",
@@ -56,28 +55,21 @@ def _names(rng: random.Random) -> list[str]:
     return names
 
 
-def look_alike(form: Form) -> Callable[[], Case]:
-    """Return a campaign of names that look alike, stored in one form."""
-
-    def campaign() -> Case:
-        def case(folder: Path, rng: random.Random) -> None:
-            names = _names(rng)
-            if "hdf5" in form:  # whose strings end at the first NUL
-                names = sorted({name.replace("\0", "\u2400") for name in names})
-            if form == "files":  # which has a string a line
-                names = sorted({name.replace("\n", "\t") for name in names})
-            daf = create(folder, form)
-            daf.add_axis("cell", names, vectors={"label": names, "place": range(len(names))})
-            daf.add_axis("gene", names)
-            daf.set_matrix("cell", "gene", "X", np.arange(len(names) ** 2).reshape(len(names), -1))
-            if rng.random() < 0.5 and "files" not in form:
-                build_index(daf, "cell", ["name", "label"], progress="never")
-            _compare(connect(daf), names, rng)
-            daf.close()
-
-        return case
-
-    return campaign
+def look_alike(form: Form, folder: Path, rng: random.Random) -> None:
+    """Ask for names that look alike, stored in one form."""
+    names = _names(rng)
+    if "hdf5" in form:  # whose strings end at the first NUL
+        names = sorted({name.replace("\0", "\u2400") for name in names})
+    if form == "files":  # which has a string a line
+        names = sorted({name.replace("\n", "\t") for name in names})
+    daf = create(folder, form)
+    daf.add_axis("cell", names, vectors={"label": names, "place": range(len(names))})
+    daf.add_axis("gene", names)
+    daf.set_matrix("cell", "gene", "X", np.arange(len(names) ** 2).reshape(len(names), -1))
+    if rng.random() < 0.5 and "files" not in form:
+        build_index(daf, "cell", ["name", "label"], progress="never")
+    _compare(connect(daf), names, rng)
+    daf.close()
 
 
 def _compare(session: Any, names: list[str], rng: random.Random) -> None:

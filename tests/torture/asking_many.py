@@ -27,7 +27,6 @@ from daf_query import DafSession, connect
 from daf_storage import copy_all, from_anndata
 from tests.torture.samples import FORMS, Form, create
 from tests.torture.tally import WrongAnswerError
-from tests.torture.worker import Case
 
 _QUERIES_PER_CASE: Final = 8
 _GENES: Final = [f"g{i}" for i in range(7)]
@@ -373,23 +372,19 @@ def _with_genes(text: str, written: str) -> str:
     return text
 
 
-def ask_many() -> Case:
-    """Return a campaign of random queries of several data sets, beside DuckDB."""
-
-    def case(folder: Path, rng: random.Random) -> None:
-        warnings.simplefilter("ignore")
-        names = [f"m{i}" for i in range(rng.randint(2, 5))]
-        stored = {name: _member(rng, folder, name) for name in names}
-        members = {name: adata for name, (_, adata) in stored.items()}
-        tables = _tables(members)
-        theirs = _theirs(tables)
-        with connect([path for path, _ in stored.values()]) as session:
-            columns = list(dict.fromkeys(c for a in members.values() for c in a.obs.columns))
-            genes = sorted({gene for a in members.values() for gene in a.var_names})
-            for _ in range(_QUERIES_PER_CASE):
-                _ask(session, theirs, _Writing(rng, columns, names, genes))
-
-    return case
+def ask_many(folder: Path, rng: random.Random) -> None:
+    """Ask random queries of several data sets, beside DuckDB."""
+    warnings.simplefilter("ignore")
+    names = [f"m{i}" for i in range(rng.randint(2, 5))]
+    stored = {name: _member(rng, folder, name) for name in names}
+    members = {name: adata for name, (_, adata) in stored.items()}
+    tables = _tables(members)
+    theirs = _theirs(tables)
+    with connect([path for path, _ in stored.values()]) as session:
+        columns = list(dict.fromkeys(c for a in members.values() for c in a.obs.columns))
+        genes = sorted({gene for a in members.values() for gene in a.var_names})
+        for _ in range(_QUERIES_PER_CASE):
+            _ask(session, theirs, _Writing(rng, columns, names, genes))
 
 
 def _ask(session: DafSession, theirs: duckdb.DuckDBPyConnection, writing: _Writing) -> None:

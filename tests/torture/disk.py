@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import errno
 import random
-from collections.abc import Callable
 from contextlib import suppress
 from functools import cache, partial
 from pathlib import Path
@@ -18,7 +17,6 @@ from tests.faulty_disk import FOR_EVER, faults
 from tests.torture.mutation import base_of
 from tests.torture.samples import Form, Property, is_equal
 from tests.torture.tally import LossError, WrongAnswerError
-from tests.torture.worker import Case
 from tests.torture.writing import (
     CHANGING,
     Operation,
@@ -37,32 +35,24 @@ _NAMES = (
 """What writes HDF5; some of it more often."""
 
 
-def disk(form: Form) -> Callable[[], Case]:
-    """Return a campaign in which a write fails below HDF5, once or with all that follow."""
-
-    def campaign() -> Case:
-        base = base_of(form, with_indexes=False)
-
-        def case(folder: Path, rng: random.Random) -> None:
-            name = rng.choice(_NAMES)
-            contents_after(form, name)
-            path = base.copy(folder)
-            first = int(10 ** rng.uniform(0, 3))
-            last = rng.choice((first, FOR_EVER))
-            number = rng.choice((errno.EIO, errno.ENOSPC))
-            work = partial(_faulty, operations(form)[name], path, first, last, number)
-            is_done = in_child(work)
-            if first == last and not is_done:
-                raise LossError(f"{form} {name}: a write that failed once was not tried again")
-            _check_product(path, form, name, is_done=is_done)
-            with suppress(*(_BROKEN if last == FOR_EVER else ())):
-                check_recovered(path, form, name, is_done=is_done)
-                if name == "reorder":
-                    _check_order(contents(path), base.values, contents_after(form, name))
-
-        return case
-
-    return campaign
+def disk(form: Form, folder: Path, rng: random.Random) -> None:
+    """Let a write fail below HDF5, once or with all that follow."""
+    base = base_of(form, with_indexes=False)
+    name = rng.choice(_NAMES)
+    contents_after(form, name)
+    path = base.copy(folder)
+    first = int(10 ** rng.uniform(0, 3))
+    last = rng.choice((first, FOR_EVER))
+    number = rng.choice((errno.EIO, errno.ENOSPC))
+    work = partial(_faulty, operations(form)[name], path, first, last, number)
+    is_done = in_child(work)
+    if first == last and not is_done:
+        raise LossError(f"{form} {name}: a write that failed once was not tried again")
+    _check_product(path, form, name, is_done=is_done)
+    with suppress(*(_BROKEN if last == FOR_EVER else ())):
+        check_recovered(path, form, name, is_done=is_done)
+        if name == "reorder":
+            _check_order(contents(path), base.values, contents_after(form, name))
 
 
 _BROKEN = (LossError, errors.StorageError, errors.FormatError)

@@ -20,7 +20,6 @@ from daf_query.flight_sql import FlightSqlLimits, FlightSqlServer
 from daf_storage import MemoryDaf
 from tests.flight_messages import packed
 from tests.torture.tally import ChildHangError, WrongAnswerError
-from tests.torture.worker import Case
 
 Ask = Callable[[str], None]
 """Asks a server; raises for an answer that is neither rows nor a refusal."""
@@ -113,38 +112,30 @@ def _flight() -> Ask:
 _SERVERS = {"explorer": _explorer, "flight": _flight}
 
 
-def fold(kind: str) -> Callable[[], Case]:
-    """Return a campaign of large constants against a server, of which others ask little things."""
+def fold(kind: str, _folder: Path, rng: random.Random) -> None:
+    """Send large constants to a server, of which others ask little things."""
+    ask = _SERVERS[kind]()
+    query = large_query(rng)
+    has_ended = threading.Event()
+    waits = [0.0]
 
-    def campaign() -> Case:
-        ask = _SERVERS[kind]()
-
-        def case(_folder: Path, rng: random.Random) -> None:
-            query = large_query(rng)
-            has_ended = threading.Event()
-            waits = [0.0]
-
-            def ask_others() -> None:
-                while not has_ended.is_set():
-                    started = time.monotonic()
-                    ask(_OTHER)
-                    waits.append(time.monotonic() - started)
-                    has_ended.wait(0.05)
-
-            others = threading.Thread(target=ask_others)
-            others.start()
+    def ask_others() -> None:
+        while not has_ended.is_set():
             started = time.monotonic()
-            try:
-                ask(query)
-            finally:
-                taken = time.monotonic() - started
-                has_ended.set()
-                others.join()
-            if max(waits) > _PATIENCE_SECONDS:
-                raise ChildHangError(f"others waited {max(waits):.1f} s for: {query}")
-            if taken > _SECONDS + _PATIENCE_SECONDS:
-                raise ChildHangError(f"{taken:.1f} s with a limit of {_SECONDS:g} s: {query}")
+            ask(_OTHER)
+            waits.append(time.monotonic() - started)
+            has_ended.wait(0.05)
 
-        return case
-
-    return campaign
+    others = threading.Thread(target=ask_others)
+    others.start()
+    started = time.monotonic()
+    try:
+        ask(query)
+    finally:
+        taken = time.monotonic() - started
+        has_ended.set()
+        others.join()
+    if max(waits) > _PATIENCE_SECONDS:
+        raise ChildHangError(f"others waited {max(waits):.1f} s for: {query}")
+    if taken > _SECONDS + _PATIENCE_SECONDS:
+        raise ChildHangError(f"{taken:.1f} s with a limit of {_SECONDS:g} s: {query}")

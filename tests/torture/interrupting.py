@@ -24,7 +24,6 @@ from daf_query import DafSession, connect
 from tests.support import Interruption
 from tests.torture.samples import Form, create
 from tests.torture.tally import ChildHangError, WrongAnswerError
-from tests.torture.worker import Case
 
 _ROWS = 3_000
 _LINES_PER_CASE = 4
@@ -75,29 +74,21 @@ def _text(answer: Any) -> str:
     return answer if isinstance(answer, str) else str(getattr(answer, "to_csv", answer.__str__)())
 
 
-def interrupt(form: Form) -> Callable[[], Case]:
-    """Return a campaign of interrupted questions."""
-
-    def campaign() -> Case:
-        signal.signal(signal.SIGINT, signal.default_int_handler)  # it may be ignored here
-        path, answers = _stored(form)
-
-        def case(_folder: Path, rng: random.Random) -> None:
-            name = rng.choice(sorted(QUESTIONS))
-            ask, (expected, lines) = QUESTIONS[name], answers[name]
-            for _ in range(_LINES_PER_CASE):
-                with connect(path) as session:
-                    interruption = Interruption(rng.randint(1, lines))
-                    what = _interrupted(lambda: ask(session), interruption)
-                    _check_usable(session, ask, expected, f"{name} at {what}")
-            for _ in range(_SIGNALS_PER_CASE):
-                with connect(path) as session:
-                    _signalled(lambda: ask(session), rng.uniform(0, 0.05))
-                    _check_usable(session, ask, expected, f"{name} after a signal")
-
-        return case
-
-    return campaign
+def interrupt(form: Form, _folder: Path, rng: random.Random) -> None:
+    """Interrupt questions."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # it may be ignored here
+    path, answers = _stored(form)
+    name = rng.choice(sorted(QUESTIONS))
+    ask, (expected, lines) = QUESTIONS[name], answers[name]
+    for _ in range(_LINES_PER_CASE):
+        with connect(path) as session:
+            interruption = Interruption(rng.randint(1, lines))
+            what = _interrupted(lambda: ask(session), interruption)
+            _check_usable(session, ask, expected, f"{name} at {what}")
+    for _ in range(_SIGNALS_PER_CASE):
+        with connect(path) as session:
+            _signalled(lambda: ask(session), rng.uniform(0, 0.05))
+            _check_usable(session, ask, expected, f"{name} after a signal")
 
 
 def _interrupted(work: Callable[[], Any], interruption: Interruption) -> str:

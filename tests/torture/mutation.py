@@ -12,7 +12,6 @@ import random
 import shutil
 import struct
 import tempfile
-from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -34,7 +33,6 @@ from tests.torture.samples import (
     stored_sample,
 )
 from tests.torture.tally import LossError, WrongAnswerError
-from tests.torture.worker import Case
 
 _JSON_VALUES: tuple[Any, ...] = (
     None, 5, -1, 1.5, 2**70, True, "x", "", "x" * 300, [], [None], [1.5], [0], [2**40], {}, {"id": 5},
@@ -363,24 +361,16 @@ def _slice(session: Any, one: Property, rows: list[int], columns: list[int]) -> 
 # Campaigns
 
 
-def mutate(form: Form) -> Callable[[], Case]:
-    """Return a campaign that damages any file of a form."""
-
-    def campaign() -> Case:
-        base = base_of(form, with_indexes=False)
-
-        def case(folder: Path, rng: random.Random) -> None:
-            path = base.copy(folder)
-            touched = damage(folder, base, rng, base.files)
-            if form in FOREIGN and _is_endless(path.read_bytes()):
-                return
-            use(path, base, touched, rng)
-            if form == "h5mu":
-                attempt(_export, path)
-
-        return case
-
-    return campaign
+def mutate(form: Form, folder: Path, rng: random.Random) -> None:
+    """Damage any file of a form."""
+    base = base_of(form, with_indexes=False)
+    path = base.copy(folder)
+    touched = damage(folder, base, rng, base.files)
+    if form in FOREIGN and _is_endless(path.read_bytes()):
+        return
+    use(path, base, touched, rng)
+    if form == "h5mu":
+        attempt(_export, path)
 
 
 def _is_endless(data: bytes) -> bool:
@@ -407,24 +397,16 @@ def _export(path: Path) -> None:
         export_h5mu(daf, path.with_name("back.h5mu"), progress="never")
 
 
-def mutate_indexes(form: Form) -> Callable[[], Case]:
-    """Return a campaign that damages only indexes: no answer may change."""
-
-    def campaign() -> Case:
-        base = base_of(form, with_indexes=True)
-        indexes = [file for file in base.files if "index" in str(file)]
-
-        def case(folder: Path, rng: random.Random) -> None:
-            path = base.copy(folder)
-            if indexes:
-                touched: set[str] | None = damage(folder, base, rng, indexes)
-            else:
-                touched = _damage_index_entry(path, base, rng)
-            use(path, base, touched or {"indexes"}, rng)
-
-        return case
-
-    return campaign
+def mutate_indexes(form: Form, folder: Path, rng: random.Random) -> None:
+    """Damage only indexes: no answer may change."""
+    base = base_of(form, with_indexes=True)
+    indexes = [file for file in base.files if "index" in str(file)]
+    path = base.copy(folder)
+    if indexes:
+        touched: set[str] | None = damage(folder, base, rng, indexes)
+    else:
+        touched = _damage_index_entry(path, base, rng)
+    use(path, base, touched or {"indexes"}, rng)
 
 
 def _damage_index_entry(path: Path, base: Base, rng: random.Random) -> set[str]:

@@ -27,7 +27,6 @@ from tests.torture.samples import (
     read,
 )
 from tests.torture.tally import LossError, WrongAnswerError
-from tests.torture.worker import Case
 
 RESERVED = (
     "daf", "axes", "vectors", "matrices", "scalars", "indexes", "anndata", "zarr.json", ".zarray",
@@ -101,18 +100,14 @@ def _check(path: Path, stored: dict[Property, Any]) -> None:
                     raise WrongAnswerError(f"entries of {one.names[0]!r} are at {found.tolist()}")
 
 
-def name_things(form: Form) -> Callable[[], Case]:
-    """Return a campaign that calls properties and entries by such names."""
-
-    def case(folder: Path, rng: random.Random) -> None:
-        with create(folder, form) as daf:
-            stored = _write(daf, rng)
-        path = path_of(folder, form)
-        _check(path, stored)
-        problems = [one for one in verify(path, progress="never") if one.level == "error"]
-        report = repair(path, progress="never")
-        if problems or report.done or not report.is_whole:
-            raise WrongAnswerError(f"a whole data set has problems {problems}, repaired {report}")
-        _check(path, stored)
-
-    return lambda: case
+def name_things(form: Form, folder: Path, rng: random.Random) -> None:
+    """Call properties and entries by such names."""
+    with create(folder, form) as daf:
+        stored = _write(daf, rng)
+    path = path_of(folder, form)
+    _check(path, stored)
+    problems = [one for one in verify(path, progress="never") if one.level == "error"]
+    report = repair(path, progress="never")
+    if problems or report.done or not report.is_whole:
+        raise WrongAnswerError(f"a whole data set has problems {problems}, repaired {report}")
+    _check(path, stored)

@@ -18,7 +18,6 @@ from tests.support import in_background
 from tests.torture.mutation import Base, base_of, damage_bytes, damage_json
 from tests.torture.samples import Form, attempt, is_equal, is_equal_or_filled, properties, read
 from tests.torture.tally import WrongAnswerError
-from tests.torture.worker import Case
 
 _STALL_SECONDS = 0.5
 """Such that `verify`, which asks 63 times, ends well before a case is taken to hang."""
@@ -192,22 +191,14 @@ class _LyingHandler(BaseHTTPRequestHandler):
                 self.wfile.write(reply.body)
 
 
-def lie(form: Form) -> Callable[[], Case]:
-    """Return a campaign against clients of a server that plays tricks."""
-
-    def campaign() -> Case:
-        base = base_of(form, with_indexes=False)
-
-        def case(_folder: Path, rng: random.Random) -> None:
-            trick = rng.choice(sorted(TRICKS))
-            server = _LyingServer(base.path.parent, trick, rng)
-            with server, in_background(server):
-                url = f"http://127.0.0.1:{server.server_port}/{base.path.name}"
-                _use(url, base, trick, rng)
-
-        return case
-
-    return campaign
+def lie(form: Form, _folder: Path, rng: random.Random) -> None:
+    """Read from a server that plays tricks."""
+    base = base_of(form, with_indexes=False)
+    trick = rng.choice(sorted(TRICKS))
+    server = _LyingServer(base.path.parent, trick, rng)
+    with server, in_background(server):
+        url = f"http://127.0.0.1:{server.server_port}/{base.path.name}"
+        _use(url, base, trick, rng)
 
 
 def _use(url: str, base: Base, trick: str, rng: random.Random) -> None:

@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 import faulthandler
-import json
+import itertools
+import math
+import multiprocessing
 import os
 import random
 import resource
-import select
 import shutil
 import signal
-import subprocess
-import sys
 import tempfile
+import threading
 import time
 import traceback
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Sequence
+from contextlib import closing
+from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import Any
+from unittest import mock
 
 from daf_storage import DafError
 from tests.faulty_disk import environment
@@ -89,115 +91,73 @@ def limit_memory() -> None:
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
 
 
-def work(cases: Mapping[str, Case], seed: int, first: int, folder: Path, report: int) -> None:
-    """Run cases of each campaign in turn, from one turn on, and write a line before and after each."""
+def work(campaigns: Sequence[str], seed: int, first: int, folder: Path, report: Connection) -> None:
+    """Run cases of each campaign in turn, from one turn on; report when it begins, and each end."""
+    from tests.torture.campaigns import CAMPAIGNS
+    from tests.torture.pranks import PRANKS
+
+    output = os.open(folder / "stderr", os.O_WRONLY | os.O_CREAT)
+    os.dup2(output, 1)
+    os.dup2(output, 2)
     limit_memory()
     faulthandler.enable()
-    names = list(cases)
-    turn = first
-    while True:
-        _tell(report, {"turn": turn})
+    report.send(None)
+    for turn in itertools.count(first):
         faulthandler.dump_traceback_later(0.95 * case_seconds())
-        name, number = turn_of(turn, names)
-        verdict, detail = run_case(cases[name], folder / str(turn), f"{name}:{seed}:{number}")
+        name, number = turn_of(turn, campaigns)
+        case = (CAMPAIGNS | PRANKS)[name]
+        outcome = run_case(case, folder / "cases" / str(turn), f"{name}:{seed}:{number}")
         faulthandler.cancel_dump_traceback_later()
-        _tell(report, {"turn": turn, "verdict": verdict.name, "detail": detail})
-        turn += 1
+        report.send(outcome)
 
 
-def _tell(report: int, message: dict[str, Any]) -> None:
-    os.write(report, json.dumps(message).encode() + b"\n")
+def supervise(
+    campaigns: Sequence[str], seed: int, tally: Tally, *, seconds: float, most: float = math.inf
+) -> None:
+    """Keep a worker of some campaigns going for a time, or until so many cases of each; count them."""
+    end = time.monotonic() + seconds
+    turn = 0
+    while time.monotonic() < end and turn < most * len(campaigns):
+        with closing(_outcomes(campaigns, seed, turn)) as outcomes:
+            for verdict, detail in outcomes:
+                tally.add(*turn_of(turn, campaigns), verdict, detail)
+                turn += 1
+                if time.monotonic() > end or turn >= most * len(campaigns):
+                    break
 
 
-class Supervisor:
-    """Keeps a worker of one or several campaigns going, and counts what becomes of their cases."""
+_STARTING = threading.Lock()
 
-    def __init__(self, campaigns: Sequence[str], seed: int, tally: Tally) -> None:
-        self._campaigns = campaigns
-        self._seed = seed
-        self._tally = tally
-        self._next = 0
 
-    def run(self, *, seconds: float, most: int | None = None) -> None:
-        """Run cases for a time, or until so many of each campaign have ended."""
-        end = time.monotonic() + seconds
-        most = None if most is None else most * len(self._campaigns)
-        while time.monotonic() < end and (most is None or self._next < most):
-            with tempfile.TemporaryDirectory(prefix="daf-torture-", dir=_fast_folder()) as folder:
-                self._run_worker(Path(folder), end, most)
-
-    def _run_worker(self, folder: Path, end: float, most: int | None) -> None:
-        reading, writing = os.pipe()
-        errors = folder / "stderr"
-        command = [sys.executable, "-m", "tests.torture.work", ",".join(self._campaigns)]
-        command += [str(self._seed), str(self._next), str(folder / "cases"), str(writing)]
-        with errors.open("wb") as stderr:
-            worker = subprocess.Popen(
-                command,
-                cwd=Path(__file__).parents[2],
-                pass_fds=[writing],
-                stdout=stderr,
-                stderr=stderr,
-                stdin=subprocess.DEVNULL,
-                env=environment(),
-            )
-        os.close(writing)
+def _outcomes(campaigns: Sequence[str], seed: int, first: int) -> Generator[tuple[Verdict, str]]:
+    """Yield how the cases of a worker end, from one turn on; after a crash or a hang it has ended."""
+    reading, writing = multiprocessing.Pipe(duplex=False)
+    memory = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None  # noqa: S108 - for a while
+    with tempfile.TemporaryDirectory(prefix="daf-torture-", dir=memory) as folder:
+        arguments = (campaigns, seed, first, Path(folder), writing)
+        worker = multiprocessing.get_context("spawn").Process(target=work, args=arguments)
+        with _STARTING, mock.patch.dict(os.environ, environment()):
+            worker.start()
+        writing.close()
+        patience = float(_START_SECONDS)
         try:
-            self._follow(worker, reading, errors, end, most)
+            while reading.poll(patience):
+                outcome = reading.recv()
+                patience = case_seconds()
+                if outcome is not None:
+                    yield outcome
+            yield Verdict.HANG, _tail(Path(folder))
+        except EOFError:
+            worker.join()
+            code = worker.exitcode or 0
+            status = signal.Signals(-code).name if code < 0 else f"exit status {code}"
+            yield Verdict.CRASH, f"{status}: {_tail(Path(folder))}"
         finally:
-            os.close(reading)
+            reading.close()
             worker.kill()
-            worker.wait()
-
-    def _follow(
-        self,
-        worker: subprocess.Popen[bytes],
-        reading: int,
-        errors: Path,
-        end: float,
-        most: int | None,
-    ) -> None:
-        for message in _messages(reading):
-            if message is None:  # nothing came in time
-                self._count(Verdict.HANG, _tail(errors))
-                return
-            if "verdict" in message:
-                self._count(Verdict[message["verdict"]], message["detail"])
-                if time.monotonic() > end or (most is not None and self._next >= most):
-                    return
-        worker.wait()
-        status = f"exit status {worker.returncode}"
-        if worker.returncode < 0:
-            status = signal.Signals(-worker.returncode).name
-        self._count(Verdict.CRASH, f"{status}: {_tail(errors)}")
-
-    def _count(self, verdict: Verdict, detail: str) -> None:
-        self._tally.add(*turn_of(self._next, self._campaigns), verdict, detail)
-        self._next += 1
+            worker.join()
 
 
-def _messages(reading: int) -> Iterator[dict[str, Any] | None]:
-    """Yield what the worker reports; None if it is silent for too long."""
-    rest, patience = b"", float(_START_SECONDS)
-    while True:
-        ready, _, _ = select.select([reading], [], [], patience)
-        if not ready:
-            yield None
-            return
-        data = os.read(reading, 1 << 16)
-        if not data:
-            return
-        *lines, rest = (rest + data).split(b"\n")
-        for line in lines:
-            yield json.loads(line)
-        patience = case_seconds()
-
-
-def _tail(errors: Path) -> str:
-    lines = errors.read_text(errors="replace").strip().splitlines()
+def _tail(folder: Path) -> str:
+    lines = (folder / "stderr").read_text(errors="replace").strip().splitlines()
     return " | ".join(line.strip() for line in lines[-14:])[-900:]
-
-
-def _fast_folder() -> str | None:
-    """Return a folder in memory, if there is one: cases are many small files."""
-    return "/dev/shm" if os.access("/dev/shm", os.W_OK) else None  # noqa: S108 - for a while

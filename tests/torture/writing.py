@@ -51,7 +51,6 @@ from tests.torture.samples import (
     read,
 )
 from tests.torture.tally import ChildCrashError, ChildHangError, LossError, WrongAnswerError
-from tests.torture.worker import Case
 
 Operation = Callable[[Path], None]
 """Does one thing to the data set at a path."""
@@ -290,25 +289,17 @@ _CHANGES = (
 _NEEDS_SPACE = {"write", "pwrite", "pwritev", "posix_fallocate", "mkdir", "link", "symlink"}
 
 
-def fault(form: Form) -> Callable[[], Case]:
-    """Return a campaign in which the n-th change of the file system fails."""
-
-    def campaign() -> Case:
-        base = base_of(form, with_indexes=False)
-
-        def case(folder: Path, rng: random.Random) -> None:
-            name = rng.choice(sorted(operations(form)))
-            kind = rng.choice(("ENOSPC", "EIO", "crash"))
-            contents_after(form, name)
-            most = _steps(form, name)
-            path = base.copy(folder)
-            faults = Faults(rng.randint(1, max(most, 1)), kind)
-            is_done = _attempt_with(faults, operations(form)[name], path)
-            check_recovered(path, form, name, is_done=is_done)
-
-        return case
-
-    return campaign
+def fault(form: Form, folder: Path, rng: random.Random) -> None:
+    """Let the n-th change of the file system fail."""
+    base = base_of(form, with_indexes=False)
+    name = rng.choice(sorted(operations(form)))
+    kind = rng.choice(("ENOSPC", "EIO", "crash"))
+    contents_after(form, name)
+    most = _steps(form, name)
+    path = base.copy(folder)
+    faults = Faults(rng.randint(1, max(most, 1)), kind)
+    is_done = _attempt_with(faults, operations(form)[name], path)
+    check_recovered(path, form, name, is_done=is_done)
 
 
 @cache
@@ -337,25 +328,17 @@ def _attempt_with(faults: Faults, operation: Operation, path: Path) -> bool:
 # A disk that is full, for C libraries too: files may not grow beyond a limit
 
 
-def full_disk(form: Form) -> Callable[[], Case]:
-    """Return a campaign in which no file may grow beyond a random size."""
-
-    def campaign() -> Case:
-        base = base_of(form, with_indexes=False)
-        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-
-        def case(folder: Path, rng: random.Random) -> None:
-            name = rng.choice(sorted(operations(form)))
-            contents_after(form, name)
-            path = base.copy(folder)
-            size = path.stat().st_size if path.is_file() else 0
-            limit = size + int(10 ** rng.uniform(0, 5.5))
-            is_done = in_child(partial(_limited, operations(form)[name], path, limit))
-            check_recovered(path, form, name, is_done=is_done)
-
-        return case
-
-    return campaign
+def full_disk(form: Form, folder: Path, rng: random.Random) -> None:
+    """Let no file grow beyond a random size."""
+    base = base_of(form, with_indexes=False)
+    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    name = rng.choice(sorted(operations(form)))
+    contents_after(form, name)
+    path = base.copy(folder)
+    size = path.stat().st_size if path.is_file() else 0
+    limit = size + int(10 ** rng.uniform(0, 5.5))
+    is_done = in_child(partial(_limited, operations(form)[name], path, limit))
+    check_recovered(path, form, name, is_done=is_done)
 
 
 def _limited(operation: Operation, path: Path, limit: int) -> None:
@@ -402,25 +385,17 @@ class ForeignError(RuntimeError):
 # Kill -9
 
 
-def kill(form: Form) -> Callable[[], Case]:
-    """Return a campaign that kills a writer at a random moment.
+def kill(form: Form, folder: Path, rng: random.Random) -> None:
+    """Kill a writer at a random moment.
 
     HDF5 changes its file in place, so that one may be refused as damaged afterwards; see trust.md.
     """
     refusals = (errors.StorageError, errors.FormatError) if form.startswith("hdf5") else ()
-
-    def campaign() -> Case:
-        base = base_of(form, with_indexes=False)
-
-        def case(folder: Path, rng: random.Random) -> None:
-            path = base.copy(folder)
-            committed = _killed_writer(path, form, rng.uniform(0.0, 0.12))
-            with suppress(*refusals):
-                _check_killed(path, base, committed)
-
-        return case
-
-    return campaign
+    base = base_of(form, with_indexes=False)
+    path = base.copy(folder)
+    committed = _killed_writer(path, form, rng.uniform(0.0, 0.12))
+    with suppress(*refusals):
+        _check_killed(path, base, committed)
 
 
 def _killed_writer(path: Path, form: Form, delay: float) -> int:
@@ -447,27 +422,16 @@ def _killed_writer(path: Path, form: Form, delay: float) -> int:
 
 def _write_versions(path: Path, form: Form, report: int) -> None:
     is_archive = form.startswith("archive")
+    how: Any = {"if_exists": "error" if is_archive else "replace"}
     with open_daf(path, "r+") as daf:
         os.write(report, bytes(4))
         for version in range(1, 100_000):
             suffix = str(version) if is_archive else ""
             values = np.full((CELLS, 12), version)
-            daf.set_vector(
-                "cell",
-                f"v{suffix}",
-                np.full(CELLS, version),
-                if_exists="error" if is_archive else "replace",
-            )
+            daf.set_vector("cell", f"v{suffix}", values[:, 0], **how)
             matrix = sp.csc_array(values) if version % 2 else values
-            daf.set_matrix(
-                "cell", "gene", f"m{suffix}", matrix, if_exists="error" if is_archive else "replace"
-            )
-            daf.set_vector(
-                "cell",
-                f"t{suffix}",
-                [str(version)] * CELLS,
-                if_exists="error" if is_archive else "replace",
-            )
+            daf.set_matrix("cell", "gene", f"m{suffix}", matrix, **how)
+            daf.set_vector("cell", f"t{suffix}", [str(version)] * CELLS, **how)
             os.write(report, version.to_bytes(4, "little"))
 
 
@@ -493,19 +457,9 @@ def _check_killed(path: Path, base: Base, committed: int) -> None:
 # Readers against a writer
 
 
-def race(form: Form) -> Callable[[], Case]:
-    """Return a campaign in which two threads read what another one replaces."""
-
-    def campaign() -> Case:
-        base = base_of(form, with_indexes=False)
-
-        def case(folder: Path, rng: random.Random) -> None:
-            path = base.copy(folder)
-            _race(path, rng.uniform(0.05, 0.3))
-
-        return case
-
-    return campaign
+def race(form: Form, folder: Path, rng: random.Random) -> None:
+    """Let two threads read what another one replaces."""
+    _race(base_of(form, with_indexes=False).copy(folder), rng.uniform(0.05, 0.3))
 
 
 def _race(path: Path, seconds: float) -> None:
