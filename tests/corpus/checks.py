@@ -220,7 +220,7 @@ def _matrices(opened: Opened) -> Iterator[tuple[str, Any]]:
     held = opened.attached.matrices_set("obs", "var")
     parts = {**by_key(adata.layers), **({} if adata.X is None else {"X": adata.X})}
     for name, values in parts.items():
-        if name is not None and name in held and values.dtype.kind in "biuf":
+        if name in held and values.dtype.kind in "biuf":
             yield name, values
 
 

@@ -245,7 +245,7 @@ class Corpus:
             return
         features = list(kind.features)
         if self._problem(kind, features, write, ending) is None:
-            self._attempt(form, name, ending, lambda path: write(_built(kind, features), path))
+            self._attempt(form, name, ending, lambda path: write(kind.built(features), path))
             return
         features = []
         for feature in kind.features:
@@ -254,14 +254,14 @@ class Corpus:
                 features.append(feature)
             else:
                 self.refused[f"{form}/{name}/{feature}"] = problem
-        self._attempt(form, name, ending, lambda path: write(_built(kind, features), path))
+        self._attempt(form, name, ending, lambda path: write(kind.built(features), path))
 
     def _problem(self, kind: Kind, features: list[str], write: Any, ending: str) -> str | None:
         """Return why features cannot be written and read again, or None."""
         path = str(Path(self._scratch) / f"x{ending}")
         _remove(path)
         try:
-            adata = _built(kind, features)
+            adata = kind.built(features)
             write(adata, path)
             describe(read(path))
         except Exception as error:  # noqa: BLE001 - whatever this version says
@@ -300,13 +300,6 @@ class Corpus:
                 },
                 file,
             )
-
-
-def _built(kind: Kind, features: list[str]) -> Any:
-    adata = kind.start()
-    for feature in features:
-        kind.features[feature](adata)
-    return adata
 
 
 def _short(error: Exception) -> str:
