@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import math
 import random
+from collections.abc import Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -43,12 +44,11 @@ class Conditions:
         if pa.types.is_boolean(kind):
             return self.random.choice([*found, f"{negation}{column}", f"{column} = true"])
         values = self._some(name)
-        literals = [_literal(value) for value in values]
-        others = self.random.choice([[], [], ["NULL"]])
+        others = self.random.choice([[], [], [None]])
         found += 2 * [
-            f"{column} {operator} {literals[0]}",
-            f"{column} {negation}IN ({', '.join([*literals, *others])})",
-            f"{column} {negation}BETWEEN {_literal(min(values))} AND {_literal(max(values))}",
+            f"{column} {operator} {self.value(values[0])}",
+            f"{column} {negation}IN {self.values([*values, *others])}",
+            f"{column} {negation}BETWEEN {self.value(min(values))} AND {self.value(max(values))}",
         ]
         if pa.types.is_string(kind):
             part = values[0].replace("'", "''")
@@ -65,6 +65,22 @@ class Conditions:
         if same:
             found += [f"{column} {operator} {self.random.choice(same)}"]
         return self.random.choice(found)
+
+    def values(self, values: Sequence[Any]) -> str:
+        """Return what stands after IN."""
+        return f"({', '.join(map(self.value, values))})"
+
+    def value(self, value: Any) -> str:
+        """Return a value as the engines write it."""
+        if value is None:
+            return "NULL"
+        if isinstance(value, str):
+            return "'{}'".format(value.replace("'", "''"))
+        if isinstance(value, dt.datetime):
+            return f"TIMESTAMP '{value}'"
+        # With an exponent DuckDB 1.5 reads it as a float, without one as a decimal, less exactly.
+        is_plain = isinstance(value, float) and "e" not in repr(value)
+        return f"{value!r}e0" if is_plain else repr(value)
 
     def _some(self, name: str) -> list[Any]:
         kind = self._types[name]
@@ -84,13 +100,3 @@ def _written(name: str) -> str:
     matrix, is_entry, entry = name.partition("['")
     doubled = entry.removesuffix("']").replace("'", "''")
     return f"{matrix}['{doubled}']" if is_entry else f'"{name}"'
-
-
-def _literal(value: Any) -> str:
-    if isinstance(value, str):
-        return "'{}'".format(value.replace("'", "''"))
-    if isinstance(value, dt.datetime):
-        return f"TIMESTAMP '{value}'"
-    # With an exponent DuckDB 1.5 reads it as a float, without one as a decimal, less exactly.
-    is_plain = isinstance(value, float) and "e" not in repr(value)
-    return f"{value!r}e0" if is_plain else repr(value)

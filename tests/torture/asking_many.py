@@ -25,6 +25,7 @@ import scipy.sparse as sp
 
 from daf_query import DafSession, connect
 from daf_storage import copy_all, from_anndata
+from tests.random_conditions import Conditions
 from tests.torture.samples import FORMS, Form, create
 from tests.torture.tally import WrongAnswerError
 
@@ -175,95 +176,33 @@ def _theirs(tables: Mapping[str, Rows]) -> duckdb.DuckDBPyConnection:
     return connection
 
 
-class _Writing:
+class _Writing(Conditions):
     """A question in the words of both engines: values are parameters in ours, or literals."""
 
-    def __init__(
-        self,
-        rng: random.Random,
-        columns: Sequence[str],
-        members: Sequence[str],
-        genes: Sequence[str],
-    ) -> None:
+    def __init__(self, rng: random.Random, obs: pa.Table, genes: Sequence[str]) -> None:
+        super().__init__(obs, rng.getrandbits(32))
         self.rng = rng
         self.genes = genes
-        self.columns = [c for c in columns if c not in ("dataset", "name", "index")]
-        self.members = members
+        self.columns = [c for c in obs.column_names if len(c) == 1]
         self.with_params = rng.random() < 0.5
         self.params: dict[str, Any] = {}
 
     def value(self, value: Any) -> str:
         """Return a value for the text of both: of the other engine it is made a literal later."""
-        if self.with_params:
-            name = f"p{len(self.params)}"
-            self.params[name] = value
-            return f"${name}"
-        return literal(value)
+        if not self.with_params:
+            return super().value(value)
+        name = f"p{len(self.params)}"
+        self.params[name] = value
+        return f"${name}"
 
-    def any_of(self, column: str) -> Any:
-        rng = self.rng
-        if rng.random() < 0.06:
-            return None
-        match column:
-            case "dataset":
-                return rng.choice([*self.members, "nope"])
-            case "name":
-                return f"{rng.choice('uv')}{rng.randint(0, 40)}"
-            case "s":
-                return rng.choice([*_STRINGS, "", "nope"])
-            case "c":
-                return rng.choice(["x", "y", "z", "", "w"])
-            case "b" | "q":
-                return rng.random() < 0.5
-            case "d":
-                return rng.choice(
-                    [*_DAYS, dt.datetime.fromisoformat("2024-01-15T03:00"), dt.date(2024, 2, 1)]
-                )
-            case "index":
-                return rng.randint(0, 60)
-            case "i":
-                return rng.randint(0, 9)
-        return rng.choice([rng.randint(-2, 60), rng.randint(-8, 60) / 4, 0])
-
-    def condition(self, depth: int = 2) -> str:  # noqa: C901 - one of many shapes
-        rng = self.rng
-        if depth and rng.random() < 0.6:
-            inner = [self.condition(depth - 1) for _ in range(rng.randint(2, 3))]
-            joined = f" {rng.choice(['AND', 'OR'])} ".join(f"({one})" for one in inner)
-            return f"NOT ({joined})" if rng.random() < 0.2 else joined
-        column = rng.choice(["dataset", "name", "index", *self.columns, "gene"])
-        operator = rng.choice(["=", "<>", "<", "<=", ">", ">="])
-        shown = f"«{rng.choice(self.genes)}»" if column == "gene" else column
-        match rng.randrange(5):
-            case 0:
-                return f"{shown} IS {rng.choice(['', 'NOT '])}NULL"
-            case 1:
-                values = [self.any_of(column) for _ in range(rng.randint(1, 4))]
-                if column == "d":
-                    values = _DAYS[:1]
-                said = rng.choice(["IN", "NOT IN"])
-                if self.with_params and rng.random() < 0.6:
-                    return f"{shown} {said} {self.value(values)}"
-                return f"{shown} {said} ({', '.join(map(self.value, values))})"
-            case 2:
-                low, high = self.any_of(column), self.any_of(column)
-                return f"{shown} BETWEEN {self.value(low)} AND {self.value(high)}"
-            case 3 if column in ("b", "q"):
-                return rng.choice(
-                    [f"NOT {column}", column, f"{column} IS NOT TRUE", f"{column} IS FALSE"]
-                )
-            case 3 if column in ("s", "c", "name", "dataset"):
-                pattern = rng.choice(["%1%", "u%", "%", "_", "B %", "", "é%"])
-                return f"{shown} LIKE {self.value(pattern)}"
-            case 3 if column == "d":
-                return f"date_part('month', d) {operator} {self.value(rng.randint(1, 3))}"
-            case 3 if column in ("n", "i", "f"):
-                return f"{shown} + {self.value(1)} {operator} {self.value(self.any_of(column))}"
-        return f"{shown} {operator} {self.value(self.any_of(column))}"
+    def values(self, values: Sequence[Any]) -> str:
+        """Return values after IN, in one parameter or in several."""
+        is_whole = self.with_params and self.rng.random() < 0.6
+        return self.value(list(values)) if is_whole else super().values(values)
 
     def question(self) -> tuple[str, str]:
         """Return a question in the words of ours and of theirs, with placeholders."""
-        rng, where = self.rng, self.condition()
+        rng, where = self.rng, self.of_columns()
         number = rng.choice([c for c in self.columns if c in _NUMBERS] or ["index"])
         group = rng.choice(
             [c for c in self.columns if c in ("s", "b", "c", "q", "d", "i", "n")] or ["name"]
@@ -278,8 +217,8 @@ class _Writing:
                 f"SELECT dataset, {group}, count(*) AS v1, avg({number}) AS v2, count({number}) AS v3 FROM obs WHERE {where} GROUP BY dataset, {group} ORDER BY dataset, {group} NULLS LAST",
                 f"SELECT dataset, index, {number} FROM obs WHERE {where} ORDER BY {number} DESC NULLS LAST, dataset, index LIMIT 9",
                 f"SELECT DISTINCT {group} FROM obs WHERE {where} ORDER BY {group} NULLS FIRST",
-                f"SELECT dataset, index, «{gene}» AS x FROM obs WHERE {where} ORDER BY dataset, index LIMIT 40",
-                f"SELECT {group}, sum(«{gene}») AS v1, count(«{gene}») AS v2, min(«{gene}») AS v3 FROM obs WHERE {where} GROUP BY {group} ORDER BY {group} NULLS LAST",
+                f"SELECT dataset, index, X['{gene}'] AS x FROM obs WHERE {where} ORDER BY dataset, index LIMIT 40",
+                f"SELECT {group}, sum(X['{gene}']) AS v1, count(X['{gene}']) AS v2, min(X['{gene}']) AS v3 FROM obs WHERE {where} GROUP BY {group} ORDER BY {group} NULLS LAST",
                 f"SELECT count(DISTINCT {group}) AS v1, count(DISTINCT name) AS v2, bool_or(index > 3) AS v3 FROM obs WHERE {where}",
                 f"SELECT dataset, name FROM obs WHERE name IN (SELECT name FROM obs WHERE {where}) ORDER BY dataset, name LIMIT 30",
                 f"SELECT dataset, name, mark FROM var WHERE {rng.choice(['mark', 'NOT mark', 'index < 3'])} ORDER BY dataset, name",
@@ -305,12 +244,11 @@ class _Writing:
                 f"var = {self.value(rng.choice(_GENES))}",
                 f"var IN ({self.value(rng.choice(_GENES))}, {self.value(rng.choice(_GENES))})",
                 f"obs LIKE {self.value(rng.choice(['u%', 'v1%', '%']))}",
-                f"dataset = {self.value(self.any_of('dataset'))}",
-                f"dataset <> {self.value(self.any_of('dataset'))}",
+                f"dataset {rng.choice(['=', '<>'])} {self.value(rng.choice(['m0', 'm1', 'nope']))}",
                 f"value > {self.value(rng.randint(-1, 4))}",
                 "value IS NULL",
                 f"value = {self.value(rng.choice([0, 1, 2.5]))}",
-                f"obs < {self.value(self.any_of('name'))}",
+                f"obs < {self.value(rng.choice(['u3', 'v11', 'u30']))}",
                 "value <> 0 AND var <> 'g1'",
             ]
         )
@@ -318,11 +256,9 @@ class _Writing:
     def _chosen(self) -> tuple[str, str]:
         """Return a question of a long form with predicates: constants, so without parameters."""
         self.with_params, self.params = False, {}
-        rows, genes = (
-            self.condition(1),
-            self.rng.choice(["mark", "NOT mark", "index < 2", "name > 'g3'"]),
-        )
-        quoted = [_with_genes(one, "X['{}']").replace("'", "''") for one in (rows, genes)]
+        rows = self.of_columns(depth=1)
+        genes = self.rng.choice(["mark", "NOT mark", "index < 2", "name > 'g3'"])
+        quoted = [one.replace("'", "''") for one in (rows, genes)]
         select = "SELECT dataset, obs, var, value FROM"
         end = "ORDER BY dataset, obs, var LIMIT 80"
         ours = f"{select} matrix('obs', 'var', 'X', '{quoted[0]}', '{quoted[1]}') {end}"
@@ -331,31 +267,13 @@ class _Writing:
 
     def _profile(self, group: str) -> tuple[str, str]:
         self.with_params, self.params = False, {}
-        where = self.condition(1)
-        quoted = _with_genes(where, "X['{}']").replace("'", "''")
+        where = self.of_columns(depth=1)
+        quoted = where.replace("'", "''")
         values = "count(*), count(*) - count(value), count(*) FILTER (value <> 0), sum(value), avg(value), min(value), max(value)"
         genes = "gene IN (SELECT name FROM var)"
         theirs = f"SELECT {group}, gene, {values} FROM every WHERE ({where}) AND {genes} GROUP BY {group}, gene ORDER BY {group} NULLS LAST, gene"
         ours = f"SELECT {group}, var, count, missing, nonzero, CASE WHEN missing = count THEN NULL ELSE sum END, mean, min, max FROM profile('obs', 'var', 'X', '{group}', '{quoted}') ORDER BY {group} NULLS LAST, var"
         return ours, theirs
-
-
-def literal(value: Any) -> str:
-    """Return a value as both engines write it."""
-    match value:
-        case None:
-            return "NULL"
-        case bool():
-            return str(value).upper()
-        case list():
-            return "(" + ", ".join(map(literal, value)) + ")"
-        case dt.datetime():
-            return f"TIMESTAMP '{value.isoformat(sep=' ')}'"
-        case dt.date():
-            return f"DATE '{value.isoformat()}'"
-        case str():
-            return "'" + value.replace("'", "''") + "'"
-    return str(value)
 
 
 def _comparable(value: Any) -> Any:
@@ -366,12 +284,6 @@ def _comparable(value: Any) -> Any:
     return value
 
 
-def _with_genes(text: str, written: str) -> str:
-    for gene in _GENES:
-        text = text.replace(f"«{gene}»", written.format(gene))
-    return text
-
-
 def ask_many(folder: Path, rng: random.Random) -> None:
     """Ask random queries of several data sets, beside DuckDB."""
     warnings.simplefilter("ignore")
@@ -380,19 +292,30 @@ def ask_many(folder: Path, rng: random.Random) -> None:
     members = {name: adata for name, (_, adata) in stored.items()}
     tables = _tables(members)
     theirs = _theirs(tables)
+    genes = sorted({gene for a in members.values() for gene in a.var_names})
+    columns = {c: c for c in ("dataset", "name", "index")}
+    columns |= {c: c for a in members.values() for c in a.obs.columns}
+    columns |= {f"X_{gene}": f"X['{gene}']" for gene in genes}
+    obs = theirs.table("obs").arrow().read_all().select([*columns]).rename_columns(columns)
     with connect([path for path, _ in stored.values()]) as session:
-        columns = list(dict.fromkeys(c for a in members.values() for c in a.obs.columns))
-        genes = sorted({gene for a in members.values() for gene in a.var_names})
         for _ in range(_QUERIES_PER_CASE):
-            _ask(session, theirs, _Writing(rng, columns, names, genes))
+            _ask(session, theirs, _Writing(rng, obs, genes))
 
 
 def _ask(session: DafSession, theirs: duckdb.DuckDBPyConnection, writing: _Writing) -> None:
     ours, other = writing.question()
-    ours = _with_genes(ours.replace("{long}", "matrix('obs', 'var', 'X')"), "X['{}']")
-    other = _with_genes(other, "X_{}")
+    ours = ours.replace("{long}", "matrix('obs', 'var', 'X')")
     used = set(re.findall(r"\$(\w+)", ours))
-    other = re.sub(r"\$(\w+)", lambda match: literal(writing.params[match[1]]), other)
+    writing.with_params = False
+    other = re.sub(
+        r"\$(\w+)",
+        lambda match: (
+            writing.values(value)
+            if isinstance(value := writing.params[match[1]], list)
+            else writing.value(value)
+        ),
+        re.sub(r"X\['(\w+)'\]", r"X_\1", other),
+    )
     params = {name: value for name, value in writing.params.items() if name in used}
     expected = theirs.sql(other).fetchall()
     rows = session.sql(ours, params=params or None).to_arrow_table().to_pydict()
