@@ -455,6 +455,15 @@ def _unusual_column(tree: Tree, path: str) -> Column:
 def _old_categorical(tree: Tree, path: str, node: Node, categories_path: str) -> Column:
     """Return a categorical as AnnData 0.7 stored it."""
     ordered_by, sources = node_at(tree, categories_path), (path, categories_path)
-    categories = elements.array_at(tree, categories_path)
     what = f"{tree.location}: {path}"
-    return CategoricalColumn(sources, node, "", categories, ordered_by=ordered_by, what=what)
+    with suppress(UnsupportedDataError):
+        categories = elements.array_at(tree, categories_path)
+        return CategoricalColumn(sources, node, "", categories, ordered_by=ordered_by, what=what)
+
+    def series() -> Any:  # such as of dates
+        codes, values = (elements.read_value(tree, each) for each in sources)
+        is_ordered = bool(ordered_by.attribute("ordered"))
+        made = pandas(extra="anndata").Categorical.from_codes(codes, values, ordered=is_ordered)
+        return pandas(extra="anndata").Series(made)
+
+    return SeriesColumn(sources, series)
