@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import datafusion
 import duckdb
@@ -12,10 +14,14 @@ import numpy as np
 import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.dataset as ds
 import pytest
+import zarr
+from polars.testing import assert_frame_equal
 
-from daf_query import AxisDataset, connect
+from daf_query import AxisDataset, connect, zarr_table
 from daf_query.scan import ScanOptions
+from daf_query.table import UnionDataset
 from daf_storage import MemoryDaf, ZarrDaf, errors
 from tests.storage.trees.test_foreign_arrays import put
 from tests.support import Interruption, create, data_set, recorded_reads, reopen
@@ -185,3 +191,78 @@ def test_a_query_is_not_interrupted_where_the_engine_asks_for_columns() -> None:
     with Interruption(1) as interruption:
         assert table.schema.names == ["name", "index"]
     assert interruption.lines == 0
+
+
+# Where pyarrow wants a dataset of its own: written, passed on, never a crash
+
+
+@pytest.fixture
+def numbers(tmp_path: Path) -> Path:
+    """Return the path of a Zarr group with a column of numbers and one of strings."""
+    path = tmp_path / "numbers"
+    group = zarr.open_group(path, mode="w", zarr_format=2).create_group("meta")
+    group.create_array("n", data=np.arange(1000), chunks=(400,))
+    group.create_array("donor", data=np.array(["N1", "N2"] * 500), chunks=(400,))
+    return path
+
+
+OLD = pc.field("is_old")
+SOME = ["index", "donor"]
+TABLES: dict[str, Callable[[AxisDataset, Path], Any]] = {
+    "axis": lambda cell, _: cell,
+    "filtered": lambda cell, _: cell.filter(OLD),
+    "union": lambda cell, _: UnionDataset(
+        "cell", {"a": cell.filter(OLD), "b": cell}, location="both"
+    ),
+    "zarr": lambda _, numbers: zarr_table(numbers),
+    "scanner": lambda cell, _: cell.filter(OLD).scanner(columns=SOME),
+    "filtered scanner": lambda cell, _: cell.filter(OLD).scanner(
+        columns=SOME, filter=pc.field("score") * 2 > 1
+    ),
+}
+
+
+@pytest.mark.sampled(2)
+@pytest.mark.parametrize("kind", TABLES)
+def test_write_dataset(large: AxisDataset, numbers: Path, tmp_path: Path, kind: str) -> None:
+    """In one piece and partitioned, of each kind of table: all of its rows."""
+    given = partial(TABLES[kind], large, numbers)
+    expected = given().to_table()
+    same = partial(
+        assert_frame_equal, pl.DataFrame(expected), check_row_order=False, check_column_order=False
+    )
+    ds.write_dataset(given(), tmp_path / "whole", format="parquet", use_threads=False)
+    whole = ds.dataset(tmp_path / "whole").to_table()
+    assert whole.column_names == expected.column_names
+    same(pl.DataFrame(whole))
+    if kind == "zarr" and int(pa.__version__.split(".")[0]) < 26:
+        return  # it does not partition by views of strings
+    parts = tmp_path / "parts"
+    ds.write_dataset(given(), parts, format="parquet", partitioning=["donor"], partitioning_flavor="hive")  # fmt: skip
+    found = {path.name for path in parts.iterdir()}
+    assert found == {f"donor={name}" for name in pc.unique(expected.column("donor")).to_pylist()}
+    same(pl.DataFrame(ds.dataset(parts, partitioning="hive").to_table()))
+
+
+def test_rows_as_a_stream(large: AxisDataset) -> None:
+    """For whoever takes one: of a table, of a scanner, with and without columns."""
+    assert pa.table(large).equals(large.to_table())
+    some = large.scanner(columns=["donor"], filter=pc.field("index") < 10)
+    assert pa.RecordBatchReader.from_stream(some).read_all().num_rows == 10
+    reader = pa.RecordBatchReader.from_stream(large)
+    assert reader.read_next_batch().num_rows > 0
+
+
+def test_what_needs_the_rows_in_another_form_says_so(large: AxisDataset) -> None:
+    """A table that is passed to pyarrow's C++ code, instead of its rows."""
+    other = ds.dataset(pa.table({"index": [1], "site": ["Oslo"]}))
+    for attempt in (
+        lambda: ds.Scanner.from_dataset(large).to_table(),
+        lambda: ds.UnionDataset(large.schema, [large]).count_rows(),
+        lambda: other.join(large, "index"),
+        lambda: large.join(other, "index"),
+        lambda: large.join_asof(other, on="index", by=[], tolerance=-10),
+        lambda: large.sort_by("index"),
+    ):
+        with pytest.raises(errors.InvalidInputError, match=r"pass its to_table\(\), its scanner"):
+            attempt()
