@@ -24,7 +24,7 @@ from daf_query.index import RTree, UnfitIndexError, build_index, build_point_ind
 from daf_storage import DafWriter, MemoryDaf, convert, errors, open_daf, verify
 from daf_storage.upkeep import IndexPlace, IndexStorage
 from tests import seams
-from tests.support import data_set, recorded_calls, there
+from tests.support import data_set, edited_bytes, recorded_calls, there
 
 rtree = pytest.importorskip("geoindex_rs.rtree")
 
@@ -342,11 +342,8 @@ def damage(path: Path, place: IndexPlace) -> None:
         head = path.read_bytes()[member.header_offset :][:30]
         start = member.header_offset + 30 + head[26] + head[27] * 256 + head[28] + head[29] * 256
         file, middle = path, start + member.file_size // 2
-    with file.open("r+b") as opened:
-        opened.seek(middle)
-        byte = opened.read(1)[0]
-        opened.seek(middle)
-        opened.write(bytes([byte ^ 16]))
+    with edited_bytes(file) as data:
+        data[middle] ^= 16
 
 
 def test_indexes_in_the_place_of_each_other(path: Path) -> None:
@@ -405,13 +402,11 @@ def test_data_sets_in_one_archive(tmp_path: Path) -> None:
             fill(daf)
             build_index(daf, "cell", ["name"])
     assert rebuild_indexes(path) == []
-    data = path.read_bytes()
     with zipfile.ZipFile(path) as archive:
         row = archive.read("b/c/indexes/cell/name/lookup/row/0")
-    at = data.rindex(row)
-    with path.open("r+b") as file:
-        file.seek(at)
-        file.write(bytes(len(row)))
+    with edited_bytes(path) as data:
+        at = data.rindex(row)
+        data[at : at + len(row)] = bytes(len(row))
     found = rebuild_indexes(path)
     assert found == ["built the index indexes/cell/name/lookup again, which was damaged"]
     assert rebuild_indexes(path) == []

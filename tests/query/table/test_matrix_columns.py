@@ -33,6 +33,7 @@ from tests.support import (
     UMIS,
     create,
     data_set,
+    edited_bytes,
     in_threads,
     recorded_calls,
 )
@@ -129,9 +130,8 @@ def test_the_other_layout_is_read_where_chunks_are_damaged(tmp_path: Path) -> No
     with ZarrDaf(path, "w", packed=Packing("zstd", chunk_kb=1)) as daf:
         data_set(daf, cell=300, gene=["g", "h", "i", "j"], matrices={("cell", "gene", "X"): values})
     [file] = path.glob("matrices/cell/gene/X/c/0/*")
-    data = bytearray(file.read_bytes())
-    data[250:-250] = bytes(len(data) - 500)
-    file.write_bytes(data)
+    with edited_bytes(file) as data:
+        data[250:-250] = bytes(len(data) - 500)
     table = column(AxisDataset(ZarrDaf(path), "cell"), "gene", "X", "h")
     with pytest.warns(DamagedLayoutWarning, match="matrices/cell/gene/X"):
         assert table.to_table()["x"].to_pylist() == values[:, 1].tolist()

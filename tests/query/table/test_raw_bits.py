@@ -101,8 +101,10 @@ def test_they_are_read_from_a_server(path: Path) -> None:
     zarr.consolidate_metadata(str(folder))
     assert '"r16"' in (folder / "zarr.json").read_text()
     with served(folder) as server:
-        found = zarr_table(server.url).to_table().to_pydict()
-        assert found == {"n": [0, 1, 2, 3, 4], "raw": VALUES}
+        table = zarr_table(server.url)
+        assert table.to_table().to_pydict() == {"n": [0, 1, 2, 3, 4], "raw": VALUES}
+        found = table.to_table(columns=["raw"], filter=pc.field("n") == 3)
+        assert found.to_pydict() == {"raw": [VALUES[3]]}
 
 
 @pytest.mark.parametrize(

@@ -24,8 +24,16 @@ from daf_query.cli import main
 from daf_query.scan import ScanOptions
 from daf_storage import errors
 from tests import seams
-from tests.query.table.zarr_groups import BYTES, TEXT, archived, objects, squares, with_geometry
-from tests.support import recorded_calls, served
+from tests.query.table.zarr_groups import (
+    BYTES,
+    TEXT,
+    archived,
+    objects,
+    squares,
+    store_of,
+    with_geometry,
+)
+from tests.support import recorded_calls
 
 pytest.importorskip("geodatafusion")
 rtree = pytest.importorskip("geoindex_rs.rtree")
@@ -34,7 +42,6 @@ pytestmark = [
     # The table of the tests has columns of complex numbers, and opening it is a warning.
     pytest.mark.filterwarnings("ignore:the table 'meta' lacks the column '(odd|wide)'"),
     pytest.mark.filterwarnings("ignore::zarr.errors.UnstableSpecificationWarning"),
-    pytest.mark.filterwarnings("ignore:Consolidated metadata is currently"),
 ]
 
 N = 100
@@ -102,17 +109,6 @@ def test_every_type(store: Path) -> None:
     assert row["time ms"] == dt.datetime(1970, 1, 1, 0, 0, 0, 7000)  # noqa: DTZ001 - as stored
 
 
-def test_missing_values(tmp_path: Path) -> None:
-    """NaN and NaT are null."""
-    meta = zarr.open_group(tmp_path, mode="w").create_group("meta")
-    meta.create_array("x", data=np.array([1, np.nan], "f4"))
-    meta.create_array("t", data=np.array(["2020-01-01", "NaT"], "M8[s]"))
-    found = zarr_table(tmp_path).to_table()
-    assert found.column("x").null_count == found.column("t").null_count == 1
-    query = "SELECT count(*) AS n FROM meta WHERE x IS NULL"
-    assert connect(zarr_table(tmp_path)).sql(query).to_pydict() == {"n": [1]}
-
-
 @pytest.mark.parametrize("zarr_format", [2, 3])
 def test_queries_equal_numpy(tmp_path: Path, zarr_format: Any) -> None:
     """Filters over every kind, in both versions of Zarr, as a directory, an archive, and through three engines."""
@@ -122,6 +118,7 @@ def test_queries_equal_numpy(tmp_path: Path, zarr_format: Any) -> None:
     rng = np.random.default_rng(0)
     cloud = rng.random(1000).astype("f4")
     day = rng.integers(0, 1000, 1000).astype("M8[s]")
+    cloud[::7], day[::5] = np.nan, np.datetime64("NaT")  # they are NULL
     name = objects([f"n{i % 7}" for i in range(1000)])
     meta.create_array("cloud", data=cloud, chunks=(64,))
     meta.create_array("day", data=day, chunks=(64,))
@@ -132,6 +129,8 @@ def test_queries_equal_numpy(tmp_path: Path, zarr_format: Any) -> None:
         query = "SELECT count(*) AS n FROM meta WHERE cloud > 0.5 AND name = 'n3' AND day < '1970-01-01T00:11:40'"
         found = connect(table).sql(query)
         assert found.to_pydict() == {"n": [int(mask.sum())]}
+        query = "SELECT count(*) - count(cloud) AS c, count(*) - count(day) AS d FROM meta WHERE cloud IS NULL OR day IS NULL"
+        assert connect(table).sql(query).to_pydict() == {"c": [143], "d": [200]}
         only_name = pc.field("name") == "n3"
         assert table.count_rows(only_name) == int((name == "n3").sum())
         scenes = table  # DuckDB finds it by this name
@@ -226,18 +225,6 @@ def test_appending(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert after.slice(N).equals(before.slice(0, 3))
 
 
-def test_on_a_server(store: Path, tmp_path: Path) -> None:
-    """A URL, with consolidated metadata."""
-    pytest.importorskip("obstore")
-    folder = tmp_path / "x.daf.zarr"  # the server serves data sets, by their name
-    shutil.copytree(store, folder)
-    zarr.consolidate_metadata(str(folder))
-    with served(folder) as server:
-        table = zarr_table(server.url)
-        found = table.to_table(columns=["id"], filter=pc.field("int32") == 42).to_pydict()
-        assert found == {"id": ["scene 42 é"]}
-
-
 def test_an_index_of_many_parts_is_in_the_order_of_the_rows(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -245,9 +232,7 @@ def test_an_index_of_many_parts_is_in_the_order_of_the_rows(
     options = ScanOptions(min_partition_rows=50, partition_rows=50, threads=4)
     monkeypatch.setattr(seams.ZARR_TABLE, lambda *args: zarr_table(*args).with_options(options))
     count = 2_000
-    meta = zarr.open_group(tmp_path, mode="w").create_group("meta")
-    geometries = squares(((i, i) for i in range(count)), 0.5)
-    meta.create_array("bbox", shape=(count,), dtype=BYTES, chunks=(50,))[:] = geometries
+    store_of(tmp_path, squares(((i, i) for i in range(count)), 0.5), 50)
     assert build_spatial_index(tmp_path) == count
     index: Any = zarr.open_array(tmp_path / "indexes/bbox", mode="r")
     for row in range(0, count, 37):

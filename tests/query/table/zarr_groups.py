@@ -11,6 +11,7 @@ from typing import Any
 import datafusion
 import numpy as np
 import pytest
+import zarr
 from zarr.core.dtype import VariableLengthBytes, VariableLengthUTF8
 
 from daf_query import DafSession, connect, zarr_table
@@ -60,3 +61,12 @@ def ring(x: float, y: float, width: float, height: float) -> str:
 def squares(corners: Iterable[tuple[float, float]], side: float) -> Any:
     """Return squares as they are stored, by their corners."""
     return objects(wkb(f"POLYGON({ring(x, y, side, side)})" for x, y in corners))
+
+
+def store_of(path: Path, geometries: Any, chunk_rows: int) -> Path:
+    """Store geometries and their numbers, uncompressed."""
+    meta = zarr.open_group(path, mode="w", zarr_format=3).create_group("meta")
+    options: Any = {"chunks": (chunk_rows,), "compressors": None}
+    meta.create_array("bbox", shape=geometries.shape, dtype=BYTES, **options)[:] = geometries
+    meta.create_array("n", data=np.arange(len(geometries)), **options)
+    return path
