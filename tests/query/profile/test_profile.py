@@ -34,17 +34,18 @@ DENSE = np.array([[0.0, 1, 2], [3, 0, np.nan], [0, 0, 4], [5, 6, 0], [7, 0, np.n
 @pytest.fixture
 def daf() -> DafWriter:
     """Return five cells and three genes, dense and sparse."""
-    daf = data_set(name="x", cell=list("ABCDE"), gene=["g1", "g2", "g3"])
-    daf.set_vector("cell", "type", ["T", "B", "T", "B", "NK"])
-    daf.set_vector("cell", "donor", ["N1", "N1", "N2", "N2", "N2"])
-    daf.set_vector("cell", "age", [10, 20, 30, 40, 50])
-    daf.set_vector("cell", "score", [1.0, np.nan, -0.0, 0.0, np.nan])
-    daf.set_vector("cell", "count", [1, 1, 2, 2, 2])
-    daf.set_vector("gene", "is_marker", [True, False, True])
-    daf.set_matrix("cell", "gene", "X", DENSE)
-    daf.set_matrix("cell", "gene", "s", sp.csc_array(np.nan_to_num(DENSE)))
-    daf.set_matrix("cell", "gene", "text", np.full((5, 3), "a", object))
-    return daf
+    cells = {
+        "name": list("ABCDE"),
+        "type": ["T", "B", "T", "B", "NK"],
+        "donor": ["N1", "N1", "N2", "N2", "N2"],
+        "age": [10, 20, 30, 40, 50],
+        "score": [1.0, np.nan, -0.0, 0.0, np.nan],
+        "count": [1, 1, 2, 2, 2],
+    }
+    genes = {"name": ["g1", "g2", "g3"], "is_marker": [True, False, True]}
+    values = {"X": DENSE, "s": sp.csc_array(np.nan_to_num(DENSE))}
+    matrices = {("cell", "gene", name): values[name] for name in values}
+    return data_set(name="x", cell=cells, gene=genes, matrices=matrices)
 
 
 @pytest.fixture
@@ -85,12 +86,15 @@ class TestRows:
         assert unnamed.column_names[0] == "s['g1'] > 2"
 
     def test_no_groups(self, db: DafSession) -> None:
-        """All rows are one group; of no rows there is none."""
+        """All rows are one group; of no rows there is none.  Genes can be grouped, over cells."""
         profile = db.profile("cell", "gene", "X")
         assert profile.column_names == COLUMNS
         found = pairs(profile, "gene", "count", "sum")
         assert found == [("g1", 5, 15.0), ("g2", 5, 7.0), ("g3", 5, 6.0)]
         assert len(db.profile("cell", "gene", "X", rows="age > 100")) == 0
+        profile = db.profile("gene", "cell", "X", by="is_marker", columns=["B"])
+        found = pairs(profile, "is_marker", "cell", "sum", "missing")
+        assert found == [(False, "B", 0.0, 0), (True, "B", 3.0, 1)]
 
     def test_missing_and_negative_zero(self, db: DafSession) -> None:
         """NaN and NULL are one group, the last; 0.0 and -0.0 are one."""
@@ -108,12 +112,6 @@ class TestRows:
         assert pairs(profile, "old", "gene", "sum") == [
             (False, "g1", 3.0), (False, "g3", 4.0), (True, "g1", 12.0), (True, "g3", 0.0),
         ]  # fmt: skip
-
-    def test_the_transpose(self, db: DafSession) -> None:
-        """Genes can be grouped, over cells."""
-        profile = db.profile("gene", "cell", "X", by="is_marker", columns=["B"])
-        found = pairs(profile, "is_marker", "cell", "sum", "missing")
-        assert found == [(False, "B", 0.0, 0), (True, "B", 3.0, 1)]
 
     @pytest.mark.parametrize("is_sparse", [False, True])
     def test_an_axis_with_itself(self, daf: DafWriter, *, is_sparse: bool) -> None:
