@@ -63,15 +63,19 @@ PLACES = [
 NAME, BARCODE, DONOR, AGE, FAR, POINTS = PLACES
 
 
-def fill(daf: DafWriter) -> None:
+def fill(daf: DafWriter) -> DafWriter:
     """Set names, strings and numbers, with few distinct values and with many, and points."""
     rng = np.random.default_rng(3)
-    data_set(daf, cell={"name": [f"c{i:03}" for i in range(N)], "age": rng.permutation(N)})
-    daf.set_vector("cell", "barcode", [f"é{i % 300}" for i in range(N)])
-    daf.set_vector("cell", "donor", [f"d{i % 40}" for i in range(N)])
-    daf.set_vector("cell", "far", np.arange(N) * 10**4)
-    daf.set_vector("cell", "x", rng.integers(0, 60, N))
-    daf.set_vector("cell", "y", rng.integers(0, 60, N) / 2)
+    columns = {
+        "name": [f"c{i:03}" for i in range(N)],
+        "age": rng.permutation(N),
+        "barcode": [f"é{i % 300}" for i in range(N)],
+        "donor": [f"d{i % 40}" for i in range(N)],
+        "far": np.arange(N) * 10**4,
+        "x": rng.integers(0, 60, N),
+        "y": rng.integers(0, 60, N) / 2,
+    }
+    return data_set(daf, cell=columns)
 
 
 def index(daf: DafWriter) -> None:
@@ -85,8 +89,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return a data set with all indexes, to be copied."""
     path = tmp_path_factory.mktemp("made") / "x.daf.zarr"
     with open_daf(path, "w") as daf:
-        fill(daf)
-        index(daf)
+        index(fill(daf))
     return path
 
 
@@ -105,17 +108,10 @@ def rows_of(daf: Any, filters: Sequence[Any] = FILTERS) -> list[list[int]]:
     return [table.to_table(columns=columns, filter=one).to_pylist() for one in filters]
 
 
-def filled() -> DafWriter:
-    """Return the same data set without any index."""
-    daf = MemoryDaf()
-    fill(daf)
-    return daf
-
-
 @cache
 def plain_rows(column: str = "") -> list[list[int]]:
     """Return what a scan finds, for the filters of a column or for all."""
-    return rows_of(filled(), FILTERS_OF[column] if column else FILTERS)
+    return rows_of(fill(MemoryDaf()), FILTERS_OF[column] if column else FILTERS)
 
 
 def test_each_index_is_used(path: Path) -> None:

@@ -34,10 +34,11 @@ from tests.support import create, data_set, reopen, there
 N = 5_000
 
 
-@given(st.lists(st.text(), max_size=50), st.sampled_from([1, 40, 1 << 22]))
+@given(
+    st.lists(st.text(st.characters(codec="utf-8")), max_size=50), st.sampled_from([1, 40, 1 << 22])
+)
 def test_hashes_of_many_are_those_of_each(strings: list[str], block: int) -> None:
     """In blocks of any size, also of slices."""
-    strings = [text for text in strings if not any(0xD800 <= ord(c) < 0xE000 for c in text)]
     each = [int(indexes.hashes_of(pa.array([text], pa.string()))[0]) for text in strings]
     with pytest.MonkeyPatch.context() as patch:
         lower(patch, hashed_bytes=block)
@@ -244,14 +245,10 @@ def test_a_copied_directory_keeps_its_indexes(path: Path, tmp_path: Path) -> Non
     """The times of its files differ, the contents do not."""
     with reopen(path) as daf:
         build_index(daf, "cell", ["barcode"])
-    copy = tmp_path / "other" / path.name
-    if path.is_dir():
-        shutil.copytree(path, copy, copy_function=shutil.copyfile)
-    else:
-        copy.parent.mkdir()
-        shutil.copyfile(path, copy)
-    explanation = connect(copy).explain_analyze("SELECT age FROM cell WHERE barcode = 'code 6'")
-    assert explanation.scans[0].indexes == ["barcode"]
+    other = tmp_path / "other"
+    shutil.copytree(tmp_path, other, copy_function=shutil.copyfile, ignore=lambda *_: [other.name])
+    query = "SELECT age FROM cell WHERE barcode = 'code 6'"
+    assert connect(other / path.name).explain_analyze(query).scans[0].indexes == ["barcode"]
 
 
 def test_points_on_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

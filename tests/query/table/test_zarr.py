@@ -5,8 +5,6 @@ from __future__ import annotations
 import datetime as dt
 import shutil
 import traceback
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -70,15 +68,13 @@ def store(tmp_path: Path) -> Path:
     return path
 
 
-@contextmanager
-def recorded_chunks(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[tuple[str, int]]]:
+def recorded_chunks(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, int]]:
     """Record which chunks of which arrays are decoded."""
 
     def chunk(self: Any, _: str, span: Any) -> tuple[str, int]:
         return self._column.field.name, span.start // self._column.chunk_rows
 
-    with monkeypatch.context() as patch:
-        yield recorded_calls(patch, seams.ZARR_CHUNK_DECODED, chunk)
+    return recorded_calls(monkeypatch, seams.ZARR_CHUNK_DECODED, chunk)
 
 
 def test_every_type(store: Path) -> None:
@@ -141,12 +137,12 @@ def test_queries_equal_numpy(tmp_path: Path, zarr_format: Any) -> None:
 def test_only_the_chunks_that_are_needed(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A filter's column is decoded once, the others only where rows are left; counting decodes nothing."""
     session = connect(zarr_table(store))
-    with recorded_chunks(monkeypatch) as chunks:
-        assert session.sql("SELECT count(*) AS n FROM meta").to_pydict() == {"n": [N]}
-        assert chunks == []
-        found = session.sql("SELECT id, blob FROM meta WHERE int32 = 42").to_pydict()
-        assert found == {"id": ["scene 42 é"], "blob": [b""]}
-        assert sorted(chunks) == [("blob", 4), ("id", 4), *(("int32", n) for n in range(10))]
+    chunks = recorded_chunks(monkeypatch)
+    assert session.sql("SELECT count(*) AS n FROM meta").to_pydict() == {"n": [N]}
+    assert chunks == []
+    found = session.sql("SELECT id, blob FROM meta WHERE int32 = 42").to_pydict()
+    assert found == {"id": ["scene 42 é"], "blob": [b""]}
+    assert sorted(chunks) == [("blob", 4), ("id", 4), *(("int32", n) for n in range(10))]
 
 
 def test_the_seeds_own_flow(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -175,17 +171,17 @@ def test_the_seeds_own_flow(store: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     indexed = with_geometry(store)
     assert [indexed.sql(query).to_pydict() for query in queries] == expected
     assert expected[0] == {"id": ["scene 0 é", "scene 1 é", "scene 2 é", "scene 3 é"]}
-    with recorded_chunks(monkeypatch) as chunks:
-        indexed = with_geometry(store)  # remembers nothing yet
-        indexed.sql(queries[0]).to_pydict()
-        assert sorted(set(chunks)) == [("bbox", 0), ("id", 0)]
-        chunks.clear()
-        indexed.sql(queries[3]).to_pydict()
-        assert chunks == []
-        shutil.rmtree(store / "indexes")
-        plain = with_geometry(store)
-        plain.sql(queries[0]).to_pydict()
-        assert len(set(chunks)) == 20  # the engine evaluates the condition, on all rows
+    chunks = recorded_chunks(monkeypatch)
+    indexed = with_geometry(store)  # remembers nothing yet
+    indexed.sql(queries[0]).to_pydict()
+    assert sorted(set(chunks)) == [("bbox", 0), ("id", 0)]
+    chunks.clear()
+    indexed.sql(queries[3]).to_pydict()
+    assert chunks == []
+    shutil.rmtree(store / "indexes")
+    plain = with_geometry(store)
+    plain.sql(queries[0]).to_pydict()
+    assert len(set(chunks)) == 20  # the engine evaluates the condition, on all rows
 
 
 def test_appending(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
