@@ -94,11 +94,8 @@ def test_a_look_up_decodes_nothing(path: Path, monkeypatch: pytest.MonkeyPatch) 
     with reopen(path) as daf:
         build_index(daf, "cell")
 
-    def refuse(*_: object, **__: object) -> None:
-        raise AssertionError("decoded")
-
     session = connect(path)
-    monkeypatch.setattr(strings, "decode_vlen_utf8", refuse)
+    monkeypatch.setattr(strings, "decode_vlen_utf8", None)
     assert session.sql(QUERIES[0]).to_pydict() == {"name": ["é4999"], "age": [4999]}
     query = "SELECT name FROM cell WHERE age > 4997 ORDER BY age"
     assert session.sql(query).to_pydict() == {"name": ["é4998", "é4999"]}

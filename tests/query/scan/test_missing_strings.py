@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -55,11 +54,9 @@ def tables(draw: st.DrawFn) -> tuple[DafWriter, pa.Table]:
     """Return an axis with vectors of which some have missing strings, and the same as Arrow."""
     random = np.random.default_rng(draw(st.integers(0, 2**32)))
     length = draw(st.integers(0, 40))
-    daf = MemoryDaf()
-    names = [f"c{i}" for i in range(length)]
-    daf.add_axis("cell", names)
+    daf = data_set(cell=length)
     columns: dict[str, Any] = {
-        "name": pa.array(names, pa.string()),
+        "name": pa.array([f"c{i}" for i in range(length)], pa.string()),
         "index": pa.array(range(length), pa.int64()),
     }
     for column in ("few", "many", "plain"):
@@ -172,10 +169,8 @@ def test_ranges_without_missing_strings_are_left_out(distinct: int) -> None:
 
 def test_a_few_rows_found_by_an_index(tmp_path: Path) -> None:
     """Strings that are read singly are null where they are missing; an index of '' finds none."""
-    daf = create(tmp_path / "x.daf.zarr")
-    length = 40_000
-    daf.add_axis("cell", [f"c{i}" for i in range(length)])
-    strings = [f"s{i}" if i % 100 else "" for i in range(length)]
+    daf = data_set(create(tmp_path / "x.daf.zarr"), cell=40_000)
+    strings = [f"s{i}" if i % 100 else "" for i in range(40_000)]
     daf.set_vector("cell", "tag", strings, empty_is_missing=True)
     build_index(daf, "cell", ["name", "tag"])
     with open_daf(tmp_path / "x.daf.zarr") as reader:
@@ -328,9 +323,9 @@ def test_nothing_missing_leaves_no_convention() -> None:
     assert not daf.vector_info("obs", "s").empty_is_missing
 
 
-def test_a_damaged_convention_is_ignored() -> None:
+def test_a_damaged_convention_is_ignored(tmp_path: Path) -> None:
     """With a warning; the strings are then what is stored."""
-    path = Path(tempfile.mkdtemp()) / "x.daf.zarr"
+    path = tmp_path / "x.daf.zarr"
     daf = data_set(create(path), cell=["A", "B"])
     daf.set_vector("cell", "s", ["", "b"], empty_is_missing=True)
     (path / "vectors/cell/s/.zattrs").write_text('{"daf_convention": "empty-is-mi')

@@ -120,10 +120,9 @@ def test_other_columns_are_read_where_rows_are_left(session: DafSession) -> None
 
 def test_packed_columns_are_decoded_where_rows_are_left(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each chunk of the filter once, and of the other column those chunks that have a row."""
+    numbers = np.arange(100_000.0)
     daf = MemoryDaf(packed=Packing("zstd", chunk_kb=8))
-    daf.add_axis("cell", [str(i) for i in range(100_000)])
-    daf.set_vector("cell", "a", np.arange(100_000.0))
-    daf.set_vector("cell", "b", np.arange(100_000.0) % 7)
+    data_set(daf, cell={"name": len(numbers), "a": numbers, "b": numbers % 7})
     decoded = recorded_calls(
         monkeypatch,
         (ChunkedArray, "decode"),
@@ -147,9 +146,8 @@ def test_what_is_decoded_is_remembered_within_a_budget(monkeypatch: pytest.Monke
     data_sets = {}
     for number in range(3):
         daf = MemoryDaf(packed=Packing("zstd", chunk_kb=8))
-        daf.add_axis("cell", [str(i) for i in range(20_000)])
-        daf.set_vector("cell", "a", np.arange(20_000.0) + number)
-        data_sets[f"d{number}"] = daf
+        cells = {"name": 20_000, "a": np.arange(20_000.0) + number}
+        data_sets[f"d{number}"] = data_set(daf, cell=cells)
     queries = [f"SELECT sum(a) AS s FROM {name}.cell WHERE a > 5" for name in data_sets]
     for budget, expected in ((1 << 20, 0), (200_000, 60), (0, 60)):
         session = connect(data_sets, cache_bytes=budget)

@@ -80,12 +80,12 @@ def test_many_distinct_strings_get_no_codes() -> None:
     )
 
 
-TEXTS = st.one_of(st.none(), st.text(max_size=4), st.text(min_size=11, max_size=40))
+DISTINCT = st.one_of(st.none(), st.text(max_size=4), st.text(min_size=11, max_size=40))
 
 
 @pytest.mark.parametrize("kind", [pa.string(), pa.string_view(), pa.large_string()], ids=str)
 @given(
-    distinct=st.lists(TEXTS, min_size=1, max_size=8),
+    distinct=st.lists(DISTINCT, min_size=1, max_size=8),
     skipped=st.integers(0, 3),
     data=st.data(),
 )

@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from daf_query import DamagedLayoutWarning, connect
 from daf_query.scan import ScanOptions
 from daf_query.table import AxisDataset, MatrixEntry, TableDataset
-from daf_storage import MemoryDaf, Packing, ZarrDaf, convert, errors
+from daf_storage import Packing, ZarrDaf, convert, errors
 from daf_storage.base import Span
 from daf_storage.trees import ChunkedArray
 from tests.query.matrix.test_layouts import CASES, damage
@@ -135,9 +135,8 @@ def test_one_gene_of_a_packed_dense_matrix_reads_its_chunks_alone(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Of a matrix in many chunks, only those of the gene are decoded."""
-    daf = data_set(MemoryDaf(packed=Packing("zstd", chunk_kb=1)), cell=1000, gene=100)
     values = np.random.default_rng(0).random((1000, 100))
-    daf.set_matrix("cell", "gene", "X", values)
+    daf = stored(sp.csc_array(values), is_sparse=False, packed=Packing("zstd", chunk_kb=1))
     requested = recorded_calls(
         monkeypatch, (ChunkedArray, "read_spans"), lambda _, spans, within=None: (spans, within)
     )
@@ -149,9 +148,9 @@ def test_one_gene_of_a_packed_dense_matrix_reads_its_chunks_alone(
 def test_a_dense_column_is_not_copied_for_arrow(tmp_path: Path) -> None:
     """Without NaN, the values that Arrow gets are those that were gathered."""
     path = tmp_path / "x.daf.zarr"
-    daf = data_set(create(path), cell=1000, gene=["g", "h"])
-    daf.set_matrix("cell", "gene", "X", np.ones((1000, 2)))
-    table = column(AxisDataset(ZarrDaf(path), "cell"), "gene", "X", "h")
+    ones = {("cell", "gene", "X"): np.ones((1000, 2))}
+    data_set(create(path), cell=1000, gene=2, matrices=ones)
+    table = column(AxisDataset(ZarrDaf(path), "cell"), "gene", "X", "g1")
     before = pa.total_allocated_bytes()
     [batch] = table.scanner(columns=["x"]).to_batches()
     assert pa.total_allocated_bytes() - before < 1000
@@ -191,10 +190,9 @@ def test_a_union_has_the_columns_of_its_parts(tmp_path: Path) -> None:
 def test_of_a_served_matrix_the_ranges_of_a_gene_are_asked_for(tmp_path: Path) -> None:
     """Over HTTP: two pointers and the elements of one column, once; no lists of what there is."""
     path = tmp_path / "x.daf.zarr"
-    daf = create(path)
     random = np.random.default_rng(0)
     values = sp.random_array((10_000, 40), density=0.2, format="csc", rng=random, dtype=np.float32)
-    data_set(daf, cell=10_000, gene=40, matrices={("cell", "gene", "X"): values})
+    data_set(create(path), cell=10_000, gene=40, matrices={("cell", "gene", "X"): values})
     convert(path, tmp_path / "y.daf.zarr")
     with served(tmp_path / "y.daf.zarr") as server:
         session = connect(server.url)

@@ -143,17 +143,6 @@ def test_what_a_query_put_in_the_place_of_a_table_goes_with_it(
         assert again.sql("SELECT * FROM samples").to_pylist() == [{"five": 5}]
 
 
-def test_connect_takes_tables_of_a_mapping(tmp_path: Path) -> None:
-    """A mapping may name data sets and tables of one's own."""
-    daf = data_set(donor=["N1"])
-    (tmp_path / "s.csv").write_text("id\nN1\n")
-    session = connect({"pbmc": daf, "samples": tmp_path / "s.csv", "frame": ROWS})
-    assert session.sql(
-        "SELECT count(*) AS n FROM donor JOIN samples ON name = samples.id JOIN frame "
-        "ON frame.id = name"
-    ).to_pydict() == {"n": [1]}
-
-
 def test_categoricals_are_dictionaries() -> None:
     """Categoricals of pandas and polars keep their codes, their order and whether it counts."""
     values = pd.Categorical(["b", None, "a"], ["b", "a", "z"], ordered=True)
@@ -180,22 +169,15 @@ def test_the_index_of_pandas() -> None:
 
 
 def test_a_session_with_tables_can_be_pickled(tmp_path: Path) -> None:
-    """The rows of a frame go along, a file is opened again."""
-    session = connect({"frame": ROWS})
-    pq.write_table(ROWS, tmp_path / "p.parquet")
-    session.register(tmp_path / "p.parquet")
+    """The rows of a frame go along; a file is opened again, and read as it is when it is asked."""
+    path = tmp_path / "p.parquet"
+    pq.write_table(ROWS, path)
+    session = connect({"frame": ROWS, "p": path})
     again = pickle.loads(pickle.dumps(session))
     query = "SELECT frame.id FROM frame JOIN p ON frame.id = p.id ORDER BY 1"
     assert again.sql(query).to_pydict() == {"id": ["N1", "N2", "N3"]}
-
-
-def test_a_file_that_is_replaced_is_read_as_it_is(session: DafSession, tmp_path: Path) -> None:
-    """Each query reads the file again: it is not copied into memory."""
-    path = tmp_path / "p.parquet"
-    pq.write_table(ROWS, path)
-    session.register(path)
     pq.write_table(ROWS.slice(0, 1), path)
-    assert session.sql("SELECT id FROM p").to_pydict() == {"id": ["N1"]}
+    assert session.sql(query).to_pydict() == {"id": ["N1"]}
 
 
 @pytest.mark.parametrize(
