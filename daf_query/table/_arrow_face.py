@@ -226,6 +226,44 @@ class EngineTable(ds.UnionDataset):
     schema = property(attrgetter("_schema"), doc="The Arrow schema.")
 
 
+class FileRows(ds.FileSystemDataset):
+    """Rows of Parquet or Arrow files as they are when a query begins.
+
+    A dataset of pyarrow remembers of each file how many rows it has, and where they begin.
+
+    Parameters
+    ----------
+    path
+        A file, or a folder of files, of which names such as ``key=value`` are columns.
+    file_format
+        ``parquet`` or ``ipc``.
+    """
+
+    def __init__(self, path: str, file_format: str) -> None:
+        self._opening = (os.path.abspath(path), file_format)
+        rows = self._opened()
+        super().__init__([*rows.get_fragments()], rows.schema, rows.format, rows.filesystem)
+
+    def __reduce__(self) -> Any:
+        """Pickle where the files are."""
+        return FileRows, self._opening
+
+    def _opened(self, schema: pa.Schema | None = None) -> ds.Dataset:
+        path, file_format = self._opening
+        return ds.dataset(path, schema, format=file_format, partitioning="hive")
+
+    def get_fragments(
+        self,
+        filter: pc.Expression | None = None,  # noqa: A002 - pyarrow's signature
+    ) -> Iterator[Any]:
+        """Yield the parts of the files, of which nothing is known so far."""
+        try:
+            rows = self._opened(self.schema)
+        except (OSError, pa.ArrowException):  # a scan of what there was says what is wrong
+            return iter(super().get_fragments(filter))
+        return iter(rows.get_fragments(filter))
+
+
 class ComputedDataset(EngineTable):
     """Rows that a function returns, once; for an engine that evaluates filters itself.
 

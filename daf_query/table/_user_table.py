@@ -22,8 +22,11 @@ from daf_storage._lazy import ds, lazy_module, pc
 
 if TYPE_CHECKING:
     import pyarrow.csv as pacsv
+
+    from daf_query.table import _arrow_face as arrow_face
 else:
     pacsv = lazy_module("pyarrow.csv")
+    arrow_face = lazy_module("daf_query.table._arrow_face")
 
 _FILE: Final = re.compile(
     r"\.(?P<format>parquet|arrow|feather|csv|tsv)(?P<gzip>\.gz)?$", re.IGNORECASE
@@ -201,7 +204,7 @@ def _of_file(path: Path, strings: Collection[str]) -> UserTable:
         )
     try:
         if kind in _STREAMED:
-            rows = ds.dataset(str(path), format=_STREAMED[kind], partitioning="hive")
+            rows = arrow_face.FileRows(str(path), _STREAMED[kind])
         else:
             rows = _read_csv(path, kind, strings)
     except pa.ArrowException as error:

@@ -82,14 +82,14 @@ def test_frames_keep_rows_and_types_and_join(session: DafSession, form: str) -> 
 _COMPRESSED = pa.ipc.IpcWriteOptions(compression="lz4")
 
 
-def _write(path: Path) -> None:
-    """Write the rows in the form that the suffix says."""
+def _write(path: Path, rows: pa.Table = ROWS) -> None:
+    """Write rows in the form that the suffix says; a text has all of them."""
     name = path.name.lower()
     if name.endswith("parquet"):
-        pq.write_table(ROWS, path)
+        pq.write_table(rows, path)
     elif name.endswith(("arrow", "feather")):
         with pa.ipc.new_file(path, ROWS.schema, options=_COMPRESSED) as file:
-            file.write_table(ROWS)
+            file.write_table(rows)
     else:
         text = "id,age,since,ok\nN1,30,2020-01-02,true\nN2,NA,,\nN3,50,2021-03-04,false\n"
         text = text.replace(",", "\t") if "tsv" in name else text
@@ -168,16 +168,24 @@ def test_the_index_of_pandas() -> None:
     assert set(arrow_table(named).column_names) == {"n", "barcode"}
 
 
-def test_a_session_with_tables_can_be_pickled(tmp_path: Path) -> None:
-    """The rows of a frame go along; a file is opened again, and read as it is when it is asked."""
-    path = tmp_path / "p.parquet"
-    pq.write_table(ROWS, path)
+@pytest.mark.parametrize("suffix", ["parquet", "arrow"])
+def test_a_file_that_is_replaced_is_read_as_it_is(tmp_path: Path, suffix: str) -> None:
+    """By each query, how many rows it has, too; of a session that was pickled as well."""
+    path, other = tmp_path / f"p.{suffix}", tmp_path / f"other.{suffix}"
+    _write(path)
     session = connect({"frame": ROWS, "p": path})
-    again = pickle.loads(pickle.dumps(session))
-    query = "SELECT frame.id FROM frame JOIN p ON frame.id = p.id ORDER BY 1"
-    assert again.sql(query).to_pydict() == {"id": ["N1", "N2", "N3"]}
-    pq.write_table(ROWS.slice(0, 1), path)
-    assert session.sql(query).to_pydict() == {"id": ["N1"]}
+    query = "SELECT frame.id FROM frame JOIN p ON frame.id = p.id WHERE p.age > 10 ORDER BY 1"
+    for each in (session, pickle.loads(pickle.dumps(session))):
+        for count in (3, 1, 2, 3):
+            _write(other, ROWS.slice(0, count))
+            other.replace(path)
+            found = each.sql(query).to_pydict()
+            assert found == {"id": ["N1"] if count < 3 else ["N1", "N3"]}
+            assert each.sql("SELECT count(*) AS n FROM p").to_pydict() == {"n": [count]}
+        path.unlink()
+        with pytest.raises(errors.DafError, match=f"p.{suffix}'.*No such file"):
+            each.sql("SELECT count(*) AS n FROM p").to_pydict()
+        _write(path)
 
 
 @pytest.mark.parametrize(
