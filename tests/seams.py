@@ -33,6 +33,13 @@ OPEN_BELOW: Final = (
     "daf_storage.trees._hdf5_tree.open_below",
     "daf_storage.trees._hdf5_array.open_below",
 )
+PAUSES: Final = (
+    "daf_storage.upkeep._copy._differences",
+    "daf_storage.h5ad._import._Import._copy_matrix",
+    "daf_storage.h5ad._export._Exporter._write",
+    "daf_query._row_files.write_rows",
+    "daf_storage.data._assembled._write_matrix",
+)
 PUBLISH_AXIS: Final = "daf_storage.data._axis_writer.publish_axis"
 PUT_BACK: Final = "daf_storage.stores._directories._put_back"
 READING_BLOCKS: Final = "daf_query.slice._files.Reading.blocks"

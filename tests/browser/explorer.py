@@ -157,7 +157,7 @@ class Explorer:
         return self.page.locator(".legend").inner_text()
 
     def lasso(self, *corners: tuple[float, float]) -> None:
-        """Draw around a part of the map; corners are fractions of its width and height."""
+        """Select a part of the map; corners are fractions of its width and height."""
         box = self.page.locator(".scatter-canvas").bounding_box()
         assert box is not None
         self.page.get_by_role("button", name="Lasso").click()
@@ -168,3 +168,9 @@ class Explorer:
             self.page.mouse.move(*place, steps=4)
         self.page.mouse.up()
         self.page.get_by_role("button", name="Lasso").click()
+        self.page.locator(".selection-bar strong").wait_for()
+
+    @property
+    def selected(self) -> str:
+        """How many points are selected."""
+        return self.page.locator(".selection-bar strong").inner_text().split()[0]

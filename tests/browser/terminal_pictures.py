@@ -5,28 +5,22 @@ pyte keeps the screen as a terminal would, and rich draws it.
 
 from __future__ import annotations
 
-import fcntl
 import io
 import itertools
 import os
-import pty
-import select
-import struct
-import subprocess
 import sys
-import termios
-import time
 from collections.abc import Sequence
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, Final
 
+import pexpect
 import pyte
 from rich.console import Console
 from rich.style import Style
 from rich.text import Text
 
 _ROWS: Final = 30
-_SECONDS: Final = 60.0
 _QUERY: Final = """SELECT bulk_labels, count(*) AS cells, avg("gene_raw.X"['NKG7']) AS nkg7"""
 _COLOURS: Final = {"brown": "yellow", "brightbrown": "bright_yellow", "default": None}
 # Fonts of the reader's machine: rich's own format loads some from the web.
@@ -54,18 +48,6 @@ Step = tuple[str, str]
 """What is typed, and what the screen shows thereafter."""
 
 
-class _Screen(pyte.Screen):  # type: ignore[misc] # pyte ships no types
-    """A screen that answers the questions of programs, such as where the cursor is."""
-
-    def __init__(self, master: int, columns: int) -> None:
-        super().__init__(columns, _ROWS)
-        self._master = master
-
-    def write_process_input(self, data: str) -> None:
-        """Answer the program."""
-        os.write(self._master, data.encode())
-
-
 def take(folder: Path, data: Path) -> None:
     """Take the pictures; the commands run beside the data set."""
     scenes: dict[str, tuple[int, list[str], list[Step]]] = {
@@ -86,63 +68,32 @@ def take(folder: Path, data: Path) -> None:
         (folder / f"{name}.svg").write_text(_svg(screen, name, " ".join(["daf", *arguments])))
 
 
-def _after(arguments: Sequence[str], steps: Sequence[Step], folder: Path, columns: int) -> _Screen:
+def _after(arguments: list[str], steps: Sequence[Step], folder: Path, columns: int) -> pyte.Screen:
     """Return the screen after a command has ended, or answered what was typed."""
-    master, terminal = pty.openpty()
-    fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", _ROWS, columns, 0, 0))
-    environment = {**os.environ, "TERM": "xterm-256color", "PAGER": "cat"}
-    environment["XDG_STATE_HOME"] = str(folder)  # no history
-    process = subprocess.Popen(
-        [sys.executable, "-m", "daf_query.cli", *arguments],
-        stdin=terminal,
-        stdout=terminal,
-        stderr=terminal,
-        cwd=folder,
-        env=environment,
-        start_new_session=True,
-    )
-    os.close(terminal)
-    screen = _Screen(master, columns)
+    screen = pyte.Screen(columns, _ROWS)
     stream = pyte.ByteStream(screen)
     stream.feed(f"$ daf {' '.join(arguments)}\r\n".encode())
-    try:
-        if steps:
-            _wait_for("daf>", screen, stream, master)
-        for typed, shown in steps:
-            os.write(master, typed.replace("\\n", "\r").encode())
-            _wait_for(shown, screen, stream, master)
-        while not steps and _feed(stream, master):
-            pass
-    finally:
-        process.kill()
-        process.wait()
-        os.close(master)
+    environment = {"TERM": "xterm-256color", "PAGER": "cat", "PROMPT_TOOLKIT_NO_CPR": "1"}
+    process = pexpect.spawn(
+        sys.executable,
+        ["-m", "daf_query.cli", *arguments],
+        cwd=folder,
+        env={**os.environ, **environment, "XDG_STATE_HOME": str(folder)},  # no history
+        dimensions=(_ROWS, columns),
+        timeout=60,
+    )
+    process.logfile_read = SimpleNamespace(write=stream.feed, flush=int)
+    if not steps:
+        process.expect(pexpect.EOF)
+    for typed, shown in [("", "daf>"), *steps] if steps else []:
+        process.send(typed.replace("\\n", "\r"))
+        process.expect_exact(shown)
+        process.expect([pexpect.TIMEOUT, pexpect.EOF], timeout=2)  # what else belongs to it
+    process.close(force=True)
     return screen
 
 
-def _feed(stream: pyte.ByteStream, master: int, seconds: float = _SECONDS) -> bool:
-    """Feed what comes next; return whether there was anything."""
-    if not select.select([master], [], [], seconds)[0]:
-        return False
-    try:
-        data = os.read(master, 1 << 16)
-    except OSError:  # the command has ended
-        return False
-    stream.feed(data)
-    return bool(data)
-
-
-def _wait_for(text: str, screen: _Screen, stream: pyte.ByteStream, master: int) -> None:
-    end = time.monotonic() + _SECONDS
-    while not any(text in line for line in screen.display):
-        if time.monotonic() > end:
-            raise TimeoutError(f"the terminal never showed {text!r}:\n" + "\n".join(screen.display))
-        _feed(stream, master, 1.0)
-    while _feed(stream, master, 0.5):  # what else belongs to it
-        pass
-
-
-def _svg(screen: _Screen, name: str, title: str) -> str:
+def _svg(screen: pyte.Screen, name: str, title: str) -> str:
     """Return the screen, without the empty lines at its end."""
     used = max(row for row, line in enumerate(screen.display) if line.strip()) + 1
     console = Console(record=True, width=screen.columns, file=io.StringIO(), force_terminal=True)

@@ -76,7 +76,7 @@ def test_a_lasso_becomes_a_condition(explorer: Explorer) -> None:
         explorer.sql
         == f"SELECT name, phase FROM cell\nWHERE (phase <> 'S') AND {SELECTED} ORDER BY name"
     )
-    selected = int(explorer.page.locator(".selection-bar strong").inner_text().split()[0])
+    selected = int(explorer.selected)
     assert 20 < selected < 400
     explorer.run(f"SELECT count(*) AS n FROM cell WHERE {SELECTED}")
     assert explorer.column("n") == [str(selected)]
@@ -123,10 +123,8 @@ def red(explorer: Explorer) -> int:
 def test_selected_cells_are_extracted(explorer: Explorer, tmp_path: Path) -> None:
     """The bytes are shown before, and the file has the cells of the lasso."""
     explorer.lasso(*LEFT)
-    bar = explorer.page.locator(".selection-bar")
-    expect(bar).to_contain_text("selected")
-    selected = int(bar.locator("strong").inner_text().split()[0])
-    bar.get_by_role("button", name="Extract…").click()
+    selected = int(explorer.selected)
+    explorer.page.get_by_role("button", name="Extract…").click()
     dialog = explorer.page.get_by_role("dialog")
     dialog.get_by_label("Columns where").fill("highly_variable")
     dialog.get_by_label("Columns where").press("Tab")
@@ -170,7 +168,7 @@ def test_a_selection_is_saved_into_the_overlay(
         dialog.get_by_role("button", name="Save").click()
         explorer.page.get_by_text("saved left_side of cell").wait_for()
         explorer.listed("left_side").wait_for()
-        selected = explorer.page.locator(".selection-bar strong").inner_text().split()[0]
+        selected = explorer.selected
         explorer.run("SELECT count(*) AS n FROM cell WHERE left_side = 'in'")
         assert explorer.column("n") == [selected]
 
@@ -195,7 +193,7 @@ def test_filters_beside_the_map_filter_each_other(explorer: Explorer, pbmc_path:
     page.get_by_label("Least of n_genes").dispatch_event("change")
     condition = "!document.querySelector('.selection-bar strong').textContent.startsWith('182')"
     explorer.wait_until(condition)
-    selected = int(page.locator(".selection-bar strong").inner_text().split(" ")[0])
+    selected = int(explorer.selected)
     least = float(page.locator(".facet .facts").inner_text().split(" to ")[0].replace(",", ""))
     query = f"SELECT count(*) AS n FROM cell WHERE phase = 'S' AND n_genes >= {least}"
     assert db.sql(query).to_pydict()["n"] == [selected]

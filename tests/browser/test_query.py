@@ -89,40 +89,28 @@ def test_an_error_is_said_and_its_place_underlined(explorer: Explorer) -> None:
     assert explorer.page.locator(".cm-lintRange-error").count() == 0
 
 
-def test_completion_knows_tables_columns_and_genes(explorer: Explorer) -> None:
-    """Columns are of the table that the query names; after X[' come genes."""
+def test_completion_knows_names_genes_and_values(explorer: Explorer) -> None:
+    """Columns of the table that the query names, without FROM of all; genes after X['; values within quotes."""
     offered = explorer.page.locator(".cm-tooltip-autocomplete")
-    explorer.write("SELECT  FROM cell")
-    explorer.page.keyboard.press("Home")
-    for _ in "SELECT ":
-        explorer.page.keyboard.press("ArrowRight")
-    explorer.page.keyboard.type("bulk")
-    offered.get_by_text("bulk_labels").first.wait_for()
-    explorer.write('SELECT name FROM cell WHERE "gene_raw.X"[')
-    explorer.page.keyboard.type("'CST")
-    offered.get_by_text("CST3").first.wait_for()
-    explorer.page.wait_for_timeout(200)  # CodeMirror takes no choice in its first 75 ms
-    explorer.page.keyboard.press("Tab")
-    assert explorer.sql == "SELECT name FROM cell WHERE \"gene_raw.X\"['CST3']"
-
-
-def test_completion_knows_values_and_columns_before_from(explorer: Explorer) -> None:
-    """Within quotes, the values of the column that is compared; without FROM, columns of all axes."""
-    offered = explorer.page.locator(".cm-tooltip-autocomplete")
+    for query, place in (("SELECT  FROM cell", len("SELECT ")), ("SELECT ", 7)):
+        explorer.write(query)
+        explorer.page.keyboard.press("Home")
+        for _ in range(place):
+            explorer.page.keyboard.press("ArrowRight")
+        explorer.page.keyboard.type("bulk")
+        offered.get_by_text("bulk_labels").first.wait_for()
     for start, typed, value in (
+        ('SELECT name FROM cell WHERE "gene_raw.X"[', "'CST", "'CST3']"),
         ("SELECT name FROM cell WHERE phase = ", "'G2", "'G2M'"),
         ("SELECT name FROM cell WHERE phase IN ('S', ", "'G2", "'G2M'"),
         ("SELECT * FROM gene WHERE name = ", "'CST", "'CST3'"),
     ):
         explorer.write(start)
         explorer.page.keyboard.type(typed)
-        offered.get_by_text(value.strip("'")).first.wait_for()
+        offered.get_by_text(value.strip("']")).first.wait_for()
         explorer.page.wait_for_timeout(200)  # CodeMirror takes no choice in its first 75 ms
         explorer.page.keyboard.press("Tab")
         assert explorer.sql.rstrip(")") == start + value
-    explorer.write("SELECT ")
-    explorer.page.keyboard.type("bulk")
-    offered.get_by_text("bulk_labels").first.wait_for()
 
 
 def test_the_history_brings_a_query_back(explorer: Explorer) -> None:

@@ -160,9 +160,7 @@ def test_a_column_that_cannot_be_read_is_left_out(tmp_path: Path) -> None:
     (chunk,) = path.rglob("age/0")
     chunk.write_bytes(chunk.read_bytes()[:3])
     with FlightSqlServer({"broken": path}) as server, _cursor(server) as cursor:
-        with pytest.raises(dbapi.Error, match="broken") as caught:
-            cursor.execute("SELECT age FROM cell").fetchall()
-        assert "secret_place" not in str(caught.value)
+        assert "secret_place" not in _refused(cursor, "SELECT age FROM cell", "broken")
         rows = cursor.execute("SELECT * FROM cell").fetch_arrow_table()
         assert rows.column_names == ["name", "index", "score"]
 
@@ -194,10 +192,6 @@ def test_parameters_that_do_not_fit_are_refused(cursor: Any) -> None:
             cursor.execute(query, values)
     with pytest.raises(dbapi.Error, match="only reads"):
         cursor.executemany(query, [(1,), (2,)])
-    cursor.adbc_prepare(query)
-    cursor.adbc_statement.bind(pa.record_batch({"0": [1, 2]}))
-    with pytest.raises(dbapi.Error, match="one row of parameters"):
-        cursor.adbc_statement.execute_query()
 
 
 def test_what_there_is_can_be_listed(server: FlightSqlServer, session: DafSession) -> None:
@@ -295,10 +289,7 @@ REFUSED = [
 def test_nothing_is_changed_and_no_file_is_read(cursor: Any) -> None:
     """Statements that change something, or name files, are refused with one sentence."""
     for statement in REFUSED:
-        with pytest.raises(dbapi.Error) as caught:
-            cursor.execute(statement).fetchall()
-        _check_message(str(caught.value))
-        assert "root:" not in str(caught.value), statement
+        assert "root:" not in _refused(cursor, statement, "."), statement
     assert not list(Path("/tmp").glob("daf-flight-copied*"))  # noqa: S108 - what was asked for
     cursor.adbc_statement.set_sql_query("DELETE FROM cell")
     with pytest.raises(dbapi.Error, match="only reads"):
@@ -306,6 +297,14 @@ def test_nothing_is_changed_and_no_file_is_read(cursor: Any) -> None:
     with pytest.raises(dbapi.Error):
         cursor.adbc_ingest("mine", pa.table({"a": [1]}), mode="create")
     assert cursor.execute("SELECT count(*) FROM cell").fetchone() == (3000,)
+
+
+def _refused(cursor: Any, query: str, message: str, error: type[Exception] = dbapi.Error) -> str:
+    """Check that a query is refused with a sentence, and return that."""
+    with pytest.raises(error, match=message) as caught:
+        cursor.execute(query).fetchall()
+    _check_message(str(caught.value))
+    return str(caught.value)
 
 
 def _check_message(message: str) -> None:
@@ -322,7 +321,7 @@ def test_errors_are_sentences_without_paths_of_the_server(tmp_path: Path) -> Non
     daf = open_daf(path, "w+")
     data_set(daf, cell={"name": ["a", "b"], "age": [1, 2]})
     daf.close()
-    with FlightSqlServer(path) as server, _driver(server) as connection:
+    with FlightSqlServer(path) as server, _cursor(server) as cursor:
         for query, error, message in [
             ("SELECT nope FROM cell", dbapi.ProgrammingError, "cells: axis 'cell' has no vector"),
             ("SELECT * FROM nope", dbapi.ProgrammingError, "cells: there is no table 'nope'"),
@@ -330,20 +329,16 @@ def test_errors_are_sentences_without_paths_of_the_server(tmp_path: Path) -> Non
             ("SELECT CAST(name AS INT) FROM cell", dbapi.Error, "Cannot cast string 'a'"),
             ("SELECT * FROM '/etc/passwd'", dbapi.ProgrammingError, "'/etc/passwd'"),
         ]:
-            with connection.cursor() as cursor, pytest.raises(error, match=message) as caught:
-                cursor.execute(query).fetchall()
-            _check_message(str(caught.value))
-            assert "secret_place" not in str(caught.value)
-        with connection.cursor() as cursor:
-            for query in (
-                "EXPLAIN VERBOSE SELECT * FROM cell WHERE age > 1",
-                "SELECT * FROM information_schema.df_settings",
-                "SELECT * FROM information_schema.tables",
-                "SELECT * FROM matrices",
-                "SHOW ALL",
-            ):
-                rows = cursor.execute(query).fetch_arrow_table().to_pylist()
-                assert "secret_place" not in str(rows), query
+            assert "secret_place" not in _refused(cursor, query, message, error)
+        for query in (
+            "EXPLAIN VERBOSE SELECT * FROM cell WHERE age > 1",
+            "SELECT * FROM information_schema.df_settings",
+            "SELECT * FROM information_schema.tables",
+            "SELECT * FROM matrices",
+            "SHOW ALL",
+        ):
+            rows = cursor.execute(query).fetch_arrow_table().to_pylist()
+            assert "secret_place" not in str(rows), query
 
 
 def test_a_fault_of_the_server_says_nothing_of_it(
@@ -500,17 +495,14 @@ def test_limits_are_kept_and_named(session: DafSession) -> None:
     limits = FlightSqlLimits(
         max_rows=2000, max_bytes=100_000, max_seconds=1.0, max_queries=1, max_query_bytes=2000
     )
-    with FlightSqlServer(session, limits=limits) as server, _driver(server) as connection:
-
-        def failing(query: str, message: str) -> None:
-            with connection.cursor() as cursor, pytest.raises(dbapi.Error, match=message) as caught:
-                cursor.execute(query).fetchall()
-            _check_message(str(caught.value))
-
-        failing("SELECT age FROM cell", "more than 2,000 rows.*--max-rows.*max_rows=")
-        failing("SELECT repeat(name, 50) FROM cell LIMIT 1000", "more than 100,000 bytes.*--max-b")
-        failing(f"SELECT '{'x' * 4000}'", "more than 2,000, .*--max-query-bytes")
-        failing(ENDLESS, "not ended after 1 seconds.*--max-seconds")
+    with FlightSqlServer(session, limits=limits) as server, _cursor(server) as cursor:
+        for query, message in (
+            ("SELECT age FROM cell", "more than 2,000 rows.*--max-rows.*max_rows="),
+            ("SELECT repeat(name, 50) FROM cell LIMIT 1000", "more than 100,000 bytes.*--max-b"),
+            (f"SELECT '{'x' * 4000}'", "more than 2,000, .*--max-query-bytes"),
+            (ENDLESS, "not ended after 1 seconds.*--max-seconds"),
+        ):
+            _refused(cursor, query, message)
         wait_until(lambda: server.running_queries == 0)
         with _flight(server) as client:
             info = _ask(client, ENDLESS)
@@ -520,10 +512,8 @@ def test_limits_are_kept_and_named(session: DafSession) -> None:
                 _ask(client, "SELECT 1")
             reading.join(20)
         wait_until(lambda: server.running_queries == 0)
-        with connection.cursor() as cursor:
-            assert cursor.execute("SELECT 1").fetchone() == (1,)
-            query = f"SELECT length('{'x' * 1900}')"
-            assert cursor.execute(query).fetchone() == (1900,)
+        assert cursor.execute("SELECT 1").fetchone() == (1,)
+        assert cursor.execute(f"SELECT length('{'x' * 1900}')").fetchone() == (1900,)
 
 
 @pytest.mark.parametrize("most", [None, 64 << 20])
@@ -535,19 +525,17 @@ def test_no_files_are_read(session: DafSession, tmp_path: Path, most: int | None
     assert session.sql(inner).to_pydict() == {"name": ["C0"]}
     limits = FlightSqlLimits(max_memory_bytes=most)
     message = "a service reads no files but its data sets"
-    with FlightSqlServer(session, limits=limits) as server, _driver(server) as connection:
+    with FlightSqlServer(session, limits=limits) as server, _cursor(server) as cursor:
         for query in (inner, f"SELECT name FROM cell WHERE name IN ({inner})"):
-            with connection.cursor() as cursor, pytest.raises(dbapi.Error, match=message):
-                cursor.execute(query).fetchall()
-        with connection.cursor() as cursor:
-            assert cursor.execute("SELECT count(*) FROM cell").fetchall()
+            _refused(cursor, query, message)
+        assert cursor.execute("SELECT count(*) FROM cell").fetchall()
 
 
 def test_the_memory_of_a_query_is_limited(session: DafSession) -> None:
     """A sort, a join, groups and a window beyond it are refused; each query has all of it."""
     limits = FlightSqlLimits(max_memory_bytes=2 << 20, max_queries=4)
     pairs = "SELECT a.name || b.name AS n FROM cell a, cell b WHERE b.index < 100"
-    with FlightSqlServer(session, limits=limits) as server, _driver(server) as connection:
+    with FlightSqlServer(session, limits=limits) as server, _cursor(server) as cursor:
         for query in (
             f"SELECT n FROM ({pairs}) ORDER BY n",
             f"SELECT count(DISTINCT n) FROM ({pairs})",
@@ -556,17 +544,14 @@ def test_the_memory_of_a_query_is_limited(session: DafSession) -> None:
             f"SELECT row_number() OVER (ORDER BY n) FROM ({pairs})",
         ):
             message = r"more than 2,097,152 bytes of memory, .*--max-memory-bytes, or max_memory_b"
-            with connection.cursor() as cursor, pytest.raises(dbapi.Error, match=message) as caught:
-                cursor.execute(query).fetchall()
-            _check_message(str(caught.value))
-        with connection.cursor() as cursor:
-            for query in (
-                "SELECT name FROM cell ORDER BY age DESC, name LIMIT 3",
-                "SELECT donor, count(*) AS n FROM cell WHERE age > 40 GROUP BY donor ORDER BY donor",
-                "SELECT count(*) AS n FROM cell a JOIN cell b ON a.name = b.name",
-            ):
-                rows = cursor.execute(query).fetch_arrow_table().to_pylist()
-                assert rows == session.sql(query).to_pylist()
+            _refused(cursor, query, message)
+        for query in (
+            "SELECT name FROM cell ORDER BY age DESC, name LIMIT 3",
+            "SELECT donor, count(*) AS n FROM cell WHERE age > 40 GROUP BY donor ORDER BY donor",
+            "SELECT count(*) AS n FROM cell a JOIN cell b ON a.name = b.name",
+        ):
+            rows = cursor.execute(query).fetch_arrow_table().to_pylist()
+            assert rows == session.sql(query).to_pylist()
     query = f"SELECT count(DISTINCT n) AS n FROM ({pairs})"
     assert session.sql(query).to_pydict() == {"n": [300000]}
 
@@ -579,7 +564,7 @@ def test_a_server_with_a_limit_of_memory_has_the_views_of_its_session() -> None:
     with connect(daf) as session, FlightSqlServer(session, limits=limits) as server:
         session.sql("CREATE VIEW old AS SELECT * FROM cell WHERE age > 40", allow="write").count()
         session.register(pa.table({"n": [7]}), "other")
-        with _driver(server) as connection, connection.cursor() as cursor:
+        with _cursor(server) as cursor:
             assert cursor.execute("SELECT name FROM old").fetchall() == [("B",)]
             assert cursor.execute("SELECT n FROM other").fetchall() == [(7,)]
             cursor.execute("SELECT name FROM old WHERE age > ?", (70,))
@@ -655,10 +640,10 @@ def test_tokens_let_in_and_keep_out(session: DafSession) -> None:
         with pytest.raises(dbapi.Error, match="needs a token"), _driver(server) as connection:
             connection.cursor().execute("SELECT 1")
         header = {"adbc.flight.sql.authorization_header": f"Bearer {TOKEN}"}
-        with _driver(server, **header) as connection, connection.cursor() as cursor:
+        with _cursor(server, **header) as cursor:
             assert cursor.execute("SELECT count(*) FROM cell").fetchone() == (3000,)
         login = {"username": "anyone", "password": TOKEN}
-        with _driver(server, **login) as connection, connection.cursor() as cursor:
+        with _cursor(server, **login) as cursor:
             assert cursor.execute("SELECT ?", (1,)).fetchone() == (1,)
         login["password"] = "wrong"  # noqa: S105 - it is
         with pytest.raises(dbapi.Error, match="needs a token"), _driver(server, **login):
@@ -701,7 +686,7 @@ def test_connections_are_encrypted_with_a_certificate(
             "adbc.flight.sql.client_option.tls_root_certs": certificate[0].read_text(),
             "adbc.flight.sql.authorization_header": f"Bearer {TOKEN}",
         }
-        with _driver(server, **options) as connection, connection.cursor() as cursor:
+        with _cursor(server, **options) as cursor:
             assert cursor.execute("SELECT 1").fetchone() == (1,)
         with pytest.raises(dbapi.Error, match="certificate"), _driver(server) as connection:
             connection.cursor().execute("SELECT 1")

@@ -40,25 +40,26 @@ def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "state"
 
 
-Answer = Callable[..., tuple[str, str]]
+Answer = Callable[..., tuple[str, ...]]
 
 
 @pytest.fixture
 def typing(
     path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> Answer:
-    """Return what types keys into a prompt, and returns its output and its errors."""
+    """Return what types keys into a prompt, and returns its output, its errors and its welcome."""
     monkeypatch.setenv("NO_COLOR", "1")
     monkeypatch.setenv("PAGER", "cat")
 
-    def answer(keys: str, *options: str) -> tuple[str, str]:
+    def answer(keys: str, *options: str, source: str = str(path)) -> tuple[str, ...]:
         for stream in (sys.stdin, sys.stdout):
             monkeypatch.setattr(stream, "isatty", lambda: True)
         with create_pipe_input() as typed, create_app_session(input=typed, output=DummyOutput()):
             typed.send_text(f"{keys}\x03\x04")
-            assert main(["sql", str(path), *options]) == 0
+            assert main(["sql", source, *options]) == 0
         printed = capsys.readouterr()
-        return printed.out.partition("Ctrl-D leaves\n")[2], printed.err
+        welcome, _, out = printed.out.partition("Ctrl-D leaves\n")
+        return out, printed.err, welcome
 
     return answer
 
@@ -66,7 +67,7 @@ def typing(
 @pytest.fixture
 def answer(typing: Answer) -> Answer:
     """Return what answers lines with its output and its errors."""
-    return lambda *lines, options=(): typing("".join(f"{line}\r" for line in lines), *options)
+    return lambda *lines, options=(): typing("".join(f"{line}\r" for line in lines), *options)[:2]
 
 
 class TestLine:
@@ -262,9 +263,7 @@ def test_a_real_terminal(path: Path, state: Path) -> None:
     assert terminal.wait() == 0
 
 
-def test_tables_of_a_collection(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_tables_of_a_collection(tmp_path: Path, typing: Answer) -> None:
     """In a collection, with a table of one's own; first the longest four axes."""
     for name in "ab":
         daf = create(tmp_path / f"{name}.daf.zarr")
@@ -272,20 +271,16 @@ def test_tables_of_a_collection(
             daf.add_axis(axis, [f"{name}{each}" for each in range(10 * number)])
         daf.set_matrix("cell", "gene", "X", [[number] * 20 for number in range(10)])
     (tmp_path / "mine.csv").write_text("s\nu\n")
-    for stream in (sys.stdin, sys.stdout):
-        monkeypatch.setattr(stream, "isatty", lambda: True)
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
-    monkeypatch.setenv("NO_COLOR", "1")
-    monkeypatch.setenv("PAGER", "cat")
-    with create_pipe_input() as typed, create_app_session(input=typed, output=DummyOutput()):
-        typed.send_text(".tables\r.schema mine\r.matrices\r\x04")
-        table = ("--table", f"mine={tmp_path}/mine.csv")
-        assert main(["sql", f"{tmp_path}/*.daf.zarr", *table]) == 0
-    printed = capsys.readouterr()
-    assert printed.err == ""
-    lines = [line.split() for line in printed.out.splitlines()]
-    assert lines[0][-9:] == ["100", "x3,", "80", "x2,", "60", "x1,", "40", "gene,", "..."]
+    printed, err, welcome = typing(
+        ".tables\r.schema mine\r.matrices\r",
+        *("--table", f"mine={tmp_path}/mine.csv"),
+        source=f"{tmp_path}/*.daf.zarr",
+    )
+    assert err == ""
+    named = ["100", "x3,", "80", "x2,", "60", "x1,", "40", "gene,", "..."]
+    assert welcome.splitlines()[0].split()[-9:] == named
+    lines = [line.split() for line in printed.splitlines()]
     assert ["cell", "20", "table"] in lines
     assert ["mine", "NULL", "table"] in lines
     assert ["s", "Utf8", "YES"] in lines
-    assert any({"cell", "gene", "X"} <= set(line) for line in lines), printed.out
+    assert any({"cell", "gene", "X"} <= set(line) for line in lines), printed

@@ -2,143 +2,101 @@
 
 from __future__ import annotations
 
-import json
+import multiprocessing
 import os
-import select
 import shutil
 import signal
-import socket
-import subprocess
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import suppress
+import tempfile
+import time
+from collections.abc import Callable
+from multiprocessing import util
+from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import Any, Protocol, Self
+from typing import Any, Self
 
 import pytest
 
+from daf_query import cli
 from daf_query.cli import main
 from daf_storage import convert, errors, import_h5ad, open_daf, verify
 from tests import seams
 from tests.limits import without_exchange
-from tests.support import PBMC, contents, create, filled
+from tests.support import PBMC, contents, create, filled, there
 
-SERVER = """
-import json, os, signal, socket, sys, time
-import anndata, datafusion, h5py, pandas, pyarrow.dataset, scipy.sparse, zarr
-from daf_query import cli
-from daf_query import _row_files
-from daf_storage.data import _assembled
-from daf_storage.h5ad import _export, _import
-from daf_storage.upkeep import _copy
+LIBRARIES = [
+    *("anndata", "datafusion", "h5py", "pandas", "pyarrow.dataset", "scipy.sparse", "zarr"),
+    *("daf_storage.h5ad", "daf_storage.upkeep", __name__),
+]
+FORKS = multiprocessing.get_context("forkserver")
+FORKS.set_forkserver_preload(LIBRARIES)
 
-def pausing(function):
-    def paused(*args, **kwargs):
+
+@pytest.fixture(scope="module", autouse=True)
+def _fork_server() -> None:
+    """Keep its socket out of the folder of these tests, which goes before it."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.delenv("TMPDIR", raising=False)
+        patch.setattr(tempfile, "tempdir", None)
+        util.get_temp_dir()
+
+
+def pausing(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Let a function say that it has done its work, and wait then."""
+
+    def paused(*args: Any, **kwargs: Any) -> Any:
         found = function(*args, **kwargs)
-        print("ready", file=sys.stderr, flush=True)
+        sys.stderr.write("ready\n")
+        sys.stderr.flush()
         time.sleep(60)
         return found
+
     return paused
 
-for owner, name in (
-    (_copy, "_differences"),
-    (_import._Import, "_copy_matrix"),
-    (_export._Exporter, "_write"),
-    (_row_files, "write_rows"),
-    (_assembled, "_write_matrix"),
-):
-    setattr(owner, name, pausing(getattr(owner, name)))
-requests = socket.socket(fileno=int(sys.argv[1]))
-while True:
-    message, descriptors, _, _ = socket.recv_fds(requests, 1 << 16, 1)
-    if not message:
-        break
-    request = json.loads(message)
-    child = os.fork()
-    if child == 0:
-        os.dup2(descriptors[0], 2)
-        if request["number"] == signal.SIGINT:
-            signal.signal(signal.SIGINT, signal.default_int_handler)
-        elif request["number"]:
-            signal.signal(request["number"], signal.Handlers(request["handler"]))
-        sys.argv = ["daf", *request["arguments"]]
-        cli.run()
-    os.close(descriptors[0])
-    requests.sendall(b"%d\\n" % child)
-    requests.sendall(b"%d\\n" % os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
-"""
-"""Runs one command after the other, each in a fork that has the libraries already."""
+
+def run_paused(errors: Connection, arguments: list[str], ignored: int) -> None:
+    """Run a command that waits when it has written the better part of its work."""
+    os.dup2(errors.fileno(), 2)
+    sys.stderr = open(2, "w", closefd=False)  # noqa: SIM115 - to the end of the process
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    if ignored:
+        signal.signal(ignored, signal.SIG_IGN)
+    patch = pytest.MonkeyPatch()
+    for place in seams.PAUSES:
+        patch.setattr(place, pausing(seams.real(place)))
+    sys.argv = ["daf", *arguments]
+    cli.run()
 
 
 class Paused:
     """A command that has written the better part of its work, and waits then."""
 
-    def __init__(self, requests: socket.socket, request: dict[str, Any]) -> None:
-        errors, writing = os.pipe()
-        socket.send_fds(requests, [json.dumps(request).encode()], [writing])
-        os.close(writing)
-        self._answers = requests
-        self.stderr = os.fdopen(errors)
-        self._process = self._answer()
+    def __init__(self, *arguments: object, ignoring: int = 0) -> None:
+        reading, writing = FORKS.Pipe(duplex=False)
+        request = (writing, [str(one) for one in arguments], ignoring)
+        self._process = FORKS.Process(target=run_paused, args=request)
+        self._process.start()
+        writing.close()
+        self.stderr = os.fdopen(os.dup(reading.fileno()))
         line = self.stderr.readline()
         assert line == "ready\n", line + self.stderr.read()
-        self._exit_code: int | None = None
 
-    def _answer(self) -> int:
-        number = b""
-        while not number.endswith(b"\n"):
-            number += self._answers.recv(1)
-        return int(number)
-
-    def wait(self, seconds: float) -> int:
-        """Return the exit code."""
-        if self._exit_code is None:
-            if not select.select([self._answers], [], [], seconds)[0]:
-                raise TimeoutError
-            self._exit_code = self._answer()
-        return self._exit_code
+    def wait(self, seconds: float) -> int | None:
+        """Return the exit code, None if it runs on."""
+        self._process.join(seconds)
+        return self._process.exitcode
 
     def send_signal(self, number: int) -> None:
         """Let the process have a signal."""
-        os.kill(self._process, number)
+        os.kill(there(self._process.pid), number)
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
-        if self._exit_code is None:
-            with suppress(ProcessLookupError):
-                os.kill(self._process, signal.SIGKILL)
-        self.wait(60)
+        self._process.kill()
+        self._process.join(60)
         self.stderr.close()
-
-
-class Commands(Protocol):
-    """Starts commands."""
-
-    def __call__(self, *arguments: object, heeding: int = 0, ignoring: int = 0) -> Paused:
-        """Start a command that is paused; it heeds or ignores a signal from its start."""
-
-
-@pytest.fixture(scope="module")
-def paused() -> Iterator[Commands]:
-    """Start commands in forks of one process."""
-    ours, theirs = socket.socketpair()
-    command = [sys.executable, "-c", SERVER, str(theirs.fileno())]
-    with subprocess.Popen(command, pass_fds=[theirs.fileno()]), ours:
-        theirs.close()
-
-        def start(*arguments: object, heeding: int = 0, ignoring: int = 0) -> Paused:
-            handler = signal.SIG_IGN if ignoring else signal.SIG_DFL
-            request = {
-                "arguments": [str(one) for one in arguments],
-                "number": ignoring or heeding,
-                "handler": int(handler),
-            }
-            return Paused(ours, request)
-
-        yield start
-        ours.shutdown(socket.SHUT_RDWR)
 
 
 def commands(folder: Path) -> dict[str, list[object]]:
@@ -179,10 +137,10 @@ def everything(folder: Path) -> list[str]:
 
 
 @pytest.mark.parametrize("command", commands(Path()))
-def test_sigterm_leaves_nothing_behind(paused: Commands, folder: Path, command: str) -> None:
+def test_sigterm_leaves_nothing_behind(folder: Path, command: str) -> None:
     """The exit code is 143, one line says why, and the folder is what it was."""
     before = everything(folder)
-    with paused(*commands(folder)[command]) as process:
+    with Paused(*commands(folder)[command]) as process:
         assert everything(folder) != before
         process.send_signal(signal.SIGTERM)
         assert process.wait(60) == 143
@@ -190,24 +148,21 @@ def test_sigterm_leaves_nothing_behind(paused: Commands, folder: Path, command: 
     assert everything(folder) == before
 
 
-def test_nohup_is_respected(paused: Commands, folder: Path) -> None:
+def test_nohup_is_respected(folder: Path) -> None:
     """A signal that is ignored when the command starts stays ignored."""
-    with paused(*commands(folder)["convert"], ignoring=signal.SIGHUP) as process:
+    with Paused(*commands(folder)["convert"], ignoring=signal.SIGHUP) as process:
         process.send_signal(signal.SIGHUP)
-        with pytest.raises(TimeoutError):
-            process.wait(0.3)
+        assert process.wait(0.3) is None
         process.send_signal(signal.SIGTERM)
         assert process.wait(60) == 143
 
 
 @pytest.mark.parametrize("command", ["import", "import zip", "convert", "replace", "sql"])
-def test_after_a_kill_the_next_one_clears_away(
-    paused: Commands, folder: Path, command: str
-) -> None:
+def test_after_a_kill_the_next_one_clears_away(folder: Path, command: str) -> None:
     """Not before its process is dead; until then it is not offered as something that is there."""
     arguments = [str(one) for one in commands(folder)[command]]
     before = everything(folder)
-    with paused(*arguments) as process:
+    with Paused(*arguments) as process:
         if command == "import":
             with pytest.raises(errors.SourceNotFoundError) as caught:
                 open_daf(folder / "nothing.daf.zarr")
@@ -220,14 +175,12 @@ def test_after_a_kill_the_next_one_clears_away(
 
 
 @pytest.mark.parametrize("command", ["import", "import zip", "import hdf5", "replace"])
-def test_repair_clears_away(
-    paused: Commands, folder: Path, command: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_repair_clears_away(folder: Path, command: str, capsys: pytest.CaptureFixture[str]) -> None:
     """Also where the target has never come to be; a living process is left alone."""
     before = everything(folder)
     arguments = commands(folder)[command]
     target = next(str(one) for one in reversed(arguments) if not str(one).startswith("-"))
-    with paused(*arguments) as process:
+    with Paused(*arguments) as process:
         assert main(["repair", target]) == (0 if command == "replace" else 1)
         assert everything(folder) != before
         process.send_signal(signal.SIGKILL)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 from typing import Any
+from unittest.mock import MagicMock
 
 import numpy as np
 import pytest
@@ -17,36 +18,17 @@ from daf_storage import errors
 from tests.support import create, data_set
 
 
-class Recorder:
-    """What stands for a session of Spark: it notes what it is asked for."""
+def recorder() -> Any:
+    """Return what stands for a session of Spark: it notes what it is asked for."""
+    spark = MagicMock()
+    spark.sql.side_effect = lambda query, **frames: (query, frames)
+    return spark
 
-    def __init__(self) -> None:
-        self.dataSource = self
-        self.read = self
-        self.loads: list[dict[str, str]] = []
-        self._options: dict[str, str] = {}
 
-    def register(self, source: Any) -> None:
-        """Note nothing."""
-
-    def format(self, name: str) -> Recorder:
-        """Begin a read."""
-        assert name == "daf"
-        return self
-
-    def options(self, **options: str) -> Recorder:
-        """Note its options."""
-        self._options = options
-        return self
-
-    def load(self) -> int:
-        """End it, and return its number."""
-        self.loads.append(self._options)
-        return len(self.loads)
-
-    def sql(self, query: str, **frames: int) -> tuple[str, dict[str, int]]:
-        """Return the query and its tables."""
-        return query, frames
+def loads(spark: Any) -> list[dict[str, str]]:
+    """Return the options of each table that was loaded."""
+    assert {call.args for call in spark.read.format.call_args_list} <= {("daf",)}
+    return [call.kwargs for call in spark.read.format.return_value.options.call_args_list]
 
 
 @pytest.fixture(scope="module")
@@ -62,25 +44,19 @@ def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_spark_is_shown_the_columns_and_rows_of_a_query(path: Path) -> None:
     """As tables that WITH defines, which hide none of Spark for longer than the query."""
-    spark = Recorder()
+    spark = recorder()
     query, frames = sql(spark, "SELECT donor FROM cell WHERE age > 1;", path, rows_per_partition=9)
     assert query == "WITH `cell` AS (SELECT * FROM {daf_0}) SELECT donor FROM cell WHERE age > 1"
-    assert frames == {"daf_0": 1}
-    assert spark.loads == [
-        {
-            "path": str(path),
-            "table": "cell",
-            "select": '["age", "donor"]',
-            "rows_per_partition": "9",
-            "predicate": spark.loads[0]["predicate"],
-        }
-    ]
-    assert str(filter_of(spark.loads[0]["predicate"])) == "(age > 1)"
+    assert list(frames) == ["daf_0"]
+    (load,) = loads(spark)
+    assert str(filter_of(load.pop("predicate"))) == "(age > 1)"
+    expected = {"path": str(path), "table": "cell", "select": '["age", "donor"]'}
+    assert load == {**expected, "rows_per_partition": "9"}
 
 
 def test_genes_are_columns_by_their_names(path: Path) -> None:
     """In backticks; braces and the WITH of the query stay."""
-    spark = Recorder()
+    spark = recorder()
     query, _ = sql(
         spark,
         "WITH a AS (SELECT avg(X['CD8A']) m FROM cell WHERE donor <> \"{'}\") SELECT * FROM a",
@@ -90,15 +66,15 @@ def test_genes_are_columns_by_their_names(path: Path) -> None:
         "WITH `cell` AS (SELECT * FROM {daf_0}),  a AS (SELECT avg(`X['CD8A']`) m FROM cell "
         "WHERE donor <> '{{\\'}}') SELECT * FROM a"
     )
-    assert spark.loads[0]["matrix_columns"] == """"gene.X"['CD8A'] AS "X['CD8A']\""""
-    assert spark.loads[0]["path"] == f'["{path}"]'
+    assert loads(spark)[0]["matrix_columns"] == """"gene.X"['CD8A'] AS "X['CD8A']\""""
+    assert loads(spark)[0]["path"] == f'["{path}"]'
 
 
 def test_a_query_of_other_tables_stays_as_it_is(path: Path) -> None:
     """Nothing is read here."""
-    spark = Recorder()
+    spark = recorder()
     assert sql(spark, "SELECT `a b` FROM mine", path) == ("SELECT `a b` FROM mine", {})
-    assert spark.loads == []
+    assert loads(spark) == []
     with pytest.raises(errors.QueryError, match="several statements"):
         sql(spark, "SELECT 1; SELECT 2", path)
     with pytest.raises(errors.SourceNotFoundError):
