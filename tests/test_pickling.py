@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pyarrow.compute as pc
 import pytest
 import zarr
@@ -195,6 +196,7 @@ def test_sessions(tiny_path: Path, tmp_path: Path) -> None:
     session = connect(tiny_path, cache_bytes=12345)
     session.register(zarr_table(tmp_path / "z"), "numbers")
     session.register(tiny_path, "more")
+    session.register(pd.DataFrame({"id": ["a"]}), "samples")
     session.sql("CREATE VIEW old AS SELECT * FROM cell WHERE age > 30", allow="write")
     session.sql("CREATE VIEW more.oldest AS SELECT * FROM tiny.old WHERE age > 60", allow="write")
     twin = again(again(session))
@@ -206,6 +208,7 @@ def test_sessions(tiny_path: Path, tmp_path: Path) -> None:
         "SELECT name FROM old ORDER BY name",
         "SELECT name FROM more.oldest",
         "SELECT sum(n) AS s FROM numbers",
+        "SELECT id FROM samples",
         "SELECT count(*) AS n FROM more.cell",
     ):
         assert twin.sql(query).to_pydict() == session.sql(query).to_pydict()

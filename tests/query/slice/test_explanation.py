@@ -29,11 +29,10 @@ def matrix(density: float = 0.1) -> Any:
 
 
 def filled(daf: Any) -> Any:
-    """Return a data set with a dense and a sparse matrix in both layouts, and one in one."""
+    """Return a data set with a dense and a sparse matrix in both layouts."""
     data_set(daf, cell={"name": N_CELLS, "age": np.arange(N_CELLS)}, gene=N_GENES)
     daf.set_matrix("cell", "gene", "d", matrix().toarray())
     daf.set_matrix("cell", "gene", "s", matrix())
-    daf.set_matrix("cell", "gene", "one", matrix(), relayout=False)
     return daf
 
 
