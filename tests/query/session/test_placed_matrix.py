@@ -60,11 +60,10 @@ def test_a_slice_is_placed(rows: list[int], columns: list[int], transposed: bool
         ):
             expected: Any = np.full((4, 3), 0 if fill_value is None else fill_value, matrix.dtype)
             expected[np.ix_(rows, columns)] = matrix[np.ix_(rows, columns)]
+            part = session.matrix("cell", "gene", name, rows=rows, columns=columns)
             if transposed:
                 part = session.matrix("gene", "cell", name, rows=columns, columns=rows)
                 expected = expected.T
-            else:
-                part = session.matrix("cell", "gene", name, rows=rows, columns=columns)
             session.save_matrix(part, name="new", fill=fill_value, if_exists="replace")
             found = daf.get_np_matrix(part.rows_axis, part.columns_axis, "new")
             assert sp.issparse(found) == (name == "counts")
@@ -99,24 +98,26 @@ def test_rows_of_a_query(session: DafSession, daf: DafWriter) -> None:
     assert values_of(daf, "filled") == [[-1] * 3, [-1] * 3, [-1] * 3, [8] * 3]
     assert values_of(daf, "all") == [[2] * 3, [4] * 3, [6] * 3, [8] * 3]
     assert not sp.issparse(daf.get_np_matrix("cell", "gene", "all"))
-    words = "SELECT cell.name AS cell, gene.name AS gene, 'w' || cell.name AS w FROM cell, gene"
+    words = pairs.replace("age * 2 AS v", "'w' || cell.name AS w")
     session.save_matrix(words, "cell", "gene", "words")
     assert values_of(daf, "words")[1] == ["wb"] * 3
     session.save_matrix(f"{words} WHERE age = 1", "cell", "gene", "one", fill="")
     assert values_of(daf, "one") == [["wa"] * 3, *[["", "", ""]] * 3]
-    nothing = f"{pairs} WHERE age > 99"
-    session.save_matrix(nothing, "cell", "gene", "nothing")
+    session.save_matrix(f"{pairs} WHERE age > 99", "cell", "gene", "nothing")
     assert values_of(daf, "nothing") == [[0] * 3] * 4
 
 
 def test_arrays_are_stored_as_they_are(session: DafSession, daf: DafWriter) -> None:
     """With the checks of `set_matrix`; a DataFrame of pandas is a matrix with labels."""
-    for number, values in enumerate(
-        (LOGS, sp.coo_array(COUNTS), pd.DataFrame(COUNTS, list("abcd"), list("xyz")))
-    ):
-        session.save_matrix(values, "cell", "gene", f"m{number}")
-        expected = (LOGS, COUNTS, COUNTS)[number]
-        assert str(values_of(daf, f"m{number}")) == str(expected.tolist())
+    frame = pd.DataFrame(COUNTS, list("abcd"), list("xyz"))
+    arrays = {
+        "dense": (LOGS, LOGS),
+        "coo": (sp.coo_array(COUNTS), COUNTS),
+        "frame": (frame, COUNTS),
+    }
+    for name, (values, expected) in arrays.items():
+        session.save_matrix(values, "cell", "gene", name)
+        assert str(values_of(daf, name)) == str(expected.tolist())
 
 
 def test_a_dense_slice_that_covers_the_axes(session: DafSession, daf: DafWriter) -> None:

@@ -53,8 +53,7 @@ def test_a_view_answers_as_a_copy_of_it_does(
 ) -> None:
     """SQL, gene columns, slices, profiles, the long form and AnnData; also of two axes."""
     for genes in (None, "marker"):
-        axes = {"cell": cells} if genes is None else {"cell": cells, "gene": genes}
-        part = db.view(axes, params=params)
+        part = db.view({"cell": cells, **({"gene": genes} if genes else {})}, params=params)
         copied = MemoryDaf(name="copied")
         copy_all(part.reader(), copied)
         other = connect(copied)

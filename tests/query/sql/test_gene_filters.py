@@ -48,10 +48,7 @@ def sessions() -> tuple[DafSession, DafSession]:
             matrices.set_matrix("cell", "gene", name, stored, relayout=name == "both")
         for place, gene in enumerate(GENES):
             vectors.set_vector("cell", f"{name}['{gene}']", typed[:, place])
-    return (
-        connect(matrices, scan_options=OPTIONS),
-        connect(vectors, scan_options=OPTIONS),
-    )
+    return connect(matrices, scan_options=OPTIONS), connect(vectors, scan_options=OPTIONS)
 
 
 BY_MATRICES, BY_VECTORS = sessions()

@@ -133,14 +133,10 @@ def test_what_is_no_parameter() -> None:
 @pytest.mark.parametrize("name", NAMES)
 def test_slices_by_values(session: DafSession, name: str) -> None:
     """Both predicates of a matrix share the values; each is used by one of them at least."""
-    part = session.matrix(
-        *("cell", "gene", "UMIs"),
-        rows="name = $name",
-        columns="name IN $genes",
-        params={"name": name, "genes": ["c", "a"]},
-    )
-    assert part.rows.tolist() == [name]
-    assert part.columns.tolist() == ["a", "c"]
+    chosen: Any = {"rows": "name = $name", "columns": "name IN $genes"}
+    params = {"name": name, "genes": ["c", "a"]}
+    part = session.matrix("cell", "gene", "UMIs", params=params, **chosen)
+    assert (part.rows.tolist(), part.columns.tolist()) == ([name], ["a", "c"])
     by_position = session.matrix("cell", "gene", "UMIs", rows="name = ?", params=[name])
     assert by_position.rows.tolist() == [name]
 
