@@ -1,16 +1,19 @@
-"""Tests of the formats of files: each is declared once, and everything that names formats agrees."""
+"""Tests of the formats of files: all that names them agrees, and what not every one has values for."""
 
 from __future__ import annotations
 
 from pathlib import Path
 from typing import get_args
 
+import pyarrow.parquet as pq
 import pytest
 
-from daf_query import DafSession
+from daf_query import DafSession, connect
 from daf_query._formats import ROW_FORMATS, SLICE_FORMATS
 from daf_query._row_files import Format
 from daf_query.cli import main
+from daf_storage import errors
+from tests.support import data_set
 
 
 def test_each_format_is_written_by_its_name_and_its_suffix(
@@ -40,3 +43,24 @@ def test_commands_offer_the_formats_that_there_are(
         main([command, "--help"])
     offered = "".join(capsys.readouterr().out.split())
     assert ",".join(available) in offered
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        *("[index, 2]", "named_struct('a', index)", "X'00ff'", "arrow_cast(X'00ff', 'BinaryView')"),
+        *(f"arrow_cast([name], '{kind}(Utf8View)')" for kind in ("LargeList", "List")),
+        "arrow_cast([name, 'b'], 'FixedSizeList(2, Utf8View)')",
+    ],
+)
+def test_lists_and_bytes_are_for_parquet(sql: str, tmp_path: Path) -> None:
+    """What a query yields is what the file has; for text the error names the column, and what to do."""
+    session, rows = connect(data_set(cell=["A", "B"])), tmp_path / "rows.parquet"
+    result = session.sql(f"SELECT {sql} AS odd FROM cell ORDER BY index")
+    result.save(rows)
+    assert "string_view" not in str(result.to_arrow_table().schema)
+    assert pq.read_table(rows).to_pylist() == result.to_arrow_table().to_pylist()
+    for suffix in ("csv", "tsv"):
+        with pytest.raises(errors.UnsupportedInputError, match=r"'odd' is .*CAST"):
+            result.save(tmp_path / f"rows.{suffix}")
+    assert list(tmp_path.iterdir()) == [rows]

@@ -1,4 +1,4 @@
-"""Tests of reading the parts of a slice: memory, threads, progress, damage."""
+"""Tests of reading the parts of a slice: memory, threads, progress, damage, names of blocks."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from daf_storage import copy_all, errors, open_daf
 from tests import seams
 from tests.limits import lower
 from tests.query.collection.cases import RUNS, daf_of, expected_of, same, session_with
-from tests.support import data_set, recorded_calls
+from tests.support import create, data_set, recorded_calls
 
 CELLS, GENES = 1_500, 400
 
@@ -121,3 +121,23 @@ def test_taken_rows(db: DafSession, order: str, fill: int | None) -> None:
         assert block.shape == (size, values.shape[1])
         if size:
             assert np.array_equal(block.values().toarray(), values[offsets])
+
+
+def test_the_names_of_blocks_follow_from_every_data_set(tmp_path: Path) -> None:
+    """Dask takes equal names for equal values: another data set among them is another array."""
+
+    def write(called: str, version: int) -> Path:
+        path = tmp_path / f"{called} {version}.daf.zarr"
+        copy_all(daf_of(called, RUNS[called]), create(path), progress="never")
+        return path
+
+    def name(paths: dict[str, Path]) -> str:
+        dafs = {called: open_daf(path) for called, path in paths.items()}
+        part = session_with(dafs).matrix("cell", "gene", "X", join="outer")
+        return str(part.to_dask(rows_per_block=3).name)
+
+    paths = {called: write(called, 1) for called in ("monday", "tuesday")}
+    first = name(paths)
+    assert name(paths) == first
+    others = {name({**paths, called: write(called, 2)}) for called in paths}
+    assert len({first, *others}) == 3

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,7 @@ from daf_query import DafSession, MatrixSlice, connect
 from daf_query.cli import main
 from daf_storage import DafWriter, ZarrDaf, errors
 from daf_storage.stores import RemoteFiles
-from tests.support import create, data_set, recorded_calls, recorded_reads, served
+from tests.support import create, data_set, is_mapped, recorded_calls, recorded_reads, served
 
 N_CELLS, N_GENES = 1000, 200
 
@@ -225,7 +226,7 @@ def test_what_a_page_shows_of_the_values(path: Path, db: DafSession) -> None:
 
 
 def test_nothing_is_read(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Explaining a slice, and refusing it, reads column pointers and no elements."""
+    """Explaining a slice, and refusing it, reads column pointers alone; the first use all, once."""
     with recorded_reads(monkeypatch) as reads:
         session = connect(path)
         session.matrix("cell", "gene", "s", rows="age > 7").explain()
@@ -233,6 +234,40 @@ def test_nothing_is_read(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
             session.matrix("cell", "gene", "s", rows="age > 7", max_bytes=1)
         found = {key for key in reads.chunks() if "matrices" in key}
         assert found == {"matrices/cell/gene/s/colptr/0", "matrices/gene/cell/s/colptr/0"}
+        session = connect(path)
+        reads.clear()
+        part = session.matrix("cell", "gene", "d", rows="age > 990")
+        assert reads.chunks() == ["vectors/cell/age/0"]
+        part.to_numpy()
+        part.to_scipy()
+        assert reads.chunks().count("matrices/gene/cell/d/0.0") == 1
+
+
+@pytest.mark.parametrize("name", ["d", "s"])
+@pytest.mark.parametrize(
+    ("rows", "columns", "expected"),
+    [
+        ([1, 2, 3], None, ("gene", "cell")),
+        (None, [1, 2, 3], ("cell", "gene")),
+        ("age < 500", [7], ("cell", "gene")),
+        ([7], "index < 150", ("gene", "cell")),
+    ],
+)
+def test_the_cheaper_layout_is_read(
+    db: DafSession, name: str, rows: Any, columns: Any, expected: tuple[str, str]
+) -> None:
+    """The layout whose columns are the fewer wanted bytes."""
+    info = db.matrix("cell", "gene", name, rows=rows, columns=columns).plan.stored.info
+    assert (info.rows_axis, info.columns_axis) == expected
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc/self/maps")
+def test_ranges_of_a_dense_matrix_are_views(path: Path, db: DafSession) -> None:
+    """Neighbouring rows and all columns are a view of the mapped file."""
+    values = db.matrix("cell", "gene", "d", rows=slice(10, 20)).to_numpy()
+    address = values.__array_interface__["data"][0]
+    assert is_mapped(address, path / "matrices/gene/cell/d/0.0")
+    assert not values.flags.writeable
 
 
 @pytest.mark.parametrize("name", ["d", "s"])

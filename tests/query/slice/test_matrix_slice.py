@@ -12,7 +12,7 @@ import scipy.io
 import scipy.sparse as sp
 
 from daf_query import DafSession, MatrixSlice, connect
-from daf_storage import AnnDataWarning, DafWriter, ZarrDaf, errors, to_anndata
+from daf_storage import AnnDataWarning, ZarrDaf, errors, to_anndata
 from tests.support import (
     CELLS,
     GENES,
@@ -20,8 +20,6 @@ from tests.support import (
     create,
     data_set,
     edited_bytes,
-    is_mapped,
-    recorded_reads,
 )
 
 
@@ -87,57 +85,6 @@ def test_string_and_bool_matrices() -> None:
     mask = db.matrix("cell", "gene", "mask", rows=[1, 0])
     assert mask.to_numpy().tolist() == (UMIS == 3)[[1, 0]].tolist()
     assert mask.dtype == np.bool_
-
-
-class TestReads:
-    """What a slice may touch."""
-
-    @pytest.fixture
-    def daf(self, tmp_path: Path) -> DafWriter:
-        """Return 1,000 cells and 200 genes with a dense and a sparse matrix, in both layouts."""
-        random = np.random.default_rng(0)
-        daf = data_set(create(tmp_path / "x.daf.zarr"), cell=1000, gene=200)
-        daf.set_vector("cell", "age", np.arange(1000))
-        daf.set_matrix("cell", "gene", "d", random.random((1000, 200)))
-        daf.set_matrix("cell", "gene", "s", sp.random_array((1000, 200), density=0.1, rng=random))
-        return daf
-
-    @pytest.mark.parametrize("name", ["d", "s"])
-    @pytest.mark.parametrize(
-        ("rows", "columns", "expected"),
-        [
-            ([1, 2, 3], None, ("gene", "cell")),
-            (None, [1, 2, 3], ("cell", "gene")),
-            ("age < 500", [7], ("cell", "gene")),
-            ([7], "index < 150", ("gene", "cell")),
-        ],
-    )
-    def test_the_cheaper_layout_is_read(
-        self, daf: DafWriter, name: str, rows: Any, columns: Any, expected: tuple[str, str]
-    ) -> None:
-        """The layout whose columns are the fewer wanted bytes."""
-        part = connect(daf).matrix("cell", "gene", name, rows=rows, columns=columns)
-        assert (part.plan.stored.info.rows_axis, part.plan.stored.info.columns_axis) == expected
-
-    @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc/self/maps")
-    def test_ranges_of_a_dense_matrix_are_views(self, daf: DafWriter, tmp_path: Path) -> None:
-        """Neighbouring rows and all columns are a view of the mapped file."""
-        values = connect(daf).matrix("cell", "gene", "d", rows=slice(10, 20)).to_numpy()
-        address = values.__array_interface__["data"][0]
-        assert is_mapped(address, tmp_path / "x.daf.zarr/matrices/gene/cell/d/0.0")
-        assert not values.flags.writeable
-
-    def test_nothing_is_read_before_it_is_asked_for(
-        self, daf: DafWriter, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        """Choosing a slice resolves its entries; values are read once, by the first user."""
-        db = connect(ZarrDaf(tmp_path / "x.daf.zarr"))
-        with recorded_reads(monkeypatch) as reads:
-            part = db.matrix("cell", "gene", "d", rows="age > 990")
-            assert reads.chunks() == ["vectors/cell/age/0"]
-            part.to_numpy()
-            part.to_scipy()
-            assert reads.chunks().count("matrices/gene/cell/d/0.0") == 1
 
 
 def test_a_row_number_that_leaves_the_axis(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Tests of the tokens of SQL: what is in strings, names and comments is not taken for SQL."""
+"""Tests of tokens and the one statement of a text: what is in strings and comments is no SQL."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from daf_query.syntax import tokens_of
+from daf_query.syntax import one_statement, tokens_of
 
 
 @pytest.mark.parametrize(
@@ -52,3 +52,21 @@ def test_many_constants_in_a_bracket_are_one_token() -> None:
     assert all(token.kind != "constants" for token in tokens_of(f"x IN ({constants[:40]}, 1)"))
     tokens = list(tokens_of(f"x IN (\n{constants}, NULL)"))
     assert (tokens[3].stop, tokens[4].text) == (8 + len(constants), "NULL")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "SELECT 1",
+        "SELECT 1;",
+        "SELECT 1 ; ; -- the end;\n/* ; */",
+        "-- what; it is\nSELECT ';' AS \"a;b\" /* no; */ ;",
+        ";SELECT 1",
+    ],
+)
+def test_one_statement_is_returned_as_it_is(text: str) -> None:
+    """Comments, semicolons at the end and semicolons in strings are allowed; places stay."""
+    found = one_statement(text)
+    assert text.startswith(found)
+    assert "SELECT" in found
+    assert not found.rstrip().endswith(";")
