@@ -42,12 +42,10 @@ class FailingFile:
         self.last = last
         self.part = part
         self.count = 0
-        self.names: list[str] = []
 
-    def step(self, name: str, work: Callable[[], None], partial: Callable[[], None]) -> None:
+    def step(self, work: Callable[[], None], partial: Callable[[], None]) -> None:
         """Do one change, or a part of it and crash; once dead, do nothing any more."""
         self.count += 1
-        self.names.append(name)
         if self.count < self.last:
             work()
             return
@@ -59,29 +57,29 @@ class FailingFile:
 def crash_at(last: int, part: float, change: Callable[[], None]) -> bool:
     """Run a change and let its ``last``-th step do only ``part`` of its work; say if it died."""
     failing = FailingFile(last, part)
-    write_at, truncate, allocate = ArchiveFile.write_at, ArchiveFile.truncate, ArchiveFile.allocate
+    write_at = ArchiveFile.write_at
 
     def failing_write(self: ArchiveFile, offset: int, data: bytes | memoryview) -> None:
         view = memoryview(data).cast("B")
         done = int(len(view) * part)
         failing.step(
-            "write",
             lambda: write_at(self, offset, view),
             lambda: write_at(self, offset, view[:done]),
         )
 
-    def failing_truncate(self: ArchiveFile, size: int) -> None:
-        work = lambda: truncate(self, size)  # noqa: E731 - two uses of one step
-        failing.step("truncate", work, work if part == 1 else lambda: None)
+    def failing_change(name: str) -> Callable[..., None]:
+        method = getattr(ArchiveFile, name)
 
-    def failing_allocate(self: ArchiveFile, offset: int, size: int) -> None:
-        work = lambda: allocate(self, offset, size)  # noqa: E731 - the same
-        failing.step("allocate", work, work if part == 1 else lambda: None)
+        def change(self: ArchiveFile, *arguments: int) -> None:
+            work = lambda: method(self, *arguments)  # noqa: E731 - two uses of one step
+            failing.step(work, work if part == 1 else lambda: None)
+
+        return change
 
     with (
         mock.patch.object(ArchiveFile, "write_at", failing_write),
-        mock.patch.object(ArchiveFile, "truncate", failing_truncate),
-        mock.patch.object(ArchiveFile, "allocate", failing_allocate),
+        mock.patch.object(ArchiveFile, "truncate", failing_change("truncate")),
+        mock.patch.object(ArchiveFile, "allocate", failing_change("allocate")),
     ):
         try:
             change()
@@ -90,23 +88,14 @@ def crash_at(last: int, part: float, change: Callable[[], None]) -> bool:
     return False
 
 
-def append_small(store: MmapZipStore) -> Contents:
-    """Add a small entry."""
-    store.append("new", b"small")
-    return {"new": b"small"}
+def appending(data: bytes) -> Callable[[MmapZipStore], Contents]:
+    """Return what adds an entry."""
 
+    def append(store: MmapZipStore) -> Contents:
+        store.append("new", data)
+        return {"new": data}
 
-def append_empty(store: MmapZipStore) -> Contents:
-    """Add an empty entry."""
-    store.append("new", b"")
-    return {"new": b""}
-
-
-def append_large(store: MmapZipStore) -> Contents:
-    """Add an entry of several blocks."""
-    data = bytes(range(256)) * 9000
-    store.append("new", data)
-    return {"new": data}
+    return append
 
 
 def append_batch(store: MmapZipStore) -> Contents:
@@ -136,14 +125,14 @@ def reserve_in_parallel(store: MmapZipStore) -> Contents:
     return {"new": b"\4" * 500, "other": b"meanwhile"}
 
 
-CHANGES = (
-    append_small,
-    append_empty,
-    append_large,
-    append_batch,
-    reserve_and_complete,
-    reserve_in_parallel,
-)
+CHANGES: dict[str, Callable[[MmapZipStore], Contents]] = {
+    "small": appending(b"small"),
+    "empty": appending(b""),
+    "large": appending(bytes(range(256)) * 9000),  # of several blocks
+    "batch": append_batch,
+    "reserve": reserve_and_complete,
+    "in parallel": reserve_in_parallel,
+}
 
 
 def own_crashes(folder: Path) -> Iterator[tuple[str, Path, Contents, Contents]]:
@@ -151,12 +140,12 @@ def own_crashes(folder: Path) -> Iterator[tuple[str, Path, Contents, Contents]]:
 
     With it: a description, what was there before, and what may be there besides.
     """
-    for change in CHANGES:
+    for name, change in CHANGES.items():
         for kind, start in (("empty", {}), ("own", FIRST)):
             new = _changed(folder / "whole.zip", start, change)
             for part in (0.0, 0.01, 0.5, 0.99, 1.0):
                 for last in itertools.count(1):
-                    path = folder / f"{change.__name__}-{kind}-{part}-{last}.zip"
+                    path = folder / f"{name}-{kind}-{part}-{last}.zip"
                     _write(path, start)
                     store = MmapZipStore(path, "r+")
                     died = crash_at(last, part, lambda store=store, change=change: change(store))  # type: ignore[misc]
