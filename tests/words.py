@@ -13,7 +13,7 @@ import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 ROOT: Final = Path(__file__).parents[1]
 FOLDERS: Final = ("benchmarks", "daf_query", "daf_storage", "docs", "tests")
@@ -25,11 +25,10 @@ _UNCHECKED: Final = frozenset(
 """Files that name the banned words."""
 
 
-@dataclass(frozen=True, slots=True)
-class Rule:
+class Rule(NamedTuple):
     """A banned word."""
 
-    pattern: re.Pattern[str]
+    pattern: str
     instead: str
     """The words to use instead."""
 
@@ -48,32 +47,28 @@ class Finding:
         return f"{self.path}:{self.line}: {self.word!r}; use {self.instead}"
 
 
-def _rule(pattern: str, instead: str) -> Rule:
-    return Rule(re.compile(pattern, re.IGNORECASE), instead)
-
-
 PROSE: Final = (
-    _rule(r"(?<![a-z])(?<!get_)texts(?![a-z])", "strings"),
-    _rule(r"(?<![a-z])learnt(?![a-z])", "computed, read, or what it is"),
-    _rule(r"\btold\b", "given, or called with"),
-    _rule(r"\bsomebody\b", "the caller, a user, another program"),
-    _rule(r"\banew\b", "again"),
-    _rule(r"\blooked into\b", "parsed, or read"),
-    _rule(r"\bdear(?:er|est)?\b", "expensive"),
+    Rule(r"(?<![a-z])(?<!get_)texts(?![a-z])", "strings"),
+    Rule(r"(?<![a-z])learnt(?![a-z])", "computed, read, or what it is"),
+    Rule(r"\btold\b", "given, or called with"),
+    Rule(r"\bsomebody\b", "the caller, a user, another program"),
+    Rule(r"\banew\b", "again"),
+    Rule(r"\blooked into\b", "parsed, or read"),
+    Rule(r"\bdear(?:er|est)?\b", "expensive"),
 )
 """Words that stand nowhere."""
 
 IDENTIFIERS: Final = (
-    _rule(r"(?:^|_)stamps?(?:_|$)", "fingerprint"),
-    _rule(r"^(?-i:Both|Either)$", "And, Or"),
-    _rule(r"^_?(?:is_)?asked$", "requested"),
-    _rule(r"^_?known(?:_names)?$", "available, cached, recorded, present"),
-    _rule(r"(?:^|_)settled(?:_|$)", "stable, resolved"),
-    _rule(r"(?:^|_)turned(?:_|$)", "transposed"),
+    Rule(r"(?:^|_)stamps?(?:_|$)", "fingerprint"),
+    Rule(r"^(?-i:Both|Either)$", "And, Or"),
+    Rule(r"^_?(?:is_)?asked$", "requested"),
+    Rule(r"^_?known(?:_names)?$", "available, cached, recorded, present"),
+    Rule(r"(?:^|_)settled(?:_|$)", "stable, resolved"),
+    Rule(r"(?:^|_)turned(?:_|$)", "transposed"),
 )
 """Names that nothing in Python code has."""
 
-_OPENING: Final = _rule(
+_OPENING: Final = Rule(
     r"^(?!(?:String|Nothing|Everything|Bounding)\b)(?:[A-Z][a-z]+ing|Which|What|Whether)\b",
     "a noun phrase that says what the module is, or an imperative",
 )
@@ -105,7 +100,7 @@ def findings_in(path: str, content: str) -> list[Finding]:
         Finding(path, number, match.group(), rule.instead)
         for number, line in enumerate(content.split("\n"), 1)
         for rule in PROSE
-        for match in rule.pattern.finditer(line)
+        for match in re.finditer(rule.pattern, line, re.IGNORECASE)
     ]
     if path.endswith(".py"):
         findings += _in_code(path, ast.parse(content))
@@ -116,10 +111,10 @@ def _in_code(path: str, module: ast.Module) -> Iterator[Finding]:
     for node in ast.walk(module):
         for name in _names(node):
             for rule in IDENTIFIERS:
-                if rule.pattern.search(name):
+                if re.search(rule.pattern, name, re.IGNORECASE):
                     yield Finding(path, getattr(node, "lineno", 1), name, rule.instead)
     docstring = ast.get_docstring(module) or ""
-    if match := _OPENING.pattern.match(docstring):
+    if match := re.match(_OPENING.pattern, docstring, re.IGNORECASE):
         yield Finding(path, 1, match.group(), _OPENING.instead)
 
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 import ast
 import io
 import tokenize
-from collections import defaultdict
-from dataclasses import dataclass
+from collections import Counter, defaultdict
 from pathlib import Path
 from typing import Final
 
@@ -20,23 +19,8 @@ _NO_CODE: Final = {
 }
 
 
-@dataclass
-class Size:
-    """How large some code is."""
-
-    files: int = 0
-    lines: int = 0
-    nodes: int = 0
-
-    def add(self, other: Size) -> None:
-        """Count more code."""
-        self.files += other.files
-        self.lines += other.lines
-        self.nodes += other.nodes
-
-
-def size_of(source: str) -> Size:
-    """Return the size of a module."""
+def size_of(source: str) -> Counter[str]:
+    """Return the size of a module: a file, and how many lines and nodes it has."""
     nodes = list(ast.walk(ast.parse(source)))
     documented: set[int] = set()
     for node in nodes:
@@ -48,15 +32,15 @@ def size_of(source: str) -> Size:
     for token in tokenize.generate_tokens(io.StringIO(source).readline):
         if token.type not in _NO_CODE:
             lines.update(range(token.start[0], token.end[0] + 1))
-    return Size(1, len(lines - documented), len(nodes))
+    return Counter(files=1, lines=len(lines - documented), nodes=len(nodes))
 
 
-def sizes_of(package: str) -> dict[str, Size]:
+def sizes_of(package: str) -> dict[str, Counter[str]]:
     """Return the size of each subpackage, and of the whole by its own name."""
-    sizes: dict[str, Size] = defaultdict(Size)
+    sizes: dict[str, Counter[str]] = defaultdict(Counter)
     for path in sorted((ROOT / package).rglob("*.py")):
         size = size_of(path.read_text(encoding="utf8"))
         part = path.relative_to(ROOT / package).parts[0].removesuffix(".py")
-        sizes[part].add(size)
-        sizes[package].add(size)
+        sizes[part].update(size)
+        sizes[package].update(size)
     return dict(sizes)

@@ -6,7 +6,6 @@ import importlib
 import importlib.metadata
 import inspect
 import json
-import pkgutil
 import subprocess
 import sys
 from pathlib import Path
@@ -50,14 +49,6 @@ def test_every_public_name_has_a_reference_entry(package: ModuleType, page: str)
     """The reference page names it."""
     text = (REFERENCE / page).read_text()
     assert [name for name in package.__all__ if f"`{name}" not in text] == []
-
-
-def test_every_module_says_what_it_is() -> None:
-    """A docstring at the top of each."""
-    for package in PACKAGES:
-        for info in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
-            if not info.name.endswith("__main__"):
-                assert importlib.import_module(info.name).__doc__, info.name
 
 
 def test_every_error_is_in_the_drawn_tree() -> None:
