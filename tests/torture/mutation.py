@@ -13,6 +13,7 @@ import shutil
 import struct
 import tempfile
 from functools import cache
+from operator import eq, ge, lt
 from pathlib import Path
 from typing import Any
 
@@ -305,25 +306,22 @@ def _same_column(found: list[Any], expected: list[Any]) -> bool:
 
 
 def _check_filter(session: Any, name: str, values: Any, rng: random.Random) -> None:
-    constant = values[rng.randrange(len(values))]
+    constant, operator = values[rng.randrange(len(values))], "="
     if values.dtype == object:
-        literal = "'" + str(constant).replace("'", "''") + "'"
-        if "\0" in literal:
+        if not constant or "\0" in constant:
             return
-        mask = np.array([value == constant for value in values])
-        operator = "="
-    elif values.dtype.kind in "iu":
-        literal, operator = str(int(constant)), rng.choice(("=", "<", ">="))
-        mask = {"=": values == constant, "<": values < constant, ">=": values >= constant}[operator]
+        literal = "'" + constant.replace("'", "''") + "'"
     elif values.dtype == bool:
-        literal, operator, mask = str(bool(constant)).lower(), "=", values == constant
+        literal = str(bool(constant)).lower()
     else:
-        constant = float(rng.choice((0.25, 10.0, 50.5)))
-        literal, operator = str(constant), rng.choice(("<", ">="))
-        with np.errstate(invalid="ignore"):
-            mask = values < constant if operator == "<" else values >= constant
-    if values.dtype == object and constant == "":
-        return
+        is_integer = values.dtype.kind in "iu"
+        constant = int(constant) if is_integer else float(rng.choice((0.25, 10.0, 50.5)))
+        literal, operator = (
+            str(constant),
+            rng.choice(("=", "<", ">=") if is_integer else ("<", ">=")),
+        )
+    with np.errstate(invalid="ignore"):
+        mask = {"=": eq, "<": lt, ">=": ge}[operator](values, constant)
     query = f'SELECT index FROM cell WHERE "{name}" {operator} {literal}'
     _compare_rows(session, query, np.flatnonzero(mask))
 

@@ -19,20 +19,8 @@ import scipy.sparse as sp
 from daf_query.index import build_index
 from daf_storage import DafError, DafReader, DafWriter, MemoryDaf, Packing, copy_all, open_daf
 
-Form = Literal[
-    "directory",
-    "directory-v3",
-    "packed",
-    "archive",
-    "archive-packed",
-    "hdf5",
-    "hdf5-packed",
-    "files",
-    "archive-files",
-    "h5ad",
-    "h5mu",
-    "10x",
-]
+Form = str
+"""A name of `FORMS` or of `FOREIGN`."""
 
 _OPTIONS: dict[Form, tuple[str, dict[str, Any]]] = {
     "directory": ("x.daf.zarr", {}),

@@ -69,24 +69,17 @@ class Tally:
         if verdict is not Verdict.FINE:
             self.failures.append(Failure(campaign, case, verdict, detail))
 
-    @property
-    def cases(self) -> int:
-        """How many cases were run."""
-        return sum(sum(counts.values()) for counts in self.counts.values())
-
     def table(self) -> str:
         """Return a row for each campaign and one for all."""
         columns = ["cases", *(verdict.value for verdict in FAILURES)]
-        rows = [(name, _row(self.counts[name])) for name in sorted(self.counts)]
-        total = Counter[Verdict]()
-        for counts in self.counts.values():
-            total += counts
-        rows.append(("all", _row(total)))
+        counts = dict(sorted(self.counts.items())) | {
+            "all": sum(self.counts.values(), start=Counter[Verdict]())
+        }
+        rows = [
+            (name, (each.total(), *(each[verdict] for verdict in FAILURES)))
+            for name, each in counts.items()
+        ]
         width = max(len(name) for name, _ in rows)
         lines = [" ".join([" " * width, *(f"{column:>18}" for column in columns)])]
         lines += [f"{name:{width}} " + " ".join(f"{n:18,}" for n in row) for name, row in rows]
         return "\n".join(lines)
-
-
-def _row(counts: Counter[Verdict]) -> tuple[int, ...]:
-    return (sum(counts.values()), *(counts[verdict] for verdict in FAILURES))

@@ -234,14 +234,12 @@ class Faults:
 
     def __init__(self, at: int, kind: str) -> None:
         self.count = 0
-        self.names: list[str] = []
         self._at = at
         self._kind = kind
 
     def step(self, name: str, work: Callable[[], Any]) -> Any:
         """Do one change, or fail."""
         self.count += 1
-        self.names.append(name)
         if self.count < self._at or (self.count > self._at and self._kind == "EIO"):
             return work()
         if self._kind == "crash":
