@@ -17,7 +17,7 @@ import pytest
 import zarr
 
 from daf_query import DafSession, MatrixSlice, connect, zarr_table
-from daf_storage import DafReader, MemoryDaf, ZarrDaf, convert, errors, open_daf
+from daf_storage import H5df, MemoryDaf, ZarrDaf, convert, errors, open_daf
 from tests.support import CELLS, fill, filled, reopen, served
 
 
@@ -72,22 +72,15 @@ def test_an_open_hdf5_file(tmp_path: Path, tiny_path: Path) -> None:
     convert(tiny_path, f"{tmp_path}/all.h5dfs#/a")
     aligned = {"alignment_threshold": 1, "alignment_interval": 8}
     with h5py.File(tmp_path / "x.h5df", **aligned) as file:
-        assert again(open_daf_handle(file)).axis_length("cell") == 3
+        assert again(H5df(file)).axis_length("cell") == 3
     with h5py.File(tmp_path / "all.h5dfs", **aligned) as file:
-        assert again(open_daf_handle(file["a"])).axis_length("cell") == 3
+        assert again(H5df(file["a"])).axis_length("cell") == 3
     shutil.copy(tmp_path / "all.h5dfs", tmp_path / "all.h5")
     with (
         h5py.File(tmp_path / "all.h5", **aligned) as file,
         pytest.raises(errors.InvalidInputError, match="no path leads to"),
     ):
-        pickle.dumps(open_daf_handle(file["a"]))
-
-
-def open_daf_handle(handle: Any) -> DafReader:
-    """Open a data set in an open file."""
-    from daf_storage import H5df
-
-    return H5df(handle)
+        pickle.dumps(H5df(file["a"]))
 
 
 def test_a_reader_of_a_server(tiny_path: Path) -> None:

@@ -28,8 +28,6 @@ def main() -> None:
     )
     parser.add_argument("versions", nargs="*", help="those to check; all by default")
     parser.add_argument("--checks", nargs="+", choices=[*CHECKS], default=[*CHECKS])
-    parser.add_argument("--kind", help="one kind of AnnData alone")
-    parser.add_argument("--form", help="one form alone")
     options = parser.parse_args()
     warnings.simplefilter("ignore")
     lines: list[str] = []
@@ -38,8 +36,7 @@ def main() -> None:
         for version in options.versions or versions():
             files: dict[str, list[CorpusFile]] = defaultdict(list)
             for file in unpacked(version, Path(folder)):
-                if options.kind in (None, file.kind) and options.form in (None, file.form):
-                    files[file.form].append(file)
+                files[file.form].append(file)
             for form, those in files.items():
                 passed, of = Counter[str](), Counter[str]()
                 for file in those:

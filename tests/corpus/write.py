@@ -49,14 +49,8 @@ def configure(**options: Any) -> bool:
 
 def h5ad(compression: str | None) -> Callable[[Any, str], None]:
     """Return how a file is written."""
-
-    def write(adata: Any, path: str) -> None:
-        if compression is None:
-            adata.write(path)
-        else:
-            adata.write(path, compression=compression)
-
-    return write
+    options = {} if compression is None else {"compression": compression}
+    return lambda adata, path: adata.write(path, **options)
 
 
 def zarr_directory(version: int, *, is_sharded: bool = False) -> Callable[[Any, str], None]:
@@ -290,16 +284,9 @@ class Corpus:
             module.__name__: module.__version__ for module in (anndata, h5py, np, pd, scipy, zarr)
         }
         packages["python"] = sys.version.split()[0]
-        with (Path(self._folder) / "expected.json").open("w") as file:
-            json.dump(
-                {
-                    "packages": packages,
-                    "refused": self.refused,
-                    "places": places,
-                    "described": expected,
-                },
-                file,
-            )
+        known = {"packages": packages, "refused": self.refused, "places": places}
+        text = json.dumps({**known, "described": expected})
+        (Path(self._folder) / "expected.json").write_text(text)
 
 
 def _short(error: Exception) -> str:

@@ -11,6 +11,8 @@ from daf_storage import DafWriter, errors
 from tests.suites.daf_suite import DafSuite
 from tests.suites.examples import UMIS, contents
 
+REPLACE: Any = {"if_exists": "replace"}
+
 
 class AppendOnlyDafSuite(DafSuite):
     """The contract of formats in which properties can be added, and nothing else."""
@@ -29,20 +31,14 @@ class AppendOnlyDafSuite(DafSuite):
             lambda daf: daf.delete_axis("gene"),
             lambda daf: daf.delete_vector("cell", "age"),
             lambda daf: daf.delete_matrix("cell", "gene", "UMIs"),
-            lambda daf: daf.set_scalar("n", 8, if_exists="replace"),
-            lambda daf: daf.add_axis("gene", ["a"], if_exists="replace"),
-            lambda daf: daf.set_vector("cell", "age", [1, 2, 3], if_exists="replace"),
-            lambda daf: daf.set_matrix("cell", "gene", "UMIs", UMIS, if_exists="replace"),
-            lambda daf: daf.relayout_matrix("cell", "gene", "UMIs", if_exists="replace"),
-            lambda daf: daf.empty_dense_vector(
-                "cell", "age", "i4", if_exists="replace"
-            ).__enter__(),
-            lambda daf: daf.empty_sparse_vector(
-                "cell", "age", "i4", 1, if_exists="replace"
-            ).__enter__(),
-            lambda daf: daf.empty_dense_matrix(
-                "cell", "gene", "UMIs", "i4", if_exists="replace"
-            ).__enter__(),
+            lambda daf: daf.set_scalar("n", 8, **REPLACE),
+            lambda daf: daf.add_axis("gene", ["a"], **REPLACE),
+            lambda daf: daf.set_vector("cell", "age", [1, 2, 3], **REPLACE),
+            lambda daf: daf.set_matrix("cell", "gene", "UMIs", UMIS, **REPLACE),
+            lambda daf: daf.relayout_matrix("cell", "gene", "UMIs", **REPLACE),
+            lambda daf: daf.empty_dense_vector("cell", "age", "i4", **REPLACE).__enter__(),
+            lambda daf: daf.empty_sparse_vector("cell", "age", "i4", 1, **REPLACE).__enter__(),
+            lambda daf: daf.empty_dense_matrix("cell", "gene", "UMIs", "i4", **REPLACE).__enter__(),
         ],
     )
     def test_nothing_is_replaced_or_deleted(
