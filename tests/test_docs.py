@@ -307,12 +307,6 @@ def test_every_picture_is_shown_and_described() -> None:
     )
 
 
-def test_there_are_four_kinds_of_pages() -> None:
-    """Tutorial, how-to, reference and explanation, each with pages."""
-    for folder in ("tutorial", "how-to", "reference", "explanation"):
-        assert list((ROOT / "docs" / folder).glob("*.md")), folder
-
-
 def test_promises_name_tests_that_exist() -> None:
     """Each test file and each campaign that stands behind a promise is there."""
     text = (ROOT / "docs/explanation/trust.md").read_text()

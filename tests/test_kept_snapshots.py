@@ -8,6 +8,7 @@ import shutil
 import time
 import warnings
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -60,16 +61,18 @@ def fill(path: Path, rng: random.Random, *, is_packed: bool) -> Path:
 
 def answers(session: DafSession) -> list[Any]:
     """Return what a session says: rows, values, and the sentences of errors."""
+
+    def rows_of(query: str) -> Any:
+        return session.sql(query).to_pydict()
+
+    def part_of(rows: Any) -> Any:
+        part = session.matrix("cell", "gene", "X", rows=rows)
+        return part.row_positions.tolist(), part.to_numpy().tolist()
+
     found: list[Any] = []
-    for query in QUERIES:
+    for work in (*(partial(rows_of, q) for q in QUERIES), *(partial(part_of, r) for r in ROWS)):
         try:
-            found.append(session.sql(query).to_pydict())
-        except errors.DafError as error:
-            found.append((type(error), str(error)))
-    for rows in ROWS:
-        try:
-            part = session.matrix("cell", "gene", "X", rows=rows)
-            found.append((part.row_positions.tolist(), part.to_numpy().tolist()))
+            found.append(work())
         except errors.DafError as error:
             found.append((type(error), str(error)))
     return [repr(each) for each in found]  # NaN equals itself
@@ -117,25 +120,16 @@ def replaced_as_a_whole(path: Path, rng: random.Random, *, is_packed: bool) -> N
 def changed(path: Path, rng: random.Random, *, is_packed: bool) -> str:
     """Change something; return what."""
     replace: Any = {"if_exists": "replace"}
+    by_writers: dict[str, Callable[[DafWriter], None]] = {
+        "replace numbers": lambda daf: daf.set_vector("cell", "age", numbers(rng), **replace),
+        "replace strings": lambda daf: daf.set_vector("cell", "donor", strings(rng), **replace),
+        "add or replace": lambda daf: daf.set_vector("cell", "extra", numbers(rng), **replace),
+        "delete": lambda daf: daf.delete_vector("cell", "extra", must_exist=False),
+        "replace matrix": lambda daf: daf.set_matrix("cell", "gene", "X", matrix(rng), **replace),
+        "other layout": lambda daf: daf.relayout_matrix("cell", "gene", "X", **replace),
+    }
     changes: dict[str, Callable[[], None]] = {
-        "replace numbers": lambda: written(
-            path, lambda daf: daf.set_vector("cell", "age", numbers(rng), **replace)
-        ),
-        "replace strings": lambda: written(
-            path, lambda daf: daf.set_vector("cell", "donor", strings(rng), **replace)
-        ),
-        "add or replace": lambda: written(
-            path, lambda daf: daf.set_vector("cell", "extra", numbers(rng), **replace)
-        ),
-        "delete": lambda: written(
-            path, lambda daf: daf.delete_vector("cell", "extra", must_exist=False)
-        ),
-        "replace matrix": lambda: written(
-            path, lambda daf: daf.set_matrix("cell", "gene", "X", matrix(rng), **replace)
-        ),
-        "other layout": lambda: written(
-            path, lambda daf: daf.relayout_matrix("cell", "gene", "X", **replace)
-        ),
+        **{name: partial(written, path, write) for name, write in by_writers.items()},
         "rewrite": lambda: rewritten_in_place(path, rng),
         "relabel": lambda: relabelled_in_place(path),
         "replace all": lambda: replaced_as_a_whole(path, rng, is_packed=is_packed),

@@ -226,18 +226,6 @@ def test_a_mapping_of_another_program(tmp_path: Path) -> None:
         assert each.sql(query).to_pydict() == {"index": [123]}
 
 
-def test_metadata_that_are_rewritten(tmp_path: Path) -> None:
-    """A vector of another type is another column of the table, at once."""
-    path = make(tmp_path / "x.daf.zarr", is_reversed=False)
-    time.sleep(STABLE_SECONDS)
-    session = connect(path)
-    assert session.sql("SELECT max(age) AS m FROM cell").to_pydict() == {"m": [N - 1]}
-    document = path / "vectors/cell/age/.zarray"
-    overwrite(document, document.read_bytes().replace(b'"<i8"', b'"<f8"'))
-    found = session.sql("SELECT max(age) AS m FROM cell").to_pydict()
-    assert found == {"m": [np.arange(N).view("f8").max()]}
-
-
 def identity_of(store: Any, key: str) -> Any:
     """Return the identity of a prefix."""
     snapshot = there(store.snapshot(key))
