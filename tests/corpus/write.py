@@ -284,8 +284,8 @@ class Corpus:
             module.__name__: module.__version__ for module in (anndata, h5py, np, pd, scipy, zarr)
         }
         packages["python"] = sys.version.split()[0]
-        known = {"packages": packages, "refused": self.refused, "places": places}
-        text = json.dumps({**known, "described": expected})
+        recorded = {"packages": packages, "refused": self.refused, "places": places}
+        text = json.dumps({**recorded, "described": expected})
         (Path(self._folder) / "expected.json").write_text(text)
 
 
