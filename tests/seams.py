@@ -20,10 +20,12 @@ DIRECTORY_STORE_SNAPSHOT: Final = "daf_storage.stores._directory.DirectoryStore.
 DIRECTORY_TRANSACTION_REPLACE_FILE: Final = (
     "daf_storage.stores._directory_write.DirectoryTransaction.replace_file"
 )
+DECOMPRESS: Final = "daf_storage.stores.mmap_zip._reader.decompress"
 EXCHANGE: Final = "daf_storage.stores._directory_write.exchange"
 EXCHANGE_FUNCTION: Final = "daf_storage.stores._directories._exchange_function"
 GEOMETRY_BOXES: Final = "daf_query._zarr_append.geometry_boxes"
 HDF5_ARRAY: Final = "daf_storage.trees._hdf5_array.Hdf5Array"
+HDF5_ARRAY_READ: Final = "daf_storage.trees._hdf5_array.Hdf5Array.read"
 HDF5_ARRAY_OBJECTS: Final = "daf_storage.trees._hdf5_array.Hdf5Array._objects"
 IMPORT_RUN: Final = "daf_storage.h5ad._import._Import.run"
 INDEX_TYPE: Final = "daf_storage.data._assembled.index_type"
@@ -40,6 +42,7 @@ PAUSES: Final = (
     "daf_query._row_files.write_rows",
     "daf_storage.data._assembled._write_matrix",
 )
+PLAIN_ARRAY_READ_STRINGS: Final = "daf_storage.trees._zarr_array.PlainArray.read_strings"
 PUBLISH_AXIS: Final = "daf_storage.data._axis_writer.publish_axis"
 PUT_BACK: Final = "daf_storage.stores._directories._put_back"
 READING_BLOCKS: Final = "daf_query.slice._files.Reading.blocks"

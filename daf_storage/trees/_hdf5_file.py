@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import atexit
 import functools
+import hashlib
 import io
 import os
 import weakref
@@ -372,6 +373,7 @@ class HeldObject:
 
 INDEXES_SUFFIX: Final = ".indexes"
 """What the directory has behind the name of the file."""
+_MAX_NAME_BYTES: Final = 200
 
 
 def indexes_beside(path: str | Path) -> Path:
@@ -383,6 +385,8 @@ def indexes_beside(path: str | Path) -> Path:
 def index_tree(store: DirectoryStore | MemoryStore, group: str) -> WritableZarrTree:
     """Return the tree of the indexes of one data set of a file."""
     root = f"@{quote(group, safe='')}"  # no other one has it
+    if len(root) > _MAX_NAME_BYTES:
+        root = f"@@{hashlib.sha256(group.encode()).hexdigest()}"
     return WritableZarrTree(store, root, consolidated=False, zarr_format=2)
 
 
