@@ -182,7 +182,8 @@ class ChunkedArray(StoredArray, ABC):
         self, info: ArrayInfo, encoding: ChunkEncoding, *, cache: DecodedCache, what: str
     ) -> None:
         self.info = info
-        self._memory = cache
+        self.memory = cache
+        """Where is remembered what was decoded of it."""
         self._encoding = encoding
         self.what = what
         """The array as messages name it."""
@@ -375,7 +376,7 @@ class ChunkedArray(StoredArray, ABC):
         missing: dict[Position, Hashable | None] = {}
         for position in read.positions():
             version = self.version(position)
-            chunk = None if version is None else self._memory.peek(position, version)
+            chunk = None if version is None else self.memory.peek(position, version)
             if chunk is None:
                 missing[position] = version
             else:
@@ -401,7 +402,7 @@ class ChunkedArray(StoredArray, ABC):
                 read.take(position, chunk, out)
                 version = missing[position]
                 if remembers and version is not None:
-                    self._memory.keep(position, version, chunk)
+                    self.memory.keep(position, version, chunk)
 
         per_task = _TASK_BYTES / chunk_bytes if self._encoding.codecs else math.inf
         _run(self.fetch(list(missing)), len(missing), per_task, run)

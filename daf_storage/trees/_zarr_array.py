@@ -522,9 +522,17 @@ class _ShardFile:
         return np.frombuffer(stored, "<u8").reshape(-1, 2)
 
     def read_ranges(self, ranges: list[tuple[int, int]]) -> list[memoryview]:
-        """Return parts of the file."""
-        self._snapshot.check_within(self.key, self._array.most_bytes, what=self._array.what)
-        return self._snapshot.read_ranges(self.key, ranges)
+        """Return parts of the file; one that is compressed itself, in an archive, is remembered."""
+        snapshot, version = self._snapshot, self.version
+        snapshot.check_within(self.key, self._array.most_bytes, what=self._array.what)
+        if version is None or not snapshot.is_local or snapshot.is_mapped(self.key):
+            return snapshot.read_ranges(self.key, ranges)
+
+        def expanded() -> AnyArray:
+            return np.frombuffer(snapshot.map(self.key) or b"", np.uint8)
+
+        whole = self._array.memory.get(self.key, version, expanded)
+        return [whole[start:stop].data for start, stop in ranges]
 
     def index_bytes(self, size: int) -> tuple[int, int]:
         """Return the length of the index without and with its checksum; a file may be too short."""

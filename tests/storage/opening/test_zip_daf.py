@@ -19,9 +19,20 @@ from daf_storage import (
     open_daf,
     settings,
 )
+from daf_storage.base import Span
 from daf_storage.stores import MmapZipStore
+from tests import seams
 from tests.suites import AppendOnlyDafSuite
-from tests.support import UMIS, contents, create, fill, filled, reopen, zip_folder
+from tests.support import (
+    UMIS,
+    contents,
+    create,
+    fill,
+    filled,
+    recorded_calls,
+    reopen,
+    zip_folder,
+)
 
 
 class TestZipDaf(AppendOnlyDafSuite):
@@ -97,16 +108,30 @@ def test_the_size_limit_is_a_setting(path: Path, monkeypatch: pytest.MonkeyPatch
 
 
 @pytest.mark.parametrize("packed", [False, True])
-def test_a_packed_directory_is_a_data_set(tmp_path: Path, *, packed: bool) -> None:
-    """Zipped by another program, compressed or not, it can be read, and copied to be added to."""
+def test_a_packed_directory_is_a_data_set(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, packed: bool
+) -> None:
+    """Zipped by another program, compressed or not, it can be read, and copied to be added to.
+
+    A file of many chunks that is compressed itself is expanded once.
+    """
+    expanded = recorded_calls(monkeypatch, seams.DECOMPRESS, lambda entry, *_: entry.name)
     folder = tmp_path / "in.daf.zarr"
     with open_daf(folder, "w", packed=packed) as daf:
-        fill(daf).add_axis("many", [str(n) for n in range(3000)])
+        many = [str(n) for n in range(3000)]
+        fill(daf).add_axis("many", many, vectors={"number": np.arange(3000)})
     for method in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
         path = zip_folder(folder, tmp_path / f"{method}.daf.zarr.zip", method)
         expected = contents(ZarrDaf(folder))
         with ZarrDaf(path) as found:
             assert contents(found) == expected
+        expanded.clear()
+        with ZarrDaf(path) as found:
+            for row in (0, 2999, 1500):
+                rows = found.open_vector("many", "number").dense().read_rows(Span(row, row + 1))
+                assert rows.tolist() == [row]
+        chunks = [name for name in expanded if "/c/" in name]
+        assert len(chunks) == (packed and method == zipfile.ZIP_DEFLATED)
         with pytest.raises(errors.UnsupportedDataError, match="with 'daf convert'"):
             reopen(path)
         convert(path, tmp_path / f"own-{method}.daf.zarr.zip")
