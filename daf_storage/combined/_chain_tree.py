@@ -14,6 +14,7 @@ from collections.abc import Hashable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any, Final, cast
 
+import numpy as np
 import pyarrow as pa
 
 from daf_storage import errors
@@ -230,8 +231,15 @@ def _is_single(path: str) -> bool:
 def _first_difference(ours: StoredArray, others: StoredArray) -> tuple[int, str, str] | None:
     """Return the first position at which two arrays of one length differ, with both strings.
 
-    None if they are equal.
+    None if they are equal: where both are stored plainly, their bytes are compared.
     """
+    plain = [
+        np.frombuffer(data, np.uint8)
+        for data in (ours.plain_strings(), others.plain_strings())
+        if data is not None
+    ]
+    if len(plain) > 1 and np.array_equal(plain[0], plain[1]):
+        return None
     mine, theirs = (each.read_strings().cast(pa.large_string()) for each in (ours, others))
     if mine.equals(theirs):
         return None

@@ -34,6 +34,7 @@ from daf_storage.stores import MemoryStore
 from daf_storage.trees import WritableTree, WritableZarrTree
 from daf_storage.trees._zarr_tree import ZarrTransaction
 from daf_storage.upkeep import IndexPlace, IndexStorage
+from tests import seams
 from tests.suites import AppendOnlyDafSuite, ChangingDafSuite, ChangingTreeSuite, ReadOnlyDafSuite
 from tests.support import (
     CELLS,
@@ -46,6 +47,7 @@ from tests.support import (
     fill,
     fill_served,
     new_daf,
+    recorded_calls,
     there,
 )
 
@@ -195,8 +197,14 @@ def test_entries_that_differ_are_refused() -> None:
         chain.get_np_vector("cell", "label")
 
 
-def test_entries_are_compared_in_every_form(tmp_path: Path) -> None:
-    """Stored plainly, packed, or in HDF5; also where only the bytes of all together are equal."""
+def test_entries_are_compared_in_every_form(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Stored plainly, packed, or in HDF5; also where only the bytes of all together are equal.
+
+    Of such as are stored plainly and are equal, no string is made.
+    """
+    read = recorded_calls(monkeypatch, seams.PLAIN_ARRAY_READ_STRINGS, lambda array: array.what)
     chain_of: dict[str, DafWriter] = {
         "plain": ZarrDaf(tmp_path / "a.daf.zarr", "w"),
         "packed": ZarrDaf(tmp_path / "b.daf.zarr", "w", zarr_format=3, packed=True),
@@ -210,6 +218,9 @@ def test_entries_are_compared_in_every_form(tmp_path: Path) -> None:
             assert chain_reader([again, daf]).get_np_vector("cell", "x").tolist() == [1, 2, 3]
         with pytest.raises(errors.LabelsError, match="at position 0 it has 'ab' instead of 'a'"):
             chain_reader([other, daf]).get_np_vector("cell", "x")
+    read.clear()
+    assert chain_reader([chain_of["plain"]] * 2).get_np_vector("cell", "x").tolist() == [1, 2, 3]
+    assert read == []
 
 
 def test_a_chain_of_one_ends_with_it() -> None:
