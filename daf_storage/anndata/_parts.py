@@ -338,7 +338,8 @@ class FrameVector:
     def companion(self) -> str:
         """The name of the vector that says what is missing; empty if there is none."""
         try:
-            has_one = self.is_shown and self.column.missing_as() == "vector"
+            may_have_one = self.is_shown and self.column.is_text
+            has_one = may_have_one and self.column.missing_as() == "vector"
         except errors.FormatError as error:
             self.error, has_one = error, False
         return self._companion if has_one else ""
@@ -485,7 +486,7 @@ def _raw_var(tree: Tree, raw: str, damaged: dict[str, str]) -> Frame | None:
     if raw == "raw/" and "var" not in _places(tree, "raw", damaged):
         return None
     try:
-        return _frame(tree, f"{raw}var")
+        return _frame(tree, "raw.var") if raw == "raw." else stored_frame(tree, "raw/var")
     except errors.CorruptDataError as error:
         damaged["raw"] = str(error)
         return None

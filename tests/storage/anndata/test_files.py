@@ -195,6 +195,26 @@ def test_a_damaged_part_takes_itself_only(
         assert daf.description()
 
 
+def test_names_of_vectors_are_listed_without_masks(
+    h5ad_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Integers and booleans of which some are missing have no second vector."""
+    read = recorded_calls(monkeypatch, seams.HDF5_ARRAY_READ, lambda array, *_: array.what)
+    with open_daf(h5ad_path) as daf:
+        assert "nullable" in daf.vectors_set("obs")
+        assert not [what for what in read if "nullable/mask" in what]
+        assert daf.get_np_vector("obs", "nullable").size == N_OBS
+        assert [what for what in read if "nullable/mask" in what]
+
+
+def test_the_genes_of_raw_need_no_order_of_columns(h5ad_path: Path, tmp_path: Path) -> None:
+    """Not every program writes it."""
+    path = damaged(h5ad_path, tmp_path, lambda file: file["raw/var"].attrs.pop("column-order"))
+    with open_daf(path) as daf, open_daf(h5ad_path) as whole:
+        raw = whole.axis_entries("var_raw").tolist()
+        assert daf.axis_entries("var_raw").tolist() == raw
+
+
 @pytest.mark.parametrize("part", ["obs/barcode", "var/_index", "var"])
 def test_without_an_axis_there_is_no_data_set(part: str, h5ad_path: Path, tmp_path: Path) -> None:
     """Opening says what is missing."""
