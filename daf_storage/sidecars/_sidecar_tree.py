@@ -186,7 +186,7 @@ class SidecarTree:
 
     def __getattr__(self, name: str) -> Any:
         """Return other attributes of the tree below, such as `Remarked.remarks`."""
-        return getattr(self.base, name)
+        return getattr(object.__getattribute__(self, "base"), name)  # a copy has none at first
 
     # What is used of the sidecar
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import os
 import pickle
@@ -176,6 +177,7 @@ def test_one_gene_reads_one_gene(h5ad: Path) -> None:
     def gene() -> int:
         daf = open_daf(h5ad)
         assert isinstance(daf.tree, SidecarTree)
+        assert copy.copy(daf.tree).base is daf.tree.base
         daf.tree.base = cast("Tree", Guarded(daf.tree.base))
         part = connect(daf).matrix("obs", "var", "X", columns=["gene3"])
         planned = part.explain().read_bytes
