@@ -10,7 +10,7 @@ import zipfile
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache, partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import pyarrow.compute as pc
@@ -183,9 +183,11 @@ def test_whatever_is_changed_the_rows_are_those_of_a_scan(path: Path, place: Ind
     assert rows_of(path) == plain_rows()
 
 
-def stored(
-    path: Path, place: IndexPlace, change: Callable[[dict[str, Any]], Mapping[str, Any]]
-) -> None:
+Change: TypeAlias = Callable[[dict[str, Any]], Mapping[str, Any]]
+"""What makes of the arrays of an index those of another one."""
+
+
+def stored(path: Path, place: IndexPlace, change: Change) -> None:
     """Put an index in place whose checksum is right and whose arrays are those of another one."""
     with open_daf(path, "r+") as daf:
         storage = IndexStorage(daf)
@@ -194,7 +196,7 @@ def stored(
         storage.store(storage.source(place), change(arrays))
 
 
-UNFIT: list[tuple[IndexPlace, Callable[[dict[str, Any]], Mapping[str, Any]], str]] = [
+UNFIT: list[tuple[IndexPlace, Change, str]] = [
     (NAME, lambda a: {**a, "key": a["key"][:-1]}, "row for each of 600"),
     (NAME, lambda a: {**a, "row": a["row"][:0]}, "row for each of 600"),
     (NAME, lambda a: {**a, "row": a["row"] + np.uint32(N)}, "names rows that there"),
@@ -224,12 +226,7 @@ UNFIT: list[tuple[IndexPlace, Callable[[dict[str, Any]], Mapping[str, Any]], str
 
 @pytest.mark.sampled(14)
 @pytest.mark.parametrize(("place", "change", "why"), UNFIT)
-def test_arrays_that_make_no_sense(
-    path: Path,
-    place: IndexPlace,
-    change: Callable[[dict[str, Any]], Mapping[str, Any]],
-    why: str,
-) -> None:
+def test_arrays_that_make_no_sense(path: Path, place: IndexPlace, change: Change, why: str) -> None:
     """Of another type, out of bounds or contradictory, with a right checksum: one warning, a scan."""
     stored(path, place, change)
     column = place.columns[0]

@@ -45,10 +45,9 @@ def all_of(path: Path, name: str, axes: tuple[str, str]) -> MatrixSlice:
     return connect(path).matrix("cell", "gene", name, rows=[2])
 
 
-def expected(axes: tuple[str, str]) -> list[Any]:
+def expected(axes: tuple[str, str]) -> Any:
     """Return the values of `all_of`."""
-    found: list[Any] = (UMIS[[2, 1, 0, 1]][:, [3]] if axes[0] == "cell" else UMIS[[2]]).tolist()
-    return found
+    return (UMIS[[2, 1, 0, 1]][:, [3]] if axes[0] == "cell" else UMIS[[2]]).tolist()
 
 
 @pytest.mark.parametrize("axes", LAYOUTS)

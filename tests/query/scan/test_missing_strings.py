@@ -33,6 +33,8 @@ from daf_storage import (
 from tests.random_conditions import Conditions
 from tests.support import create, data_set, served
 
+pytestmark = pytest.mark.filterwarnings("ignore::daf_query.NeverNullWarning")
+
 VALUES = ["", "a", "ab", "b", "ä", "it's"]
 RELAXED = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
@@ -76,7 +78,6 @@ def tables(draw: st.DrawFn) -> tuple[DafWriter, pa.Table]:
     return daf, pa.table(columns)
 
 
-@pytest.mark.filterwarnings("ignore::daf_query.NeverNullWarning")
 @RELAXED
 @given(st.data())
 def test_filters_keep_the_rows_that_duckdb_keeps(data: st.DataObject) -> None:
@@ -107,7 +108,6 @@ def test_filters_keep_the_rows_that_duckdb_keeps(data: st.DataObject) -> None:
     assert [tuple(row.values()) for row in by_value] == duckdb.sql(query).fetchall()
 
 
-@pytest.mark.filterwarnings("ignore::daf_query.NeverNullWarning")
 @RELAXED
 @given(st.data())
 def test_unions_keep_the_rows_that_duckdb_keeps(data: st.DataObject) -> None:
@@ -129,7 +129,6 @@ def test_unions_keep_the_rows_that_duckdb_keeps(data: st.DataObject) -> None:
     assert len(oracle) == first.num_rows + second.num_rows
 
 
-@pytest.mark.filterwarnings("ignore::daf_query.NeverNullWarning")
 def test_a_column_that_one_of_empty_data_sets_lacks() -> None:
     """A filter that the engine looks into as a whole is right of what is missing, too."""
     members = [MemoryDaf(), MemoryDaf()]

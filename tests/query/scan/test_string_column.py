@@ -33,12 +33,11 @@ def column(calls: list[str], **options: Any) -> StringColumn:
     return StringColumn(decode, encode, **options)
 
 
-def strings_of(values: Values) -> list[str]:
+def strings_of(values: Values) -> Any:
     """Return strings, or those behind codes."""
     if isinstance(values, Codes):
         values = values.strings.take(pa.array(values.codes))
-    listed: list[str] = pa.array(values).to_pylist()
-    return listed
+    return pa.array(values).to_pylist()
 
 
 def test_codes_and_strings_in_any_order() -> None:
