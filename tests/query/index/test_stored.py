@@ -216,6 +216,8 @@ def test_a_look_up_reads_its_rows_alone(tmp_path: Path) -> None:
     explanation = session.explain_analyze(query)
     assert explanation.scans[0].values == {"code": 2, "score": 2}
     assert explanation.scans[0].indexes == ["code"]
+    explanation = session.explain_analyze(f"{query} AND code IN ('rare 2', 'rare 1')")
+    assert explanation.scans[0].index_rows == 1  # of both conditions
     explanation = session.explain_analyze("SELECT score FROM cell WHERE code = 'common'")
     assert explanation.scans[0].indexes == []
     assert explanation.rows == N - 3
