@@ -192,6 +192,10 @@ def test_parameters_that_do_not_fit_are_refused(cursor: Any) -> None:
             cursor.execute(query, values)
     with pytest.raises(dbapi.Error, match="only reads"):
         cursor.executemany(query, [(1,), (2,)])
+    cursor.adbc_prepare(query)
+    cursor.adbc_statement.bind(pa.record_batch({"0": [1, 2]}))
+    with pytest.raises(dbapi.Error, match="one row of parameters"):
+        cursor.adbc_statement.execute_query()
 
 
 def test_what_there_is_can_be_listed(server: FlightSqlServer, session: DafSession) -> None:
