@@ -29,7 +29,6 @@ from daf_query._row_files import Format, Rows, joined, save_rows, wire_parts
 from daf_query.explore._catalogue import (
     Positions,
     catalogue,
-    embeddings_of,
     summarised,
     values_of,
 )
@@ -169,14 +168,7 @@ def points(explorer: Explorer, question: Question) -> Answer:
         if any(each == wanted for *_, each in candidates(daf, along.axis))
     ]
     chosen = f"{DATASET} IN ({', '.join(having)})" if 0 < len(having) < len(readers) else None
-    try:
-        found = coordinates_of(along.engine, along.tables, wanted, along.axis, rows=chosen)
-    except errors.MatrixNotFoundError:
-        available = embeddings_of(along.tables, along.axis)
-        raise errors.NotFoundError(
-            f"axis {along.axis!r} has no embedding {wanted!r}; it has "
-            f"{errors.shown_names(available, none='none')}{errors.nearest(wanted, available)}"
-        ) from None
+    found = coordinates_of(along.engine, along.tables, wanted, along.axis, rows=chosen)
     values = np.full(shape, np.nan, np.float32)  # of data sets that have none
     with np.errstate(over="ignore", invalid="ignore"):
         values[found.positions] = found.points

@@ -151,25 +151,15 @@ def usable(
         try:
             found.append(opening(each))
         except errors.DafError as error:
-            if not (skip_broken and _is_broken(each)):
-                if skip_broken is False and isinstance(error, _BROKEN):
+            is_broken = isinstance(error, _BROKEN)
+            if not (skip_broken and is_broken):
+                if skip_broken is False and is_broken:
                     errors.with_remedy(error, error.remedy or _LEAVE_OUT)
                 raise
             warn_caller(f"left out: {error}", errors.DafWarning)
     if not found:
         raise errors.InvalidInputError(f"none of {len(sources):,} data sets can be opened")
     return found
-
-
-def _is_broken(source: Any) -> bool:
-    """Return whether a data set cannot be opened at all, whatever else was asked for."""
-    if isinstance(source, DafReader):
-        return False
-    try:
-        open_daf(str(source)).close()
-    except errors.DafError:
-        return True
-    return False
 
 
 def _member(source: object, mode: Mode, names: AxisNames, stack: ExitStack) -> DafReader:
