@@ -89,7 +89,8 @@ def run_demo(target: Path, command: Command) -> None:
         ),
     ]
     for title, arguments in steps:
-        print(f"\n# {title}\n$ {_typed(arguments)}")
+        typed = " ".join(f'"{word}"' if "'" in word else shlex.quote(word) for word in arguments)
+        print(f"\n# {title}\n$ daf {typed}")
         if command(arguments) != 0:
             raise errors.DafError("the demonstration stopped here; see the error above")
     print(f"\n# 7. The same from Python, and a picture.\n{_PYTHON.format(path=data)}")
@@ -114,8 +115,3 @@ def _copy_data(path: Path) -> None:
 
 _PYTHON = """>>> db = daf_query.connect("{path}")
 >>> db.plot.embedding("X_umap", "bulk_labels").figure.savefig("umap.png")"""
-
-
-def _typed(arguments: Sequence[str]) -> str:
-    """Return the command line as a person would type it."""
-    return " ".join(["daf", *(f'"{w}"' if "'" in w else shlex.quote(w) for w in arguments)])

@@ -161,7 +161,7 @@ def points(explorer: Explorer, question: Question) -> Answer:
     shape = (along.whole.length, 2)
     explorer.check_bytes(math.prod(shape) * np.dtype(np.float32).itemsize)
     wanted = question.string("embedding")
-    readers = along.tables.readers() if along.tables.is_collection else {}
+    readers = along.tables.readers()
     having = [
         quoted_string(name)
         for name, daf in readers.items()

@@ -151,9 +151,8 @@ def usable(
         try:
             found.append(opening(each))
         except errors.DafError as error:
-            is_broken = isinstance(error, _BROKEN)
-            if not (skip_broken and is_broken):
-                if skip_broken is False and is_broken:
+            if not (skip_broken and isinstance(error, _BROKEN)):
+                if skip_broken is False and isinstance(error, _BROKEN):
                     errors.with_remedy(error, error.remedy or _LEAVE_OUT)
                 raise
             warn_caller(f"left out: {error}", errors.DafWarning)

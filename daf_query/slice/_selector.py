@@ -208,7 +208,8 @@ class Chooser:
             table, has_order = found
             positions = self._named(table, is_query=has_order is not None)
             if has_order is not None:
-                positions = _first_of_each(positions) if has_order else each_once(positions)
+                first = np.sort(np.unique(positions, return_index=True)[1])  # of each
+                positions = positions[first] if has_order else each_once(positions)
         selection = Selection.of(positions, axis.length)
         empty = None
         is_empty = not selection.size and axis.length > 0
@@ -309,11 +310,6 @@ def _written(selector: Selector, count: int, length: int) -> Written:
         record = selector.provenance()
         return {key: record[key] for key in ("sql", "then") if key in record}
     return f"{count:,} of {length:,}, listed"
-
-
-def _first_of_each(positions: Positions) -> Positions:
-    """Return positions in their order, each once."""
-    return positions[np.sort(np.unique(positions, return_index=True)[1])]
 
 
 def _key(names: Sequence[str]) -> tuple[str, str]:

@@ -291,9 +291,8 @@ class AxisSchema(SharedSchema):
         with self._lock:
             cached = self._unions.get(axis)
             cache = self._joined.setdefault(axis, self._cache.part())
-        if cached is not None and cached[0].keys() == columns.keys():
-            if all(cached[0][name] is each for name, each in columns.items()):
-                return cached[1]
+        if cached is not None and cached[0] == columns:
+            return cached[1]
         members = tables.Members(
             axis, columns, lambda name: self.members[name].table(axis, columns[name])
         )

@@ -155,14 +155,11 @@ def rows_page(rows: pa.Table, total: int | None = None, *, title: str = "") -> M
 
 def _header(field: pa.Field, preview: Preview) -> Markup:
     name = html_element("div", shortened(field.name))
-    kind = html_element("div", shortened(_type_name(field.type), 24), class_="note")
+    data_type = field.type.value_type if pa.types.is_dictionary(field.type) else field.type
+    kind = html_element("div", shortened(str(data_type), 24), class_="note")
     side = "text" if preview.bins is None else "number"
     chart = html_element("span", preview.chart, title=preview.figures)
     return html_element("th", name, kind, chart, class_=side)
-
-
-def _type_name(kind: pa.DataType) -> str:
-    return str(kind.value_type if pa.types.is_dictionary(kind) else kind)
 
 
 def _cell(value: Any) -> Markup:

@@ -495,7 +495,7 @@ class MatrixEntry:
     """The entry of the other axis."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class TableColumns:
     """The columns of a table at one moment, and why some of the data are none."""
 

@@ -141,16 +141,6 @@ def one_array(array: pa.Array | pa.ChunkedArray) -> Any:
     return pa.concat_arrays(array.chunks) if array.num_chunks else pa.array([], array.type)
 
 
-def encoded_bytes(strings: pa.Array) -> int:
-    """Return how many bytes the ``vlen-utf8`` chunk of these strings has.
-
-    >>> encoded_bytes(pa.array(["A", "BC"]))
-    15
-    """
-    offsets = string_offsets(strings)
-    return _COUNT_BYTES + _LENGTH_BYTES * len(strings) + int(offsets[-1]) - int(offsets[0])
-
-
 def encode_vlen_utf8(strings: pa.Array) -> Iterator[memoryview]:
     """Yield the bytes of a ``vlen-utf8`` chunk, in blocks of bounded size.
 
@@ -269,7 +259,8 @@ def _read_page(payload: memoryview, count: int) -> Any:
 
 
 def _stored_bytes(strings: pa.Array) -> int:
-    return encoded_bytes(strings) - _COUNT_BYTES
+    offsets = string_offsets(strings)
+    return _LENGTH_BYTES * len(strings) + int(offsets[-1]) - int(offsets[0])
 
 
 def _parquet_file(payload: memoryview, count: int) -> bytes:

@@ -233,12 +233,8 @@ def _first_difference(ours: StoredArray, others: StoredArray) -> tuple[int, str,
 
     None if they are equal: where both are stored plainly, their bytes are compared.
     """
-    plain = [
-        np.frombuffer(data, np.uint8)
-        for data in (ours.plain_strings(), others.plain_strings())
-        if data is not None
-    ]
-    if len(plain) > 1 and np.array_equal(plain[0], plain[1]):
+    plain = ours.plain_strings()
+    if plain is not None and np.array_equal(plain, others.plain_strings() or b""):
         return None
     mine, theirs = (each.read_strings().cast(pa.large_string()) for each in (ours, others))
     if mine.equals(theirs):

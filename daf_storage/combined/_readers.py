@@ -402,12 +402,6 @@ def _digest(daf: DafReader, axis: str) -> str:
     return hashed.hexdigest()
 
 
-def _is_kept_part(daf: DafReader, axes: Sequence[str], name: str) -> bool:
-    """Return whether a name is that of a part of an AnnData which is no property."""
-    level = kept.LEVELS[len(axes)]
-    return daf.tree.kind("/".join([kept.GROUP, level, *axes, name])) is not None
-
-
 def _check_rules(
     reader: DafReader,
     daf: DafReader,
@@ -434,7 +428,8 @@ def _check_rules(
             continue
         wanted = name if value in ("=", None) else value
         base = [axes[axis].base for axis in of_axes]
-        if value != wanted and _is_kept_part(daf, base, wanted):
+        part = "/".join([kept.GROUP, kept.LEVELS[len(base)], *base, wanted])
+        if value != wanted and daf.tree.kind(part) is not None:  # what is no property
             continue
         is_there, require = required[len(base)]
         if not is_there(*base, wanted):

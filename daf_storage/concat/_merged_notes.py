@@ -40,7 +40,8 @@ class MergedNotes:
         if not self._members:
             return
         notes: Notes = {"version": 1}
-        notes["axes"] = {axis: self._axis(axis) for axis in self._noted_axes(daf)}
+        axes = dict.fromkeys(axis for m in self._members for axis in m.notes.get("axes", {}))
+        notes["axes"] = {axis: self._axis(axis) for axis in axes if daf.has_axis(axis)}
         notes["matrices"] = self._matrices()
         notes["uns"] = self._uns(run)
         for part in ("raw", "layers"):
@@ -52,10 +53,6 @@ class MergedNotes:
             if merged:
                 notes[part] = merged
         daf.set_scalar(NOTES, json.dumps(notes, separators=(",", ":")))
-
-    def _noted_axes(self, daf: DafReader) -> list[str]:
-        axes = dict.fromkeys(axis for m in self._members for axis in m.notes.get("axes", {}))
-        return [axis for axis in axes if daf.has_axis(axis)]
 
     def _axis(self, axis: str) -> dict[str, Any]:
         given = [m.notes["axes"][axis] for m in self._members if axis in m.notes.get("axes", {})]

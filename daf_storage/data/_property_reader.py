@@ -437,16 +437,13 @@ class PropertyReader:
         length = self.axis_length(axis) if length is None else length
         found = self._find_vector(axis, name, length)
         if found is None:
-            raise self._vector_not_found(axis, name)
+            raise errors.vector_not_found(self.location, axis, name, self.vectors_set(axis))
         return found
 
     def _find_vector(self, axis: str, name: str, length: int) -> StoredVector | None:
         if name_problem(name) is not None:
             return None
         return layout.open_vector(self._tree, axis, name, length)
-
-    def _vector_not_found(self, axis: str, name: str) -> errors.VectorNotFoundError:
-        return errors.vector_not_found(self.location, axis, name, self.vectors_set(axis))
 
     def get_np_vector(self, axis: str, name: str, *, default: Any = REQUIRED) -> AnyArray:
         """Return a vector as numpy.

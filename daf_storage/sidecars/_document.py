@@ -111,6 +111,9 @@ def source_digest(
     """
     if isinstance(path, RemoteSource):
         return state.fingerprint
+    last_state, last_digest = _DIGESTS.get(path, (None, None))
+    if last_state == state:
+        return last_digest
     total = hashlib.blake2b(digest_size=_DIGEST_BYTES)
     try:
         with errors.os_errors(""):
@@ -120,7 +123,14 @@ def source_digest(
                     _add_file(total, path / name if name else path, progress)
     except errors.SourceNotFoundError:
         return None
-    return total.hexdigest() if state.is_stable and source_state(path) == state else None
+    if not state.is_stable or source_state(path) != state:
+        return None
+    _DIGESTS[path] = (state, total.hexdigest())
+    return total.hexdigest()
+
+
+_DIGESTS: Final[dict[Path, tuple[SourceState, str]]] = {}
+"""Of sources, with their states then: all of their bytes are read for one."""
 
 
 def _add_file(total: hashlib.blake2b, path: Path, progress: Callable[[int], None]) -> None:

@@ -269,8 +269,3 @@ class ReadEstimate:
         self.is_exact = self.is_exact and other.is_exact and times == 1
         self.decoded_bytes += round(other.decoded_bytes * times)
         self.used_bytes += round(other.used_bytes * times)
-
-    def add_decoded(self, decoded_bytes: int, *, used_bytes: int) -> None:
-        """Add what compressed chunks expand to, and how much of that is used."""
-        self.decoded_bytes += decoded_bytes
-        self.used_bytes += used_bytes

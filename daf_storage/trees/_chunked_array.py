@@ -243,10 +243,8 @@ class ChunkedArray(StoredArray, ABC):
         if self._encoding.codecs:
             dtype = self._encoding.dtype
             item_bytes = STRING_BYTES if dtype is None else dtype.itemsize
-            estimate.add_decoded(
-                len(positions) * math.prod(self.info.chunks) * item_bytes,
-                used_bytes=math.prod(read.shape) * item_bytes,
-            )
+            estimate.decoded_bytes += len(positions) * math.prod(self.info.chunks) * item_bytes
+            estimate.used_bytes += math.prod(read.shape) * item_bytes
 
     def read_strings(self) -> pa.StringArray | pa.LargeStringArray:
         """Return all strings."""

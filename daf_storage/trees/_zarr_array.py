@@ -527,11 +527,9 @@ class _ShardFile:
         snapshot.check_within(self.key, self._array.most_bytes, what=self._array.what)
         if version is None or not snapshot.is_local or snapshot.is_mapped(self.key):
             return snapshot.read_ranges(self.key, ranges)
-
-        def expanded() -> AnyArray:
-            return np.frombuffer(snapshot.map(self.key) or b"", np.uint8)
-
-        whole = self._array.memory.get(self.key, version, expanded)
+        whole = self._array.memory.get(
+            self.key, version, lambda: np.frombuffer(snapshot.map(self.key) or b"", np.uint8)
+        )
         return [whole[start:stop].data for start, stop in ranges]
 
     def index_bytes(self, size: int) -> tuple[int, int]:

@@ -566,7 +566,7 @@ class ArchiveTransaction:
         written: list[str] = []
         for prefix in prefixes:
             below = [key for key in self._parts if is_below(key, prefix)]
-            written += sorted(below, key=self._size_of, reverse=True)
+            written += sorted(below, key=lambda k: sum(map(len, self._parts[k])), reverse=True)
         parts = {key: self._parts[key] for key in written}
         self._archive.add(parts, [self._reserved[key] for key in reserved])
         for key in reserved:
@@ -603,6 +603,3 @@ class ArchiveTransaction:
         for reservation in self._reserved.values():
             self._archive.abandon(reservation)
         self._reserved.clear()
-
-    def _size_of(self, key: str) -> int:
-        return sum(map(len, self._parts[key]))

@@ -166,4 +166,7 @@ def test_several_data_sets() -> None:
     np.testing.assert_array_equal(found[:CELLS], expected / [2, 4])
     assert np.isnan(found[CELLS:]).all()
     reply = client.post("/api/points", json={**AXIS, "embedding": "X_uma"})
-    assert "no embedding 'X_uma' of axis 'cell'; there are X, X_umap; did you mean" in reply.json()["message"]
+    assert (
+        "no embedding 'X_uma' of axis 'cell'; there are X, X_umap; did you mean"
+        in reply.json()["message"]
+    )
