@@ -162,6 +162,9 @@ def test_documents_that_are_deep_or_large(version: ZarrVersion) -> None:
         parsed(documents, padded)
 
 
+_FIRST = ("codecs", 0, "configuration")
+
+
 def _transposed(order: Any) -> list[dict[str, Any]]:
     """Return codecs that change the order of dimensions."""
     return [{"name": "transpose", "configuration": {"order": order}}, _LITTLE]
@@ -172,13 +175,20 @@ def _transposed(order: Any) -> list[dict[str, Any]]:
     [
         (V2[0], ("chunks",), [2], "differ in length"),
         (V2[0], ("chunks",), [0, 4], "are empty, and the shape"),
+        (V2[0], ("zarr_format",), 3, "of Zarr format 3, not 2"),
+        (V2[0], ("order",), "A", "order 'A'"),
+        (V2[2], ("dtype",), "<U9999999", "each element has 39,999,996 bytes"),
         (V3[0], ("codecs",), _transposed([1]), "order .1."),
         (V3[0], ("codecs",), _transposed("A"), "lengths 'A'"),
+        (V3[0], ("codecs", 0, "name"), "crc32c", "'bytes' is needed"),
+        (V3[0], (*_FIRST, "endian"), "middle", "the order of its bytes is 'middle'"),
         (V3[1], ("chunk_grid", "configuration", "chunk_shape"), [1], "chunks .2. in files of .1."),
+        (V3[1], (*_FIRST, "index_location"), "middle", "index_location 'middle'"),
+        (V3[1], (*_FIRST, "index_codecs"), [{"name": "gzip"}], "only an index of plain numbers"),
     ],
 )
 def test_parts_that_contradict_each_other(
-    document: dict[str, Any], path: tuple[str, ...], value: Any, message: str
+    document: dict[str, Any], path: tuple[Any, ...], value: Any, message: str
 ) -> None:
     """The message says which."""
     changed = json.dumps(replaced(document, path, value)).encode()
