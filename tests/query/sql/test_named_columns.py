@@ -17,7 +17,7 @@ from tests.support import data_set, recorded_calls
 QUERIES = [
     "SELECT count(*) AS n FROM cell WHERE donor = 'd1' AND age > 40",
     "SELECT count(*) AS n FROM cell WHERE age > 40.5 OR score IS NULL",
-    "SELECT count(*) AS n FROM runs.cell WHERE dataset NOT LIKE 'run0%'",
+    "SELECT count(*) AS n FROM runs.cell WHERE dataset NOT LIKE 'lane0%'",
     "SELECT name, age FROM cell WHERE donor IN ('d1', 'd2') ORDER BY name LIMIT 5",
     "SELECT donor, count(*) AS n, avg(age) AS a FROM cell GROUP BY donor ORDER BY donor",
     "SELECT max(age * 2) AS m, min(score) AS s FROM cell",
@@ -47,7 +47,7 @@ def members() -> list[DafWriter]:
             "score": np.linspace(0, 1, len(rows)),
             "two words": rows % 2,
         }
-        made.append(data_set(name=f"run{number}", cell=cell))
+        made.append(data_set(name=f"lane{number}", cell=cell))
     made[2].set_vector("cell", "only_here", rows)
     return made
 
