@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import coverage
 import pytest
 
-from tests.mutants.covering import CoveringTests, is_of_module, measure
+from tests.mutants.covering import measure
 from tests.mutants.mutations import Mutation, mutations
 from tests.mutants.trying import try_all
 
@@ -132,33 +131,3 @@ def test_small_project(
     assert not found[tried[3]].by  # tried on the tests of its package, as no test executes it
     assert " mutants again" in capsys.readouterr().out
     assert file.read_text() == before
-
-
-def test_tests_of_a_line(tmp_path: Path) -> None:
-    """A line that nobody was seen executing has the tests of its module, each function in turn."""
-    (tmp_path / "measured").mkdir()
-    file = "tests/query/scan/test_small.py"
-    tests = {f"{file}::a[1]", f"{file}::a[2]", f"{file}::b", "tests/query/test_small.py::c"}
-    covering = CoveringTests(tmp_path, tmp_path, tests)
-    found = covering.of_line("daf_query/scan/_small.py", 3)
-    assert found == [f"{file}::a[1]", f"{file}::b", f"{file}::a[2]"]
-    assert not is_of_module("tests/storage/test_small.py::a", "daf_query/_small.py")
-
-
-def test_tests_that_are_new_are_tried_on_all_of_their_package(tmp_path: Path) -> None:
-    """Nobody knows yet which lines they execute; those that are known not to are left out."""
-    layer = tmp_path / "measured"
-    path = "daf_query/scan/_small.py"
-    for root in (tmp_path, layer):
-        (root / path).parent.mkdir(parents=True)
-        (root / path).write_text("1\n2\n")
-    data = coverage.CoverageData(str(layer / "coverage.sqlite"))
-    available = [f"tests/query/scan/test_known.py::t{number:02}" for number in range(21)]
-    for number, test in enumerate(available):
-        data.set_context(f"{test}|run")
-        data.add_lines({path: [1, 2] if number else [1]})
-    data.write()
-    new, elsewhere = "tests/query/scan/test_new.py::t", "tests/query/sql/test_new.py::t"
-    covering = CoveringTests(tmp_path, tmp_path, {*available, new, elsewhere})
-    assert covering.of_line(path, 1) == [*sorted(available), new]
-    assert set(covering.of_line(path, 2)) == {*available[1:], new}
