@@ -201,8 +201,7 @@ def test_tables_of_zarr_arrays(tmp_path: Path, *, is_archive: bool) -> None:
     query = "SELECT count(*) AS n, sum(x) AS s FROM meta WHERE x > 390 AND x < 395"
     time.sleep(STABLE_SECONDS)
     session = connect(zarr_table(path))
-    first = session.sql("SELECT x FROM meta LIMIT 3").to_pydict()
-    assert first == {"x": [0, 1, 2]}
+    assert session.sql("SELECT x FROM meta LIMIT 3").to_pydict() == {"x": [0, 1, 2]}
     expected = session.sql(query).to_pydict()
     rewrite(path, source)
     for each in (session, connect(zarr_table(path))):

@@ -260,8 +260,7 @@ def check_imported(db: DafSession, adata: Any) -> None:
         ]
         found = db.sql(f'SELECT name FROM obs WHERE "{column}" IS NULL ORDER BY index').to_pydict()
         assert found["name"] == expected, column
-        rest = db.sql(f'SELECT count("{column}") AS n FROM obs').to_pydict()
-        assert rest == {"n": [3]}
+        assert db.sql(f'SELECT count("{column}") AS n FROM obs').to_pydict() == {"n": [3]}
         empty = f'SELECT "{column}" FROM obs WHERE CAST("{column}" AS VARCHAR) = \'\''
         assert db.sql(empty).to_pylist() == []
     assert db.sql("SELECT name FROM obs WHERE whole = ''").to_pydict() == {"name": ["B"]}

@@ -84,8 +84,7 @@ def test_ranges_in_which_a_filter_cannot_be_true_are_left_out(
     ).to_pydict()
     explanation = session.explain_analyze(query)
     assert session.sql(query).to_pydict() == first
-    read = sum(scan.read for scan in explanation.scans)
-    assert read == parts
+    assert sum(scan.read for scan in explanation.scans) == parts
     if parts:
         assert explanation.scans[0].ranges == 4
         assert explanation.scans[0].pruned == 4 - parts

@@ -56,8 +56,7 @@ def test_axes_with_odd_names(tmp_path: Path) -> None:
     daf = data_set(create(tmp_path / "odd name.daf.zarr"), **axes)
     daf.set_matrix('a "b" c', "select", "m", [[1.0]])
     session = connect(tmp_path / "odd name.daf.zarr")
-    found = session.sql('SELECT "order by" AS o FROM "a ""b"" c"').to_pydict()
-    assert found == {"o": [5]}
+    assert session.sql('SELECT "order by" AS o FROM "a ""b"" c"').to_pydict() == {"o": [5]}
     part = session.matrix('a "b" c', "select", "m", rows='"order by" = 5', columns="name = 'w'")
     assert part.shape == (1, 1)
 

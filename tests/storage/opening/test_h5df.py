@@ -360,8 +360,7 @@ def test_a_handle_without_alignment_is_warned_of(path: Path, mode: OpenMode) -> 
 def test_any_hdf5_file_is_opened_by_its_suffix(tmp_path: Path) -> None:
     """``.h5`` and ``.hdf5``, at the root and in a group."""
     for name in ("a.h5", "b.hdf5", "c.h5#/day/1", "d.hdf5#/day"):
-        daf = open_daf(tmp_path / name, "w+")
-        fill(daf).close()
+        fill(open_daf(tmp_path / name, "w+")).close()
         assert contents(open_daf(tmp_path / name)) == contents(fill(MemoryDaf()))
 
 

@@ -402,8 +402,7 @@ def test_sql_decodes_chunk_by_chunk(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         monkeypatch, (ChunkedArray, "decode"), lambda array, at, *_: (array.what, at)
     )
     db = connect(daf)
-    found = db.sql("SELECT sum(b) AS n FROM cell WHERE b < 5").to_pydict()
-    assert found == {"n": [200_000]}
+    assert db.sql("SELECT sum(b) AS n FROM cell WHERE b < 5").to_pydict() == {"n": [200_000]}
     assert len(decoded) == len(set(decoded)) == -(-200_000 // 2048)
     assert all(what.endswith("/b") for what, _ in decoded)
 

@@ -196,8 +196,7 @@ def test_what_is_lost_of_an_archive_of_several_data_sets(tmp_path: Path) -> None
     """The name of the data set is reported too, and the others are left alone."""
     path = tmp_path / "x.dafs.zarr.zip"
     for group in ("a", "b/c"):
-        daf = ZarrDaf(f"{path}#/{group}", "w+")
-        fill(daf).close()
+        fill(ZarrDaf(f"{path}#/{group}", "w+")).close()
     wreck(path, "b/c/vectors/cell/age/0")
     with pytest.warns(RecoveryWarning, match="vector 'age' of axis 'cell' of data set 'b/c' could"):
         ZarrDaf(f"{path}#/a", "r+").close()
