@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import linecache
 import operator
 import os
 import pkgutil
@@ -203,7 +204,8 @@ class Interruption:
     """Raises KeyboardInterrupt at a line of this software that the main thread comes to.
 
     Also at one of what starts threads.  Not at one of ``__del__`` or of a finalizer, out of which
-    Python lets no exception.
+    Python lets no exception, nor at a ``with``: there it comes by once more before it leaves, where
+    it notices no signal.
 
     Parameters
     ----------
@@ -234,7 +236,8 @@ class Interruption:
         )
         if is_freeing or not (is_ours or code.co_filename.endswith(_TRACED)):
             return None
-        if event == "line":
+        is_with = linecache.getline(code.co_filename, frame.f_lineno).lstrip().startswith("with ")
+        if event == "line" and not is_with:
             self.lines += 1
             if self.lines == self._line:
                 self.where = f"{Path(code.co_filename).name}:{frame.f_lineno}"
