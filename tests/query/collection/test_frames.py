@@ -69,8 +69,7 @@ def test_columns_that_some_lack(tmp_path: Path) -> None:
     assert missing == [[True] * 6, [True] * 6, [False] * 6]
     assert adata.obs["other"].tolist()[:2] == [2.0, 1.0]
     anndata.AnnData(obs=adata.obs.drop(columns="at")).write_h5ad(tmp_path / "x.h5ad")
-    flags = anndata.read_h5ad(tmp_path / "x.h5ad").obs["flag"].tolist()
-    assert flags == [pd.NA, pd.NA, True]
+    assert anndata.read_h5ad(tmp_path / "x.h5ad").obs["flag"].tolist() == [pd.NA, pd.NA, True]
 
 
 def test_columns_that_do_not_fit() -> None:

@@ -242,5 +242,4 @@ def test_an_interrupted_cell_is_one_sentence(
     result = shell.run_cell("%%daf db\nSELECT 1")
     assert isinstance(result.error_in_exec, KeyboardInterrupt)
     shown = capsys.readouterr()
-    printed = (shown.out + shown.err).strip()
-    assert printed == "KeyboardInterrupt: the query was interrupted"
+    assert (shown.out + shown.err).strip() == "KeyboardInterrupt: the query was interrupted"

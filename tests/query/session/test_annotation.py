@@ -176,5 +176,4 @@ def test_an_h5ad_file_is_annotated_in_place(tmp_path: Path) -> None:
             pytest.raises(errors.DafError, match=refused),
         ):
             db.sql("SELECT count(*) FROM obs WHERE rich").to_pydict()
-        first = db.reader().get_np_vector("obs", "n_genes")[0]
-        assert first == whole.obs["n_genes"].iloc[-1]
+        assert db.reader().get_np_vector("obs", "n_genes")[0] == whole.obs["n_genes"].iloc[-1]

@@ -125,8 +125,7 @@ def test_values_of_other_libraries(value: Any, expected: Any) -> None:
 def test_what_is_no_parameter() -> None:
     """Marks in strings, quoted names and comments stay."""
     query = """SELECT '$x ?' AS "$x ?", $$?$$ AS s /* $y ? */, $x AS x -- $z ?"""
-    row = ENGINE.sql(query, params={"x": 5}).to_pylist()
-    assert row == [{"$x ?": "$x ?", "s": "?", "x": 5}]
+    assert ENGINE.sql(query, params={"x": 5}).to_pylist() == [{"$x ?": "$x ?", "s": "?", "x": 5}]
     assert bind("SELECT 1", None) == bind("SELECT 1", []) == bind("SELECT 1", {}) == "SELECT 1"
 
 

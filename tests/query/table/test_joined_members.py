@@ -83,8 +83,7 @@ def test_which_members_are_joined() -> None:
     """Neighbours of few rows that have the same columns, up to a number of rows."""
     table = connect(members_of_all_kinds(), scan_options=JOINED).table("cell")
     assert isinstance(table, UnionDataset)
-    runs = [(span.start, span.stop) for span, _ in _runs(table)]
-    assert runs == [(0, 3), (4, 6)]
+    assert [(span.start, span.stop) for span, _ in _runs(table)] == [(0, 3), (4, 6)]
     assert table.table_columns.length == sum(columns.length for _, columns in _runs(table)) + 68
     assert not _runs(connect(members_of_all_kinds()).table("cell"))
     assert len(_runs(table.filter(pc.field("age") > 1))) == 2

@@ -345,7 +345,7 @@ def test_chunks_are_found_by_their_index(tmp_path: Path, compression: Any) -> No
             if start % 4096 == 0:
                 file.create_dataset(f"other/{start}", data=np.zeros(1 << 15))
         stored.attrs.update({"encoding-type": "array", "encoding-version": "0.2.0"})
-    most = 60 if h5py.version.hdf5_version_tuple >= (2, 0) else 100
+    most = 60 if h5py.version.hdf5_version_tuple >= (2, 0) else 105
     with connected(path) as (server, db):
         chosen = db.matrix("obs", "var", "X", rows=slice(200_000, 200_500))
         with server.at_most(12):

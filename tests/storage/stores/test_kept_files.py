@@ -77,8 +77,7 @@ def test_readers_see_each_change(tmp_path: Path, zarr_format: Literal[2, 3]) -> 
     both = [each for each in chunks if each.stat().st_size == np.dtype(float).itemsize * 5]
     for array in both:  # one for each layout, whichever is read
         array.write_bytes(np.arange(5.0).tobytes())
-    flat = reader.get_np_matrix("cell", "gene", "X").ravel().tolist()
-    assert flat == list(range(5))
+    assert reader.get_np_matrix("cell", "gene", "X").ravel().tolist() == list(range(5))
     for array in both:
         array.write_bytes(b"1234")
     with pytest.raises(errors.CorruptDataError, match="truncated"):
