@@ -179,8 +179,7 @@ def table_lines(
         if total > most:
             break
     if not is_wrapped:
-        cut = " ".join  # of the lines of a cell
-        shown = [[_shortened(cut(cell.split("\n"))) for cell in row] for row in shown]
+        shown = [[_shortened(cell.replace("\n", " ")) for cell in row] for row in shown]
     types = pa.types
     is_number = [types.is_integer(t) or types.is_floating(t) for t in rows.schema.types]
     lines = aligned(rows.schema.names, shown, is_number, is_wrapped=is_wrapped)

@@ -53,7 +53,8 @@ _MAX_SINGLE_STRINGS: Final = 1 << 11
 
 _BATCH_ROWS: Final = 1 << 17
 _SAMPLE_ROWS: Final = 1 << 13
-_MAX_DISTINCT_IN_SAMPLE: Final = 1 << 11
+_MANY_IN_SAMPLE: Final = 1 << 11
+"""With so many different strings among the first, codes are not worth it."""
 
 
 class Once(Generic[_T]):
@@ -190,8 +191,9 @@ class DictionaryCodes:
         pieces, nothing = list[pa.DictionaryArray](), pa.array([], pa.string())
         for encoded in _encoded(batches):
             check_cancelled()
-            is_varied = not pieces and _is_varied(encoded)
+            sample = encoded.indices.slice(0, 0 if pieces else _SAMPLE_ROWS)
             pieces.append(encoded)
+            is_varied = len(sample.unique()) > _MANY_IN_SAMPLE
             if is_varied or len(encoded.dictionary) > options.max_distinct_strings:
                 return cls(None, nothing)
         pieces = (
@@ -240,12 +242,6 @@ def _encoded(batches: Iterable[pa.Array]) -> Iterator[pa.DictionaryArray]:
                 piece = piece.dictionary_encode()
             indices, strings = piece.indices.cast(pa.int32()), piece.dictionary.cast(pa.string())
             yield pa.DictionaryArray.from_arrays(indices, strings)
-
-
-def _is_varied(encoded: pa.DictionaryArray) -> bool:
-    """Return whether the first strings are so many different ones that codes are not worth it."""
-    sample = encoded.indices.slice(0, _SAMPLE_ROWS)
-    return len(sample.unique()) > _MAX_DISTINCT_IN_SAMPLE
 
 
 class StringColumn:

@@ -46,7 +46,8 @@ _T = TypeVar("_T")
 
 _DAF: Final = re.compile(r"\.(dafs?\.zarr|h5dfs?)(\.zip)?(#/.*)?$")
 _GROUP_FILES: Final = ("zarr.json", ".zgroup")
-_BROKEN: Final = (errors.FormatError, errors.StorageError, errors.RemoteError)
+_OF_CALLS: Final = (errors.InvalidInputError, errors.ReadOnlyError, errors.MissingDependencyError)
+"""What is wrong with a call, or with what is installed, and with no data set."""
 _LEAVE_OUT: Final = errors.Remedy("pass ", errors.SKIP_BROKEN, " to leave it out")
 
 
@@ -151,8 +152,8 @@ def usable(
         try:
             found.append(opening(each))
         except errors.DafError as error:
-            if not (skip_broken and isinstance(error, _BROKEN)):
-                if skip_broken is False and isinstance(error, _BROKEN):
+            if not skip_broken or isinstance(error, _OF_CALLS):
+                if skip_broken is False and not isinstance(error, _OF_CALLS):
                     errors.with_remedy(error, error.remedy or _LEAVE_OUT)
                 raise
             warn_caller(f"left out: {error}", errors.DafWarning)

@@ -125,8 +125,7 @@ def missing_table(failed: FailedQuery, match: re.Match[str]) -> DafError:
         hint = f"; a file is a table in quotes: FROM '{schema}.{name}'" if is_file else ""
         for each, tables in schemas.items() if not is_file else ():
             if tables.is_collection and schema in tables.readers() and tables.has_axis(name):
-                table = plain_name(name)
-                table = table if len(schemas) == 1 else f"{plain_name(each)}.{table}"
+                table = ".".join(map(plain_name, [each, name][len(schemas) == 1 :]))
                 where = f"WHERE {DATASET} = {quoted_string(schema)}"
                 hint = f"; it is one of a collection: FROM {table} {where}"
         return errors.NotFoundError(f"no data set {schema!r} is connected; there are {has}{hint}")

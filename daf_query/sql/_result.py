@@ -43,7 +43,6 @@ from daf_query.sql._shown import (
 from daf_query.syntax import quoted_name, without_direction
 from daf_query.table import with_categories
 from daf_storage import DafError, ShowProgress, errors
-from daf_storage._lazy import pc
 from daf_storage.base import optional_import, progress_bar
 
 _T = TypeVar("_T")
@@ -657,10 +656,7 @@ def _each_value_once(column: pa.ChunkedArray) -> pa.ChunkedArray:
     """
     if column.num_chunks != 1 or not pa.types.is_dictionary(column.type):
         return column
-    array = column.chunk(0)
-    values = array.dictionary.unique()
-    if len(values) == len(array.dictionary):
+    values = column.chunk(0).dictionary
+    if len(values.unique()) == len(values):
         return column
-    codes = pc.index_in(array.dictionary, value_set=values).take(array.indices)
-    unique = pa.DictionaryArray.from_arrays(codes, values, ordered=column.type.ordered)
-    return pa.chunked_array([unique.cast(column.type)])
+    return pa.chunked_array([*column.chunks, pa.array([], column.type)]).unify_dictionaries()

@@ -256,11 +256,25 @@ class FileRows(ds.FileSystemDataset):
         self,
         filter: pc.Expression | None = None,  # noqa: A002 - pyarrow's signature
     ) -> Iterator[Any]:
-        """Yield the parts of the files, of which nothing is known so far."""
+        """Yield the parts of the files, of which nothing is known so far.
+
+        Raises
+        ------
+        InvalidInputError
+            The file lacks a column that it had, or has one of another type.
+        """
         try:
-            rows = self._opened(self.schema)
+            rows, of_now = self._opened(self.schema), self._opened()
         except (OSError, pa.ArrowException):  # a scan of what there was says what is wrong
             return iter(super().get_fragments(filter))
+        before, now = ({(f.name, f.type) for f in each.schema} for each in (self, of_now))
+        if (
+            of_now.files == [self._opening[0]] and not before <= now
+        ):  # of a folder, files may lack some
+            other = ", ".join(sorted(f"{name!r} ({kind})" for name, kind in before - now))
+            raise errors.InvalidInputError(
+                f"{of_now.files[0]}: it was replaced by a file without {other}; register it again"
+            )
         return iter(rows.get_fragments(filter))
 
 

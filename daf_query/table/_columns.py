@@ -529,9 +529,8 @@ class TableColumns:
 
     def with_others(self, other: TableColumns) -> TableColumns:
         """Return the columns of two parts of an axis, each with ``name`` and ``index``."""
-        first = (NAME, INDEX)
         both = {**self.columns, **other.columns}
-        names = (*first, *sorted(both.keys() - set(first)))
+        names = (NAME, INDEX, *sorted(both.keys() - {NAME, INDEX}))
         problems = {**self.problems, **other.problems}
         return replace(self, columns={name: both[name] for name in names}, problems=problems)
 

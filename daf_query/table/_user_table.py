@@ -22,11 +22,9 @@ from daf_storage._lazy import ds, lazy_module, pc
 
 if TYPE_CHECKING:
     import pyarrow.csv as pacsv
-
-    from daf_query.table import _arrow_face as arrow_face
 else:
     pacsv = lazy_module("pyarrow.csv")
-    arrow_face = lazy_module("daf_query.table._arrow_face")
+arrow_face: Any = lazy_module("daf_query.table._arrow_face")
 
 _FILE: Final = re.compile(
     r"\.(?P<format>parquet|arrow|feather|csv|tsv)(?P<gzip>\.gz)?$", re.IGNORECASE

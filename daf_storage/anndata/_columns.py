@@ -56,8 +56,8 @@ class Column:
         What is wrong with its metadata: whoever uses it gets this.
     """
 
-    is_text = True
-    """Whether empty strings may be values; if not, there is no second vector."""
+    may_have_companion = True
+    """Whether a second vector may say what is missing, as far as its type tells."""
 
     def __init__(
         self,
@@ -276,7 +276,7 @@ class MaskedColumn(Column):
         self._what = f"{tree.location}: {path}"
         values, mask = values_and_mask(node, self._what)
         self._kind = kind = values.info.storage_type
-        self.is_text = kind.is_string
+        self.may_have_companion = kind.is_string
         self._na_value = node.attribute("na-value")
         self._is_bool = kind is StorageType.BOOL
         is_string = elements.encoding_of(node) == "nullable-string-array"
@@ -285,7 +285,7 @@ class MaskedColumn(Column):
             raise CorruptDataError(f"{self._what}: its values are no {wanted}")
         self._has_missing = functools.cache(lambda: _any(mask))
         self._has_empty = functools.cache(lambda: kind.is_string and _has_empty(values, mask))
-        self._becomes_text = functools.cache(
+        self._is_text = functools.cache(
             lambda: kind.is_string or self._is_bool or isinstance(_encoded(values, mask), pa.Array)
         )
 
@@ -298,7 +298,7 @@ class MaskedColumn(Column):
 
     def missing_as(self) -> MissingAs:
         """Return how missing values are marked; reads the strings if some are missing."""
-        if not self._has_missing() or not self._becomes_text():
+        if not self._has_missing() or not self._is_text():
             return ""
         return "vector" if self._has_empty() else "empty"
 

@@ -338,7 +338,7 @@ class FrameVector:
     def companion(self) -> str:
         """The name of the vector that says what is missing; empty if there is none."""
         try:
-            may_have_one = self.is_shown and self.column.is_text
+            may_have_one = self.is_shown and self.column.may_have_companion
             has_one = may_have_one and self.column.missing_as() == "vector"
         except errors.FormatError as error:
             self.error, has_one = error, False

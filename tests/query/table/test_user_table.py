@@ -88,7 +88,7 @@ def _write(path: Path, rows: pa.Table = ROWS) -> None:
     if name.endswith("parquet"):
         pq.write_table(rows, path)
     elif name.endswith(("arrow", "feather")):
-        with pa.ipc.new_file(path, ROWS.schema, options=_COMPRESSED) as file:
+        with pa.ipc.new_file(path, rows.schema, options=_COMPRESSED) as file:
             file.write_table(rows)
     else:
         text = "id,age,since,ok\nN1,30,2020-01-02,true\nN2,NA,,\nN3,50,2021-03-04,false\n"
@@ -182,6 +182,10 @@ def test_a_file_that_is_replaced_is_read_as_it_is(tmp_path: Path, suffix: str) -
             found = each.sql(query).to_pydict()
             assert found == {"id": ["N1"] if count < 3 else ["N1", "N3"]}
             assert each.sql("SELECT count(*) AS n FROM p").to_pydict() == {"n": [count]}
+        _write(other, ROWS.drop_columns("age"))
+        other.replace(path)
+        with pytest.raises(errors.InvalidInputError, match=f"p.{suffix}: .*without 'age'"):
+            each.sql("SELECT age FROM p").to_pydict()
         path.unlink()
         with pytest.raises(errors.DafError, match=f"p.{suffix}'.*No such file"):
             each.sql("SELECT count(*) AS n FROM p").to_pydict()
