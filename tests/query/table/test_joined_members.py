@@ -29,7 +29,7 @@ JOINED = ScanOptions(min_joined_members=2, joined_member_rows=20, joined_rows=40
 
 def _member(number: int, rows: int, *, name: str | None = None) -> DafWriter:
     random = np.random.default_rng(number)
-    daf = data_set(name=name or f"run{number}", cell=[f"c{number}.{row}" for row in range(rows)])
+    daf = data_set(name=name or f"lot{number}", cell=[f"c{number}.{row}" for row in range(rows)])
     daf.set_vector("cell", "age", random.integers(0, 5, rows).astype("int32"))
     score = random.random(rows).round(1)
     score[random.random(rows) < 0.3] = np.nan
@@ -122,13 +122,13 @@ def test_nothing_is_opened_twice(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_what_another_program_writes_shows(tmp_path: Path) -> None:
     """A chunk that is replaced, without a change of any metadata, is read again."""
     for number in range(33):
-        with ZarrDaf(tmp_path / f"run{number}.daf.zarr", "w") as daf:
+        with ZarrDaf(tmp_path / f"lot{number}.daf.zarr", "w") as daf:
             data_set(daf, cell={"name": ["A", "B"], "age": np.array([number, 50], "int64")})
     with connect(str(tmp_path / "*.daf.zarr")) as session:
         question = "SELECT count(*) AS n FROM cell WHERE age = 77"
         assert session.sql(question).to_pydict() == {"n": [0]}
         assert session.sql(question).to_pydict() == {"n": [0]}
-        chunk = tmp_path / "run7.daf.zarr" / "vectors" / "cell" / "age" / "0"
+        chunk = tmp_path / "lot7.daf.zarr" / "vectors" / "cell" / "age" / "0"
         aside = chunk.with_name("aside")
         aside.write_bytes(np.array([77, 77], "<i8").tobytes())
         aside.replace(chunk)
@@ -138,14 +138,14 @@ def test_what_another_program_writes_shows(tmp_path: Path) -> None:
 def test_a_damaged_member_is_named(tmp_path: Path) -> None:
     """The error of one that is read is that of a data set by itself; its column is then left out of all."""
     for number in range(33):
-        with ZarrDaf(tmp_path / f"run{number}.daf.zarr", "w", zarr_format=3) as daf:
+        with ZarrDaf(tmp_path / f"lot{number}.daf.zarr", "w", zarr_format=3) as daf:
             data_set(daf, cell={"name": 3, "donor": ["x", "y", "z"]})
-    [chunk] = (tmp_path / "run9.daf.zarr" / "vectors" / "cell" / "donor").rglob("c/0")
+    [chunk] = (tmp_path / "lot9.daf.zarr" / "vectors" / "cell" / "donor").rglob("c/0")
     data = chunk.read_bytes()
     chunk.write_bytes(data[:4] + b"\xff\xff\xff\x7f" + data[8:])
     with connect(str(tmp_path / "*.daf.zarr")) as session:
         assert session.sql("SELECT * FROM cell LIMIT 1").to_arrow_table().num_rows == 1
-        with pytest.warns(UnreadableVectorWarning, match="run9"):
+        with pytest.warns(UnreadableVectorWarning, match="lot9"):
             assert session.sql("SELECT * FROM cell LIMIT 99").to_arrow_table().num_rows == 99
         assert "donor" not in session.table("cell").schema.names
         assert session.sql("SELECT count(name) AS n FROM cell").to_pydict() == {"n": [99]}
@@ -182,18 +182,18 @@ def rows_left(table: UnionDataset, chosen: pc.Expression | None) -> dict[str, se
 def test_names_leave_out_data_sets() -> None:
     """Those that are left come in their order; empty ones are none."""
     table = union_of(session_of())
-    everything = {f"run{number}": set(range(rows)) for number, rows in enumerate(ROWS) if rows}
+    everything = {f"lot{number}": set(range(rows)) for number, rows in enumerate(ROWS) if rows}
     assert rows_left(table, None) == everything
-    chosen = pc.field("dataset").isin(["run9", "run4"]) & (pc.field("age") >= 0)
-    assert list(rows_left(table, chosen)) == ["run4", "run9"]
+    chosen = pc.field("dataset").isin(["lot9", "lot4"]) & (pc.field("age") >= 0)
+    assert list(rows_left(table, chosen)) == ["lot4", "lot9"]
     assert rows_left(table, pc.scalar(False)) == {}
 
 
 LEAVES = [
     *(pc.field("age") > 5, pc.field("age") == 2, ~pc.field("flag"), pc.field("donor") == "d2"),
-    *(pc.field("dataset") < "run4", pc.field("index") < 2, pc.field("donor").is_null()),
-    *(pc.field("age") + 1 > 3, pc.field("dataset").isin(["run4", "run7"]), pc.field("flag")),
-    *(pc.field("name") == "c2.4", pc.field("dataset") != "run3", pc.field("flag").is_null()),
+    *(pc.field("dataset") < "lot4", pc.field("index") < 2, pc.field("donor").is_null()),
+    *(pc.field("age") + 1 > 3, pc.field("dataset").isin(["lot4", "lot7"]), pc.field("flag")),
+    *(pc.field("name") == "c2.4", pc.field("dataset") != "lot3", pc.field("flag").is_null()),
 ]
 
 
@@ -212,7 +212,7 @@ def test_no_row_that_matches_is_left_out(leaves: list[Any], join: Any) -> None:
 
 def test_an_index_of_a_small_data_set_is_used(tmp_path: Path) -> None:
     """It leaves out what it names no row of, whichever column it is of."""
-    path = tmp_path / "run2.daf.zarr"
+    path = tmp_path / "lot2.daf.zarr"
     with ZarrDaf(path, "w") as daf:
         ages = np.arange(7, dtype="int32") * 10
         cells = {"name": 7, "age": ages, "donor": ["d0"] * 7, "flag": [True] * 7}
@@ -220,9 +220,9 @@ def test_an_index_of_a_small_data_set_is_used(tmp_path: Path) -> None:
     with connect(path, mode="r+") as session:
         session.build_index("cell", "donor")
     with ZarrDaf(path) as daf:
-        table = union_of(session_of(run2=daf))
-        assert "run2" not in rows_left(table, pc.field("donor") == "d5")
-        assert rows_left(table, pc.field("age") == 20)["run2"]
+        table = union_of(session_of(lot2=daf))
+        assert "lot2" not in rows_left(table, pc.field("donor") == "d5")
+        assert rows_left(table, pc.field("age") == 20)["lot2"]
 
 
 def test_a_plan_reads_the_metadata_of_what_it_names(
@@ -230,7 +230,7 @@ def test_a_plan_reads_the_metadata_of_what_it_names(
 ) -> None:
     """Columns and those of the filter; a name that is not there is said with all that are."""
     for number in range(8):
-        with ZarrDaf(tmp_path / f"run{number}.daf.zarr.zip", "w") as daf:
+        with ZarrDaf(tmp_path / f"lot{number}.daf.zarr.zip", "w") as daf:
             daf.add_axis("cell", [f"c{number}.{row}" for row in range(3)])
             for name in ("age", "donor", "score"):
                 daf.set_vector("cell", name, np.arange(3, dtype="int32") + number)
