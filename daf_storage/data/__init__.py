@@ -19,12 +19,9 @@ from daf_storage.data._assembled import (
 )
 from daf_storage.data._axis_writer import copy_entries
 from daf_storage.data._casting import (
-    CountsAs,
     changed_by,
-    count_types,
     numeric_type,
     plain_values,
-    refused_value,
     stored_numbers,
 )
 from daf_storage.data._coercion import (
@@ -66,8 +63,15 @@ from daf_storage.data._encoding import (
 )
 from daf_storage.data._layout import MAJOR_VERSION, MINOR_VERSION
 from daf_storage.data._page import axis_section, data_set_section, vector_previews
-from daf_storage.data._property_reader import REQUIRED, stored_properties
-from daf_storage.data._reader import DafReader, Origin, check_reader, is_in_place, writing_remedy
+from daf_storage.data._property_reader import REQUIRED
+from daf_storage.data._reader import (
+    DafReader,
+    Origin,
+    check_reader,
+    is_in_place,
+    stored_properties,
+    writing_remedy,
+)
 from daf_storage.data._stored import (
     ENTRIES_OF,
     Convention,

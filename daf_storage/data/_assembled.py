@@ -37,8 +37,7 @@ from daf_storage.data._encoding import (
     write_text,
     write_vector,
 )
-from daf_storage.data._property_reader import stored_properties
-from daf_storage.data._reader import DafReader
+from daf_storage.data._reader import DafReader, stored_properties
 from daf_storage.data._stored import StoredMatrix, StoredVector
 from daf_storage.data._subset_arrays import (
     EntrySelection,

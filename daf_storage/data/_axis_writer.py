@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -41,7 +40,7 @@ from daf_storage.data._coercion import (
     given_vector,
 )
 from daf_storage.data._encoding import write_vector
-from daf_storage.data._property_reader import PropertyReader, check_labels
+from daf_storage.data._property_reader import PropertyReader
 from daf_storage.data._reader import DafReader
 from daf_storage.data._stored import Convention, attributes_of
 from daf_storage.trees import Node, Tree, TreeTransaction, WritableTree
@@ -83,10 +82,10 @@ def new_axis(
             f"vectors; there are {errors.shown_names(vectors, none='none')}"
         )
     converted: dict[str, VectorInput] = {}
-    given = GivenAxis(axis, len(stored), partial(check_labels, daf.location, axis, lambda: stored))
+    given = GivenAxis(daf.location, axis, len(stored), lambda: stored)
     for name, value in vectors.items():
         check_vector_name(daf.location, axis, name)
-        converted[name] = given_vector(daf.location, given, name, value)
+        converted[name] = given_vector(given, name, value)
         if name in empty_is_missing:
             check_strings(daf.location, axis, name, converted[name])
     return NewAxis(axis, stored, converted, frozenset(empty_is_missing))

@@ -12,16 +12,15 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from decimal import Decimal
 from numbers import Integral, Rational
-from typing import Any, Final, Literal, TypeAlias, get_args
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from daf_storage import errors
 from daf_storage._lazy import pc
 from daf_storage.base import AnyArray, StorageType, one_array
 from daf_storage.errors import UnsupportedInputError
@@ -219,33 +218,6 @@ def _common_type(flat: AnyArray) -> StorageType:
     return StorageType.UINT64 if is_beyond else StorageType.INT64
 
 
-CountType: TypeAlias = Literal["uint8", "uint16", "uint32"]
-"""The types in which whole numbers are stored when that is asked for."""
-
-CountsAs: TypeAlias = "CountType | Mapping[str, CountType] | None"
-"""The type of the main matrix, or of matrices by their names."""
-
-_NAMES: Final[tuple[str, ...]] = get_args(CountType)
-
-
-def count_types(counts_as: CountsAs, main: str) -> dict[str, StorageType]:
-    """Return the types that were asked for, by the name of the matrix; checked.
-
-    >>> count_types("uint16", "UMIs")
-    {'UMIs': <StorageType.UINT16: 'UInt16'>}
-    """
-    if counts_as is None:
-        return {}
-    by_name = {main: counts_as} if isinstance(counts_as, str) else dict(counts_as)
-    for name, requested in by_name.items():
-        if requested not in _NAMES:
-            raise errors.InvalidInputError(
-                f"counts_as: the matrix {name!r} cannot be stored as {requested!r}; choose one of "
-                f"{', '.join(_NAMES)}"
-            )
-    return {name: StorageType.of(np.dtype(requested)) for name, requested in by_name.items()}
-
-
 def changed_by(values: AnyArray, dtype: npt.DTypeLike) -> tuple[AnyArray, int | None]:
     """Return values in another type, and the place of the first that this changes; or None.
 
@@ -265,16 +237,6 @@ def changed_by(values: AnyArray, dtype: npt.DTypeLike) -> tuple[AnyArray, int | 
     if {cast.dtype.kind, values.dtype.kind} == {"i", "u"}:  # what wraps comes back
         same &= (cast < 0).reshape(-1) == (values < 0).reshape(-1)
     return cast, None if bool(same.all()) else int(np.argmin(same))
-
-
-def refused_value(
-    what: str, value: Any, row: str, column: str, dtype: object
-) -> errors.UnsupportedInputError:
-    """Say which value of a matrix cannot be stored in a type."""
-    return errors.UnsupportedInputError(
-        f"{what}: the value {value} of row {row!r} and column {column!r} is no {dtype}, so the "
-        "matrix is not stored as counts of that type; ask for a wider one, or leave it as it is"
-    )
 
 
 _EXACT_IN_ANY_FLOAT: Final = 2**24
@@ -348,6 +310,18 @@ def strings_array(values: Any, *, what: str, shape: tuple[int, ...] | None = Non
             f"{what} holds {listed[number]!r}{place(number)}, which cannot be stored as UTF-8 "
             f"({error})"
         ) from error
+
+
+def arrow_strings(values: Iterable[Any]) -> Any:
+    """Return any list of labels as Arrow strings."""
+    if isinstance(values, pa.Array | pa.ChunkedArray):
+        array = one_array(values)
+        return array if pa.types.is_large_string(array.type) else array.cast(pa.string())
+    listed = list(values) if not isinstance(values, np.ndarray) else values.astype(object)
+    try:
+        return one_array(pa.array(listed, pa.string()))
+    except (pa.ArrowException, UnicodeEncodeError):
+        return strings_array([str(value) for value in listed], what="the list of entries")
 
 
 def arrow_values(value: pa.Array | pa.ChunkedArray, *, what: str) -> AnyArray | pa.Array:

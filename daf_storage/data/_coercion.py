@@ -18,6 +18,7 @@ import pyarrow as pa
 from daf_storage._lazy import sp
 from daf_storage.base import AnyArray
 from daf_storage.data._casting import (
+    arrow_strings,
     holds_strings,
     numeric_type,
     plain_values,
@@ -25,7 +26,7 @@ from daf_storage.data._casting import (
     stored_numbers,
     strings_array,
 )
-from daf_storage.errors import UnsupportedInputError, wrong_length
+from daf_storage.errors import UnsupportedInputError, wrong_labels, wrong_length
 
 _MAX_STRING_BYTES: Final = 2**31 - 1
 _LARGEST_SURE_SUM: Final = 2.0**62
@@ -203,38 +204,45 @@ def check_string_dtype(dtype: Any, *, what: str) -> None:
 class GivenAxis:
     """An axis along which values are given."""
 
+    location: str
+    """The data set, as messages name it."""
     name: str
     length: int
-    check_labels: Callable[[Any, str], None]
-    """Raises unless some labels are the entries; given the labels, and what they belong to."""
+    entries: Callable[[], pa.Array]
+    """Reads the entries."""
 
-    def check_length(self, location: str, length: int, what: str) -> None:
+    def check_length(self, length: int, what: str) -> None:
         """Raise unless there are as many values as entries."""
         if length != self.length:
-            raise wrong_length(location, what, length, self.name, self.length)
+            raise wrong_length(self.location, what, length, self.name, self.length)
+
+    def check_labels(self, labels: Any, what: str) -> None:
+        """Raise ``LabelsError`` if a pandas index is given and is not the entries.
+
+        A plain ``RangeIndex`` counts as no labels.
+        """
+        if labels is None or callable(labels) or type(labels).__name__ == "RangeIndex":
+            return
+        entries = self.entries()
+        is_long = len(labels) == len(entries)
+        if not (is_long and arrow_strings(labels).cast(entries.type).equals(entries)):
+            raise wrong_labels(self.location, what, self.name)
 
 
 def given_vector(
-    location: str,
-    axis: GivenAxis,
-    name: str,
-    value: Any,
-    dtype: Any = None,
-    *,
-    called: str = "vector",
+    axis: GivenAxis, name: str, value: Any, dtype: Any = None, *, called: str = "vector"
 ) -> VectorInput:
     """Check and convert what is to be a vector."""
     what = f"{called} {name!r}"
-    given = f"{location}: {what} of axis {axis.name!r}"
+    given = f"{axis.location}: {what} of axis {axis.name!r}"
     stored = vector_input(value, length=axis.length, dtype=dtype, what=given)
     length = stored.length if isinstance(stored, SparseVectorInput) else len(stored)
-    axis.check_length(location, length, what)
+    axis.check_length(length, what)
     axis.check_labels(getattr(value, "index", None), what)
     return stored
 
 
 def given_matrix(
-    location: str,
     rows: GivenAxis,
     columns: GivenAxis,
     name: str,
@@ -244,12 +252,12 @@ def given_matrix(
     called: str = "matrix",
 ) -> MatrixInput:
     """Check and convert what is to be a matrix."""
-    what = f"{location}: {called} {name!r} of axes {rows.name!r} and {columns.name!r}"
+    what = f"{rows.location}: {called} {name!r} of axes {rows.name!r} and {columns.name!r}"
     shape = rows.length, columns.length
     stored = matrix_input(value, shape=shape, dtype=dtype, what=what)
     parts = [f"the {part} of {called} {name!r}" for part in ("rows", "columns")]
     for axis, part, length in zip((rows, columns), parts, stored.shape, strict=True):
-        axis.check_length(location, length, part)
+        axis.check_length(length, part)
     for axis, part, labels in zip((rows, columns), parts, ("index", "columns"), strict=True):
         axis.check_labels(getattr(value, labels, None), part)
     return stored

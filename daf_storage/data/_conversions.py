@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any, Final
 
@@ -12,8 +11,7 @@ import pyarrow as pa
 
 from daf_storage import errors
 from daf_storage._lazy import pc, sp
-from daf_storage.base import AnyArray, Span, one_array
-from daf_storage.data._casting import strings_array
+from daf_storage.base import AnyArray, Span
 from daf_storage.data._coercion import (
     MatrixInput,
     SparseMatrixInput,
@@ -79,18 +77,6 @@ def scipy_index_dtype(largest: int) -> type[np.int32 | np.int64]:
     (<class 'numpy.int32'>, <class 'numpy.int64'>)
     """
     return np.int32 if largest < 2**31 else np.int64
-
-
-def arrow_strings(values: Iterable[Any]) -> Any:
-    """Return any list of labels as Arrow strings."""
-    if isinstance(values, pa.Array | pa.ChunkedArray):
-        array = one_array(values)
-        return array if pa.types.is_large_string(array.type) else array.cast(pa.string())
-    listed = list(values) if not isinstance(values, np.ndarray) else values.astype(object)
-    try:
-        return one_array(pa.array(listed, pa.string()))
-    except (pa.ArrowException, UnicodeEncodeError):
-        return strings_array([str(value) for value in listed], what="the list of entries")
 
 
 def numpy_vector(value: VectorInput) -> AnyArray:

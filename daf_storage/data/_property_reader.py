@@ -1,9 +1,8 @@
-"""The properties of a reader: scalars, axes, vectors and matrices."""
+"""The properties of a reader, as they are stored: scalars, axes, vectors and matrices."""
 
 from __future__ import annotations
 
 import enum
-import itertools
 import weakref
 from collections import Counter
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Sequence
@@ -15,33 +14,21 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from daf_storage import errors
-from daf_storage._lazy import sp
 from daf_storage.base import (
-    INDEX_VECTOR,
     NAME_VECTOR,
     RESERVED_VECTORS,
-    AnyArray,
     DecodedCache,
     MatrixInfo,
-    Span,
     StorageType,
     VectorInfo,
     first_duplicate,
     name_problem,
-    pandas,
 )
 from daf_storage.data import _layout as layout
-from daf_storage.data._coercion import GivenAxis, given_matrix, given_vector
+from daf_storage.data._casting import arrow_strings
+from daf_storage.data._coercion import GivenAxis
 from daf_storage.data._conversions import (
-    arrow_of,
-    arrow_strings,
-    integer_positions,
-    numpy_matrix,
-    numpy_vector,
-    objects,
-    ordered,
     positions_among,
-    scipy_of,
 )
 from daf_storage.data._stored import (
     StoredMatrix,
@@ -50,7 +37,7 @@ from daf_storage.data._stored import (
 from daf_storage.trees import Node, StoredArray, Tree
 
 if TYPE_CHECKING:
-    import pandas as pd
+    pass
 
 
 class _Required(enum.Enum):
@@ -182,48 +169,6 @@ class PropertyReader:
         """Return the number of entries of an axis; reads metadata only."""
         return self._axis_array(axis, self._axis_node(axis)).info.shape[0]
 
-    def axis_entries(
-        self, axis: str, indices: Any = None, *, allow_empty: bool = False
-    ) -> npt.NDArray[np.object_]:
-        """Return the entries of an axis as an array of ``str`` objects.
-
-        ``get_pa_vector(axis, "name")`` is the fast way for large axes.
-
-        Parameters
-        ----------
-        indices
-            The 0-based positions of the entries to return, in any order; by default all.
-        allow_empty
-            Negative positions, which `axis_indices` gives for "no entry", become empty strings
-            instead of an error.
-
-        Raises
-        ------
-        EntryNotFoundError
-            A position is outside of the axis.
-        InvalidInputError
-            They are not integers; a mask is not taken for positions 0 and 1.
-        """
-        own = self._entries(axis)
-        if indices is None:
-            return objects(own)
-        positions = integer_positions(indices, f"{self.location}: indices= of axis {axis!r}")
-        is_empty = positions < 0
-        is_outside = (positions >= len(own)) | (is_empty & (not allow_empty))
-        if bool(is_outside.any()):
-            raise errors.EntryNotFoundError(
-                f"{self.location}: axis {axis!r} has no entry at position "
-                f"{int(positions[is_outside][0])}; it has {len(own):,} entries, counted from 0"
-            )
-        return objects(own.take(pa.array(positions, mask=is_empty)).fill_null(""))
-
-    def axis_dict(self, axis: str) -> dict[str, int]:
-        """Return the 0-based position of each entry of an axis.
-
-        It has a Python object per entry; `axis_indices` looks up many entries without.
-        """
-        return {entry: i for i, entry in enumerate(self._entries(axis).to_pylist())}
-
     def axis_version_counter(self, axis: str) -> int:
         """Return how often an axis was set, reordered or deleted through this object."""
         return self._counters[layout.axis_path(axis)]
@@ -346,7 +291,7 @@ class PropertyReader:
 
         A plain ``RangeIndex`` counts as no labels.
         """
-        check_labels(self.location, axis, lambda: self._entries(axis), labels, what)
+        self.given_axis(axis).check_labels(labels, what)
 
     # Vectors
 
@@ -445,74 +390,6 @@ class PropertyReader:
             return None
         return layout.open_vector(self._tree, axis, name, length)
 
-    def get_np_vector(self, axis: str, name: str, *, default: Any = REQUIRED) -> AnyArray:
-        """Return a vector as numpy.
-
-        Parameters
-        ----------
-        default
-            What to return if there is no such vector: None, a scalar to fill the length with, or
-            an array of that length.
-
-        Returns
-        -------
-        numpy.ndarray
-            Shape ``(axis length,)``.  Dense numeric vectors are read-only views of the mapped
-            file, valid as long as they are referred to; sparse ones are expanded into a new
-            array; strings are ``str`` objects.
-
-        Raises
-        ------
-        VectorNotFoundError, AxisNotFoundError
-            There is none and no ``default`` was given; the axis must always exist.
-
-        Examples
-        --------
-        >>> import daf_storage
-        >>> daf = daf_storage.MemoryDaf()
-        >>> daf.add_axis("cell", ["TATA", "GATA", "CATA"], vectors={"age": [30, 60, 90]})
-        >>> daf.get_np_vector("cell", "age").tolist()
-        [30, 60, 90]
-        >>> daf.get_np_vector("cell", "sex", default="unknown").tolist()
-        ['unknown', 'unknown', 'unknown']
-        """
-        if default is not REQUIRED and not self.has_vector(axis, name):
-            filled: AnyArray = self._default_vector(axis, name, default)
-            return filled
-        if name == NAME_VECTOR:
-            return self.axis_entries(axis)
-        if name == INDEX_VECTOR:
-            return np.arange(self.axis_length(axis))
-        stored = self.open_vector(axis, name)
-        if stored.info.storage_type.is_string:
-            return objects(self._strings(stored))
-        return stored.read(Span(0, stored.info.length))
-
-    def get_pa_vector(self, axis: str, name: str) -> pa.Array:
-        """Return a vector as Arrow.
-
-        Returns
-        -------
-        pyarrow.Array
-            Dense numbers lie in the mapped file itself, without a copy.  Strings are decoded
-            straight into Arrow.  Bool is copied, since Arrow packs eight to a byte, and so are
-            sparse vectors.  NaN stays NaN.
-        """
-        if name == NAME_VECTOR:
-            return self._entries(axis)
-        if name == INDEX_VECTOR:
-            return pa.array(np.arange(self.axis_length(axis)))
-        stored = self.open_vector(axis, name)
-        if stored.info.storage_type.is_string:
-            return self._strings(stored)
-        return arrow_of(stored.read(Span(0, stored.info.length)))
-
-    def get_pd_vector(self, axis: str, name: str) -> pd.Series[Any]:
-        """Return a vector as a pandas Series whose index is the axis entries."""
-        values = self.get_np_vector(axis, name)
-        series: pd.Series[Any] = pandas().Series(values, index=self.axis_entries(axis), name=name)
-        return series
-
     def string_array(self, axis: str, name: str) -> StoredArray:
         """Return the stored array of a vector of strings, or of the entries (``name``), pinned."""
         if name == NAME_VECTOR:
@@ -526,23 +403,14 @@ class PropertyReader:
             layout.axis_path(axis) if is_name else layout.vector_path(axis, name)
         )
 
-    def _strings(self, stored: StoredVector) -> Any:
-        key = (stored.info.axis, stored.info.name)
-        return self._decoded.get(key, stored.identity, stored.read_strings)
-
     def cached_strings(self, stored: StoredVector) -> Any:
         """Return all elements of a pinned vector of strings if they are remembered, or None."""
         return self._decoded.peek((stored.info.axis, stored.info.name), stored.identity)
 
     def given_axis(self, axis: str) -> GivenAxis:
         """Return an axis, for values that are given along it."""
-        return GivenAxis(axis, self.axis_length(axis), partial(self.check_labels, axis))
-
-    def _default_vector(self, axis: str, name: str, default: Any) -> Any:
-        if default is None:
-            return None
-        given, called = self.given_axis(axis), "the default for vector"
-        return numpy_vector(given_vector(self.location, given, name, default, called=called))
+        entries = partial(self._entries, axis)
+        return GivenAxis(self.location, axis, self.axis_length(axis), entries)
 
     # Matrices
 
@@ -670,115 +538,3 @@ class PropertyReader:
             if found or before == [self._tree.identity(path) for path in paths]:
                 return found
         return look()
-
-    def get_np_matrix(
-        self,
-        rows_axis: str,
-        columns_axis: str,
-        name: str,
-        *,
-        relayout: bool = True,
-        default: Any = REQUIRED,
-    ) -> Any:
-        """Return a whole matrix.
-
-        Returns
-        -------
-        numpy.ndarray or scipy.sparse.csc_array or scipy.sparse.csr_array
-            Shape ``(rows, columns)``.  Dense: a read-only view of the mapped file, Fortran order
-            where stored in this orientation, C order where only the transpose is stored.  Sparse:
-            CSC, or CSR where only the transpose is stored; values are views, indices are
-            copied since they count from 0 here and from 1 in the file.  A matrix of an axis with
-            itself that was imported from AnnData is stored by rows: C order, or CSR.
-
-        Raises
-        ------
-        MatrixNotFoundError
-            There is none, and no ``default``; with ``relayout=False`` the transpose does not count.
-
-        Examples
-        --------
-        >>> import daf_storage
-        >>> daf = daf_storage.MemoryDaf()
-        >>> daf.add_axis("cell", ["TATA", "GATA", "CATA"], vectors={"age": [30, 60, 90]})
-        >>> daf.add_axis("gene", ["FOXA1", "WNT6"])
-        >>> daf.set_matrix("cell", "gene", "UMIs", [[0, 1], [2, 3], [4, 5]])
-        >>> daf.get_np_matrix("gene", "cell", "UMIs").tolist()
-        [[0, 2, 4], [1, 3, 5]]
-        >>> daf.get_np_matrix("cell", "gene", "counts", default=None) is None
-        True
-        """
-        if default is not REQUIRED and not self.has_matrix(
-            rows_axis, columns_axis, name, relayout=relayout
-        ):
-            return self._default_matrix(rows_axis, columns_axis, name, default)
-        if not relayout:
-            return self._matrix_values(self.open_matrix(rows_axis, columns_axis, name))
-        stored = self.open_orientations(rows_axis, columns_axis, name)[0]
-        is_flipped = stored.info.rows_axis != rows_axis
-        return self._matrix_values(stored).T if is_flipped else self._matrix_values(stored)
-
-    def get_pd_matrix(self, rows_axis: str, columns_axis: str, name: str) -> pd.DataFrame:
-        """Return a whole matrix as a pandas DataFrame with both axes' entries as labels.
-
-        A sparse matrix becomes a frame of pandas' sparse columns.
-        """
-        values = self.get_np_matrix(rows_axis, columns_axis, name)
-        labels = {"index": self.axis_entries(rows_axis), "columns": self.axis_entries(columns_axis)}
-        frame: pd.DataFrame
-        if sp.issparse(values):
-            frame = pandas().DataFrame.sparse.from_spmatrix(values, **labels)
-        else:
-            frame = pandas().DataFrame(values, **labels)
-        return frame
-
-    def _matrix_values(self, stored: StoredMatrix) -> Any:
-        if stored.info.is_sparse:
-            return scipy_of(ordered(stored))
-        array = stored.dense()
-        if array.info.storage_type.is_string:
-            values: Any = objects(array.read_strings()).reshape(array.info.shape)
-        else:
-            values = array.read()
-        return values if stored.info.is_row_major else values.T
-
-    def _default_matrix(self, rows_axis: str, columns_axis: str, name: str, default: Any) -> Any:
-        if default is None:
-            return None
-        rows, columns = self.given_axis(rows_axis), self.given_axis(columns_axis)
-        called = "the default for matrix"
-        return numpy_matrix(
-            given_matrix(self.location, rows, columns, name, default, called=called)
-        )
-
-
-def check_labels(
-    location: str, axis: str, entries_of: Callable[[], pa.Array], labels: Any, what: str
-) -> None:
-    """Raise unless a pandas index has just these entries; no index, or a plain one, may pass."""
-    if labels is None or callable(labels) or type(labels).__name__ == "RangeIndex":
-        return
-    entries = entries_of()
-    is_long = len(labels) == len(entries)
-    if not (is_long and arrow_strings(labels).cast(entries.type).equals(entries)):
-        raise errors.wrong_labels(location, what, axis)
-
-
-def stored_properties(
-    daf: PropertyReader, axes: Collection[str] | None = None
-) -> Iterator[tuple[str, StoredVector | StoredMatrix]]:
-    """Yield vectors, and matrices in each stored orientation, by their paths, pinned.
-
-    Parameters
-    ----------
-    axes
-        Only what has one of these axes; by default all.
-    """
-    every = sorted(daf.axes_set())
-    for axis in every if axes is None else axes:
-        for name in sorted(daf.vectors_set(axis)):
-            yield layout.vector_path(axis, name), daf.open_vector(axis, name)
-    for pair in itertools.product(every, every):
-        if axes is None or not set(axes).isdisjoint(pair):
-            for name in sorted(daf.matrices_set(*pair, relayout=False)):
-                yield layout.matrix_path(*pair, name), daf.open_matrix(*pair, name)

@@ -126,7 +126,7 @@ class DafWriter(AxisWriter):
 it, or change the value
         """
         check_vector_name(self.location, axis, name)
-        stored = given_vector(self.location, self.given_axis(axis), name, value, dtype)
+        stored = given_vector(self.given_axis(axis), name, value, dtype)
         if empty_is_missing:
             check_strings(self.location, axis, name, stored)
         if entries_of is not None:
@@ -290,7 +290,7 @@ it, or change the value
         """
         self._check_matrix(rows_axis, columns_axis, name)
         rows, columns = self.given_axis(rows_axis), self.given_axis(columns_axis)
-        stored = given_matrix(self.location, rows, columns, name, value, dtype)
+        stored = given_matrix(rows, columns, name, value, dtype)
         flip = relayout and rows_axis != columns_axis
         writing: Any = {"if_exists": if_exists, "packed": packed}
         flipped: Any = "follows" if flip else "goes"

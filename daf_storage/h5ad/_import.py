@@ -39,11 +39,9 @@ from daf_storage.base import (
     progress_bar,
 )
 from daf_storage.data import (
-    CountsAs,
     DafReader,
     DafWriter,
     StoredMatrix,
-    count_types,
     kept,
     layout,
     ordered,
@@ -51,7 +49,7 @@ from daf_storage.data import (
 )
 from daf_storage.opening import MemoryDaf, anndata_at, new_data_set
 from daf_storage.trees import ZarrVersion, passing_over
-from daf_storage.upkeep import copy_property, copy_scalars, counted_matrix
+from daf_storage.upkeep import CountsAs, copy_property, copy_scalars, count_types, counted_matrix
 
 Duplicates: TypeAlias = Literal["error", "make_unique"]
 """What to do with names that occur more than once: refuse, or append ``-1``, ``-2`` and so on."""
@@ -253,14 +251,7 @@ class _Import:
     def _counts(self) -> dict[str, StorageType]:
         """Return the types of matrices by what reports call them; refuse names of none."""
         parts = self._shown.count_keys()
-        counts = count_types(self.counts_as, "X")
-        unknown = set(counts) - set(parts)
-        if unknown:
-            matrix = min(unknown)
-            raise errors.MatrixNotFoundError(
-                f"{self.tree.location}: there is no matrix {matrix!r} to store as counts; there "
-                f"are {errors.shown_names(parts, none='none')}{errors.nearest(matrix, parts)}"
-            )
+        counts = count_types(self.counts_as, "X", parts, self.tree.location)
         found = {parts[name]: kind for name, kind in counts.items()}
         for label, header in self._shown.matrices.values():
             if label in found and found[label].dtype != header.dtype:

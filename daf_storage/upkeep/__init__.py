@@ -18,8 +18,8 @@ from daf_storage.upkeep._copy_properties import (
     copy_scalar,
     copy_scalars,
     copy_vector,
-    counted_matrix,
 )
+from daf_storage.upkeep._counts import CountsAs, count_types, counted_matrix
 from daf_storage.upkeep._groups import (
     collect_group_members,
     compact_groups,

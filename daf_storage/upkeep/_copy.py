@@ -21,7 +21,6 @@ from daf_storage.base import (
     progress_bar,
 )
 from daf_storage.data import (
-    CountsAs,
     DafReader,
     DafWriter,
     StoredMatrix,
@@ -36,7 +35,8 @@ from daf_storage.data import (
 from daf_storage.opening import check_outside, new_data_set, open_daf, parse_path
 from daf_storage.stores import is_remote, shown_url
 from daf_storage.trees import StoredArray, ZarrVersion, has_equal_bytes, passing_over
-from daf_storage.upkeep._copy_properties import Copier, CopyIfExists, CountedCopy
+from daf_storage.upkeep._copy_properties import Copier, CopyIfExists
+from daf_storage.upkeep._counts import CountedCopy, CountsAs
 
 
 def copy_all(  # noqa: PLR0913 - the choices of the reference

@@ -5,39 +5,31 @@ What is stored in the same order is copied array by array, in blocks.
 
 from __future__ import annotations
 
-import itertools
-import json
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import Any, Final, Literal, TypeAlias
 
 import numpy as np
 
 from daf_storage import errors
-from daf_storage.anndata import NOTES, imported_label, read_notes
-from daf_storage.base import AnyArray, IfExists, Packing, Span, StorageType, check_choice
+from daf_storage.base import IfExists, Packing, StorageType, check_choice
 from daf_storage.data import (
     ENTRIES_OF,
     REQUIRED,
     Alignment,
-    CountsAs,
     DafReader,
     DafWriter,
     Part,
-    PartsNode,
     StoredMatrix,
     StoredVector,
     aligned_vector,
-    changed_by,
     check_reader,
     check_string_dtype,
     check_writer,
     copy_stored,
-    count_types,
     new_property,
     numeric_type,
     ordered,
-    refused_value,
     size_bytes,
     stored_numbers,
     values_without_entry,
@@ -45,7 +37,8 @@ from daf_storage.data import (
     write_vector,
 )
 from daf_storage.opening import MemoryDaf
-from daf_storage.trees import StoredArray, TreeTransaction
+from daf_storage.trees import TreeTransaction
+from daf_storage.upkeep._counts import CountedCopy
 
 
 def copy_scalars(
@@ -70,121 +63,6 @@ def copy_property(
     """Copy a vector, or a matrix in one layout, array by array."""
     with new_property(destination, path) as changes:
         copy_stored(changes, path, stored, add=add)
-
-
-class _CountedArray(StoredArray):
-    """An array of values that are converted as they are read."""
-
-    def __init__(
-        self,
-        stored: StoredArray,
-        kind: StorageType,
-        refused: Callable[[tuple[int, ...], Any, object], Exception],
-    ) -> None:
-        self._stored = stored
-        self._refused = refused
-        self.info = replace(stored.info, storage_type=kind, is_mappable=False)
-
-    def read_rows(self, span: Span) -> AnyArray:
-        """Return a range of the first dimension."""
-        values = self._stored.read_rows(span)
-        dtype = self.info.storage_type.dtype
-        cast, place = changed_by(values, dtype)
-        if place is not None:
-            first, *rest = (int(n) for n in np.unravel_index(place, values.shape))
-            value = values[(first, *rest)]
-            raise self._refused((span.start + first, *rest), value, dtype)
-        return cast
-
-
-def counted_matrix(
-    daf: DafReader,
-    stored: StoredMatrix,
-    kinds: Mapping[str, StorageType],
-    *,
-    what: str = "",
-    is_flipped: bool = False,
-) -> StoredMatrix:
-    """Return a matrix as it is stored, but for the types of its arrays.
-
-    Parameters
-    ----------
-    kinds
-        The types of its arrays that are stored in others, by their names; that of a dense matrix
-        has none.
-    what
-        The matrix as messages name it.
-    is_flipped
-        Whether messages call its rows columns, as those do that know the transpose.
-    """
-
-    def refused(place: tuple[int, ...], value: Any, dtype: object) -> Exception:
-        """Say where a value is that cannot be stored."""
-        info = stored.info
-        if info.is_sparse:
-            number = place[0]
-            major = int(np.searchsorted(stored.colptr(), number, side="right")) - 1
-            rowval = stored.arrays()["rowval"]
-            minor = int(rowval.read_rows(Span(number, number + 1))[0]) - 1
-        else:
-            major, minor = place
-        row, column = (major, minor) if info.is_row_major else (minor, major)
-        row_name = str(daf.axis_entries(info.rows_axis)[row])
-        column_name = str(daf.axis_entries(info.columns_axis)[column])
-        if is_flipped:
-            row_name, column_name = column_name, row_name
-        return refused_value(what or stored.what, value, row_name, column_name, dtype)
-
-    arrays = stored.arrays()
-    for name, kind in kinds.items():
-        if name in arrays and arrays[name].info.storage_type not in (kind, StorageType.STRING):
-            arrays[name] = _CountedArray(arrays[name], kind, refused)
-    return StoredMatrix(stored.info, PartsNode(stored.node, arrays), what=stored.what)
-
-
-class CountedCopy:
-    """What is copied of a data set, and in which types.
-
-    Parameters
-    ----------
-    counts_as
-        The type of the main matrix (the scalar ``X_is`` names it, else ``X``), or by name.
-    """
-
-    def __init__(self, daf: DafReader, counts_as: CountsAs) -> None:
-        self._daf = daf
-        main = str(daf.get_scalar("X_is", default="X"))
-        self._types = count_types(counts_as, main)
-        axes = sorted(daf.axes_set())
-        pairs = [(rows, columns) for rows in axes for columns in axes]
-        available = {name for pair in pairs for name in daf.matrices_set(*pair, relayout=False)}
-        unknown = set(self._types) - available
-        if unknown:
-            matrix = min(unknown)
-            raise errors.MatrixNotFoundError(
-                f"{daf.location}: there is no matrix {matrix!r} to store as counts; there are "
-                f"{errors.shown_names(available, none='none')}{errors.nearest(matrix, available)}"
-            )
-
-    def matrix(self, stored: StoredMatrix) -> StoredMatrix:
-        """Return a matrix as it is copied."""
-        kind = self._types.get(stored.info.name)
-        values = "nzval" if stored.info.is_sparse else ""
-        return stored if kind is None else counted_matrix(self._daf, stored, {values: kind})
-
-    def scalar(self, name: str, value: Any) -> Any:
-        """Return a scalar as it is copied: the notes of an import say what the types were."""
-        notes = read_notes(self._daf)
-        if name != NOTES or not self._types or not notes:
-            return value
-        obs, axes = str(self._daf.get_scalar("obs_is", default="obs")), self._daf.axes_set()
-        for columns, matrix in itertools.product(axes if obs in axes else (), self._types):
-            label = imported_label(self._daf, obs, columns, matrix)
-            if label and self._daf.has_matrix(obs, columns, matrix):
-                dtype = self._daf.matrix_info(obs, columns, matrix).storage_type.dtype
-                note = notes.setdefault("matrices", {}).setdefault(label, {})
-                note.setdefault("dtype", dtype.str)
-        return json.dumps(notes, separators=(",", ":"))
 
 
 def fill_value(kind: StorageType, along: Alignment, empty: Any, *, what: str) -> Any:
