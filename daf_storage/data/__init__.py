@@ -10,7 +10,6 @@ Must not know paths, files, servers or how a format is recognised.
 from daf_storage.data import _kept as kept
 from daf_storage.data import _layout as layout
 from daf_storage.data._assembled import (
-    Alignment,
     Part,
     aligned_vector,
     entry_positions,
@@ -89,6 +88,7 @@ from daf_storage.data._stored import (
 )
 from daf_storage.data._stored import attributes_of as convention_attributes
 from daf_storage.data._subset_arrays import (
+    Alignment,
     EntrySelection,
     HeldArray,
     Picks,

@@ -27,7 +27,7 @@ from daf_storage.data import _kept as kept
 from daf_storage.data import _layout as layout
 from daf_storage.data._casting import plain_values, stored_numbers
 from daf_storage.data._coercion import SparseVectorInput, VectorInput
-from daf_storage.data._conversions import numpy_vector, positions_among
+from daf_storage.data._conversions import numpy_vector
 from daf_storage.data._encoding import (
     Filling,
     counted_blocks,
@@ -40,6 +40,7 @@ from daf_storage.data._encoding import (
 from daf_storage.data._reader import DafReader, stored_properties
 from daf_storage.data._stored import StoredMatrix, StoredVector
 from daf_storage.data._subset_arrays import (
+    Alignment,
     EntrySelection,
     HeldArray,
     Positions,
@@ -61,56 +62,6 @@ _HELD_PER_ELEMENT: Final = 96
 _NONE: Final = np.empty(0, np.int64)
 _NOWHERE: Final = "".format
 """Says no place of a value in messages: its position among those that are kept tells nothing."""
-
-
-@dataclass(frozen=True, eq=False)
-class Alignment:
-    """Where the entries of an axis of a source are on an axis of a result."""
-
-    places: Positions | None
-    """The position in the result for each entry, -1 for one that is left out; None if each entry
-    has the same position in both, and there are no others."""
-    n_entries: int
-    """How many entries the axis has in the result."""
-
-    @cached_property
-    def is_complete(self) -> bool:
-        """Whether no entry of the source is left out."""
-        return self.places is None or bool((self.places >= 0).all())
-
-    @cached_property
-    def missing(self) -> Positions:
-        """The positions of the result at which the source has no entry, ascending."""
-        return np.flatnonzero(self.sources < 0)
-
-    @cached_property
-    def sources(self) -> Positions:
-        """For each position of the result that of the source, -1 where it has no entry."""
-        if self.places is None:
-            return np.arange(self.n_entries)
-        sources = np.full(self.n_entries, -1, np.int64)
-        is_kept = self.places >= 0
-        sources[self.places[is_kept]] = np.flatnonzero(is_kept)
-        return sources
-
-    @classmethod
-    def of(cls, entries: pa.Array, result: pa.Array) -> Alignment:
-        """Return that of the entries of a source among those of a result."""
-        entries, result = (each.cast(pa.large_string()) for each in (entries, result))
-        is_same = entries.equals(result)
-        return cls(None if is_same else positions_among(entries, result), len(result))
-
-    @classmethod
-    def block(cls, span: Span, n_entries: int) -> Alignment:
-        """Return that of consecutive entries of the result."""
-        if span == Span(0, n_entries):
-            return cls(None, n_entries)
-        return cls(np.arange(span.start, span.stop), n_entries)
-
-    @classmethod
-    def reordered(cls, order: Positions | None, n_entries: int) -> Alignment:
-        """Return that of a permutation, which says what comes to each position; None for none."""
-        return cls(None if order is None else np.argsort(order), n_entries)
 
 
 def aligned_vector(
@@ -358,8 +309,7 @@ def _is_spread(part: Part) -> bool:
 
 
 def _spans(columns: _SparseColumns) -> Iterator[Span]:
-    most = block_height(_HELD_PER_ELEMENT)
-    return column_blocks(columns.colptr, max_elements=most)
+    return column_blocks(columns.colptr, max_elements=block_height(_HELD_PER_ELEMENT))
 
 
 def _dense_pieces(part: Part) -> Iterator[AnyArray]:
@@ -393,8 +343,7 @@ def _as_result(values: AnyArray, part: Part, what: str) -> AnyArray:
 
 def _placed(part: Part, columns: _DenseColumns, span: Span) -> AnyArray:
     values = columns.read(span)
-    is_kept_as_it_is = part.rows.places is None
-    if is_kept_as_it_is:
+    if part.rows.places is None:
         values = _as_result(values, part, columns.what)
         return values if columns.is_lacking is None else values.copy()
     sources = part.rows.sources
@@ -404,9 +353,6 @@ def _placed(part: Part, columns: _DenseColumns, span: Span) -> AnyArray:
     places = np.flatnonzero(sources >= 0)
     block[:, places] = _as_result(values[:, sources[places]], part, columns.what)
     return block
-
-
-# Writing
 
 
 def write_assembled(
@@ -455,7 +401,10 @@ def _write_sparse(
     changes.write_array(f"{path}/colptr", colptr.astype(pointer.dtype))
     filling = Filling(changes, parts[0].folder)
     rowval = filling.array(f"{path}/rowval", (nnz,), index)
-    has_values = kind is not StorageType.BOOL or any(map(_has_values, parts))
+    has_values = kind is not StorageType.BOOL or any(
+        _is_spread(p) or not isinstance(p.columns, _SparseColumns) or p.columns.nzval is not None
+        for p in parts
+    )
     nzval = filling.array(f"{path}/nzval", (nnz,), kind) if has_values else None
     start = 0
     for rows, values in (element for part in parts for element in _elements(part)):
@@ -466,12 +415,6 @@ def _write_sparse(
         add((stop - start) * (index.dtype.itemsize + has_values * kind.dtype.itemsize))
         start = stop
     filling.finish()
-
-
-def _has_values(part: Part) -> bool:
-    """Return whether a part has values, rather than all being true."""
-    is_all_true = isinstance(part.columns, _SparseColumns) and part.columns.nzval is None
-    return _is_spread(part) or not is_all_true
 
 
 def _strings_of(part: Part) -> pa.Array:
@@ -518,7 +461,6 @@ def write_transposed(
     filling.finish()
 
 
-Report = Callable[[int], None]
 Orders = Mapping[str, AnyArray]
 """Which old position comes to each new one, by axis."""
 
@@ -615,7 +557,9 @@ def size_of(daf: DafReader, axes: Collection[str]) -> int:
     return sum(array.info.size for array in arrays)
 
 
-def write_reordered(daf: DafReader, tree: WritableTree, orders: Orders, report: Report) -> None:
+def write_reordered(
+    daf: DafReader, tree: WritableTree, orders: Orders, report: Callable[[int], None]
+) -> None:
     """Write everything that follows the order of some axes."""
     for axis, positions in orders.items():
         path = layout.axis_path(axis)
@@ -629,7 +573,6 @@ def write_reordered(daf: DafReader, tree: WritableTree, orders: Orders, report: 
                 values = aligned_vector(stored.values(), moved, what=path)
                 write_vector(changes, path, values, stored.attributes)
             else:
-                changes.annotate(path, stored.attributes)
                 _write_matrix(changes, path, stored, orders)
         report(sum(array.info.size for array in stored.arrays().values()))
     kept.write_reordered(daf.tree, tree, orders)
@@ -646,6 +589,7 @@ def _new(tree: WritableTree, path: str) -> Iterator[TreeTransaction]:
 def _write_matrix(
     changes: TreeTransaction, path: str, stored: StoredMatrix, orders: Orders
 ) -> None:
+    changes.annotate(path, stored.attributes)
     info, kinds = stored.info, None
     rows, columns = orders.get(info.rows_axis), orders.get(info.columns_axis)
     if info.is_sparse:

@@ -10,7 +10,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from daf_storage import errors
-from daf_storage._lazy import pc, sp
+from daf_storage._lazy import sp
 from daf_storage.base import AnyArray, Span
 from daf_storage.data._coercion import (
     MatrixInput,
@@ -22,8 +22,6 @@ from daf_storage.data._coercion import (
 from daf_storage.data._stored import PartsNode, StoredMatrix
 from daf_storage.data._transpose import check_rows, column_blocks
 from daf_storage.trees import memory_array
-
-_FEW_AMONG = 16
 
 
 def arrow_of(values: AnyArray) -> pa.Array:
@@ -102,25 +100,6 @@ def objects(strings: Any) -> npt.NDArray[np.object_]:
     """Return Arrow strings as an array of ``str`` objects."""
     found: npt.NDArray[np.object_] = strings.to_numpy(zero_copy_only=False)
     return found.astype(object, copy=False)
-
-
-def positions_among(requested: Any, own: Any) -> npt.NDArray[np.int64]:
-    """Return where each string is among unique ones; -1 where it is not.
-
-    A few among many are looked for the other way round: one is compared with all, and a hash table
-    of a few is small.
-    """
-    if len(requested) * _FEW_AMONG > len(own):
-        rows: npt.NDArray[np.int64]
-        rows = pc.index_in(requested, value_set=own).fill_null(-1).to_numpy().astype(np.int64)
-        return rows
-    wanted = requested.unique()
-    codes = pc.index_in(own, value_set=wanted)
-    places = np.flatnonzero(pc.is_valid(codes).to_numpy(zero_copy_only=False))
-    found = np.full(len(wanted), -1)
-    found[codes.take(pa.array(places)).to_numpy(zero_copy_only=False)] = places
-    numbers = pc.index_in(requested, value_set=wanted).to_numpy(zero_copy_only=False)
-    return np.asarray(found[numbers], np.int64)
 
 
 def integer_positions(requested: Any, where: str) -> npt.NDArray[np.int64]:

@@ -27,13 +27,11 @@ from daf_storage.base import (
 from daf_storage.data import _layout as layout
 from daf_storage.data._casting import arrow_strings
 from daf_storage.data._coercion import GivenAxis
-from daf_storage.data._conversions import (
-    positions_among,
-)
 from daf_storage.data._stored import (
     StoredMatrix,
     StoredVector,
 )
+from daf_storage.data._subset_arrays import positions_among
 from daf_storage.trees import Node, StoredArray, Tree
 
 if TYPE_CHECKING:

@@ -1,21 +1,25 @@
-"""Positions of elements of a stored array: a range, a list, or runs.  Pure."""
+"""Positions of entries and of elements: a range, a list, runs, or those in a result.  Pure."""
 
 from __future__ import annotations
 
 import math
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, Final, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from daf_storage._lazy import pc
 from daf_storage.base import AnyArray, Span, StorageType
 from daf_storage.data._stored import StoredVector
 from daf_storage.stores import ReadEstimate
 from daf_storage.trees import ArrayInfo, MemoryArray, StoredArray
 
 Positions: TypeAlias = npt.NDArray[np.int64]
+
+_FEW_AMONG: Final = 16
 
 
 class EntrySelection:
@@ -58,6 +62,75 @@ class EntrySelection:
         Others store a few indices of a long axis in 8 bits; in another order they may be larger.
         """
         return np.promote_types(stored, np.min_scalar_type(self.size))
+
+
+@dataclass(frozen=True, eq=False)
+class Alignment:
+    """Where the entries of an axis of a source are on an axis of a result."""
+
+    places: Positions | None
+    """The position in the result for each entry, -1 for one that is left out; None if each entry
+    has the same position in both, and there are no others."""
+    n_entries: int
+    """How many entries the axis has in the result."""
+
+    @cached_property
+    def is_complete(self) -> bool:
+        """Whether no entry of the source is left out."""
+        return self.places is None or bool((self.places >= 0).all())
+
+    @cached_property
+    def missing(self) -> Positions:
+        """The positions of the result at which the source has no entry, ascending."""
+        return np.flatnonzero(self.sources < 0)
+
+    @cached_property
+    def sources(self) -> Positions:
+        """For each position of the result that of the source, -1 where it has no entry."""
+        if self.places is None:
+            return np.arange(self.n_entries)
+        sources = np.full(self.n_entries, -1, np.int64)
+        is_kept = self.places >= 0
+        sources[self.places[is_kept]] = np.flatnonzero(is_kept)
+        return sources
+
+    @classmethod
+    def of(cls, entries: pa.Array, result: pa.Array) -> Alignment:
+        """Return that of the entries of a source among those of a result."""
+        entries, result = (each.cast(pa.large_string()) for each in (entries, result))
+        is_same = entries.equals(result)
+        return cls(None if is_same else positions_among(entries, result), len(result))
+
+    @classmethod
+    def block(cls, span: Span, n_entries: int) -> Alignment:
+        """Return that of consecutive entries of the result."""
+        if span == Span(0, n_entries):
+            return cls(None, n_entries)
+        return cls(np.arange(span.start, span.stop), n_entries)
+
+    @classmethod
+    def reordered(cls, order: Positions | None, n_entries: int) -> Alignment:
+        """Return that of a permutation, which says what comes to each position; None for none."""
+        return cls(None if order is None else np.argsort(order), n_entries)
+
+
+def positions_among(requested: Any, own: Any) -> npt.NDArray[np.int64]:
+    """Return where each string is among unique ones; -1 where it is not.
+
+    A few among many are looked for the other way round: one is compared with all, and a hash table
+    of a few is small.
+    """
+    if len(requested) * _FEW_AMONG > len(own):
+        rows: npt.NDArray[np.int64]
+        rows = pc.index_in(requested, value_set=own).fill_null(-1).to_numpy().astype(np.int64)
+        return rows
+    wanted = requested.unique()
+    codes = pc.index_in(own, value_set=wanted)
+    places = np.flatnonzero(pc.is_valid(codes).to_numpy(zero_copy_only=False))
+    found = np.full(len(wanted), -1)
+    found[codes.take(pa.array(places)).to_numpy(zero_copy_only=False)] = places
+    numbers = pc.index_in(requested, value_set=wanted).to_numpy(zero_copy_only=False)
+    return np.asarray(found[numbers], np.int64)
 
 
 class RunPicks:

@@ -33,6 +33,7 @@ from daf_storage.upkeep._index_storage import (
     IndexStorage,
     StoredIndex,
 )
+from daf_storage.upkeep._repair import RepairReport, repair
 from daf_storage.upkeep._sidecar import (
     SidecarStatus,
     can_have_sidecar,
@@ -42,7 +43,7 @@ from daf_storage.upkeep._sidecar import (
     sidecar_status,
     write_sidecar,
 )
-from daf_storage.upkeep._verify import Finding, RepairReport, data_set_paths, repair, verify
+from daf_storage.upkeep._verify import Finding, data_set_paths, verify
 
 if TYPE_CHECKING:
     from daf_storage.upkeep._serve import DafServer, cannot_listen

@@ -140,7 +140,6 @@ class MmapZipStore(ArchiveReader):
         self._pending: dict[int, Reservation] = {}
         self._batches = 0
         self._file: ArchiveFile | None = None
-
         self._opened_as: Fingerprint | None = None
         self.ends_with_directory = True
         """Whether the file ended as archives do: no writer had stopped in the middle."""
@@ -355,9 +354,12 @@ class MmapZipStore(ArchiveReader):
         """
         with self._writer_lock, self._append_lock:
             appender = self._writing()
-            for key in (*(each.key for each in reserved), *parts):
-                self._check_new(key)
-            room = self._room_for(*(each.key for each in reserved), *parts)
+            keys = [*(each.key for each in reserved), *parts]
+            for key in keys:
+                self._check_name(key)
+                if self.find(key) is not None:
+                    raise errors.append_only(self.location, key)
+            room = self._room_for(*keys)
             entries = []
             for each in reserved:
                 check_length(self.present_bytes(), appender.end, what=self.location)
@@ -412,7 +414,7 @@ class MmapZipStore(ArchiveReader):
                     "batch"
                 )
             self._keep([e for e in self._entries if e.name not in unwanted])
-            self._commit()
+            self._commit_or_forget(len(self._entries))
 
     @contextmanager
     def batch(self) -> Iterator[None]:
@@ -436,11 +438,6 @@ class MmapZipStore(ArchiveReader):
             if not self._batches and len(self._entries) > first:
                 with self._append_lock:
                     self._commit_or_forget(first)
-
-    def _check_new(self, key: str) -> None:
-        self._check_name(key)
-        if self.find(key) is not None:
-            raise errors.append_only(self.location, key)
 
     def _check_name(self, key: str) -> Appender:
         appender = self._writing()
@@ -499,13 +496,10 @@ class MmapZipStore(ArchiveReader):
     def _commit_or_forget(self, first: int) -> None:
         """Commit; if that fails, forget the entries that were to be committed."""
         try:
-            self._commit()
+            self._writing().commit(bytes(self._directory), len(self._entries))
         except BaseException:
             self._keep(self._entries[:first])
             raise
-
-    def _commit(self) -> None:
-        self._writing().commit(bytes(self._directory), len(self._entries))
 
     def _keep(self, kept: Sequence[Entry]) -> None:
         """Forget the other entries; what they were stays in the file, unnamed."""
