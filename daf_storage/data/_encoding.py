@@ -139,7 +139,7 @@ def copy_stored(
     stored: StoredVector | StoredMatrix,
     *,
     link: bool = False,
-    add: Callable[[int], None],
+    add: Callable[[int], None] = lambda _: None,
 ) -> None:
     """Copy a property as it is stored, array by array.
 

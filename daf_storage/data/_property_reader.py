@@ -1,37 +1,38 @@
-"""The properties of a reader, as they are stored: scalars, axes, vectors and matrices."""
+"""The properties of a reader: scalars, axes and vectors, and matrices as they are stored."""
 
 from __future__ import annotations
 
 import enum
 import weakref
 from collections import Counter
-from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from daf_storage import errors
 from daf_storage.base import (
+    INDEX_VECTOR,
     NAME_VECTOR,
     RESERVED_VECTORS,
+    AnyArray,
     DecodedCache,
     MatrixInfo,
+    Span,
     StorageType,
     VectorInfo,
     first_duplicate,
     name_problem,
 )
 from daf_storage.data import _layout as layout
-from daf_storage.data._casting import arrow_strings
-from daf_storage.data._coercion import GivenAxis
+from daf_storage.data._coercion import GivenAxis, given_vector
+from daf_storage.data._conversions import arrow_of, numpy_vector, objects
 from daf_storage.data._stored import (
     StoredMatrix,
     StoredVector,
 )
-from daf_storage.data._subset_arrays import positions_among
 from daf_storage.trees import Node, StoredArray, Tree
 
 if TYPE_CHECKING:
@@ -170,42 +171,6 @@ class PropertyReader:
     def axis_version_counter(self, axis: str) -> int:
         """Return how often an axis was set, reordered or deleted through this object."""
         return self._counters[layout.axis_path(axis)]
-
-    def axis_indices(
-        self,
-        axis: str,
-        entries: Iterable[str],
-        *,
-        allow_empty: bool = False,
-        allow_missing: bool = False,
-    ) -> npt.NDArray[np.int64]:
-        """Return the 0-based positions of entries, in the order given; duplicates are kept.
-
-        Parameters
-        ----------
-        allow_empty
-            Empty strings, which by convention mean "no entry", become -1 instead of an error.
-        allow_missing
-            So do other strings that are not entries of the axis.
-
-        Raises
-        ------
-        EntryNotFoundError
-            A string is not an entry of the axis.
-        """
-        own = self._entries(axis)
-        requested = arrow_strings(entries)
-        requested = requested if requested.type == own.type else requested.cast(own.type)
-        positions = positions_among(requested, own)
-        is_missing = positions < 0
-        if is_missing.any():
-            missing = requested.filter(pa.array(is_missing)).to_pylist()
-            bad = [e for e in missing if not (allow_empty if e == "" else allow_missing)]
-            if bad:
-                raise errors.entry_not_found(
-                    self.location, axis, str(bad[0]), own.slice(0, 20_000).to_pylist()
-                )
-        return positions
 
     def axis_identity(self, axis: str) -> Hashable:
         """Return a value that changes whenever a vector of the axis is set or deleted.
@@ -388,6 +353,68 @@ class PropertyReader:
             return None
         return layout.open_vector(self._tree, axis, name, length)
 
+    def get_np_vector(self, axis: str, name: str, *, default: Any = REQUIRED) -> AnyArray:
+        """Return a vector as numpy.
+
+        Parameters
+        ----------
+        default
+            What to return if there is no such vector: None, a scalar to fill the length with, or
+            an array of that length.
+
+        Returns
+        -------
+        numpy.ndarray
+            Shape ``(axis length,)``.  Dense numeric vectors are read-only views of the mapped
+            file, valid as long as they are referred to; sparse ones are expanded into a new
+            array; strings are ``str`` objects.
+
+        Raises
+        ------
+        VectorNotFoundError, AxisNotFoundError
+            There is none and no ``default`` was given; the axis must always exist.
+
+        Examples
+        --------
+        >>> import daf_storage
+        >>> daf = daf_storage.MemoryDaf()
+        >>> daf.add_axis("cell", ["TATA", "GATA", "CATA"], vectors={"age": [30, 60, 90]})
+        >>> daf.get_np_vector("cell", "age").tolist()
+        [30, 60, 90]
+        >>> daf.get_np_vector("cell", "sex", default="unknown").tolist()
+        ['unknown', 'unknown', 'unknown']
+        """
+        if default is not REQUIRED and not self.has_vector(axis, name):
+            filled: AnyArray = self._default_vector(axis, name, default)
+            return filled
+        if name == NAME_VECTOR:
+            return objects(self._entries(axis))
+        if name == INDEX_VECTOR:
+            return np.arange(self.axis_length(axis))
+        stored = self.open_vector(axis, name)
+        if stored.info.storage_type.is_string:
+            return objects(self._strings(stored))
+        return stored.read(Span(0, stored.info.length))
+
+    def get_pa_vector(self, axis: str, name: str) -> pa.Array:
+        """Return a vector as Arrow.
+
+        Returns
+        -------
+        pyarrow.Array
+            Dense numbers lie in the mapped file itself, without a copy.  Strings are decoded
+            straight into Arrow.  Bool is copied, since Arrow packs eight to a byte, and so are
+            sparse vectors.  NaN stays NaN.
+        """
+        if name == NAME_VECTOR:
+            return self._entries(axis)
+        if name == INDEX_VECTOR:
+            return pa.array(np.arange(self.axis_length(axis)))
+        stored = self.open_vector(axis, name)
+        if stored.info.storage_type.is_string:
+            return self._strings(stored)
+        return arrow_of(stored.read(Span(0, stored.info.length)))
+
     def string_array(self, axis: str, name: str) -> StoredArray:
         """Return the stored array of a vector of strings, or of the entries (``name``), pinned."""
         if name == NAME_VECTOR:
@@ -400,6 +427,16 @@ class PropertyReader:
         return self._tree.identity(
             layout.axis_path(axis) if is_name else layout.vector_path(axis, name)
         )
+
+    def _strings(self, stored: StoredVector) -> Any:
+        key = (stored.info.axis, stored.info.name)
+        return self._decoded.get(key, stored.identity, stored.read_strings)
+
+    def _default_vector(self, axis: str, name: str, default: Any) -> Any:
+        if default is None:
+            return None
+        given, called = self.given_axis(axis), "the default for vector"
+        return numpy_vector(given_vector(given, name, default, called=called))
 
     def cached_strings(self, stored: StoredVector) -> Any:
         """Return all elements of a pinned vector of strings if they are remembered, or None."""

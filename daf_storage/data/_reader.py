@@ -2,15 +2,15 @@
 
 `DafReader` answers questions about scalars, axes, vectors and matrices of any `Tree`.  It reads
 metadata when asked and data when needed, keeps nothing open, and hands out views of mapped files
-that stay valid as long as they are referred to.  What is stored is found by `PropertyReader`; here
-it becomes whole vectors and matrices, and texts.
+that stay valid as long as they are referred to.  `PropertyReader` finds what is stored and reads
+vectors; here are whole matrices, tables of pandas, positions of entries, and summaries.
 """
 
 from __future__ import annotations
 
 import itertools
 import os
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -21,15 +21,14 @@ import pyarrow as pa
 
 from daf_storage import errors
 from daf_storage._lazy import sp
-from daf_storage.base import INDEX_VECTOR, NAME_VECTOR, AnyArray, Span, VectorInfo, pandas
+from daf_storage.base import VectorInfo, pandas
 from daf_storage.data import _layout as layout
 from daf_storage.data import _summary as summaries
-from daf_storage.data._coercion import given_matrix, given_vector
+from daf_storage.data._casting import arrow_strings
+from daf_storage.data._coercion import given_matrix
 from daf_storage.data._conversions import (
-    arrow_of,
     integer_positions,
     numpy_matrix,
-    numpy_vector,
     objects,
     ordered,
     scipy_of,
@@ -37,6 +36,7 @@ from daf_storage.data._conversions import (
 from daf_storage.data._page import data_set_section
 from daf_storage.data._property_reader import REQUIRED, PropertyReader
 from daf_storage.data._stored import Relation, StoredMatrix, StoredVector, relations_of
+from daf_storage.data._subset_arrays import positions_among
 from daf_storage.data._summary import as_mermaid
 from daf_storage.display import PreviewBudget, html_page
 from daf_storage.trees import Remarked
@@ -182,67 +182,41 @@ class DafReader(PropertyReader):
         """
         return {entry: i for i, entry in enumerate(self._entries(axis).to_pylist())}
 
-    def get_np_vector(self, axis: str, name: str, *, default: Any = REQUIRED) -> AnyArray:
-        """Return a vector as numpy.
+    def axis_indices(
+        self,
+        axis: str,
+        entries: Iterable[str],
+        *,
+        allow_empty: bool = False,
+        allow_missing: bool = False,
+    ) -> npt.NDArray[np.int64]:
+        """Return the 0-based positions of entries, in the order given; duplicates are kept.
 
         Parameters
         ----------
-        default
-            What to return if there is no such vector: None, a scalar to fill the length with, or
-            an array of that length.
-
-        Returns
-        -------
-        numpy.ndarray
-            Shape ``(axis length,)``.  Dense numeric vectors are read-only views of the mapped
-            file, valid as long as they are referred to; sparse ones are expanded into a new
-            array; strings are ``str`` objects.
+        allow_empty
+            Empty strings, which by convention mean "no entry", become -1 instead of an error.
+        allow_missing
+            So do other strings that are not entries of the axis.
 
         Raises
         ------
-        VectorNotFoundError, AxisNotFoundError
-            There is none and no ``default`` was given; the axis must always exist.
-
-        Examples
-        --------
-        >>> import daf_storage
-        >>> daf = daf_storage.MemoryDaf()
-        >>> daf.add_axis("cell", ["TATA", "GATA", "CATA"], vectors={"age": [30, 60, 90]})
-        >>> daf.get_np_vector("cell", "age").tolist()
-        [30, 60, 90]
-        >>> daf.get_np_vector("cell", "sex", default="unknown").tolist()
-        ['unknown', 'unknown', 'unknown']
+        EntryNotFoundError
+            A string is not an entry of the axis.
         """
-        if default is not REQUIRED and not self.has_vector(axis, name):
-            filled: AnyArray = self._default_vector(axis, name, default)
-            return filled
-        if name == NAME_VECTOR:
-            return self.axis_entries(axis)
-        if name == INDEX_VECTOR:
-            return np.arange(self.axis_length(axis))
-        stored = self.open_vector(axis, name)
-        if stored.info.storage_type.is_string:
-            return objects(self._strings(stored))
-        return stored.read(Span(0, stored.info.length))
-
-    def get_pa_vector(self, axis: str, name: str) -> pa.Array:
-        """Return a vector as Arrow.
-
-        Returns
-        -------
-        pyarrow.Array
-            Dense numbers lie in the mapped file itself, without a copy.  Strings are decoded
-            straight into Arrow.  Bool is copied, since Arrow packs eight to a byte, and so are
-            sparse vectors.  NaN stays NaN.
-        """
-        if name == NAME_VECTOR:
-            return self._entries(axis)
-        if name == INDEX_VECTOR:
-            return pa.array(np.arange(self.axis_length(axis)))
-        stored = self.open_vector(axis, name)
-        if stored.info.storage_type.is_string:
-            return self._strings(stored)
-        return arrow_of(stored.read(Span(0, stored.info.length)))
+        own = self._entries(axis)
+        requested = arrow_strings(entries)
+        requested = requested if requested.type == own.type else requested.cast(own.type)
+        positions = positions_among(requested, own)
+        is_missing = positions < 0
+        if is_missing.any():
+            missing = requested.filter(pa.array(is_missing)).to_pylist()
+            bad = [e for e in missing if not (allow_empty if e == "" else allow_missing)]
+            if bad:
+                raise errors.entry_not_found(
+                    self.location, axis, str(bad[0]), own.slice(0, 20_000).to_pylist()
+                )
+        return positions
 
     def get_pd_vector(self, axis: str, name: str) -> pd.Series[Any]:
         """Return a vector as a pandas Series whose index is the axis entries."""
@@ -327,16 +301,6 @@ class DafReader(PropertyReader):
         rows, columns = self.given_axis(rows_axis), self.given_axis(columns_axis)
         called = "the default for matrix"
         return numpy_matrix(given_matrix(rows, columns, name, default, called=called))
-
-    def _strings(self, stored: StoredVector) -> Any:
-        key = (stored.info.axis, stored.info.name)
-        return self._decoded.get(key, stored.identity, stored.read_strings)
-
-    def _default_vector(self, axis: str, name: str, default: Any) -> Any:
-        if default is None:
-            return None
-        given, called = self.given_axis(axis), "the default for vector"
-        return numpy_vector(given_vector(given, name, default, called=called))
 
     def description(self) -> str:
         """Return a readable summary: axes, vectors, matrices and scalars.  Reads metadata only."""

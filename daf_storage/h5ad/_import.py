@@ -42,14 +42,16 @@ from daf_storage.data import (
     DafReader,
     DafWriter,
     StoredMatrix,
+    copy_stored,
     kept,
     layout,
+    new_property,
     ordered,
     size_bytes,
 )
 from daf_storage.opening import MemoryDaf, anndata_at, new_data_set
 from daf_storage.trees import ZarrVersion, passing_over
-from daf_storage.upkeep import CountsAs, copy_property, copy_scalars, count_types, counted_matrix
+from daf_storage.upkeep import CountsAs, count_types, counted_matrix
 
 Duplicates: TypeAlias = Literal["error", "make_unique"]
 """What to do with names that occur more than once: refuse, or append ``-1``, ``-2`` and so on."""
@@ -244,8 +246,10 @@ class _Import:
         self._copy_matrices(counts)
         if self.strict:
             self._report.refuse_losses(self.tree.location, what="import")
-        notes = self._shown.notes  # in which the types of counts are
-        copy_scalars(self._source, self.daf, lambda name, value: notes if name == NOTES else value)
+        for name in sorted(self._source.scalars_set()):
+            kind, value = self._source.scalar_type(name), self._source.get_scalar(name)
+            value = self._shown.notes if name == NOTES else value  # with the types of counts
+            self.daf.set_scalar(name, value, dtype=None if kind.is_string else kind.dtype)
         return self._report
 
     def _counts(self) -> dict[str, StorageType]:
@@ -291,7 +295,8 @@ class _Import:
             for name in sorted(self._source.vectors_set(axis)):
                 stored = self._source.open_vector(axis, name)
                 path = layout.vector_path(axis, name)
-                copy_property(self.daf, path, stored)
+                with new_property(self.daf, path) as changes:
+                    copy_stored(changes, path, stored)
 
     def _keep_parts(self) -> set[str]:
         """Keep what Daf has no place for; return the names of what anndata cannot write either."""
@@ -339,7 +344,8 @@ class _Import:
         axes = (info.rows_axis, info.columns_axis)
         is_flipped = axes[0] != axes[1] and header.layout != "csc"
         copied = counted_matrix(self._source, whole, kinds, what=label, is_flipped=is_flipped)
-        copy_property(self.daf, path, copied, add=progress.add)
+        with new_property(self.daf, path) as changes:
+            copy_stored(changes, path, copied, add=progress.add)
         if self._is_relaid(stored):
             size = info.nnz or info.shape[0] * info.shape[1]
             item_bytes = _bytes_of(whole) / max(size, 1)

@@ -14,9 +14,7 @@ from daf_storage.upkeep._copy_properties import (
     CopyIfExists,
     copy_axis,
     copy_matrix,
-    copy_property,
     copy_scalar,
-    copy_scalars,
     copy_vector,
 )
 from daf_storage.upkeep._counts import CountsAs, count_types, counted_matrix

@@ -27,7 +27,6 @@ from daf_storage.data import (
     check_string_dtype,
     check_writer,
     copy_stored,
-    new_property,
     numeric_type,
     ordered,
     size_bytes,
@@ -39,30 +38,6 @@ from daf_storage.data import (
 from daf_storage.opening import MemoryDaf
 from daf_storage.trees import TreeTransaction
 from daf_storage.upkeep._counts import CountedCopy
-
-
-def copy_scalars(
-    source: DafReader,
-    destination: DafWriter,
-    changed: Callable[[str, Any], Any] = lambda _, value: value,
-) -> None:
-    """Copy all scalars in their types; ``changed`` returns what becomes of strings."""
-    for name in sorted(source.scalars_set()):
-        kind, value = source.scalar_type(name), source.get_scalar(name)
-        value = changed(name, value) if kind.is_string else value
-        destination.set_scalar(name, value, dtype=None if kind.is_string else kind.dtype)
-
-
-def copy_property(
-    destination: DafWriter,
-    path: str,
-    stored: StoredVector | StoredMatrix,
-    *,
-    add: Callable[[int], None] = lambda _: None,
-) -> None:
-    """Copy a vector, or a matrix in one layout, array by array."""
-    with new_property(destination, path) as changes:
-        copy_stored(changes, path, stored, add=add)
 
 
 def fill_value(kind: StorageType, along: Alignment, empty: Any, *, what: str) -> Any:

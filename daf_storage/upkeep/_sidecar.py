@@ -20,6 +20,7 @@ from daf_storage.data import (
     StoredMatrix,
     StoredVector,
     check_reader,
+    copy_stored,
     is_in_place,
     layout,
     new_property,
@@ -47,7 +48,6 @@ from daf_storage.sidecars import (
 from daf_storage.stores import is_remote, scratch
 from daf_storage.trees import Tree
 from daf_storage.upkeep._copy import copy_all
-from daf_storage.upkeep._copy_properties import copy_property
 
 _STRING_BYTES: Final = 16
 
@@ -262,7 +262,8 @@ def _made(
             for axis in new_axes:
                 made.add_axis(axis, daf.get_pa_vector(axis, "name"))
             for path, vector in new_vectors.items():
-                copy_property(made, path, vector, add=bar.add)
+                with new_property(made, path) as changes:
+                    copy_stored(changes, path, vector, add=bar.add)
             for stored in new_matrices:
                 _write_flipped(ordered(stored), made, bar.add)
             digest = source_digest(tree.source, state, bar.add)
