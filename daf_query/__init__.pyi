@@ -28,6 +28,7 @@ from daf_query.sql import Explanation as Explanation
 from daf_query.sql import NeverNullWarning as NeverNullWarning
 from daf_query.sql import QueryPlan as QueryPlan
 from daf_query.sql import QueryResult as QueryResult
+from daf_query.sql import QuotedColumnWarning as QuotedColumnWarning
 from daf_query.table import AxisDataset as AxisDataset
 from daf_query.table import TableDataset as TableDataset
 from daf_query.table import UnreadableVectorWarning as UnreadableVectorWarning

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property, partial
+from operator import attrgetter
 from typing import Any, Final, Generic, Protocol, TypeAlias, TypeVar, cast
 
 import numpy as np
@@ -39,6 +40,8 @@ from daf_storage.trees import StoredArray
 INDEX: Final = "index"
 NAME: Final = "name"
 
+_ARROW_OF: Final = attrgetter("storage_type", "length", "empty_is_missing")
+"""What a vector has that decides which Arrow column it is."""
 _COUNT_BYTES: Final = 4
 _FIRST_BYTES: Final = 1 << 18
 """What is decoded of a long column of strings for the sake of its first rows."""
@@ -401,7 +404,7 @@ class VectorColumn:
             stored = daf.open_vector(info.axis, info.name, length=info.length)
         except errors.CorruptDataError:  # of another length, by now
             stored = daf.open_vector(info.axis, info.name)
-        if not _is_alike(stored.info, info):
+        if _ARROW_OF(stored.info) != _ARROW_OF(info):
             raise errors.FormatError(
                 f"{daf.location}: vector {info.name!r} of axis {info.axis!r} was replaced while "
                 "it was being queried; run the query again"
@@ -460,15 +463,6 @@ class VectorColumn:
             decode_first=lambda: _first_strings(array if stored is None else stored.dense()),
             empty_is_missing=is_missing,
         )
-
-
-def _is_alike(stored: VectorInfo, expected: VectorInfo) -> bool:
-    """Return whether a vector still makes the same Arrow column."""
-    return (stored.storage_type, stored.length, stored.empty_is_missing) == (
-        expected.storage_type,
-        expected.length,
-        expected.empty_is_missing,
-    )
 
 
 def _first_strings(array: StoredArray) -> pa.Array | None:

@@ -17,6 +17,7 @@ from daf_query.sql._engine import Allow as Allow
 from daf_query.sql._engine import DuplicateColumnsWarning as DuplicateColumnsWarning
 from daf_query.sql._engine import Engine as Engine
 from daf_query.sql._engine import NeverNullWarning as NeverNullWarning
+from daf_query.sql._engine import QuotedColumnWarning as QuotedColumnWarning
 from daf_query.sql._engine import TableFunction as TableFunction
 from daf_query.sql._matrix_entries import entry_columns as entry_columns
 from daf_query.sql._messages import ErrorPlace as ErrorPlace

@@ -102,12 +102,11 @@ def direct_scan(tables: Tables, text: str, first: int | None = None) -> DirectSc
         return None
     statement, selected, limit, offset = simple
     (scope,) = statement.scopes
-    is_by_index = statement.queries[0].node["order_by"] is not None
     is_first = limit is not None and limit <= _MAX_FIRST_ROWS
-    if not is_first and (limit is not None or offset or is_by_index):
+    if not is_first and (limit is not None or offset):
         return None
     condition = scope.select["selection"]
-    is_whole = condition is None and not is_by_index
+    is_whole = condition is None
     schema, axis = tables.named(scope.sources[0])
     axes = tables.schemas.get(schema)
     if axes is None or axis in axes.added:
@@ -124,8 +123,8 @@ def direct_scan(tables: Tables, text: str, first: int | None = None) -> DirectSc
     columns = [listed.columns.get(each) for each in names]
     if not table.options.direct or (listed.length > MAX_ROWS and not is_whole):
         return None
-    if not all(each is not None and _is_plain(each.field.type) for each in columns):
-        return None
+    if any(each is None or pa.types.is_dictionary(each.field.type) for each in columns):
+        return None  # the metadata of dictionaries are otherwise in what the engine computes
     reader = Conditions(statement, scope, scope.sources[0], lambda _: listed.schema)
     predicate = None if condition is None else reader.exact(condition)
     if predicate is None and condition is not None:
@@ -143,7 +142,7 @@ def _simple(text: str, first: int | None) -> tuple[Statement, list[str], int | N
     query, (scope,) = statement.queries[0].node, statement.scopes
     selected = _selected(scope) if _is_of_one(query, scope) else None
     limits = _limits(query["limit_clause"])
-    if selected is None or limits is None or not _is_by_index(query["order_by"], scope.sources[0]):
+    if selected is None or limits is None:
         return None
     limit, offset = limits
     limit = min((each for each in (first, limit) if each is not None), default=None)
@@ -161,20 +160,13 @@ def direct_rows(tables: Tables, schema: str, axis: str, condition: str) -> Direc
     return None if found is None or found.limit is not None else found
 
 
-def _is_plain(kind: pa.DataType) -> bool:
-    """Return whether the engine hands a column on in the type that the table has."""
-    is_number = pa.types.is_integer(kind) or kind in (pa.float32(), pa.float64())
-    return bool(is_number) or kind in (pa.bool_(), pa.string())
-
-
 _MAX_CHARACTERS: Final = 1 << 14
-_MAX_NUMBER: Final = 10**9
 
 
 def _is_of_one(query: Node, scope: Scope) -> bool:
     """Return whether a query reads one table, and has no other clauses than are looked at."""
     return (
-        _has_only(query, "body", "order_by", "limit_clause")
+        _has_only(query, "body", "limit_clause")
         and _has_only(scope.select, *_SELECT)
         and scope.select["flavor"] == "Standard"
         and scope.select["group_by"].get("Expressions") == ([], [])
@@ -217,18 +209,6 @@ def _column(node: Node, source: Source) -> tuple[str, ...] | None:
     return parts if is_of else None
 
 
-def _is_by_index(order: Node | None, source: Source) -> bool:
-    """Return whether rows are in the order of the index, or in none."""
-    if order is None:
-        return True
-    keys = order["kind"]["Expressions"] if kind_of(order["kind"]) == "Expressions" else []
-    if len(keys) != 1 or not _has_only(order, "kind") or not _has_only(keys[0], "expr", "options"):
-        return False
-    options = keys[0]["options"]
-    is_ascending = options["asc"] is not False and not options["nulls_first"]
-    return is_ascending and _column(keys[0]["expr"], source) == (INDEX,)
-
-
 def _limits(clause: Node | None) -> tuple[int | None, int] | None:
     """Return LIMIT and OFFSET; None if there is something else."""
     if clause is None:
@@ -240,4 +220,4 @@ def _limits(clause: Node | None) -> tuple[int | None, int] | None:
     offset = 0 if limits["offset"] is None else whole_number_of(limits["offset"]["value"])
     if offset is None or (limit is None and limits["limit"] is not None):
         return None
-    return (limit, offset) if max(limit or 0, offset) < _MAX_NUMBER else None
+    return limit, offset

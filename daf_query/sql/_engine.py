@@ -32,7 +32,6 @@ from daf_query.sql._planning import (
     planning,
 )
 from daf_query.sql._rules import (
-    as_subquery,
     category_keys,
     computed_names,
     corrections,
@@ -47,6 +46,7 @@ from daf_query.sql._rules import (
 from daf_query.sql._table_functions import MakeTable, TableCall, table_of_call
 from daf_query.syntax import (
     Edit,
+    Scope,
     Statement,
     WrappedSql,
     identifiers_of,
@@ -54,6 +54,7 @@ from daf_query.syntax import (
     one_statement,
     parsed,
     quoted_name,
+    string_of,
 )
 from daf_query.table import ComputedDataset, TableDataset, table_format, user_table
 from daf_storage import errors
@@ -288,8 +289,16 @@ class Engine:
         if allow == "write":
             self._remember_view(query)
         elif statements and statements[0].text == query:
-            hint_at_null(statements[0], self._hinted)
+            for said, kind in hints(statements[0], self._has_column):
+                if said not in self._hinted:
+                    self._hinted.add(said)
+                    warn_caller(said, kind)
         return with_unique_columns(frame, once=once)
+
+    def _has_column(self, scope: Scope, name: str) -> bool:
+        """Return whether a table that a FROM names has a column."""
+        tables = [self.connections.find(self.tables.named(s)) for s in scope.sources if s.parts]
+        return any(name in table.schema.names for table in tables if table is not None)
 
     def _files(self, statements: Sequence[Statement]) -> dict[TableName, datafusion.DataFrame]:
         """Return the tables of the files that FROM names, by their suffixes.
@@ -322,7 +331,8 @@ class Engine:
         self, query: str, views: Mapping[TableName, str], allow: Allow
     ) -> datafusion.DataFrame:
         """Plan a query with the views that it names as they are now; each of them once."""
-        written = {name: self._rewriting(as_subquery(sql), views) for name, sql in views.items()}
+        subqueries = {name: f"SELECT * FROM ({sql}\n)" for name, sql in views.items()}  # noqa: S608 - of the session
+        written = {name: self._rewriting(sql, views) for name, sql in subqueries.items()}
         own = self._rewriting(query, views, is_part=False)
         context = current_context()
         if allow == "read":
@@ -504,25 +514,31 @@ class NeverNullWarning(errors.DafWarning):
     """A query compares with NULL by ``=`` or ``<>``, which is true for no row."""
 
 
-def hint_at_null(statement: Statement, hinted: set[str]) -> None:
-    """Warn, once for each column, where it is compared with NULL by ``=``.
+class QuotedColumnWarning(errors.DafWarning):
+    """A query compares strings, or sorts by one, that is the name of a column in single quotes."""
 
-    Parameters
-    ----------
-    hinted
-        What was said before; more is added.
-    """
-    for _, node in statement.nodes:
-        if node.get("op") not in ("Eq", "NotEq"):
-            continue
-        for side, other in itertools.permutations((node["left"], node["right"])):
-            if other.get("Value", {}).get("value") != "Null" or not identifiers_of(side):
-                continue
-            written, negation = statement.written(side), " NOT" * (node["op"] == "NotEq")
-            said = (
-                f"{written} is compared with NULL, which equals nothing, and is unequal to "
-                f"nothing; write {written} IS{negation} NULL"
-            )
-            if said not in hinted:
-                hinted.add(said)
-                warn_caller(said, NeverNullWarning)
+
+_COMPARING: Final = {"list", "pattern", "low", "options"}
+"""What nodes have beside what they compare, or sort by."""
+
+
+def hints(
+    statement: Statement, has_column: Callable[[Scope, str], bool]
+) -> Iterator[tuple[str, type[errors.DafWarning]]]:
+    """Yield what a query says and hardly means, with the class of the warning."""
+    for scope, node in statement.nodes:
+        operands = [node[key] for key in ("left", "right", "expr") if key in node]
+        is_equation = node.get("op") in ("Eq", "NotEq")
+        for side, other in itertools.permutations(operands) if is_equation else ():
+            if other.get("Value", {}).get("value") == "Null" and identifiers_of(side):
+                written, negation = statement.written(side), " NOT" * (node["op"] == "NotEq")
+                said = (
+                    f"{written} is compared with NULL, which equals nothing, and is unequal to "
+                    f"nothing; write {written} IS{negation} NULL"
+                )
+                yield said, NeverNullWarning
+        names = [string_of(each) for each in operands]
+        is_compared = is_equation or not _COMPARING.isdisjoint(node)
+        for name in names if is_compared and None not in names else ():
+            if scope and name and has_column(scope, name):
+                yield f"'{name}' is text; the column is {quoted_name(name)}", QuotedColumnWarning

@@ -433,7 +433,7 @@ _NO_VALUE: Final = (
     r"|difference in schemas: .*\b(?:ANY|ALL)\b.*\bWHEN EXISTS THEN Boolean"
     r"|No field named \".*(?:[<>=] (?:ANY|ALL)\b|\b(?:IN|EXISTS) \(<subquery>\))"
 )
-_TWICE: Final = r"duplicate (?:un)?qualified field name "
+_TWICE: Final = r"(?:duplicate|and) (?:un)?qualified field name "
 _NAME: Final = r'(?P<name>(?:"[^"]*"|[^\s"])+)'
 
 MESSAGES: Final = (
@@ -455,6 +455,7 @@ MESSAGES: Final = (
     Message(_TYPES, _wrong_type),
     Message("common type for bitwise operation", _BITS, ("BitwiseAnd", "BitwiseOr")),
     Message("unary operator BitwiseNot", _TILDE, ("BitwiseNot",)),
+    Message("node in sqltorel: RLike", "REGEXP and RLIKE are no SQL here; write name ~ 'pattern'"),
     Message(r"Unsupported ast node (?P<name>\w+)", "{name} is nothing that the engine knows"),
     Message("Dot access not supported", "a field is in brackets, as in point['x']"),
     Message("Operator DIV", "for a whole quotient write floor(x / y)", ("DuckIntegerDivide",)),
@@ -469,7 +470,10 @@ MESSAGES: Final = (
         "the query has two columns called '{name}'; name them with AS. The engine takes aggregates "
         "that differ only by a CAST for the same column: write arrow_cast(x, 'Float64') instead",
     ),
-    Message(_TWICE + _NAME, "the query has two columns called '{name}'; name them with AS"),
+    Message(
+        _TWICE + _NAME,
+        "the query has two columns called '{name}'; name them with AS, or write * EXCEPT ({name})",
+    ),
     Message("Column in SELECT must be in GROUP BY", _UNGROUPED),
     Message("SQL error: RecursionLimitExceeded", _TOO_DEEP),
     Message("Resources exhausted", _NO_MEMORY),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import operator
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -472,7 +473,7 @@ class QueryResult(Advised):
             if self._direct is None:
                 stream = iter(call_engine(self.frame.execute_stream))
             else:
-                stream, call = self._direct.batches(), _called
+                stream, call = self._direct.batches(), attended(operator.call)
             return call(lambda: next(stream, None))
 
         def batches(batch: Any) -> Iterator[pa.RecordBatch]:
@@ -592,11 +593,6 @@ class QueryResult(Advised):
         return total
 
 
-@attended
-def _called(function: Callable[[], _T]) -> _T:
-    return function()
-
-
 class TableResult(QueryResult):
     """The rows of an Arrow table, which is in memory, asked like those of a query.
 
@@ -614,17 +610,6 @@ class TableResult(QueryResult):
         count = engine.connections.broken_count()
         super().__init__(engine, title, table_frame(table), broken_count=count, requested=requested)
         self._table = table
-
-    def count(self) -> int:
-        """Return the number of rows."""
-        return int(self._table.num_rows)
-
-    def _is_query(self) -> bool:
-        """Return False: in the place of the query is a title."""
-        return False
-
-    def _first_rows(self, count: int) -> pa.Table:
-        return self._table.slice(0, count)
 
     def to_arrow_table(self, *, provenance: bool = False) -> pa.Table:
         """Return the rows as an Arrow table, which is not copied."""

@@ -3,7 +3,9 @@
 *Limits.*  The engine hands the order of a query to what is below, past LIMIT and OFFSET of a
 subquery: rows are lost, or others are the first ones.  It does not pass a condition that is true
 for each row.  Of a subquery that only passes over rows it forgets the order, so that one gets a
-limit as well.
+limit as well.  It hands a condition on a constant to what is below, past an aggregate of all rows,
+which still has a row: ``(SELECT 'a' AS kind, count(*) FROM t) WHERE kind = 'b'``.  It does not pass
+a limit.
 
 *Lists.*  Its simplifier treats two lists for one expression as sets: it makes ``x IN (1, 2) AND x
 NOT IN (2, NULL)`` into ``x IN (1)``, without regard to NULL, to columns within a list, and to rows
@@ -31,16 +33,17 @@ from __future__ import annotations
 
 import itertools
 import math
-import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cache
 from typing import Any, Final, NamedTuple
 
 import pyarrow as pa
 
+from daf_query._runs import warn_caller
 from daf_query.sql._connections import AxisSchema
 from daf_query.sql._matrix_entries import name_of_column, names_in
 from daf_query.sql._parameters import literal
-from daf_query.sql._planning import datafusion, node_type
+from daf_query.sql._planning import datafusion, new_context, node_type
 from daf_query.syntax import (
     Edit,
     Node,
@@ -145,12 +148,13 @@ def _named(statement: Statement, query: Node, name: str) -> Iterator[Edit]:
 
 
 _MOST_ROWS = 2**62
-_PASSED = ("Projection", "SubqueryAlias")
-"""Nodes of a plan that an order passes."""
+_PASSED = ("Projection", "SubqueryAlias", "Union", "Sort", "Filter", "Distinct")
+"""Nodes of a plan that an order or a condition passes."""
+_SETS = ("Rollup", "Cube", "GroupingSets")
 
 
 def limit_barriers(statement: Statement) -> Iterator[Edit]:
-    r"""Yield a condition for each query that limits the rows of a FROM, a WITH or a UNION.
+    r"""Yield a limit and a condition for each query that nothing around it may pass.
 
     >>> from daf_query.syntax import edited
     >>> query = "SELECT n FROM (SELECT n FROM t LIMIT 3) ORDER BY n"
@@ -158,39 +162,50 @@ def limit_barriers(statement: Statement) -> Iterator[Edit]:
     'SELECT n FROM (SELECT * FROM (SELECT n FROM t LIMIT 3\n) WHERE random() >= 0.0) ORDER BY n'
     """
     for query in statement.queries:
-        if query.is_source and _limits(query):
-            pair = statement.brackets_of(query.node)
+        if query.is_source and _is_apart(query):
+            pair, clause = statement.brackets_of(query.node), query.node["limit_clause"] or {}
             yield Edit(pair.opening + 1, pair.opening + 1, "SELECT * FROM (")
-            limit = "" if _has_limit(query) else f"\nLIMIT {_MOST_ROWS}"
+            is_limited = clause and clause.get("LimitOffset", {"limit": clause})["limit"]
+            limit = "" if is_limited else f"\nLIMIT {_MOST_ROWS}"
             yield Edit(pair.closing, pair.closing, f"{limit}\n) WHERE random() >= 0.0")
 
 
-def as_subquery(view: str) -> str:
-    """Return the query of a view, as a subquery if it limits rows: others may sort them."""
-    statement = parsed(view)
-    is_limited = any(map(_limits, statement.queries[-1:])) if statement is not None else False
-    return f"SELECT * FROM ({view}\n)" if is_limited else view  # noqa: S608 - of the query itself
-
-
 def kept_apart(frame: datafusion.DataFrame) -> datafusion.DataFrame:
-    """Return rows to build upon: as they are limited, whatever sorts them then."""
-    node: Any = frame.logical_plan()
-    while node_type(node) in _PASSED:
-        (node,) = node.inputs()
-    is_limited = node_type(node) == "Limit"
-    return (
-        frame.filter(datafusion.functions.random() >= datafusion.lit(0.0)) if is_limited else frame
-    )
+    """Return rows to build upon: nothing that is asked of them passes what limits them."""
+    nodes: list[Any] = [frame.logical_plan()]
+    for node in nodes:
+        nodes += node.inputs() if node_type(node) in _PASSED else ()
+    if not any(map(_is_end, nodes)):
+        return frame
+    return frame.limit(_MOST_ROWS).filter(datafusion.functions.random() >= datafusion.lit(0.0))
 
 
-def _has_limit(query: Query) -> bool:
-    """Return whether rows are limited, and not only passed over: else the engine loses an order."""
-    clause = query.node["limit_clause"]
-    return kind_of(clause) != "LimitOffset" or clause["LimitOffset"]["limit"] is not None
+def _is_end(node: Any) -> bool:
+    """Return whether a node of a plan limits rows, or has one of all rows."""
+    keys = node.to_variant().group_by_exprs() if node_type(node) == "Aggregate" else [None]
+    is_total = all(key is not None and key.variant_name() == "GroupingSet" for key in keys)
+    return is_total or node_type(node) == "Limit"
 
 
-def _limits(query: Query) -> bool:
-    return query.node["limit_clause"] is not None  # the engine has no FETCH
+def _is_apart(query: Query) -> bool:
+    """Return whether rows are limited (the engine has no FETCH), or there is one in any case."""
+    return query.node["limit_clause"] is not None or any(map(_has_total, query.scopes))
+
+
+def _has_total(scope: Scope) -> bool:
+    """Return whether a SELECT has a row of all rows, even where there are none."""
+    select = scope.select
+    keys = select["group_by"].get("Expressions", [select])[0]
+    parts = walk([select["projection"], select["having"]], into_queries=False)
+    functions = [each["Function"] for each in parts if kind_of(each) == "Function"]
+    is_total = any(function_name(f) in _aggregates() for f in functions if not f["over"])
+    return is_total if not keys else any(kind_of(each) in _SETS for each in keys)
+
+
+@cache
+def _aggregates() -> frozenset[str]:
+    """Return the names of the aggregates of the engine."""
+    return frozenset(new_context("", memory_bytes=None).udafs())
 
 
 _PATTERNS: Final = ("PGRegexMatch", "PGRegexNotMatch", "PGRegexIMatch", "PGRegexNotIMatch")
@@ -417,7 +432,12 @@ def category_keys(
             query is not None and any(scope.select["distinct"] for scope in query.scopes)
         )
         if is_distinct or categorical_of[name] is None:
-            _warn(written)
+            warn_caller(
+                f"ORDER BY {written} sorts strings here, not categories: the query gives the name "
+                "to something else, too, or says DISTINCT (write GROUP BY instead); ORDER BY "
+                f"category_order('AXIS.COLUMN', {written}) sorts by categories anywhere",
+                AlphabeticalOrderWarning,
+            )
         else:
             yield Edit(start, stop, f"{_ORDER}({literal(categorical_of[name])}, {written})")
 
@@ -439,16 +459,6 @@ def _items(query: Query) -> list[Node]:
     """Return what a query is sorted by."""
     order: Any = query.node["order_by"]
     return list(order["kind"].get("Expressions") or ()) if order is not None else []
-
-
-def _warn(column: str) -> None:
-    warnings.warn(
-        f"ORDER BY {column} sorts strings here, not categories: the query gives the name to "
-        "something else, too, or says DISTINCT (write GROUP BY instead); "
-        f"ORDER BY category_order('AXIS.COLUMN', {column}) sorts by categories anywhere",
-        AlphabeticalOrderWarning,
-        stacklevel=2,
-    )
 
 
 def recorded_categories(axes: Iterable[tuple[AxisSchema, str]]) -> dict[str, str | None]:

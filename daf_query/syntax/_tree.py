@@ -239,7 +239,7 @@ class Query:
     column_names: tuple[str, ...] = ()
     """The names that WITH gives to its columns, ``WITH t (a, b) AS ...``."""
     is_source: bool = False
-    """Whether its rows are those of a FROM, a WITH or a branch of a set operation."""
+    """Whether its rows are those of a FROM, a WITH or a branch of a set operation; not LATERAL."""
 
 
 class ScopeBuilder:
@@ -332,7 +332,7 @@ class ScopeBuilder:
         if kind == "Derived":
             parent = scope if body["lateral"] else scope.parent
             source.query = self._query(body["subquery"], defined, parent)
-            source.query.is_source = True
+            source.query.is_source = not body["lateral"]
         elif kind == "Table" and body["args"] is None:
             parts = name_of(body["name"])
             source.name = source.name or "".join(parts[-1:])

@@ -151,3 +151,18 @@ SELECT mode(x) AS m FROM cell;
 SELECT mode(name) AS m FROM cell WHERE x > 9;
 --: rows [["2"]]
 SELECT DISTINCT mode(x) OVER () AS m FROM cell;
+
+-- A condition on a constant beside an aggregate of all rows, which has a row in any case.
+--: duckdb the engine evaluates the condition before it aggregates
+SELECT * FROM (SELECT 'cell' AS kind, count(*) AS n FROM cell UNION ALL SELECT 'gene', count(*) FROM gene) WHERE kind = 'gene';
+SELECT * FROM (SELECT 'a' AS kind, max(x) AS m FROM cell) WHERE kind = 'b' OR m > 100;
+--: duckdb the engine evaluates the condition before it aggregates
+SELECT * FROM (SELECT 'a' AS kind, n FROM (SELECT count(*) AS n FROM cell)) WHERE kind <> 'a';
+--: rows []
+WITH w AS (SELECT 1 AS one, sum(x) AS s, mode(s) AS m FROM cell) SELECT * FROM w WHERE one = 2;
+SELECT g.name, w.n FROM gene g JOIN (SELECT 'X' AS chrom, count(*) AS n FROM cell) w ON g.chrom = w.chrom AND w.chrom = '1';
+--: duckdb the engine evaluates the condition before it aggregates
+SELECT * FROM (SELECT 1 AS one, donor, count(*) AS n FROM cell GROUP BY ROLLUP(donor)) WHERE one = 2;
+--: duckdb the engine evaluates the condition before it aggregates
+SELECT name FROM cell WHERE x > (SELECT n FROM (SELECT 'a' AS kind, count(*) AS n FROM cell) WHERE kind = 'b');
+SELECT * FROM (SELECT 'a' AS kind, count(*) OVER () AS n, x FROM cell) WHERE kind = 'a' AND x > 5;

@@ -36,6 +36,10 @@ SELECT name FROM cell WHERE louvain IN (T, B);
 SELECT x + 1 AS more FROM cell WHERE more > 2;
 --: error 'daf describe PATH AXIS'
 SUMMARIZE cell;
+--: error two columns called 's'; name them with AS, or write \* EXCEPT \(s\)
+SELECT *, upper(s) AS s FROM cell;
+--: error write name ~ 'pattern'
+SELECT name FROM cell WHERE s REGEXP '^a';
 --: error ^QueryError: Pivot is nothing that the engine knows$
 SELECT * FROM cell PIVOT (sum(x) FOR donor IN ('N1'));
 --: error ^QueryError: regex parse error
