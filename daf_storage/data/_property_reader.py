@@ -532,10 +532,17 @@ class PropertyReader:
 
     def find_matrix(self, rows_axis: str, columns_axis: str, name: str) -> StoredMatrix | None:
         """Return a matrix stored in this orientation, pinned as it is; None if there is none."""
-        shape = (self.axis_length(rows_axis), self.axis_length(columns_axis))
+        return next(iter(self._orientations([(rows_axis, columns_axis)], name)), None)
+
+    def _orientations(self, pairs: list[tuple[str, str]], name: str) -> list[StoredMatrix]:
+        lengths = {axis: self.axis_length(axis) for axis in pairs[0]}
         if name_problem(name) is not None:
-            return None
-        return layout.open_matrix(self._tree, rows_axis, columns_axis, name, shape)
+            return []
+        found = (
+            layout.open_matrix(self._tree, *pair, name, (lengths[pair[0]], lengths[pair[1]]))
+            for pair in pairs
+        )
+        return [matrix for matrix in found if matrix is not None]
 
     def open_orientations(self, rows_axis: str, columns_axis: str, name: str) -> list[StoredMatrix]:
         """Return a matrix in each orientation in which it is stored, pinned as it is now.
@@ -549,11 +556,7 @@ class PropertyReader:
             There is none in either orientation.
         """
         pairs = list(dict.fromkeys([(rows_axis, columns_axis), (columns_axis, rows_axis)]))
-
-        def look() -> list[StoredMatrix]:
-            stored = (self.find_matrix(*pair, name) for pair in pairs)
-            return [matrix for matrix in stored if matrix is not None]
-
+        look = partial(self._orientations, pairs, name)
         stored = look() or self._look_again(pairs, look)
         if not stored:
             available = self.matrices_set(rows_axis, columns_axis)
