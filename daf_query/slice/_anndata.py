@@ -26,7 +26,6 @@ from daf_query.slice._parts import Part, Whole, info_of, slice_of
 from daf_query.slice._reading import dask_array, read_whole
 from daf_query.slice._tables import axis_tables
 from daf_storage import AnnDataWarning, errors
-from daf_storage._lazy import sp
 from daf_storage.anndata import ANNDATA_PARTS, AlignedMatrix, aligned_matrices
 from daf_storage.base import optional_import
 from daf_storage.data import StoredMatrix
@@ -279,9 +278,8 @@ def to_anndata(
     """
     with whole.unchanged_axes():
         contents = contents_of(whole, choice, record)
-        values = read()
-        values = values.copy() if sp.issparse(values) else values
-        adata = contents.without_matrices(X=contents.main.restore(values, index=None, columns=None))
+        X = contents.main.restore(read(), index=None, columns=None)  # noqa: N806 - of AnnData
+        adata = contents.without_matrices(X=X)
         for companion in contents.companions:
             contents.add_to(adata, companion)
     return adata

@@ -530,12 +530,15 @@ class MatrixSlice(Advised):
             "varp": varp,
             "max_bytes": max_bytes,
         }
+        is_last = self._gathered is None and sys.getrefcount(self) == _IF_UNHELD
         record = self._record(is_wanted=provenance)
         if lazy:
             return _anndata.lazy_anndata(self.whole, choice, record, rows_per_block)
         if rows_per_block is not None:
             raise errors.InvalidInputError("rows_per_block= is for lazy=True alone")
-        return _anndata.to_anndata(self.whole, self.values, choice, record)
+        is_shared = self.is_sparse and not is_last  # of a dense one it is a copy
+        read = (lambda: self.values().copy()) if is_shared else self.values
+        return _anndata.to_anndata(self.whole, read, choice, record)
 
     def to_dask(
         self,

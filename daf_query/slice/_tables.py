@@ -256,10 +256,11 @@ def _of_selected(whole: Whole, number: int) -> tuple[Frame, dict[str, Any]]:
 
 def _axis_table(whole: Whole, number: int) -> tuple[Frame, dict[str, Any]]:
     """Return the table of the rows (0) or the columns (1), and the colours of its categoricals."""
-    axis, positions = whole.axes[number], whole.selections[number].positions
+    axis, selection = whole.axes[number], whole.selections[number]
     if isinstance(axis, AlignedAxis):
-        return aligned_axis_frame(axis, positions)
+        return aligned_axis_frame(axis, selection.positions)
     if not whole.is_collection:
+        positions = None if selection.is_all else selection.positions
         return axis_frame(whole.members[0].daf, axis.axis, positions, unreadable="warn")
     own = []
     with whole.unchanged_axes():

@@ -231,13 +231,15 @@ def decode_column(
 def _decode_categorical(
     values: Any, rule: Rule, is_missing: npt.NDArray[np.bool_] | None, categories: list[str]
 ) -> Any:
-    if is_missing is None:
-        is_missing = (values == "") & ("" not in categories)
-    listed = set(categories)
-    added = sorted({v for v in values[~is_missing] if v not in listed})
-    strings = values.copy()
-    strings[is_missing] = None
-    typed = pandas().Categorical(strings, [*categories, *added], ordered=rule.get("ordered", False))
+    codes, found = pandas().factorize(values, use_na_sentinel=False)
+    used = found if is_missing is None else found[np.unique(codes[~is_missing])]
+    listed = {*categories, ""} if is_missing is None else {*categories}
+    added = sorted(set(used) - listed)
+    kind = pandas().CategoricalDtype([*categories, *added], ordered=rule.get("ordered", False))
+    codes = kind.categories.get_indexer(found)[codes]
+    if is_missing is not None:
+        codes[is_missing] = -1
+    typed = pandas().Categorical.from_codes(codes, dtype=kind)
     dtype = rule.get("dtype")
     if dtype is None or added:
         return typed
