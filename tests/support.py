@@ -353,11 +353,11 @@ def taken_elements(monkeypatch: pytest.MonkeyPatch) -> list[TakenElements]:
     def recorded(name: str) -> Callable[..., Any]:
         method = getattr(SlicePlan, name)
 
-        def call(plan: SlicePlan, starts: Any, counts: Any) -> Any:
+        def call(plan: SlicePlan, ranges: Any) -> Any:
             for part in plan.stored.element_arrays()[name == "values" :][:1]:
                 item_bytes = part.info.storage_type.dtype.itemsize
-                taken.append(TakenElements(int(counts.sum()), item_bytes))
-            return method(plan, starts, counts)
+                taken.append(TakenElements(ranges.total, item_bytes))
+            return method(plan, ranges)
 
         return call
 

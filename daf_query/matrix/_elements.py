@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from daf_query.matrix._gather import Selection, SlicePlan, gather_dense
 from daf_storage.base import ForkLock, Span
+from daf_storage.trees import Ranges
 
 Offsets: TypeAlias = npt.NDArray[np.int64]
 Values: TypeAlias = npt.NDArray[Any] | pa.Array
@@ -92,9 +93,10 @@ class Elements:
         starts = self._starts[first:last].copy()
         if starts.size:  # the first major may have begun in the block before
             starts[0] += span.start - (int(self._ends[first - 1]) if first else 0)
+        ranges, base = Ranges.joined(starts, counts), plan.stored.index_base
         if part == "values":
-            return plan.values(starts, counts)
-        rows, base = plan.row_numbers(starts, counts), plan.stored.index_base
+            return plan.values(ranges)
+        rows = plan.row_numbers(ranges)
         return np.subtract(rows, base, dtype=np.int32, casting="unsafe")
 
     def _dense(self, majors: Offsets) -> Values:

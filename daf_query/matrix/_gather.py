@@ -28,13 +28,13 @@ import numpy.typing as npt
 from daf_storage._lazy import sp
 from daf_storage.base import Span
 from daf_storage.data import StoredMatrix, checked_indices, ordered
-from daf_storage.trees import StoredArray, read_joined
+from daf_storage.trees import Ranges, StoredArray, computed
 
 STRING_BYTES: Final = 16
 """About how many bytes a string takes in memory."""
 
 _BLOCK_BYTES: Final = 32 << 20
-_BLOCK_ELEMENTS: Final = 1 << 18
+_BLOCK_ELEMENTS: Final = 1 << 19
 _FETCHED_ELEMENTS: Final = 4 << 20
 _KEPT_BYTES: Final = 24 << 20
 
@@ -196,7 +196,7 @@ class SlicePlan:
         counts -= starts
         return starts, counts
 
-    def row_numbers(self, starts: Positions, counts: Positions) -> Numbers:
+    def row_numbers(self, ranges: Ranges) -> Numbers:
         """Return the row numbers of some ranges of the elements, as they are stored.
 
         Raises
@@ -204,14 +204,12 @@ class SlicePlan:
         CorruptDataError
             One leaves its axis.
         """
-        return checked_indices(self.stored, _taken(self.stored.indices, starts, counts))
+        return checked_indices(self.stored, _taken(self.stored.indices, ranges))
 
-    def values(self, starts: Positions, counts: Positions) -> Numbers:
+    def values(self, ranges: Ranges) -> Numbers:
         """Return the values of some ranges; of a Bool matrix that stores none, all are true."""
         _, *values = self.stored.element_arrays()
-        if not values:
-            return np.ones(int(counts.sum()), np.bool_)
-        return _taken(values[0], starts, counts)
+        return _taken(values[0], ranges) if values else np.ones(ranges.total, np.bool_)
 
     def groups(self, target: int) -> Iterator[tuple[Span, int]]:
         """Cut the selected majors into groups of about ``target`` elements, but of one at least.
@@ -315,8 +313,9 @@ def _gathered(
     plan: SlicePlan, minors: Positions | None, progress: Callable[[int], None]
 ) -> sp.csr_array[Any]:
     """Gather the elements of all minors, or of some, each given once, in their order."""
-    stored, count = plan.stored, int(plan.ranges()[1].sum())
+    stored, some = plan.stored, list(blocks_of(plan))
     shape, base = (plan.major.size, stored.info.shape[0]), stored.index_base
+    count = sum(ranges.total for _, ranges in some)
     numbers = np.empty(0, np.int32)
     if minors is not None:
         count, shape = count * minors.size // max(shape[1], 1), (plan.major.size, minors.size)
@@ -324,34 +323,32 @@ def _gathered(
         numbers[minors + base] = np.arange(base, base + minors.size)  # by the stored index
     is_wanted = numbers >= base
 
+    def block(counts: Positions, ranges: Ranges) -> tuple[Positions, Numbers, Numbers]:
+        rows, values = plan.row_numbers(ranges), plan.values(ranges)
+        if minors is None:
+            return counts, rows, values
+        selected = np.flatnonzero(is_wanted.take(rows))  # in half of the time that brackets take
+        sizes = np.diff(np.searchsorted(selected, np.cumsum(counts)), prepend=0)
+        return sizes, numbers.take(rows.take(selected)), values.take(selected)
+
     def blocks() -> Iterator[tuple[Positions, Numbers, Numbers]]:
-        for starts, counts in blocks_of(plan):
-            rows, values = plan.row_numbers(starts, counts), plan.values(starts, counts)
-            if minors is None:
-                yield counts, rows, values
-            else:
-                selected = np.flatnonzero(is_wanted[rows])
-                sizes = np.diff(np.searchsorted(selected, np.cumsum(counts)), prepend=0)
-                yield sizes, numbers[rows[selected]], values[selected]
-            progress(rows.size)
+        tasks = [partial(block, *each) for each in some]
+        for (_, ranges), found in zip(some, computed(tasks, "blocks"), strict=True):
+            yield found
+            progress(ranges.total)
 
     dtype = stored.info.storage_type.dtype.newbyteorder("=")
     return csr_of_blocks(blocks(), shape, dtype, count, base=base, is_ordered=stored.is_ordered)
 
 
-def blocks_of(plan: SlicePlan) -> Iterator[tuple[Positions, Positions]]:
-    """Yield the ranges of the selected majors in blocks of a bounded number of elements."""
+def blocks_of(plan: SlicePlan) -> Iterator[tuple[Positions, Ranges]]:
+    """Yield the sizes and the ranges of the selected majors, of so many elements at a time."""
     starts, counts = plan.ranges()
     is_mapped = plan.stored.indices.info.is_mappable
     # Of what is not mapped, several requests at a time.
-    for majors, _ in plan.groups(_BLOCK_ELEMENTS if is_mapped else _FETCHED_ELEMENTS):
-        yield starts[majors.slice], counts[majors.slice]
-
-
-def spans_of(starts: Positions, lengths: Positions) -> list[Span]:
-    """Return the spans that are read for ranges of a stored array that is not mapped."""
-    runs = zip(*(each.tolist() for each in joined_runs(starts, lengths)), strict=True)
-    return [Span(start, start + size) for start, size in runs if size]
+    for majors in cut_at(counts, _BLOCK_ELEMENTS if is_mapped else _FETCHED_ELEMENTS):
+        sizes = counts[majors.slice]
+        yield sizes, Ranges.joined(starts[majors.slice], sizes)
 
 
 def csr_of_blocks(
@@ -413,20 +410,11 @@ def keep_freed_memory() -> None:
     np.empty(_KEPT_BYTES, np.uint8)
 
 
-def _taken(array: StoredArray, starts: Positions, counts: Positions) -> Numbers:
+def _taken(array: StoredArray, ranges: Ranges) -> Numbers:
     """Return some ranges of an array, one after the other; of one that is mapped, a view of one."""
-    starts, counts = joined_runs(starts, counts)
-    if array.info.is_mappable and starts.size == 1:
-        return array.read()[int(starts[0]) : int(starts[0] + counts[0])]
-    return read_joined(array, starts, counts)
-
-
-def joined_runs(starts: Positions, lengths: Positions) -> tuple[Positions, Positions]:
-    """Return the starts and the lengths of ranges of which adjacent ones are joined."""
-    is_first = np.ones(starts.size, dtype=bool)
-    is_first[1:] = starts[1:] != starts[:-1] + lengths[:-1]
-    first = np.flatnonzero(is_first)
-    return starts[first], np.add.reduceat(lengths, first) if first.size else lengths
+    if array.info.is_mappable and ranges.starts.size == 1:
+        return array.read_rows(*ranges.spans())
+    return array.read_joined(ranges)
 
 
 def gather_dense(plan: SlicePlan) -> npt.NDArray[Any]:

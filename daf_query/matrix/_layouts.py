@@ -24,7 +24,6 @@ from daf_query.matrix._gather import (
     SlicePlan,
     blocks_of,
     dense_reads,
-    spans_of,
 )
 from daf_storage import DafReader, errors
 from daf_storage.data import StoredMatrix, is_in_place
@@ -311,8 +310,8 @@ def minor_counts(plan: SlicePlan) -> Positions:
     """Return how many elements each selected minor of a sparse matrix has; reads their numbers."""
     base = plan.stored.index_base
     totals = np.zeros(plan.stored.info.shape[0] + base, np.int64)
-    for ranges in blocks_of(plan):
-        totals += np.bincount(plan.row_numbers(*ranges), minlength=totals.size)
+    for _, ranges in blocks_of(plan):
+        totals += np.bincount(plan.row_numbers(ranges), minlength=totals.size)
     return totals[plan.minor.positions + base]
 
 
@@ -331,9 +330,9 @@ def estimate_read(plan: SlicePlan) -> ReadEstimate:
         for array in arrays:
             estimate.add_bytes(int(count) * array.info.storage_type.dtype.itemsize)
     elif is_sparse:
-        for ranges in blocks_of(plan):
+        for _, ranges in blocks_of(plan):
             for array in arrays:
-                array.estimate(spans_of(*ranges), estimate)
+                array.estimate(ranges.spans(), estimate)
     else:
         for _, runs, within, _ in dense_reads(arrays[0], plan.major.positions, plan.minor):
             arrays[0].estimate(runs, estimate, within)

@@ -38,7 +38,7 @@ from daf_query.scan import PLAIN_TYPES
 from daf_storage import DafReader, errors
 from daf_storage._lazy import pc, sp
 from daf_storage.stores import ReadEstimate
-from daf_storage.trees import computed
+from daf_storage.trees import Ranges, computed
 
 
 @dataclass(frozen=True, slots=True)
@@ -324,10 +324,11 @@ def _sparse_tasks(once: GroupedRows, layout: SlicePlan) -> Tasks:
 
     def reduce(part: slice) -> tuple[Reduced | None, int]:
         sizes, own = counts[part], labels[part]
-        rows, values = plan.row_numbers(starts[part], sizes), plan.values(starts[part], sizes)
+        ranges = Ranges.joined(starts[part], sizes)
+        rows, values = plan.row_numbers(ranges), plan.values(ranges)
         by_major: Any = sp.csr_array((sizes.size, n_bins + 1), dtype=values.dtype)
         by_major.indptr = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int32)
-        by_major.indices, by_major.data = bin_of_minor[rows], _native(values)
+        by_major.indices, by_major.data = bin_of_minor.take(rows), _native(values)
         if bool(np.any(own[1:] < own[:-1])):
             order = np.argsort(own, kind="stable")
             by_major, own = by_major[order], own[order]
@@ -354,7 +355,7 @@ def _by_bin(
     count = int(by_bin.indptr[-2])
     if not count:
         return None
-    label_of = labels[by_bin.indices[:count]]
+    label_of = labels.take(by_bin.indices[:count])
     is_first = np.empty(count, bool)
     is_first[0] = True
     np.not_equal(label_of[1:], label_of[:-1], out=is_first[1:])

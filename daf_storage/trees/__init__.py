@@ -53,11 +53,11 @@ from daf_storage.trees._protocol import (
 from daf_storage.trees._stored_array import (
     ArrayInfo,
     MemoryArray,
+    Ranges,
     StoredArray,
     chunks_of,
     elements_bytes,
     memory_array,
-    read_joined,
 )
 from daf_storage.trees._zarr_array import PlainArray, open_zarr_array
 from daf_storage.trees._zarr_formats import FORMATS, ZarrFormat

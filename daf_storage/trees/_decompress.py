@@ -45,8 +45,7 @@ _CONNECTIONS: Final = 16
 def run_all(tasks: Iterable[Callable[[], object]]) -> None:
     """Run tasks side by side, which write their results themselves; a few wait at a time.
 
-    They must not call this function: they would wait for their own threads.  A single one in a list
-    is run by the caller.
+    They must not call this function: they would wait for their own threads.
 
     Raises
     ------
@@ -60,9 +59,6 @@ def run_all(tasks: Iterable[Callable[[], object]]) -> None:
     >>> sorted(seen)
     [1, 2]
     """
-    if isinstance(tasks, list) and len(tasks) == 1:
-        tasks[0]()
-        return
     for _ in computed(tasks):
         pass
 
@@ -72,11 +68,14 @@ def computed(
 ) -> Iterator[_R]:
     """Yield what tasks return, in their order; a few of them run, and wait to be taken, at a time.
 
-    They must not call this function, nor `run_all`, unless those of another pool do.
+    They must not call this function, nor `run_all`, unless those of another pool do.  A single one
+    in a list is run by the caller.
 
     >>> list(computed([lambda: 1, lambda: 2]))
     [1, 2]
     """
+    if isinstance(tasks, list) and len(tasks) == 1:
+        return iter([tasks[0]()])
     return _in_order(tasks, pool, threads)
 
 

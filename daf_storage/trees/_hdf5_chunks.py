@@ -27,13 +27,7 @@ from daf_storage.trees._decompress import Codec, undone
 from daf_storage.trees._hdf5_file import Hdf5File, HeldObject
 from daf_storage.trees._hdf5_objects import H5PY_ERRORS, element_type_of, h5py
 from daf_storage.trees._metadata import ChunkEncoding
-from daf_storage.trees._stored_array import (
-    ArrayInfo,
-    Ranges,
-    elements_bytes,
-    frozen,
-    join_views,
-)
+from daf_storage.trees._stored_array import ArrayInfo, Ranges, elements_bytes, frozen
 
 MAX_LISTED_CHUNKS: Final = 1 << 19
 """Of a dataset of more chunks, HDF5 looks up each chunk itself."""
@@ -176,7 +170,13 @@ class Runs:
         firsts = np.searchsorted(self.starts, ranges.starts, "right") - 1
         lasts = np.searchsorted(self.starts, ranges.stops - 1, "right") - 1
         numbers, pieces = ranges.cut(firsts, lasts - firsts + 1, self.starts.__getitem__)
-        joined = join_views(self.views, numbers, pieces)
+        borders = [0, *(np.flatnonzero(np.diff(numbers)) + 1).tolist(), numbers.size]
+        parts = [
+            pieces.some(np.arange(first, last)).taken(self.views[int(numbers[first])])
+            for first, last in itertools.pairwise(borders)
+            if last > first
+        ]
+        joined = parts[0] if len(parts) == 1 else np.concatenate([self.views[0][:0], *parts])
         return joined.astype(self.info.storage_type.dtype, copy=False)
 
 

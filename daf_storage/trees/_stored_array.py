@@ -6,10 +6,9 @@ other: what is done for each of them counts more than what is done for an elemen
 
 from __future__ import annotations
 
-import itertools
 import math
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import numpy as np
@@ -79,9 +78,8 @@ class StoredArray:
     def read_joined(self, ranges: Ranges) -> AnyArray:
         """Return ranges of an array of one dimension, one after the other, as a new array."""
         if self.info.is_mappable:
-            return join_views([self.read()], np.zeros(ranges.sizes.size, np.int64), ranges)
-        pairs = zip(ranges.starts.tolist(), ranges.stops.tolist(), strict=True)
-        parts = self.read_spans([Span(*pair) for pair in pairs])
+            return ranges.taken(self.read())
+        parts = self.read_spans(ranges.spans())
         return np.concatenate([np.empty(0, self.info.storage_type.dtype), *parts])
 
     def read_strings(self) -> pa.StringArray | pa.LargeStringArray:
@@ -262,8 +260,10 @@ def decoded_bytes(info: ArrayInfo, spans: list[Span], within: Span | None) -> in
 
 _LONG_ELEMENTS: Final = 64
 """From so many elements each, ranges are copied one by one rather than by the positions of all."""
+_SHORT_ELEMENTS: Final = 8
+"""From so many each, they are copied as strings."""
 _HUGE_ELEMENTS: Final = 1 << 12
-"""From so many each, numpy copies them: it lets other threads of Python run meanwhile."""
+"""From so many each, numpy copies them."""
 
 Positions = npt.NDArray[np.int64]
 
@@ -291,13 +291,18 @@ class Ranges:
 
     @classmethod
     def joined(cls, starts: Positions, sizes: Positions) -> Ranges:
-        """Return ranges that are put one after the other; empty ones are left out."""
+        """Return ranges that are put one after the other; empty ones are left out, neighbours one.
+
+        They may be in any order, and overlap.
+        """
         starts, sizes = starts.astype(np.int64, copy=False), sizes.astype(np.int64, copy=False)
-        targets = np.cumsum(sizes) - sizes
         if sizes.size and not sizes.min():
-            has_rows = sizes > 0
-            starts, sizes, targets = starts[has_rows], sizes[has_rows], targets[has_rows]
-        return cls(starts, sizes, targets)
+            starts, sizes = starts[sizes > 0], sizes[sizes > 0]
+        is_first = np.append(np.ones(1, np.bool_), starts[1:] != (starts + sizes)[:-1])
+        if not is_first.all():
+            first = np.flatnonzero(is_first)
+            starts, sizes = starts[first], np.add.reduceat(sizes, first)
+        return cls(starts, sizes, np.cumsum(sizes) - sizes)
 
     @property
     def stops(self) -> Positions:
@@ -308,6 +313,10 @@ class Ranges:
     def total(self) -> int:
         """How many rows they have together."""
         return int(self.sizes.sum())
+
+    def spans(self) -> list[Span]:
+        """Return them one by one."""
+        return list(map(Span, self.starts.tolist(), self.stops.tolist()))
 
     def some(self, picked: npt.NDArray[np.intp]) -> Ranges:
         """Return some of them."""
@@ -363,47 +372,22 @@ class Ranges:
         from_rows: Any = positions
         target[(to_rows, *target_rest)] = source[(from_rows, *source_rest)]
 
-
-def join_views(views: Sequence[AnyArray], numbers: Positions, pieces: Ranges) -> AnyArray:
-    """Return ranges of some arrays, one after the other, as a new array.
-
-    Parameters
-    ----------
-    views
-        Arrays of one type, contiguous, that differ in the number of their rows at most.
-    numbers
-        Of which of them each range is.
-    pieces
-        The ranges; each goes where the one before ends.
-    """
-    out_shape = (pieces.total, *views[0].shape[1:])
-    borders = [0, *(np.flatnonzero(np.diff(numbers)) + 1).tolist(), numbers.size]
-    size = pieces.sizes.size
-    if size * _LONG_ELEMENTS <= out_shape[0] < size * _HUGE_ELEMENTS:
-        row_bytes = views[0].itemsize * math.prod(out_shape[1:])
-        parts: list[memoryview] = []
-        starts, stops = pieces.starts * row_bytes, pieces.stops * row_bytes
-        for first, last in itertools.pairwise(borders):
-            stored = views[int(numbers[first])].reshape(-1).view(np.uint8).data
-            slices = map(slice, starts[first:last].tolist(), stops[first:last].tolist())
-            parts.extend(map(stored.__getitem__, slices))
-        # A third of the time of copying them with numpy, of which most is not copying.
-        joined = np.frombuffer(bytearray().join(parts), views[0].dtype)
-        return joined.reshape(out_shape)
-    out = np.empty(out_shape, views[0].dtype)
-    for first, last in itertools.pairwise(borders):
-        if last > first:
-            some = pieces.some(np.arange(first, last))
-            some.copy(views[int(numbers[first])], out)
-    return out
-
-
-def read_joined(array: StoredArray, starts: Positions, sizes: Positions) -> AnyArray:
-    """Return ranges of an array of one dimension, one after the other, as a new array.
-
-    Parameters
-    ----------
-    starts, sizes
-        The ranges, in any order; they may overlap.
-    """
-    return array.read_joined(Ranges.joined(starts, sizes))
+    def taken(self, source: AnyArray) -> AnyArray:
+        """Return them, one after the other, as a new array; the source is contiguous."""
+        size, total = self.sizes.size, self.total
+        if not size * _SHORT_ELEMENTS <= total < size * _HUGE_ELEMENTS:
+            out = np.empty((total, *source.shape[1:]), source.dtype)
+            replace(self, targets=np.cumsum(self.sizes) - self.sizes).copy(source, out)
+            return out
+        # Arrow copies strings fastest.  Every second one is a range; others, which may end before
+        # they begin, are never looked at.  By their mean length, of which the last one makes half
+        # of that of ranges, it allocates.
+        offsets = np.zeros(2 * size + 2, np.int64)
+        offsets[1:-1:2], offsets[2:-1:2] = self.starts, self.stops
+        offsets[-1] = min(2 * total + total // size, len(source))
+        offsets *= source.itemsize * math.prod(source.shape[1:])
+        buffers = [None, pa.py_buffer(offsets), pa.py_buffer(source)]
+        strings = pa.Array.from_buffers(pa.large_binary(), 2 * size + 1, buffers)
+        joined = strings.take(pa.array(np.arange(1, 2 * size, 2))).buffers()[2]
+        items = np.frombuffer(joined, source.dtype, total * math.prod(source.shape[1:]))
+        return items.reshape(total, *source.shape[1:])

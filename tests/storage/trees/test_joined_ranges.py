@@ -12,7 +12,7 @@ import zarr
 from hypothesis import given
 
 from daf_storage.stores import DirectoryStore
-from daf_storage.trees import Hdf5File, Hdf5Tree, StoredArray, ZarrTree, read_joined
+from daf_storage.trees import Hdf5File, Hdf5Tree, Ranges, StoredArray, ZarrTree
 
 LENGTH = 2000
 VALUES = np.random.default_rng(0).integers(0, 1000, LENGTH).astype(np.float64)
@@ -66,8 +66,8 @@ def test_many_ranges_equal_slices(arrays: dict[str, StoredArray], data: st.DataO
     expected = [values[start : start + size] for start, size in zip(starts, sizes, strict=True)]
     if data.draw(st.booleans()):  # its chunks are remembered, some or all
         some = data.draw(st.integers(0, 30))
-        read_joined(array, starts[:some], sizes[:some])
-    found = read_joined(array, starts, sizes)
+        array.read_joined(Ranges.joined(starts[:some], sizes[:some]))
+    found = array.read_joined(Ranges.joined(starts, sizes))
     assert found.dtype == np.float64
     assert found.flags.writeable
     assert np.array_equal(found, np.concatenate([np.empty(0), *expected]))
