@@ -10,40 +10,6 @@ rules: docs/reference/anndata.md.
 Must not know paths, how a file is opened, SQL or queries.
 """
 
-from daf_storage.anndata._encoding import narrowed
-from daf_storage.anndata._file_values import (
-    writable_frame,
-    write_anndata,
-    write_parts,
-    write_value,
-)
-from daf_storage.anndata._forms import FORMS, ForeignForm, form_of
-from daf_storage.anndata._mudata import MuDataParts
-from daf_storage.anndata._parts import MISSING_SUFFIX, EntryNames, made_unique
-from daf_storage.anndata._report import (
-    AXIS_KEYS,
-    NOTES,
-    AnnDataWarning,
-    Notes,
-    Report,
-    ReportItem,
-    axis_notes,
-    note_categories,
-    part_label,
-    raw_axis_of,
-    read_notes,
-)
-from daf_storage.anndata._restored import (
-    ANNDATA_PARTS,
-    COLOR,
-    AlignedMatrix,
-    RecordedType,
-    aligned_matrices,
-    axis_frame,
-    imported_label,
-    recorded_types,
-    unstructured,
-    vector_rules,
-    was_float,
-)
-from daf_storage.anndata._tree import AnnDataTree, kept_image, tree_of_object
+from daf_storage._lazy import stubbed_names
+
+__getattr__, __dir__, __all__ = stubbed_names(__name__)

@@ -7,15 +7,6 @@ names; *rules* say which properties it shows, a *selection* which entries of an 
 Must not know paths, files or formats: it is given open data sets.
 """
 
-from daf_storage.combined._chain_tree import ChainTree
-from daf_storage.combined._readers import (
-    ChainReader,
-    ChainWriter,
-    ViewReader,
-    chain_reader,
-    chain_writer,
-    stored_members,
-    view,
-)
-from daf_storage.combined._view_rules import ViewAxis, parse_view
-from daf_storage.combined._view_tree import ViewTree
+from daf_storage._lazy import stubbed_names
+
+__getattr__, __dir__, __all__ = stubbed_names(__name__)

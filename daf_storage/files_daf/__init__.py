@@ -9,17 +9,6 @@ Must not know which path means which data set, verification or copying.
 Source: docs/reference/format.md, "FilesDaf".
 """
 
-from daf_storage.files_daf._descriptors import (
-    DAF_FILE,
-    INDEXES_FOLDER,
-    METADATA_FILE,
-    check_packing,
-    documents_of,
-    parse_consolidated,
-)
-from daf_storage.files_daf._tree import FilesTree
-from daf_storage.files_daf._writable_tree import (
-    WritableFilesTree,
-    incomplete_properties,
-    recover_files_archive,
-)
+from daf_storage._lazy import stubbed_names
+
+__getattr__, __dir__, __all__ = stubbed_names(__name__)
