@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from daf_storage._lazy import sp
-from daf_storage.base import AnyArray, Span, StorageType
+from daf_storage.base import AnyArray, Span, StorageType, string_array
 from daf_storage.data import kept, required_array
 from daf_storage.errors import CorruptDataError, DafError, FormatError, UnsupportedDataError
 from daf_storage.stores import ReadEstimate, is_remote
@@ -133,7 +133,7 @@ def strings_property(path: str, strings: Callable[[], list[str]]) -> Property:
     """Return strings that are made when they are read; what is at a path tells when they change."""
 
     def make(_: Nodes) -> MemoryArray:
-        return MemoryArray(lambda: pa.array(strings(), pa.string()))
+        return MemoryArray(lambda: string_array(strings()))
 
     return array_property((path,), make)
 

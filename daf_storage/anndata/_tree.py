@@ -16,7 +16,6 @@ from contextlib import suppress
 from typing import Any, Final, TypeAlias
 
 import numpy as np
-import pyarrow as pa
 
 from daf_storage import errors
 from daf_storage.anndata import _stored as elements
@@ -45,7 +44,7 @@ from daf_storage.anndata._stored import (
     array_property,
     strings_property,
 )
-from daf_storage.base import AnyArray, StorageType, name_problem
+from daf_storage.base import AnyArray, StorageType, name_problem, string_array
 from daf_storage.data import kept, layout, required_array
 from daf_storage.stores import MemoryStore
 from daf_storage.trees import (
@@ -100,7 +99,7 @@ def _stored(node: Any, path: str, kind: StorageType | None) -> Any:
 
 def _as_array(stored: Any) -> Any:
     value = scalar_value(stored)
-    return pa.array([value], pa.string()) if isinstance(value, str) else np.array(value)
+    return string_array([value]) if isinstance(value, str) else np.array(value)
 
 
 def kept_image(

@@ -49,6 +49,7 @@ from daf_storage.base._strings import (
     first_duplicate,
     first_strings,
     one_array,
+    string_array,
     string_offsets,
 )
 from daf_storage.base._threads import (

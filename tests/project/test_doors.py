@@ -82,8 +82,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return a folder with a small data set."""
     path = tmp_path_factory.mktemp("doors")
     daf = MemoryDaf()
-    daf.add_axis("cell", ["a", "b", "c"])
-    daf.set_vector("cell", "age", [1, 2, 3])
+    daf.add_axis("cell", ["a", "b", "c"], vectors={"age": [1, 2, 3]})
+    daf.set_scalar("organism", "human")
     daf.set_vector("cell", "type", ["T", "B", "T"])
     with ZarrDaf(path / "tiny.daf.zarr", "w") as written:
         assert isinstance(written, DafWriter)

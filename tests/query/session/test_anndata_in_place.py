@@ -82,13 +82,13 @@ def test_explain_names_what_stores_the_other_layout(sessions: Sessions) -> None:
     assert re.search(rf"up to \d+ stored elements.*{remedy}", note)
 
 
-def test_connecting_imports_no_engine(tmp_path: Path) -> None:
+def test_connecting_and_describing_import_no_engine(tmp_path: Path) -> None:
     """Nor pandas, which pyarrow imports when it converts its first value: each takes as long."""
     path = tmp_path / "x.h5ad"
     AnnData(np.eye(3)).write_h5ad(path)
     code = (
         "import sys, daf_query; session = daf_query.connect(sys.argv[1]);"
-        "print(session.tables(), {'anndata', 'datafusion', 'pandas'} & {*sys.modules})"
+        "session.reader().description(); print(session.tables(), {'anndata', 'datafusion', 'pandas'} & {*sys.modules})"
     )
     run = subprocess.run([sys.executable, "-c", code, path], capture_output=True, check=True)
     assert run.stdout.endswith(b"] set()\n")
