@@ -20,18 +20,15 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 import pyarrow as pa
 
 from daf_storage import DafReader, errors
-from daf_storage._lazy import lazy_module
+from daf_storage._lazy import lazy_module, metadata
 from daf_storage.base import optional_import
 from daf_storage.opening import check_outside, is_stored_at
 
 if TYPE_CHECKING:
-    from importlib import metadata
-
     import pyarrow.parquet as pq
     import zarr
 else:
     zarr = lazy_module("zarr")
-    metadata = lazy_module("importlib.metadata")
     pq = lazy_module("pyarrow.parquet")
 
 KEY: Final = "daf_query"

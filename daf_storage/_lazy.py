@@ -17,7 +17,7 @@ from collections.abc import Callable, Mapping
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-__all__ = ["ds", "lazy_module", "lazy_names", "pc", "sp", "stubbed_modules", "stubbed_names"]
+__all__ = ["ds", "metadata", "pc", "sp"]  # type checkers let others import these too
 
 Door: TypeAlias = tuple[Callable[[str], Any], Callable[[], list[str]], list[str]]
 """The ``__getattr__`` and the ``__dir__`` of a module (PEP 562), and its ``__all__``."""
@@ -103,10 +103,13 @@ def lazy_module(name: str) -> Any:
 
 
 if TYPE_CHECKING:
+    from importlib import metadata
+
     import pyarrow.compute as pc
     import pyarrow.dataset as ds
     import scipy.sparse as sp
 else:
+    metadata = lazy_module("importlib.metadata")
     pc, ds, sp = map(lazy_module, ("pyarrow.compute", "pyarrow.dataset", "scipy.sparse"))
 
 

@@ -15,7 +15,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-import nanoarrow
 import pyarrow as pa
 
 from daf_query.scan._arrow_arrays import PLAIN_TYPES, plain_array, plain_schema
@@ -37,7 +36,9 @@ from daf_query.scan._predicate import (
     joined,
     membership,
 )
-from daf_storage._lazy import pc
+from daf_storage._lazy import lazy_module, pc
+
+nanoarrow: Any = lazy_module("nanoarrow")
 
 _OPERATORS: Final[dict[str, Any]] = {
     "and_kleene": operator.and_,

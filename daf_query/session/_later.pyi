@@ -1,5 +1,6 @@
-from daf_query import dataframes, training
+from daf_query import dataframes, moments, scan, syntax, training
 from daf_query import index as indexing
+from daf_query import matrix as layouts
 from daf_query import profile as profiles
 from daf_query import slice as slices
 from daf_query import sql as engines
@@ -8,17 +9,24 @@ from daf_query.session import _plots as plots
 from daf_query.session import _stored_columns as stored_columns
 from daf_query.session import _stored_matrices as stored_matrices
 from daf_query.session import _table_functions as table_functions
+from daf_storage import combined, upkeep
 
 __all__ = [
+    "combined",
     "dataframes",
     "engines",
     "indexing",
+    "layouts",
+    "moments",
     "plots",
     "profiles",
+    "scan",
     "slices",
     "stored_columns",
     "stored_matrices",
+    "syntax",
     "table_functions",
     "tables",
     "training",
+    "upkeep",
 ]

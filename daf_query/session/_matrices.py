@@ -7,8 +7,15 @@ from pathlib import Path
 from typing import Any
 
 from daf_query._runs import attended
-from daf_query.matrix import Join
-from daf_query.session._later import engines, profiles, slices, table_functions, tables, training
+from daf_query.session._later import (
+    engines,
+    layouts,
+    profiles,
+    slices,
+    table_functions,
+    tables,
+    training,
+)
 from daf_query.session._queries import PROFILE_MAX_BYTES, Queries
 from daf_storage import ShowProgress, errors
 from daf_storage.base import check_choice, progress_bar
@@ -44,7 +51,7 @@ class MatrixQuestions(Queries):
         params: engines.Params | None = None,
         max_bytes: slices.ByteSize | None = None,
         schema: str | None = None,
-        join: Join = "inner",
+        join: layouts.Join = "inner",
         fill_value: float | str | None = None,
         along: str | None = None,
     ) -> slices.MatrixSlice:
@@ -188,7 +195,7 @@ class MatrixQuestions(Queries):
         schema: str | None = None,
         max_bytes: slices.ByteSize | None = PROFILE_MAX_BYTES,
         progress: ShowProgress = "auto",
-        join: Join = "outer",
+        join: layouts.Join = "outer",
         fill_value: float | None = None,
         along: str | None = None,
     ) -> profiles.Profile:
@@ -282,7 +289,7 @@ class MatrixQuestions(Queries):
         max_bytes: slices.ByteSize | None = PROFILE_MAX_BYTES,
         memory_bytes: slices.ByteSize = "1GiB",
         progress: ShowProgress = "auto",
-        join: Join = "outer",
+        join: layouts.Join = "outer",
         fill_value: float | None = None,
         along: str | None = None,
     ) -> engines.TableResult:
@@ -381,7 +388,7 @@ class MatrixQuestions(Queries):
         schema: str | None = None,
         max_bytes: slices.ByteSize | None = PROFILE_MAX_BYTES,
         progress: ShowProgress = "auto",
-        join: Join = "outer",
+        join: layouts.Join = "outer",
         along: str | None = None,
     ) -> engines.TableResult:
         """Add up chosen columns for each row: counts, genes and shares of quality control.

@@ -8,10 +8,16 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, Self, TypeAlias
 
 from daf_query._calls import Advised
-from daf_query.session._later import dataframes, engines, slices, table_functions, tables
-from daf_query.syntax import is_select
+from daf_query.session._later import (
+    combined,
+    dataframes,
+    engines,
+    slices,
+    syntax,
+    table_functions,
+    tables,
+)
 from daf_storage import DafReader, DafWriter, errors
-from daf_storage import view as daf_view
 from daf_storage.data import writing_remedy
 
 if TYPE_CHECKING:
@@ -271,7 +277,7 @@ class Queries(Advised):
                            'n3' does not occur in donor; nearest: 'N3' (2 rows)
         """
         name, bound = self._with_axis(schema, axis).name, engines.bind(predicate, params)
-        return engines.diagnose(self._engine, name, axis, bound, select=is_select(bound))
+        return engines.diagnose(self._engine, name, axis, bound, select=syntax.is_select(bound))
 
     def matrix_columns(
         self, axis: str, written: str, *, schema: str | None = None
@@ -492,7 +498,7 @@ class Queries(Advised):
                 rows = slices.AxisRows.of(self._engine, name, base)
                 resolved.append((shown, (base, rows.chosen(sql or entries, "axes"))))
         shown_axes = dict(resolved) if isinstance(axes, Mapping) else resolved
-        view = daf_view(daf, None if axes is None else shown_axes, data)
+        view = combined.view(daf, None if axes is None else shown_axes, data)
         return type(self)(self._connections.over({name: view}))
 
 

@@ -11,7 +11,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from daf_query.scan import DEFAULT_OPTIONS, ScanOptions
-from daf_query.session._later import engines, plots, stored_columns, tables
+from daf_query.session._later import engines, plots, stored_columns, syntax, tables
 from daf_query.session._matrices import MatrixQuestions
 from daf_query.session._queries import CACHE_BYTES
 from daf_query.session._sources import (
@@ -25,7 +25,6 @@ from daf_query.session._sources import (
     schema_name,
 )
 from daf_query.session._writing import Writing
-from daf_query.syntax import quoted_name
 from daf_storage import DafReader, DafWriter, Relation, errors
 from daf_storage._lazy import pc
 from daf_storage._terminal_text import visible_name
@@ -356,7 +355,7 @@ def value_counts(session: DafSession, table: str, column: str) -> tuple[pa.Array
     >>> value_counts(daf_query.connect(daf), "cell", "age")[1].tolist()
     [2]
     """
-    name = quoted_name(column)
+    name = syntax.quoted_name(column)
     counted = session.sql(
         f"SELECT {name} AS value, count(*) AS n FROM {table} GROUP BY {name}"  # noqa: S608 - quoted
     ).to_arrow_table()

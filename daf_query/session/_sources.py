@@ -14,7 +14,7 @@ from typing import Any, Final, Literal, TypeAlias, TypeVar
 from daf_query import table as tables
 from daf_query._runs import warn_caller
 from daf_query.sql import Collection
-from daf_query.table import META, UserTable, is_user_table, table_name, user_table
+from daf_query.table import UserTable, is_user_table, table_name, user_table
 from daf_storage import DafReader, DafWriter, errors, open_daf, open_overlay
 from daf_storage.data import is_in_place
 from daf_storage.display import shortened
@@ -45,7 +45,7 @@ Mode: TypeAlias = Literal["r", "r+"]
 _T = TypeVar("_T")
 
 _DAF: Final = re.compile(r"\.(dafs?\.zarr|h5dfs?)(\.zip)?(#/.*)?$")
-_GROUP_FILES: Final = ("zarr.json", ".zgroup")
+_GROUP_FILES: Final = ("meta/zarr.json", "meta/.zgroup")
 _OF_CALLS: Final = (errors.InvalidInputError, errors.ReadOnlyError, errors.MissingDependencyError)
 """What is wrong with a call, or with what is installed, and with no data set."""
 _LEAVE_OUT: Final = errors.Remedy("pass ", errors.SKIP_BROKEN, " to leave it out")
@@ -266,13 +266,13 @@ def _is_table(path: str | Path) -> bool:
     if str(path).endswith(".zip"):
         # A pipe may never have a writer: what is no file is refused where it is opened.
         return Path(path).is_file() and _has_group(path)
-    return any(Path(path, META, name).is_file() for name in _GROUP_FILES)
+    return any(Path(path, name).is_file() for name in _GROUP_FILES)
 
 
 def _has_group(path: str | Path) -> bool:
     try:
         with MmapZipStore(path) as archive:
-            return any(f"{META}/{name}" in archive for name in _GROUP_FILES)
+            return any(name in archive for name in _GROUP_FILES)
     except errors.DafError:  # whoever opens it says what is wrong with it
         return False
 

@@ -5,32 +5,29 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from daf_query.matrix import AlignedAxis, Selection
-from daf_query.moments import marker_schema, welch_markers
-from daf_query.profile import prepared_profile, prepared_totals
+from daf_query.session._later import engines, layouts, moments, profiles, slices, tables
 from daf_query.session._queries import PROFILE_MAX_BYTES
-from daf_query.slice import SliceRequest, matrix_axes
-from daf_query.sql import Engine, TableCall, TableFunction
-from daf_query.table import ComputedDataset, TableDataset
 
 
-def matrix_table(request: SliceRequest) -> TableDataset:
+def matrix_table(request: slices.SliceRequest) -> tables.TableDataset:
     """Return the long form of a matrix; see `DafSession.matrix_table`."""
-    tables = request.engine.connections.schemas[request.schema]
+    schema = request.engine.connections.schemas[request.schema]
     if request.rows is None and request.columns is None:
-        return tables.matrix_table(*request.axes, request.name)
-    found = matrix_axes(request)
+        return schema.matrix_table(*request.axes, request.name)
+    found = slices.matrix_axes(request)
     rows, columns = (
-        Selection(axis.in_each(tables.concatenated(axis.axis), selection.positions), is_all=False)
-        if isinstance(axis, AlignedAxis)
+        layouts.Selection(
+            axis.in_each(schema.concatenated(axis.axis), selection.positions), is_all=False
+        )
+        if isinstance(axis, layouts.AlignedAxis)
         else selection
         for axis, selection in zip((found.rows, found.columns), found.selections, strict=True)
     )
-    return tables.matrix_table(*request.axes, request.name, rows=rows, columns=columns)
+    return schema.matrix_table(*request.axes, request.name, rows=rows, columns=columns)
 
 
-def _request(engine: Engine, call: TableCall) -> SliceRequest:
-    return SliceRequest(
+def _request(engine: engines.Engine, call: engines.TableCall) -> slices.SliceRequest:
+    return slices.SliceRequest(
         engine,
         call.schema,
         call.axes,
@@ -43,33 +40,35 @@ def _request(engine: Engine, call: TableCall) -> SliceRequest:
     )
 
 
-def _matrix(engine: Engine, call: TableCall) -> TableDataset:
+def _matrix(engine: engines.Engine, call: engines.TableCall) -> tables.TableDataset:
     return matrix_table(_request(engine, call))
 
 
-def _profile(engine: Engine, call: TableCall) -> ComputedDataset:
+def _profile(engine: engines.Engine, call: engines.TableCall) -> tables.ComputedDataset:
     """Return the moments of groups of rows; these are grouped now, the matrix is read later."""
-    prepared, _ = prepared_profile(_request(engine, call))
-    return ComputedDataset(prepared.schema, lambda: prepared.compute(progress="never").to_table())
-
-
-def _markers(engine: Engine, call: TableCall) -> ComputedDataset:
-    """Return how groups of rows differ from the rest, by Welch's t-test of logarithms."""
-    prepared, _ = prepared_profile(_request(engine, call))
-    groups = {name: values.type for name, values in prepared.groups.columns.items()}
-    return ComputedDataset(
-        marker_schema(groups, prepared.axes[1].axis),
-        lambda: welch_markers(prepared.compute(progress="never"), is_log1p=True),
+    prepared, _ = profiles.prepared_profile(_request(engine, call))
+    return tables.ComputedDataset(
+        prepared.schema, lambda: prepared.compute(progress="never").to_table()
     )
 
 
-def _totals(engine: Engine, call: TableCall) -> ComputedDataset:
+def _markers(engine: engines.Engine, call: engines.TableCall) -> tables.ComputedDataset:
+    """Return how groups of rows differ from the rest, by Welch's t-test of logarithms."""
+    prepared, _ = profiles.prepared_profile(_request(engine, call))
+    groups = {name: values.type for name, values in prepared.groups.columns.items()}
+    return tables.ComputedDataset(
+        moments.marker_schema(groups, prepared.axes[1].axis),
+        lambda: moments.welch_markers(prepared.compute(progress="never"), is_log1p=True),
+    )
+
+
+def _totals(engine: engines.Engine, call: engines.TableCall) -> tables.ComputedDataset:
     """Return what each row has of the chosen columns."""
-    prepared, _ = prepared_totals(_request(engine, call))
-    return ComputedDataset(prepared.schema, prepared.compute)
+    prepared, _ = profiles.prepared_totals(_request(engine, call))
+    return tables.ComputedDataset(prepared.schema, prepared.compute)
 
 
-TABLE_FUNCTIONS: Final[Mapping[str, TableFunction]] = {
+TABLE_FUNCTIONS: Final[Mapping[str, engines.TableFunction]] = {
     "matrix": _matrix,
     "profile": _profile,
     "markers": _markers,

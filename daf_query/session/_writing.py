@@ -8,28 +8,22 @@ from typing import Any
 
 import numpy as np
 
-from daf_query.moments import Statistic
-from daf_query.scan import INDEX, NAME
 from daf_query.session._later import (
     engines,
     indexing,
+    moments,
     profiles,
+    scan,
     slices,
     stored_columns,
     stored_matrices,
+    syntax,
     tables,
+    upkeep,
 )
 from daf_query.session._queries import Queries
 from daf_query.session._sources import Frame
-from daf_query.syntax import is_select
-from daf_storage import (
-    DafWriter,
-    IfExists,
-    ShowProgress,
-    SidecarStatus,
-    errors,
-    remove_sidecar,
-)
+from daf_storage import DafWriter, IfExists, ShowProgress, errors
 
 
 class Writing(Queries):
@@ -78,7 +72,7 @@ class Writing(Queries):
         schema_name, daf = self._writable(schema, axis)
         if not by.strip():
             raise errors.QueryError("the order is empty; write what comes after ORDER BY")
-        selector = by if is_select(by) else f"ORDER BY {by}"
+        selector = by if syntax.is_select(by) else f"ORDER BY {by}"
         order = slices.AxisRows.of(self._engine, schema_name, axis).chosen(selector, "by")
         daf.reorder_axis(axis, order, progress=progress)
 
@@ -136,7 +130,7 @@ class Writing(Queries):
                 "stored with set_vector() of the data set"
             )
         what, exists = f"vector {name!r} of axis {axis!r}", daf.has_vector(axis, name)
-        is_own = name in (NAME, INDEX)  # which `set_vector` refuses
+        is_own = name in (scan.NAME, scan.INDEX)  # which `set_vector` refuses
         stored_columns.refuse_existing(daf, what, exists=exists and not is_own, if_exists=if_exists)
         values = stored_columns.derived_vector(
             self._engine, schema_name, axis, engines.bind(query, params)
@@ -212,7 +206,7 @@ class Writing(Queries):
         ['b', '', 't']
         """
         _, daf = self._writable(schema, axis)
-        keys = (NAME if key is None else key,)
+        keys = (scan.NAME if key is None else key,)
         table = stored_columns.rows_of(self._engine, rows, params, strings=keys)
         return stored_columns.annotate(
             daf, axis, table, key, columns, fill or {}, is_strict=strict, if_exists=if_exists
@@ -284,7 +278,7 @@ class Writing(Queries):
         columns_axis: str | None = None,
         name: str | None = None,
         *,
-        statistic: Statistic = "mean",
+        statistic: moments.Statistic = "mean",
         fill: Any = None,
         relayout: bool = True,
         params: engines.Params | None = None,
@@ -350,7 +344,7 @@ class Writing(Queries):
         >>> daf.get_np_matrix("cell", "gene", "some").tolist()
         [[0, 1], [-1, -1], [4, 5]]
         """
-        if isinstance(values, str) and not is_select(values):
+        if isinstance(values, str) and not syntax.is_select(values):
             raise errors.InvalidInputError(
                 f"save_matrix() takes what to store first, and {values!r} is no SELECT; write "
                 "save_matrix(values, rows_axis, columns_axis, name)"
@@ -469,7 +463,7 @@ class Writing(Queries):
         max_bytes: slices.ByteSize | None = None,
         schema: str | None = None,
         progress: ShowProgress = "auto",
-    ) -> SidecarStatus:
+    ) -> upkeep.SidecarStatus:
         """Write a sidecar beside an AnnData that is read in place; what it has is used at once.
 
         It has the layout of each matrix that the file lacks, so that one gene is no longer a pass
@@ -542,7 +536,7 @@ class Writing(Queries):
         InvalidInputError
             The data set is not one that is read in place.
         """
-        return remove_sidecar(self._connections.reader(schema))
+        return upkeep.remove_sidecar(self._connections.reader(schema))
 
 
 def _is_rows(values: object) -> bool:
@@ -555,7 +549,10 @@ def _is_rows(values: object) -> bool:
 
 
 def _matrix_of_groups(
-    daf: DafWriter, place: stored_matrices.Place, profile: profiles.Profile, statistic: Statistic
+    daf: DafWriter,
+    place: stored_matrices.Place,
+    profile: profiles.Profile,
+    statistic: moments.Statistic,
 ) -> tuple[Any, Any]:
     """Return the names of the groups, and a statistic of each for all columns of the axis.
 

@@ -11,33 +11,24 @@ from __future__ import annotations
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
 from functools import cache, partial
-from typing import Any, Final, Literal, TypeAlias, get_args
+from typing import Any, Final, Literal, TypeAlias
 
 import pyarrow as pa
 
+from daf_query import matrix, scan, syntax
 from daf_query import table as tables
 from daf_query._provenance import DataSets
 from daf_query._runs import check_cancelled
-from daf_query.matrix import ConcatenatedAxis, Selection
-from daf_query.scan import DEFAULT_OPTIONS, INDEX, ScanOptions
+from daf_query.scan import DEFAULT_OPTIONS, ScanOptions
 from daf_query.sql._descriptions import DESCRIPTIONS, MATRICES, RELATIONS, SCALARS
 from daf_query.sql._planning import TableName, as_planned, current_context, datafusion
-from daf_query.syntax import quoted_name
-from daf_query.table import (
-    DATASET,
-    BrokenColumns,
-    Categoricals,
-    TableColumns,
-    UserTable,
-    warn_of_problems,
-    warn_once,
-)
+from daf_query.table import UserTable
 from daf_storage import DafReader, errors
 from daf_storage.base import DecodedCache, ForkLock
 from daf_storage.errors import FormatError, ReadOnlyError
 
-_ColumnsRead: TypeAlias = "tuple[Hashable, frozenset[str] | None, TableColumns | None]"
-_NOTHING: Final[_ColumnsRead] = (None, frozenset({DATASET}), None)
+_ColumnsRead: TypeAlias = "tuple[Hashable, frozenset[str] | None, tables.TableColumns | None]"
+_Selected: TypeAlias = "matrix.Selection | None"
 
 
 class Member:
@@ -48,7 +39,7 @@ class Member:
         daf: DafReader,
         cache: DecodedCache,
         scan_options: ScanOptions,
-        categoricals: Categoricals = "string",
+        categoricals: tables.Categoricals = "string",
     ) -> None:
         self.daf = daf
         """The data set."""
@@ -56,12 +47,12 @@ class Member:
         """Where values of its tables are kept."""
         self.scan_options = scan_options
         """How its tables are cut, pruned and read."""
-        self._categoricals: Categoricals = categoricals
+        self._categoricals: tables.Categoricals = categoricals
         self._columns_read: dict[str, _ColumnsRead] = {}
-        self._broken: dict[str, BrokenColumns] = {}
+        self._broken: dict[str, tables.BrokenColumns] = {}
         self._lock = ForkLock()
 
-    def columns(self, axis: str, names: frozenset[str] | None = None) -> TableColumns:
+    def columns(self, axis: str, names: frozenset[str] | None = None) -> tables.TableColumns:
         """Return the columns of an axis; the same as before, unless its metadata changed.
 
         Parameters
@@ -72,8 +63,9 @@ class Member:
         """
         # What shows a change is looked at before the metadata: one in between shows the next time.
         identity = self.daf.axis_identity(axis)
+        nothing = None, frozenset({tables.DATASET}), None
         with self._lock:
-            last_identity, last_names, columns = self._columns_read.get(axis, _NOTHING)
+            last_identity, last_names, columns = self._columns_read.get(axis, nothing)
         names = None if names is None or last_names is None else names | last_names
         if columns is None or last_identity != identity:
             columns = self._read(axis, names)
@@ -84,17 +76,17 @@ class Member:
             self._columns_read[axis] = identity, names, columns
         return columns.readable()
 
-    def _read(self, axis: str, names: frozenset[str] | None) -> TableColumns:
+    def _read(self, axis: str, names: frozenset[str] | None) -> tables.TableColumns:
         with self._lock:
             broken = self._broken.setdefault(axis, tables.broken_columns(self.daf, axis))
         return tables.axis_columns(self.daf, axis, broken, self._categoricals, among=names)
 
-    def table(self, axis: str, columns: TableColumns) -> tables.AxisDataset:
+    def table(self, axis: str, columns: tables.TableColumns) -> tables.AxisDataset:
         """Return the table of an axis whose columns are known."""
         return tables.AxisDataset(self.daf, axis, columns=columns, view=self._view)
 
     def matrix_table(
-        self, axes: tuple[str, str], name: str, rows: Selection | None, columns: Selection | None
+        self, axes: tuple[str, str], name: str, rows: _Selected, columns: _Selected
     ) -> tables.MatrixDataset:
         """Return the long form of a matrix, as it is now; of some entries of its axes."""
         return tables.MatrixDataset(
@@ -182,7 +174,7 @@ class SharedSchema:
         if not isinstance(table, tables.TableDataset) or name in self.added:
             return None
         readable = table.readable()
-        warn_of_problems(readable.table_columns, readable.table_columns.broken.warned)
+        tables.warn_of_problems(readable.table_columns, readable.table_columns.broken.warned)
         return readable
 
     def register_table(self, name: str, table: Any) -> None:
@@ -232,7 +224,7 @@ class AxisSchema(SharedSchema):
         self._location = location
         self._cache = cache
         self._warned: set[str] = set()
-        self._unions: dict[str, tuple[dict[str, TableColumns], tables.UnionDataset]] = {}
+        self._unions: dict[str, tuple[dict[str, tables.TableColumns], tables.UnionDataset]] = {}
         self._joined: dict[str, DecodedCache] = {}
         self._lock = ForkLock()
 
@@ -274,19 +266,19 @@ class AxisSchema(SharedSchema):
         """
         if not self.is_collection:
             columns = self.only.columns(axis, names)
-            warn_of_problems(columns, self._warned)
+            tables.warn_of_problems(columns, self._warned)
             return self.only.table(axis, columns)
-        found: dict[str, TableColumns] = {}
+        found: dict[str, tables.TableColumns] = {}
         for name, member in self.members.items():
             if member.daf.has_axis(axis):
                 check_cancelled()
                 found[name] = member.columns(axis, names)
-                warn_of_problems(found[name], self._warned)
+                tables.warn_of_problems(found[name], self._warned)
         table = self._union(axis, found)
-        warn_of_problems(table.table_columns, self._warned)
+        tables.warn_of_problems(table.table_columns, self._warned)
         return table
 
-    def _union(self, axis: str, columns: dict[str, TableColumns]) -> tables.UnionDataset:
+    def _union(self, axis: str, columns: dict[str, tables.TableColumns]) -> tables.UnionDataset:
         """Return the table of an axis: that of the last query, if the columns are its own."""
         with self._lock:
             cached = self._unions.get(axis)
@@ -326,8 +318,8 @@ class AxisSchema(SharedSchema):
         columns_axis: str,
         name: str,
         *,
-        rows: Selection | None = None,
-        columns: Selection | None = None,
+        rows: _Selected = None,
+        columns: _Selected = None,
     ) -> tables.TableDataset:
         """Return the long form of a matrix, as it is now; of some entries of its axes.
 
@@ -347,22 +339,22 @@ class AxisSchema(SharedSchema):
         }
         return tables.matrix_union(of_members, self.location)
 
-    def concatenated(self, axis: str) -> ConcatenatedAxis:
+    def concatenated(self, axis: str) -> matrix.ConcatenatedAxis:
         """Return an axis of all data sets that have it."""
         members, is_alone = self.readers(), not self.is_collection
         if is_alone:
             members = {self.only.daf.name: self.only.daf}
         having = {name: daf for name, daf in members.items() if daf.has_axis(axis)}
-        return ConcatenatedAxis(axis, self.location, having, is_alone)
+        return matrix.ConcatenatedAxis(axis, self.location, having, is_alone)
 
-    def _of_each(self, axis: str, selection: Selection | None) -> dict[str, Selection]:
+    def _of_each(self, axis: str, selection: _Selected) -> dict[str, matrix.Selection]:
         """Return the selected entries of each data set; nothing where all are selected."""
         if selection is None:
             return {}
         concatenated = self.concatenated(axis)
         owners, positions = concatenated.split(selection.positions)
         return {
-            name: Selection.of(positions[owners == number], daf.axis_length(axis))
+            name: matrix.Selection.of(positions[owners == number], daf.axis_length(axis))
             for number, (name, daf) in enumerate(concatenated.members.items())
         }
 
@@ -386,7 +378,7 @@ class AxisSchema(SharedSchema):
         described = {key if self.is_collection else None: m.daf for key, m in self.members.items()}
         table, problems = DESCRIPTIONS[name](self.name, described)
         for what, problem in problems.items():
-            warn_once(f"the table {name!r} lacks {what}: {problem}", self._warned)
+            tables.warn_once(f"the table {name!r} lacks {what}: {problem}", self._warned)
         return table
 
     @property
@@ -461,7 +453,7 @@ def _handed_out(field: pa.Field) -> datafusion.Expr:
     The engine logs the filters of a table as Python shows them, and panics where bytes are no text;
     so it evaluates these itself.  The greatest of one column is the column, not copied.
     """
-    column = datafusion.col(quoted_name(field.name))
+    column = datafusion.col(syntax.quoted_name(field.name))
     if not _is_bytes(field):
         return column
     return datafusion.functions.greatest(column).alias(field.name)
@@ -479,8 +471,8 @@ def _always(schema: pa.Schema) -> datafusion.Expr:
     The bindings join filters by ``&``, which pyarrow has for expressions and not for constants, as
     NULL is in ``n NOT IN (NULL, 3)``: so the first filter has to be an expression.
     """
-    name = INDEX if INDEX in schema.names else schema.names[0]
-    column = datafusion.col(quoted_name(name))
+    name = scan.INDEX if scan.INDEX in schema.names else schema.names[0]
+    column = datafusion.col(syntax.quoted_name(name))
     return column.is_null() | column.is_not_null()
 
 
@@ -533,18 +525,18 @@ class Connections:
         cache_bytes: int,
         *,
         scan_options: ScanOptions = DEFAULT_OPTIONS,
-        categoricals: Categoricals = "string",
+        categoricals: tables.Categoricals = "string",
         provenance: bool = True,
     ) -> None:
         self.cache_bytes = cache_bytes
         """How much of what was decoded is kept."""
-        if categoricals not in get_args(Categoricals):
+        if categoricals not in ("string", "dictionary"):
             raise errors.InvalidInputError(
                 f"categoricals= is 'string' or 'dictionary', not {categoricals!r}"
             )
         self.scan_options = scan_options
         """How tables are scanned."""
-        self.categoricals: Categoricals = categoricals
+        self.categoricals: tables.Categoricals = categoricals
         """Whether categoricals of an AnnData are strings or Arrow dictionaries."""
         self.provenance = provenance
         """Whether files and AnnData say where they come from, unless a call says otherwise."""
@@ -799,7 +791,7 @@ def listed_tables(connections: Connections) -> list[ListedTable]:
     listed = [ListedTable(PUBLIC, name, "TABLE") for name in connections.shared]
     listed += [ListedTable(*name, "VIEW") for name in connections.created()]
     for name, schema in connections.schemas.items():
-        key = (DATASET, "name") if schema.is_collection else ("name",)
+        key = (tables.DATASET, "name") if schema.is_collection else ("name",)
         axes = schema.axes_set()
         listed += [ListedTable(name, axis, "TABLE", key) for axis in axes - schema.added.keys()]
         listed += [ListedTable(name, each, "VIEW") for each in {*schema.descriptions} - axes]

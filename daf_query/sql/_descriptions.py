@@ -13,8 +13,8 @@ from typing import Any, Final, TypeAlias
 
 import pyarrow as pa
 
-from daf_query.matrix import open_layouts
-from daf_query.table import DATASET
+from daf_query import matrix
+from daf_query import table as tables
 from daf_storage import DafReader
 from daf_storage._lazy import ds
 from daf_storage.data import StoredMatrix, axes_in_order
@@ -75,7 +75,7 @@ def _matrices(daf: DafReader, problems: dict[str, str]) -> Iterator[_Row]:
             continue
         for name in names:
             try:
-                layouts, faults = open_layouts(daf, pair, name)
+                layouts, faults = matrix.open_layouts(daf, pair, name)
             except (MatrixNotFoundError, ReadOnlyError) as error:
                 layouts, faults = [], [FormatError(str(error))]
             if layouts:
@@ -125,12 +125,12 @@ def _table(
     """Return what is described, one row each, and why some are left out."""
     problems: dict[str, str] = {}
     rows = [
-        {DATASET: dataset, "schema": schema, **row}
+        {tables.DATASET: dataset, "schema": schema, **row}
         for dataset, daf in described.items()
         for row in rows_of(daf, problems)
     ]
     if None not in described and "schema" in columns.names:
-        columns = columns.insert(0, pa.field(DATASET, pa.string()))
+        columns = columns.insert(0, pa.field(tables.DATASET, pa.string()))
     return ds.dataset(pa.Table.from_pylist(rows, columns)), problems
 
 

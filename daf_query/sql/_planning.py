@@ -16,10 +16,9 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import pyarrow as pa
 
+from daf_query import scan
 from daf_query import table as tables
 from daf_query._runs import call_engine
-from daf_query.scan import ScanReport, converted, without_string_views
-from daf_query.table import MatrixEntry
 from daf_storage._lazy import lazy_module, pc
 from daf_storage.base import ThreadedLibrary
 
@@ -67,7 +66,7 @@ def is_ordered(frame: datafusion.DataFrame) -> bool:
 Restrict: TypeAlias = "Callable[[tables.TableDataset], tables.TableDataset]"
 """Returns a table without rows that a query cannot need."""
 
-MatrixEntries: TypeAlias = Mapping[TableName, Mapping[str, MatrixEntry]]
+MatrixEntries: TypeAlias = "Mapping[TableName, Mapping[str, tables.MatrixEntry]]"
 """The entries of matrices that are columns of tables, by table and name of the column."""
 
 
@@ -91,7 +90,7 @@ class PlanningContext:
     """Tables to be used instead: views as planned now, those of a length alone, and files."""
     restrictions: Mapping[TableName, Restrict] = field(default_factory=dict)
     """Tables of which only some rows may be needed."""
-    reports: list[ScanReport] | None = None
+    reports: list[scan.ScanReport] | None = None
     """Where scans report what they read; None if nowhere."""
     matrix_columns: MatrixEntries = field(default_factory=dict)
     """Columns that tables have besides their vectors: entries of matrices that the query names."""
@@ -119,7 +118,7 @@ def current_context() -> PlanningContext:
 
 
 def as_planned(
-    table: tables.TableDataset, entries: Mapping[str, MatrixEntry]
+    table: tables.TableDataset, entries: Mapping[str, tables.MatrixEntry]
 ) -> tables.TableDataset:
     """Return a table with the columns that it has for the query that is planned."""
     table = table.with_matrix_columns(entries) if entries else table
@@ -137,9 +136,9 @@ def planning(context: PlanningContext) -> Iterator[None]:
 
 
 @contextmanager
-def reporting() -> Iterator[list[ScanReport]]:
+def reporting() -> Iterator[list[scan.ScanReport]]:
     """Collect a report of each scan of the queries that are planned within the block."""
-    reports: list[ScanReport] = []
+    reports: list[scan.ScanReport] = []
     with planning(replace(current_context(), reports=reports)):
         yield reports
 
@@ -242,7 +241,7 @@ def computed_table(frame: Any) -> pa.Table:
     Within a run of a server the computation ends as soon as nobody waits for it.
     """
     table: pa.Table = call_engine(frame.to_arrow_table)
-    schema = without_string_views(table.schema)
+    schema = scan.without_string_views(table.schema)
     return pa.Table.from_batches(map(handed_out, table.to_batches()), schema)
 
 
@@ -254,8 +253,8 @@ def handed_out(batch: pa.RecordBatch) -> pa.RecordBatch:
     >>> handed_out(pa.record_batch({"donor": pa.array(["N3"], pa.string_view())})).schema
     donor: string
     """
-    schema = without_string_views(batch.schema)
-    return batch if schema == batch.schema else converted(batch, schema)
+    schema = scan.without_string_views(batch.schema)
+    return batch if schema == batch.schema else scan.converted(batch, schema)
 
 
 def table_frame(table: pa.Table) -> datafusion.DataFrame:

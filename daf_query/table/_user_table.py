@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 
-from daf_query.scan import INDEX, NAME
-from daf_query.table._columns import check_column_names
+from daf_query import scan
 from daf_storage import errors
 from daf_storage._lazy import ds, lazy_module, pc
 
@@ -25,6 +24,7 @@ if TYPE_CHECKING:
 else:
     pacsv = lazy_module("pyarrow.csv")
 arrow_face: Any = lazy_module("daf_query.table._arrow_face")
+columns: Any = lazy_module("daf_query.table._columns")
 
 _FILE: Final = re.compile(
     r"\.(?P<format>parquet|arrow|feather|csv|tsv)(?P<gzip>\.gz)?$", re.IGNORECASE
@@ -153,7 +153,7 @@ def _of_pandas(frame: Any) -> pa.Table:
     is_positions = type(index).__name__ == "RangeIndex" and index.name is None
     if not is_positions:
         if index.nlevels == 1 and index.name is None:
-            frame = frame.rename_axis(NAME if NAME not in names else INDEX)
+            frame = frame.rename_axis(scan.NAME if scan.NAME not in names else scan.INDEX)
         taken = sorted({str(level) for level in frame.index.names} & set(names))
         if taken:
             raise errors.InvalidInputError(
@@ -172,7 +172,7 @@ def _check_columns(names: list[str], location: str) -> None:
         )
     if not names:
         raise errors.InvalidInputError(f"{location} has no columns")
-    check_column_names(names, location, "another name")
+    columns.check_column_names(names, location, "another name")
 
 
 def _plain(table: pa.Table) -> pa.Table:

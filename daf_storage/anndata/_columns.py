@@ -7,7 +7,6 @@ the vectors of an axis are listed: a second vector may say what is missing.
 from __future__ import annotations
 
 import functools
-import importlib.metadata
 from collections.abc import Callable, Hashable, Mapping
 from contextlib import suppress
 from typing import Any, Final, Literal, TypeAlias
@@ -15,7 +14,7 @@ from typing import Any, Final, Literal, TypeAlias
 import numpy as np
 import pyarrow as pa
 
-from daf_storage._lazy import pc
+from daf_storage._lazy import metadata, pc
 from daf_storage.anndata import _encoding as encoding
 from daf_storage.anndata import _stored as elements
 from daf_storage.anndata._stored import CodedStrings, MadeOf, Nodes, node_at
@@ -121,8 +120,8 @@ class Column:
 def _string_rule() -> Mapping[str, Any]:
     """Return the rule of strings as anndata reads them."""
     try:
-        major = int(importlib.metadata.version("pandas").split(".")[0])
-    except importlib.metadata.PackageNotFoundError:
+        major = int(metadata.version("pandas").split(".")[0])
+    except metadata.PackageNotFoundError:
         return {}
     return {"kind": "text", "dtype": "str"} if major >= _PANDAS_WITH_STRINGS else {}
 

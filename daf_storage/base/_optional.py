@@ -7,7 +7,6 @@ of long work is counted in bytes, and shown in a notebook, or on stderr if that 
 from __future__ import annotations
 
 import importlib
-import importlib.metadata
 import importlib.util
 import json
 import sys
@@ -18,6 +17,7 @@ from contextlib import contextmanager, nullcontext
 from typing import Any, Final, Literal, TypeAlias
 from urllib.parse import unquote, urlsplit
 
+from daf_storage._lazy import metadata
 from daf_storage.base._threads import ForkLock
 from daf_storage.errors import MissingDependencyError
 
@@ -54,12 +54,12 @@ def install_command(extra: str) -> str:
     repository.
     """
     try:
-        noted = importlib.metadata.distribution("daf-query").read_text("direct_url.json")
+        noted = metadata.distribution("daf-query").read_text("direct_url.json")
         origin = json.loads(noted) if noted else None
         url, is_directory = ("", False) if origin is None else (origin["url"], "dir_info" in origin)
         if origin is not None and "vcs_info" in origin:
             url = f"{origin['vcs_info']['vcs']}+{url}@{origin['vcs_info']['commit_id']}"
-    except (importlib.metadata.PackageNotFoundError, ValueError, KeyError, TypeError):
+    except (metadata.PackageNotFoundError, ValueError, KeyError, TypeError):
         return f'pip install ".[{extra}]" (in a clone of the repository)'  # it runs from one
     if is_directory:
         return f'pip install ".[{extra}]" (in {unquote(urlsplit(url).path)})'
