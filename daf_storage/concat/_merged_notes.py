@@ -10,7 +10,10 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, TypeAlias
 
+import numpy as np
+
 from daf_storage.anndata import NOTES, Notes
+from daf_storage.base import StorageType
 from daf_storage.concat._members import Member, Run
 from daf_storage.data import DafReader
 
@@ -81,16 +84,12 @@ class MergedNotes:
 
     def _uns(self, run: Run) -> list[Any]:
         """Return the keys of ``uns`` whose scalars, colours or values the result has."""
-        given: dict[str, list[dict[str, Any]]] = {}
-        for member in self._members:
-            for key, entry in member.notes.get("uns", []):
-                given.setdefault(key, []).append(entry)
-        named = []
-        for key, entries in given.items():
-            last = entries[-1]
-            if last["type"] == "colors" or run.daf.has_scalar(key):
-                named.append([key, last])
-        return named
+        last = {key: entry for m in self._members for key, entry in m.notes.get("uns", [])}
+        return [
+            [key, entry]
+            for key, entry in last.items()
+            if entry["type"] == "colors" or run.daf.has_scalar(key)
+        ]
 
     def _annotations(self, daf: DafReader, part: str) -> dict[str, dict[str, Any]]:
         """Return the notes of ``obsm`` or ``varm`` whose axes the result has."""
@@ -100,10 +99,8 @@ class MergedNotes:
                 if not daf.has_axis(note["axis"]):
                     continue
                 if key not in merged:
-                    labels = note.get("frame")
-                    is_other = isinstance(labels, list) and daf.axis_length(note["axis"]) != len(
-                        labels
-                    )
+                    labels, length = note.get("frame"), daf.axis_length(note["axis"])
+                    is_other = isinstance(labels, list) and len(labels) != length
                     merged[key] = _without(note, *_FRAME) if is_other else dict(note)
                 elif merged[key] != note:
                     merged[key] = {k: v for k, v in merged[key].items() if note.get(k) == v}
@@ -139,6 +136,11 @@ def merged_rule(rules: Iterable[Rule | None], extra: Mapping[str, Any]) -> Rule:
         return {**names, **_categorical(given), **extra}
     plain = [{k: v for k, v in r.items() if k not in _NOT_COMPARED} for r in given]
     kinds = [{k: v for k, v in r.items() if k not in ("column", "vector")} for r in plain]
+    if all(kind.get("kind") == "nullable" and "Int" in kind["dtype"] for kind in kinds):
+        dtypes = [kind["dtype"].lower() for kind in kinds]
+        widest = StorageType.from_numpy(np.result_type(*dtypes))
+        if widest is not None and widest.is_integer:  # not of Int64 beside UInt64
+            kinds = [{**kind, "dtype": widest.value} for kind in kinds]
     has_missing = any(rule.get("missing") or "is_missing" in rule for rule in given)
     if any(kind != kinds[0] for kind in kinds):
         return {**names, **({"kind": "text", "missing": True} if has_missing else {}), **extra}

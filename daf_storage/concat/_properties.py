@@ -240,7 +240,8 @@ class MergedVector:
             return self._write_strings()
         dtypes, fill = self._dtypes(), self.empty
         if self.lacks_values and fill is None:
-            fill, dtypes = np.nan, [*dtypes, np.dtype(_with_nan(dtypes))]
+            fill, are_floats = np.nan, all(dtype.kind == "f" for dtype in dtypes)
+            dtypes = dtypes if are_floats else [*dtypes, np.dtype(np.float64)]
         dtype = promoted(dtypes, fill if self.lacks_values else None)
         values = self._merged(self._parts(dtype), fill if self.lacks_values else 0)
         value: VectorInput = values
@@ -394,12 +395,6 @@ def _are_equal(values: Any, others: Any) -> bool:
     if isinstance(values, pa.Array):
         return bool(values.equals(others))
     return bool(np.array_equal(values, others, equal_nan=values.dtype.kind == "f"))
-
-
-def _with_nan(dtypes: list[np.dtype[Any]]) -> Any:
-    """Return a float type that has NaN for the missing ones of such values."""
-    is_float = all(dtype.kind == "f" for dtype in dtypes)
-    return max(dtypes, key=lambda dtype: dtype.itemsize) if is_float else np.float64
 
 
 def _strings_of_numbers(values: AnyArray, rule: Rule) -> pa.Array:

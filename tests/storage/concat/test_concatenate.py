@@ -116,18 +116,18 @@ def test_strings_and_missing_values() -> None:
 
 
 @pytest.mark.parametrize(
-    ("kind", "columns"),
+    ("kinds", "columns"),
     [
-        (object, [["a", None], ["", "b"], ["", None]]),
-        ("Int64", [[1, None], [2**60 + 1, None], [3, 4]]),
+        ([object] * 3, [["a", None], ["", "b"], ["", None]]),
+        (["Int64", "Int16", "UInt8"], [[2**60 + 1, None], [1, None], [3, 4]]),
     ],
     ids=["strings", "integers"],
 )
-def test_missing_values_of_anndata(kind: Any, columns: list[list[Any]]) -> None:
+def test_missing_values_of_anndata(kinds: list[Any], columns: list[list[Any]]) -> None:
     """They come back so, beside empty strings, and beside integers that no float holds."""
-    sources = _of_obs([{"x": pd.Series(column, dtype=kind)} for column in columns])
+    sources = _of_obs([{"x": pd.Series(c, dtype=k)} for c, k in zip(columns, kinds, strict=True)])
     found = to_anndata(concatenated(sources, "obs")).obs["x"]
-    assert found.dtype == kind
+    assert found.dtype == kinds[0]
     assert [None if pd.isna(v) else v for v in found] == [v for c in columns for v in c]
 
 
