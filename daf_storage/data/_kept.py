@@ -194,13 +194,14 @@ class KeptPart:
             return _is_frame(file[_ELEMENTS][_NAME])
 
     def shape(self) -> tuple[int, ...] | None:
-        """Return the shape of the value; None if it has none."""
+        """Return the shape of the value; None if only reading it says it."""
         with opened(self.array, what=self.path) as file:
             stored = file[_ELEMENTS][_NAME]
             is_frame = _is_frame(stored)
             columns = [len(stored.attrs["column-order"])] if is_frame else []
             stored = stored[stored.attrs["_index"]] if is_frame else stored
-            shape = getattr(stored, "shape", stored.attrs.get("shape"))
+            of_group = () if stored.attrs.get("encoding-type") == "dict" else None
+            shape = getattr(stored, "shape", stored.attrs.get("shape", of_group))
             return None if shape is None else (*map(int, shape), *columns)
 
     def copy_to(self, group: Any, name: str) -> None:

@@ -447,7 +447,9 @@ class _Exporter:
             group = file[parent] if parent else file
             if part in frames:
                 continue
-            if _is_large(found):
+            if "/" in key and part != "uns":  # anndata would write it, and read no such file
+                self.report.lost(part_label(*place), f"an h5ad file has no keys such as {key!r}")
+            elif _is_large(found):
                 self._write(group, name, found, done)
             elif isinstance(found, kept.KeptPart) and not (part in _ROWS_OF and found.is_frame()):
                 found.copy_to(group, name)

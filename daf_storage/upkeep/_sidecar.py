@@ -72,6 +72,7 @@ class SidecarStatus:
 
 def sidecar_status(daf: DafReader) -> SidecarStatus | None:
     """Return what is known of the sidecar of a data set; None if it has none."""
+    check_reader(daf, "sidecar_status")
     tree = daf.tree
     return _status(tree) if isinstance(tree, SidecarTree) and is_sidecar(tree.sidecar) else None
 

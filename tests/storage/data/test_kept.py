@@ -362,9 +362,9 @@ class TestAxes:
         [
             (np.zeros((4, 2, 2)), "(4, 2, 2)"),
             (np.array(1.5), "()"),
+            ({"of a/b": np.zeros((3, 2))}, "()"),
             (pd.DataFrame({"t": ["x"] * 4}), "(4, 1)"),
         ],
-        ids=["array", "number", "frame"],
     )
     def test_a_value_that_does_not_fit_its_axis(
         self, tmp_path: Path, value: Any, shape: str
