@@ -31,7 +31,6 @@ import pyarrow as pa
 from daf_storage import Origin, errors
 from daf_storage._lazy import sp
 from daf_storage.base import ForkLock, Span, optional_import
-from daf_storage.stores import is_remote
 
 MAX_SOURCES: Final = 16
 """How many sources a process keeps open: of a sparse matrix, its column pointers are in memory."""
@@ -160,8 +159,6 @@ def file_state(path: str) -> tuple[int, int] | None:
 
     Inodes would differ between machines.
     """
-    if is_remote(path):
-        return None
     try:
         status = os.stat(path.partition("#/")[0])
     except OSError:

@@ -393,10 +393,6 @@ class Scan:
         conditions = [*table.required, *by_columns(conjuncts(predicate))]
         return Scan(table, ScanPlan(partitions, partitions, predicate, conditions, table.rows))
 
-    def count(self) -> int:
-        """Return the number of matching rows."""
-        return sum(self.matching(span, is_read=False).count for span in self.plan.partitions)
-
     def arrays(self, rows: Rows) -> Callable[[str], pa.Array]:
         """Return what reads some rows of a column as Arrow."""
 

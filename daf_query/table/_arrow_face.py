@@ -109,10 +109,6 @@ class _RefusingFile:
 
     closed = False
 
-    def readable(self) -> bool:
-        """Return True, as pyarrow otherwise takes it for a sink."""
-        return True
-
     def close(self) -> None:
         """Do nothing."""
 

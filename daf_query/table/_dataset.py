@@ -199,9 +199,6 @@ class TableDataset(Fragmented, EngineTable):
         groups = balanced(pieces, lambda piece: piece[1].size, max_groups=self.options.threads)
         return (TableFragment(self, group, filter) for group in groups or [[]])
 
-    def _get_fragments(self, filter: pc.Expression | None) -> Iterator[TableFragment]:  # noqa: A002 - pyarrow's name
-        return self.get_fragments(filter)
-
     def __arrow_c_stream__(self, requested_schema: object = None) -> object:
         """Export all rows as an Arrow stream."""
         stream: object = self.scanner().__arrow_c_stream__(requested_schema)

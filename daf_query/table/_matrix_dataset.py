@@ -347,9 +347,8 @@ class MatrixDataset(TableDataset):
         filter: pc.Expression | None,  # noqa: A002, ARG002 - pyarrow's name; whoever reads has it
     ) -> Self:
         """Return the elements of a block."""
-        if piece.block is None:
-            return self
-        return self.changed(rows=piece.block[0], columns=piece.block[1])
+        rows, columns = piece.block or (None, None)
+        return self.changed(rows=rows, columns=columns)
 
     def _chosen(
         self, predicate: Predicate | None

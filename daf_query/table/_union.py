@@ -22,7 +22,6 @@ import numpy as np
 import pyarrow as pa
 
 from daf_query._runs import check_cancelled
-from daf_query.distributed import token_of
 from daf_query.scan import (
     INDEX,
     NAME,
@@ -514,12 +513,6 @@ class UnionDataset(TableDataset):
     def _widened(self, names: AbstractSet[str]) -> Self:
         sources = self._of.sources.items()
         return self._with_sources({key: each.with_wide_integers(names) for key, each in sources})
-
-    def data_version(self, columns: Iterable[str]) -> str | None:
-        """Return what changes with the values of columns, in any process; None if unknown."""
-        named = list(columns)
-        versions = [source.data_version(named) for source in self._of.sources.values()]
-        return None if None in versions else token_of(versions)
 
 
 def _with_entry(

@@ -238,10 +238,6 @@ class AnnDataTree:
         """The tree of its indexes: this one, which has none."""
         return self
 
-    def marker(self, name: str) -> Any:
-        """Return the version of Daf that it presents itself as."""
-        return list(layout.VERSION) if name == layout.DAF else None
-
     def remarks(self) -> list[tuple[str, str]]:
         """Return what differs from the AnnData, for summaries."""
         items = self.report().items

@@ -122,11 +122,6 @@ class ChainTree:
                 return node
         return None
 
-    def marker(self, name: str) -> Any:
-        """Return an attribute of the last root that has it."""
-        values = (self._members[number].marker(name) for number in self._latest_first())
-        return next((value for value in values if value is not None), None)
-
     def owner(self, path: str) -> int | None:
         """Return the number of the tree whose property is seen at a path; None if there is none."""
         place = layout.property_of(path)
@@ -307,10 +302,6 @@ class WritableChainTree(ChainTree):
         """Hand out the chain with another last tree, which takes the place of it at the end."""
         with self._last.rebuilt(without) as last:
             yield WritableChainTree(self._bases, last)
-
-    def recover(self) -> bool:
-        """Clear away what a crashed writer of the last tree left."""
-        return self._target.recover()
 
     def adopt_axis(self, axis: str) -> None:
         """See to it that the last tree has an axis of the chain; the caller holds its lock.

@@ -199,10 +199,6 @@ class ViewTree:
             self._entries_axis,
         )
 
-    def marker(self, name: str) -> Any:
-        """Return an attribute of the root."""
-        return self._base.marker(name)
-
     def _tree(self, path: str) -> Tree:
         is_index = path.partition("/")[0] == layout.INDEXES
         return self._base.index_tree if is_index else self._base

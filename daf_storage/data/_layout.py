@@ -29,7 +29,7 @@ from daf_storage.errors import (
     UnsupportedDataError,
     VersionError,
 )
-from daf_storage.trees import Node, StoredArray, Tree
+from daf_storage.trees import Node, StoredArray, StoredTree, Tree
 
 MAJOR_VERSION: Final = 1
 """The version of the format that is read and written; another one is refused."""
@@ -152,7 +152,7 @@ def matrix_path(rows_axis: str, columns_axis: str, name: str) -> str:
     return f"{MATRICES}/{rows_axis}/{columns_axis}/{name}"
 
 
-def check_version(tree: Tree) -> None:
+def check_version(tree: StoredTree) -> None:
     """Raise unless the tree holds a Daf data set of a version that this code reads."""
     version = _marker(tree)
     if version is None:
@@ -166,12 +166,12 @@ def check_version(tree: Tree) -> None:
         )
 
 
-def is_daf(tree: Tree) -> bool:
+def is_daf(tree: StoredTree) -> bool:
     """Return whether the tree is marked as a Daf data set, of whatever version."""
     return tree.marker(DAF) is not None or tree.kind(DAF) is not None
 
 
-def _marker(tree: Tree) -> list[Any] | None:
+def _marker(tree: StoredTree) -> list[Any] | None:
     attribute = tree.marker(DAF)
     if attribute is not None:
         return attribute if isinstance(attribute, list) else [attribute]

@@ -45,6 +45,7 @@ from daf_storage.stores import (
 )
 from daf_storage.trees import (
     Hdf5Tree,
+    StoredTree,
     Tree,
     WritableHdf5Tree,
     WritableTree,
@@ -72,6 +73,7 @@ _MARKERS: Final = {
 
 WritableStoredTree: TypeAlias = WritableZarrTree | WritableFilesTree
 """The tree of a data set in a store, to be written."""
+_Writable: TypeAlias = WritableStoredTree | WritableHdf5Tree
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +133,7 @@ def style_of(
     return Style(zarr_format, packing)
 
 
-def read_tree(where: DafPath, held: ExitStack) -> Tree:
+def read_tree(where: DafPath, held: ExitStack) -> StoredTree:
     """Return the tree of what is there; what was opened for it is let go of with ``held``."""
     if where.kind == "url":
         return _remote_tree(where.given, held)
@@ -150,7 +152,7 @@ def read_tree(where: DafPath, held: ExitStack) -> Tree:
     return tree(store, where.group)
 
 
-def _remote_tree(url: str, held: ExitStack) -> Tree:
+def _remote_tree(url: str, held: ExitStack) -> StoredTree:
     def connect(url: str) -> RemoteFiles:
         files = RemoteFiles(url)
         held.callback(files.close)
@@ -188,7 +190,7 @@ def check_not_reordered(where: DafPath) -> None:
         )
 
 
-def _hdf5_to_read(tree: WritableHdf5Tree) -> Tree:
+def _hdf5_to_read(tree: WritableHdf5Tree) -> StoredTree:
     if tree.kind("") != "group":
         raise no_group(tree)
     if tree.is_half_replaced():
@@ -220,7 +222,7 @@ def not_read(tree: Tree) -> errors.NotADafError:
     )
 
 
-def check_form(tree: Tree) -> None:
+def check_form(tree: StoredTree) -> None:
     """Refuse what is not of the form that the tree reads."""
     if isinstance(tree, FilesTree):
         if tree.marker(layout.DAF) is None:
@@ -231,7 +233,7 @@ def check_form(tree: Tree) -> None:
         )
 
 
-def readable_tree(tree: Tree, names: Mapping[str, Any]) -> Tree:
+def readable_tree(tree: StoredTree, names: Mapping[str, Any]) -> Tree:
     """Return the tree of a data set to be read: itself if it is Daf's, else that of an AnnData.
 
     Parameters
@@ -317,7 +319,7 @@ def tree_of(store: MmapZipStore, group: str) -> WritableStoredTree:
     return _stored_tree(store, "files" if is_files else "zarr", Style(), group)
 
 
-def _is_daf(tree: Tree) -> bool:
+def _is_daf(tree: StoredTree) -> bool:
     try:
         return layout.is_daf(tree)
     except errors.VersionError:  # whoever opens it learns which
@@ -404,7 +406,7 @@ def _directory_to_write(where: DafPath, mode: OpenMode) -> DirectoryStore:
     return DirectoryStore(root, location=given)
 
 
-def _recover(tree: WritableTree) -> None:
+def _recover(tree: WritableStoredTree) -> None:
     """Clear away what a crashed writer left; a full disk does not keep anybody from opening."""
     try:
         tree.recover()
@@ -490,7 +492,7 @@ def _written_hdf5(tree: WritableHdf5Tree, mode: OpenMode) -> WritableTree:
     return tree
 
 
-def _check_free_group(where: DafPath, tree: WritableTree) -> None:
+def _check_free_group(where: DafPath, tree: _Writable) -> None:
     """Refuse a new group that is called as a part of a data set is, so that none lies in one."""
     name = next((name for name in where.group.split("/") if name in PARTS), None)
     if name is not None and not layout.is_daf(tree):
@@ -500,7 +502,7 @@ def _check_free_group(where: DafPath, tree: WritableTree) -> None:
         )
 
 
-def create_skeleton(tree: WritableTree) -> None:
+def create_skeleton(tree: _Writable) -> None:
     """Make an empty data set; the version marker comes last, so that a crash leaves none."""
     with tree.batch(), tree.transaction() as changes, tree.lock():
         if layout.is_daf(tree):  # by another program, while this one waited for the lock
@@ -518,7 +520,7 @@ def create_skeleton(tree: WritableTree) -> None:
         changes.mark(layout.DAF, layout.VERSION)
 
 
-def make_or_check(tree: WritableTree, mode: OpenMode) -> None:
+def make_or_check(tree: _Writable, mode: OpenMode) -> None:
     """Make the data set if there is none and the mode allows it; check its version if there is."""
     if not layout.is_daf(tree):
         if mode == "r+":

@@ -180,10 +180,6 @@ class SidecarTree:
         """The tree of its indexes: this one, which has those of the sidecar."""
         return self
 
-    def marker(self, name: str) -> Any:
-        """Return an attribute of the root."""
-        return self.base.marker(name)
-
     def __getattr__(self, name: str) -> Any:
         """Return other attributes of the tree below, such as `Remarked.remarks`."""
         return getattr(object.__getattribute__(self, "base"), name)  # a copy has none at first

@@ -46,6 +46,7 @@ from daf_storage.trees._protocol import (
     Node,
     NodeKind,
     Remarked,
+    StoredTree,
     Tree,
     TreeTransaction,
     WritableTree,

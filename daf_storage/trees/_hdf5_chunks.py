@@ -24,7 +24,7 @@ from daf_storage.errors import CorruptDataError
 from daf_storage.stores import ReadEstimate
 from daf_storage.trees._chunked_array import ChunkedArray, Position
 from daf_storage.trees._decompress import Codec, undone
-from daf_storage.trees._hdf5_file import Hdf5File, HeldObject
+from daf_storage.trees._hdf5_file import Hdf5File, HeldObject, RemoteHdf5File
 from daf_storage.trees._hdf5_objects import H5PY_ERRORS, element_type_of, h5py
 from daf_storage.trees._metadata import ChunkEncoding
 from daf_storage.trees._stored_array import ArrayInfo, Ranges, elements_bytes, frozen
@@ -286,28 +286,28 @@ class Hdf5Chunks(ChunkedArray):
 
     def _look_up(self, positions: list[Position]) -> None:
         """Ask HDF5 where chunks are, of which that is not known; a few one by one."""
-        listing = self._listing
+        listing, shared = self._listing, self._shared
         unknown = [each for each in positions if listing[0, self._number(each)] == UNKNOWN]
-        if not unknown:
+        if not unknown or not isinstance(shared, RemoteHdf5File):  # of others, all are known
             return
-        size_bytes = self._shared.size_bytes()
+        size_bytes = shared.size_bytes()
         if len(unknown) > listing.shape[1] * _FEW_CHUNKS:
-            self._listing = self._attempt(self._listed)
+            self._listing = self._attempt(functools.partial(self._listed, shared))
             return
         unknown.sort(key=self._number)
         for number, position in enumerate(dict.fromkeys([unknown[0], unknown[-1], *unknown])):
             if number == len((0, -1)):
                 self._fetch_between(unknown)
-            offset, size, mask = self._attempt(functools.partial(self._requested, position))
+            offset, size, mask = self._attempt(functools.partial(self._requested, shared, position))
             if offset >= 0 and not 0 <= size <= size_bytes - offset:
                 raise _damaged(
                     self.what, f"a chunk is said to be outside the file of {size_bytes:,} bytes"
                 )
             listing[:, self._number(position)] = offset, size, mask
 
-    def _listed(self) -> npt.NDArray[np.int64]:
-        with self._shared.whole_trees():
-            size_bytes = self._shared.size_bytes()
+    def _listed(self, shared: RemoteHdf5File) -> npt.NDArray[np.int64]:
+        with shared.whole_trees():
+            size_bytes = shared.size_bytes()
             return listed_chunks(self._held.id, self.info, size_bytes, what=self.what)
 
     def _fetch_between(self, positions: list[Position]) -> None:
@@ -319,7 +319,7 @@ class Hdf5Chunks(ChunkedArray):
             if stop - start <= 2 * len(positions) * chunk_bytes:
                 self._shared.stored([(start, stop)])
 
-    def _requested(self, position: Position) -> tuple[int, int, int]:
+    def _requested(self, shared: RemoteHdf5File, position: Position) -> tuple[int, int, int]:
         """Return where HDF5 says that a chunk is, how long it is, and its filter mask.
 
         HDF5 tells it by going through all chunks before this one.  To read it, it goes by the index
@@ -328,7 +328,7 @@ class Hdf5Chunks(ChunkedArray):
         start = tuple(n * c for n, c in zip(position, self.info.chunks, strict=True))
         with suppress(*H5PY_ERRORS):  # such as of one that is not stored
             mask, found = self._held.id.read_direct_chunk(start)
-            offset, stop = self._shared.last_read
+            offset, stop = shared.last_read
             if stop - offset == len(found):
                 return offset, len(found), int(mask)
         stored = self._held.id.get_chunk_info_by_coord(start)

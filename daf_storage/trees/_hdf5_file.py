@@ -15,7 +15,7 @@ import io
 import os
 import weakref
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import quote
@@ -277,18 +277,6 @@ class Hdf5File:
         if key not in self._kept:
             self._kept[key] = make()
         return self._kept[key]
-
-    def look_ahead(self, places: Iterable[int]) -> None:
-        """Make ready to open the objects whose headers are at some places."""
-
-    def whole_trees(self) -> AbstractContextManager[None]:
-        """Expect for this block that HDF5 goes through B-trees from their roots to all leaves."""
-        return nullcontext()
-
-    @property
-    def last_read(self) -> tuple[int, int]:
-        """What HDF5 has read last of a file on a server, as start and stop."""
-        return 0, 0
 
     def content_version(self) -> Hashable | None:
         """Return what changes with each write to the file; None while it is too new to tell."""

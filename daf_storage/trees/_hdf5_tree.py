@@ -32,7 +32,7 @@ from daf_storage.errors import (
 from daf_storage.stores import stable
 from daf_storage.trees._decompress import fill_blocks
 from daf_storage.trees._hdf5_array import Hdf5Node
-from daf_storage.trees._hdf5_file import Hdf5File, HeldObject, index_tree
+from daf_storage.trees._hdf5_file import Hdf5File, HeldObject, RemoteHdf5File, index_tree
 from daf_storage.trees._hdf5_objects import (
     H5PY_ERRORS,
     RECORD,
@@ -422,14 +422,16 @@ class Hdf5Tree:
 
     def look_ahead(self, path: str) -> None:
         """Download the headers of all that is directly below a group, if it is on a server."""
-        with self._shared.lock, suppress(*H5PY_ERRORS):
-            group = self._get(path) if self._shared.is_remote else None
-            if node_kind(group) == "group":
-                below = h5py().Group(group)
-                with self._shared.whole_trees():
-                    found = [below.id.links.get_info(name.encode()) for name in below]
-                hard = h5py().h5l.TYPE_HARD
-                self._shared.look_ahead([link.u for link in found if link.type == hard])
+        shared = self._shared
+        if isinstance(shared, RemoteHdf5File):
+            with shared.lock, suppress(*H5PY_ERRORS):
+                group = self._get(path)
+                if node_kind(group) == "group":
+                    below = h5py().Group(group)
+                    with shared.whole_trees():
+                        found = [below.id.links.get_info(name.encode()) for name in below]
+                    hard = h5py().h5l.TYPE_HARD
+                    shared.look_ahead([link.u for link in found if link.type == hard])
 
     def _kind_below(self, group: Any, path: str, name: str) -> NodeKind | None:
         """Return what a link leads to; what cannot be opened is an array, and raises when used."""

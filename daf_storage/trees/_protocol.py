@@ -77,6 +77,10 @@ class Tree(Protocol):
     def index_tree(self) -> Tree:
         """The tree in which its indexes are: itself, unless its format had better not have them."""
 
+
+class StoredTree(Tree, Protocol):
+    """A tree of a container, whose root may be marked as a data set."""
+
     def marker(self, name: str) -> Any:
         """Return an attribute of the root; None if it has none, or the format keeps none."""
 
@@ -180,6 +184,3 @@ class WritableTree(Tree, Protocol):
         That is one atomic step, as far as the format has such; an exception leaves everything as
         it was.
         """
-
-    def recover(self) -> bool:
-        """Clear away what a crashed writer left; say whether there was anything."""
