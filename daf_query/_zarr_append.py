@@ -195,10 +195,6 @@ def _values(column: Any, array: Any, what: str) -> Any:
         return stored_numbers(numbers, array.dtype, what=what)
     if array is not None and array.dtype.kind == "V" and array.dtype.names is None:
         return _raw_bytes(column, array.dtype, what)
-    if isinstance(column, pa.ChunkedArray):
-        column = column.combine_chunks()
-    if isinstance(column, pa.Array):
-        return column.to_numpy(zero_copy_only=False)
     values: Any = np.asarray(column)
     return np.array(column, dtype=object) if values.dtype.kind in "US" else values
 

@@ -176,11 +176,6 @@ def add_derived_axis(
 ) -> None:
     """Store an axis whose entries are a column of a table, and whose vectors are the others."""
     columns = table.column_names
-    twice = next((column for column in columns if columns.count(column) > 1), None)
-    if twice is not None:
-        raise errors.QueryError(
-            f"the query yields two columns {twice!r}; name one of them otherwise with AS"
-        )
     if name not in columns:
         raise errors.QueryError(
             f"the entries of axis {axis!r} are to be the column {name!r}, and the query yields "

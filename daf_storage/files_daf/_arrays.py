@@ -204,9 +204,9 @@ class LinesArray(StoredArray):
         self, spans: list[Span], estimate: ReadEstimate, within: Span | None = None
     ) -> None:
         """Add the whole file: lines are found by reading them."""
-        if not spans or not self.info.size:
-            return
-        if not self._snapshot.is_local:
+        if self._snapshot.is_local:
+            super().estimate(spans, estimate, within)
+        elif spans and self.info.size:
             size_bytes = self.info.size * _LINE_BYTES
             estimate_ranges(
                 [(0, size_bytes)],
@@ -216,8 +216,6 @@ class LinesArray(StoredArray):
                 file_bytes=size_bytes,
                 first_bytes=self._snapshot.first_bytes,
             )
-            return
-        super().estimate(spans, estimate, within)
 
     @property
     def _where(self) -> str:

@@ -289,10 +289,6 @@ class PropertyFiles(Snapshot):
         status = self._files[self._document].status
         return status.st_dev, status.st_ino, status.st_mtime_ns
 
-    def names(self, key: str = "") -> list[str]:
-        """Return the names of the files."""
-        return [] if key else sorted(self._files)
-
     def map(self, key: str) -> memoryview | None:
         """Return the bytes of a file, mapped."""
         found = self._files.get(key)
