@@ -37,7 +37,9 @@ _OF_SLICES: Final = {
 }
 _OF_SESSIONS: Final = {
     "sql('SELECT ...')": "query execute run cursor select",
-    "sql('SELECT * FROM AXIS LIMIT 5')": "head df obs var fetchall",
+    "sql('SELECT * FROM AXIS LIMIT 5')": "head df fetchall",
+    "sql('SELECT * FROM {} LIMIT 5')": "obs var cell gene",
+    "tables()": "axes info list_tables show_tables keys",
     "matrix(rows_axis, columns_axis, name)": "X layers obsm varm shape",
     "matrix(rows_axis, columns_axis, name).to_anndata()": "to_anndata to_adata to_memory to_df",
     "profile(rows_axis, columns_axis, name, by=...)": "groupby group_by aggregate",
@@ -76,7 +78,7 @@ class Advised:
             kinds = (FOREIGN_NAMES.get(each.__name__, {}) for each in type(self).__mro__)
             here = next((found[name] for found in kinds if name in found), None)
             text = f"{type(self).__name__!r} object has no attribute {name!r}"
-            text += f"; write {here}" if here else ""
+            text += f"; write {here.format(name)}" if here else ""
             raise AttributeError(text, name=name, obj=self)
 
 
@@ -114,7 +116,7 @@ def _with_advice(method: Callable[..., Any]) -> Callable[..., Any]:
             for each in signature.parameters.values()
             if each.kind is each.KEYWORD_ONLY and each.default is not each.empty
         ]
-        more = f"others are {', '.join(optional)}" if "too many" in fault and optional else ""
+        more = f"others are {', '.join(optional)}" if "missing" not in fault and optional else ""
         said = (f"{method.__name__}(): {fault}", usage, more, self._choices(needed))
         raise TypeError("; ".join(filter(None, said)))
 

@@ -28,6 +28,7 @@ from daf_query.cli._output import (
     LEFT_OUT,
     coloured,
     failure_sentence,
+    option_forms,
 )
 from daf_query.cli._parser import Command, Parser
 from daf_storage import errors
@@ -211,7 +212,7 @@ Run 'daf COMMAND --help' for more; DAF_DEBUG=1 shows where an error comes from."
 def _show_warning(message: Warning | str, *_: object, **__: object) -> None:
     """Print a warning of ours in one line; those of other packages are not for users."""
     if isinstance(message, errors.DafWarning):
-        print(visible(f"daf: warning: {message}"), file=sys.stderr)
+        print(visible(f"daf: warning: {option_forms(str(message))}"), file=sys.stderr)
 
 
 def _fail(message: str, code: int) -> int:

@@ -355,7 +355,7 @@ _FORMS: Final[Any] = (
         r"\bempty=\{(\([^)]*\)|'[^']*'): [^}]*\}",
         lambda found: f"--empty {'/'.join(re.findall(_QUOTED, found[1]))}=VALUE",
     ),
-    (r'\b(join|merge)="(\w+)"', r"--\1 \2"),
+    (r"\b(join|merge)=[\"'](\w+)[\"']", r"--\1 \2"),
     (r'\b(rows|columns)="', r'--\1 "'),
     (r"\bparams=\{'([^']*)': [^}]*\}", r"--param \1=..."),
     (r"\bparams=(?= has)", "--param"),
@@ -371,6 +371,7 @@ _FORMS: Final[Any] = (
     (r"\banother dataset_axis\b(, or dataset_property=False)?", "another --dataset-axis"),
     (r"\bconnect\('([^']*)', overlay=\"([^\"]*)\"\)", r"daf annotate \1 \2"),
     (r"\bconnect\('([^']*)', overlay='([^']*)'\)", r"pass \1 --overlay \2"),
+    (r"^(.*): (\w+= .*; )db\.diagnose\('(.*)', (.*)\)", r"\2daf diagnose \1 \3 \4"),
     (
         rf"(?<![\w'\"-])({'|'.join(_ARGUMENTS)})=(?=[ ,;]|$)",
         lambda found: f"--{found[1].replace('_', '-')}",

@@ -138,7 +138,7 @@ class Command:
         given = sum(getattr(options, name) is not None for name in self.one_of)
         if self.one_of and given != 1 and not (self.has_prompt and given == 0 and is_terminal()):
             is_prompt = self.has_prompt and given == 0
-            why = "; without one this is a prompt, which needs a terminal" if is_prompt else ""
+            why = "; '-' reads standard input, and a prompt needs a terminal" if is_prompt else ""
             parser.error(f"give one of {' and '.join(map(_shown, self.one_of))}{why}")
         if self.any_of and not any(getattr(options, name) for name in self.any_of):
             parser.error(f"give {' or '.join(map(_shown, self.any_of))}")

@@ -259,12 +259,6 @@ def profile_command(options: Namespace) -> None:
         by, progress = options.by or (), progress_of(options)
         chosen |= given(options, "max_bytes")
         profile = session.profile(*axes, options.matrix, by=by, **chosen, progress=progress)
-        if chosen["rows"] is not None and not profile.content.sizes.sum():
-            advice = ""
-            if isinstance(chosen["rows"], str):
-                diagnosing = outputs.command_line("diagnose", options.path, axes[0], chosen["rows"])
-                advice = f"; {diagnosing} says why"
-            outputs.note(f"--rows selects no {axes[0]}{advice}")
         if is_h5ad and output is not None:
             profile.save_h5ad(output, statistic=options.statistic or "mean")
         else:

@@ -242,7 +242,7 @@ def concat_command(options: Namespace) -> None:
         raise
     with daf_storage.open_daf(options.output) as daf:
         lengths = ", ".join(f"{daf.axis_length(axis):,} {visible_name(axis)}" for axis in axes)
-    done = f"concatenated {len(paths):,} data sets into {options.output}"
+    done = f"concatenated {len(paths):,} data set{'s' * (len(paths) > 1)} into {options.output}"
     _say(options, done, options.output, started, f"{lengths}; ", found)
 
 

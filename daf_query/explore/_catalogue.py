@@ -15,9 +15,9 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from daf_query.scan import INDEX, NAME
-from daf_query.session import DafSession, candidates, is_number, vector_pairs
+from daf_query.session import DafSession, candidates, vector_pairs
 from daf_query.slice import AxisRows
-from daf_query.sql import AxisSchema
+from daf_query.sql import AxisSchema, is_number
 from daf_query.syntax import unopened_bracket
 from daf_query.table import DATASET
 from daf_storage import DafReader, DafWriter, errors

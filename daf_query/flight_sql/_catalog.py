@@ -36,11 +36,7 @@ _STRING, _BOOL, _BIGINT, _INT32, _STRING_LIST, _MAP = range(6)
 INFO_SCHEMA: Final = pa.schema(
     [
         pa.field("info_name", pa.uint32(), nullable=False),
-        pa.field(
-            "value",
-            pa.dense_union([pa.field(name, member) for name, member in _MEMBERS]),
-            nullable=False,
-        ),
+        pa.field("value", pa.dense_union(list(pa.schema(_MEMBERS))), nullable=False),
     ]
 )
 """The schema of the answer to ``CommandGetSqlInfo``."""

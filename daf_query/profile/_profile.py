@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from daf_query._provenance import KEY, as_json, refuse_own_files
 from daf_query._row_files import Format
-from daf_query._runs import check_cancelled
+from daf_query._runs import check_cancelled, warn_caller
 from daf_query.matrix import AlignedAxis, ConcatenatedAxis
 from daf_query.moments import (
     LAYERS,
@@ -284,7 +284,9 @@ def prepared_totals(request: SliceRequest) -> tuple[PreparedTotals, dict[str, An
 
 
 def _requested(what: str, request: SliceRequest, found: MatrixAxes) -> dict[str, Any]:
-    """Return what was asked, for the provenance."""
+    """Return what was asked, for the provenance; warn of what selects nothing."""
+    for empty in (each.empty for each in found.chosen if each.empty is not None):
+        warn_caller(f"{found.tables.location}: {empty}", errors.DafWarning)
     names = dict(zip(("rows_axis", "columns_axis"), request.axes, strict=True))
     rows, columns = (each.written for each in found.chosen)
     return {what: {"name": request.name, **names}, "rows": rows, "columns": columns}

@@ -1,7 +1,6 @@
 from daf_query.session._plots import SessionPlots as SessionPlots
 from daf_query.session._plots import candidates as candidates
 from daf_query.session._plots import coordinates_of as coordinates_of
-from daf_query.session._plots import is_number as is_number
 from daf_query.session._plots import vector_pairs as vector_pairs
 from daf_query.session._session import DafSession as DafSession
 from daf_query.session._session import connect as connect

@@ -21,14 +21,13 @@ from daf_query.plot import (
     legend_inches,
     write_labels,
 )
-from daf_query.session._stored_columns import is_any_string
 from daf_query.slice import (
     AxisRows,
     Selector,
     SliceRequest,
     matrix_slice,
 )
-from daf_query.sql import AxisSchema, Engine
+from daf_query.sql import STRINGS, AxisSchema, Engine, is_number
 from daf_query.syntax import quoted_name
 from daf_storage import DafReader, errors
 from daf_storage._lazy import pc
@@ -285,12 +284,6 @@ def _colouring(
     return colouring_of(values, order=order, palette=palette)
 
 
-def is_number(kind: pa.DataType) -> bool:
-    """Return whether values of a type are numbers."""
-    types = pa.types
-    return bool(types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind))
-
-
 def _is_pair(components: Any, length: int) -> bool:
     return (
         isinstance(components, list | tuple)
@@ -309,7 +302,7 @@ def _categories(values: pa.Array) -> pa.Array | None:
         if kind.ordered:
             return None
         values, kind = values.cast(kind.value_type), kind.value_type
-    if not (pa.types.is_boolean(kind) or is_any_string(kind)):
+    if not (pa.types.is_boolean(kind) or kind in STRINGS):
         return None
     distinct = values.unique().drop_null().cast(pa.string())
     return distinct.take(pc.array_sort_indices(distinct))

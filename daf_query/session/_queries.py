@@ -87,7 +87,7 @@ class Queries(Advised):
         every = self._connections.schemas.values()
         if "query" in needed:
             names = errors.shown_names(self._connections.table_names, none="no table")
-            return f"a query is SQL over the tables {names}"
+            return f"a query is SQL over the tables {names}; $x is params={{'x': ...}}"
         if "columns_axis" in needed:
             summaries = [daf.summary() for each in every for daf in each.readers().values()]
             matrices = {

@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from daf_query.scan import INDEX, NAME
 from daf_query.slice import AxisRows, positions_in
-from daf_query.sql import Engine, Params, QueryResult, bind, computed_table, query_result
+from daf_query.sql import STRINGS, Engine, Params, QueryResult, bind, computed_table, query_result
 from daf_query.syntax import is_select
 from daf_query.table import arrow_table, is_user_table, user_table
 from daf_storage import DafReader, DafWriter, IfExists, errors
@@ -47,7 +47,7 @@ def storable(column: pa.Array | pa.ChunkedArray, what: str, rows: str) -> pa.Arr
     values: Any = one_array(column)
     values = values.cast(_STORED_AS.get(values.type, values.type))
     kind = values.type
-    is_floating, is_string = pa.types.is_floating(kind), is_any_string(kind)
+    is_floating, is_string = pa.types.is_floating(kind), kind in STRINGS
     if not (is_floating or is_string or pa.types.is_integer(kind) or pa.types.is_boolean(kind)):
         raise errors.UnsupportedDataError(
             f"{what} cannot hold {kind}; CAST it to VARCHAR or DOUBLE"
@@ -76,11 +76,6 @@ def one_array(column: pa.Array | pa.ChunkedArray) -> pa.Array:
             column = column.cast(column.type.value_type)
         column = pa.concat_arrays(column.chunks) if column.chunks else pa.array([], column.type)
     return column.dictionary_decode() if pa.types.is_dictionary(column.type) else column
-
-
-def is_any_string(arrow_type: pa.DataType) -> bool:
-    """Return whether values of a type are strings."""
-    return arrow_type in (pa.string(), pa.large_string(), pa.string_view())
 
 
 def repeated(values: pa.Array) -> pa.Array:
@@ -201,7 +196,7 @@ def add_derived_axis(
 
 def _entries(column: pa.ChunkedArray, axis: str, name: str) -> pa.Array:
     entries = one_array(column)
-    if not is_any_string(entries.type):
+    if entries.type not in STRINGS:
         raise errors.QueryError(
             f"the entries of axis {axis!r} have to be strings, and the column {name!r} holds "
             f"{entries.type}; CAST it to VARCHAR"
@@ -294,7 +289,7 @@ def annotate(  # noqa: PLR0913 - how a table is read
     vectors, categoricals = {}, {}
     for name, column in named.items():
         values = table.column(column).unify_dictionaries()
-        if pa.types.is_dictionary(values.type) and is_any_string(values.type.value_type):
+        if pa.types.is_dictionary(values.type) and values.type.value_type in STRINGS:
             listed = values.chunk(0).dictionary.to_pylist() if values.num_chunks else []
             categoricals[name] = listed, values.type.ordered
         refuse_existing(
@@ -348,7 +343,7 @@ def _rows_of_entries(
 ) -> tuple[pa.Array, npt.NDArray[np.int64]]:
     """Return the keys of the rows, and the number of the row of each entry, or -1."""
     keys = one_array(table.column(key))
-    if not is_any_string(keys.type) and not pa.types.is_integer(keys.type):
+    if keys.type not in STRINGS and not pa.types.is_integer(keys.type):
         raise errors.InvalidInputError(
             f"the key {key!r} holds {keys.type}, and the entries of an axis are strings; CAST it"
         )
@@ -409,6 +404,6 @@ def _values(
                 f"{lacking}, so it is stored as floats, which cannot hold {largest:,}; pass fill=, "
                 "or store strings"
             ) from error
-    if values.null_count and is_any_string(values.type):
+    if values.null_count and values.type in STRINGS:
         values = pc.if_else(pc.equal(values, ""), pa.scalar(None, values.type), values)
     return storable(values, what, f"entries of axis {axis!r}")

@@ -10,8 +10,9 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from daf_query.profile import Profile
-from daf_query.session._stored_columns import is_any_string, one_array, repeated, storable
+from daf_query.session._stored_columns import one_array, repeated, storable
 from daf_query.slice import MatrixSlice
+from daf_query.sql import STRINGS
 from daf_storage import DafReader, errors
 from daf_storage._lazy import pc, sp
 
@@ -163,7 +164,7 @@ def matrix_of_rows(place: Place, table: pa.Table) -> Any:
     elements: Any = values.to_numpy(zero_copy_only=False)
     size = place.shape[0] * place.shape[1]
     if place.fill is None and table.num_rows < size:
-        if is_any_string(values.type):
+        if values.type in STRINGS:
             raise errors.InvalidInputError(
                 f"the query yields {table.num_rows:,} of the {size:,} strings of {place.what}, and "
                 "none can be left out; pass fill='' for the others"
@@ -182,7 +183,7 @@ def _of_names(place: Place, axis: str, key: str, column: pa.ChunkedArray) -> Pos
             f"{place.what} needs an entry of axis {axis!r}"
         )
     plain = one_array(column)
-    if not is_any_string(plain.type):
+    if plain.type not in STRINGS:
         raise errors.QueryError(
             f"the column {key!r} holds {plain.type}, and has to name entries of axis {axis!r}"
         )
@@ -233,7 +234,7 @@ def group_vectors(profile: Profile) -> dict[str, pa.Array]:
     vectors: dict[str, pa.Array] = {"count": pa.array(profile.content.sizes)}
     for column, values in groups.items():
         plain = one_array(values)
-        if len(groups) > 1 or not is_any_string(plain.type):
+        if len(groups) > 1 or plain.type not in STRINGS:
             what = f"vector {column!r} of the groups"
             vectors[column] = storable(plain, what, f"values of {what}")
     return vectors

@@ -417,6 +417,10 @@ class MatrixSlice(Advised):
         dense: npt.NDArray[Any] = values
         return dense
 
+    def __array__(self, dtype: Any = None, copy: Any = None) -> npt.NDArray[Any]:
+        """Return what functions of numpy are to compute with: that of `to_numpy`."""
+        return np.array(self.to_numpy(), dtype, copy=copy)
+
     def to_arrow(self, *, provenance: bool = False) -> pa.Table:
         """Return the long form: a row for each non-zero element, row by row.
 

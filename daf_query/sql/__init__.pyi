@@ -20,8 +20,10 @@ from daf_query.sql._engine import NeverNullWarning as NeverNullWarning
 from daf_query.sql._engine import QuotedColumnWarning as QuotedColumnWarning
 from daf_query.sql._engine import TableFunction as TableFunction
 from daf_query.sql._matrix_entries import entry_columns as entry_columns
+from daf_query.sql._messages import STRINGS as STRINGS
 from daf_query.sql._messages import ErrorPlace as ErrorPlace
 from daf_query.sql._messages import error_place as error_place
+from daf_query.sql._messages import is_number as is_number
 from daf_query.sql._messages import strip_prefixes as strip_prefixes
 from daf_query.sql._missing_names import missing_base as missing_base
 from daf_query.sql._parameters import Params as Params

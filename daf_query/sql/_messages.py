@@ -174,9 +174,10 @@ def _syntax(failed: FailedQuery, match: Match) -> DafError:
 def _syntax_hint(failed: FailedQuery, place: int) -> str:
     """Return what to write instead of the words at a place; empty if nothing is known."""
     before, found = words_at(failed.query, place)
+    gap = " " * failed.query[:place].endswith(" ")
     for column in failed.columns() if before and found else ():
-        if f"{before} {found}".casefold() in column.casefold():
-            return f"; put a name with spaces in double quotes: {quoted_name(column)}"
+        if f"{before}{gap}{found}".casefold() in column.casefold():
+            return f"; put the whole name in double quotes: {quoted_name(column)}"
     for (left, right), hint in _SYNTAX.items():
         if left in ("", before) and right in ("", found):
             return f"; {hint}"
@@ -188,6 +189,8 @@ _SYNTAX: Final[Mapping[tuple[str, str], str]] = {
     ("", "SUMMARIZE"): "'daf describe PATH AXIS' prints what each vector is like",
     ("IS", "NONE"): "None is NULL: write IS NULL, or IS NOT NULL",
     ("NOT", "NONE"): "None is NULL: write IS NULL, or IS NOT NULL",
+    ("IS", ""): "IS is for NULL, TRUE and FALSE; compare with a value by =",
+    ("", "\u2018"): "quotes are straight here: write 'T'",
     ("*", "*"): "for a power write power(x, y)",
     ("", "!"): "write NOT",
     ("(", ")"): "a list of IN has at least one value",
@@ -227,9 +230,9 @@ _FUNCTIONS: Final = {
     "regexp_matches": "regexp_like(x, '^CD')",
     "strftime": "to_char(x, '%Y-%m-%d')",
     "typeof": "arrow_typeof(x)",
-    "mean": "avg(x)",
+    "isnull": "x IS NULL",
+    "log1p": "ln(1 + x)",
     "strlen": "length(x)",
-    "len": "length(x)",
     "list": "array_agg(x)",
     "arg_max": "first_value(x ORDER BY y DESC)",
     "arg_min": "first_value(x ORDER BY y)",
@@ -254,8 +257,8 @@ def _missing_function(failed: FailedQuery, match: Match) -> Said:
     name = match["name"]
     if name in USAGES:
         return f"{name}() is a table: write it after FROM, {USAGES[name]}"
-    if name in _FUNCTIONS:
-        return f"there is no function {name!r}; write {_FUNCTIONS[name]}"
+    if written := (_METHODS | _FUNCTIONS).get(name):
+        return f"there is no function {name!r}; write {written.format(column='x', arguments='y')}"
     if name.startswith("st_") and "Did you mean 'st_" not in failed.text:
         return (
             f"there is no function {name!r}; those of shapes come from geodatafusion: "
@@ -392,9 +395,10 @@ def mismatch(term: Term, arrow_type: pa.DataType) -> str:
     return ""
 
 
-def is_number(arrow_type: pa.DataType) -> bool:
+def is_number(kind: pa.DataType) -> bool:
     """Return whether values of a type are numbers."""
-    return bool(pa.types.is_integer(arrow_type) or pa.types.is_floating(arrow_type))
+    types = pa.types
+    return bool(types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind))
 
 
 def _is_numeral(value: object) -> bool:

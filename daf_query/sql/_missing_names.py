@@ -148,10 +148,12 @@ def missing_table(failed: FailedQuery, match: re.Match[str]) -> DafError:
         for name in tables.table_names
     }
     source = ", ".join(tables.location for tables in schemas.values())
+    axes = [(each, axis) for each in schemas.values() for axis in sorted(each.axes_set())]
     has = errors.shown_names(available, none="no tables")
     return errors.AxisNotFoundError(
         f"{source}: there is no table {name!r}; there are {has}"
         f"{errors.nearest_axis(name, set(available.values()))}{_base_hint(schemas.values())}"
+        f"{unknown_entry_hint(name, axes, None)}"
     )
 
 
@@ -233,7 +235,7 @@ def _absent_column(
     ]
     hint = (
         unknown_entry_hint(name, tables, failed.statement)
-        or _spaces_hint(name, [each for pair in tables for each in _columns(*pair)])
+        or _longer_hint(name, failed.query, [each for pair in tables for each in _columns(*pair)])
         or "".join(_elsewhere_hint(axis, tables) for axis in elsewhere[:1])
         or _alias_hint(failed, name)
         or _string_hint(failed, name, is_near=close != "")
@@ -244,11 +246,12 @@ def _absent_column(
     return error
 
 
-def _spaces_hint(name: str, available: Sequence[str]) -> str:
-    """Return how to write a column of which an unquoted name is the first word."""
-    begins = [each for each in available if each.casefold().startswith(f"{name} ".casefold())]
+def _longer_hint(name: str, query: str, available: Sequence[str]) -> str:
+    """Return how to write a column of which an unquoted name is the beginning."""
+    longer = tuple(each.lower() for each in (*joined_names(query, name)[:-1], f"{name} "))
+    begins = [each for each in available if each.lower().startswith(longer)]
     quoted = " or ".join(map(quoted_name, begins))
-    return f"; put a name with spaces in double quotes: {quoted}" if begins else ""
+    return f"; put the whole name in double quotes: {quoted}" if begins else ""
 
 
 def _elsewhere_hint(other: str, tables: Sequence[tuple[AxisSchema, str]]) -> str:
