@@ -17,7 +17,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from daf_query.scan._arrow_arrays import PLAIN_TYPES, plain_array, plain_schema
+from daf_query.scan._arrow_arrays import PLAIN_TYPES, plain_array
 from daf_query.scan._predicate import (
     ARROW_OPERATORS,
     COMPARISONS,
@@ -115,7 +115,7 @@ class _Parser:
     ) -> None:
         self._tokens: Iterator[tuple[str, str]] = iter(tokens)
         self._literals = literals
-        self._schema = plain_schema(schema)
+        self._schema = schema
 
     def parse(self) -> Predicate:
         return self._predicate(self._node(next(self._tokens)), negated=False)
@@ -148,7 +148,7 @@ class _Parser:
     def _predicate(self, node: Any, *, negated: bool) -> Predicate:
         """Return a node as a predicate; negations move down to the columns."""
         if isinstance(node, str):
-            if self._schema.field(node).type != pa.bool_():
+            if self._field(node).type != pa.bool_():
                 raise UnknownPartError
             return Compare(node, "==", not negated)
         if isinstance(node, pa.Scalar):
@@ -188,7 +188,7 @@ class _Parser:
         ]
 
     def _is_listed(self, part: Compare) -> bool:
-        kind = self._schema.field(part.column).type
+        kind = self._field(part.column).type
         return kind == pa.string() or bool(pa.types.is_integer(kind))
 
     def _leaf(self, node: Call, *, negated: bool) -> Predicate:
@@ -215,7 +215,8 @@ class _Parser:
     def _field(self, node: Any) -> pa.Field:
         if not isinstance(node, str):
             raise UnknownPartError
-        return self._schema.field(node)
+        field = self._schema.field(node)
+        return field.with_type(_plain(field.type))
 
 
 def _is_known(kind: pa.DataType) -> bool:
@@ -306,13 +307,8 @@ def _serialised(expression: pc.Expression) -> tuple[list[tuple[str, str]], pa.Re
     """Return the tokens that spell an expression, and the batch of its literals."""
     reader = pa.ipc.open_file(expression.__reduce__()[1][0])
     batch = reader.get_batch(0)
-    return _metadata_of(reader.schema), batch
-
-
-def _metadata_of(schema: pa.Schema) -> list[tuple[str, str]]:
-    """Return the metadata of a schema in order; as a dictionary, keys would occur once only."""
-    metadata: Any = nanoarrow.c_schema(schema).metadata
-    return [(key.decode(), value.decode()) for key, value in metadata.items()]
+    metadata: Any = nanoarrow.c_schema(reader.schema).metadata  # in a dictionary keys occur once
+    return [(key.decode(), value.decode()) for key, value in metadata.items()], batch
 
 
 def _plain(kind: pa.DataType) -> pa.DataType:

@@ -190,7 +190,7 @@ class DictionaryCodes:
         CorruptDataError
             There are fewer or more strings than ``length``.
         """
-        # 1. Number the distinct strings in the order in which they occur.
+        # 1. Take the strings in pieces, which have each string once.
         pieces, nothing = list[pa.DictionaryArray](), pa.array([], pa.string())
         for encoded in _encoded(batches):
             check_cancelled()
@@ -199,27 +199,23 @@ class DictionaryCodes:
             is_varied = len(sample.unique()) > _MANY_IN_SAMPLE
             if is_varied or len(encoded.dictionary) > options.max_distinct_strings:
                 return cls(None, nothing)
-        pieces = (
-            pa.chunked_array([*pieces, nothing.dictionary_encode()]).unify_dictionaries().chunks
-        )
-        distinct, count = pieces[0].dictionary, sum(map(len, pieces))
+        distinct = pa.chunked_array([nothing, *(each.dictionary for each in pieces)]).unique()
+        count = sum(map(len, pieces))
         if count != length:
             raise errors.CorruptDataError(
                 f"{count:,} strings are stored where {length:,} should be"
             )
         if len(distinct) > options.max_distinct_strings or not length:
             return cls(None, nothing)
-        # 2. Number them again in alphabetical order, so that ranges of strings are ranges of codes.
-        order = pc.sort_indices(distinct).to_numpy()
-        rank = np.empty(len(order), np.uint8 if len(order) <= 1 << 8 else np.uint16)
-        rank[order] = np.arange(len(order))
-        strings = distinct.take(pa.array(order))
-        codes = [rank.take(piece.indices.to_numpy()) for piece in pieces]
-        return cls(
-            np.concatenate(codes),
-            nulls_for_empty(strings) if empty_is_missing else strings,
-            options.zone_rows,
-        )
+        # 2. Number them in alphabetical order, so that ranges of strings are ranges of codes.
+        strings = distinct.take(pc.sort_indices(distinct))
+        kind = pa.uint8() if len(strings) <= 1 << 8 else pa.uint16()
+        codes = [
+            pc.index_in(piece.dictionary, value_set=strings).cast(kind).take(piece.indices)
+            for piece in pieces
+        ]
+        strings = nulls_for_empty(strings) if empty_is_missing else strings
+        return cls(pa.concat_arrays(codes).to_numpy(), strings, options.zone_rows)
 
     def values(self, rows: Rows) -> Codes:
         """Return codes to evaluate a predicate on."""
@@ -227,8 +223,7 @@ class DictionaryCodes:
 
     def to_arrow(self, rows: Rows) -> pa.DictionaryArray:
         """Return codes and distinct strings."""
-        codes = pa.array(rows.of(self.codes))
-        return pa.DictionaryArray.from_arrays(codes, self.strings, safe=False)
+        return pa.DictionaryArray.from_arrays(rows.of(self.codes), self.strings, safe=False)
 
     def table(self, predicate: Comparison) -> Mask:
         """Return for which of the distinct strings a predicate on this column is true."""
@@ -243,8 +238,8 @@ def _encoded(batches: Iterable[pa.Array]) -> Iterator[pa.DictionaryArray]:
             piece = piece.fill_null("") if piece.null_count else piece
             if not pa.types.is_dictionary(piece.type):
                 piece = piece.dictionary_encode()
-            indices, strings = piece.indices.cast(pa.int32()), piece.dictionary.cast(pa.string())
-            yield pa.DictionaryArray.from_arrays(indices, strings)
+            strings = piece.dictionary.cast(pa.string())
+            yield pa.DictionaryArray.from_arrays(piece.indices, strings, safe=False)
 
 
 class StringColumn:

@@ -108,6 +108,11 @@ class Rows:
             return np.arange(self.span.start, self.span.stop)
         return self.offsets + self.span.start
 
+    def where(self, mask: npt.NDArray[np.bool_]) -> Rows:
+        """Return those of the rows for which a mask is true."""
+        offsets = np.flatnonzero(mask) if self.offsets is None else self.offsets[mask]
+        return Rows(self.span, offsets)
+
     def part(self, start: int, stop: int) -> Rows:
         """Return some of the rows, counted from the first one.
 

@@ -293,6 +293,16 @@ class Codes:
     table: Callable[[Comparison], Mask]
     """Returns for which of them a predicate is true."""
 
+    def matches(self, predicate: Comparison) -> Mask:
+        """Return for which rows a predicate is true: of most, the codes are a range."""
+        is_true = self.table(predicate)
+        codes = self.codes.view(f"u{self.codes.itemsize}")
+        true = np.flatnonzero(is_true).astype(codes.dtype)
+        if not true.size or int(true[-1]) - int(true[0]) >= true.size:
+            return is_true.take(codes)
+        mask: Mask = codes - true[0] <= true[-1] - true[0]  # what is below the first is far above
+        return mask
+
 
 Values: TypeAlias = npt.NDArray[Any] | Codes | pa.Array
 """Numbers (NaN is null), dictionary codes, or strings."""
@@ -328,7 +338,7 @@ def evaluate(
         return _by_arrow(predicate.expression, read, count)
     column = values(predicate.column)
     if isinstance(column, Codes):
-        return _of_codes(predicate, column)
+        return column.matches(predicate)
     if isinstance(column, np.ndarray):
         return _of_numbers(predicate, column)
     return evaluate_strings(predicate, column)
@@ -367,11 +377,9 @@ def evaluate_strings(predicate: Comparison, strings: pa.Array) -> Mask:
 
 
 def _of_numbers(predicate: Comparison, values: npt.NDArray[Any]) -> Mask:
-    kind = values.dtype.kind
-    null: Mask = np.zeros(len(values), np.bool_)
-    if kind in "fM":
-        null = np.isnan(values)
+    kind, stored = values.dtype.kind, values
     if isinstance(predicate, IsNull):
+        null: Mask = np.isnan(values) if kind in "fM" else np.zeros(len(values), np.bool_)
         return ~null if predicate.is_negated else null
     values = values.view(np.int64) if kind == "M" else values  # the constants are of the unit
     if isinstance(predicate, In):
@@ -381,7 +389,9 @@ def _of_numbers(predicate: Comparison, values: npt.NDArray[Any]) -> Mask:
         is_true: Mask = np.isin(values, members, kind=way) != predicate.is_negated
     else:
         is_true = COMPARISONS[predicate.operator](values, predicate.value)
-    return is_true & ~null
+        if kind == "f" and predicate.operator != "!=":  # NaN is equal to nothing, nor less
+            return is_true
+    return is_true & ~np.isnan(stored) if kind in "fM" else is_true
 
 
 def values_of_type(values: Sequence[Any], dtype: np.dtype[Any]) -> npt.NDArray[Any]:
@@ -394,11 +404,6 @@ def values_of_type(values: Sequence[Any], dtype: np.dtype[Any]) -> npt.NDArray[A
         limits = np.iinfo(dtype)
         values = [each for each in values if limits.min <= each <= limits.max and each == int(each)]
     return np.array(values, dtype)
-
-
-def _of_codes(predicate: Comparison, column: Codes) -> Mask:
-    mask: Mask = column.table(predicate).take(column.codes)
-    return mask
 
 
 class ZoneMap:

@@ -208,8 +208,6 @@ def plan_scan(table: OpenTable, predicate: Predicate | None) -> ScanPlan:
     spans = aligned_spans(length, step=step, target_rows=_target_rows(length, options))
     if predicate is None or predicate == Constant(value=True):
         return _finished(table, spans, spans, None, table.rows)
-    if isinstance(predicate, Constant):
-        return _finished(table, spans, [], predicate, table.rows)
     # 2. Ask the indexes which rows are candidates.
     rows, indexes = _candidates(table, predicate)
     # 3. Leave out the zones in which the filter is true for no row.
@@ -405,28 +403,26 @@ class Scan:
 
     def matching(self, span: Span, *, is_read: bool = True) -> Rows:
         """Return the rows of a partition that match; the report says whether they are read."""
-        rows = self._matching(span)
+        rows = self._matching(span, is_read=is_read)
         self._report.count_rows(span.size if is_read or self.plan.conditions else 0, rows.count)
         return rows
 
-    def _matching(self, span: Span) -> Rows:
+    def _matching(self, span: Span, *, is_read: bool) -> Rows:
+        """Return the rows that match; where none of them is read, others that are as many."""
         rows = self._candidates(span)
         mask: Mask | None = None
         for condition in self.plan.conditions:
-            is_true = evaluate(condition, self._values(rows), rows.count, self.arrays(rows))
-            if rows.offsets is not None:  # candidates are known by offset: leave those that match
-                rows = Rows(span, rows.offsets[is_true])
-            else:
-                # All rows were evaluated: combine masks, and go over to offsets as soon as few rows
-                # are left, so that later conditions read only these.
-                mask = is_true if mask is None else mask & is_true
-                if np.count_nonzero(mask) * self._table.options.sparse_divisor <= span.size:
-                    rows = Rows(span, np.flatnonzero(mask))
+            # Masks are combined; as soon as few rows are left, later conditions read only these.
+            few = span.size // self._table.options.sparse_divisor
+            if mask is not None and (rows.offsets is not None or np.count_nonzero(mask) <= few):
+                rows, mask = rows.where(mask), None
             if not rows.count:
                 return rows
-        if rows.offsets is None and mask is not None and not mask.all():
-            rows = Rows(span, np.flatnonzero(mask))
-        return rows
+            is_true = evaluate(condition, self._values(rows), rows.count, self.arrays(rows))
+            mask = is_true if mask is None else mask & is_true
+        if mask is None or mask.all():
+            return rows
+        return rows.where(mask) if is_read else Rows(Span(0, int(np.count_nonzero(mask))))
 
     def _candidates(self, span: Span) -> Rows:
         check_cancelled()  # between partitions a scan ends if nobody waits for it

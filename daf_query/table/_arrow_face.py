@@ -24,7 +24,7 @@ from typing import Any, Final, NoReturn, TypeVar
 import pyarrow as pa
 import pyarrow.dataset as ds
 
-from daf_query.scan import NAME, PLAIN_TYPES
+from daf_query.scan import NAME
 from daf_storage import errors
 from daf_storage._lazy import pc
 from daf_storage.base import ForkLock
@@ -185,11 +185,6 @@ class TableScanner:
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
         rows = ds.Scanner.from_batches(self.to_batches(), schema=self.projected_schema)
         return getattr(rows, name)
-
-
-def plain_schema(schema: pa.Schema) -> pa.Schema:
-    """Return a schema without views, which Arrow stores and cannot compare."""
-    return pa.schema([field.with_type(PLAIN_TYPES.get(field.type, field.type)) for field in schema])
 
 
 def nullable(schema: pa.Schema) -> pa.Schema:

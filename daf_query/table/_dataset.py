@@ -21,6 +21,7 @@ from daf_query.distributed import Source
 from daf_query.index import RTree
 from daf_query.scan import (
     DEFAULT_OPTIONS,
+    PLAIN_TYPES,
     Column,
     OpenTable,
     Positions,
@@ -41,7 +42,6 @@ from daf_query.table._arrow_face import (
     EngineTable,
     TableScanner,
     engine_schema,
-    plain_schema,
     until_interpreter_ends,
 )
 from daf_query.table._columns import (
@@ -51,7 +51,7 @@ from daf_query.table._columns import (
     is_of_few_bits,
     wide_columns,
 )
-from daf_query.table._fragments import Fragmented, Piece, TableFragment
+from daf_query.table._fragments import Fragmented, Piece, TableFragment, is_same
 from daf_storage import DafError, errors
 from daf_storage._lazy import ds, pc
 from daf_storage.base import DecodedCache
@@ -120,6 +120,7 @@ class TableDataset(Fragmented, EngineTable):
         """Where it is, for messages."""
         self.view = view or TableView()
         """Which rows are wanted, and how they are read."""
+        self._last: tuple[Any, Predicate] | None = None
         strings, schema = self.view.engine_strings, columns.schema
         super().__init__(schema if strings is None else engine_schema(schema, strings))
 
@@ -166,13 +167,18 @@ class TableDataset(Fragmented, EngineTable):
         return self.view.is_filtered
 
     def predicate_of(self, expression: Any) -> Predicate:
-        """Return what a filter, and that of the table, ask of the rows.
+        """Return what a filter, and that of the table, ask of the rows; it is asked for again.
 
         DataFusion passes constants as Arrow scalars.
         """
-        is_constant = isinstance(expression, pa.Scalar)
-        own = pc.scalar(bool(expression.as_py())) if is_constant else expression
-        predicate = parse(_both(self.view.base_filter, own), self.table_columns.schema)
+        if self._last is None or not is_same(expression, self._last[0]):
+            self._last = expression, self._parsed(expression)
+        return self._last[1]
+
+    def _parsed(self, expression: Any) -> Predicate:
+        if isinstance(expression, pa.Scalar):
+            expression = pc.scalar(bool(expression.as_py()))
+        predicate = parse(_both(self.view.base_filter, expression), self.table_columns.schema)
         if self.view.inferred is None:
             return predicate
         return conjunction([predicate, self.view.inferred]) or predicate
@@ -244,7 +250,9 @@ class TableDataset(Fragmented, EngineTable):
         schema = pa.schema([self.schema.field(name) for name in names])
         if not isinstance(columns, dict):
             return TableScanner(schema, until_interpreter_ends(read(schema)), batch_rows)
-        plain = plain_schema(schema)
+        plain = pa.schema(
+            [each.with_type(PLAIN_TYPES.get(each.type, each.type)) for each in schema]
+        )
         batches = until_interpreter_ends(read(plain))
         return ds.Scanner.from_batches(
             batches, schema=plain, columns=columns, batch_size=batch_rows

@@ -125,7 +125,7 @@ class TableFragment:
         """Return a scanner of these rows."""
         predicate = self._dataset.predicate_of(filter)
         # Another filter needs another scan: an index may have left out rows for this one.
-        is_planned = _is_same(filter, self._filter)
+        is_planned = is_same(filter, self._filter)
 
         def read(schema: pa.Schema) -> Iterator[pa.RecordBatch]:
             for scan, pieces in groupby(self._pieces, itemgetter(0)):
@@ -155,11 +155,9 @@ class TableFragment:
         return int(self.scanner(columns=[], filter=filter, **kwargs).count_rows())
 
 
-def _is_same(first: Any, second: Any) -> bool:
+def is_same(first: Any, second: Any) -> bool:
     """Return whether two filters are written alike; None is no filter."""
-    if first is None or second is None:
-        return first is second
-    return bool(first.equals(second))
+    return first is second or (type(first) is type(second) and bool(first.equals(second)))
 
 
 class Fragmented:
