@@ -12,7 +12,7 @@ other.  The steps:
 4. Append the blocks to CSR.
 5. Repeat the minors that were selected more than once.
 
-Memory: at most two times the result, and a block.
+Memory: at most two times the result, and a few blocks.
 """
 
 from __future__ import annotations
@@ -333,7 +333,9 @@ def _gathered(
 
     def blocks() -> Iterator[tuple[Positions, Numbers, Numbers]]:
         tasks = [partial(block, *each) for each in some]
-        for (_, ranges), found in zip(some, computed(tasks, "blocks"), strict=True):
+        is_mapped = stored.indices.info.is_mappable  # if not, each block is fetched side by side
+        read = computed(tasks, "blocks") if is_mapped else (task() for task in tasks)
+        for (_, ranges), found in zip(some, read, strict=True):
             yield found
             progress(ranges.total)
 
