@@ -299,7 +299,7 @@ def _pieces(block: Whole) -> Iterator[tuple[Positions, Any]]:
         for values, places in ((of_member, part.places), (filled, (rows, columns))):
             if values is not None:
                 if not places[1].is_all:
-                    values.indices = places[1].positions.astype(np.int32)[values.indices]
+                    values.indices = places[1].positions.astype(np.int32).take(values.indices)
                 yield places[0].positions, values
 
 
