@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
 __all__ = ["main", "run"]
 
-_GARBAGE = 50_000
-"""New objects before garbage is looked for; Python's own number is 700."""
+_GARBAGE = 200_000
+"""New objects before garbage is looked for, more than a query makes; Python's own number is 700."""
 
 __getattr__, __dir__, _ = lazy_names(__name__, {"daf_query.cli._main": ("main",)})
 
