@@ -15,21 +15,14 @@ import json
 from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import pyarrow as pa
 
 from daf_storage import DafReader, errors
-from daf_storage._lazy import lazy_module, metadata
+from daf_storage._lazy import metadata, pq, zarr
 from daf_storage.base import optional_import
 from daf_storage.opening import check_outside, is_stored_at
-
-if TYPE_CHECKING:
-    import pyarrow.parquet as pq
-    import zarr
-else:
-    zarr = lazy_module("zarr")
-    pq = lazy_module("pyarrow.parquet")
 
 KEY: Final = "daf_query"
 """Where a record stands: in ``uns`` and in the metadata of an Arrow schema."""

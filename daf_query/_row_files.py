@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, Final, Literal, TypeAlias, cast
+from typing import IO, Any, Final, Literal, TypeAlias, cast
 
 import pyarrow as pa
 
@@ -18,15 +18,8 @@ from daf_query._formats import COMPRESSED, ROW_FORMATS, ROW_SUFFIXES
 from daf_query._provenance import Record, with_record
 from daf_query.scan import converted, plain_schema
 from daf_storage import errors
-from daf_storage._lazy import lazy_module
+from daf_storage._lazy import pacsv, pq
 from daf_storage.stores import open_output
-
-if TYPE_CHECKING:
-    import pyarrow.csv as pacsv
-    import pyarrow.parquet as pq
-else:
-    pq = lazy_module("pyarrow.parquet")
-    pacsv = lazy_module("pyarrow.csv")
 
 Format: TypeAlias = Literal["parquet", "arrow", "csv", "tsv", "json", "ndjson"]
 """How rows are written."""

@@ -17,7 +17,8 @@ from collections.abc import Callable, Mapping
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-__all__ = ["ds", "metadata", "pc", "sp"]  # type checkers let others import these too
+# type checkers let others import these too
+__all__ = ["ds", "metadata", "numcodecs", "pacsv", "pc", "pq", "sp", "zarr"]
 
 Door: TypeAlias = tuple[Callable[[str], Any], Callable[[], list[str]], list[str]]
 """The ``__getattr__`` and the ``__dir__`` of a module (PEP 562), and its ``__all__``."""
@@ -105,12 +106,19 @@ def lazy_module(name: str) -> Any:
 if TYPE_CHECKING:
     from importlib import metadata
 
+    import numcodecs
     import pyarrow.compute as pc
+    import pyarrow.csv as pacsv
     import pyarrow.dataset as ds
+    import pyarrow.parquet as pq
     import scipy.sparse as sp
+    import zarr
 else:
-    metadata = lazy_module("importlib.metadata")
-    pc, ds, sp = map(lazy_module, ("pyarrow.compute", "pyarrow.dataset", "scipy.sparse"))
+    pc, pacsv, ds, pq = (
+        lazy_module(f"pyarrow.{name}") for name in ("compute", "csv", "dataset", "parquet")
+    )
+    modules = ("importlib.metadata", "numcodecs", "scipy.sparse", "zarr")
+    metadata, numcodecs, sp, zarr = map(lazy_module, modules)
 
 
 def stubbed_modules(package: str, stub: str) -> dict[str, Any]:

@@ -21,10 +21,9 @@ from daf_query.moments._profile import GroupProfile
 from daf_query.moments._segments import Counts, Doubles, Moments
 from daf_query.scan import number_array
 from daf_storage import errors
-from daf_storage._lazy import lazy_module, pc
+from daf_storage._lazy import lazy_module, pc, sp
 
 if TYPE_CHECKING:
-    import scipy.sparse as sp
     from scipy import special
 else:
     special = lazy_module("scipy.special")

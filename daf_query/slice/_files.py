@@ -28,7 +28,7 @@ from daf_query.slice._parts import Whole
 from daf_query.slice._reading import figures_of, read_whole, row_spans
 from daf_query.slice._tables import Labels, labels_of, long_table, wide_table
 from daf_storage import errors
-from daf_storage._lazy import lazy_module, sp
+from daf_storage._lazy import lazy_module, sp, zarr
 from daf_storage.anndata import AlignedMatrix, write_anndata
 from daf_storage.base import Span, optional_import
 from daf_storage.stores import find_output, open_output, output_directory, output_path
@@ -36,10 +36,8 @@ from daf_storage.trees import hdf5_output
 
 if TYPE_CHECKING:
     import scipy.io as scipy_io
-    import zarr
 else:
     scipy_io = lazy_module("scipy.io")
-    zarr = lazy_module("zarr")
 
 H5AD: Final = "h5ad"
 """AnnData in an HDF5 file."""

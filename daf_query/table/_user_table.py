@@ -11,18 +11,14 @@ import sys
 from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import pyarrow as pa
 
 from daf_query import scan
 from daf_storage import errors
-from daf_storage._lazy import ds, lazy_module, pc
+from daf_storage._lazy import ds, lazy_module, pacsv, pc
 
-if TYPE_CHECKING:
-    import pyarrow.csv as pacsv
-else:
-    pacsv = lazy_module("pyarrow.csv")
 arrow_face: Any = lazy_module("daf_query.table._arrow_face")
 columns: Any = lazy_module("daf_query.table._columns")
 

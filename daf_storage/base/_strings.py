@@ -11,20 +11,14 @@ from __future__ import annotations
 import itertools
 import struct
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from daf_storage._lazy import lazy_module, pc
+from daf_storage._lazy import pc, pq
 from daf_storage.errors import CorruptDataError
-
-if TYPE_CHECKING:
-    import pyarrow.parquet as pq
-else:
-    pq = lazy_module("pyarrow.parquet")
-
 
 _COUNT_BYTES = 4
 _LENGTH_BYTES = 4

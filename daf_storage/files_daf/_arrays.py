@@ -13,7 +13,7 @@ from daf_storage._lazy import pc
 from daf_storage.base import DecodedCache, Span, StorageType
 from daf_storage.errors import CorruptDataError, UnsupportedInputError
 from daf_storage.files_daf._descriptors import PartForm
-from daf_storage.stores import ReadEstimate, Snapshot, estimate_ranges
+from daf_storage.stores import Fingerprint, ReadEstimate, Snapshot, estimate_ranges
 from daf_storage.trees import (
     ArrayInfo,
     ArrayMetadata,
@@ -196,7 +196,7 @@ class LinesArray(StoredArray):
                 f"{self.info.size:,} lines; it is truncated"
             )
 
-    def fingerprint(self) -> list[int] | None:
+    def fingerprint(self) -> Fingerprint | None:
         """Return numbers that change with the file."""
         return self._snapshot.fingerprint(self._file)
 

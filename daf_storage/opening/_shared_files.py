@@ -21,7 +21,7 @@ from daf_storage import errors, settings
 from daf_storage.base import ForkLock, OpenMode, Packing
 from daf_storage.data import layout
 from daf_storage.opening._paths import DafPath, siblings
-from daf_storage.stores import MmapZipStore, follow_links, remove_leftovers, scratch
+from daf_storage.stores import MmapZipStore, follow_links, inode_of, remove_leftovers, scratch
 from daf_storage.trees import (
     ALIGNMENT,
     Hdf5File,
@@ -114,13 +114,7 @@ class Registry(Generic[T]):
     def _current(self, key: Path) -> T | None:
         """Return what is open at a path, unless another file was put there meanwhile."""
         store = self._open.get(key)
-        if store is None:
-            return None
-        try:
-            status = key.stat()
-        except FileNotFoundError:
-            return None
-        return store if (status.st_dev, status.st_ino) == store.file_identity else None
+        return store if store is not None and inode_of(key) == store.inode else None
 
 
 _OF_THE_SYSTEM: Final = (
@@ -245,11 +239,10 @@ def _opened_hdf5(path: Path, mode: OpenMode, location: str) -> Hdf5File:
             os.replace(temporary, path)
     reopen = partial(_h5py_file, path, location)
     file, output = (reopen(), None) if mode == "r" else _writable(path, location)
-    status = path.stat()
     return Hdf5File(
         file,
         location=location,
-        file_identity=(status.st_dev, status.st_ino),
+        inode=inode_of(path) or (0, 0),
         reopen=reopen if mode == "r" else None,
         output=output,
     )

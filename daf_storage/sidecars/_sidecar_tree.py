@@ -28,7 +28,7 @@ from daf_storage.sidecars._document import (
     source_state,
     stable_state,
 )
-from daf_storage.stores import DirectoryStore, fingerprint
+from daf_storage.stores import DirectoryStore, fingerprint, inode_of
 from daf_storage.trees import Node, NodeKind, Tree, ZarrTree
 
 _CHECKED_BYTES: Final = 1 << 18
@@ -72,7 +72,7 @@ class SidecarTree:
         self.source = source
         self._place(sidecar)
         self._file = source if isinstance(source, Path) and not source.is_dir() else None
-        self._opened = None if self._file is None else _inode(self._file)
+        self._opened = None if self._file is None else inode_of(self._file)
         self._lock = ForkLock()
         self._seen: Hashable = None
         self._loaded: _Loaded | None = None
@@ -274,7 +274,7 @@ class SidecarTree:
 
     def _load(self, seen: Hashable) -> _Loaded | None:
         self.problem = ""
-        if self._file is not None and _inode(self._file) != self._opened:
+        if self._file is not None and inode_of(self._file) != self._opened:
             self.problem = f"{self._file.name} was replaced since it was opened; open it again"
             return None
         tree = ZarrTree(DirectoryStore(self._sidecar))
@@ -329,15 +329,6 @@ class SidecarTree:
             SidecarWarning,
             stacklevel=2,
         )
-
-
-def _inode(path: Path) -> tuple[int, int] | None:
-    """Return which file is at a path: what is read may be one that was replaced there."""
-    try:
-        status = os.stat(path)
-    except OSError:
-        return None
-    return status.st_dev, status.st_ino
 
 
 def _is_index(path: str) -> bool:

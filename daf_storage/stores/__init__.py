@@ -25,12 +25,13 @@ from daf_storage.stores._directories import (
 )
 from daf_storage.stores._directory import DirectorySnapshot, DirectoryStore, PropertyFiles
 from daf_storage.stores._files import (
+    Fingerprint,
     allocate,
     check_length,
     check_linked,
     file_identity,
     fingerprint,
-    is_lasting,
+    inode_of,
     is_stable,
     map_file,
     stable,

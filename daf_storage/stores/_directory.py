@@ -44,6 +44,7 @@ from daf_storage.stores._directory_write import (
     throw_away,
 )
 from daf_storage.stores._files import (
+    Fingerprint,
     directory_identity,
     exclusive,
     files_identity,
@@ -184,7 +185,7 @@ class DirectorySnapshot(Snapshot):
             raise not_regular(status.st_mode, what=self._what(key))
         return status.st_size
 
-    def fingerprint(self, key: str) -> list[int] | None:
+    def fingerprint(self, key: str) -> Fingerprint | None:
         """Return inode, size and times of the file; None while it is too new to tell by them."""
         return stable_fingerprint(self.status_of(key))
 
@@ -294,7 +295,7 @@ class PropertyFiles(Snapshot):
         found = self._files.get(key)
         return None if found is None else found.data
 
-    def fingerprint(self, key: str) -> list[int] | None:
+    def fingerprint(self, key: str) -> Fingerprint | None:
         """Return inode, size and times of a file; None while it is too new to tell by them."""
         found = self._files.get(key)
         return None if found is None else stable_fingerprint(found.status)

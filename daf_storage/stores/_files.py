@@ -212,6 +212,15 @@ def check_linked(status: os.stat_result, location: str) -> None:
         )
 
 
+def inode_of(path: str | os.PathLike[str]) -> tuple[int, int] | None:
+    """Return device and inode, which tell a file from all others; None if there is none."""
+    try:
+        status = os.stat(path)
+    except OSError:
+        return None
+    return status.st_dev, status.st_ino
+
+
 class Unsettled:
     """What stands for a file that was changed just now: equal to nothing but itself."""
 
@@ -241,14 +250,14 @@ def is_stable(status: os.stat_result) -> bool:
     return time.time_ns() - max(status.st_mtime_ns, status.st_ctime_ns) >= _TIME_STEP_NS
 
 
-def stable_fingerprint(status: os.stat_result | None) -> list[int] | None:
+def stable_fingerprint(status: os.stat_result | None) -> Fingerprint | None:
     """Return the fingerprint of a file; None while it is too new to tell by that."""
-    return None if status is None or not is_stable(status) else list(fingerprint(status))
+    return None if status is None or not is_stable(status) else fingerprint(status)
 
 
 def file_identity(status: os.stat_result) -> Hashable:
     """Return what differs whenever a file was written to; equal to nothing if that is now."""
-    return fingerprint(status) if is_stable(status) else Unsettled()
+    return stable_fingerprint(status) or Unsettled()
 
 
 def directory_identity(descriptor: int) -> tuple[Hashable, ...]:

@@ -7,6 +7,7 @@ from contextlib import AbstractContextManager
 from typing import Protocol
 
 from daf_storage.base import AnyArray
+from daf_storage.stores._files import Fingerprint
 
 
 class Snapshot:
@@ -80,7 +81,7 @@ class Snapshot:
             raise KeyError(key)
         return [data[start:stop] for start, stop in ranges]
 
-    def fingerprint(self, key: str) -> list[int] | None:  # noqa: ARG002 - few can tell
+    def fingerprint(self, key: str) -> Fingerprint | None:  # noqa: ARG002 - few can tell
         """Return numbers that are others whenever the bytes of ``key`` are, to be remembered.
 
         None if it is absent, or the store cannot tell.
@@ -92,10 +93,8 @@ class Snapshot:
 
         To be asked for before they are read.
         """
-        found = self.fingerprint(key)
-        if found is not None:
-            return tuple(found)
-        return None if self.is_local and not self.has_entries else self.identity()
+        is_unknown = self.is_local and not self.has_entries
+        return self.fingerprint(key) or (None if is_unknown else self.identity())
 
     def is_mapped(self, key: str, alignment: int = 1) -> bool:  # noqa: ARG002 - those of archives differ
         """Return whether `map` hands out bytes of a file of this machine, so aligned.

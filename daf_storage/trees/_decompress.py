@@ -17,21 +17,15 @@ import zlib
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import Any, Final, TypeVar
 
 import google_crc32c
 import numpy as np
 import pyarrow as pa
 
-from daf_storage._lazy import lazy_module
+from daf_storage._lazy import numcodecs
 from daf_storage.base import AnyArray, optional_import, pooled_threads
 from daf_storage.errors import CorruptDataError, DafError, UnsupportedDataError
-
-if TYPE_CHECKING:
-    import numcodecs
-else:
-    numcodecs = lazy_module("numcodecs")
-
 
 _T = TypeVar("_T")
 _R = TypeVar("_R")

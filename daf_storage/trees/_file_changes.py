@@ -20,13 +20,13 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext, suppress
 from tempfile import TemporaryFile, gettempdir
-from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, Literal, Self, TypeVar
+from typing import Any, ClassVar, Final, Generic, Literal, Self, TypeVar
 
 import google_crc32c
 import numpy as np
 import pyarrow as pa
 
-from daf_storage._lazy import lazy_module
+from daf_storage._lazy import numcodecs
 from daf_storage.base import AnyArray, Packing, StorageType
 from daf_storage.base import strings as vlen
 from daf_storage.errors import CorruptDataError, DafError, FormatError, ReadOnlyError, os_errors
@@ -36,11 +36,6 @@ from daf_storage.trees._decompress import computed, fill_blocks
 from daf_storage.trees._metadata import NODE_FILE, parse_json
 from daf_storage.trees._zarr_array import CHECKSUM_BYTES, ENTRY_BYTES
 from daf_storage.trees._zarr_formats import ZarrFormat
-
-if TYPE_CHECKING:
-    import numcodecs
-else:
-    numcodecs = lazy_module("numcodecs")
 
 T = TypeVar("T")
 

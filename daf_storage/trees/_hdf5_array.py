@@ -33,7 +33,7 @@ from daf_storage.errors import (
     MissingDependencyError,
     UnsupportedDataError,
 )
-from daf_storage.stores import ReadEstimate, stable_fingerprint
+from daf_storage.stores import Fingerprint, ReadEstimate, stable_fingerprint
 from daf_storage.trees._hdf5_chunks import (
     MAX_LISTED_CHUNKS,
     UNKNOWN,
@@ -176,7 +176,7 @@ class Hdf5Array(StoredArray):
             is_mappable=is_flat and shared.can_map,
         )
 
-    def fingerprint(self) -> list[int] | None:
+    def fingerprint(self) -> Fingerprint | None:
         """Return inode, size and times of the file; None while it is too new to tell by them."""
         with self._shared.lock:
             return stable_fingerprint(self._shared.status())

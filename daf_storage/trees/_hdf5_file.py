@@ -40,8 +40,9 @@ from daf_storage.stores import (
     estimate_ranges,
     file_identity,
     fingerprint,
-    is_lasting,
+    inode_of,
     map_file,
+    stable_fingerprint,
 )
 from daf_storage.trees._hdf5_objects import H5PY_ERRORS, as_object, h5py, open_below, reason_of
 from daf_storage.trees._hdf5_output import OutputFile, OutputLock, require_space, write_errors
@@ -57,7 +58,7 @@ class Hdf5File:
         An open ``h5py.File``.
     location
         The file as messages name it.
-    file_identity
+    inode
         What tells the file from any other, if it is one of the file system.
     reopen
         Opens the file once more, if it was opened for reading and for this object alone.  HDF5
@@ -71,12 +72,12 @@ class Hdf5File:
         file: Any,
         *,
         location: str,
-        file_identity: tuple[int, int] = (0, 0),
+        inode: tuple[int, int] = (0, 0),
         reopen: Callable[[], Any] | None = None,
         output: OutputFile | None = None,
     ) -> None:
         self.file = file
-        self.file_identity = file_identity
+        self.inode = inode
         self.location = location
         self.lock = ForkLock() if output is None else OutputLock()
         self._output = output
@@ -138,7 +139,7 @@ class Hdf5File:
         """Remember how long the file is; one that was passed may change without this object."""
         status = self.status()
         self._opened_as = None if status is None else fingerprint(status)
-        is_own = status is not None and any(self.file_identity)
+        is_own = status is not None and any(self.inode)
         self._least_bytes = status.st_size if status is not None and is_own else 0
 
     def refresh(self) -> None:
@@ -154,7 +155,7 @@ class Hdf5File:
             status = self.status() if is_open else None
             is_same = is_open and (status is None or fingerprint(status) == self._opened_as)
             if self._reopen is not None and not is_same:
-                if self._is_in_place():
+                if inode_of(self._path) == self.inode:  # which still has its name
                     # Closed already where it was damaged or locked when it was last opened again.
                     self.file.close()
                     self.file = self._reopen()
@@ -167,14 +168,6 @@ class Hdf5File:
                     )
             if not self.file.id.valid:
                 raise InvalidInputError(f"{self.location}: the file was closed; open it again")
-
-    def _is_in_place(self) -> bool:
-        """Return whether the file still has its name."""
-        try:
-            status = os.stat(self._path)
-        except OSError:
-            return False
-        return (status.st_dev, status.st_ino) == self.file_identity
 
     def check_length(self, *, what: str) -> None:
         """Raise if another program has cut the file: HDF5 reads zeros where there is nothing."""
@@ -191,7 +184,7 @@ class Hdf5File:
 
     def require_linked(self) -> None:
         """Raise ``SourceNotFoundError`` if the file was deleted: what is written would be lost."""
-        status = self.status() if any(self.file_identity) else None
+        status = self.status() if any(self.inode) else None
         if status is not None:
             check_linked(status, self.location)
 
@@ -280,8 +273,7 @@ class Hdf5File:
 
     def content_version(self) -> Hashable | None:
         """Return what changes with each write to the file; None while it is too new to tell."""
-        state = self.state()
-        return state if is_lasting(state) else None
+        return stable_fingerprint(self.status())
 
     def stored(self, ranges: Sequence[tuple[int, int]]) -> list[memoryview]:
         """Return several ranges of the file, as views of its mapping."""

@@ -17,17 +17,12 @@ from urllib.parse import quote, unquote
 import numpy as np
 import pyarrow as pa
 
+from daf_storage import errors
 from daf_storage.base import (
     AnyArray,
     Packing,
     StorageType,
     optional_import,
-)
-from daf_storage.errors import (
-    CorruptDataError,
-    DafError,
-    FormatError,
-    UnsupportedInputError,
 )
 from daf_storage.stores import stable
 from daf_storage.trees._decompress import fill_blocks
@@ -158,7 +153,7 @@ class Hdf5Transaction:
                     dataset[start : start + step] = values.reshape(-1, *shape[1:])
                     self._shared.check_written()
         except ValueError as error:
-            raise UnsupportedInputError(
+            raise errors.UnsupportedInputError(
                 f"{self._location}: {path} cannot be stored in HDF5, whose strings end at the "
                 f"first NUL character ({reason_of(error)})"
             ) from error
@@ -395,7 +390,7 @@ class Hdf5Tree:
         with self._shared.lock:
             try:
                 return node_kind(self._get(path))
-            except FormatError:
+            except errors.FormatError:
                 return "array"
 
     def children(self, path: str) -> dict[str, NodeKind]:
@@ -404,7 +399,7 @@ class Hdf5Tree:
             group = self._get(path)
             kind = node_kind(group)
             if kind == "array":
-                raise CorruptDataError(
+                raise errors.CorruptDataError(
                     f"{self.location}: {path or 'the root'} is a dataset, and should be a group"
                 )
             names = [] if kind is None else self._names(group)
@@ -416,7 +411,7 @@ class Hdf5Tree:
         try:
             return list(listed)
         except H5PY_ERRORS as error:
-            raise CorruptDataError(
+            raise errors.CorruptDataError(
                 f"{self.location}: the group {listed.name!r} cannot be read ({reason_of(error)})"
             ) from error
 
@@ -437,7 +432,7 @@ class Hdf5Tree:
         """Return what a link leads to; what cannot be opened is an array, and raises when used."""
         try:
             return node_kind(open_below(group, name, what=f"{self.location}: {path}/{name}"))
-        except FormatError:
+        except errors.FormatError:
             return "array"
 
     def identity(self, path: str) -> Hashable:
@@ -480,7 +475,7 @@ class Hdf5Tree:
         with self._shared.lock:
             found = self._get(path)
             if found is None:
-                raise CorruptDataError(f"{self.location}: {path} is missing")
+                raise errors.CorruptDataError(f"{self.location}: {path} is missing")
             yield as_object(found, is_writable=self._shared.is_writable)
 
     @property
@@ -566,7 +561,7 @@ class WritableHdf5Tree(Hdf5Tree):
             with self._shared.lock, self.transaction() as changes:
                 changes.adopt(prepared, without)
         except BaseException:
-            with suppress(DafError):  # the first failure says more
+            with suppress(errors.DafError):  # the first failure says more
                 self.recover()
             raise
         self.recover()

@@ -16,7 +16,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from daf_storage.base import AnyArray, Span, StorageType
-from daf_storage.stores import ReadEstimate
+from daf_storage.stores import Fingerprint, ReadEstimate
 
 STRING_BYTES: Final = 16
 """About how many bytes a string takes, where that is not known."""
@@ -140,7 +140,7 @@ class StoredArray:
         """
         return []
 
-    def fingerprint(self) -> list[int] | None:
+    def fingerprint(self) -> Fingerprint | None:
         """Return numbers that change with the elements; None if changes cannot be detected."""
         return None
 

@@ -25,7 +25,7 @@ import pyarrow as pa
 from daf_storage.base import AnyArray, DecodedCache, Span
 from daf_storage.base import strings as vlen
 from daf_storage.errors import CorruptDataError
-from daf_storage.stores import ReadEstimate, Snapshot, estimate_ranges
+from daf_storage.stores import Fingerprint, ReadEstimate, Snapshot, estimate_ranges
 from daf_storage.trees._chunked_array import (
     MAX_CHUNKS,
     ChunkedArray,
@@ -256,7 +256,7 @@ class FileArray(ChunkedArray):
             f"the array {reason}"
         )
 
-    def fingerprint(self) -> list[int] | None:
+    def fingerprint(self) -> Fingerprint | None:
         """Return what tells the single plain chunk from any other."""
         if not self._metadata.has_plain_chunk:
             return None

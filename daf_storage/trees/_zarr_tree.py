@@ -15,16 +15,10 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 import pyarrow as pa
 
-from daf_storage._lazy import lazy_module
+from daf_storage import errors
+from daf_storage._lazy import lazy_module, zarr
 from daf_storage.base import METADATA_NAMES, Packing, StorageType, new_chunk_cache
 from daf_storage.base import strings as vlen
-from daf_storage.errors import (
-    CorruptDataError,
-    FormatError,
-    InvalidInputError,
-    ReadOnlyError,
-    UnsupportedDataError,
-)
 from daf_storage.stores import (
     MmapZipStore,
     ReadableStore,
@@ -45,12 +39,9 @@ from daf_storage.trees._zarr_array import ZarrNode
 from daf_storage.trees._zarr_formats import FORMATS, ZarrFormat
 
 if TYPE_CHECKING:
-    import zarr
-
     from daf_storage import stores
 else:
     stores = lazy_module("daf_storage.stores")
-    zarr = lazy_module("zarr")
 
 
 def find_version(store: ReadableStore, root: str = "") -> ZarrVersion | None:
@@ -100,7 +91,7 @@ class ZarrTree:
         """
         try:
             snapshot = self._snapshot(path)
-        except (FormatError, ReadOnlyError):
+        except (errors.FormatError, errors.ReadOnlyError):
             if not path:
                 raise
             return "array"
@@ -162,13 +153,13 @@ class ZarrTree:
         """
         snapshot = self._snapshot("")
         if snapshot is None or self.kind(path) is None:
-            raise CorruptDataError(f"{self.location}: {path} is missing")
+            raise errors.CorruptDataError(f"{self.location}: {path} is missing")
         try:
             store = stores.SnapshotZarrStore(snapshot)
             found = zarr.open(store, path=path, mode="r", zarr_format=self.format.version)
         except Exception as error:  # zarr raises many kinds for what it does not know
             reason = " ".join(str(error).split()) or type(error).__name__
-            raise UnsupportedDataError(
+            raise errors.UnsupportedDataError(
                 f"{self.location}: {path}: zarr-python cannot read it ({reason})"
             ) from error
         yield found
@@ -231,7 +222,7 @@ class WritableZarrTree(ZarrTree, FileTree[bytes]):
     def check_packing(self, packing: Packing | None) -> None:
         """Refuse to pack what is stored in Zarr v2."""
         if packing is not None and self.format.version == 2:
-            raise InvalidInputError(
+            raise errors.InvalidInputError(
                 f"{self.location}: it is stored in Zarr v2, which would need a file for each small "
                 "chunk, so nothing is packed in it; convert it with packed=True to a new path"
             )

@@ -154,7 +154,7 @@ class MmapZipStore(ArchiveReader):
         try:
             # a writer may have moved its directory up since: what is behind the entries goes then
             self._view = map_file(file.descriptor, directory.offset, what=None)
-            self.file_identity = file.identity()
+            self.inode = file.inode()
             status = os.fstat(file.descriptor)
             self._opened_as = fingerprint(status)
             self.ends_with_directory = directory.stop >= status.st_size
@@ -199,7 +199,7 @@ class MmapZipStore(ArchiveReader):
                 completed=tuple(entry.name for entry in completed),
                 cut_bytes=cut_bytes + directory.offset - end,
             )
-            self.file_identity = file.identity()
+            self.inode = file.inode()
             if sync:
                 _opening.sync_folder(self.path)
             if self.names_dropped and self.recovery.dropped:
@@ -256,7 +256,7 @@ class MmapZipStore(ArchiveReader):
             status = os.stat(self._path_text) if file is None else os.fstat(file.descriptor)
         except OSError:
             return None
-        return status if (status.st_dev, status.st_ino) == self.file_identity else None
+        return status if (status.st_dev, status.st_ino) == self.inode else None
 
     def _bytes(self, start: int, stop: int) -> memoryview:
         """Return a part of the file, or what is there of it; one that grew is mapped again."""

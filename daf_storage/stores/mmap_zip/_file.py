@@ -67,7 +67,7 @@ class ArchiveFile:
         """Return the length of the file."""
         return os.fstat(self.descriptor).st_size
 
-    def identity(self) -> tuple[int, int]:
+    def inode(self) -> tuple[int, int]:
         """Return what tells this file from any other."""
         status = os.fstat(self.descriptor)
         return status.st_dev, status.st_ino

@@ -456,7 +456,7 @@ def test_a_file_that_this_process_changes_meanwhile_is_not_one_that_was_cut(
     with h5py.File(tmp_path / "x.h5df", "w") as file:
         file.create_dataset("small", data=np.ones(1000))
         file.flush()
-        shared = Hdf5File(file, location="x.h5df", file_identity=(1, 1))
+        shared = Hdf5File(file, location="x.h5df", inode=(1, 1))
         monkeypatch.setattr(Hdf5File, "status", overtaken)
         shared.check_length(what="x.h5df")
         assert states

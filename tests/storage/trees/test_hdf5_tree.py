@@ -20,7 +20,7 @@ def opened(path: Path) -> Hdf5Tree:
         Hdf5File(
             h5py.File(path, "r"),
             location="x.h5",
-            file_identity=(status.st_dev, status.st_ino),
+            inode=(status.st_dev, status.st_ino),
             reopen=lambda: h5py.File(path, "r"),
         )
     )
