@@ -240,7 +240,7 @@ class AnnDataTree:
 
     def remarks(self) -> list[tuple[str, str]]:
         """Return what differs from the AnnData, for summaries."""
-        items = self.report().items
+        items = self.current().report().items
         shown = [(item.what, f"{_REMARKS[item.kind]}: {item.message}") for item in items]
         return shown + self._beside
 
@@ -252,10 +252,6 @@ class AnnDataTree:
     def column_rules(self, axis: str, names: Iterable[str] | None) -> list[dict[str, Any]]:
         """Return what the notes say of some vectors; see `column_rules`."""
         return self.current().column_rules(axis, names)
-
-    def report(self) -> Report:
-        """Return what differs from the AnnData: parts that are not shown, changed or renamed."""
-        return self.current().report()
 
     def current(self, *, is_exact: bool = False) -> Shown:
         """Return what there is, which another program may have changed in place."""
@@ -404,7 +400,10 @@ class Shown(Contents):
         return rules
 
     def report(self) -> Report:
-        """Return what differs: of obs and var first, what is kept but ``uns`` last."""
+        """Return what differs from the AnnData: parts that are not shown, changed or renamed.
+
+        Those of obs and var come first, what is kept but ``uns`` last.
+        """
         report = Report()
         for vectors in self.frames.values():
             for vector in vectors.every():

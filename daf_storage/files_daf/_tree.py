@@ -332,11 +332,7 @@ class FilesTree:
 
     def version(self, path: str) -> Hashable:
         """Return what differs whenever something at or below ``path`` does, in any process."""
-        place = place_of(path)
-        files = self._files(place)
-        if isinstance(files, PropertyFiles):
-            return files.version()
-        snapshot = self.folder(path) if files is None else files
+        snapshot = self._files(place_of(path)) or self.folder(path)
         return None if snapshot is None else snapshot.version()
 
     def listing_identity(self, path: str) -> Hashable:

@@ -240,7 +240,7 @@ class _Import:
                 raise errors.CorruptDataError(f"{what}: {problem}")
             self._copy_axes()
             lost = self._keep_parts()
-            items = self.tree.report().items
+            items = self._shown.report().items
             self._copy_vectors()
         self._report.items += [item for item in items if item.what not in lost]
         self._copy_matrices(counts)

@@ -363,7 +363,7 @@ def check_output(path: str | Path, *, if_exists: IfExists) -> Output:
     check_choice(if_exists, IfExists, "if_exists")
     output = find_output(path)
     if output.path.exists() and if_exists == "error":
-        raise _exists(output)
+        raise errors.path_exists(output.given)
     return output
 
 
@@ -396,7 +396,7 @@ def output_path(path: str | Path, *, if_exists: IfExists = "replace") -> Iterato
         try:
             put_in_place(prepared, output.path, replace=if_exists == "replace")
         except FileExistsError:
-            raise _exists(output) from None
+            raise errors.path_exists(output.given) from None
 
 
 @contextmanager
@@ -455,7 +455,3 @@ def _is_own(folder: str) -> bool:
     """Return whether a directory lists the open descriptors of this process."""
     found = _DESCRIPTORS.fullmatch(folder)
     return found is not None and found[2] in (None, "self", str(os.getpid()))
-
-
-def _exists(output: Output) -> errors.ExistsError:
-    return errors.path_exists(output.given)

@@ -164,7 +164,7 @@ def test_the_report_says_what_is_not_shown(paths: dict[Form, Path]) -> None:
     with open_daf(paths["h5ad"]) as attached:
         assert isinstance(attached.tree, SidecarTree)
         assert isinstance(attached.tree.base, AnnDataTree)
-        found = {(item.kind, item.what) for item in attached.tree.base.report().items}
+        found = {(item.kind, item.what) for item in attached.tree.base.current().report().items}
     assert found == {
         ("renamed", "obs['name']"),
         ("kept", "obs['complex']"),
