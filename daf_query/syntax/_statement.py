@@ -227,7 +227,7 @@ class Statement:
             return self.brackets_of(body["Query"]).opening
         if "Select" in body:
             return self.span(body["Select"]["select_token"])[0]
-        first = self.span(body)[0]
+        first = self.span(query)[0]  # TABLE has none
         return max(t.start for t in self.tokens if t.is_word("VALUES", "TABLE") and t.start < first)
 
     def around(self, place: int) -> Iterator[Brackets]:
