@@ -45,12 +45,17 @@ _OF_SESSIONS: Final = {
     "profile(rows_axis, columns_axis, name, by=...)": "groupby group_by aggregate",
     "markers(rows_axis, columns_axis, name, by=...)": "rank_genes_groups",
 }
+_OF_PLOTS: Final = {
+    "embedding('X_umap')": "umap tsne pca",
+    "profile(...).plot": "dotplot matrixplot",
+}
 FOREIGN_NAMES: Final = {
     kind: {name: here for here, names in spelled.items() for name in names.split()}
     for kind, spelled in (
         ("QueryResult", _OF_ROWS),
         ("MatrixSlice", _OF_SLICES),
         ("DafSession", _OF_SESSIONS),
+        ("SessionPlots", _OF_PLOTS),
     )
 }
 """The foreign names of each class, with what to write instead."""

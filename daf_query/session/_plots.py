@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from daf_query._calls import Advised
 from daf_query.plot import (
     Colouring,
     Palette,
@@ -40,7 +41,7 @@ _SQUARE: Final = 4.8
 
 
 @dataclass(frozen=True, slots=True)
-class SessionPlots:
+class SessionPlots(Advised):
     """The plots of a session; `DafSession.plot` is one.
 
     They draw with matplotlib (extra ``plot``), into ``ax=`` or the axes of a new figure, and return

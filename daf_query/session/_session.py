@@ -11,7 +11,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from daf_query.scan import DEFAULT_OPTIONS, ScanOptions
-from daf_query.session._later import engines, plots, stored_columns, syntax, tables
+from daf_query.session._later import engines, plots, slices, stored_columns, syntax, tables
 from daf_query.session._matrices import MatrixQuestions
 from daf_query.session._queries import CACHE_BYTES
 from daf_query.session._sources import (
@@ -290,7 +290,7 @@ def connect(  # noqa: PLR0913 - how data sets are opened, and how they are asked
         named = {schema_name(source, connected): connected}
     connections = engines.Connections(
         named,
-        cache_bytes,
+        slices.byte_count(cache_bytes, keyword="cache_bytes"),
         scan_options=scan_options,
         categoricals=categoricals,
         provenance=provenance,

@@ -547,6 +547,8 @@ class WrappedSql:
         place = len(self.written) if place is None else min(place, len(self.written))
         title = str(error).partition(" at line ")[0]
         reason = error.reason or str(error)
+        if place == len(self.written):  # the bracket around what was written
+            reason = reason.replace("found: )", "found: the end")
         return error_at(reason, self.written, place, where=f"in the {what}", title=title)
 
 
