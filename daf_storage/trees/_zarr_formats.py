@@ -171,7 +171,13 @@ class ZarrV2(_Format):
     def listed(self, consolidated: bytes) -> dict[str, bytes]:
         """Return the documents of consolidated metadata by their keys."""
         found = json.loads(consolidated)["metadata"].items()
-        return {path: to_json(document) for path, document in found}
+        return {path: _alone(document) for path, document in found}
+
+
+def _alone(document: dict[str, Any]) -> bytes:
+    """Return a document as it is in a file of its own, where no group is said to have nothing."""
+    document.pop("consolidated_metadata", None)
+    return to_json(document)
 
 
 def _head(data: bytes, what: str) -> tuple[Any, Any]:
@@ -281,7 +287,7 @@ class ZarrV3(_Format):
         if inline["kind"] != "inline":
             raise ValueError(f"consolidated metadata of kind {shown(inline['kind'])}")
         found = {
-            key_below(path.strip("/"), NODE_FILE): to_json(document)
+            key_below(path.strip("/"), NODE_FILE): _alone(document)
             for path, document in inline["metadata"].items()
         }
         return {**found, NODE_FILE: consolidated}

@@ -15,13 +15,14 @@ import scipy.sparse as sp
 import zarr
 
 import daf_query
-from daf_storage import errors, import_h5ad, open_daf, write_sidecar
+from daf_storage import errors, import_h5ad, open_daf, to_anndata, write_sidecar
+from tests.support import served
 
 
 def _anndata() -> anndata.AnnData:
     counts = sp.random(5, 3, 0.5, format="csr", random_state=1, dtype=np.float32)
     obs = pd.DataFrame({"kind": pd.Categorical(list("ababa"))}, index=list("vwxyz"))
-    return anndata.AnnData(counts, obs, pd.DataFrame(index=["g1", "g2", "g3"]))
+    return anndata.AnnData(counts, obs, pd.DataFrame(index=["g1", "g2", "g3"]), {"a": {"b": 1}})
 
 
 def _write_zarr(path: Path, version: Any) -> None:
@@ -49,8 +50,9 @@ def test_the_table_of_a_spatial_data(spatial: Path) -> None:
     assert counted.to_pylist() == [{"kind": "a", "n": 3}, {"kind": "b", "n": 2}]
     daf = open_daf(spatial)
     assert "not read: he" in str(daf.summary().remarks)
-    with open_daf(f"{spatial}#/tables/table") as named:
+    with open_daf(f"{spatial}#/tables/table") as named, served(spatial / "tables/table") as server:
         assert named.axis_entries("var").tolist() == daf.axis_entries("var").tolist()
+        assert to_anndata(open_daf(server.url)).uns["a"] == {"b": 1}  # zarr-python says a is empty
     import_h5ad(spatial, spatial.parent / "x.daf.zarr", progress="never")
     with pytest.raises(errors.ReadOnlyError, match="read in place"):
         open_daf(spatial, "r+")
