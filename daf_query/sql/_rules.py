@@ -100,7 +100,9 @@ def corrections(statement: Statement) -> Iterator[Edit]:
     """Yield what to write instead.
 
     The engine takes the column of ``x >= ALL (SELECT x FROM t)`` for that of the query around, so
-    it gets another name; ``nvl`` and ``ifnull`` make floats of unsigned integers.
+    it gets another name; ``nvl`` and ``ifnull`` make floats of unsigned integers.  It takes a
+    subquery of one value for one that is never NULL where its column is not, such as ``count(*)``:
+    it may have no row.  What ``nullif`` returns may be NULL.
 
     Raises
     ------
@@ -115,11 +117,19 @@ def corrections(statement: Statement) -> Iterator[Edit]:
     SELECT n FROM t WHERE n >= ALL (SELECT n AS "__quantified_0" FROM t)
     """
     numbers = itertools.count()
+    apart = {
+        id(item.get("UnnamedExpr")) for s in statement.scopes for item in s.select["projection"]
+    }
     for _, node in statement.nodes:
         kind = kind_of(node)
         if kind == "Function" and function_name(node[kind]) in ("nvl", "ifnull"):
             yield Edit(*statement.span(node[kind]["name"]), "coalesce")
+        elif kind == "Subquery" and id(node) not in apart:
+            pair = statement.brackets_of(node[kind])
+            yield Edit(pair.opening, pair.opening, "nullif(")
+            yield Edit(pair.closing + 1, pair.closing + 1, ", NULL)")
         elif kind in ("AnyOp", "AllOp"):
+            apart.update(map(id, walk(node[kind]["right"])))
             for query in [each for each in walk(node[kind]["right"]) if is_query(each)][:1]:
                 name = quoted_name(f"__quantified_{next(numbers)}")
                 yield from _named(statement, query, name)

@@ -162,3 +162,12 @@ SELECT name FROM cell WHERE EXISTS (SELECT 1 FROM gene WHERE gene.x > ALL (SELEC
 SELECT name FROM cell WHERE x = (SELECT min(x) FROM cell WHERE x > ALL (SELECT x FROM cell WHERE x < 3));
 --: duckdb the engine takes the column for that of the query around
 SELECT name FROM cell WHERE x > ALL (SELECT x FROM cell WHERE x >= ANY (SELECT x FROM cell WHERE x > 2) AND x < 6);
+
+-- A subquery of one value that has no row is NULL, also where its column has none.
+--: duckdb the engine takes a column that is never NULL for a value that never is
+SELECT name FROM cell WHERE (SELECT 1 FROM gene WHERE x > 100) IS NULL;
+--: duckdb the engine takes a column that is never NULL for a value that never is
+WITH n AS (SELECT donor, count(*) AS n FROM cell GROUP BY donor) SELECT name FROM cell WHERE coalesce((SELECT n FROM n WHERE donor = 'none'), 0) = 0;
+--: duckdb the engine takes a column that is never NULL for a value that never is
+SELECT (SELECT 'a' FROM gene WHERE x > 100) IS NULL AS without, (SELECT true FROM gene WHERE x > 100) AS value;
+SELECT name, coalesce((SELECT count(*) FROM gene g WHERE g.x = c.x), -1) AS n FROM cell c;

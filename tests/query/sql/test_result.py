@@ -120,8 +120,7 @@ def test_results_are_limited_before_they_are_sorted(session: DafSession) -> None
         assert sorted(numbered.to_pydict()["index"]) == [4, 5, 6]
     assert cells.limit(3, 4).sort("index").to_pydict()["index"] == [4, 5, 6]
     assert cells.limit(3).sort("x").to_pydict()["index"] == [2, 1, 0]
-    counted = session.sql("SELECT 'a' AS kind, count(*) AS n FROM cell")
-    assert counted.filter("kind = 'b'").to_pylist() == []
+    assert session.sql("SELECT 'a' AS k, count(*) FROM cell").filter("k = 'b'").to_pylist() == []
 
 
 def test_lists_of_later_steps_are_not_merged(session: DafSession) -> None:
