@@ -243,8 +243,7 @@ def test_replaced_meanwhile(tmp_path: Path, what: str) -> None:
     else:
         writer.reorder_axis("cell", np.arange(N_CELLS)[::-1])
         expected = COUNTS[::-1]
-    message = r"x\.daf\.zarr: the matrix 'both' or one"
-    with pytest.raises(errors.InvalidInputError, match=message):
+    with pytest.raises(errors.InvalidInputError, match=r"x\.daf\.zarr: the matrix 'both' or one"):
         array.blocks[1].compute()
     again = connect(path).matrix("cell", "gene", "both").to_dask(rows_per_block=5)
     assert again.name != array.name
