@@ -288,9 +288,11 @@ def connect(  # noqa: PLR0913 - how data sets are opened, and how they are asked
     else:
         connected = opened(source, mode or "r", names, skip_broken=skip_broken)
         named = {schema_name(source, connected): connected}
+    if cache_bytes != CACHE_BYTES:  # only that needs slices
+        cache_bytes = slices.byte_count(cache_bytes, keyword="cache_bytes")
     connections = engines.Connections(
         named,
-        slices.byte_count(cache_bytes, keyword="cache_bytes"),
+        cache_bytes,
         scan_options=scan_options,
         categoricals=categoricals,
         provenance=provenance,
