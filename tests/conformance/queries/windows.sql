@@ -58,7 +58,7 @@ SELECT name, x FROM cell QUALIFY rank() OVER (PARTITION BY y ORDER BY x DESC, na
 SELECT name, sum(x) FILTER (WHERE b) OVER (ORDER BY name) FROM cell;
 SELECT c.name, rank() OVER (PARTITION BY g.name ORDER BY c.x DESC, c.name) FROM cell c JOIN gene g ON c.marker = g.name;
 SELECT g.name, count(*), rank() OVER (ORDER BY count(*) DESC, g.name) FROM cell c JOIN gene g ON c.marker = g.name GROUP BY g.name;
-SELECT name, row_number() OVER (ORDER BY (SELECT max(x) FROM gene), name) FROM cell;
+SELECT name, row_number() OVER (ORDER BY (SELECT max(x) FROM gene), name) AS r FROM cell;
 SELECT name, string_agg(name, '') OVER (PARTITION BY y ORDER BY name) FROM cell;
 SELECT name, stddev(x) OVER (PARTITION BY y) FROM cell;
 SELECT name, count(DISTINCT x) OVER (PARTITION BY y) FROM cell;
