@@ -242,18 +242,20 @@ def computed_table(frame: Any) -> pa.Table:
     """
     table: pa.Table = call_engine(frame.to_arrow_table)
     schema = scan.without_string_views(table.schema)
-    return pa.Table.from_batches(map(handed_out, table.to_batches()), schema)
+    batches = (handed_out(each, schema) for each in table.to_batches())
+    return pa.Table.from_batches(batches, schema)
 
 
-def handed_out(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """Return a batch without views, with which the engine computes, and which few readers know.
+def handed_out(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    """Return a batch of the engine in the types of the result.
 
-    The engine would lose the order of the rows if it were asked for that above an ORDER BY.
+    It computes with views, which few readers know, and would lose the order of the rows if it were
+    asked for others above an ORDER BY; it forgets that a dictionary is ordered.
 
-    >>> handed_out(pa.record_batch({"donor": pa.array(["N3"], pa.string_view())})).schema
+    >>> donors = pa.record_batch({"donor": pa.array(["N3"], pa.string_view())})
+    >>> handed_out(donors, pa.schema({"donor": pa.string()})).schema
     donor: string
     """
-    schema = scan.without_string_views(batch.schema)
     return batch if schema == batch.schema else scan.converted(batch, schema)
 
 

@@ -479,14 +479,15 @@ class QueryResult(Advised):
         def batches(batch: Any) -> Iterator[pa.RecordBatch]:
             while batch is not None:
                 is_arrow = isinstance(batch, pa.RecordBatch)
-                yield batch if is_arrow else handed_out(batch.to_pyarrow())
+                yield batch if is_arrow else handed_out(batch.to_pyarrow(), schema)
                 try:
                     batch = call(lambda: next(stream, None))
                 except Exception as error:  # noqa: BLE001 - as above
                     raise self._translated(error) from None
 
         first = self._run(begin)
-        found = Rows(self.schema, batches(first))
+        schema = self.schema
+        found = Rows(schema, batches(first))
         return found.with_record(self.provenance()) if self.is_described(provenance) else found
 
     def to_pandas(self, *, arrow_backed: bool = False) -> Any:

@@ -7,7 +7,7 @@ import weakref
 from collections import Counter
 from collections.abc import Callable, Collection, Hashable, Iterator, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
+from typing import Any, Final, Self, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -29,14 +29,8 @@ from daf_storage.base import (
 from daf_storage.data import _layout as layout
 from daf_storage.data._coercion import GivenAxis, given_vector
 from daf_storage.data._conversions import arrow_of, numpy_vector, objects
-from daf_storage.data._stored import (
-    StoredMatrix,
-    StoredVector,
-)
+from daf_storage.data._stored import StoredMatrix, StoredVector
 from daf_storage.trees import Node, StoredArray, Tree
-
-if TYPE_CHECKING:
-    pass
 
 
 class _Required(enum.Enum):

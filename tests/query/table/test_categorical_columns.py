@@ -50,6 +50,7 @@ def test_results_keep_the_categories(session: DafSession, daf: DafWriter, query:
     result = session.sql(query)
     table = result.to_arrow_table()
     assert table.schema.field(0).type == pa.dictionary(pa.int32(), pa.string(), ordered=True)
+    assert all(batch.schema == result.schema for batch in result.batches())
     expected = connect({"tiny": daf}).sql(query).to_arrow_table()
     found = sorted(map(str, table.column(0).to_pylist()))
     assert found == sorted(map(str, expected.column(0).to_pylist()))
