@@ -32,20 +32,19 @@ class Writing(Queries):
     def reorder_axis(
         self,
         axis: str,
-        by: str,
+        by: slices.Selector,
         *,
         schema: str | None = None,
         progress: ShowProgress = "auto",
     ) -> None:
-        """Put the entries of an axis into an SQL order; its vectors and matrices follow.
-
-        See `daf_storage.DafWriter.reorder_axis`, which takes a list.
+        """Put the entries of an axis into another order; its vectors and matrices follow.
 
         Parameters
         ----------
         by
             What comes after ``ORDER BY``: ``"type, age DESC"``; entries that are equal keep their
-            order.  Or a whole SELECT that yields each ``name`` or ``index`` of the axis once.
+            order.  Or a whole SELECT that yields each ``name`` or ``index`` of the axis once, or
+            all names or positions in their new order.
         schema
             Which data set, where several are connected.
         progress
@@ -68,12 +67,16 @@ class Writing(Queries):
         >>> connect(daf).reorder_axis("cell", "age DESC")
         >>> daf.axis_entries("cell").tolist()
         ['B', 'C', 'A']
+        >>> connect(daf).reorder_axis("cell", ["A", "C", "B"])
+        >>> daf.axis_entries("cell").tolist()
+        ['A', 'C', 'B']
         """
         schema_name, daf = self._writable(schema, axis)
-        if not by.strip():
-            raise errors.QueryError("the order is empty; write what comes after ORDER BY")
-        selector = by if syntax.is_select(by) else f"ORDER BY {by}"
-        order = slices.AxisRows.of(self._engine, schema_name, axis).chosen(selector, "by")
+        if isinstance(by, str):
+            if not by.strip():
+                raise errors.QueryError("the order is empty; write what comes after ORDER BY")
+            by = by if syntax.is_select(by) else f"ORDER BY {by}"
+        order = slices.AxisRows.of(self._engine, schema_name, axis).chosen(by, "by")
         daf.reorder_axis(axis, order, progress=progress)
 
     def save_vector(
