@@ -204,7 +204,9 @@ class SlicePlan:
         CorruptDataError
             One leaves its axis.
         """
-        return checked_indices(self.stored, _taken(self.stored.indices, ranges))
+        found = checked_indices(self.stored, _taken(self.stored.indices, ranges))
+        # Not all versions of numpy take by unsigned numbers of 64 bits.
+        return found.astype(np.int64) if found.dtype.kind == "u" and found.itemsize == 8 else found
 
     def values(self, ranges: Ranges) -> Numbers:
         """Return the values of some ranges; of a Bool matrix that stores none, all are true."""

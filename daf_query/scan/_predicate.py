@@ -299,7 +299,7 @@ class Codes:
         codes = self.codes.view(f"u{self.codes.itemsize}")
         true = np.flatnonzero(is_true).astype(codes.dtype)
         if not true.size or int(true[-1]) - int(true[0]) >= true.size:
-            return is_true.take(codes)
+            return is_true.take(self.codes)
         mask: Mask = codes - true[0] <= true[-1] - true[0]  # what is below the first is far above
         return mask
 
