@@ -294,13 +294,13 @@ class Codes:
     """Returns for which of them a predicate is true."""
 
     def matches(self, predicate: Comparison) -> Mask:
-        """Return for which rows a predicate is true: of most, the codes are a range."""
+        """Return for which rows a predicate is true; for most, their codes are a range."""
         is_true = self.table(predicate)
         codes = self.codes.view(f"u{self.codes.itemsize}")
         true = np.flatnonzero(is_true).astype(codes.dtype)
         if not true.size or int(true[-1]) - int(true[0]) >= true.size:
             return is_true.take(self.codes)
-        mask: Mask = codes - true[0] <= true[-1] - true[0]  # what is below the first is far above
+        mask: Mask = codes - true[0] <= true[-1] - true[0]  # unsigned: below the first they wrap
         return mask
 
 

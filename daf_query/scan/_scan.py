@@ -408,7 +408,7 @@ class Scan:
         return rows
 
     def _matching(self, span: Span, *, is_read: bool) -> Rows:
-        """Return the rows that match; where none of them is read, others that are as many."""
+        """Return the rows that match; if only their number counts, as many others."""
         rows = self._candidates(span)
         mask: Mask | None = None
         for condition in self.plan.conditions:

@@ -418,7 +418,7 @@ class MatrixSlice(Advised):
         return dense
 
     def __array__(self, dtype: Any = None, copy: Any = None) -> npt.NDArray[Any]:
-        """Return what functions of numpy are to compute with: that of `to_numpy`."""
+        """Return the dense array of `to_numpy`, for functions of numpy."""
         return np.array(self.to_numpy(), dtype, copy=copy)
 
     def to_arrow(self, *, provenance: bool = False) -> pa.Table:

@@ -525,7 +525,7 @@ _COMPARING: Final = {"list", "pattern", "low", "options"}
 def hints(
     statement: Statement, has_column: Callable[[Scope, str], bool]
 ) -> Iterator[tuple[str, type[errors.DafWarning]]]:
-    """Yield what a query says and hardly means, with the class of the warning."""
+    """Yield warnings of what a query says and hardly means, each with its class."""
     for scope, node in statement.nodes:
         operands = [node[key] for key in ("left", "right", "expr") if key in node]
         is_equation = node.get("op") in ("Eq", "NotEq")

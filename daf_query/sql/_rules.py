@@ -4,8 +4,8 @@
 subquery: rows are lost, or others are the first ones.  It does not pass a condition that is true
 for each row.  Of a subquery that only passes over rows it forgets the order, so that one gets a
 limit as well.  It hands a condition on a constant to what is below, past an aggregate of all rows,
-which still has a row: ``(SELECT 'a' AS kind, count(*) FROM t) WHERE kind = 'b'``.  It does not pass
-a limit.
+which still has a row: ``(SELECT 'a' AS kind, count(*) FROM t) WHERE kind = 'b'``.  A limit stops
+it.
 
 *Lists.*  Its simplifier treats two lists for one expression as sets: it makes ``x IN (1, 2) AND x
 NOT IN (2, NULL)`` into ``x IN (1)``, without regard to NULL, to columns within a list, and to rows
@@ -191,19 +191,19 @@ def kept_apart(frame: datafusion.DataFrame) -> datafusion.DataFrame:
 
 
 def _is_end(node: Any) -> bool:
-    """Return whether a node of a plan limits rows, or has one of all rows."""
+    """Return whether a node of a plan limits rows, or aggregates all rows to one."""
     keys = node.to_variant().group_by_exprs() if node_type(node) == "Aggregate" else [None]
     is_total = all(key is not None and key.variant_name() == "GroupingSet" for key in keys)
     return is_total or node_type(node) == "Limit"
 
 
 def _is_apart(query: Query) -> bool:
-    """Return whether rows are limited (the engine has no FETCH), or there is one in any case."""
+    """Return whether a query limits its rows, or aggregates all to one; there is no FETCH."""
     return query.node["limit_clause"] is not None or any(map(_has_total, query.scopes))
 
 
 def _has_total(scope: Scope) -> bool:
-    """Return whether a SELECT has a row of all rows, even where there are none."""
+    """Return whether a SELECT aggregates without groups: it has a row even where it reads none."""
     select = scope.select
     keys = select["group_by"].get("Expressions", [select])[0]
     parts = walk([select["projection"], select["having"]], into_queries=False)

@@ -259,9 +259,8 @@ class FileRows(ds.FileSystemDataset):
         except (OSError, pa.ArrowException):  # a scan of what there was says what is wrong
             return iter(super().get_fragments(filter))
         before, now = ({(f.name, f.type) for f in each.schema} for each in (self, of_now))
-        if (
-            of_now.files == [self._opening[0]] and not before <= now
-        ):  # of a folder, files may lack some
+        is_one = of_now.files == [self._opening[0]]  # in a folder, files may lack some
+        if is_one and not before <= now:
             other = ", ".join(sorted(f"{name!r} ({kind})" for name, kind in before - now))
             raise errors.InvalidInputError(
                 f"{of_now.files[0]}: it was replaced by a file without {other}; register it again"

@@ -167,13 +167,15 @@ class TableDataset(Fragmented, EngineTable):
         return self.view.is_filtered
 
     def predicate_of(self, expression: Any) -> Predicate:
-        """Return what a filter, and that of the table, ask of the rows; it is asked for again.
+        """Return what a filter, and that of the table, ask of the rows.
 
-        DataFusion passes constants as Arrow scalars.
+        DataFusion passes constants as Arrow scalars, and each filter several times: the last one
+        is parsed once.  It asks from several threads.
         """
-        if self._last is None or not is_same(expression, self._last[0]):
-            self._last = expression, self._parsed(expression)
-        return self._last[1]
+        last = self._last
+        if last is None or not is_same(expression, last[0]):
+            self._last = last = expression, self._parsed(expression)
+        return last[1]
 
     def _parsed(self, expression: Any) -> Predicate:
         if isinstance(expression, pa.Scalar):

@@ -139,7 +139,7 @@ def one_array(array: pa.Array | pa.ChunkedArray) -> Any:
 def string_array(strings: Sequence[str]) -> pa.StringArray:
     """Return strings as Arrow has them.
 
-    ``pa.array`` imports pandas first, where it is installed, which takes as long as a command.
+    ``pa.array`` imports pandas first, where it is installed: longer than a short command takes.
 
     >>> string_array(["A", ""]).to_pylist()
     ['A', '']

@@ -379,9 +379,11 @@ class Ranges:
             out = np.empty((total, *source.shape[1:]), source.dtype)
             replace(self, targets=np.cumsum(self.sizes) - self.sizes).copy(source, out)
             return out
-        # Arrow copies strings fastest.  Every second one is a range; others, which may end before
-        # they begin, are never looked at.  By their mean length, of which the last one makes half
-        # of that of ranges, it allocates.
+        if min(self.starts.min(), self.sizes.min()) < 0 or self.stops.max() > len(source):
+            raise IndexError("the ranges leave the array")  # Arrow would read foreign memory
+        # Arrow copies strings fastest.  Here every second string is a range.  Those between are
+        # never taken, so that ranges may be in any order, where the string between has a negative
+        # length.  Arrow allocates by the mean length of all, which the last offset decides.
         offsets = np.zeros(2 * size + 2, np.int64)
         offsets[1:-1:2], offsets[2:-1:2] = self.starts, self.stops
         offsets[-1] = min(2 * total + total // size, len(source))
