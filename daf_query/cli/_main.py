@@ -43,6 +43,8 @@ _COMMANDS: Final = {
 """As help lists them."""
 _FILES: Final = re.compile(r"PATH|SRC|DST|OUT|.*FILE(\.sql)?|.*\.h5ad")
 """How arguments that are files are called, which shells complete."""
+_WITHOUT_PANDAS: Final = ("sql", "head", "describe")
+"""Commands that never use pandas, which pyarrow imports where it can: a third of their time."""
 
 
 class Terminated(SystemExit):
@@ -72,6 +74,8 @@ def run_command() -> NoReturn:
     for number in (signal.SIGTERM, signal.SIGHUP):
         if signal.getsignal(number) is not signal.SIG_IGN:  # as nohup has it
             signal.signal(number, _end)
+    if sys.argv[1:2] and sys.argv[1] in _WITHOUT_PANDAS:
+        sys.modules["pandas"] = None  # type: ignore[assignment] # how imports are told that it fails
     code = main(sys.argv[1:])
     with contextlib.suppress(OSError):  # which main() has reported already
         sys.stdout.flush()

@@ -61,15 +61,12 @@ DOORS = {
     "daf --help": (_command("--help"), NOTHING),
     "daf sql --help": (_command("sql", "--help"), NOTHING),
     "daf info": (_command("info", "tiny.daf.zarr"), NO_QUERY),
-    "daf info, as JSON": (_command("info", "tiny.daf.zarr", "--format", "json"), NO_QUERY),
     "import daf_storage": ("import daf_storage", NOTHING),
     "import daf_query": ("import daf_query", NOTHING),
-    "open_daf": ("import daf_storage; daf_storage.open_daf('tiny.daf.zarr')", NO_QUERY),
     "a vector": (
         "import daf_storage; daf_storage.open_daf('tiny.daf.zarr').get_np_vector('cell', 'age')",
         NO_QUERY,
     ),
-    "connect": ("import daf_query; daf_query.connect('tiny.daf.zarr')", NO_SLICE),
     "sql": (
         "import daf_query; daf_query.connect('tiny.daf.zarr').sql('SELECT age FROM cell').to_pydict()",
         NO_SLICE,

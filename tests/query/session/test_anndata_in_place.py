@@ -82,8 +82,8 @@ def test_explain_names_what_stores_the_other_layout(sessions: Sessions) -> None:
     assert re.search(rf"up to \d+ stored elements.*{remedy}", note)
 
 
-def test_connecting_and_describing_import_no_engine(tmp_path: Path) -> None:
-    """Nor pandas, which pyarrow imports when it converts its first value: each takes as long."""
+def test_connecting_imports_no_engine_and_daf_sql_no_pandas(tmp_path: Path) -> None:
+    """Each takes as long as all else; where pandas is installed, pyarrow imports it for a scalar."""
     path = tmp_path / "x.h5ad"
     AnnData(np.eye(3)).write_h5ad(path)
     code = (
@@ -92,3 +92,6 @@ def test_connecting_and_describing_import_no_engine(tmp_path: Path) -> None:
     )
     run = subprocess.run([sys.executable, "-c", code, path], capture_output=True, check=True)
     assert run.stdout.endswith(b"] set()\n")
+    command = ("-X", "importtime", "-m", "daf_query.cli", "sql", path, "SELECT 1")
+    run = subprocess.run([sys.executable, *command], capture_output=True, check=True)
+    assert (b" datafusion.context" in run.stderr, b" pandas.io" in run.stderr) == (True, False)
