@@ -8,6 +8,7 @@ by block: the allocator moves its pages, and copies nothing.
 from __future__ import annotations
 
 import math
+import operator
 import os
 import re
 from collections.abc import Callable, Iterator
@@ -19,7 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from daf_query._runs import check_cancelled
-from daf_query.distributed import BlockKind, Source, block_array, reading
+from daf_query.distributed import BlockKind, Source, reading, token_of
 from daf_query.matrix import (
     STRING_BYTES,
     ConcatenatedAxis,
@@ -35,7 +36,7 @@ from daf_query.matrix import (
 from daf_query.slice._parts import Part, Positions, Whole
 from daf_storage import errors
 from daf_storage._lazy import sp
-from daf_storage.base import Span
+from daf_storage.base import Span, optional_import
 from daf_storage.trees import computed
 
 ByteSize: TypeAlias = float | str
@@ -437,9 +438,11 @@ class ReadBlock:
     """Reads a block of a slice, which a task opens when it is first needed."""
 
     source: Source
+    kind: BlockKind
+    dtype: np.dtype[Any]
 
     def __call__(self, rows: Span, columns: Span) -> Any:
-        """Return the values of a block: ``csr_array`` if any is stored sparse, else ``ndarray``."""
+        """Return the values of a block, which whoever gets it may change."""
         with reading(self.source) as opened:
             whole: Whole = opened.of_rows(rows)
             if columns.size < whole.shape[1]:  # of one data set, which has them all
@@ -447,7 +450,11 @@ class ReadBlock:
                 of_rows, of_all = part.selections
                 taken = of_all.take(np.arange(columns.start, columns.stop))
                 whole = Whole.of(part.at(of_rows, taken))
-            return read_whole(whole)
+            values = read_whole(whole)
+        if self.kind == "csr":
+            return sp.csr_matrix(values).astype(self.dtype, copy=False)
+        dense = values.toarray() if sp.issparse(values) else values
+        return np.require(dense, self.dtype, ["C", "W"])
 
 
 def dask_array(
@@ -473,4 +480,19 @@ def dask_array(
             "blocks='csr': a matrix of strings has no sparse blocks; pass 'dense'"
         )
     spans = block_spans(whole, kind, rows, columns, needs_rows=needs_rows)
-    return block_array(ReadBlock(slice_source(whole)), spans, kind, whole.dtype)
+    da = optional_import("dask.array", extra="dask")
+    graphs = optional_import("dask.highlevelgraph", extra="dask")
+    read = ReadBlock(slice_source(whole), kind, whole.dtype)
+    chunks = tuple(tuple(span.size for span in each) for each in spans)
+    token = token_of(read, chunks)
+    name, read_name = f"daf-matrix-{token}", f"daf-source-{token}"
+    graph: dict[Any, Any] = {
+        (name, row, column): (operator.call, read_name, of_rows, of_columns)
+        for row, of_rows in enumerate(spans[0])
+        for column, of_columns in enumerate(spans[1])
+    }
+    graph[read_name] = read
+    made = graphs.HighLevelGraph.from_collections(name, graph)
+    none = np.empty((0, 0), whole.dtype)
+    meta = sp.csr_matrix(none) if kind == "csr" else none
+    return da.Array(made, name, chunks=chunks, meta=meta)

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 import pyarrow as pa
 
-from daf_query.distributed import FrameForm, Source, reading, token_of
+from daf_query.distributed import Source, reading, series_of, token_of
 from daf_query.matrix import Selection
 from daf_query.scan import INDEX, Scan
 from daf_query.table._arrow_face import BATCH_ROWS
@@ -252,19 +252,14 @@ class Fragmented:
             names.remove(INDEX)
         read = names if not has_positions or INDEX in names else [*names, INDEX]
         fragments = self.fragments(read, filter, rows=int(size))
-        schema = pa.schema([self.schema.field(name) for name in read])
-        form = FrameForm(pa.schema(list(schema)[: len(names)]), INDEX if has_positions else None)
-        divisions = None
+        nothing = Fragment((), pa.schema([self.schema.field(name) for name in read]))
+        reads, divisions = ReadFragment(tuple(names), INDEX if has_positions else None), None
         if has_positions:
             starts = [each.pieces[0].spans[0].start for each in fragments] or [0]
             end = fragments[-1].pieces[-1].spans[-1].stop if fragments else 0
             divisions = (*starts, max(end - 1, starts[-1]))
         return optional_import("dask.dataframe", extra="dask").from_map(
-            ReadFragment(form),
-            fragments or [Fragment((), schema)],
-            meta=form.meta(),
-            divisions=divisions,
-            label=_LABEL,
+            reads, fragments or [nothing], meta=reads(nothing), divisions=divisions, label=_LABEL
         )
 
 
@@ -272,17 +267,29 @@ class Fragmented:
 class ReadFragment:
     """Reads a partition of a data frame; what a task of a graph does."""
 
-    form: FrameForm
+    names: tuple[str, ...]
+    """The columns."""
+    index: str | None
+    """A column of the positions of the rows, which the index of the frame has; None without."""
 
     def __dask_tokenize__(self) -> Any:
-        """Return what the keys of the graph follow from."""
-        return token_of(self.form.schema.to_string(), self.form.index)
+        """Return what the keys of the graph follow from; the rest a fragment has."""
+        return token_of(self.names, self.index)
 
     def __call__(self, fragment: Fragment, columns: Sequence[str] | None = None) -> Any:
-        """Return the rows of a fragment, with some columns; Dask passes those that it needs."""
-        names, index = list(self.form.schema.names if columns is None else columns), self.form.index
-        chosen = fragment.of(names if index is None or index in names else [*names, index])
-        return self.form.frame(pa.Table.from_batches(chosen.read(), chosen.schema), names)
+        """Return the rows of a fragment as a DataFrame of pandas; Dask says which columns."""
+        names = list(self.names if columns is None else columns)
+        chosen = fragment.of(dict.fromkeys([*names, *filter(None, [self.index])]))
+        rows = pa.Table.from_batches(chosen.read(), chosen.schema)
+        pandas = optional_import("pandas", extra="dask")
+        index = pandas.RangeIndex(rows.num_rows)
+        if self.index is not None:
+            index = pandas.Index(rows.column(self.index).to_numpy(), dtype="int64")
+        series = {
+            name: series_of(pandas, rows.column(name), chosen.schema.field(name)).set_axis(index)
+            for name in names
+        }
+        return pandas.DataFrame(series, index=index, columns=pandas.Index(names, dtype=object))
 
 
 def _joined(pieces: Iterable[Piece], rows: int) -> Iterator[list[Piece]]:
