@@ -42,7 +42,7 @@ def reported(path: Path, number: int) -> Iterator[None]:
     try:
         yield
     except errors.StorageError as error:
-        if not isinstance(error, OSError) or str(path) not in str(error):
+        if str(path) not in str(error):
             raise AssertionError(f"{error!r} is not what it should be") from error
         if isinstance(error, errors.StorageFullError) is (number == errno.EIO):
             raise AssertionError(f"{error!r} is of the wrong kind") from error
