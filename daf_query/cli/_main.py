@@ -75,7 +75,7 @@ def run_command() -> NoReturn:
         if signal.getsignal(number) is not signal.SIG_IGN:  # as nohup has it
             signal.signal(number, _end)
     if sys.argv[1:2] and sys.argv[1] in _WITHOUT_PANDAS:
-        sys.modules["pandas"] = None  # type: ignore[assignment] # how imports are told that it fails
+        sys.modules["pandas"] = None  # type: ignore[assignment] # which makes its import fail
     code = main(sys.argv[1:])
     with contextlib.suppress(OSError):  # which main() has reported already
         sys.stdout.flush()
