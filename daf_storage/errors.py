@@ -438,6 +438,15 @@ def with_message(error: _Error, message: str) -> _Error:
     return other
 
 
+@contextmanager
+def located(what: object) -> Iterator[None]:
+    """Have what a block raises begin with where that is."""
+    try:
+        yield
+    except DafError as error:
+        raise with_message(error, f"{what}: {error}") from None
+
+
 def with_remedy(error: _Error, remedy: Remedy) -> _Error:
     """Return an error that ends by saying which argument to pass."""
     error.remedy = remedy

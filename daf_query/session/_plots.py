@@ -262,10 +262,8 @@ def _values(points: Coordinates, text: str) -> tuple[pa.Array, pa.Array | None]:
     If none is noted, they have the order of those of the whole axis.
     """
     rows = points.rows
-    try:
+    with errors.located("color="):
         whole = rows.values(quoted_name(text) if text in rows.vectors else text)
-    except errors.DafError as error:
-        raise errors.with_message(error, f"color=: {error}") from None
     order = rows.categories(text)
     if order is None and points.positions.size < len(whole):
         order = _categories(whole)

@@ -73,10 +73,8 @@ def table_of_call(
         The schema of axes that are named without one.
     """
     call = _call(schemas, default, function, arguments)
-    try:
+    with errors.located(f"{function}()"):
         table = _beside_planning(lambda: make(call))
-    except errors.DafError as error:
-        raise errors.with_message(error, f"{function}(): {error}") from None
     if isinstance(table, TableDataset):
         return table_for_query(default, f"{function}()", table)
     # No filter gets past a limit: the engine evaluates it.

@@ -157,10 +157,8 @@ def _values(chosen: AxisRows, text: str, keyword: str, edits: tuple[Edit, ...] =
     """
     if keyword != "weights" and text in chosen.vectors:
         text = quoted_name(text)
-    try:
+    with errors.located(f"{keyword}="):
         return chosen.values(text, edits=edits)
-    except errors.DafError as error:
-        raise errors.with_message(error, f"{keyword}=: {error}") from None
 
 
 def weights_of(chosen: AxisRows, text: str, names: pa.Array) -> npt.NDArray[np.float64]:
@@ -323,14 +321,12 @@ def _difference(saved: Sampler, now: Sampler) -> str | None:
 def _placed(saved: Sampler, axis: ConcatenatedAxis, path: Path) -> Sampler:
     """Return the saved entries where they are now, found by their names."""
     names = saved.names.cast(pa.string())
-    try:
+    with errors.located(path):
         found = (
             axis.axis_indices(names)
             if saved.datasets is None
             else axis.named(saved.datasets, names)
         )
-    except errors.DafError as error:
-        raise errors.with_message(error, f"{path}: {error}") from None
     order = np.argsort(found, kind="stable")
     owners, within = axis.split(found[order])
     table, lengths = saved.table.take(pa.array(order)), _lengths(axis)

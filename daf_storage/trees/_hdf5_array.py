@@ -32,6 +32,7 @@ from daf_storage.errors import (
     DafError,
     MissingDependencyError,
     UnsupportedDataError,
+    located,
 )
 from daf_storage.stores import Fingerprint, ReadEstimate, stable_fingerprint
 from daf_storage.trees._hdf5_chunks import (
@@ -166,7 +167,8 @@ class Hdf5Array(StoredArray):
             if any(number >= _FIRST_FOREIGN_FILTER for number in filters_of(properties)):
                 with suppress(MissingDependencyError):  # reading names the filter, and the package
                     optional_import("hdf5plugin", extra="hdf5")
-            check_chunk_bytes(shape, chunks, self._item_bytes, what=what)
+            with located(what):
+                check_chunk_bytes(shape, chunks, self._item_bytes)
         is_flat = offset is not None and not kind.is_string and element.dtype == kind.dtype
         self._is_downloaded = is_flat and shared.is_remote
         self.info = ArrayInfo(

@@ -22,7 +22,7 @@ from typing import Any, Final, Literal, TypeAlias, TypeVar
 import numpy as np
 
 from daf_storage.base import StorageType
-from daf_storage.errors import CorruptDataError, FormatError, UnsupportedDataError
+from daf_storage.errors import CorruptDataError, FormatError, UnsupportedDataError, located
 from daf_storage.stores import Snapshot
 from daf_storage.trees._decompress import Codec
 from daf_storage.trees._stored_array import ArrayInfo
@@ -200,6 +200,17 @@ _BRIEF.maxstring = _BRIEF.maxlong = _BRIEF.maxother = 40
 
 
 @remembering
+def _parsed(data: bytes, version: ZarrVersion) -> ArrayMetadata | None:
+    """Parse the metadata of an array; messages do not say which."""
+    file = ARRAY_FILE if version == 2 else NODE_FILE
+    try:
+        return (_parsed_v2 if version == 2 else _parsed_v3)(parse_json(data, what=file))
+    except FormatError:
+        raise
+    except (KeyError, TypeError, ValueError) as error:
+        raise CorruptDataError(f"{file} is incomplete or malformed ({error!r})") from None
+
+
 def parsed_array(data: bytes, what: str, version: ZarrVersion) -> ArrayMetadata | None:
     """Parse a ``.zarray`` or a ``zarr.json``; None if it is that of a group.
 
@@ -215,20 +226,14 @@ def parsed_array(data: bytes, what: str, version: ZarrVersion) -> ArrayMetadata 
     UnsupportedDataError
         Valid, but of a type, a grid or with an extension that is not read, or pickled.
     """
-    file = ARRAY_FILE if version == 2 else NODE_FILE
-    stored = parse_json(data, what=f"{what}: {file}")
-    try:
-        return (_parsed_v2 if version == 2 else _parsed_v3)(stored, what)
-    except FormatError:
-        raise
-    except (KeyError, TypeError, ValueError) as error:
-        raise CorruptDataError(f"{what}: {file} is incomplete or malformed ({error!r})") from None
+    with located(what):
+        return _parsed(data, version)
 
 
-def _parsed_v2(stored: dict[str, Any], what: str) -> ArrayMetadata:
+def _parsed_v2(stored: dict[str, Any]) -> ArrayMetadata:
     if stored.get("zarr_format") not in (2, None):
         raise UnsupportedDataError(
-            f"{what}: the array is of Zarr format {shown(stored['zarr_format'])}, not 2"
+            f"the array is of Zarr format {shown(stored['zarr_format'])}, not 2"
         )
     filters, order = stored["filters"], stored["order"]
     filters = [] if filters is None else filters
@@ -236,8 +241,8 @@ def _parsed_v2(stored: dict[str, Any], what: str) -> ArrayMetadata:
         raise TypeError(f"order {shown(order)}, filters {shown(filters)}")
     compressor = stored["compressor"]
     codecs = filters if compressor is None else [*filters, compressor]
-    _check_codecs(codecs, what=what)
-    dtype = _dtype_v2(stored["dtype"], filters, what=what)
+    _check_codecs(codecs)
+    dtype = _dtype_v2(stored["dtype"], filters)
     shape, chunks = lengths_of(stored["shape"]), lengths_of(stored["chunks"])
     is_by_columns = order == "F" and len(shape) > 1
     encoding = ChunkEncoding(
@@ -249,39 +254,39 @@ def _parsed_v2(stored: dict[str, Any], what: str) -> ArrayMetadata:
     fill_value = stored["fill_value"]
     if fill_value is None and not shape:  # zarr-python 3 does not write a chunk of one zero
         fill_value = 0
-    return _metadata(shape, chunks, encoding, fill_value, keys, what=what)
+    return _metadata(shape, chunks, encoding, fill_value, keys)
 
 
-def _parsed_v3(stored: dict[str, Any], what: str) -> ArrayMetadata | None:
+def _parsed_v3(stored: dict[str, Any]) -> ArrayMetadata | None:
     node_type = stored.get("node_type")
     if node_type == "group":
         return None
     if stored.get("zarr_format") != 3 or node_type != "array":
         raise CorruptDataError(
-            f"{what}: {NODE_FILE} is not that of a Zarr v3 array or group: zarr_format is "
+            f"{NODE_FILE} is not that of a Zarr v3 array or group: zarr_format is "
             f"{shown(stored.get('zarr_format'))} and node_type is {shown(node_type)}"
         )
     grid, keys = _codec(stored["chunk_grid"]), _codec(stored["chunk_key_encoding"])
     if grid["id"] != "regular" or keys["id"] not in ("default", "v2"):
         raise UnsupportedDataError(
-            f"{what}: the chunks are in a {shown(grid['id'])} grid with "
+            f"the chunks are in a {shown(grid['id'])} grid with "
             f"{shown(keys['id'])} keys; only a 'regular' grid with 'default' keys is read"
         )
     if stored.get("storage_transformers"):
-        raise UnsupportedDataError(f"{what}: the array has storage transformers; none are read")
+        raise UnsupportedDataError("the array has storage transformers; none are read")
     shape, chunks = lengths_of(stored["shape"]), lengths_of(grid["chunk_shape"])
-    dtype = _dtype_v3(stored["data_type"], what=what)
+    dtype = _dtype_v3(stored["data_type"])
     codecs = _codecs(stored["codecs"])
     if not codecs:
-        raise CorruptDataError(f"{what}: {NODE_FILE} has no codecs")
+        raise CorruptDataError(f"{NODE_FILE} has no codecs")
     shard = None
     if codecs[0]["id"] == "sharding_indexed":
-        check_chunks(shape, chunks, what=what)
-        shard, chunks, codecs = _shard(shape, chunks, codecs, what=what)
-    encoding = _encoding(codecs, dtype, len(shape), what=what)
+        check_chunks(shape, chunks)
+        shard, chunks, codecs = _shard(shape, chunks, codecs)
+    encoding = _encoding(codecs, dtype, len(shape))
     prefix, separator = ("c", "/") if keys["id"] == "default" else ("", ".")
     named = (prefix, _separator_of(keys.get("separator", separator)))
-    return _metadata(shape, chunks, encoding, stored["fill_value"], named, shard=shard, what=what)
+    return _metadata(shape, chunks, encoding, stored["fill_value"], named, shard=shard)
 
 
 def _metadata(
@@ -292,7 +297,6 @@ def _metadata(
     keys: tuple[str, str],
     *,
     shard: ShardLayout | None = None,
-    what: str,
 ) -> ArrayMetadata:
     """Return what follows from a document; ``ValueError`` where it contradicts itself.
 
@@ -303,14 +307,14 @@ def _metadata(
     """
     dtype = encoding.dtype
     kind = StorageType.STRING if dtype is None else StorageType.of(dtype)
-    check_chunks(shape, chunks, what=what)
+    check_chunks(shape, chunks)
     item_bytes = 0 if dtype is None else dtype.itemsize
     if item_bytes > MAX_ITEM_BYTES:
         raise UnsupportedDataError(
-            f"{what}: each element has {item_bytes:,} bytes, and at most {MAX_ITEM_BYTES:,} are "
+            f"each element has {item_bytes:,} bytes, and at most {MAX_ITEM_BYTES:,} are "
             "read; store such strings with variable lengths"
         )
-    check_chunk_bytes(shape, chunks, item_bytes, what=what)
+    check_chunk_bytes(shape, chunks, item_bytes)
     is_single = all(n in (c, 0) for n, c in zip(shape, chunks, strict=True)) and shard is None
     is_stored_as_is = dtype is None or (not kind.is_string and dtype == kind.dtype)
     has_plain_chunk = is_single and is_stored_as_is and not (encoding.codecs or encoding.order)
@@ -330,20 +334,17 @@ def _metadata(
     )
 
 
-def _encoding(
-    codecs: list[Codec], dtype: np.dtype[Any] | None, rank: int, *, what: str
-) -> ChunkEncoding:
+def _encoding(codecs: list[Codec], dtype: np.dtype[Any] | None, rank: int) -> ChunkEncoding:
     """Return what codecs of Zarr v3 make of a chunk, given in the order of encoding."""
     serializer = "vlen-utf8" if dtype is None else "bytes"
     names = [codec["id"] for codec in codecs]
     if serializer not in names:
         raise UnsupportedDataError(
-            f"{what}: its elements are stored by the codecs {shown(names)}, and {serializer!r} is "
+            f"its elements are stored by the codecs {shown(names)}, and {serializer!r} is "
             "needed among them; write it again"
         )
     at = names.index(serializer)
-    for codec in codecs:
-        _refuse_pickled(codec, what=what)
+    _check_codecs(codecs)
     order: tuple[int, ...] | None = None
     filters = []
     for codec in codecs[:at]:
@@ -355,7 +356,7 @@ def _encoding(
     if dtype is not None and (endian := codecs[at].get("endian", "little")) != "little":
         if endian != "big" or filters:
             raise UnsupportedDataError(
-                f"{what}: the order of its bytes is {shown(endian)}, and 'little' is read"
+                f"the order of its bytes is {shown(endian)}, and 'little' is read"
             )
         dtype = dtype.newbyteorder(">")
     return ChunkEncoding(tuple(reversed([*filters, *codecs[at + 1 :]])), dtype, order)
@@ -372,7 +373,7 @@ def _axes_of(value: Any, rank: int) -> tuple[int, ...]:
 
 
 def _shard(
-    shape: tuple[int, ...], outer: tuple[int, ...], codecs: list[Codec], *, what: str
+    shape: tuple[int, ...], outer: tuple[int, ...], codecs: list[Codec]
 ) -> tuple[ShardLayout, tuple[int, ...], list[Codec]]:
     """Return how a file of small chunks is made up, and the shape and the codecs of these."""
     inner = lengths_of(codecs[0]["chunk_shape"])
@@ -384,7 +385,7 @@ def _shard(
         raise ValueError(f"chunk_shape {shown(list(inner))}, index_location {shown(location)}")
     if len(codecs) != 1 or not is_plain or names not in ([], ["crc32c"]):
         raise UnsupportedDataError(
-            f"{what}: its small chunks are stored by the codecs {shown(codecs)}; only an index of "
+            f"its small chunks are stored by the codecs {shown(codecs)}; only an index of "
             "plain numbers, and nothing around all of it, is read"
         )
     is_single = all(n <= c for n, c in zip(shape, outer, strict=True))
@@ -410,27 +411,23 @@ def lengths_of(value: Any) -> tuple[int, ...]:
     return lengths
 
 
-def check_chunks(shape: tuple[int, ...], chunks: tuple[int, ...], *, what: str) -> None:
+def check_chunks(shape: tuple[int, ...], chunks: tuple[int, ...]) -> None:
     """Raise unless chunks of this shape can make up an array of that one."""
     if len(shape) != len(chunks):
-        raise CorruptDataError(
-            f"{what}: shape {list(shape)} and chunks {list(chunks)} differ in length"
-        )
+        raise CorruptDataError(f"shape {list(shape)} and chunks {list(chunks)} differ in length")
     if any(n > 0 and c == 0 for n, c in zip(shape, chunks, strict=True)):
         raise CorruptDataError(
-            f"{what}: chunks {list(chunks)} are empty, and the shape {list(shape)} is not"
+            f"chunks {list(chunks)} are empty, and the shape {list(shape)} is not"
         )
 
 
-def check_chunk_bytes(
-    shape: tuple[int, ...], chunks: tuple[int, ...], item_bytes: int, *, what: str
-) -> None:
+def check_chunk_bytes(shape: tuple[int, ...], chunks: tuple[int, ...], item_bytes: int) -> None:
     """Raise if a chunk is much larger than the whole array, so that to decode it is absurd."""
     item_bytes = item_bytes or _LENGTH_BYTES
     size_bytes = math.prod(chunks) * item_bytes
     if size_bytes > max(math.prod(shape) * item_bytes, _MAX_CHUNK_BYTES):
         raise UnsupportedDataError(
-            f"{what}: a chunk of shape {list(chunks)} would have {size_bytes:,} bytes, and the "
+            f"a chunk of shape {list(chunks)} would have {size_bytes:,} bytes, and the "
             f"whole array of shape {list(shape)} has fewer; write it in smaller chunks"
         )
 
@@ -509,51 +506,42 @@ def _codecs(value: Any) -> list[Codec]:
     return [_codec(codec) for codec in value]
 
 
-def _check_codecs(codecs: list[Any], *, what: str) -> None:
-    """Raise unless these are codecs of Zarr v2 that may be tried."""
+def _check_codecs(codecs: list[Any]) -> None:
+    """Raise unless these are codecs that may be tried."""
     for codec in codecs:
         if not isinstance(codec, dict) or not isinstance(codec.get("id"), str):
-            raise CorruptDataError(
-                f"{what}: {ARRAY_FILE} has a codec without an id: {shown(codec)}"
+            raise CorruptDataError(f"{ARRAY_FILE} has a codec without an id: {shown(codec)}")
+        if codec["id"] == "pickle":
+            raise UnsupportedDataError(
+                "the array holds pickled Python objects, which can run any program when "
+                "loaded; they are never read. Rewrite it as numbers or strings"
             )
-        _refuse_pickled(codec, what=what)
 
 
-def _refuse_pickled(codec: Codec, *, what: str) -> None:
-    if codec["id"] == "pickle":
-        raise UnsupportedDataError(
-            f"{what}: the array holds pickled Python objects, which can run any program when "
-            "loaded; they are never read. Rewrite it as numbers or strings"
-        )
-
-
-def _dtype_v2(dtype: Any, filters: list[Any], *, what: str) -> np.dtype[Any] | None:
+def _dtype_v2(dtype: Any, filters: list[Any]) -> np.dtype[Any] | None:
     if dtype == "|O":
         if filters and filters[0]["id"] == "vlen-utf8":
             return None
         used = shown(", ".join(codec["id"] for codec in filters)) if filters else "none"
         raise UnsupportedDataError(
-            f"{what}: the array holds Python objects with filters {used}; "
-            "only vlen-utf8 strings are read"
+            f"the array holds Python objects with filters {used}; only vlen-utf8 strings are read"
         )
     if isinstance(dtype, str) and _DTYPE.fullmatch(dtype):
         with contextlib.suppress(TypeError, ValueError):
             found = np.dtype(dtype)
             if StorageType.from_numpy(found) is not None:
                 return found
-    raise UnsupportedDataError(f"{what}: the array has dtype {shown(dtype)}; {_TYPES}")
+    raise UnsupportedDataError(f"the array has dtype {shown(dtype)}; {_TYPES}")
 
 
-def _dtype_v3(data_type: Any, *, what: str) -> np.dtype[Any] | None:
+def _dtype_v3(data_type: Any) -> np.dtype[Any] | None:
     if data_type == "string":
         return None
     if isinstance(data_type, str) and data_type in _BY_NAME:
         return _BY_NAME[data_type].dtype
     name = data_type.get("name") if isinstance(data_type, dict) else None
     if name not in ("fixed_length_utf32", "null_terminated_bytes"):
-        raise UnsupportedDataError(
-            f"{what}: the array has the data type {shown(data_type)}; {_TYPES}"
-        )
+        raise UnsupportedDataError(f"the array has the data type {shown(data_type)}; {_TYPES}")
     size_bytes = _codec(data_type)["length_bytes"]
     width = _TEXT_WIDTH if name == "fixed_length_utf32" else 1
     if type(size_bytes) is not int or size_bytes < 0 or size_bytes % width:
