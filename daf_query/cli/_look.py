@@ -13,8 +13,8 @@ from daf_query.cli import _options as shared
 from daf_query.cli import _output as outputs
 from daf_query.cli import _selection as selection
 from daf_query.cli._later import display, np, pa, row_files, session, storage_data, syntax, table
+from daf_query.cli._options import command, grouped, option
 from daf_query.cli._output import aligned, pager_of, print_json
-from daf_query.cli._parser import command, grouped, option
 from daf_query.cli._upkeep import sidecar_line
 from daf_storage import errors
 from daf_storage._terminal_text import visible, visible_name
@@ -141,7 +141,7 @@ _SHOWN: Final = (
 @command(
     shared.PATH,
     shared.AXIS,
-    option("-n, --rows N", "number of rows (default: 10)", type=shared.whole_number, default=10),
+    option("-n, --rows N", "number of rows (default: 10)", default=10),
     *_SHOWN,
 )
 def head_command(options: Namespace) -> None:

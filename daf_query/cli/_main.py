@@ -21,6 +21,7 @@ from typing import Any, Final, NoReturn
 
 from daf_query.cli import _look, _query, _serve, _transfer, _upkeep
 from daf_query.cli._later import metadata, storage_base
+from daf_query.cli._options import Command, Parser
 from daf_query.cli._output import (
     DONE,
     FAILED,
@@ -30,7 +31,6 @@ from daf_query.cli._output import (
     failure_sentence,
     option_forms,
 )
-from daf_query.cli._parser import Command, Parser
 from daf_storage import errors
 from daf_storage._terminal_text import visible
 

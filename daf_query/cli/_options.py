@@ -1,16 +1,35 @@
-"""The options that several commands share, and the types of their values."""
+"""How commands are declared and their arguments are read, and the options that several share.
+
+**Nouns.** An *option* adds an option or an argument to a parser.  A *command* is its name, its
+options and its function.
+"""
 
 from __future__ import annotations
 
 import argparse
-from typing import Any, Final
+import difflib
+import inspect
+import re
+import sys
+import textwrap
+from argparse import Namespace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, NoReturn, TypeAlias
 
 from daf_query._formats import ROW_FORMATS
 from daf_query.cli._later import slices
-from daf_query.cli._parser import Option, option
 from daf_storage import DafError
 
-CODECS: Final = ("blosc-zstd", "blosc-lz4", "blosc-zstd-shuffle", "zstd", "gzip")
+_LONGEST_NAME: Final = 256
+"""No file has a longer one; a query may be longer."""
+
+Option: TypeAlias = Callable[[Any], object]
+"""Adds an option, or several, to a parser or a group of one."""
+Run: TypeAlias = Callable[[Namespace], int | None]
+"""Runs a command, and returns its exit code; None if it is done."""
+_EXAMPLES: Final = "\n\nExamples\n--------\n"
 
 
 def whole_number(text: str) -> int:
@@ -26,6 +45,165 @@ def byte_size(text: str) -> int:
         return slices.byte_count(text, keyword="size")
     except DafError as error:
         raise argparse.ArgumentTypeError(str(error)) from None
+
+
+_TYPES: Final = {"N": whole_number, "SIZE": byte_size}
+"""What values are, by what help calls them; others are text."""
+
+
+def option(spec: str, what: str | None = None, **more: Any) -> Option:
+    """Return an option, or an argument without dashes.
+
+    Parameters
+    ----------
+    spec
+        As help shows it: ``-o, --output FILE``; ``PATH``, or ``[QUERY]`` if it may be left out.  An
+        option without a value is a flag; one that ends in ``...`` may be repeated.
+    what
+        Its help.
+    more
+        What else ``add_argument`` takes.
+    """
+    words = spec.removesuffix("...").split(" ")
+    names = [word.rstrip(",") for word in words if word.startswith("-")]
+    if not names:
+        metavar = spec.strip("[]")
+        names = [more.pop("dest", metavar.lower())]
+        more = {"metavar": metavar, **({} if metavar == spec else {"nargs": "?"}), **more}
+    elif len(names) < len(words):
+        more = {"metavar": words[-1], "type": _TYPES.get(words[-1]), **more}
+    elif not more.keys() & {"choices", "type", "action", "default", "nargs"}:
+        more["action"] = "store_true"
+    if spec.endswith("..."):
+        more = {"action": "append", "default": [], **more, "help": f"{what}; repeatable"}
+    return lambda parser: parser.add_argument(*names, **{"help": what, **more})
+
+
+def grouped(title: str | None, *options: Option) -> Option:
+    """Return options that stand together in help, below a title; or of which one may be given."""
+
+    def add(parser: argparse.ArgumentParser) -> None:
+        group = parser.add_argument_group(title) if title else parser.add_mutually_exclusive_group()
+        for each in options:
+            each(group)
+
+    return add
+
+
+class Parser(argparse.ArgumentParser):
+    """A parser that takes options in full only, and suggests similar words for unknown ones.
+
+    An abbreviation would mean something else, or nothing, as soon as a command gets another option.
+    """
+
+    def __init__(self, **named: Any) -> None:
+        keeping = argparse.RawDescriptionHelpFormatter  # the examples as they are written
+        super().__init__(**{**named, "allow_abbrev": False, "formatter_class": keeping})
+
+    def _print_message(self, message: str, file: Any = None) -> None:
+        (file or sys.stderr).write(message)  # argparse passes over a full device
+
+    def error(self, message: str) -> NoReturn:
+        """Refuse wrong usage; what is in the data set is listed by ``daf info``."""
+        is_of_data = re.search(r" required: .*(AXIS|--axis|--matrix|--by)\b", message)
+        hint = "; 'daf info PATH' lists what the data set contains" if is_of_data else ""
+        hint = "; 'daf --help' lists them" if message.endswith("required: COMMAND") else hint
+        super().error(f"{message}{hint}")
+
+    def refuse(self, what: str, name: str, available: Sequence[str]) -> NoReturn:
+        """Refuse an unknown name, and suggest similar ones."""
+        near = [each for each in available if each.startswith(name)]
+        near = near or difflib.get_close_matches(name, available, n=3)
+        hint = f"; did you mean {' or '.join(near)}?" if near else "; '--help' lists them"
+        self.error(f"{what} {name}{hint}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Command:
+    """A command: what runs it, what it takes, and what its help says, which is the docstring."""
+
+    run: Run
+    options: tuple[Option, ...]
+    one_of: tuple[str, ...] = ()
+    """Arguments of which exactly one has to be given."""
+    any_of: tuple[str, ...] = ()
+    """Arguments of which at least one has to be given."""
+    has_prompt: bool = False
+    """Whether none of `one_of` is given for a prompt, which needs a terminal."""
+
+    @property
+    def name(self) -> str:
+        """What is typed."""
+        return self.run.__name__.removesuffix("_command").replace("_", "-")
+
+    def add_to(self, commands: Any, *, is_listed: bool = False) -> Parser:
+        """Return its parser, added to that of all commands; without options, if it is listed."""
+        said, _, examples = inspect.cleandoc(self.run.__doc__ or "").partition(_EXAMPLES)
+        parser: Parser = commands.add_parser(
+            self.name,
+            help=said.partition("\n")[0].rstrip(".").replace("%", "%%"),
+            description=said,
+            epilog=f"examples:\n{textwrap.indent(examples, '  ')}",
+        )
+        for each in () if is_listed else self.options:
+            each(parser)
+        return parser
+
+    def parse(self, parser: Parser, arguments: Sequence[str]) -> Namespace:
+        """Return what the arguments ask for; wrong usage ends the process with code 2."""
+        options, rest = parser.parse_known_intermixed_args(arguments)
+        available = sorted(each for each in parser._option_string_actions if each.startswith("--"))  # noqa: SLF001 - argparse has no other way to list them
+        for word in rest:
+            if word.startswith("--") and " " not in word:
+                parser.refuse("there is no option", word.partition("=")[0], available)
+        if rest:
+            parser.error(f"unrecognized arguments: {' '.join(rest)}{_pattern(options, rest)}")
+        given = sum(getattr(options, name) is not None for name in self.one_of)
+        if self.one_of and given != 1 and not (self.has_prompt and given == 0 and is_terminal()):
+            is_prompt = self.has_prompt and given == 0
+            why = "; '-' reads standard input, and a prompt needs a terminal" if is_prompt else ""
+            parser.error(f"give one of {' and '.join(map(_shown, self.one_of))}{why}")
+        if self.any_of and not any(getattr(options, name) for name in self.any_of):
+            parser.error(f"give {' or '.join(map(_shown, self.any_of))}")
+        return options
+
+
+def _pattern(options: Namespace, rest: Sequence[str]) -> str:
+    """Return what to write for the files that a shell made of a pattern."""
+    words = [Path(word) for word in (*vars(options).values(), *rest) if isinstance(word, str)]
+    paths = [path for path in words if path.suffix and len(path.name) < _LONGEST_NAME]
+    if not hasattr(options, "skip_broken") or sum(path.exists() for path in paths) < 2:
+        return ""
+    pattern = paths[0].with_name(f"*{paths[0].suffix}")
+    return f"; several data sets are one pattern, in quotes: '{pattern}'"
+
+
+def _shown(name: str) -> str:
+    """Return how an argument is written.
+
+    >>> _shown("query"), _shown("dry_run")
+    ('QUERY', '--dry-run')
+    """
+    return name.upper() if name in ("query", "axis") else f"--{name.replace('_', '-')}"
+
+
+def command(*options: Option, **rules: Any) -> Callable[[Run], Command]:
+    """Declare the function below as a command."""
+    return lambda run: Command(run=run, options=options, **rules)
+
+
+def is_terminal() -> bool:
+    """Return whether standard input and output are a terminal."""
+    return all(stream is not None and stream.isatty() for stream in (sys.stdin, sys.stdout))
+
+
+def given(options: Namespace, *names: str) -> dict[str, Any]:
+    """Return those options that are given, as keywords of a function that has them, too."""
+    values = {name: getattr(options, name) for name in names}
+    return {name: value for name, value in values.items() if value is not None}
+
+
+CODECS: Final = ("blosc-zstd", "blosc-lz4", "blosc-zstd-shuffle", "zstd", "gzip")
 
 
 def flag(spec: str, what: str, dest: str, value: Any, otherwise: Any) -> Option:
@@ -76,7 +254,6 @@ COUNTS_AS: Final = option(
 MEMORY: Final = option(
     "--memory SIZE",
     "memory for elements of matrices, 16MiB or more (default: 1GiB)",
-    type=byte_size,
     dest="memory_bytes",
 )
 PARAM: Final = option(
@@ -130,7 +307,6 @@ def rows_out(*more_formats: str) -> tuple[Option, ...]:
         option(
             "--max-rows N",
             "rows of a table on a terminal (default: 10000 in a pager, else 40; 0: all)",
-            type=whole_number,
         ),
         NO_PAGER,
         NO_PROVENANCE,

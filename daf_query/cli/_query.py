@@ -13,8 +13,8 @@ from daf_query.cli import _options as shared
 from daf_query.cli import _output as outputs
 from daf_query.cli import _selection as selection
 from daf_query.cli._later import slices, storage_base
+from daf_query.cli._options import command, given, option
 from daf_query.cli._output import described, pager_of, print_json, print_report, progress_of
-from daf_query.cli._parser import command, given, option
 from daf_storage import errors
 from daf_storage._lazy import lazy_module
 from daf_storage._terminal_text import visible_name
@@ -34,9 +34,7 @@ _ANNDATA: Final = {
 }
 """What an h5ad file of a slice has beside ``X``."""
 
-_MAX_BYTES: Final = option(
-    "--max-bytes SIZE", "refuse a larger result or download (default: 4GiB)", type=shared.byte_size
-)
+_MAX_BYTES: Final = option("--max-bytes SIZE", "refuse a larger result or download (default: 4GiB)")
 
 
 @command(
@@ -130,9 +128,7 @@ def _prompt_settings(options: Namespace) -> dict[str, Any]:
         choices=(*SLICE_FORMATS, "json"),
     ),
     option("--dry-run", "print what would be read, and how much memory it takes"),
-    option(
-        "--max-bytes SIZE", "refuse a slice that takes more, such as 500MB", type=shared.byte_size
-    ),
+    option("--max-bytes SIZE", "refuse a slice that takes more, such as 500MB"),
     *(
         option(f"--{part} KEYS", f"for .h5ad and .zarr: which matrices {which} (A,B, all or none)")
         for part, which in _ANNDATA.items()

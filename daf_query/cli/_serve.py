@@ -22,8 +22,8 @@ from daf_query.cli._later import (
     syntax,
     webbrowser,
 )
+from daf_query.cli._options import command, given, grouped, option
 from daf_query.cli._output import print_json
-from daf_query.cli._parser import command, given, grouped, option
 from daf_storage import errors
 
 if TYPE_CHECKING:
@@ -31,27 +31,15 @@ if TYPE_CHECKING:
 
 _OF_HTTP: Final[tuple[str, ...]] = ("host_name", "allow_origin")
 _LIMITS: Final = {
-    "max_rows": option(
-        "--max-rows N", "rows of one result (default: any)", type=shared.whole_number
-    ),
-    "max_bytes": option(
-        "--max-bytes SIZE", "size of one result, such as 500MB", type=shared.byte_size
-    ),
+    "max_rows": option("--max-rows N", "rows of one result (default: any)"),
+    "max_bytes": option("--max-bytes SIZE", "size of one result, such as 500MB"),
     "max_memory_bytes": option(
-        "--max-memory-bytes SIZE",
-        "memory for the sorts, joins and groups of one query",
-        type=shared.byte_size,
+        "--max-memory-bytes SIZE", "memory for the sorts, joins and groups of one query"
     ),
-    "max_seconds": option(
-        "--max-seconds N", "until the last row is sent (default: 600)", type=shared.whole_number
-    ),
-    "max_queries": option(
-        "--max-queries N", "queries at the same time (default: 8)", type=shared.whole_number
-    ),
+    "max_seconds": option("--max-seconds N", "until the last row is sent (default: 600)"),
+    "max_queries": option("--max-queries N", "queries at the same time (default: 8)"),
     "max_query_bytes": option(
-        "--max-query-bytes SIZE",
-        "length of the SQL of a query (default: 1MiB)",
-        type=shared.byte_size,
+        "--max-query-bytes SIZE", "length of the SQL of a query (default: 1MiB)"
     ),
 }
 _OF_FLIGHT_SQL: Final = {
@@ -194,16 +182,9 @@ def _tokens(options: Namespace) -> list[str]:
     option("--write OVERLAY", "let the page save vectors into a data set on top, made if missing"),
     option("--port", "default: any that is free", type=shared.whole_number, default=0),
     option("--no-browser", "print the address, and open no browser"),
-    option(
-        "--max-rows N", "rows of a query (default: 1000000)", type=shared.whole_number, dest="rows"
-    ),
-    option(
-        "--max-bytes SIZE",
-        "size of one answer (default: 1GiB)",
-        type=shared.byte_size,
-        dest="bytes",
-    ),
-    option("--seconds N", "until the last row is sent (default: 120)", type=shared.whole_number),
+    option("--max-rows N", "rows of a query (default: 1000000)", dest="rows"),
+    option("--max-bytes SIZE", "size of one answer (default: 1GiB)", dest="bytes"),
+    option("--seconds N", "until the last row is sent (default: 120)"),
     shared.REPORT_FORMAT,
 )
 def explore_command(options: Namespace) -> None:

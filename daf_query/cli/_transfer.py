@@ -14,8 +14,8 @@ import daf_storage
 from daf_query.cli import _options as shared
 from daf_query.cli import _selection as selection
 from daf_query.cli._later import display, session
+from daf_query.cli._options import command, given, option
 from daf_query.cli._output import described, option_forms, progress_of, report, size_bytes
-from daf_query.cli._parser import command, given, option
 from daf_storage import errors
 from daf_storage._terminal_text import visible_name
 

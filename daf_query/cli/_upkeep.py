@@ -16,8 +16,8 @@ import daf_storage
 from daf_query.cli import _options as shared
 from daf_query.cli import _selection as selection
 from daf_query.cli._later import index, provenance, session, table, zarr_append
+from daf_query.cli._options import command, given, grouped, option
 from daf_query.cli._output import DATA_LOST, DONE, FAILED, print_json, progress_of, report
-from daf_query.cli._parser import command, given, grouped, option
 from daf_storage import DafError, errors
 from daf_storage._terminal_text import visible_name
 
@@ -361,9 +361,7 @@ def repair_command(options: Namespace) -> int:
         option(
             "--into SIDECAR", "where to put the sidecar, a .daf.zarr (default: beside the file)"
         ),
-        option(
-            "--max-bytes SIZE", "maximum size of the sidecar, such as 10GB", type=shared.byte_size
-        ),
+        option("--max-bytes SIZE", "maximum size of the sidecar, such as 10GB"),
         option("--refresh", "update the sidecar after the file was changed or copied"),
         option("--remove", "delete the sidecar"),
     ),
