@@ -116,7 +116,7 @@ def plan_fragments(
     table: str | NamedTable,
     *,
     columns: Sequence[str] | None = None,
-    filter: pc.Expression | None = None,  # noqa: A002 - pyarrow's name
+    filter: pc.Expression | None = None,
     rows_per_fragment: int = ROWS_PER_FRAGMENT,
     schema: str | None = None,
 ) -> FragmentPlan:
@@ -203,7 +203,7 @@ def _opened(
     named: NamedTable,
     schema: str | None,
     columns: Sequence[str] | None,
-    filter: pc.Expression | None,  # noqa: A002 - pyarrow's name
+    filter: pc.Expression | None,
 ) -> TableDataset:
     """Return a table with the columns that are needed; with all, if one of these is not there."""
     filtered = field_names(filter)

@@ -243,10 +243,7 @@ class FileRows(ds.FileSystemDataset):
         path, file_format = self._opening
         return ds.dataset(path, schema, format=file_format, partitioning="hive")
 
-    def get_fragments(
-        self,
-        filter: pc.Expression | None = None,  # noqa: A002 - pyarrow's signature
-    ) -> Iterator[Any]:
+    def get_fragments(self, filter: pc.Expression | None = None) -> Iterator[Any]:
         """Yield the parts of the files, of which nothing is known so far.
 
         Raises
@@ -293,7 +290,7 @@ class ComputedDataset(EngineTable):
 
     def get_fragments(
         self,
-        filter: pc.Expression | None = None,  # noqa: A002, ARG002 - pyarrow's signature
+        filter: pc.Expression | None = None,  # noqa: ARG002 - pyarrow's signature
     ) -> Iterator[Any]:
         """Yield one fragment, which has all rows; nothing is computed so far."""
         yield self
@@ -302,7 +299,7 @@ class ComputedDataset(EngineTable):
         self,
         schema: pa.Schema | None = None,  # noqa: ARG002 - that of a fragment
         columns: Any = None,
-        filter: pc.Expression | None = None,  # noqa: A002 - pyarrow's name
+        filter: pc.Expression | None = None,
         **_: Any,
     ) -> Any:
         """Return a scanner of all rows; nothing is computed until it is consumed."""

@@ -193,10 +193,7 @@ class TableDataset(Fragmented, EngineTable):
         """Return the tables that are scanned for a predicate; others have no row for it."""
         return self._members()
 
-    def get_fragments(
-        self,
-        filter: pc.Expression | None = None,  # noqa: A002 - pyarrow's signature
-    ) -> Iterator[TableFragment]:
+    def get_fragments(self, filter: pc.Expression | None = None) -> Iterator[TableFragment]:
         """Yield groups of partitions that can be scanned side by side; each ends where chunks end.
 
         Partitions in which the filter cannot be true are left out; there is one group at least.
@@ -225,7 +222,7 @@ class TableDataset(Fragmented, EngineTable):
     def scanner(
         self,
         columns: Any = None,
-        filter: pc.Expression | None = None,  # noqa: A002 - pyarrow's name
+        filter: pc.Expression | None = None,
         batch_size: int = BATCH_ROWS,
         **_: Any,
     ) -> ds.Scanner:
@@ -261,10 +258,7 @@ class TableDataset(Fragmented, EngineTable):
         )
 
     def pieces(
-        self,
-        filter: pc.Expression | None,  # noqa: A002 - pyarrow's name
-        needed: Sequence[str],
-        rows: int,
+        self, filter: pc.Expression | None, needed: Sequence[str], rows: int
     ) -> Iterator[Piece]:
         """Yield the rows that a filter may leave, in pieces of about so many that end with chunks.
 
@@ -284,11 +278,7 @@ class TableDataset(Fragmented, EngineTable):
                 )
                 yield Piece(source, span.size, length, (span,))
 
-    def rows_of(
-        self,
-        piece: Piece,
-        filter: pc.Expression | None,  # noqa: A002 - pyarrow's name
-    ) -> TableDataset | TableFragment:
+    def rows_of(self, piece: Piece, filter: pc.Expression | None) -> TableDataset | TableFragment:
         """Return the rows of a piece, which another process may have planned; nothing is read."""
         scan = self.scan(self.predicate_of(filter))
         return TableFragment(self, [(scan, span) for span in piece.spans], filter)
@@ -332,7 +322,7 @@ class TableDataset(Fragmented, EngineTable):
             options=view.options,
         )
 
-    def count_rows(self, filter: pc.Expression | None = None, **kwargs: Any) -> int:  # noqa: A002 - pyarrow's name
+    def count_rows(self, filter: pc.Expression | None = None, **kwargs: Any) -> int:
         """Return the number of rows; without a filter nothing is read."""
         if filter is None and not self.is_filtered:
             return self.table_columns.length
@@ -435,7 +425,7 @@ class TableDataset(Fragmented, EngineTable):
                 f"{taken[0]!r} already; give the entry of the matrix another name"
             )
 
-    def needed(self, columns: Any, filter: pc.Expression | None) -> list[str]:  # noqa: A002 - pyarrow's name
+    def needed(self, columns: Any, filter: pc.Expression | None) -> list[str]:
         """Return the columns that a scan has to read, in the order of the schema.
 
         Raises

@@ -95,10 +95,7 @@ class TableFragment:
     """Some partitions of a table, or of those that it consists of; a Fragment of pyarrow."""
 
     def __init__(
-        self,
-        dataset: Any,
-        pieces: Sequence[tuple[Scan, Span]],
-        filter: pc.Expression | None,  # noqa: A002 - pyarrow's name
+        self, dataset: Any, pieces: Sequence[tuple[Scan, Span]], filter: pc.Expression | None
     ) -> None:
         self._dataset = dataset
         self._pieces = pieces
@@ -118,7 +115,7 @@ class TableFragment:
         self,
         schema: pa.Schema | None = None,  # noqa: ARG002 - pyarrow's signature
         columns: Any = None,
-        filter: pc.Expression | None = None,  # noqa: A002 - pyarrow's name
+        filter: pc.Expression | None = None,
         batch_size: int = BATCH_ROWS,
         **_: Any,
     ) -> ds.Scanner:
@@ -148,7 +145,7 @@ class TableFragment:
         """Return the rows as a table."""
         return self.scanner(schema, **kwargs).to_table()
 
-    def count_rows(self, filter: pc.Expression | None = None, **kwargs: Any) -> int:  # noqa: A002 - pyarrow's name
+    def count_rows(self, filter: pc.Expression | None = None, **kwargs: Any) -> int:
         """Return the number of rows; without a filter nothing is read."""
         if filter is None and not self._dataset.is_filtered:
             return sum(span.size for span in self.partitions)
@@ -166,7 +163,7 @@ class Fragmented:
     def fragments(
         self: Any,
         columns: Sequence[str],
-        filter: pc.Expression | None = None,  # noqa: A002 - pyarrow's name
+        filter: pc.Expression | None = None,
         *,
         rows: int = ROWS_PER_FRAGMENT,
     ) -> list[Fragment]:
@@ -195,7 +192,7 @@ class Fragmented:
         self: Any,
         *,
         columns: Sequence[str] | None = None,
-        filter: pc.Expression | None = None,  # noqa: A002 - pyarrow's name
+        filter: pc.Expression | None = None,
         rows_per_partition: int = ROWS_PER_FRAGMENT,
     ) -> dd.DataFrame:
         """Return a ``dask.dataframe.DataFrame`` whose partitions are read when they are computed.

@@ -323,7 +323,7 @@ class MatrixDataset(TableDataset):
 
     def pieces(
         self,
-        filter: pc.Expression | None,  # noqa: A002 - pyarrow's name
+        filter: pc.Expression | None,
         needed: Sequence[str],  # noqa: ARG002 - the version is that of the matrix
         rows: int,
     ) -> Iterator[Piece]:
@@ -344,7 +344,7 @@ class MatrixDataset(TableDataset):
     def rows_of(
         self,
         piece: Piece,
-        filter: pc.Expression | None,  # noqa: A002, ARG002 - pyarrow's name; whoever reads has it
+        filter: pc.Expression | None,  # noqa: ARG002 - pyarrow's name; whoever reads has it
     ) -> Self:
         """Return the elements of a block."""
         rows, columns = piece.block or (None, None)

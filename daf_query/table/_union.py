@@ -479,10 +479,7 @@ class UnionDataset(TableDataset):
         return tables
 
     def pieces(
-        self,
-        filter: pc.Expression | None,  # noqa: A002 - pyarrow's name
-        needed: Sequence[str],
-        rows: int,
+        self, filter: pc.Expression | None, needed: Sequence[str], rows: int
     ) -> Iterator[Piece]:
         """Yield the pieces of each data set that a filter may leave; see `TableDataset`."""
         of, predicate = self._of, self.predicate_of(filter)

@@ -45,7 +45,7 @@ def sessions(paths: dict[str, Any]) -> dict[str, DafSession]:
     return {name: connect(source, scan_options=options) for name, source in paths.items()}
 
 
-def expected_of(table: Any, filter: Any = None) -> pd.DataFrame:  # noqa: A002 - pyarrow's name
+def expected_of(table: Any, filter: Any = None) -> pd.DataFrame:
     """Return the rows by Arrow and pandas, as the data frame has them."""
     frame: pd.DataFrame = table.to_table(filter=filter).to_pandas()
     if "dataset" not in frame:
