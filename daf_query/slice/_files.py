@@ -29,7 +29,7 @@ from daf_query.slice._reading import figures_of, read_whole, row_spans
 from daf_query.slice._tables import Labels, labels_of, long_table, wide_table
 from daf_storage import errors
 from daf_storage._lazy import lazy_module, sp, zarr
-from daf_storage.anndata import AlignedMatrix, write_anndata
+from daf_storage.anndata import AlignedMatrix, narrowed, write_anndata
 from daf_storage.base import Span, optional_import
 from daf_storage.stores import find_output, open_output, output_directory, output_path
 from daf_storage.trees import hdf5_output
@@ -311,34 +311,29 @@ def _write_companion(
     reading.check()
 
 
-class _NotNarrowError(Exception):
-    """A block has values that the dtype of the import does not hold."""
-
-
 def _write_matrix(
     group: Any, key: str, whole: Whole, matrix: AlignedMatrix, reading: Reading
 ) -> None:
     """Write a matrix in the dtype that it had when it was imported, if all values fit that."""
-    try:
-        dtype = np.dtype(matrix.note.get("dtype", whole.dtype))
-        _write_blocks(group, key, whole, dtype, reading)
-    except _NotNarrowError:
+    dtype = np.dtype(matrix.note.get("dtype", whole.dtype))
+    if not _is_written(group, key, whole, dtype, reading):
         if key in group:
             del group[key]
-        _write_blocks(group, key, whole, whole.dtype, reading)
+        _is_written(group, key, whole, whole.dtype, reading)
 
 
-def _write_blocks(
-    group: Any, key: str, whole: Whole, dtype: np.dtype[Any], reading: Reading
-) -> None:
+def _is_written(group: Any, key: str, whole: Whole, dtype: np.dtype[Any], reading: Reading) -> bool:
+    """Write a matrix in a dtype, as far as all values fit that; return whether they do."""
     anndata = optional_import("anndata", extra="anndata")
     is_hdf5, is_sparse = not isinstance(group, zarr.Group), whole.is_sparse
     growing = {"maxshape": (None, whole.shape[1])} if is_hdf5 and not is_sparse else {}
     for span, values in reading.blocks(whole, None, H5AD):
-        if is_sparse:
-            values.data = _as_dtype(values.data, dtype)
-            values.indptr = values.indptr.astype(np.int64)  # there may be more in the end
-        written = values if is_sparse else _as_dtype(values, dtype)
+        written = narrowed(values.data if is_sparse else values, dtype)
+        if written.dtype != dtype:
+            return False
+        if is_sparse:  # there may be more in the end
+            values.data, values.indptr = written, values.indptr.astype(np.int64)
+            written = values
         if not span.start:
             anndata.io.write_elem(group, key, written, dataset_kwargs=growing)
         elif is_sparse:
@@ -346,20 +341,4 @@ def _write_blocks(
         else:
             group[key].resize((span.stop, whole.shape[1]))
             group[key][span.slice] = written
-
-
-def _as_dtype(values: npt.NDArray[Any], dtype: np.dtype[Any]) -> npt.NDArray[Any]:
-    """Return values in a dtype.
-
-    Raises
-    ------
-    _NotNarrowError
-        That would change one.
-    """
-    if values.dtype == dtype:
-        return values
-    with np.errstate(invalid="ignore", over="ignore"):
-        cast = values.astype(dtype)
-    if not np.array_equal(cast.astype(values.dtype), values, equal_nan=values.dtype.kind == "f"):
-        raise _NotNarrowError
-    return cast
+    return True

@@ -14,7 +14,7 @@ import scipy.sparse as sp
 from anndata.tests.helpers import assert_equal
 
 from daf_query import connect, provenance
-from daf_storage import DafWriter, errors
+from daf_storage import DafWriter, errors, from_anndata
 from tests import seams
 from tests.query.slice.test_anndata import DAF, PARTS
 from tests.support import by_key, data_set, dense
@@ -82,6 +82,14 @@ def test_anndata(
     expected, found = (READERS[file_format](path) for path in paths)
     assert_same_anndata(found, expected)
     assert found.X.dtype == expected.X.dtype
+
+
+def test_a_negative_number_is_none_of_an_unsigned_type(tmp_path: Path) -> None:
+    """Also where the dtype of the import has as many bits, from which it would come back."""
+    daf = from_anndata(anndata.AnnData(np.ones((4, 3), "u4")), counts_as="uint8")
+    daf.set_matrix("obs", "var", "X", np.full((4, 3), -1, "i4"), if_exists="replace")
+    connect(daf).matrix("obs", "var", "X").save(tmp_path / "x.h5ad", block_bytes=1)
+    assert anndata.read_h5ad(tmp_path / "x.h5ad").X.max() == -1
 
 
 def sparse_daf() -> DafWriter:

@@ -83,15 +83,8 @@ def test_a_schema_that_is_given_chooses_columns(path: str) -> None:
 
 def test_options_have_names_in_any_case() -> None:
     """Engines write them in lower case, and add their own; paths may be a list."""
-    options = ReadOptions.of(
-        {
-            "PATH": '["a", "b"]',
-            "Table": "cell",
-            "spark.x": "1",
-            "__hidden": "2",
-            "SELECT": '["a,b"]',
-        }
-    )
+    given = {"PATH": '["a", "b"]', "Table": "cell", "spark.x": "1", "__hidden": "2"}
+    options = ReadOptions.of({**given, "SELECT": '["a,b"]'})
     assert (options.paths, options.table, options.select) == (["a", "b"], "cell", ("a,b",))
 
 
