@@ -16,7 +16,7 @@ import zarr
 
 from daf_query import DafSession, connect, zarr_table
 from daf_query.index import build_index, build_point_index
-from daf_storage import DafWriter, MemoryDaf, Packing, ZarrDaf, copy_all, open_daf
+from daf_storage import DafWriter, MemoryDaf, Packing, ZarrDaf, convert, copy_all, open_daf
 from daf_storage.stores import DirectoryStore
 from tests.support import there
 
@@ -167,7 +167,7 @@ def test_a_writer_sees_the_new_data(name: str, tmp_path: Path) -> None:
 
 
 def test_several_data_sets_as_one(tmp_path: Path) -> None:
-    """A rewritten member of a union is seen, the other stays."""
+    """A rewritten member of a union is seen, also in the other Zarr version; the other stays."""
     paths = [tmp_path / "one.daf.zarr", tmp_path / "two.daf.zarr", tmp_path / "new.daf.zarr"]
     for path, is_reversed in zip(paths, (False, False, True), strict=True):
         with ZarrDaf(path, "w") as daf:
@@ -178,6 +178,8 @@ def test_several_data_sets_as_one(tmp_path: Path) -> None:
     query = "SELECT dataset, index FROM cell WHERE barcode = 'é007' ORDER BY 1"
     assert session.sql(query).to_pydict() == {"dataset": ["one", "two"], "index": [7, 7]}
     rewrite(paths[1], paths[2])
+    assert session.sql(query).to_pydict() == {"dataset": ["one", "two"], "index": [7, N - 8]}
+    convert(paths[2], paths[1], zarr_format=3, if_exists="replace")
     assert session.sql(query).to_pydict() == {"dataset": ["one", "two"], "index": [7, N - 8]}
 
 

@@ -53,10 +53,10 @@ _FILTERED_RATIO = 16
 
 def _codecs(
     array: Any,
-) -> tuple[Callable[[memoryview], Any] | None, list[Mapping[str, Any]] | None]:
+) -> tuple[Callable[[memoryview], Any] | None, list[Mapping[str, Any]]]:
     """Return what decodes the values of an array, and the compressions to be undone before.
 
-    Without the former, zarr-python has to decode it; without the latter, also to decompress it.
+    Without the former, zarr-python has to decode it.
     """
     metadata = array.metadata
     if metadata.zarr_format == 2:
@@ -69,8 +69,6 @@ def _codecs(
     compressions: list[Mapping[str, Any]] = []
     while codecs and codecs[-1]["id"] in _COMPRESSIONS:
         compressions.append(codecs.pop())
-    if metadata.zarr_format == 2 and codecs and metadata.compressor and not compressions:
-        return None, None  # the compression is not known
     first = codecs[0] if codecs else {"id": "bytes"}
     text = _STRING_DECODERS.get(first["id"])
     if len(codecs) <= 1 and text is not None:
@@ -233,7 +231,7 @@ class OpenZarrColumn:
             It is damaged, or would expand to more than such a chunk has.
         """
         what, array = self._column.what, self._column.array
-        data = None if self._compressions is None or array.shards else self._files.map(key)
+        data = None if array.shards else self._files.map(key)
         try:
             values: Any = None if data is None else self._decompressed(data)
             if values is None or len(values) != self._column.chunk_rows:
@@ -255,7 +253,7 @@ class OpenZarrColumn:
         """
         array, has_filters = self._column.array, self._codec is None
         decompressed = decompress_chunk(
-            self._compressions or (),
+            self._compressions,
             data,
             count=self._column.chunk_rows * (_FILTERED_RATIO if has_filters else 1),
             item_bytes=0 if array.dtype.kind in "OT" else int(array.dtype.itemsize),

@@ -7,6 +7,7 @@ dtype and sparse format are restored.
 
 from __future__ import annotations
 
+import posixpath
 import re
 import warnings
 from collections.abc import Iterable, Iterator, Mapping
@@ -171,7 +172,7 @@ def _with_kept_columns(
         What the import noted of its columns, in their order.
     """
     own = {
-        part.name: part
+        posixpath.basename(part.path): part
         for part in kept.parts(daf.tree, axes=(axis,))
         if part.part in _FRAMES and part.key not in columns
     }

@@ -275,7 +275,7 @@ def view(
         is the name of a scalar, ``(axis, name)`` or ``(rows_axis, columns_axis, name)``, with the
         axes of the view; ``"*"`` stands for any.  What a mapping does not name is as in the base.
         Parts of an AnnData that are no properties are shown under their names, such as
-        ``uns.tree`` or ``("obs", "obsm.cube")``, or hidden.
+        ``uns.tree`` or ``("obs", "obsm.cube")``, with the chosen entries, or hidden.
     name
         Its name; by default that of the data set and ``.view``.
 

@@ -94,12 +94,9 @@ def data_rules(data: Mapping[Any, Any] | Sequence[tuple[Any, Any]]) -> DataRules
 def in_order(given: Mapping[Any, Any] | Sequence[tuple[Any, Any]]) -> list[tuple[Any, Any]]:
     """Return pairs in the order in which they count: of a mapping, those with ``*`` first."""
     if isinstance(given, Mapping):
-        return sorted(given.items(), key=lambda pair: -_wildcards(pair[0]))
+        names = {key: key if isinstance(key, tuple) else (key,) for key in given}
+        return sorted(given.items(), key=lambda pair: -names[pair[0]].count(ANY))
     return [(key, value) for key, value in given]
-
-
-def _wildcards(key: Any) -> int:
-    return key.count(ANY) if isinstance(key, tuple) else int(key == ANY)
 
 
 def _matches(rule: tuple[str, ...], key: tuple[str, ...]) -> bool:

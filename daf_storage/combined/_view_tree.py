@@ -9,6 +9,7 @@ that are shown have to be looked at once, to know how many elements there are.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Mapping
+from functools import partial
 from typing import Any, Final
 
 import numpy as np
@@ -31,9 +32,10 @@ from daf_storage.data import (
     column_blocks,
     kept,
     layout,
+    required_array,
     subset_vector,
 )
-from daf_storage.trees import Node, NodeKind, StoredArray, Tree
+from daf_storage.trees import MemoryArray, Node, NodeKind, StoredArray, Tree
 
 
 def subset_matrix(
@@ -204,7 +206,10 @@ class ViewTree:
         return self._base.index_tree if is_index else self._base
 
     def _base_path(self, path: str) -> str | None:
-        """Return where something is in the base; None if it is not shown."""
+        """Return where something is in the base; None if it is not shown.
+
+        No matrix of two parts of one axis is: its two orientations would be two matrices.
+        """
         start, names = _split(path)
         depth = _DEPTHS.get(start[-1])
         if not names:
@@ -216,10 +221,8 @@ class ViewTree:
             return None if axis is None else "/".join([layout.AXES, axis.base, *names[1:]])
         axes, below = names[:depth], names[depth:]
         shown = [self._axes.get(axis) for axis in axes]
-        if start[0] == kept.GROUP:  # its parts are not cut
-            shown = [axis for axis in shown if axis is not None and axis.entries is None]
         base_axes = [axis.base for axis in shown if axis is not None]
-        if len(base_axes) < len(axes):
+        if len(set(base_axes)) < len(set(axes)):
             return None
         if below:
             name = self._rules.base_name(tuple(axes), below[0])
@@ -238,12 +241,9 @@ class ViewTree:
         """Return the matrices of the base that are shown in an orientation, by their names there.
 
         Of a sparse one that is stored in both, of which entries are selected, only the one whose
-        stored columns these are: the other would have to be read as a whole.  None of two parts of
-        one axis: their two orientations would be two matrices.
+        stored columns these are: the other would have to be read as a whole.
         """
         row_axis, column_axis = self._axes[rows], self._axes[columns]
-        if rows != columns and row_axis.base == column_axis.base:
-            return {}
         stored = self._base.children(layout.matrices_path(row_axis.base, column_axis.base))
         if not _is_costlier(row_axis, column_axis):
             return stored
@@ -269,9 +269,7 @@ class ViewTree:
         if group == layout.AXES:
             return [self._axes[name] for name in names[:1]]
         place = layout.property_of(path)
-        if place is None or group not in (layout.VECTORS, layout.MATRICES):
-            return []
-        return [self._axes[axis] for axis in place.axes]
+        return [] if place is None else [self._axes[axis] for axis in place.axes]
 
     def _arrays(self, path: str, node: Node, axes: list[ViewAxis]) -> dict[str, StoredArray]:
         """Return the arrays of what is shown of a property; remembered until that is replaced."""
@@ -283,12 +281,16 @@ class ViewTree:
         return made
 
     def _made(self, path: str, node: Node, axes: list[ViewAxis]) -> dict[str, StoredArray]:
-        lengths = [self._length(axis) for axis in axes]
+        lengths = [layout.axis_array(self._base, axis.base).info.size for axis in axes]
         name = str(self._base_path(path)).rsplit("/", 1)[-1]
         first = axes[0].entries
         if path.startswith(f"{layout.AXES}/"):
-            array = node.array()
-            return {} if array is None else {"": SubsetArray(array, first)}
+            return {"": SubsetArray(required_array(node, "", path), first)}
+        if path.startswith(f"{kept.GROUP}/"):
+            where, chosen = str(self._base_path(path)), [axis.entries for axis in axes]
+            whole = required_array(node, "", path)
+            image = partial(kept.image_of_entries, self._base, where, whole, chosen)
+            return {"": MemoryArray(image, sources=(whole,))}
         if len(axes) == 1:
             vector = layout.open_vector(self._base, axes[0].base, name, lengths[0])
             if vector is None or first is None:
@@ -304,11 +306,6 @@ class ViewTree:
             return subset_matrix(matrix, first, axes[1].entries)
         return {"": SubsetArray(matrix.dense(), axes[1].entries, first)}
 
-    def _length(self, axis: ViewAxis) -> int:
-        if axis.entries is not None:
-            return axis.entries.length
-        return layout.axis_array(self._base, axis.base).info.size
-
     def _check_unchanged(self, axis: ViewAxis) -> None:
         """Raise unless the base has the entries of which the positions are."""
         now = self._base.node(layout.axis_path(axis.base))
@@ -320,9 +317,10 @@ class ViewTree:
 
     def _entries_axis(self, base: str) -> str | None:
         """Return the axis of the view that has all entries of an axis of the base."""
-        names = [axis.name for axis in self._axes.values() if axis.base == base]
-        whole = [name for name in names if self._axes[name].entries is None]
-        return whole[0] if whole else None
+        shown = self._axes.values()
+        return next(
+            (each.name for each in shown if (each.base, each.entries) == (base, None)), None
+        )
 
     def _identity(self, path: str, of: Callable[[Tree, str], Hashable]) -> Hashable:
         base_path = self._base_path(path)

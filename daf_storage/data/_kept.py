@@ -9,7 +9,7 @@ from __future__ import annotations
 import io
 import posixpath
 import warnings
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
@@ -19,9 +19,11 @@ import numpy as np
 from daf_storage._lazy import sp
 from daf_storage.base import AnyArray, name_problem, optional_import
 from daf_storage.data import _layout as layout
+from daf_storage.data._subset_arrays import EntrySelection
 from daf_storage.errors import (
     CorruptDataError,
     DafError,
+    UnsupportedDataError,
     UnsupportedInputError,
 )
 from daf_storage.trees import StoredArray, Tree, TreeTransaction, WritableTree, check_contained
@@ -71,7 +73,9 @@ def writer_of(value: Any) -> Writer:
     nodes = [value]
     if isinstance(value, h5py.Group):
         value.visititems(lambda _, node: nodes.append(node))
-    if "encoding-type" not in value.attrs or any(map(_is_old_frame, nodes)):
+    if "encoding-type" not in value.attrs or any(
+        _is_frame(node) and str(node.attrs.get("encoding-version", "")) == "0.1.0" for node in nodes
+    ):
         return writer_of(read_element(value))
     return lambda group, name: value.file.copy(
         value, group, name, expand_soft=True, expand_external=True
@@ -80,10 +84,6 @@ def writer_of(value: Any) -> Writer:
 
 def _is_frame(node: Any) -> bool:
     return str(node.attrs.get("encoding-type", "")) == "dataframe"
-
-
-def _is_old_frame(node: Any) -> bool:
-    return _is_frame(node) and str(node.attrs.get("encoding-version", "")) == "0.1.0"
 
 
 def write_element(group: Any, name: str, value: Any) -> None:
@@ -122,14 +122,14 @@ def read_element(element: Any) -> Any:
 
 @contextmanager
 def opened(array: StoredArray, *, what: str) -> Iterator[Any]:
-    """Open a stored image as an ``h5py.File``.
+    """Open a stored image; hand out the value in it, as h5py has it.
 
     Raises
     ------
     CorruptDataError
         It is no such image.
     UnsupportedDataError
-        Something in it leads to another file.
+        Something in it leads to another file, or nothing that is installed can read it.
     """
     h5py = optional_import("h5py", extra="anndata")
     if len(array.info.shape) != 1 or array.info.storage_type.dtype != np.uint8:
@@ -137,14 +137,14 @@ def opened(array: StoredArray, *, what: str) -> Iterator[Any]:
     try:
         with h5py.File(io.BytesIO(array.read().tobytes()), "r") as file:
             check_contained(file, what=what)
-            yield file
+            yield file[_ELEMENTS][_NAME]
     except DafError:
         raise
-    except (OSError, KeyError, ValueError, TypeError, RuntimeError) as error:
+    except Exception as error:  # anndata raises many kinds; the others are those of h5py
+        kinds = (OSError, KeyError, ValueError, TypeError, RuntimeError)
+        kind = CorruptDataError if isinstance(error, kinds) else UnsupportedDataError
         reason = " ".join(str(error).split())
-        raise CorruptDataError(
-            f"{what}: this part of an AnnData cannot be read ({reason})"
-        ) from error
+        raise kind(f"{what}: this part of an AnnData cannot be read ({reason})") from error
 
 
 @contextmanager
@@ -178,36 +178,30 @@ class KeptPart:
     array: StoredArray
     """The image."""
 
-    @property
-    def name(self) -> str:
-        """The last component of its path."""
-        return posixpath.basename(self.path)
-
     def value(self) -> Any:
         """Return the value as the AnnData had it."""
-        with opened(self.array, what=self.path) as file:
-            return read_element(file[_ELEMENTS][_NAME])
+        with opened(self.array, what=self.path) as stored:
+            return read_element(stored)
 
     def is_frame(self) -> bool:
         """Return whether the value is a DataFrame."""
-        with opened(self.array, what=self.path) as file:
-            return _is_frame(file[_ELEMENTS][_NAME])
+        with opened(self.array, what=self.path) as stored:
+            return _is_frame(stored)
 
     def shape(self) -> tuple[int, ...] | None:
         """Return the shape of the value; None if only reading it says it."""
-        with opened(self.array, what=self.path) as file:
-            stored = file[_ELEMENTS][_NAME]
+        with opened(self.array, what=self.path) as stored:
             is_frame = _is_frame(stored)
             columns = [len(stored.attrs["column-order"])] if is_frame else []
-            stored = stored[stored.attrs["_index"]] if is_frame else stored
-            of_group = () if stored.attrs.get("encoding-type") == "dict" else None
-            shape = getattr(stored, "shape", stored.attrs.get("shape", of_group))
+            values = stored[stored.attrs["_index"]] if is_frame else stored
+            of_group = () if values.attrs.get("encoding-type") == "dict" else None
+            shape = getattr(values, "shape", values.attrs.get("shape", of_group))
             return None if shape is None else (*map(int, shape), *columns)
 
     def copy_to(self, group: Any, name: str) -> None:
         """Copy it into a group of an h5ad file."""
-        with opened(self.array, what=self.path) as file:
-            file.copy(file[_ELEMENTS][_NAME], group, name)
+        with opened(self.array, what=self.path) as stored:
+            stored.file.copy(stored, group, name)
 
 
 def keep(tree: WritableTree, path: str, image: AnyArray) -> None:
@@ -226,15 +220,19 @@ def parts(tree: Tree, *, axes: tuple[str, ...] | None = None) -> Iterator[KeptPa
 
     Of a tree that is a modality of a whole, they are called there as that calls them.
     """
-    within: str = getattr(tree, "within", "")
     for path, array in arrays(tree).items():
-        found = _axes_of(path)
-        if axes is not None and found != axes:
-            continue
-        with opened(array, what=f"{tree.location}: {path}") as file:
-            part, key = str(file.attrs["part"]), str(file.attrs["key"])
-        part = part.removeprefix(within)
-        yield KeptPart(path, found, part, key, array)
+        if axes is None or layout.axes_of_group(path) == axes:
+            yield _part(tree, path, array)
+
+
+def _part(tree: Tree, path: str, array: StoredArray) -> KeptPart:
+    whole = array
+    while whole.sources:  # whose entries are not chosen for this
+        (whole,) = whole.sources
+    with opened(whole, what=f"{tree.location}: {path}") as stored:
+        part, key = (str(stored.file.attrs[name]) for name in ("part", "key"))
+    part = part.removeprefix(getattr(tree, "within", ""))
+    return KeptPart(path, layout.axes_of_group(path), part, key, array)
 
 
 def arrays(tree: Tree) -> dict[str, StoredArray]:
@@ -255,12 +253,6 @@ def arrays(tree: Tree) -> dict[str, StoredArray]:
     return found
 
 
-def check_part(path: str, array: StoredArray) -> None:
-    """Raise unless an image can be opened."""
-    with opened(array, what=path) as file:
-        file[_ELEMENTS][_NAME]
-
-
 def make_groups(tree: Tree, changes: TreeTransaction, path: str) -> None:
     """Make the groups on the way to a part that are missing."""
     names = path.split("/")
@@ -275,7 +267,7 @@ def make_groups(tree: Tree, changes: TreeTransaction, path: str) -> None:
 
 def aligned_paths(tree: Tree, axes: Collection[str]) -> list[str]:
     """Return the paths of the parts that follow the order of some axes."""
-    return [path for path in arrays(tree) if set(axes) & set(_axes_of(path))]
+    return [path for path in arrays(tree) if set(axes) & set(layout.axes_of_group(path))]
 
 
 def paths_of_axis(tree: Tree, axis: str) -> list[str]:
@@ -291,27 +283,37 @@ def paths_of_axis(tree: Tree, axis: str) -> list[str]:
 
 def write_reordered(source: Tree, target: WritableTree, orders: Mapping[str, AnyArray]) -> None:
     """Write the parts that follow the order of some axes."""
-    aligned = set(aligned_paths(source, orders))
-    for found in parts(source):
-        if found.path not in aligned:
-            continue
-        value = found.value()
-        for dimension, own in enumerate(found.axes):
-            if own in orders:
-                value = _taken(value, orders[own], dimension, what=found.path)
-        image = image_of(found.part, found.key, writer_of(value))
+    stored = arrays(source)
+    for path in aligned_paths(source, orders):
+        moved = [orders.get(axis) for axis in layout.axes_of_group(path)]
+        chosen = [None if each is None else EntrySelection(each, each.size) for each in moved]
+        image = image_of_entries(source, path, stored[path], chosen)
         with target.transaction() as changes:
-            changes.write_array(found.path, image)
-            changes.publish(found.path, replace=False)
+            changes.write_array(path, image)
+            changes.publish(path, replace=False)
 
 
-def _taken(value: Any, positions: AnyArray, dimension: int, *, what: str) -> Any:
-    """Return a value in another order of its first or second dimension."""
-    length = len(value) if dimension == 0 and not sp.issparse(value) else value.shape[dimension]
-    if length != positions.size:
+def image_of_entries(
+    tree: Tree, path: str, array: StoredArray, chosen: Sequence[EntrySelection | None]
+) -> AnyArray:
+    """Return the image of a part with some entries of each of its axes; None for all of them."""
+    found = _part(tree, path, array)
+    value = found.value()
+    for dimension, entries in enumerate(chosen):
+        if entries is not None:
+            value = _taken(value, entries, dimension, what=f"{tree.location}: {path}")
+    return image_of(found.part, found.key, writer_of(value))
+
+
+def _taken(value: Any, entries: EntrySelection, dimension: int, *, what: str) -> Any:
+    """Return some entries of the first or the second dimension of a value."""
+    has_length = not hasattr(value, "shape") and not isinstance(value, Mapping)
+    shape = (len(value),) if has_length else getattr(value, "shape", ())
+    if len(shape) <= dimension or shape[dimension] != entries.length:
         raise CorruptDataError(
-            f"{what}: it has {length:,} entries, and its axis has {positions.size:,}"
+            f"{what}: it has the shape {shape}, and its axis has {entries.length:,} entries"
         )
+    positions = entries.positions
     if hasattr(value, "iloc"):
         return value.iloc[positions] if dimension == 0 else value.iloc[:, positions]
     if sp.issparse(value):
@@ -322,10 +324,6 @@ def _taken(value: Any, positions: AnyArray, dimension: int, *, what: str) -> Any
 
 
 # Helpers
-
-
-def _axes_of(path: str) -> tuple[str, ...]:
-    return tuple(path.split("/")[2:-1])
 
 
 def free_name(wanted: str, taken: Collection[str]) -> str:

@@ -328,6 +328,7 @@ class _Exporter:
                 raise type(missing)(f"{missing}; say which axis with {key}=")
         self._axes = {"obs": obs, "var": var, "raw.var": raw_axis_of(self._notes, var)}
         self._stored: dict[Place, AlignedMatrix | kept.KeptPart] = {}
+        self._placed: set[tuple[frozenset[str], str]] = set()
         self._add_matrices(var, main, "")
         if daf.has_axis(self._axes["raw.var"]):
             self._add_matrices(self._axes["raw.var"], main, _RAW)
@@ -347,6 +348,7 @@ class _Exporter:
             axes, part = (matrix.rows_axis, matrix.columns_axis), start + matrix.part
             if part not in _ALIGNED or (matrix.part == "X" and not daf.has_matrix(*axes, main)):
                 continue
+            self._placed.add((frozenset(axes), matrix.name))
             stored = daf.open_orientations(*axes[::-1], matrix.name)[0]
             if not matrix.is_annotation and stored.info.storage_type.is_string:
                 self.report.lost(stored.what, "AnnData has no matrices of strings")
@@ -360,7 +362,10 @@ class _Exporter:
         if part.axes != tuple(self._axes[each] for each in _ALIGNED[part.part]):
             return "it belongs to axes that are not exported"
         lengths = tuple(map(self._daf.axis_length, part.axes))
-        shape = part.shape() if lengths and part.part not in self._axes else lengths
+        try:
+            shape = part.shape() if lengths and part.part not in self._axes else lengths
+        except errors.UnsupportedDataError as error:
+            return str(error)
         if shape is None or shape[: len(lengths)] == lengths:
             return ""
         return f"it has the shape {shape}, and its axes {lengths}"
@@ -402,10 +407,12 @@ class _Exporter:
             for vector in sorted(daf.vectors_set(axis) - carried):
                 what = f"vector {vector!r} of axis {axis!r}"
                 self.report.lost(what, "AnnData has no vectors of other axes")
-        for first, second in combinations_with_replacement(others, 2):
+        for first, second in combinations_with_replacement(sorted(daf.axes_set()), 2):
+            is_main = self.has_raw or self._axes["raw.var"] not in (first, second)
             for name in sorted(daf.matrices_set(first, second)):
-                what = f"matrix {name!r} of axes {first!r} and {second!r}"
-                self.report.lost(what, "AnnData has no matrices between other axes")
+                if not is_main or (frozenset((first, second)), name) not in self._placed:
+                    what = f"matrix {name!r} of axes {first!r} and {second!r}"
+                    self.report.lost(what, "AnnData has no matrices between other axes")
 
     def leave_out(self, parts: Collection[str], why: str) -> None:
         """Leave out parts, and say why."""

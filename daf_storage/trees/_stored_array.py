@@ -57,6 +57,8 @@ class StoredArray:
     """Its metadata."""
     is_coded = False
     """Whether it is one of strings that are stored as numbers, each for one of a few strings."""
+    sources: tuple[StoredArray, ...] = ()
+    """What it is made of, if that is said."""
 
     def read(self) -> AnyArray:
         """Return all elements in C order, read-only, mapped if possible; of strings, as objects."""
@@ -174,7 +176,7 @@ class MemoryArray(StoredArray):
         self._make = make
         self._made: Any = None
         self._cached_info = (shape, storage_type)
-        self._sources = sources
+        self.sources = sources
 
     @property
     def _values(self) -> Any:
@@ -198,9 +200,9 @@ class MemoryArray(StoredArray):
         self, spans: list[Span], estimate: ReadEstimate, within: Span | None = None
     ) -> None:
         """Add what reading the arrays costs that it is made of."""
-        if not self._sources:
+        if not self.sources:
             super().estimate(spans, estimate, within)
-        for source in self._sources:
+        for source in self.sources:
             source.estimate(spans, estimate, within)
 
     def read(self) -> AnyArray:

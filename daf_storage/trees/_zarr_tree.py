@@ -95,7 +95,15 @@ class ZarrTree:
             if not path:
                 raise
             return "array"
-        return None if snapshot is None else self.format.kind(snapshot, "")
+        return None if snapshot is None else self._kind_of(snapshot)
+
+    def _kind_of(self, snapshot: Snapshot) -> NodeKind | None:
+        """Return what is pinned; the hierarchy may be rewritten in the other version of Zarr."""
+        kind = self.format.kind(snapshot, "")
+        if kind is None and snapshot.is_local:
+            self.format = FORMATS[find_version(self._store, self._root) or self.format.version]
+            kind = self.format.kind(snapshot, "")
+        return kind
 
     def children(self, path: str) -> dict[str, NodeKind]:
         """Return the groups and arrays directly below ``path``."""
@@ -136,7 +144,7 @@ class ZarrTree:
         snapshot = self._snapshot(path)
         if snapshot is None:
             return None
-        kind = self.format.kind(snapshot, "")
+        kind = self._kind_of(snapshot)
         if kind is None:
             return None
         what = f"{self.location}: {path}"

@@ -477,8 +477,8 @@ def _read_vector(daf: DafReader, axis: str, name: str, add: Add) -> None:
 def _read_kept(path: str, array: StoredArray, add: Add) -> None:
     """Read a part that is kept for AnnData; without h5py, whether it can be read stays open."""
     add(array.read().nbytes)
-    with suppress(MissingDependencyError):
-        kept.check_part(path, array)
+    with suppress(MissingDependencyError), kept.opened(array, what=path):
+        pass
 
 
 def _check_relation(

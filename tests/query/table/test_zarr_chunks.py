@@ -91,6 +91,7 @@ def test_chunks_that_filters_made_larger_are_read(tmp_path: Path) -> None:
     data = np.arange(6, dtype="i1")
     zlib = numcodecs.Zlib()
     group.create_array("wide", data=data, chunks=(3,), filters=wide, compressors=zlib)
+    group.create_array("other", data=data, chunks=(3,), compressors=numcodecs.Base64())
     check(tmp_path)
     group.create_array("large", data=data, chunks=(3,), compressors=zlib)
     (tmp_path / "large/0").write_bytes(zlib.encode(bytes(6)))

@@ -235,7 +235,7 @@ def test_an_index_that_is_gone_while_a_zarr_is_open(zarr_path: Path, tmp_path: P
 
 
 def test_a_zarr_that_is_rewritten_under_an_open_session(tmp_path: Path) -> None:
-    """The same of a directory: codes, categories and a scalar written in place, a column more."""
+    """Codes, categories and a scalar written in place, a column more, the other Zarr version."""
     adata = adata_of([0, 0, 1], [[1, 0], [0, 2], [3, 0]])
     adata.uns["half"] = np.float16(2)
     path = write(adata, tmp_path, "zarr3")
@@ -256,6 +256,8 @@ def test_a_zarr_that_is_rewritten_under_an_open_session(tmp_path: Path) -> None:
         group["obs"].attrs["column-order"] = ["kind", "n"]
         time.sleep(0.02)
         assert session.sql(query).to_pydict()["n"] == [0, 1, 2]
+        write(adata, tmp_path, "zarr2")
+        assert session.sql(query).to_pydict()["kind"] == ["a", "a", "b"]
 
 
 def test_columns_are_listed_without_objects_of_h5py(

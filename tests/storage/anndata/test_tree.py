@@ -26,6 +26,7 @@ from daf_storage import (
     open_daf,
     to_anndata,
     verify,
+    view,
 )
 from daf_storage.anndata import AnnDataTree
 from daf_storage.sidecars import SidecarTree
@@ -125,13 +126,14 @@ def random_anndata(random: np.random.Generator) -> Any:
         }
 
     with_frames = [
-        {**matrices(n, 3), "frame": gen_typed_df(n, x)} for n, x in ((n_obs, obs), (n_var, var))
+        {**matrices(n, 3), "frame": gen_typed_df(n, x), "cube": random.random((n, 2, 2))}
+        for n, x in ((n_obs, obs), (n_var, var))
     ]
     return anndata.AnnData(
         X=matrices(*lengths)[random.choice(list(kinds))],
         obs=gen_typed_df(n_obs, obs),
         var=gen_typed_df(n_var, var),
-        layers=matrices(*lengths),
+        layers={**matrices(*lengths), "complex": random.random(lengths) * 1j},
         obsm=with_frames[0],
         varm=with_frames[1],
         obsp=matrices(n_obs, n_obs),
@@ -142,10 +144,10 @@ def random_anndata(random: np.random.Generator) -> Any:
 
 @pytest.mark.parametrize("seed", range(4))
 def test_random_anndatas_are_what_anndata_reads(seed: int, tmp_path: Path) -> None:
-    """In place, imported from a file, and from memory: the same parts, as anndata has them."""
+    """In place, imported, and from memory: the same parts, as anndata has them; also some rows."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        adata = random_anndata(np.random.default_rng(seed))
+        adata = random_anndata(random := np.random.default_rng(seed))
         with anndata.settings.override(allow_write_nullable_strings=True):
             adata.write_h5ad(tmp_path / "x.h5ad")
         expected = anndata.read_h5ad(tmp_path / "x.h5ad")
@@ -153,10 +155,14 @@ def test_random_anndatas_are_what_anndata_reads(seed: int, tmp_path: Path) -> No
         with open_daf(tmp_path / "x.h5ad") as attached:
             assert_same(attached, daf)
             found = [to_anndata(attached), to_anndata(daf), to_anndata(from_anndata(expected))]
-    for each in found:
+            rows, columns = (random.permutation(n)[: n // 2] for n in expected.shape)
+            part = to_anndata(view(attached, {"obs": rows, "var": columns}))
+        with anndata.settings.override(remove_unused_categories=False):
+            some = expected[rows, columns].copy()
+    for each, wanted in [*((each, expected) for each in found), (part, some)]:
         for key in ("obs_is", "var_is", "X_is"):
             del each.uns[key]
-        assert_equal(each, expected, exact=True)
+        assert_equal(each, wanted, exact=True)
 
 
 def test_the_report_says_what_is_not_shown(paths: dict[Form, Path]) -> None:

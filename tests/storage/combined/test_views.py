@@ -284,7 +284,7 @@ def test_parts_of_an_anndata_are_hidden_by_their_names(tmp_path: Path) -> None:
     """Also where all scalars or vectors are; neither copies nor an AnnData of the view have them."""
     path = tmp_path / "some.h5ad"
     made = anndata.AnnData(np.ones((4, 3), np.float32))
-    made.obsm["cube"] = np.ones((4, 2, 2))
+    made.obsm["cube"] = np.arange(16).reshape(4, 2, 2)
     made.uns["tree"] = pd.DataFrame({"a": [1, 2]})
     made.write_h5ad(path)
     cube, tree = ("obs", "obsm.cube"), "uns.tree"
@@ -304,6 +304,8 @@ def test_parts_of_an_anndata_are_hidden_by_their_names(tmp_path: Path) -> None:
                 assert (given.obsm.keys() | given.uns.keys()) & {"cube", "tree"} == shown, data
         with pytest.raises(errors.NotFoundError, match="no scalar 'uns.twig'"):
             view(daf, data={"uns.twig": None})
+        copy_all(view(daf, {"obs": [2, 0]}), copied := MemoryDaf())
+        assert to_anndata(copied).obsm["cube"].tolist() == made.obsm["cube"][[2, 0]].tolist()
 
 
 def test_two_parts_of_one_axis() -> None:

@@ -36,6 +36,7 @@ from daf_storage import (
     repair,
     to_anndata,
     verify,
+    view,
 )
 from daf_storage.data import kept
 from tests import seams
@@ -214,7 +215,7 @@ class TestRoundTrip:
         assert_alike(without_axis_keys(found), expected)
 
     def test_elements_that_no_package_here_can_read(self, odd_path: Path, tmp_path: Path) -> None:
-        """Such as awkward arrays: they are copied as they are, and come back so."""
+        """Such as awkward arrays: copied as they are; reports name them of which a view has some."""
         with h5py.File(odd_path, "r+") as file:
             for part in ("uns", "obsm", "layers", "varm"):
                 group = file[part].create_group("foreign")
@@ -229,6 +230,10 @@ class TestRoundTrip:
                 assert group.attrs["encoding-type"] == "of tomorrow"
                 assert group["data"][:].tolist() == [0, 1, 2]
                 assert group["data"].attrs["unit"] == "mm"
+        chosen = view(ZarrDaf(tmp_path / "x.daf.zarr"), {"obs": [1, 0]})
+        items = export_h5ad(chosen, tmp_path / "some.h5ad").items
+        lost = [item.what for item in items if "cannot be read" in item.message]
+        assert lost == ["obsm['foreign']", "layers['foreign']"]
 
     def test_no_part_leads_to_another_file(self, tmp_path: Path) -> None:
         """A data set of another user does not bring a file of this machine into an export."""
@@ -459,7 +464,7 @@ class TestStrict:
     @pytest.mark.parametrize("name", ["x.daf.zarr", "x.daf.zarr.zip", "x.h5df"])
     def test_an_import_that_would_lose_something(self, tmp_path: Path, name: str) -> None:
         """It fails and names what; nothing is left, and what was there stays."""
-        adata = anndata.AnnData(np.eye(2), uns={"odd": object(), "fine": 1})
+        adata = anndata.AnnData(np.eye(2), uns={"odd": object(), "fine": 1, "nested": {}})
         adata.obs_names = ["a", "b"]
         daf = open_daf(tmp_path / name, "w")
         daf.set_scalar("mine", 1)

@@ -18,6 +18,7 @@ from daf_query import connect
 from daf_query.cli import main
 from daf_storage import (
     DafWriter,
+    RecoveryWarning,
     ZarrDaf,
     errors,
     open_daf,
@@ -210,3 +211,31 @@ def test_permissions_stay(daf: DafWriter, tiny_path: Path) -> None:
     daf.reorder_axis("cell", ORDER)
     assert tiny_path.stat().st_mode & 0o7777 == 0o2770
     assert (tiny_path / "vectors").stat().st_mode & 0o7777 == 0o750
+
+
+def test_an_hdf5_file_whose_writer_was_killed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whenever HDF5 had written all: it has one order; half an order is not read, but undone."""
+    daf, flush = filled(tmp_path / "x.h5df"), seams.real(seams.HDF5_FLUSH)
+    before, copies, refused = contents(daf), list[Path](), list[Path]()
+
+    def copied(file: Any) -> None:
+        flush(file)
+        copies.append(tmp_path / f"{len(copies)}.h5df")
+        shutil.copyfile(tmp_path / "x.h5df", copies[-1])
+
+    with monkeypatch.context() as patch:
+        patch.setattr(seams.HDF5_FLUSH, copied)
+        daf.reorder_axis("cell", ORDER)
+    for path in copies:
+        try:
+            open_daf(path).close()
+        except errors.CorruptDataError:
+            refused.append(path)
+    with pytest.warns(RecoveryWarning, match="a writer was stopped") as warned:
+        found = [contents(open_daf(path, "r+")) for path in copies]
+    assert len(refused) == len(warned) > 1
+    after = reordered(before, "cell", ORDER)
+    assert [found[0], found[-1]] == [before, after]
+    assert all(each in (before, after) for each in found)

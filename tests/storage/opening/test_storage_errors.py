@@ -19,6 +19,8 @@ from tests.support import CELLS, contents, fill, filled
 CALLS = {
     "x.daf.zarr": ("mkdir", "rename", "replace", "posix_fallocate"),
     "x.daf.zarr.zip": ("pwrite", "ftruncate"),
+    "x.daf": ("rename", "replace"),
+    "x.h5df": ("pwrite",),
 }
 
 
@@ -49,11 +51,18 @@ def reported(path: Path, number: int) -> Iterator[None]:
         raise
 
 
+def set_again(daf: DafWriter, _: str) -> None:
+    """Replace a vector by the same values, where that can be."""
+    if not daf.is_append_only:
+        daf.set_vector("cell", "age", [30, 60, 90], if_exists="replace")
+
+
 CHANGES: dict[str, Callable[[DafWriter, str], Any]] = {
     "scalar": lambda daf, new: daf.set_scalar(new, 1),
     "vector": lambda daf, new: daf.set_vector("cell", new, [1, 2, 3]),
     "strings": lambda daf, new: daf.set_vector("cell", new, CELLS),
     "matrix": lambda daf, new: daf.set_matrix("cell", "gene", new, np.ones((3, 4))),
+    "again": set_again,
     "axis": lambda daf, new: daf.add_axis(new, ["x", "y"]),
 }
 
