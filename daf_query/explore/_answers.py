@@ -26,12 +26,7 @@ import pyarrow as pa
 
 from daf_query._formats import ROW_FORMATS
 from daf_query._row_files import Format, Rows, joined, save_rows, wire_parts
-from daf_query.explore._catalogue import (
-    Positions,
-    catalogue,
-    summarised,
-    values_of,
-)
+from daf_query.explore._catalogue import Positions, catalogue, summarised, values_of
 from daf_query.explore._explorer import Download, Explorer, Selection, axis_rows
 from daf_query.explore._http import (
     ARROW,
@@ -46,12 +41,7 @@ from daf_query.explore._http import (
 )
 from daf_query.scan import INDEX, NAME, plain_schema
 from daf_query.session import candidates, coordinates_of, value_counts
-from daf_query.slice import (
-    AxisRows,
-    MatrixSlice,
-    Selector,
-    positions_in,
-)
+from daf_query.slice import AxisRows, MatrixSlice, Selector, positions_in
 from daf_query.sql import PLAN_COLUMNS, Connections, QueryResult
 from daf_query.syntax import quoted_string, unquoted_name
 from daf_query.table import DATASET, user_table

@@ -24,15 +24,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from daf_query.index._rtree import PointIndex, RTree, UnfitIndexError, check_items
-from daf_query.scan import (
-    Compare,
-    In,
-    Positions,
-    Predicate,
-    RowIndex,
-    ZoneMap,
-    offsets_of,
-)
+from daf_query.scan import Compare, In, Positions, Predicate, RowIndex, ZoneMap, offsets_of
 from daf_storage import DafReader, errors, sidecar_status
 from daf_storage.base import DecodedCache, ForkLock
 from daf_storage.stores import is_remote

@@ -28,12 +28,7 @@ from daf_query.matrix import (
     gather_dense,
     keep_freed_memory,
 )
-from daf_query.moments._segments import (
-    Accumulator,
-    Moments,
-    reduce_segments,
-    with_zeros,
-)
+from daf_query.moments._segments import Accumulator, Moments, reduce_segments, with_zeros
 from daf_query.scan import PLAIN_TYPES
 from daf_storage import DafReader, errors
 from daf_storage._lazy import pc, sp

@@ -22,12 +22,7 @@ from daf_query.plot import (
     legend_inches,
     write_labels,
 )
-from daf_query.slice import (
-    AxisRows,
-    Selector,
-    SliceRequest,
-    matrix_slice,
-)
+from daf_query.slice import AxisRows, Selector, SliceRequest, matrix_slice
 from daf_query.sql import STRINGS, AxisSchema, Engine, is_number
 from daf_query.syntax import quoted_name
 from daf_storage import DafReader, errors

@@ -15,11 +15,7 @@ from typing import Final
 
 import pyarrow as pa
 
-from daf_query.scan import (
-    INDEX,
-    Predicate,
-    describe,
-)
+from daf_query.scan import INDEX, Predicate, describe
 from daf_query.sql._conditions import Conditions, needed_names
 from daf_query.sql._matrix_entries import Tables
 from daf_query.sql._planning import ENGINE, current_context

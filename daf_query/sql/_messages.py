@@ -17,12 +17,7 @@ from typing import Final, TypeAlias
 import pyarrow as pa
 
 from daf_query._runs import EnginePanic
-from daf_query.sql._missing_names import (
-    FailedQuery,
-    missing_column,
-    missing_table,
-    parts_of_name,
-)
+from daf_query.sql._missing_names import FailedQuery, missing_column, missing_table, parts_of_name
 from daf_query.sql._table_functions import USAGES
 from daf_query.syntax import (
     Term,

@@ -20,14 +20,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from daf_query.distributed import Source
-from daf_query.matrix import (
-    ElementPart,
-    Elements,
-    Selection,
-    SlicePlan,
-    find_layouts,
-    open_layouts,
-)
+from daf_query.matrix import ElementPart, Elements, Selection, SlicePlan, find_layouts, open_layouts
 from daf_query.scan import (
     Codes,
     Column,

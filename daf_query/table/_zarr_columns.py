@@ -24,14 +24,7 @@ import pyarrow as pa
 import zarr
 from zarr.dtype import DataTypeValidationError, RawBytes, data_type_registry
 
-from daf_query.scan import (
-    PLAIN_TYPES,
-    OpenColumn,
-    Rows,
-    ScanOptions,
-    Values,
-    runs_of_chunks,
-)
+from daf_query.scan import PLAIN_TYPES, OpenColumn, Rows, ScanOptions, Values, runs_of_chunks
 from daf_query.table._columns import GEOMETRY
 from daf_storage import errors
 from daf_storage.base import DecodedCache, Span, decode_vlen_bytes, decode_vlen_utf8

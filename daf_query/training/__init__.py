@@ -9,12 +9,7 @@ used.
 """
 
 from daf_query.training._batches import RowBlocks
-from daf_query.training._make import (
-    Expressions,
-    IfChanged,
-    load_sampler,
-    make_sampler,
-)
+from daf_query.training._make import Expressions, IfChanged, load_sampler, make_sampler
 from daf_query.training._sampler import Sampler
 from daf_query.training._splits import Shares
 
