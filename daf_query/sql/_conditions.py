@@ -41,7 +41,7 @@ from daf_query.scan import (
     joined,
     membership,
 )
-from daf_query.sql._connections import AxisSchema, Connections
+from daf_query.sql._connections import Connections
 from daf_query.sql._matrix_entries import Tables, names_in, with_entries
 from daf_query.sql._planning import (
     EntryRewriting,
@@ -52,6 +52,7 @@ from daf_query.sql._planning import (
     datafusion,
     table_frame,
 )
+from daf_query.sql._schemas import AxisSchema
 from daf_query.syntax import (
     Constant,
     Node,

@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from daf_query._runs import attended, warn_caller, without_panics
 from daf_query.sql._conditions import needed_names, placed_tables, restrictions_of, small_tables
-from daf_query.sql._connections import Connections, DafCatalog, engine_table
+from daf_query.sql._connections import Connections, DafCatalog
 from daf_query.sql._matrix_entries import Rule, Tables, with_entries
 from daf_query.sql._messages import translated
 from daf_query.sql._missing_names import FailedQuery
@@ -27,6 +27,7 @@ from daf_query.sql._planning import (
     copy_functions,
     current_context,
     datafusion,
+    engine_table,
     new_context,
     node_type,
     planning,
@@ -319,7 +320,7 @@ class Engine:
                     f"FROM names the file {path!r}, and a service reads no files but its data "
                     "sets; start it over a session in which the file is a table"
                 )
-            files[self.default, path] = engine_table(user_table(path))
+            files[self.default, path] = engine_table(user_table(path).rows)
         return files
 
     def _naming(self, query: str) -> frozenset[str] | None:

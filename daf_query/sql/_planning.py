@@ -12,11 +12,12 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
+from functools import cache
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import pyarrow as pa
 
-from daf_query import scan
+from daf_query import scan, syntax
 from daf_query import table as tables
 from daf_query._runs import call_engine
 from daf_storage._lazy import lazy_module, pc
@@ -123,6 +124,63 @@ def as_planned(
     """Return a table with the columns that it has for the query that is planned."""
     table = table.with_matrix_columns(entries) if entries else table
     return table.with_wide_integers(current_context().wide_columns)
+
+
+def table_for_query(schema: str, name: str, table: tables.TableDataset) -> datafusion.catalog.Table:
+    """Return a table as the query that is planned needs it."""
+    context = current_context()
+    table = as_planned(table, context.matrix_columns.get((schema, name), {}))
+    restrict = context.restrictions.get((schema, name))
+    table = table if restrict is None else restrict(table)
+    table = table if context.reports is None else table.with_view(reports=context.reports)
+    return pushed_to(table.for_engine(context.strings))
+
+
+def pushed_to(dataset: pa.dataset.Dataset) -> datafusion.catalog.Table:
+    """Return a table that is handed all filters, as a query of its own.
+
+    The engine plans that one by itself: the table is given what the bindings convert for pyarrow,
+    and the engine evaluates the rest.
+    """
+    frame = _context_of_tables().read_table(datafusion.catalog.Table(dataset))
+    filtered = frame.filter(_always(dataset.schema))
+    if any(_is_bytes(field) for field in dataset.schema):
+        filtered = filtered.select(*(_handed_out(field) for field in dataset.schema))
+    return filtered.into_view(temporary=True)
+
+
+def _is_bytes(field: pa.Field) -> bool:
+    """Return whether a column has bytes; those of geometries are known by the metadata."""
+    return field.type == pa.binary_view() and not field.metadata
+
+
+def _handed_out(field: pa.Field) -> datafusion.Expr:
+    """Return a column; one of bytes as an expression that is not converted for pyarrow.
+
+    The engine logs the filters of a table as Python shows them, and panics where bytes are no text;
+    so it evaluates these itself.  The greatest of one column is the column, not copied.
+    """
+    column = datafusion.col(syntax.quoted_name(field.name))
+    if not _is_bytes(field):
+        return column
+    return datafusion.functions.greatest(column).alias(field.name)
+
+
+@cache
+def _context_of_tables() -> datafusion.SessionContext:
+    """Return a context that executes nothing."""
+    return datafusion.SessionContext()
+
+
+def _always(schema: pa.Schema) -> datafusion.Expr:
+    """Return a condition that is true for each row, which the engine does not know.
+
+    The bindings join filters by ``&``, which pyarrow has for expressions and not for constants, as
+    NULL is in ``n NOT IN (NULL, 3)``: so the first filter has to be an expression.
+    """
+    name = scan.INDEX if scan.INDEX in schema.names else schema.names[0]
+    column = datafusion.col(syntax.quoted_name(name))
+    return column.is_null() | column.is_not_null()
 
 
 @contextmanager
@@ -265,6 +323,20 @@ def table_frame(table: pa.Table) -> datafusion.DataFrame:
         "datafusion.sql_parser.enable_ident_normalization", "false"
     )
     return datafusion.SessionContext(config).from_arrow(table)
+
+
+_ALL_ROWS: Final = 1 << 62
+
+
+def engine_table(rows: pa.Table | pa.dataset.Dataset) -> datafusion.DataFrame:
+    """Return a table of which the engine evaluates all filters.
+
+    None gets past a limit, even if that is larger than any table: pyarrow, which reads the files,
+    compares NaN otherwise than the engine does.
+    """
+    if isinstance(rows, pa.Table):
+        return table_frame(rows)
+    return _context_of_tables().read_table(datafusion.catalog.Table(rows)).limit(_ALL_ROWS)
 
 
 def table_text(table: pa.Table) -> str:

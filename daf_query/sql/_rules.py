@@ -4,8 +4,8 @@
 subquery: rows are lost, or others are the first ones.  It does not pass a condition that is true
 for each row.  Of a subquery that only passes over rows it forgets the order, so that one gets a
 limit as well.  It hands a condition on a constant to what is below, past an aggregate of all rows,
-which still has a row: ``(SELECT 'a' AS kind, count(*) FROM t) WHERE kind = 'b'``.  A limit stops
-it.
+which still has a row: ``(SELECT 'a' AS kind, count(*) FROM t) WHERE kind = 'b'``.  A limit
+alone stops it: beside a condition, the engine fails at joins of two such rows that are sorted.
 
 *Lists.*  Its simplifier treats two lists for one expression as sets: it makes ``x IN (1, 2) AND x
 NOT IN (2, NULL)`` into ``x IN (1)``, without regard to NULL, to columns within a list, and to rows
@@ -40,10 +40,10 @@ from typing import Any, Final, NamedTuple
 import pyarrow as pa
 
 from daf_query._runs import warn_caller
-from daf_query.sql._connections import AxisSchema
 from daf_query.sql._matrix_entries import name_of_column, names_in
 from daf_query.sql._parameters import literal
 from daf_query.sql._planning import datafusion, new_context, node_type
+from daf_query.sql._schemas import AxisSchema
 from daf_query.syntax import (
     Edit,
     Node,
@@ -171,13 +171,15 @@ def limit_barriers(statement: Statement) -> Iterator[Edit]:
     >>> edited(query, limit_barriers(parsed(query)))
     'SELECT n FROM (SELECT * FROM (SELECT n FROM t LIMIT 3\n) WHERE random() >= 0.0) ORDER BY n'
     """
-    for query in statement.queries:
-        if query.is_source and _is_apart(query):
-            pair, clause = statement.brackets_of(query.node), query.node["limit_clause"] or {}
+    for query in (each for each in statement.queries if each.is_source):
+        pair, clause = statement.brackets_of(query.node), query.node["limit_clause"]
+        is_limited = clause and clause.get("LimitOffset", {"limit": clause})["limit"]
+        limit = "" if is_limited else f"\nLIMIT {_MOST_ROWS}"
+        if clause is not None:
             yield Edit(pair.opening + 1, pair.opening + 1, "SELECT * FROM (")
-            is_limited = clause and clause.get("LimitOffset", {"limit": clause})["limit"]
-            limit = "" if is_limited else f"\nLIMIT {_MOST_ROWS}"
             yield Edit(pair.closing, pair.closing, f"{limit}\n) WHERE random() >= 0.0")
+        elif any(map(_has_total, query.scopes)):
+            yield Edit(pair.closing, pair.closing, limit)
 
 
 def kept_apart(frame: datafusion.DataFrame) -> datafusion.DataFrame:
@@ -195,11 +197,6 @@ def _is_end(node: Any) -> bool:
     keys = node.to_variant().group_by_exprs() if node_type(node) == "Aggregate" else [None]
     is_total = all(key is not None and key.variant_name() == "GroupingSet" for key in keys)
     return is_total or node_type(node) == "Limit"
-
-
-def _is_apart(query: Query) -> bool:
-    """Return whether a query limits its rows, or aggregates all to one; there is no FETCH."""
-    return query.node["limit_clause"] is not None or any(map(_has_total, query.scopes))
 
 
 def _has_total(scope: Scope) -> bool:

@@ -13,14 +13,20 @@ from typing import Any, Final, TypeAlias, TypeVar
 
 import pyarrow as pa
 
-from daf_query.sql._connections import AxisSchema, table_for_query
-from daf_query.sql._planning import PlanningContext, current_context, datafusion, planning
+from daf_query.sql._planning import (
+    PlanningContext,
+    current_context,
+    datafusion,
+    engine_table,
+    planning,
+    table_for_query,
+)
+from daf_query.sql._schemas import AxisSchema
 from daf_query.table import ComputedDataset, TableDataset
 from daf_storage import errors
 
 _T = TypeVar("_T")
 
-_ALL_ROWS: Final = 1 << 62
 _GROUPED: Final = ("profile", "markers")
 """Those whose fourth argument is what the rows are grouped by."""
 
@@ -77,10 +83,7 @@ def table_of_call(
         table = _beside_planning(lambda: make(call))
     if isinstance(table, TableDataset):
         return table_for_query(default, f"{function}()", table)
-    # No filter gets past a limit: the engine evaluates it.
-    return datafusion.catalog.Table(
-        datafusion.SessionContext().read_table(datafusion.catalog.Table(table)).limit(_ALL_ROWS)
-    )
+    return datafusion.catalog.Table(engine_table(table))
 
 
 def _call(

@@ -114,3 +114,7 @@ SELECT plate, avg(x) AS m FROM cell GROUP BY plate ORDER BY m DESC, plate LIMIT 
 SELECT name FROM (SELECT name, x FROM cell ORDER BY total LIMIT 5 OFFSET 100000) ORDER BY x, name;
 --: theirs SELECT u8, min(d) AS m FROM (SELECT u8, donor AS d, count(*) AS n, max(count(*)) OVER (PARTITION BY u8) AS most FROM cell WHERE donor IS NOT NULL GROUP BY u8, donor) WHERE n = most GROUP BY u8
 SELECT u8, mode(donor) AS m FROM cell GROUP BY u8;
+
+-- One row, limited, joined with itself: nothing keeps it from being in order.
+--: ordered
+WITH a AS (SELECT sum(x) AS n FROM cell) SELECT x.n FROM a x JOIN (SELECT n FROM a ORDER BY n LIMIT 1) y ON x.n = y.n ORDER BY x.n;
