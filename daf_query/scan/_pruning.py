@@ -1,4 +1,4 @@
-"""What leaves out rows before these are read: zone maps, and indexes.
+"""Zone maps and indexes, which leave out rows before these are read.
 
 A zone map has the minimum, maximum and null count of each 65,536 rows.
 """

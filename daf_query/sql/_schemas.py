@@ -1,4 +1,4 @@
-"""What a data set shows to DataFusion: a schema with tables, which are its axes and descriptions.
+"""Schemas: data sets as DataFusion sees them, with tables that are their axes and descriptions.
 
 A table is made for each query from the metadata of that moment, so what a writer adds shows in the
 next query, and one query sees one state.  The columns of an axis are kept while its metadata stay
