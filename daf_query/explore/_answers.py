@@ -131,6 +131,13 @@ def rows(explorer: Explorer, question: Question) -> Answer:
             raise errors.QueryError(
                 f"the rows are none of axis {along.axis!r}: without {NAME!r} nobody can tell"
             )
+        keys = keys.select(  # NULL AS "index" says nothing of the entries that have a name
+            [
+                each
+                for each in keys.column_names
+                if each == NAME or pc.any(keys[each].is_valid()).as_py()
+            ]
+        )
         try:
             positions = positions_in(along.whole, keys.drop_null(), "rows")
         except errors.DafError as error:
@@ -215,7 +222,7 @@ _MOST_ENTRIES: Final = 1000
 def entries(explorer: Explorer, question: Question) -> Answer:
     """Answer with the first entries of an axis that begin with some letters, in any case."""
     limit = question.optional_string("limit") or str(_FEW)
-    if not (limit.isascii() and limit.isdigit() and int(limit) <= _MOST_ENTRIES):
+    if not (re.fullmatch("[0-9]{1,4}", limit) and int(limit) <= _MOST_ENTRIES):
         raise errors.InvalidInputError(f"'limit' is a number up to {_MOST_ENTRIES:,}")
     along = axis_rows(explorer.data.session, question.string("schema"), question.string("axis"))
     names, prefix = along.names(), question.optional_string("prefix") or ""

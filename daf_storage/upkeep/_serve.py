@@ -263,21 +263,23 @@ class _Handler(BaseHTTPRequestHandler):
         """Send the part of a file that is asked for, if it is the version that is asked for."""
         status = os.fstat(file.fileno())
         tag = _tag(status)
-        if self.headers.get("If-Match", tag) not in (tag, "*"):
+        if not _has_tag(self.headers.get("If-Match", "*"), tag):
             self._refuse(HTTPStatus.PRECONDITION_FAILED)
             return
-        if self.headers.get("If-None-Match") == tag:
-            self._refuse(HTTPStatus.NOT_MODIFIED)
+        # A proxy that compresses makes tags weak.
+        if _has_tag(self.headers.get("If-None-Match", "").replace("W/", ""), tag):
+            self._refuse(HTTPStatus.NOT_MODIFIED, "ETag", tag)
             return
         try:
             is_same = self.headers.get("If-Range", tag) == tag
-            requested = self.headers.get("Range") if is_same else None
+            requested = self.headers.get("Range") if is_same and has_body else None
             span = _requested(requested, status.st_size)
         except ValueError:
             self._refuse(HTTPStatus.BAD_REQUEST)
             return
         if span is None:
-            self._refuse(HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE, status.st_size)
+            whole = f"bytes */{status.st_size}"
+            self._refuse(HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE, "Content-Range", whole)
             return
         start, stop, is_part = span
         self.send_response(HTTPStatus.PARTIAL_CONTENT if is_part else HTTPStatus.OK)
@@ -310,18 +312,28 @@ class _Handler(BaseHTTPRequestHandler):
             exposed = "Content-Range, Content-Length, ETag"
             self.send_header("Access-Control-Expose-Headers", exposed)
 
-    def _refuse(self, status: HTTPStatus, size_bytes: int | None = None) -> None:
+    def _refuse(self, status: HTTPStatus, header: str = "", value: str = "") -> None:
         self.send_response(status)
         self._send_common()
-        if size_bytes is not None:
-            self.send_header("Content-Range", f"bytes */{size_bytes}")
-        self.send_header("Content-Length", "0")
+        if header:
+            self.send_header(header, value)
+        if status != HTTPStatus.NOT_MODIFIED:  # whose length would be that of the file
+            self.send_header("Content-Length", "0")
         self.end_headers()
 
 
 def _tag(status: os.stat_result) -> str:
     """Return what names one version of a file."""
     return f'"{status.st_mtime_ns:x}-{status.st_size:x}"'
+
+
+def _has_tag(header: str, tag: str) -> bool:
+    """Return whether a condition names a version, alone or in a list, or any by ``*``.
+
+    >>> _has_tag('"a", "b"', '"b"'), _has_tag("*", '"b"'), _has_tag('W/"b"', '"b"')
+    (True, True, False)
+    """
+    return not {"*", tag}.isdisjoint(each.strip() for each in header.split(","))
 
 
 def _check_readable_remotely(root: Path) -> None:
@@ -343,7 +355,7 @@ def _requested(header: str | None, size_bytes: int) -> tuple[int, int, bool] | N
     >>> _requested("bytes=2-4", 10), _requested("bytes=-3", 10), _requested(None, 10)
     ((2, 5, True), (7, 10, True), (0, 10, False))
     """
-    found = re.fullmatch(r"bytes=(\d*)-(\d*)", header or "")
+    found = re.fullmatch(r"(?i:bytes)=(\d*)-(\d*)", header or "")
     if found is None or found.groups() == ("", ""):
         return 0, size_bytes, False
     first, last = found.groups()

@@ -60,7 +60,7 @@ def test_odd_addresses_are_no_faults_of_the_server(
     client: TestClient, path: str, name: str
 ) -> None:
     """The same of what stands in an address."""
-    for value in ("", "\0", "'", "☃" * 2000, "1e9"):
+    for value in ("", "\0", "'", "☃" * 2000, "1e9", "9" * 4301):
         requested = {**AXIS, "vector": "age", name: value}
         assert client.get(f"/api/{path}", params=requested).status_code < 500, (name, value)
 

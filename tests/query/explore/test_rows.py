@@ -62,7 +62,7 @@ def test_rows_that_sql_chooses(client: TestClient, sql: str) -> None:
     [
         "SELECT name FROM cell WHERE age % 2 = 0 ORDER BY random() LIMIT 9",
         "SELECT * FROM cell ORDER BY random() LIMIT 7",
-        "SELECT name FROM cell WHERE random() < 0.5",
+        'SELECT name, NULL AS "index" FROM cell WHERE random() < 0.5',
     ],
 )
 def test_rows_that_were_sent(client: TestClient, sql: str) -> None:

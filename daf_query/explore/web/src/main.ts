@@ -197,14 +197,17 @@ class Explorer {
     const name = columns.indexOf("name");
     const groups = columns.flatMap((column, place) => {
       const vector = axis.vectors.find((one) => one.name === column);
-      return vector?.kind === "string" && typeof value(place) === "string" ? [`${identifier(column)} = ${literal(value(place) as string)}`] : [];
+      if (!vector || !["string", "boolean"].includes(vector.kind)) return [];
+      const of = value(place); // NULL is a group, too
+      return of === null ? [`${identifier(column)} IS NULL`] : [`${identifier(column)} = ${typeof of === "boolean" ? of : literal(String(of))}`];
     });
     const keys = ["dataset", "name"].flatMap((key) => {
       const of = value(columns.indexOf(key));
       return typeof of === "string" ? [`${key} = ${literal(of)}`] : [];
     });
     const condition = (name >= 0 && typeof value(name) === "string" ? keys : groups).join(" AND ");
-    if (condition) await this.lightThose((signal) => getRows(state.schema, state.axis, condition, signal), `where ${condition}`);
+    if (!condition) return this.map.light(null, ""); // not those of the row before
+    await this.lightThose((signal) => getRows(state.schema, state.axis, condition, signal), `where ${condition}`);
   }
 
   private async colourBy(schema: string, axis: string, vector: string): Promise<void> {
