@@ -157,9 +157,10 @@ def head_command(options: Namespace) -> None:
         name = syntax.quoted_name(options.axis)
         columns = connected.sql(f"SELECT * FROM {name}").column_names  # noqa: S608 - it is planned only
         order = ", ".join(each for each in (table.DATASET, "index") if each in columns)
+        by = f"ORDER BY {order}" if order else ""  # tables of a Zarr store have no positions
         chosen = ["name", *_chosen(options, columns)] if options.columns is not None else columns
-        listed = ", ".join(map(syntax.quoted_name, dict.fromkeys(chosen)))
-        rows = connected.sql(f"SELECT {listed} FROM {name} ORDER BY {order} LIMIT {options.rows}")  # noqa: S608 - quoted
+        listed = ", ".join(syntax.quoted_name(x) for x in dict.fromkeys(chosen) if x in columns)
+        rows = connected.sql(f"SELECT {listed} FROM {name} {by} LIMIT {options.rows}")  # noqa: S608 - quoted
         outputs.print_rows(rows, options.format, max_rows=0, pager=pager_of(options))
 
 

@@ -32,6 +32,7 @@ from daf_query.cli._output import (
     option_forms,
 )
 from daf_storage import errors
+from daf_storage._lazy import HiddenPandas
 from daf_storage._terminal_text import visible
 
 _COMMANDS: Final = {
@@ -44,7 +45,7 @@ _COMMANDS: Final = {
 _FILES: Final = re.compile(r"PATH|SRC|DST|OUT|.*FILE(\.sql)?|.*\.h5ad")
 """How arguments that are files are called, which shells complete."""
 _WITHOUT_PANDAS: Final = ("sql", "head", "describe", "diagnose", "totals", "markers")
-"""Commands that never use pandas, which pyarrow imports where it can: 0.2 s of each call."""
+"""Commands that seldom need pandas, and hide it until they do."""
 
 
 class Terminated(SystemExit):
@@ -75,7 +76,7 @@ def run_command() -> NoReturn:
         if signal.getsignal(number) is not signal.SIG_IGN:  # as nohup has it
             signal.signal(number, _end)
     if sys.argv[1:2] and sys.argv[1] in _WITHOUT_PANDAS:
-        sys.modules["pandas"] = None  # type: ignore[assignment] # which makes its import fail
+        sys.meta_path.insert(0, HiddenPandas)
     code = main(sys.argv[1:])
     with contextlib.suppress(OSError):  # which main() has reported already
         sys.stdout.flush()

@@ -7,32 +7,27 @@ and agree on NULL.
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any, Final, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from daf_storage.base import StorageType
+from daf_storage.base import StorageType, show_pandas
 from daf_storage.data import arrow_of
 
 PLAIN_TYPES: Final = {pa.string_view(): pa.string(), pa.binary_view(): pa.binary()}
 """The types of views, which Arrow stores and cannot compare, and the types without views."""
 
-_DTYPES: Final = {
-    pa.from_numpy_dtype(np.dtype(code)): np.dtype(code)
-    for code in ("?", "i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "f2", "f4", "f8")
-}
 
-
-def numpy_type(kind: pa.DataType) -> np.dtype[Any]:
-    """Return the numpy type of an Arrow type; of numbers without pandas, which pyarrow asks for.
-
-    >>> numpy_type(pa.float32())
-    dtype('float32')
-    """
-    dtype: np.dtype[Any] | None = _DTYPES.get(kind)
-    return np.dtype(kind.to_pandas_dtype()) if dtype is None else dtype
+def show_pandas_for(kind: pa.DataType) -> None:
+    """Let pyarrow make values of pandas of times with nanoseconds, which Python's own lack."""
+    if getattr(kind, "unit", "") == "ns":
+        with suppress(ImportError):
+            show_pandas()
+    for number in range(kind.num_fields):
+        show_pandas_for(kind.field(number).type)
 
 
 def arrow_type(storage_type: StorageType) -> pa.DataType:

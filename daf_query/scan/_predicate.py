@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from daf_query.scan._arrow_arrays import number_array, numpy_type, plain_array
+from daf_query.scan._arrow_arrays import number_array, plain_array
 from daf_storage._lazy import pc
 
 ARROW_OPERATORS: Final = {
@@ -250,13 +250,13 @@ def _near(kind: pa.DataType, value: float) -> float | None:
     """Return the number of a type that is next to another; None where engines may round."""
     is_whole = isinstance(value, int)
     if pa.types.is_integer(kind):
-        limits = np.iinfo(numpy_type(kind))
+        limits = np.iinfo(kind.to_pandas_dtype())
         is_known = is_whole or abs(value) < EXACT_FLOAT
         return min(max(math.floor(value), limits.min), limits.max) if is_known else None
     if kind not in (pa.float32(), pa.float64()):
         return None
     with np.errstate(over="ignore"):
-        near = float(numpy_type(kind).type(value))
+        near = float(kind.to_pandas_dtype()(value))
     is_known = not is_whole or (near == value and abs(value) < EXACT_FLOAT)
     return near if is_known else None
 

@@ -38,7 +38,6 @@ from daf_query.scan import (
     conjuncts,
     evaluate,
     number_array,
-    numpy_type,
 )
 from daf_query.table._axis_dataset import entry_names
 from daf_query.table._columns import DATASET, ConstantColumn, TableColumns, long_names, value_type
@@ -153,7 +152,8 @@ class ElementColumn:
 
     def _converted(self, values: Any) -> Any:
         is_text = isinstance(values, pa.Array)
-        return values if is_text else values.astype(numpy_type(self.field.type), copy=False)
+        dtype = self.field.type.to_pandas_dtype()
+        return values if is_text else values.astype(dtype, copy=False)
 
 
 class MatrixDataset(TableDataset):

@@ -39,7 +39,6 @@ from daf_query.scan import (
     columns_of,
     conjuncts,
     evaluate,
-    numpy_type,
     plain_array,
 )
 from daf_query.table._axis_dataset import MatrixColumn
@@ -144,7 +143,7 @@ def common_type(types: set[pa.DataType]) -> pa.DataType | None:
         return next(iter(types))
     if not all(pa.types.is_integer(t) or pa.types.is_floating(t) for t in types):
         return None
-    dtypes = [numpy_type(arrow_type) for arrow_type in types]
+    dtypes = [np.dtype(each.to_pandas_dtype()) for each in types]
     common = np.result_type(*dtypes)
     are_integers = all(dtype.kind in "iu" for dtype in dtypes)
     if common.kind == "f" and are_integers:  # Int64 with UInt64
@@ -357,7 +356,8 @@ class JoinedColumn:
         parts = CachedParts(cache, key, identity)
         values = partial(self._joined, options)
         if not self.is_string:
-            dtype, length = numpy_type(self.field.type), sum(each.length for each in self.sources)
+            dtype = np.dtype(self.field.type.to_pandas_dtype())
+            length = sum(each.length for each in self.sources)
             return NumberColumn(
                 lambda: lambda span: parts.get("values", values)[span.slice],
                 parts.get("zones", lambda: ZoneMap.unknown(length, dtype, options.zone_rows)),
@@ -381,7 +381,7 @@ class JoinedColumn:
         values = list(self._values(options))
         if self.is_string:
             return pa.concat_arrays([pa.array([], pa.string()), *values])
-        dtype = numpy_type(self.field.type)
+        dtype = np.dtype(self.field.type.to_pandas_dtype())
         return np.concatenate([np.empty(0, dtype), *map(np.asarray, values)], dtype=dtype)
 
     def _values(self, options: ScanOptions) -> Iterator[Any]:

@@ -17,9 +17,21 @@ from contextlib import contextmanager, nullcontext
 from typing import Any, Final, Literal, TypeAlias
 from urllib.parse import unquote, urlsplit
 
-from daf_storage._lazy import metadata
+import pyarrow as pa
+
+from daf_storage._lazy import HiddenPandas, metadata
 from daf_storage.base._threads import ForkLock
 from daf_storage.errors import MissingDependencyError
+
+_SHOWING: Final = ForkLock()
+
+
+def show_pandas() -> None:
+    """Let pandas be imported, and pyarrow use it, where a command has hidden it."""
+    with _SHOWING:  # whoever comes second waits until pyarrow knows of it
+        if HiddenPandas in sys.meta_path:
+            sys.meta_path.remove(HiddenPandas)
+            pa.nulls(0).to_pandas()  # asks for it once more, as other conversions do not
 
 
 def optional_import(module: str, *, extra: str) -> Any:
@@ -30,12 +42,9 @@ def optional_import(module: str, *, extra: str) -> Any:
     MissingDependencyError
         The package is not installed.
     """
-    imported = sys.modules.get(module)
-    if imported is not None and not getattr(
-        getattr(imported, "__spec__", None), "_initializing", False
-    ):
-        return imported  # much faster than to ask for it again, which each node of a file does
     try:
+        if module in ("pandas", "anndata"):
+            show_pandas()
         return importlib.import_module(module)
     except ModuleNotFoundError as error:
         package = module.split(".", 1)[0]
@@ -112,7 +121,9 @@ def _bar(show: ShowProgress, **how: Any) -> Any:
     is_seen = show == "always" or in_notebook or sys.stderr.isatty()
     if not is_seen or importlib.util.find_spec("tqdm") is None:
         return None
-    bar_class = _bar_class(in_notebook=in_notebook)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # it says that the widgets are missing
+        bar_class = importlib.import_module("tqdm.auto" if in_notebook else "tqdm").tqdm
     return bar_class(unit="B", unit_scale=True, file=sys.stderr, **how)
 
 
@@ -175,12 +186,3 @@ def is_notebook() -> bool:
     ipython = sys.modules.get("IPython")
     shell = None if ipython is None else ipython.get_ipython()
     return getattr(shell, "kernel", None) is not None
-
-
-def _bar_class(*, in_notebook: bool) -> Any:
-    """Return a bar of a terminal, or one of widgets: of text, where those are not installed."""
-    if not in_notebook:
-        return importlib.import_module("tqdm").tqdm
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # it says that the widgets are missing
-        return importlib.import_module("tqdm.auto").tqdm

@@ -15,6 +15,7 @@ from anndata import AnnData
 from anndata.tests.helpers import assert_equal
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from pandas import array
 
 from daf_query import DafSession, connect
 from daf_storage import errors, import_h5ad
@@ -92,6 +93,9 @@ def test_connecting_imports_no_engine_and_daf_sql_no_pandas(tmp_path: Path) -> N
     )
     run = subprocess.run([sys.executable, "-c", code, path], capture_output=True, check=True)
     assert run.stdout.endswith(b"] set()\n")
-    command = ("-X", "importtime", "-m", "daf_query.cli", "sql", path, "SELECT 1")
-    run = subprocess.run([sys.executable, *command], capture_output=True, check=True)
-    assert (b" datafusion.context" in run.stderr, b" pandas.io" in run.stderr) == (True, False)
+    AnnData(np.eye(3), {"age": array([1, None, 3], "Int64")}).write_h5ad(path)
+    needing = "SELECT age, to_timestamp_nanos(1700000000123456789) FROM obs"
+    for query, needed in ("SELECT 1", False), (needing, True):
+        command = ("-X", "importtime", "-m", "daf_query.cli", "sql", path, query)
+        run = subprocess.run([sys.executable, *command], capture_output=True, check=True)
+        assert (b" datafusion.context" in run.stderr, b" pandas.io" in run.stderr) == (True, needed)
