@@ -123,6 +123,15 @@ def test_a_path_that_is_gone(tiny_path: Path) -> None:
             pickle.loads(one)
 
 
+def test_a_file_that_was_replaced(tiny_path: Path, tmp_path: Path) -> None:
+    """Positions of a slice are those of the file that it was made of."""
+    convert(tiny_path, tmp_path / "x.h5df")
+    part = connect(tmp_path / "x.h5df").matrix("cell", "gene", "UMIs")
+    os.replace(shutil.copy(tmp_path / "x.h5df", tmp_path / "other"), tmp_path / "x.h5df")
+    with pytest.raises(errors.InvalidInputError, match="was changed or replaced since"):
+        pickle.dumps(part)
+
+
 def test_tables(path: str) -> None:
     """Filtered or not; those of a writer are opened for reading."""
     table = connect(path).table("cell")

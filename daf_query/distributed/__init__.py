@@ -70,17 +70,21 @@ class Source:
         Raises
         ------
         InvalidInputError
-            Its data set was closed.
+            Its data set was closed, or another one lies at its path by now.
         """
         names = tuple(columns)
         try:
-            pickled, paths = _by_path(found)
+            pickled, origins = _by_path(found)
         except errors.InvalidInputError:  # no path leads to it
             found.data_version(names)  # raises if it was closed
             return cls(b"", uuid.uuid4().hex, found.location, what, names, live=found)
+        paths = tuple(dict.fromkeys(origin.path for origin in origins))
         version = _version(paths, lambda: found.data_version(names))
         key = _digest_of(pickled, repr((names, version)).encode())
-        return cls(pickled, key, found.location, what, names, paths, version)
+        source = cls(pickled, key, found.location, what, names, paths, version)
+        if any(map(_is_replaced, origins)):
+            raise source.changed()
+        return source
 
     def __reduce__(self) -> Any:
         """Leave what is in memory behind: whoever opens the source elsewhere gets an error.
@@ -98,11 +102,7 @@ class Source:
         InvalidInputError
             No path leads to it; or it was changed since the source was made.
         """
-        if not self.pickled:
-            raise errors.InvalidInputError(
-                f"{self.location}: no path leads to this data set, so other processes cannot read "
-                "it; copy_all() it to a path and connect that, or compute with scheduler='threads'"
-            )
+        self.require_path()
         try:
             found = pickle.loads(self.pickled)  # noqa: S301 - made by `of`
         except errors.SourceNotFoundError:
@@ -111,6 +111,14 @@ class Source:
             raise self.changed() from None
         self.check(found)
         return found
+
+    def require_path(self) -> None:
+        """Refuse what is in memory."""
+        if not self.pickled:
+            raise errors.InvalidInputError(
+                f"{self.location}: no path leads to this data set, so other processes cannot read "
+                "it; copy_all() it to a path and connect that, or compute with scheduler='threads'"
+            )
 
     def is_current(self, found: Any) -> bool:
         """Return whether the data is what it was; yes where nothing shows it."""
@@ -137,8 +145,8 @@ class Source:
         """Return the error of data that was changed."""
         return errors.InvalidInputError(
             f"{self.location}: {self.what} was changed or replaced since it was planned how to "
-            "read it, so its parts may not belong together; run the query again, or make the Dask "
-            "collection again"
+            "read it, so its parts may not belong together; run the query again, or make the slice "
+            "or the Dask collection again"
         )
 
 
@@ -152,6 +160,17 @@ def _version(paths: Sequence[str], of_data: Callable[[], Hashable]) -> Hashable:
         return states
     version = of_data()
     return None if version is None else (states, version)
+
+
+def _is_replaced(origin: Origin) -> bool:
+    """Return whether its path leads to another file by now than the one that is open."""
+    if origin.inode is None:
+        return False
+    try:
+        status = os.stat(origin.path.partition("#/")[0])
+    except OSError:
+        return True
+    return (status.st_dev, status.st_ino) != origin.inode
 
 
 def file_state(path: str) -> tuple[int, int] | None:
@@ -187,7 +206,9 @@ class Pool(Generic[_T]):
     ) -> _T:
         """Return what is kept by a key, if it can be used; else open it."""
         with self._lock:
-            self._enter()
+            if self._pid != os.getpid():  # forked; nothing of its parent is closed or freed here
+                self._of_parent.append(self._opened)
+                self._opened, self._pid = OrderedDict(), os.getpid()
             source = self._opened.pop(key, None)
             if source is None or not is_usable(source):
                 source = open_it()
@@ -199,14 +220,7 @@ class Pool(Generic[_T]):
     def clear(self) -> None:
         """Let go of everything."""
         with self._lock:
-            self._enter()
             self._opened.clear()
-
-    def _enter(self) -> None:
-        """Start again in a forked process; nothing of its parent is closed or freed there."""
-        if self._pid != os.getpid():
-            self._of_parent.append(self._opened)
-            self._opened, self._pid = OrderedDict(), os.getpid()
 
 
 SOURCES: Final[Pool[Any]] = Pool(MAX_SOURCES)
@@ -245,26 +259,26 @@ def _digest_of(*parts: bytes) -> str:
     return digest.hexdigest()
 
 
-def _by_path(value: Any) -> tuple[bytes, tuple[str, ...]]:
-    """Return a value as bytes that are those of any equal one, and the paths of its data sets."""
+def _by_path(value: Any) -> tuple[bytes, list[Origin]]:
+    """Return a value as bytes that are those of any equal one, and where its data sets are."""
     file = io.BytesIO()
     pickler = _ByPath(file, protocol=_PICKLE_PROTOCOL)
     pickler.fast = True  # without references to what came before, which depend on identities
     pickler.dump(value)
-    return file.getvalue(), tuple(dict.fromkeys(pickler.paths))
+    return file.getvalue(), pickler.origins
 
 
 class _ByPath(pickle.Pickler):
-    """Notes the paths of readers; of the names of one, pickled it has none but its path."""
+    """Notes where readers are; of the names of one, pickled it has none but its path."""
 
     def __init__(self, file: io.BytesIO, *, protocol: int) -> None:
         super().__init__(file, protocol=protocol)
-        self.paths: list[str] = []
+        self.origins: list[Origin] = []
 
     def reducer_override(self, value: Any) -> Any:
         if not isinstance(value, Origin):
             return NotImplemented
-        self.paths.append(value.path)
+        self.origins.append(value)
         return Origin, (value.open_again, value.path, value.path)
 
 

@@ -7,7 +7,6 @@ from daf_query.slice._matrix_slice import matrix_slice as matrix_slice
 from daf_query.slice._reading import ByteSize as ByteSize
 from daf_query.slice._reading import byte_count as byte_count
 from daf_query.slice._reading import byte_limit as byte_limit
-from daf_query.slice._reading import slice_source as slice_source
 from daf_query.slice._selector import MatrixAxes as MatrixAxes
 from daf_query.slice._selector import Selector as Selector
 from daf_query.slice._selector import SliceRequest as SliceRequest

@@ -17,7 +17,7 @@ from daf_query._calls import Advised
 from daf_query._formats import SLICE_FORMATS
 from daf_query._provenance import Record, record_of, refuse_own_files
 from daf_query._runs import attended, checked
-from daf_query.distributed import BlockKind
+from daf_query.distributed import BlockKind, Source
 from daf_query.matrix import AlignedAxis, Selection, SlicePlan
 from daf_query.slice import _anndata
 from daf_query.slice._anndata import ANNDATA_MAX_BYTES, AnnDataChoice, Choice
@@ -32,6 +32,7 @@ from daf_query.slice._reading import (
     figures_of,
     read_whole,
     row_spans,
+    source_of,
 )
 from daf_query.slice._selector import EmptySelection, SliceRequest, Written, matrix_axes
 from daf_query.slice._tables import (
@@ -129,8 +130,10 @@ class MatrixSlice(Advised):
         self._nnz: int | None = None
 
     def __reduce__(self) -> Any:
-        """Pickle what was chosen, not the values; the other process opens the data again."""
-        return type(self), (self.whole, self._requested)
+        """Pickle what was chosen, not the values; the other process opens the same data again."""
+        source = source_of(self.whole)
+        source.require_path()
+        return _slice_again, (type(self), source, self._requested)
 
     @property
     def of_several(self) -> bool:
@@ -653,6 +656,10 @@ class MatrixSlice(Advised):
         else:
             save_rows(self.whole, values, path, file_format, record, reading)
         self._nnz = reading.nnz
+
+
+def _slice_again(kind: type[MatrixSlice], source: Source, *requested: Any) -> MatrixSlice:
+    return kind(source.open(), *requested)
 
 
 def matrix_slice(request: SliceRequest) -> MatrixSlice:

@@ -426,11 +426,14 @@ def slice_source(whole: Whole) -> Source:
     rows, columns = (ConcatenatedAxis(each.axis, each.location, {}) for each in whole.axes)
     selections = Selection.all(whole.shape[0]), Selection.all(whole.shape[1])
     members = (replace(each, name=str(n)) for n, each in enumerate(whole.members))
+    distant = replace(whole, axes=(rows, columns), selections=selections, members=tuple(members))
+    return source_of(distant)
+
+
+def source_of(whole: Whole) -> Source:
+    """Return how another process opens a slice, with its names and positions."""
     with whole.unchanged_axes():
-        distant = replace(
-            whole, axes=(rows, columns), selections=selections, members=tuple(members)
-        )
-        return Source.of(distant, f"the matrix {whole.name!r} or one of its axes")
+        return Source.of(whole, f"the matrix {whole.name!r} or one of its axes")
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ workers.  All of it depends on seed and epoch alone: randomness is a hash of num
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from functools import cache
 from typing import Any, Final, Literal, TypeAlias, TypedDict
 
@@ -20,8 +20,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from daf_query.distributed import opened
-from daf_query.slice import MatrixSlice, slice_source
+from daf_query.slice import MatrixSlice
 from daf_query.training._splits import Keys, checked_seed, mixed, seed_key
 from daf_storage import errors
 from daf_storage._lazy import sp
@@ -184,11 +183,6 @@ class RowSource:
     plan: BlockPlan
     form: Form
 
-    def __reduce__(self) -> Any:
-        """Pickle the slice as a source."""
-        state = {field.name: getattr(self, field.name) for field in fields(self)}
-        return _source_again, ({**state, "part": slice_source(self.part.whole)},)
-
     def batches(self, epoch: int, consumer: Consumer) -> Iterator[Batch]:
         """Yield the batches of a worker in an epoch; a fetch of them is read at once."""
         plan, taken = self.plan, None
@@ -217,10 +211,6 @@ class RowSource:
             values = values.toarray() if sp.issparse(values) else values
             return values if values.flags.writeable else values.copy()
         return values if sp.issparse(values) else sp.csr_array(values)
-
-
-def _source_again(state: dict[str, Any]) -> RowSource:
-    return RowSource(**{**state, "part": MatrixSlice(opened(state["part"]))})
 
 
 class RowBlocks:

@@ -55,6 +55,8 @@ class Origin:
     """An absolute path, or a URL."""
     name: str
     """The name of the data set."""
+    inode: tuple[int, int] | None = None
+    """That of the file which was opened here; None of what is no file, and elsewhere."""
 
     def open(self) -> DafReader:
         """Open it again, by the same name."""

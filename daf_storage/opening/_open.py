@@ -217,6 +217,9 @@ def open_at(
     """
     daf: DafReader
     with errors.os_errors(where.given), ExitStack() as held:
+        # Before it is opened: what is put there meanwhile is another one.
+        is_file = mode == "r" and where.kind in ("archive", "hdf5")
+        inode = stores.inode_of(where.container) if is_file else None
         if mode == "r":
             tree = _tree_to_read(where, style, held, names, sidecar)
         else:
@@ -234,7 +237,7 @@ def open_at(
             given = {"sidecar": sidecar, **names}
             options = {key: option for key, option in given.items() if option is not None}
             again = partial(open_daf, **cast("Any", options)) if options else open_daf
-            daf.origin = Origin(again, where.full, daf.name)
+            daf.origin = Origin(again, where.full, daf.name, inode)
         return daf
 
 

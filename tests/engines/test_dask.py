@@ -7,6 +7,7 @@ import shutil
 import signal
 import time
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -106,13 +107,9 @@ def test_a_file_replaced_in_the_middle(
     folder = tmp_path / "begun"
     folder.mkdir()
 
-    def copied(source: str, target: Path) -> None:
-        """Copy, with times of its own."""
-        if Path(source).is_dir():
-            shutil.copytree(source, target, copy_function=shutil.copy)
-        else:
-            shutil.copy(source, target)
-
+    # With times of its own.
+    of_folders = partial(shutil.copytree, copy_function=shutil.copy)
+    copied: Any = of_folders if Path(forms[form]).is_dir() else shutil.copy
     copied(forms[form], path)
     with connect(path) as db:
         array = db.matrix("obs", "var", "X").to_dask(rows_per_block=20)
