@@ -5,9 +5,8 @@ from __future__ import annotations
 import itertools
 import operator
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, NoReturn, TypeAlias, TypeVar
+from typing import Any, Final, NoReturn, TypeVar
 
 import pyarrow as pa
 
@@ -20,7 +19,6 @@ from daf_query.distributed import nullable_types
 from daf_query.scan import size_bytes, without_string_views
 from daf_query.sql._direct_scan import DirectScan, direct_scan
 from daf_query.sql._engine import Allow, Engine
-from daf_query.sql._matrix_entries import with_existing_columns
 from daf_query.sql._messages import unknown_result_column
 from daf_query.sql._planning import (
     ENGINE,
@@ -31,7 +29,6 @@ from daf_query.sql._planning import (
     table_frame,
     table_text,
 )
-from daf_query.sql._rules import corrections, kept_apart, list_barriers
 from daf_query.sql._shown import (
     LOOKED_AT_ROWS,
     PLAN_COLUMNS,
@@ -41,58 +38,14 @@ from daf_query.sql._shown import (
     plan_page,
     rows_page,
 )
-from daf_query.syntax import quoted_name, without_direction
+from daf_query.sql._steps import Build, Step, expressions, sort_key, without_columns
 from daf_query.table import with_categories
 from daf_storage import DafError, ShowProgress, errors
 from daf_storage.base import optional_import, progress_bar
 
 _T = TypeVar("_T")
 
-_Build: TypeAlias = "Callable[[datafusion.DataFrame], datafusion.DataFrame]"
-
 _AHEAD_BYTES: Final = 64 << 20
-
-
-@dataclass(frozen=True, slots=True)
-class Step:
-    """What is built upon the rows of a query."""
-
-    build: _Build
-    written: str
-    """The call as Python writes it."""
-
-    @attended
-    def of(self, frame: datafusion.DataFrame) -> datafusion.DataFrame:
-        """Return a frame of the step upon the rows of another one."""
-        return self.build(kept_apart(frame))
-
-
-def _expressions(
-    frame: datafusion.DataFrame, columns: Iterable[str | datafusion.Expr]
-) -> list[datafusion.Expr]:
-    """Return columns as expressions; a name is taken as it is, other strings are SQL."""
-    names, found = frame.schema().names, list[datafusion.Expr]()
-    for column in columns:
-        if not isinstance(column, str):
-            found.append(column)
-        elif column in names:
-            found.append(datafusion.col(quoted_name(column)))
-        else:
-            rules = (corrections, lambda each: list_barriers(each, is_part=True))
-            found.append(frame.parse_sql_expr(with_existing_columns(column, names, rules)))
-    return found
-
-
-def _sort_key(
-    frame: datafusion.DataFrame, key: str | datafusion.Expr | datafusion.expr.SortExpr
-) -> datafusion.Expr | datafusion.expr.SortExpr:
-    """Return what to sort by; a string as after ORDER BY, and NULLs go where they do there."""
-    if not isinstance(key, str):
-        return key
-    is_name = key in frame.schema().names
-    column, is_ascending, nulls_first = (key, True, False) if is_name else without_direction(key)
-    (expression,) = _expressions(frame, [column])
-    return expression.sort(ascending=is_ascending, nulls_first=nulls_first)
 
 
 @attended
@@ -287,36 +240,23 @@ class QueryResult(Advised):
         {'name': ['GATA'], 'age': [60]}
         """
         return self._then(
-            lambda frame: frame.filter(*_expressions(frame, predicates)), "filter", predicates
+            lambda frame: frame.filter(*expressions(frame, predicates)), "filter", predicates
         )
 
     def select(self, *columns: str | datafusion.Expr) -> QueryResult:
         """Return some columns: names, other SQL (``"age / 10 AS decade"``), or expressions."""
         return self._then(
-            lambda frame: frame.select(*_expressions(frame, columns)), "select", columns
+            lambda frame: frame.select(*expressions(frame, columns)), "select", columns
         )
 
     def drop(self, *names: str) -> QueryResult:
         """Return all columns but those of some names."""
-
-        def build(frame: datafusion.DataFrame) -> datafusion.DataFrame:
-            columns = frame.schema().names
-            for name in names:
-                if name not in columns:
-                    raise errors.VectorNotFoundError(
-                        f"the result has no column {name!r} to leave out; it has "
-                        f"{errors.shown_names(columns, none='none')}"
-                        f"{errors.nearest(name, columns)}"
-                    )
-            kept = [quoted_name(name) for name in columns if name not in names]
-            return frame.select(*kept)
-
-        return self._then(build, "drop", names)
+        return self._then(lambda frame: without_columns(frame, names), "drop", names)
 
     def sort(self, *columns: str | datafusion.Expr | datafusion.expr.SortExpr) -> QueryResult:
         """Return the rows in another order: names or SQL (``"age DESC"``), or expressions."""
         return self._then(
-            lambda frame: frame.sort(*(_sort_key(frame, each) for each in columns)), "sort", columns
+            lambda frame: frame.sort(*(sort_key(frame, each) for each in columns)), "sort", columns
         )
 
     def limit(self, count: int, offset: int = 0) -> QueryResult:
@@ -331,7 +271,7 @@ class QueryResult(Advised):
         """Return each different row once."""
         return self._then(lambda frame: frame.distinct(), "distinct", ())
 
-    def _then(self, build: _Build, method: str, arguments: Iterable[object]) -> QueryResult:
+    def _then(self, build: Build, method: str, arguments: Iterable[object]) -> QueryResult:
         """Return a result that is built upon this one."""
         step = Step(build, f"{method}({', '.join(map(repr, arguments))})")
         try:

@@ -42,7 +42,7 @@ import pyarrow as pa
 from daf_query._runs import warn_caller
 from daf_query.sql._matrix_entries import name_of_column, names_in
 from daf_query.sql._parameters import literal
-from daf_query.sql._planning import datafusion, new_context, node_type
+from daf_query.sql._planning import datafusion, new_context
 from daf_query.sql._schemas import AxisSchema
 from daf_query.syntax import (
     Edit,
@@ -157,9 +157,8 @@ def _named(statement: Statement, query: Node, name: str) -> Iterator[Edit]:
         yield Edit(pair.closing, pair.closing, f"\n) AS quantified({name})")
 
 
-_MOST_ROWS = 2**62
-_PASSED = ("Projection", "SubqueryAlias", "Union", "Sort", "Filter", "Distinct")
-"""Nodes of a plan that an order or a condition passes."""
+MOST_ROWS: Final = 2**62
+"""More than any table has."""
 _SETS = ("Rollup", "Cube", "GroupingSets")
 
 
@@ -174,29 +173,12 @@ def limit_barriers(statement: Statement) -> Iterator[Edit]:
     for query in (each for each in statement.queries if each.is_source):
         pair, clause = statement.brackets_of(query.node), query.node["limit_clause"]
         is_limited = clause and clause.get("LimitOffset", {"limit": clause})["limit"]
-        limit = "" if is_limited else f"\nLIMIT {_MOST_ROWS}"
+        limit = "" if is_limited else f"\nLIMIT {MOST_ROWS}"
         if clause is not None:
             yield Edit(pair.opening + 1, pair.opening + 1, "SELECT * FROM (")
             yield Edit(pair.closing, pair.closing, f"{limit}\n) WHERE random() >= 0.0")
         elif any(map(_has_total, query.scopes)):
             yield Edit(pair.closing, pair.closing, limit)
-
-
-def kept_apart(frame: datafusion.DataFrame) -> datafusion.DataFrame:
-    """Return rows to build upon: nothing that is asked of them passes what limits them."""
-    nodes: list[Any] = [frame.logical_plan()]
-    for node in nodes:
-        nodes += node.inputs() if node_type(node) in _PASSED else ()
-    if not any(map(_is_end, nodes)):
-        return frame
-    return frame.limit(_MOST_ROWS).filter(datafusion.functions.random() >= datafusion.lit(0.0))
-
-
-def _is_end(node: Any) -> bool:
-    """Return whether a node of a plan limits rows, or aggregates all rows to one."""
-    keys = node.to_variant().group_by_exprs() if node_type(node) == "Aggregate" else [None]
-    is_total = all(key is not None and key.variant_name() == "GroupingSet" for key in keys)
-    return is_total or node_type(node) == "Limit"
 
 
 def _has_total(scope: Scope) -> bool:
