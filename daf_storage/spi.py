@@ -15,13 +15,7 @@ from daf_storage.stores import (
     Recovery,
 )
 from daf_storage.trees import StoredArray
-from daf_storage.upkeep import (
-    IndexKind,
-    IndexPlace,
-    IndexSource,
-    IndexStorage,
-    StoredIndex,
-)
+from daf_storage.upkeep import IndexKind, IndexPlace, IndexSource, IndexStorage, StoredIndex
 
 __all__ = [
     "DecodedCache",

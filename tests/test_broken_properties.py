@@ -16,16 +16,7 @@ import pytest
 import scipy.sparse as sp
 
 from daf_query import AxisDataset, UnreadableVectorWarning, connect
-from daf_storage import (
-    DafReader,
-    MemoryDaf,
-    Packing,
-    ZarrDaf,
-    convert,
-    errors,
-    open_daf,
-    verify,
-)
+from daf_storage import DafReader, MemoryDaf, Packing, ZarrDaf, convert, errors, open_daf, verify
 from daf_storage.stores import MemoryStore
 from daf_storage.trees import ZarrTree, ZarrVersion
 from daf_storage.upkeep._verify import _verify_data

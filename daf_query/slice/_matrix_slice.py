@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import math
 import sys
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Self, Unpack
+from typing import TYPE_CHECKING, Any, Self, Unpack
 
 import numpy as np
 import numpy.typing as npt
@@ -15,11 +14,11 @@ import pyarrow as pa
 
 from daf_query._calls import Advised
 from daf_query._formats import SLICE_FORMATS
-from daf_query._provenance import Record, record_of, refuse_own_files
+from daf_query._provenance import DataSets, Record, refuse_own_files
 from daf_query._runs import attended, checked
 from daf_query.distributed import BlockKind, Source
-from daf_query.matrix import AlignedAxis, Selection, SlicePlan
-from daf_query.slice import _anndata
+from daf_query.matrix import Selection, SlicePlan
+from daf_query.slice import _anndata, _tables
 from daf_query.slice._anndata import ANNDATA_MAX_BYTES, AnnDataChoice, Choice
 from daf_query.slice._explanation import SliceExplanation, check_budget, explain, slice_page
 from daf_query.slice._files import ANNDATA, Reading, check_format, save_anndata, save_rows
@@ -34,16 +33,8 @@ from daf_query.slice._reading import (
     row_spans,
     source_of,
 )
-from daf_query.slice._selector import EmptySelection, SliceRequest, Written, matrix_axes
-from daf_query.slice._tables import (
-    datasets_of,
-    labels_of,
-    long_table,
-    names_of,
-    objects_of,
-    wide_pandas,
-    wide_polars,
-)
+from daf_query.slice._record import COUNT_IF_UNHELD, SliceRecord
+from daf_query.slice._selector import EmptySelection, SliceRequest, matrix_axes
 from daf_storage import DafReader, errors
 from daf_storage._lazy import sp
 from daf_storage._terminal_text import visible_name
@@ -54,54 +45,6 @@ if TYPE_CHECKING:
     import dask.array as da
     import pandas as pd
     import polars as pl
-
-
-@dataclass(frozen=True, slots=True)
-class SliceRecord:
-    """Which entries of a data set were asked for, and whether what leaves says so."""
-
-    schema: str
-    """What the session calls the data set."""
-    rows: Written
-    columns: Written
-    is_described: bool
-    """Whether files and AnnData say where they come from, unless a call says otherwise."""
-    empty: tuple[EmptySelection, ...] = ()
-    """The predicates that select nothing."""
-    block: Span | None = None
-    """Which of the chosen rows, if not all: those of a block."""
-
-    def of_rows(self, span: Span) -> SliceRecord:
-        """Return the same for some of these rows.
-
-        >>> whole = SliceRecord("pbmc", "age > 60", None, is_described=True)
-        >>> whole.of_rows(Span(10, 20)).of_rows(Span(2, 4)).block
-        Span(start=12, stop=14)
-        """
-        first = 0 if self.block is None else self.block.start
-        return replace(self, block=Span(first + span.start, first + span.stop))
-
-
-class _Tried:
-    def count(self) -> int:
-        """Return the count within a method."""
-        return sys.getrefcount(self)
-
-
-def _count_if_unheld() -> int:
-    """Return the count within a method of an object that nobody holds; 0 if it does not tell."""
-    held = _Tried()
-    unheld = _Tried().count()
-    return unheld if unheld < held.count() else 0
-
-
-_IF_UNHELD: Final = _count_if_unheld()
-"""What ``sys.getrefcount(self)`` returns in a method of an object that nobody else holds.
-
-``db.matrix(...).to_scipy()`` leaves nobody who could ask the slice again, so that its values are
-handed over, not copied: twice the memory for a moment otherwise, and half the time more.  From
-Python 3.14 on the count does not tell, and everything counts as held.
-"""
 
 
 class MatrixSlice(Advised):
@@ -118,7 +61,7 @@ class MatrixSlice(Advised):
     the result, and two blocks for each thread.
     """
 
-    def __init__(self, whole: Whole, requested: SliceRecord | None = None) -> None:
+    def __init__(self, whole: Whole, requested: SliceRecord) -> None:
         self.rows_axis, self.columns_axis = whole.axis_names
         self.name = whole.name
         """The name of the matrix."""
@@ -162,7 +105,8 @@ class MatrixSlice(Advised):
     @property
     def members(self) -> dict[str, Self]:
         """The slice of each data set of which something is selected, by its name."""
-        return {each.name: type(self)(Whole.of(each)) for each in self.whole.members}
+        parts = self.whole.members
+        return {p.name: type(self)(Whole.of(p), SliceRecord(p.name, None, None)) for p in parts}
 
     @property
     def counts(self) -> dict[str, int]:
@@ -172,7 +116,7 @@ class MatrixSlice(Advised):
     @property
     def datasets(self) -> npt.NDArray[np.object_]:
         """The data set of each entry of the concatenated axis, as ``str`` objects."""
-        return objects_of(datasets_of(self.whole).dictionary_decode())
+        return _tables.objects_of(_tables.datasets_of(self.whole).dictionary_decode())
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -187,7 +131,7 @@ class MatrixSlice(Advised):
     @property
     def empty_selections(self) -> tuple[EmptySelection, ...]:
         """The predicates of ``rows=`` and ``columns=`` that select nothing."""
-        return () if self._requested is None else self._requested.empty
+        return self._requested.empty
 
     @property
     def is_sparse(self) -> bool:
@@ -213,13 +157,13 @@ class MatrixSlice(Advised):
     @attended
     def rows(self) -> npt.NDArray[np.object_]:
         """The entries of the rows axis, as ``str`` objects."""
-        return objects_of(names_of(self.whole, 0))
+        return _tables.objects_of(_tables.names_of(self.whole, 0))
 
     @property
     @attended
     def columns(self) -> npt.NDArray[np.object_]:
         """The entries of the columns axis, as ``str`` objects."""
-        return objects_of(names_of(self.whole, 1))
+        return _tables.objects_of(_tables.names_of(self.whole, 1))
 
     @attended
     def values(self, *, progress: Callable[[int], None] = lambda _: None) -> Any:
@@ -281,16 +225,15 @@ class MatrixSlice(Advised):
 
     def of_rows(self, span: Span) -> Self:
         """Return some of the rows, by their offsets; nothing is read."""
-        requested = self._requested and self._requested.of_rows(span)
-        return self._cut(self.whole.of_rows(span), requested, span.slice)
+        return self._cut(self.whole.of_rows(span), self._requested.of_rows(span), span.slice)
 
     def take_rows(self, offsets: npt.NDArray[np.int64]) -> Self:
         """Return some of the rows, by their offsets, which ascend, each once; nothing is read."""
         listed = f"{offsets.size:,} of {self.shape[0]:,}, listed"
-        requested = self._requested and replace(self._requested, rows=listed, block=None)
+        requested = replace(self._requested, rows=listed, block=None)
         return self._cut(self.whole.take_rows(offsets), requested, offsets)
 
-    def _cut(self, whole: Whole, requested: SliceRecord | None, rows: Any) -> Self:
+    def _cut(self, whole: Whole, requested: SliceRecord, rows: Any) -> Self:
         cut = type(self)(whole, requested)
         if self._gathered is not None:
             cut._gathered = self._gathered[rows]  # noqa: SLF001 - of this class
@@ -302,37 +245,14 @@ class MatrixSlice(Advised):
         Predicates have the values of their parameters in them.  In a block, ``block`` says which
         of the rows it has, from 0, the last excluded.  Several data sets have a fingerprint each.
         """
-        whole = self.whole
-        data_sets = self.data_sets()
-        requested = self._requested or SliceRecord(
-            next(iter(data_sets)), None, None, is_described=True
-        )
-        axes = {"rows_axis": self.rows_axis, "columns_axis": self.columns_axis}
-        block = (
-            {}
-            if requested.block is None
-            else {"block": [requested.block.start, requested.block.stop]}
-        )
-        described = {
-            "matrix": {"name": self.name, **axes},
-            "rows": requested.rows,
-            **block,
-            "columns": requested.columns,
-            "shape": list(self.shape),
-        }
-        if isinstance(across := whole.axes[1 - whole.along], AlignedAxis):
-            described |= {"along": whole.axis_names[whole.along], "join": across.join}
-            if whole.missing_count:
-                described["fill_value"] = _plain(whole.fill)
-        return record_of({requested.schema: next(iter(data_sets.values()))}, described)
+        return self._requested.provenance(self.whole, self.data_sets())
 
     def _record(self, *, is_wanted: bool | None) -> Record | None:
         """Return the provenance if that is wanted; None: as the session was connected."""
-        if is_wanted is None:
-            is_wanted = self._requested is not None and self._requested.is_described
-        return self.provenance() if is_wanted else None
+        is_described = self._requested.is_described if is_wanted is None else is_wanted
+        return self.provenance() if is_described else None
 
-    def data_sets(self) -> Mapping[str, DafReader | Mapping[str, DafReader]]:
+    def data_sets(self) -> DataSets:
         """Return what the slice is read from, by name."""
         along = self.whole.axes[self.whole.along]
         return {self.name: along.members} if self.of_several else along.members
@@ -403,7 +323,7 @@ class MatrixSlice(Advised):
         >>> part.to_scipy().toarray().tolist()
         [[2, 3], [4, 5]]
         """
-        is_last = self._gathered is None and sys.getrefcount(self) == _IF_UNHELD
+        is_last = self._gathered is None and sys.getrefcount(self) == COUNT_IF_UNHELD
         return sp.csr_array(self.values(), copy=not is_last)
 
     def to_numpy(self) -> npt.NDArray[Any]:
@@ -435,7 +355,9 @@ class MatrixSlice(Advised):
         provenance
             Whether the metadata of its schema say where the slice comes from.
         """
-        return long_table(self.values(), labels_of(self.whole), self._record(is_wanted=provenance))
+        return _tables.long_table(
+            self.values(), _tables.labels_of(self.whole), self._record(is_wanted=provenance)
+        )
 
     def to_pandas(self) -> pd.DataFrame:
         """Return a DataFrame with a row per row and a column per column.
@@ -455,7 +377,7 @@ class MatrixSlice(Advised):
         GATA      2     3
         CATA      4     5
         """
-        frame: pd.DataFrame = wide_pandas(self.values(), labels_of(self.whole))
+        frame: pd.DataFrame = _tables.wide_pandas(self.values(), _tables.labels_of(self.whole))
         return frame
 
     def to_polars(self) -> pl.DataFrame:
@@ -463,7 +385,7 @@ class MatrixSlice(Advised):
 
         The first column is named after the rows axis.
         """
-        return wide_polars(self.values(), labels_of(self.whole))
+        return _tables.wide_polars(self.values(), _tables.labels_of(self.whole))
 
     def to_anndata(  # noqa: PLR0913 - what comes along, and how
         self,
@@ -537,7 +459,7 @@ class MatrixSlice(Advised):
             "varp": varp,
             "max_bytes": max_bytes,
         }
-        is_last = self._gathered is None and sys.getrefcount(self) == _IF_UNHELD
+        is_last = self._gathered is None and sys.getrefcount(self) == COUNT_IF_UNHELD
         record = self._record(is_wanted=provenance)
         if lazy:
             return _anndata.lazy_anndata(self.whole, choice, record, rows_per_block)
@@ -658,20 +580,15 @@ class MatrixSlice(Advised):
         self._nnz = reading.nnz
 
 
-def _slice_again(kind: type[MatrixSlice], source: Source, *requested: Any) -> MatrixSlice:
-    return kind(source.open(), *requested)
+def _slice_again(kind: type[MatrixSlice], source: Source, requested: SliceRecord) -> MatrixSlice:
+    return kind(source.open(), requested)
 
 
 def matrix_slice(request: SliceRequest) -> MatrixSlice:
     """Return a slice; see `DafSession.matrix`."""
     found = matrix_axes(request)
-    whole = slice_of(
-        request.name,
-        (found.rows, found.columns),
-        found.selections,
-        found.having,
-        request.fill_value,
-    )
+    axes = found.rows, found.columns
+    whole = slice_of(request.name, axes, found.selections, found.having, request.fill_value)
     if request.max_bytes is not None:
         check_budget(explain(whole), request.max_bytes)
     rows, columns = found.chosen
@@ -680,10 +597,3 @@ def matrix_slice(request: SliceRequest) -> MatrixSlice:
     return MatrixSlice(
         whole, SliceRecord(request.schema, rows.written, columns.written, is_described, empty)
     )
-
-
-def _plain(fill: Any) -> Any:
-    """Return a fill value as JSON has it: NaN as a string."""
-    if isinstance(fill, np.generic):
-        fill = fill.item()
-    return "NaN" if isinstance(fill, float) and math.isnan(fill) else fill

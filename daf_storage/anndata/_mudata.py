@@ -25,13 +25,7 @@ from daf_storage.anndata._stored import Nodes, Property, array_property
 from daf_storage.anndata._tree import AnnDataTree
 from daf_storage.base import StorageType
 from daf_storage.combined import ChainTree, ViewAxis, ViewTree
-from daf_storage.data import (
-    Convention,
-    DafReader,
-    convention_attributes,
-    layout,
-    required_array,
-)
+from daf_storage.data import Convention, DafReader, convention_attributes, layout, required_array
 from daf_storage.trees import Hdf5Tree, MemoryArray, NodeKind, StoredArray, Tree, ZarrTree
 
 _HIDDEN: Final = frozenset({*AXIS_KEYS, NOTES})

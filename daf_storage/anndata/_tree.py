@@ -47,14 +47,7 @@ from daf_storage.anndata._stored import (
 from daf_storage.base import AnyArray, StorageType, name_problem, string_array
 from daf_storage.data import kept, layout, required_array
 from daf_storage.stores import MemoryStore
-from daf_storage.trees import (
-    Hdf5File,
-    Hdf5Tree,
-    MemoryArray,
-    NodeKind,
-    Tree,
-    WritableZarrTree,
-)
+from daf_storage.trees import Hdf5File, Hdf5Tree, MemoryArray, NodeKind, Tree, WritableZarrTree
 
 _PYTHON: Final = {"b": StorageType.BOOL, "i": StorageType.INT64, "f": StorageType.FLOAT64}
 _OF_FRAMES: Final = ("obs", "var", "raw.var")

@@ -21,14 +21,7 @@ from daf_storage import errors
 from daf_storage._lazy import pc
 from daf_storage.base import Packing
 from daf_storage.data import copy_entries, layout
-from daf_storage.trees import (
-    Node,
-    NodeKind,
-    StoredArray,
-    Tree,
-    TreeTransaction,
-    WritableTree,
-)
+from daf_storage.trees import Node, NodeKind, StoredArray, Tree, TreeTransaction, WritableTree
 
 _NAME: Final = "name"
 _POINTS: Final = "points"

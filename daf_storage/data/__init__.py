@@ -17,12 +17,7 @@ from daf_storage.data._assembled import (
     write_transposed,
 )
 from daf_storage.data._axis_writer import copy_entries
-from daf_storage.data._casting import (
-    changed_by,
-    numeric_type,
-    plain_values,
-    stored_numbers,
-)
+from daf_storage.data._casting import changed_by, numeric_type, plain_values, stored_numbers
 from daf_storage.data._coercion import (
     SparseVectorInput,
     VectorInput,
@@ -55,11 +50,7 @@ from daf_storage.data._digest import (
     matrix_version,
     vectors_version,
 )
-from daf_storage.data._encoding import (
-    copy_stored,
-    size_bytes,
-    write_vector,
-)
+from daf_storage.data._encoding import copy_stored, size_bytes, write_vector
 from daf_storage.data._layout import MAJOR_VERSION, MINOR_VERSION
 from daf_storage.data._page import axis_section, data_set_section, vector_previews
 from daf_storage.data._property_reader import REQUIRED
@@ -98,11 +89,6 @@ from daf_storage.data._subset_arrays import (
     subset_vector,
 )
 from daf_storage.data._summary import axes_in_order
-from daf_storage.data._transpose import (
-    EmptySparse,
-    block_spans,
-    check_rows,
-    column_blocks,
-)
+from daf_storage.data._transpose import EmptySparse, block_spans, check_rows, column_blocks
 from daf_storage.data._writer import DafWriter, check_writer, new_property
 from daf_storage.stores import RecoveryWarning

@@ -33,12 +33,7 @@ from daf_storage.data import _coercion as inputs
 from daf_storage.data import _kept as kept
 from daf_storage.data import _layout as layout
 from daf_storage.data._casting import numeric_type
-from daf_storage.data._coercion import (
-    GivenAxis,
-    SparseVectorInput,
-    VectorInput,
-    given_vector,
-)
+from daf_storage.data._coercion import GivenAxis, SparseVectorInput, VectorInput, given_vector
 from daf_storage.data._encoding import write_vector
 from daf_storage.data._property_reader import PropertyReader
 from daf_storage.data._reader import DafReader

@@ -14,25 +14,12 @@ from typing import Any, Literal
 import numpy as np
 
 from daf_storage import errors
-from daf_storage.base import (
-    NAME_VECTOR,
-    AnyArray,
-    IfExists,
-    Packing,
-    check_name,
-    unique_name,
-)
+from daf_storage.base import NAME_VECTOR, AnyArray, IfExists, Packing, check_name, unique_name
 from daf_storage.data import _layout as layout
 from daf_storage.data._assembled import write_transposed
 from daf_storage.data._axis_writer import AxisWriter, check_strings, check_vector_name
 from daf_storage.data._coercion import SparseVectorInput, given_matrix, given_vector
-from daf_storage.data._encoding import (
-    Filling,
-    check_filled,
-    index_type,
-    write_matrix,
-    write_vector,
-)
+from daf_storage.data._encoding import Filling, check_filled, index_type, write_matrix, write_vector
 from daf_storage.data._reader import DafReader, check_reader, writing_remedy
 from daf_storage.data._stored import Convention, are_positions, attributes_of, values_without_entry
 from daf_storage.data._transpose import EmptySparse

@@ -10,13 +10,7 @@ from typing import Any, TypeAlias
 from daf_storage.base import DecodedCache, StorageType, new_chunk_cache
 from daf_storage.data import kept, layout
 from daf_storage.errors import CorruptDataError, DafError, FormatError, ReadOnlyError
-from daf_storage.files_daf._arrays import (
-    LinesArray,
-    lines_in,
-    missing,
-    open_array,
-    scalar_array,
-)
+from daf_storage.files_daf._arrays import LinesArray, lines_in, missing, open_array, scalar_array
 from daf_storage.files_daf._descriptors import (
     DAF_FILE,
     DOCUMENT_ENDING,

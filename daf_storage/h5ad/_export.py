@@ -35,14 +35,7 @@ from daf_storage.anndata import (
     write_parts,
     write_value,
 )
-from daf_storage.base import (
-    IfExists,
-    Progress,
-    ShowProgress,
-    Span,
-    optional_import,
-    progress_bar,
-)
+from daf_storage.base import IfExists, Progress, ShowProgress, Span, optional_import, progress_bar
 from daf_storage.data import (
     DafReader,
     StoredMatrix,

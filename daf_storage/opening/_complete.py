@@ -18,13 +18,7 @@ from urllib.parse import urljoin
 
 from daf_storage import errors
 from daf_storage.base import IfExists, OpenMode, Packing, check_choice, unique_name
-from daf_storage.combined import (
-    ChainReader,
-    ChainWriter,
-    ViewReader,
-    parse_view,
-    stored_members,
-)
+from daf_storage.combined import ChainReader, ChainWriter, ViewReader, parse_view, stored_members
 from daf_storage.data import DafReader, DafWriter, Origin, check_reader
 from daf_storage.opening._containers import style_of
 from daf_storage.opening._open import open_at, open_daf

@@ -18,12 +18,7 @@ from daf_storage.opening._paths import (
     parse_url,
     path_of_url,
 )
-from daf_storage.stores import (
-    RemoteArchive,
-    RemoteFiles,
-    RemoteStore,
-    is_url_pattern,
-)
+from daf_storage.stores import RemoteArchive, RemoteFiles, RemoteStore, is_url_pattern
 from daf_storage.trees import FORMATS, Hdf5Tree, RemoteHdf5File, ZarrFormat, ZarrTree
 
 Connect = Callable[[str], RemoteFiles]

@@ -47,18 +47,8 @@ from daf_storage.stores._protocol import (
     Transaction,
     WritableStore,
 )
-from daf_storage.stores._remote import (
-    RemoteFiles,
-    RemoteSnapshot,
-    RemoteStore,
-    estimate_ranges,
-)
-from daf_storage.stores._remote_access import (
-    is_remote,
-    is_url_pattern,
-    matching_urls,
-    shown_url,
-)
+from daf_storage.stores._remote import RemoteFiles, RemoteSnapshot, RemoteStore, estimate_ranges
+from daf_storage.stores._remote_access import is_remote, is_url_pattern, matching_urls, shown_url
 from daf_storage.stores.mmap_zip import (
     DAF_DATA_OFFSET_ALIGNMENT,
     ArchiveSnapshot,

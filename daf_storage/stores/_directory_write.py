@@ -24,12 +24,7 @@ import numpy as np
 
 from daf_storage import errors
 from daf_storage.base import STAGING_NAME, AnyArray
-from daf_storage.stores._directories import (
-    discard,
-    exchange,
-    make_directories,
-    remove_if_empty,
-)
+from daf_storage.stores._directories import discard, exchange, make_directories, remove_if_empty
 from daf_storage.stores._files import allocate, map_file, names_in, release
 
 TRASH: Final = "trash-"

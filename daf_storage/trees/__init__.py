@@ -6,10 +6,7 @@ codecs.  `ZarrTree` offers it for Zarr v2 and v3 over any store, `Hdf5Tree` for 
 Must not know axes, vectors or matrices.
 """
 
-from daf_storage.trees._chunked_array import (
-    ChunkedArray,
-    passing_over,
-)
+from daf_storage.trees._chunked_array import ChunkedArray, passing_over
 from daf_storage.trees._decompress import (
     THREADS,
     computed,

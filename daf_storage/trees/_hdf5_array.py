@@ -20,13 +20,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from daf_storage.base import (
-    AnyArray,
-    Span,
-    install_command,
-    one_array,
-    optional_import,
-)
+from daf_storage.base import AnyArray, Span, install_command, one_array, optional_import
 from daf_storage.errors import (
     CorruptDataError,
     DafError,
@@ -59,21 +53,10 @@ from daf_storage.trees._hdf5_objects import (
     open_below,
     reason_of,
 )
-from daf_storage.trees._hdf5_strings import (
-    HEADER_BYTES,
-    REFERENCE,
-    collection_bytes,
-    read_many,
-)
+from daf_storage.trees._hdf5_strings import HEADER_BYTES, REFERENCE, collection_bytes, read_many
 from daf_storage.trees._metadata import check_chunk_bytes
 from daf_storage.trees._protocol import NodeKind
-from daf_storage.trees._stored_array import (
-    ArrayInfo,
-    Ranges,
-    StoredArray,
-    decoded_bytes,
-    frozen,
-)
+from daf_storage.trees._stored_array import ArrayInfo, Ranges, StoredArray, decoded_bytes, frozen
 
 _FIRST_FOREIGN_FILTER: Final = 256
 _REFERENCE_BLOCK: Final = 1 << 20

@@ -18,12 +18,7 @@ import numpy as np
 import pyarrow as pa
 
 from daf_storage import errors
-from daf_storage.base import (
-    AnyArray,
-    Packing,
-    StorageType,
-    optional_import,
-)
+from daf_storage.base import AnyArray, Packing, StorageType, optional_import
 from daf_storage.stores import stable
 from daf_storage.trees._decompress import fill_blocks
 from daf_storage.trees._hdf5_array import Hdf5Node

@@ -13,11 +13,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final, TypeAlias
 
 from daf_storage.base import METADATA_NAMES, Packing, StorageType
-from daf_storage.errors import (
-    CorruptDataError,
-    FormatError,
-    ReadOnlyError,
-)
+from daf_storage.errors import CorruptDataError, FormatError, ReadOnlyError
 from daf_storage.stores import Snapshot
 from daf_storage.trees._metadata import (
     ARRAY_FILE,

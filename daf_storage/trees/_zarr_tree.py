@@ -19,13 +19,7 @@ from daf_storage import errors
 from daf_storage._lazy import lazy_module, zarr
 from daf_storage.base import METADATA_NAMES, Packing, StorageType, new_chunk_cache
 from daf_storage.base import strings as vlen
-from daf_storage.stores import (
-    MmapZipStore,
-    ReadableStore,
-    Snapshot,
-    Transaction,
-    WritableStore,
-)
+from daf_storage.stores import MmapZipStore, ReadableStore, Snapshot, Transaction, WritableStore
 from daf_storage.trees._file_changes import (
     Consolidated,
     FileChanges,

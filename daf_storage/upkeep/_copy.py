@@ -12,14 +12,7 @@ from pathlib import Path
 from typing import Any, Final, TypeAlias
 
 from daf_storage import errors
-from daf_storage.base import (
-    NAME_VECTOR,
-    IfExists,
-    OpenMode,
-    Packing,
-    ShowProgress,
-    progress_bar,
-)
+from daf_storage.base import NAME_VECTOR, IfExists, OpenMode, Packing, ShowProgress, progress_bar
 from daf_storage.data import (
     DafReader,
     DafWriter,

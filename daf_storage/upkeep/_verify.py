@@ -44,12 +44,7 @@ from daf_storage.data import (
     values_without_entry,
 )
 from daf_storage.errors import CorruptDataError, DafError, MissingDependencyError
-from daf_storage.files_daf import (
-    METADATA_FILE,
-    FilesTree,
-    WritableFilesTree,
-    parse_consolidated,
-)
+from daf_storage.files_daf import METADATA_FILE, FilesTree, WritableFilesTree, parse_consolidated
 from daf_storage.files_daf import incomplete_properties as incomplete_files
 from daf_storage.opening import (
     SHARED_ARCHIVES,
@@ -61,13 +56,7 @@ from daf_storage.opening import (
     tree_of,
 )
 from daf_storage.sidecars import SidecarTree
-from daf_storage.stores import (
-    DirectoryStore,
-    MmapZipStore,
-    abandoned,
-    follow_links,
-    is_remote,
-)
+from daf_storage.stores import DirectoryStore, MmapZipStore, abandoned, follow_links, is_remote
 from daf_storage.stores.mmap_zip import check_entries, unused_bytes
 from daf_storage.trees import (
     Remarked,

@@ -19,15 +19,7 @@ import zarr
 
 import daf_query
 from daf_query import DafSession, MatrixSlice, connect
-from daf_storage import (
-    DafReader,
-    DafWriter,
-    MemoryDaf,
-    convert,
-    export_h5ad,
-    import_h5ad,
-    open_daf,
-)
+from daf_storage import DafReader, DafWriter, MemoryDaf, convert, export_h5ad, import_h5ad, open_daf
 from tests.support import there
 
 QUERY = "SELECT name, age FROM cell WHERE age > 1 ORDER BY name"

@@ -41,15 +41,7 @@ from daf_storage import (
     repair,
 )
 from tests.torture.mutation import Base, base_of
-from tests.torture.samples import (
-    FORMS,
-    Form,
-    Property,
-    attempt,
-    is_equal,
-    properties,
-    read,
-)
+from tests.torture.samples import FORMS, Form, Property, attempt, is_equal, properties, read
 from tests.torture.tally import ChildCrashError, ChildHangError, LossError, WrongAnswerError
 
 Operation = Callable[[Path], None]

@@ -6,11 +6,7 @@ of the writes (`_file`) are apart from one another.
 """
 
 from daf_storage.stores.mmap_zip._archive import MmapZipStore
-from daf_storage.stores.mmap_zip._opening import (
-    Recovery,
-    RecoveryWarning,
-    replace_archive,
-)
+from daf_storage.stores.mmap_zip._opening import Recovery, RecoveryWarning, replace_archive
 from daf_storage.stores.mmap_zip._reader import (
     ArchiveSnapshot,
     RemoteArchive,

@@ -20,12 +20,7 @@ from zlib import crc32
 
 from daf_storage import errors
 from daf_storage.base import ForkLock
-from daf_storage.stores._files import (
-    allocate,
-    check_linked,
-    map_file,
-    release,
-)
+from daf_storage.stores._files import allocate, check_linked, map_file, release
 from daf_storage.stores.mmap_zip import _records as records
 
 _MAX_WRITE_BYTES = 1 << 30

@@ -13,14 +13,7 @@ import scipy.sparse as sp
 
 from daf_query import DafSession, MatrixSlice, connect
 from daf_storage import AnnDataWarning, ZarrDaf, errors, to_anndata
-from tests.support import (
-    CELLS,
-    GENES,
-    UMIS,
-    create,
-    data_set,
-    edited_bytes,
-)
+from tests.support import CELLS, GENES, UMIS, create, data_set, edited_bytes
 
 
 @pytest.mark.parametrize("name", ["UMIs", "sparse"])

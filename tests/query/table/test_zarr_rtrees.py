@@ -16,15 +16,7 @@ import zarr
 from daf_query import DafSession, UnusedIndexWarning, append_rows, build_spatial_index, zarr_table
 from daf_storage import errors
 from tests import seams
-from tests.query.table.zarr_groups import (
-    age,
-    objects,
-    ring,
-    squares,
-    store_of,
-    with_geometry,
-    wkb,
-)
+from tests.query.table.zarr_groups import age, objects, ring, squares, store_of, with_geometry, wkb
 from tests.support import recorded_calls, there
 
 pytest.importorskip("geodatafusion")

@@ -11,14 +11,7 @@ import pandas as pd
 import pytest
 import scipy.sparse as sp
 
-from daf_storage import (
-    MemoryDaf,
-    concatenate,
-    copy_all,
-    from_anndata,
-    open_daf,
-    to_anndata,
-)
+from daf_storage import MemoryDaf, concatenate, copy_all, from_anndata, open_daf, to_anndata
 from tests.storage.anndata.example import Form, write
 from tests.support import contents
 

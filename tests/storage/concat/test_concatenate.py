@@ -24,12 +24,7 @@ from daf_storage import (
     open_daf,
     to_anndata,
 )
-from daf_storage.errors import (
-    CorruptDataError,
-    DuplicateEntriesError,
-    LabelsError,
-    NotFoundError,
-)
+from daf_storage.errors import CorruptDataError, DuplicateEntriesError, LabelsError, NotFoundError
 from tests import seams
 from tests.limits import lower
 from tests.suites.examples import BY_ROWS, write_stored

@@ -26,15 +26,7 @@ import scipy.sparse as sp
 from daf_storage import DafWriter, ZarrDaf, open_daf, repair, verify
 from tests import seams
 from tests.limits import without_exchange
-from tests.support import (
-    UMIS,
-    contents,
-    every,
-    fill,
-    filled,
-    recorded_calls,
-    reopen,
-)
+from tests.support import UMIS, contents, every, fill, filled, recorded_calls, reopen
 
 
 class Crash(BaseException):

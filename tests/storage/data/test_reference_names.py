@@ -13,15 +13,7 @@ import pytest
 import scipy.sparse as sp
 
 import daf_storage
-from daf_storage import (
-    DafReader,
-    DafWriter,
-    MemoryDaf,
-    Packing,
-    ZarrDaf,
-    errors,
-    open_daf,
-)
+from daf_storage import DafReader, DafWriter, MemoryDaf, Packing, ZarrDaf, errors, open_daf
 from daf_storage.stores import MmapZipStore
 from tests.suites.changing_suite import reordered
 from tests.support import (

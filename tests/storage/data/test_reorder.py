@@ -16,15 +16,7 @@ from hypothesis import given
 
 from daf_query import connect
 from daf_query.cli import main
-from daf_storage import (
-    DafWriter,
-    RecoveryWarning,
-    ZarrDaf,
-    errors,
-    open_daf,
-    repair,
-    verify,
-)
+from daf_storage import DafWriter, RecoveryWarning, ZarrDaf, errors, open_daf, repair, verify
 from daf_storage.stores import DirectoryStore
 from tests import seams
 from tests.limits import lower

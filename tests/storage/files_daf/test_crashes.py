@@ -10,13 +10,7 @@ from typing import Any
 
 import pytest
 
-from daf_storage import (
-    FilesDaf,
-    RecoveryWarning,
-    open_daf,
-    repair,
-    verify,
-)
+from daf_storage import FilesDaf, RecoveryWarning, open_daf, repair, verify
 from tests.seams import DIRECTORY_STORE_SNAPSHOT, real
 from tests.support import data_set, edited_bytes
 

@@ -17,15 +17,7 @@ import scipy.sparse as sp
 
 from daf_query import connect
 from daf_query.index import build_index
-from daf_storage import (
-    DafReader,
-    FilesDaf,
-    chain_reader,
-    errors,
-    open_daf,
-    repair,
-    verify,
-)
+from daf_storage import DafReader, FilesDaf, chain_reader, errors, open_daf, repair, verify
 from daf_storage.files_daf import WritableFilesTree
 from tests.limits import lower
 from tests.support import contents, data_set, fill, served

@@ -17,14 +17,7 @@ import scipy.sparse as sp
 
 from daf_query import connect
 from daf_query.cli import main
-from daf_storage import (
-    ZarrDaf,
-    errors,
-    open_daf,
-    sidecar_status,
-    to_anndata,
-    write_sidecar,
-)
+from daf_storage import ZarrDaf, errors, open_daf, sidecar_status, to_anndata, write_sidecar
 from tests.storage.anndata.example import write
 
 

@@ -25,14 +25,7 @@ import zarr
 
 from daf_query import connect, zarr_table
 from daf_query.cli import main
-from daf_storage import (
-    DafServer,
-    ZarrDaf,
-    convert,
-    errors,
-    open_daf,
-    write_sidecar,
-)
+from daf_storage import DafServer, ZarrDaf, convert, errors, open_daf, write_sidecar
 from daf_storage.opening import open_remote_tree
 from daf_storage.stores import RemoteFiles, matching_urls, shown_url
 from tests import s3_server, seams

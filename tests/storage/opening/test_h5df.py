@@ -29,22 +29,10 @@ from daf_storage import (
     verify,
 )
 from daf_storage.base import Span
-from daf_storage.trees import (
-    Hdf5File,
-    WritableHdf5Tree,
-    WritableTree,
-)
+from daf_storage.trees import Hdf5File, WritableHdf5Tree, WritableTree
 from tests.limits import lower
 from tests.suites import ChangingDafSuite, ChangingTreeSuite
-from tests.support import (
-    PBMC,
-    UMIS,
-    contents,
-    data_set,
-    fill,
-    filled,
-    open_descriptors,
-)
+from tests.support import PBMC, UMIS, contents, data_set, fill, filled, open_descriptors
 
 
 class TestHdf5Tree(ChangingTreeSuite):

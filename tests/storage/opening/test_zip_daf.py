@@ -12,28 +12,12 @@ import numpy as np
 import pytest
 
 from daf_query import connect
-from daf_storage import (
-    DafWriter,
-    ZarrDaf,
-    convert,
-    errors,
-    open_daf,
-    settings,
-)
+from daf_storage import DafWriter, ZarrDaf, convert, errors, open_daf, settings
 from daf_storage.base import Span
 from daf_storage.stores import MmapZipStore
 from tests import seams
 from tests.suites import AppendOnlyDafSuite
-from tests.support import (
-    UMIS,
-    contents,
-    create,
-    fill,
-    filled,
-    recorded_calls,
-    reopen,
-    zip_folder,
-)
+from tests.support import UMIS, contents, create, fill, filled, recorded_calls, reopen, zip_folder
 
 
 class TestZipDaf(AppendOnlyDafSuite):

@@ -21,13 +21,7 @@ from daf_storage.stores.mmap_zip import _records, check_entries
 from daf_storage.stores.mmap_zip import _records as records
 from tests.limits import lower
 from tests.support import UMIS, contents, edited_bytes, filled, recorded_calls, reopen
-from tests.zip_crash_points import (
-    FIRST,
-    check_crash,
-    crash_at,
-    own_crashes,
-    reference_crashes,
-)
+from tests.zip_crash_points import FIRST, check_crash, crash_at, own_crashes, reference_crashes
 
 
 @pytest.mark.sampled(1)

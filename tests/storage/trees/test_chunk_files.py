@@ -23,17 +23,8 @@ from zarr.storage import ZipStore
 
 from daf_storage import errors
 from daf_storage.base import Span
-from daf_storage.stores import (
-    DirectoryStore,
-    MmapZipStore,
-    ReadEstimate,
-    RemoteFiles,
-    RemoteStore,
-)
-from daf_storage.trees import (
-    StoredArray,
-    ZarrTree,
-)
+from daf_storage.stores import DirectoryStore, MmapZipStore, ReadEstimate, RemoteFiles, RemoteStore
+from daf_storage.trees import StoredArray, ZarrTree
 from tests.storage.opening.test_remote import served
 from tests.suites.examples import array_of
 from tests.support import edited_bytes, edited_json

@@ -19,11 +19,7 @@ from daf_storage import errors
 from daf_storage.base import StorageType
 from daf_storage.stores import DirectoryStore, MemoryStore
 from daf_storage.trees import FORMATS, ArrayMetadata, ZarrFormat, ZarrVersion, _metadata
-from daf_storage.trees._metadata import (
-    MAX_DOCUMENT_BYTES,
-    fill_of,
-    read_document,
-)
+from daf_storage.trees._metadata import MAX_DOCUMENT_BYTES, fill_of, read_document
 from tests.support import there
 
 MISSING = object()

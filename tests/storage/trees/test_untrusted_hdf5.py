@@ -17,15 +17,7 @@ import numpy as np
 import pytest
 
 from daf_query import UnreadableVectorWarning, connect
-from daf_storage import (
-    DafError,
-    DafReader,
-    H5df,
-    MemoryDaf,
-    errors,
-    import_h5ad,
-    open_daf,
-)
+from daf_storage import DafError, DafReader, H5df, MemoryDaf, errors, import_h5ad, open_daf
 from daf_storage.trees import _hdf5_strings
 from daf_storage.trees._hdf5_strings import REFERENCE, read_many
 from tests.storage.upkeep.test_verify import found

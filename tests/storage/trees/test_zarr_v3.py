@@ -35,11 +35,7 @@ from daf_storage import (
 )
 from daf_storage.base import Span, StorageType
 from daf_storage.stores import MemoryStore
-from daf_storage.trees import (
-    ChunkedArray,
-    WritableTree,
-    WritableZarrTree,
-)
+from daf_storage.trees import ChunkedArray, WritableTree, WritableZarrTree
 from tests.suites import AppendOnlyDafSuite, ChangingDafSuite, ChangingTreeSuite, ReadOnlyDafSuite
 from tests.suites.examples import array_of
 from tests.support import (

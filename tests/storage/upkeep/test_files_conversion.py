@@ -9,15 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from daf_storage import (
-    DafWriter,
-    FilesDaf,
-    MemoryDaf,
-    convert,
-    copy_all,
-    open_daf,
-    verify,
-)
+from daf_storage import DafWriter, FilesDaf, MemoryDaf, convert, copy_all, open_daf, verify
 from tests.suites.examples import contents, fill_served
 
 PATHS = ["x.daf", "x.daf.zip", "x.dafs.zip#/g/h", "x.daf.zarr", "x.daf.zarr.zip", "x.h5df"]

@@ -12,15 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from daf_storage import (
-    RecoveryWarning,
-    RepairReport,
-    ZarrDaf,
-    errors,
-    open_daf,
-    repair,
-    verify,
-)
+from daf_storage import RecoveryWarning, RepairReport, ZarrDaf, errors, open_daf, repair, verify
 from daf_storage.stores import MmapZipStore
 from tests.storage.stores.test_zip_crashes import reference_append
 from tests.support import contents, edited_bytes, fill, filled
