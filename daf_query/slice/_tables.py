@@ -264,10 +264,16 @@ def _axis_table(whole: Whole, number: int) -> tuple[Frame, dict[str, Any]]:
         return axis_frame(whole.members[0].daf, axis.axis, positions, unreadable="warn")
     own = []
     with whole.unchanged_axes():
-        for member in whole.members:
-            positions = member.selections[number].positions
-            frame, colors = axis_frame(member.daf, axis.axis, positions, unreadable="warn")
-            own.append(OwnFrame(frame, member.places[number].positions, colors))
+        parts = [
+            (member.daf, member.selections[number].positions, member.places[number].positions)
+            for member in whole.members
+        ]
+        none = np.empty(0, np.int64)  # of no rows, what all have
+        for daf, positions, places in parts or [
+            (each, none, none) for each in axis.members.values()
+        ]:
+            frame, colors = axis_frame(daf, axis.axis, positions, unreadable="warn")
+            own.append(OwnFrame(frame, places, colors))
     labels = labels_along(whole, number)
     labels.warn_of_repeated(whole.location)
     pandas = optional_import("pandas", extra="anndata")

@@ -477,6 +477,8 @@ def _labels(
             classes[name] = distinct.take(pc.array_sort_indices(distinct))
             codes = pc.index_in(column, value_set=classes[name]).fill_null(-1)
             column = codes.cast(pa.int64())
+        elif pa.types.is_boolean(whole.type) and whole.null_count:
+            column = column.cast(pa.float64())  # NaN where it is missing, as in other numbers
         values[name] = column.to_numpy(zero_copy_only=False)
     return values, classes
 

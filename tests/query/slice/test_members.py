@@ -203,6 +203,9 @@ def test_nothing_is_a_file_of_every_format(case: Case, tmp_path: Path) -> None:
         part.save(tmp_path / f"x.{suffix}")
     assert anndata.read_h5ad(tmp_path / "x.h5ad").shape == part.shape == (0, case.oracle.n_vars)
     assert case.matrix(rows=[], columns=[]).to_scipy().shape == (0, 0)
+    obs = part.to_anndata().obs
+    assert set(obs.columns) == {*case.oracle.obs.columns, *([] if case.is_one else ["dataset"])}
+    assert obs.dtypes["age"] == case.oracle.obs.dtypes["age"]
 
 
 @pytest.mark.parametrize("choice", ["all", "positions", "order", "one entry"])

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import pickle
 import sys
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 import scipy.sparse as sp
+from anndata import AnnData
 
 from daf_query import DafSession, connect
 from daf_storage import DafWriter, MemoryDaf, ZarrDaf, errors
@@ -111,7 +114,7 @@ def test_of_several_data_sets() -> None:
         every.blocks(part)
 
 
-def test_missing_strings_have_the_label_minus_1() -> None:
+def test_missing_labels_are_minus_1_or_nan(tmp_path: Path) -> None:
     """As queries have NULL; classes are those of all entries, so that splits agree."""
     daf = filled(MemoryDaf(), 0, matrix(0), GENE_NAMES)
     db = connect(daf)
@@ -123,6 +126,11 @@ def test_missing_strings_have_the_label_minus_1() -> None:
     [batch] = blocks
     assert blocks.classes["state"].to_pylist() == ["a", "m", "z"]
     assert batch["state"][:4].tolist() == [0, -1, 1, 1]
+    adata = AnnData(np.eye(2), pd.DataFrame({"flag": pd.array([None, True])}, index=["a", "b"]))
+    adata.write_h5ad(tmp_path / "x.h5ad")
+    db = connect(tmp_path / "x.h5ad")
+    [batch] = db.sampler("obs").blocks(db.matrix("obs", "var", "X"), labels="flag", shuffle=False)
+    np.testing.assert_array_equal(batch["flag"], np.array([np.nan, 1.0]), strict=True)
 
 
 def test_workers_share_an_epoch(db: DafSession) -> None:
