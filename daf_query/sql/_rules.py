@@ -171,13 +171,16 @@ def limit_barriers(statement: Statement) -> Iterator[Edit]:
     'SELECT n FROM (SELECT * FROM (SELECT n FROM t LIMIT 3\n) WHERE random() >= 0.0) ORDER BY n'
     """
     for query in (each for each in statement.queries if each.is_source):
-        pair, clause = statement.brackets_of(query.node), query.node["limit_clause"]
+        clause, is_total = query.node["limit_clause"], any(map(_has_total, query.scopes))
+        if clause is None and not is_total:
+            continue
+        pair = statement.brackets_of(query.node)
         is_limited = clause and clause.get("LimitOffset", {"limit": clause})["limit"]
         limit = "" if is_limited else f"\nLIMIT {MOST_ROWS}"
         if clause is not None:
             yield Edit(pair.opening + 1, pair.opening + 1, "SELECT * FROM (")
             yield Edit(pair.closing, pair.closing, f"{limit}\n) WHERE random() >= 0.0")
-        elif any(map(_has_total, query.scopes)):
+        else:
             yield Edit(pair.closing, pair.closing, limit)
 
 
