@@ -440,7 +440,7 @@ def with_message(error: _Error, message: str) -> _Error:
 
 @contextmanager
 def located(what: object) -> Iterator[None]:
-    """Have what a block raises begin with where that is."""
+    """Put where it happened before the message of a `DafError` of the block."""
     try:
         yield
     except DafError as error:

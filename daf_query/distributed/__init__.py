@@ -23,6 +23,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Final, Generic, Literal, Self, TypeAlias, TypeVar
 
 import numpy as np
@@ -167,10 +168,16 @@ def _is_replaced(origin: Origin) -> bool:
     if origin.inode is None:
         return False
     try:
-        status = os.stat(origin.path.partition("#/")[0])
+        status = _file_of(origin.path).stat()
     except OSError:
         return True
     return (status.st_dev, status.st_ino) != origin.inode
+
+
+def _file_of(path: str) -> Path:
+    """Return a path, or that of the file which has the group; folders may be called ``x#``, too."""
+    whole = Path(path)
+    return whole if whole.exists() else Path(path.rpartition("#/")[0])
 
 
 def file_state(path: str) -> tuple[int, int] | None:
@@ -179,7 +186,7 @@ def file_state(path: str) -> tuple[int, int] | None:
     Inodes would differ between machines.
     """
     try:
-        status = os.stat(path.partition("#/")[0])
+        status = _file_of(path).stat()
     except OSError:
         return None
     return (status.st_size, status.st_mtime_ns) if stat.S_ISREG(status.st_mode) else None

@@ -268,7 +268,7 @@ def _axis_table(whole: Whole, number: int) -> tuple[Frame, dict[str, Any]]:
             (member.daf, member.selections[number].positions, member.places[number].positions)
             for member in whole.members
         ]
-        none = np.empty(0, np.int64)  # of no rows, what all have
+        none = np.empty(0, np.int64)  # without rows: the columns of all data sets
         for daf, positions, places in parts or [
             (each, none, none) for each in axis.members.values()
         ]:
