@@ -8,7 +8,7 @@ from __future__ import annotations
 import pkgutil
 from typing import Any, Final
 
-ARRAYS_OF_STRINGS: Final = "daf_query.index._build.arrays_of_strings"
+ARRAYS_OF_STRINGS: Final = "daf_query.index._stored.arrays_of_strings"
 AXIS_COLUMNS: Final = "daf_query.table.axis_columns"
 BLOCK_SPANS: Final = "daf_storage.data._encoding.block_spans"
 COMPARE: Final = "daf_storage.upkeep._copy._differences"
@@ -18,10 +18,10 @@ READ_BLOCK: Final = "daf_query.slice._reading._read_block"
 DIRECTORY_SNAPSHOT_SIZE: Final = "daf_storage.stores._directory.DirectorySnapshot.size"
 DIRECTORY_STORE_SNAPSHOT: Final = "daf_storage.stores._directory.DirectoryStore.snapshot"
 DIRECTORY_TRANSACTION_REPLACE_FILE: Final = (
-    "daf_storage.stores._directory_write.DirectoryTransaction.replace_file"
+    "daf_storage.stores._directory.DirectoryTransaction.replace_file"
 )
 DECOMPRESS: Final = "daf_storage.stores.mmap_zip._reader.decompress"
-EXCHANGE: Final = "daf_storage.stores._directory_write.exchange"
+EXCHANGE: Final = "daf_storage.stores._directory.exchange"
 EXCHANGE_FUNCTION: Final = "daf_storage.stores._directories._exchange_function"
 GEOMETRY_BOXES: Final = "daf_query._zarr_append.geometry_boxes"
 HDF5_ARRAY: Final = "daf_storage.trees._hdf5_array.Hdf5Array"
@@ -55,9 +55,9 @@ VECTOR_READER_OPEN_VECTOR: Final = "daf_storage.data._property_reader.PropertyRe
 WRITE_ELEMENT: Final = "daf_storage.data._kept.write_element"
 WRITE_FLIPPED: Final = "daf_storage.upkeep._sidecar._write_flipped"
 WRITE_MATRIX: Final = "daf_storage.data._assembled._write_matrix"
-WRITTEN_OPEN: Final = "daf_storage.stores._directory_write.open"
-ZARR_CHUNK_DECODED: Final = "daf_query.table._zarr_columns.OpenZarrColumn._decoded"
-ZARR_CHUNK_DECOMPRESSED: Final = "daf_query.table._zarr_columns.OpenZarrColumn._decompressed"
+WRITTEN_OPEN: Final = "daf_storage.stores._directory.open"
+ZARR_CHUNK_DECODED: Final = "daf_query.table._zarr.OpenZarrColumn._decoded"
+ZARR_CHUNK_DECOMPRESSED: Final = "daf_query.table._zarr.OpenZarrColumn._decompressed"
 ZARR_TABLE: Final = "daf_query._zarr_append.zarr_table"
 
 

@@ -1,5 +1,3 @@
-from daf_query.matrix._elements import ElementPart as ElementPart
-from daf_query.matrix._elements import Elements as Elements
 from daf_query.matrix._gather import STRING_BYTES as STRING_BYTES
 from daf_query.matrix._gather import Selection as Selection
 from daf_query.matrix._gather import SlicePlan as SlicePlan
@@ -12,6 +10,8 @@ from daf_query.matrix._gather import keep_freed_memory as keep_freed_memory
 from daf_query.matrix._gather import spans_of_length as spans_of_length
 from daf_query.matrix._layouts import DamagedLayoutWarning as DamagedLayoutWarning
 from daf_query.matrix._layouts import ElementCount as ElementCount
+from daf_query.matrix._layouts import ElementPart as ElementPart
+from daf_query.matrix._layouts import Elements as Elements
 from daf_query.matrix._layouts import PlannedLayouts as PlannedLayouts
 from daf_query.matrix._layouts import count_elements as count_elements
 from daf_query.matrix._layouts import estimate_read as estimate_read

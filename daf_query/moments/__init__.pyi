@@ -1,5 +1,7 @@
+from daf_query.moments._group_moments import LAYERS as LAYERS
 from daf_query.moments._group_moments import Groups as Groups
 from daf_query.moments._group_moments import GroupValues as GroupValues
+from daf_query.moments._group_moments import Statistic as Statistic
 from daf_query.moments._group_moments import group_rows as group_rows
 from daf_query.moments._markers import REST as REST
 from daf_query.moments._markers import Comparison as Comparison
@@ -12,5 +14,3 @@ from daf_query.moments._profile import STATISTICS as STATISTICS
 from daf_query.moments._profile import GroupProfile as GroupProfile
 from daf_query.moments._profile import PreparedProfile as PreparedProfile
 from daf_query.moments._profile import PreparedTotals as PreparedTotals
-from daf_query.moments._segments import LAYERS as LAYERS
-from daf_query.moments._segments import Statistic as Statistic

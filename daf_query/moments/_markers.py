@@ -17,8 +17,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from daf_query.moments._group_moments import Counts, Doubles, Moments
 from daf_query.moments._profile import GroupProfile
-from daf_query.moments._segments import Counts, Doubles, Moments
 from daf_query.scan import number_array
 from daf_storage import errors
 from daf_storage._lazy import lazy_module, pc, sp

@@ -17,8 +17,17 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from daf_query.matrix import ConcatenatedAxis, EntryAxis, Selection
-from daf_query.moments._group_moments import GroupedRows, Groups, estimate_segments, group_segments
-from daf_query.moments._segments import Accumulator, Counts, Moments, Statistic, constant
+from daf_query.moments._group_moments import (
+    Accumulator,
+    Counts,
+    GroupedRows,
+    Groups,
+    Moments,
+    Statistic,
+    constant,
+    estimate_segments,
+    group_segments,
+)
 from daf_query.scan import INDEX, NAME, number_array
 from daf_storage import DafReader, ShowProgress, errors
 from daf_storage._lazy import pc

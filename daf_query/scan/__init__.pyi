@@ -40,7 +40,9 @@ from daf_query.scan._predicate import Mask as Mask
 from daf_query.scan._predicate import Opaque as Opaque
 from daf_query.scan._predicate import Or as Or
 from daf_query.scan._predicate import Predicate as Predicate
+from daf_query.scan._predicate import RowIndex as RowIndex
 from daf_query.scan._predicate import Values as Values
+from daf_query.scan._predicate import ZoneMap as ZoneMap
 from daf_query.scan._predicate import columns_of as columns_of
 from daf_query.scan._predicate import comparison as comparison
 from daf_query.scan._predicate import conjunction as conjunction
@@ -49,10 +51,8 @@ from daf_query.scan._predicate import describe as describe
 from daf_query.scan._predicate import evaluate as evaluate
 from daf_query.scan._predicate import joined as joined
 from daf_query.scan._predicate import leaves_of as leaves_of
+from daf_query.scan._predicate import may_match as may_match
 from daf_query.scan._predicate import membership as membership
-from daf_query.scan._pruning import RowIndex as RowIndex
-from daf_query.scan._pruning import ZoneMap as ZoneMap
-from daf_query.scan._pruning import may_match as may_match
 from daf_query.scan._scan import FindIndexes as FindIndexes
 from daf_query.scan._scan import OpenTable as OpenTable
 from daf_query.scan._scan import Scan as Scan

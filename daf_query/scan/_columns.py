@@ -20,8 +20,16 @@ import pyarrow as pa
 from daf_query._runs import check_cancelled
 from daf_query.scan._arrow_arrays import arrow_type, nulls_for_empty, number_array
 from daf_query.scan._options import DEFAULT_OPTIONS, ZONE_ROWS, Positions, Rows, ScanOptions
-from daf_query.scan._predicate import Codes, Comparison, Mask, Values, evaluate_strings
-from daf_query.scan._pruning import Indexes, StringRowIndex, ZoneMap
+from daf_query.scan._predicate import (
+    Codes,
+    Comparison,
+    Indexes,
+    Mask,
+    StringRowIndex,
+    Values,
+    ZoneMap,
+    evaluate_strings,
+)
 from daf_storage import DafReader, VectorInfo, errors
 from daf_storage._lazy import pc
 from daf_storage.base import DecodedCache, ForkLock, Span, StorageType, first_strings

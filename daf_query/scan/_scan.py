@@ -33,13 +33,14 @@ from daf_query.scan._predicate import (
     In,
     Mask,
     Predicate,
+    RowIndex,
     Values,
     columns_of,
     conjuncts,
     describe,
     evaluate,
+    may_match,
 )
-from daf_query.scan._pruning import RowIndex, may_match
 from daf_storage.base import DecodedCache, ForkLock, Span
 
 _T = TypeVar("_T")

@@ -9,5 +9,5 @@ from daf_query.session._sources import is_pattern as is_pattern
 from daf_query.session._sources import matching_paths as matching_paths
 from daf_query.session._sources import named_sources as named_sources
 from daf_query.session._sources import usable as usable
-from daf_query.session._stored_columns import Annotation as Annotation
-from daf_query.session._stored_matrices import group_axis_of as group_axis_of
+from daf_query.session._stored import Annotation as Annotation
+from daf_query.session._stored import group_axis_of as group_axis_of

@@ -6,8 +6,7 @@ from daf_query import slice as slices
 from daf_query import sql as engines
 from daf_query import table as tables
 from daf_query.session import _plots as plots
-from daf_query.session import _stored_columns as stored_columns
-from daf_query.session import _stored_matrices as stored_matrices
+from daf_query.session import _stored as stored
 from daf_query.session import _table_functions as table_functions
 from daf_storage import combined, upkeep
 
@@ -22,8 +21,7 @@ __all__ = [
     "profiles",
     "scan",
     "slices",
-    "stored_columns",
-    "stored_matrices",
+    "stored",
     "syntax",
     "table_functions",
     "tables",

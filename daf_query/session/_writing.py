@@ -15,8 +15,7 @@ from daf_query.session._later import (
     profiles,
     scan,
     slices,
-    stored_columns,
-    stored_matrices,
+    stored,
     syntax,
     tables,
     upkeep,
@@ -134,11 +133,9 @@ class Writing(Queries):
             )
         what, exists = f"vector {name!r} of axis {axis!r}", daf.has_vector(axis, name)
         is_own = name in (scan.NAME, scan.INDEX)  # which `set_vector` refuses
-        stored_columns.refuse_existing(daf, what, exists=exists and not is_own, if_exists=if_exists)
-        values = stored_columns.derived_vector(
-            self._engine, schema_name, axis, engines.bind(query, params)
-        )
-        stored_columns.set_vector(daf, axis, name, values, if_exists=if_exists)
+        stored.refuse_existing(daf, what, exists=exists and not is_own, if_exists=if_exists)
+        values = stored.derived_vector(self._engine, schema_name, axis, engines.bind(query, params))
+        stored.set_vector(daf, axis, name, values, if_exists=if_exists)
 
     def annotate(  # noqa: PLR0913 - how a table is read
         self,
@@ -152,7 +149,7 @@ class Writing(Queries):
         params: engines.Params | None = None,
         if_exists: IfExists = "error",
         schema: str | None = None,
-    ) -> stored_columns.Annotation:
+    ) -> stored.Annotation:
         """Store columns of a table as vectors; its rows belong to the entries that a key names.
 
         Entries without a row have no value: an empty string that counts as missing, or NaN. So
@@ -210,8 +207,8 @@ class Writing(Queries):
         """
         _, daf = self._writable(schema, axis)
         keys = (scan.NAME if key is None else key,)
-        table = stored_columns.rows_of(self._engine, rows, params, strings=keys)
-        return stored_columns.annotate(
+        table = stored.rows_of(self._engine, rows, params, strings=keys)
+        return stored.annotate(
             daf, axis, table, key, columns, fill or {}, is_strict=strict, if_exists=if_exists
         )
 
@@ -268,11 +265,11 @@ class Writing(Queries):
         {'name': ['B', 'T'], 'cells': [1, 2]}
         """
         _, daf = self._writable(schema)
-        stored_columns.refuse_existing(
+        stored.refuse_existing(
             daf, f"axis {axis!r}", exists=daf.has_axis(axis), if_exists=if_exists
         )
-        table = stored_columns.rows_of(self._engine, rows, params)
-        stored_columns.add_derived_axis(daf, axis, table, name=name, if_exists=if_exists)
+        table = stored.rows_of(self._engine, rows, params)
+        stored.add_derived_axis(daf, axis, table, name=name, if_exists=if_exists)
 
     def save_matrix(  # noqa: PLR0913 - the choices of a layout
         self,
@@ -357,7 +354,7 @@ class Writing(Queries):
             columns_axis = columns_axis or values.columns_axis
             name = name or values.name
         if isinstance(values, profiles.Profile):
-            rows_axis = rows_axis or stored_matrices.group_axis_of(values)
+            rows_axis = rows_axis or stored.group_axis_of(values)
             columns_axis = columns_axis or values.content.axis_names[1]
             name = name or f"{statistic}_{values.content.name}"
         if rows_axis is None or columns_axis is None or name is None:
@@ -366,24 +363,22 @@ class Writing(Queries):
                 "a profile with one group column"
             )
         _, daf = self._writable(schema, columns_axis)
-        place = stored_matrices.Place(daf, (rows_axis, columns_axis), name, fill)
+        place = stored.Place(daf, (rows_axis, columns_axis), name, fill)
         if isinstance(values, profiles.Profile) and not daf.has_axis(rows_axis):
             names, matrix = _matrix_of_groups(daf, place, values, statistic)
             with daf.batch():
-                daf.add_axis(rows_axis, names, vectors=stored_matrices.group_vectors(values))
+                daf.add_axis(rows_axis, names, vectors=stored.group_vectors(values))
                 daf.set_matrix(rows_axis, columns_axis, name, matrix)
             return
         self._writable(schema, rows_axis)
         exists = daf.has_matrix(rows_axis, columns_axis, name)
-        stored_columns.refuse_existing(daf, place.what, exists=exists, if_exists=if_exists)
+        stored.refuse_existing(daf, place.what, exists=exists, if_exists=if_exists)
         if isinstance(values, profiles.Profile):
             _, values = _matrix_of_groups(daf, place, values, statistic)
         elif isinstance(values, slices.MatrixSlice):
-            values = stored_matrices.matrix_of_slice(place, values)
+            values = stored.matrix_of_slice(place, values)
         elif _is_rows(values):
-            values = stored_matrices.matrix_of_rows(
-                place, stored_columns.rows_of(self._engine, values, params)
-            )
+            values = stored.matrix_of_rows(place, stored.rows_of(self._engine, values, params))
         elif fill is not None:
             raise errors.InvalidInputError(
                 "fill= is for slices and queries; an array has all elements of the matrix"
@@ -553,7 +548,7 @@ def _is_rows(values: object) -> bool:
 
 def _matrix_of_groups(
     daf: DafWriter,
-    place: stored_matrices.Place,
+    place: stored.Place,
     profile: profiles.Profile,
     statistic: moments.Statistic,
 ) -> tuple[Any, Any]:
@@ -561,7 +556,7 @@ def _matrix_of_groups(
 
     Where there is an axis of the groups, the rows are its entries.
     """
-    names, values = stored_matrices.group_names(profile), profile.statistic(statistic)
+    names, values = stored.group_names(profile), profile.statistic(statistic)
     rows_axis, columns_axis = place.axes
     entries = profile.column_entries.dictionary_decode()
     columns = daf.axis_indices(columns_axis, entries)

@@ -1,4 +1,3 @@
-from daf_query.slice._axis_rows import AxisRows as AxisRows
 from daf_query.slice._explanation import LayoutCost as LayoutCost
 from daf_query.slice._explanation import SliceExplanation as SliceExplanation
 from daf_query.slice._files import check_format as check_format
@@ -7,6 +6,7 @@ from daf_query.slice._matrix_slice import matrix_slice as matrix_slice
 from daf_query.slice._reading import ByteSize as ByteSize
 from daf_query.slice._reading import byte_count as byte_count
 from daf_query.slice._reading import byte_limit as byte_limit
+from daf_query.slice._selector import AxisRows as AxisRows
 from daf_query.slice._selector import MatrixAxes as MatrixAxes
 from daf_query.slice._selector import Selector as Selector
 from daf_query.slice._selector import SliceRequest as SliceRequest

@@ -1,12 +1,13 @@
-"""A slice of a matrix, of one data set or of several as one: its forms in memory, and its files."""
+"""A slice of a matrix, of one data set or of several as one: its request, its forms, its files."""
 
 from __future__ import annotations
 
+import math
 import sys
 from collections.abc import Callable, Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self, Unpack
+from typing import TYPE_CHECKING, Any, Final, Self, Unpack
 
 import numpy as np
 import numpy.typing as npt
@@ -14,10 +15,10 @@ import pyarrow as pa
 
 from daf_query._calls import Advised
 from daf_query._formats import SLICE_FORMATS
-from daf_query._provenance import DataSets, Record, refuse_own_files
+from daf_query._provenance import DataSets, Record, record_of, refuse_own_files
 from daf_query._runs import attended, checked
 from daf_query.distributed import BlockKind, Source
-from daf_query.matrix import Selection, SlicePlan
+from daf_query.matrix import AlignedAxis, Selection, SlicePlan
 from daf_query.slice import _anndata, _tables
 from daf_query.slice._anndata import ANNDATA_MAX_BYTES, AnnDataChoice, Choice
 from daf_query.slice._explanation import SliceExplanation, check_budget, explain, slice_page
@@ -33,8 +34,7 @@ from daf_query.slice._reading import (
     row_spans,
     source_of,
 )
-from daf_query.slice._record import COUNT_IF_UNHELD, SliceRecord
-from daf_query.slice._selector import EmptySelection, SliceRequest, matrix_axes
+from daf_query.slice._selector import EmptySelection, SliceRequest, Written, matrix_axes
 from daf_storage import DafReader, errors
 from daf_storage._lazy import sp
 from daf_storage._terminal_text import visible_name
@@ -45,6 +45,78 @@ if TYPE_CHECKING:
     import dask.array as da
     import pandas as pd
     import polars as pl
+
+
+@dataclass(frozen=True, slots=True)
+class SliceRecord:
+    """Which entries of a data set were asked for, and whether what leaves says so."""
+
+    schema: str
+    """What the session calls the data set."""
+    rows: Written
+    columns: Written
+    is_described: bool = False
+    """Whether files and AnnData say where they come from, unless a call says otherwise."""
+    empty: tuple[EmptySelection, ...] = ()
+    """The predicates that select nothing."""
+    block: Span | None = None
+    """Which of the chosen rows, if not all: those of a block."""
+
+    def of_rows(self, span: Span) -> SliceRecord:
+        """Return the same for some of these rows.
+
+        >>> whole = SliceRecord("pbmc", "age > 60", None, is_described=True)
+        >>> whole.of_rows(Span(10, 20)).of_rows(Span(2, 4)).block
+        Span(start=12, stop=14)
+        """
+        first = 0 if self.block is None else self.block.start
+        return replace(self, block=Span(first + span.start, first + span.stop))
+
+    def provenance(self, whole: Whole, data_sets: DataSets) -> Record:
+        """Return what files of a slice of these data sets say; see `MatrixSlice.provenance`."""
+        rows_axis, columns_axis = whole.axis_names
+        block = {} if self.block is None else {"block": [self.block.start, self.block.stop]}
+        described = {
+            "matrix": {"name": whole.name, "rows_axis": rows_axis, "columns_axis": columns_axis},
+            "rows": self.rows,
+            **block,
+            "columns": self.columns,
+            "shape": list(whole.shape),
+        }
+        if isinstance(across := whole.axes[1 - whole.along], AlignedAxis):
+            described |= {"along": whole.axis_names[whole.along], "join": across.join}
+            if whole.missing_count:
+                described["fill_value"] = _plain(whole.fill)
+        return record_of({self.schema: next(iter(data_sets.values()))}, described)
+
+
+def _plain(fill: Any) -> Any:
+    """Return a fill value as JSON has it: NaN as a string."""
+    if isinstance(fill, np.generic):
+        fill = fill.item()
+    return "NaN" if isinstance(fill, float) and math.isnan(fill) else fill
+
+
+class _Tried:
+    def count(self) -> int:
+        """Return the count within a method."""
+        return sys.getrefcount(self)
+
+
+def _count_if_unheld() -> int:
+    """Return the count within a method of an object that nobody holds; 0 if it does not tell."""
+    held = _Tried()
+    unheld = _Tried().count()
+    return unheld if unheld < held.count() else 0
+
+
+COUNT_IF_UNHELD: Final = _count_if_unheld()
+"""What ``sys.getrefcount(self)`` returns in a method of an object that nobody else holds.
+
+``db.matrix(...).to_scipy()`` leaves nobody who could ask the slice again, so that its values are
+handed over, not copied: twice the memory for a moment otherwise, and half the time more.  From
+Python 3.14 on the count does not tell, and everything counts as held.
+"""
 
 
 class MatrixSlice(Advised):

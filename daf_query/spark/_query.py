@@ -1,11 +1,19 @@
-"""Queries that Spark computes from just the columns and the rows that they need."""
+"""Queries that Spark computes, and the reads that it asks for; imports no pyspark.
+
+Options are strings, with names in lower case.  A predicate is Arrow's own form of an expression, in
+base 64.  Spark has no unsigned integers, no views and no dictionaries.
+"""
 
 from __future__ import annotations
 
+import base64
+import binascii
 import json
-from collections.abc import Iterator, Mapping, Sequence
-from functools import cached_property
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property, reduce
+from operator import and_, or_
+from typing import Any, Final
 
 import pyarrow as pa
 
@@ -13,11 +21,14 @@ from daf_query.fragments import (
     ROWS_PER_FRAGMENT,
     AxisTable,
     Fragment,
+    MatrixTable,
+    NamedTable,
     Paths,
+    plan_fragments,
     session_of,
     table_schema,
 )
-from daf_query.spark._read import ReadOptions, TableRead, as_spark, ddl_of, filter_text, path_option
+from daf_query.scan import COMPARISONS, And, Compare, Constant, In, IsNull, Or, Predicate
 from daf_query.sql import QueryRequirements, TableRequirements
 from daf_query.syntax import (
     backticked,
@@ -29,7 +40,398 @@ from daf_query.syntax import (
     with_definitions,
 )
 from daf_query.table import MatrixEntry
+from daf_storage import errors
+from daf_storage._lazy import pc
 from daf_storage.base import optional_import
+
+MATRIX: Final = "matrix"
+_OF_ALL: Final = ("path", "table", "select", "rows_per_partition", "predicate")
+_OF_AXIS: Final = (*_OF_ALL, "matrix_columns")
+_OF_MATRIX: Final = (*_OF_ALL, "matrix", "axes", "rows", "columns")
+
+
+@dataclass(frozen=True, slots=True)
+class ReadOptions:
+    """What is to be read."""
+
+    paths: Paths
+    """A path, a pattern, or several paths."""
+    table: str
+    """The axis; or ``matrix``, where `matrix` says which."""
+    select: tuple[str, ...] | None = None
+    """The columns; None for all that Spark can have."""
+    matrix_columns: str = ""
+    """Entries of matrices as columns, as SQL names them."""
+    rows_per_partition: int = ROWS_PER_FRAGMENT
+    predicate: str | None = None
+    """A filter that was planned already, as `filter_of` reads it."""
+    matrix: str = ""
+    """The name of a matrix."""
+    axes: tuple[str, str] = ("", "")
+    """Its rows axis and its columns axis."""
+    rows: str | None = None
+    """A predicate on its rows; None for all."""
+    columns: str | None = None
+
+    @property
+    def location(self) -> str:
+        """The path or the pattern, or how many paths there are; for messages."""
+        return _shown(self.paths)
+
+    def selected(self, names: Sequence[str]) -> Sequence[str]:
+        """Return the columns that are selected of a table with columns of these names.
+
+        Raises
+        ------
+        NotFoundError
+            There is no column of a name.
+        """
+        for name in self.select or ():
+            if name not in names:
+                raise errors.NotFoundError(
+                    f"{self.location}: the table {self.table!r} has no column {name!r}; it has "
+                    f"{errors.shown_names(names, none='none')}{errors.nearest(name, names)}"
+                )
+        return names if self.select is None else self.select
+
+    @classmethod
+    def of(cls, options: Mapping[str, str]) -> ReadOptions:
+        """Return what options mean.
+
+        Raises
+        ------
+        InvalidInputError
+            One is unknown, lacking or wrong.
+
+        Examples
+        --------
+        >>> ReadOptions.of({"path": "pbmc.daf.zarr", "table": "cell", "select": "name, age"}).select
+        ('name', 'age')
+        """
+        given = {name.lower(): str(value) for name, value in options.items()}
+        path, table = given.get("path", ""), given.get("table", "")
+        if not path:
+            raise errors.InvalidInputError(
+                "the option 'path' is missing: the path or the URL of a data set, or a pattern"
+            )
+        paths = _json_list(path) or path
+        if not table:
+            raise errors.InvalidInputError(
+                f"{_shown(paths)}: which table is to be read? Say it with the option 'table': the "
+                "name of an axis, or 'matrix'"
+            )
+        is_matrix = "matrix" in given and table == MATRIX
+        available = _OF_MATRIX if is_matrix else _OF_AXIS
+        values: dict[str, Any] = {}
+        for name, value in given.items():
+            if name in available[2:]:  # path and table are read already
+                values[name] = _READ.get(name, str)(value)
+            elif name not in available and not name.startswith(("_", "spark.")):  # as engines add
+                raise errors.InvalidInputError(
+                    f"the table {table!r} of format 'daf' has no option {name!r}; a matrix is "
+                    "table='matrix', with the options 'matrix' and 'axes'; it has "
+                    f"{errors.shown_names(available, none='none')}"
+                    f"{errors.nearest(name, available)}"
+                )
+        if is_matrix and "axes" not in given:
+            raise errors.InvalidInputError(
+                f"{_shown(paths)}: the matrix {given['matrix']!r} needs the option 'axes', such as "
+                "'cell, gene'"
+            )
+        return cls(paths, table, **values)
+
+
+def path_option(paths: Paths) -> str:
+    """Return paths as the option ``path`` has them.
+
+    >>> path_option(["a.daf.zarr", "b.daf.zarr"])
+    '["a.daf.zarr", "b.daf.zarr"]'
+    """
+    if isinstance(paths, list | tuple):
+        if not paths:
+            raise errors.InvalidInputError("no path was given; pass a path, a pattern or a list")
+        return json.dumps([str(path) for path in paths])
+    return str(paths)
+
+
+def names_of(value: str) -> tuple[str, ...]:
+    """Return names that commas separate; a JSON list where a name has a comma.
+
+    >>> names_of("name, age"), names_of('["a, b"]')
+    (('name', 'age'), ('a, b',))
+    """
+    names = _json_list(value) or [name.strip() for name in value.split(",")]
+    if not all(names):
+        raise errors.InvalidInputError(f"{value!r} is no list of names; separate them by commas")
+    return tuple(names)
+
+
+def _json_list(value: str) -> list[str] | None:
+    """Return a JSON list of strings; None for anything else."""
+    try:
+        items = json.loads(value) if value.startswith("[") else None
+    except ValueError:
+        return None
+    return items if items and all(isinstance(item, str) for item in items) else None
+
+
+def _axes(value: str) -> tuple[str, ...]:
+    names = names_of(value)
+    if len(names) != 2:
+        raise errors.InvalidInputError(
+            f"axes={value!r} does not name two axes; write 'cell, gene': rows, then columns"
+        )
+    return names
+
+
+def _positive(value: str) -> int:
+    """Return a number of rows.
+
+    >>> _positive("1")
+    1
+    """
+    number = int(value) if value.isdecimal() else 0
+    if not number:
+        raise errors.InvalidInputError(
+            f"rows_per_partition={value!r} is no positive number of rows"
+        )
+    return number
+
+
+_READ: Final[Mapping[str, Callable[[str], Any]]] = {
+    "select": lambda value: tuple(dict.fromkeys(names_of(value))),
+    "axes": _axes,
+    "rows_per_partition": _positive,
+}
+"""What an option becomes that is more than a string."""
+
+
+def _shown(paths: Paths) -> str:
+    return str(paths) if not isinstance(paths, list) else f"{len(paths):,} data sets"
+
+
+def filter_text(predicate: Predicate, schema: pa.Schema) -> str:
+    """Return a predicate over the columns of a table as text; `filter_of` reads it.
+
+    Constants have the types of their columns: UInt64 and Int64 would be compared as Int64, which
+    not all values of UInt64 are.
+    """
+    (serialised,) = _expression(predicate, schema).__reduce__()[1]
+    return base64.b64encode(serialised).decode()
+
+
+def filter_of(text: str) -> pc.Expression:
+    """Return the filter that a text holds.
+
+    Raises
+    ------
+    InvalidInputError
+        It holds none.
+
+    >>> str(filter_of(filter_text(Compare("age", ">", 60), pa.schema([("age", pa.uint64())]))))
+    '(age > 60)'
+    """
+    try:
+        serialised = pa.py_buffer(base64.b64decode(text, validate=True))
+        return pc.Expression._deserialize(serialised)  # noqa: SLF001 - what its pickles call
+    except (binascii.Error, pa.ArrowException) as error:
+        raise errors.InvalidInputError(
+            f"predicate={text[:50]!r} is no filter ({error}); write the condition into the query "
+            "of daf_query.spark.sql"
+        ) from None
+
+
+def _expression(predicate: Predicate, schema: pa.Schema) -> pc.Expression:
+    if isinstance(predicate, And | Or):
+        parts = (_expression(part, schema) for part in predicate.parts)
+        return reduce(and_ if isinstance(predicate, And) else or_, parts)
+    if isinstance(predicate, Constant):
+        return pc.scalar(predicate.value)
+    if not isinstance(predicate, Compare | In | IsNull):
+        raise TypeError(f"{predicate!r} is evaluated by nobody else")
+    field, kind = pc.field(predicate.column), schema.field(predicate.column).type
+    kind = kind.value_type if pa.types.is_dictionary(kind) else kind
+    if isinstance(predicate, Compare):
+        constant = pc.scalar(pa.scalar(predicate.value, kind))
+        return COMPARISONS[predicate.operator](field, constant)
+    if isinstance(predicate, In):
+        field = field.isin(pa.array(predicate.values, kind))
+    elif isinstance(predicate, IsNull):
+        field = field.is_null()
+    return ~field if predicate.is_negated else field
+
+
+@dataclass(frozen=True, eq=False)
+class TableRead:
+    """A table that Spark reads: its columns, and what is left of its rows."""
+
+    options: ReadOptions
+    table: NamedTable
+    stored: pa.Schema
+    """The columns as they are stored; those that Spark cannot have are not among them."""
+    filter: pc.Expression | None = None
+    """It holds for the rows that are read."""
+
+    @classmethod
+    def of(cls, options: ReadOptions) -> TableRead:
+        """Return the read that options mean; metadata alone is read.
+
+        Raises
+        ------
+        NotFoundError
+            There is no such data set, axis, matrix or column.
+        UnsupportedDataError
+            Spark has no type for a column that was selected.
+        """
+        table = _table_of(options)
+        schema = _schema_of(options, table)
+        shown = spark_schema(schema)
+        names = shown.names if options.select is None else options.selected(schema.names)
+        for name in names:
+            if name not in shown.names:
+                raise errors.UnsupportedDataError(
+                    f"{options.location}: Spark has no type for {schema.field(name).type}, which "
+                    f"the column {name!r} of the table {options.table!r} is"
+                )
+        chosen = None if options.predicate is None else filter_of(options.predicate)
+        return cls(options, table, pa.schema([schema.field(name) for name in names]), chosen)
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The columns in the types of Spark."""
+        return spark_schema(self.stored)
+
+    def selecting(self, names: Sequence[str]) -> TableRead:
+        """Return the same read of some columns.
+
+        Raises
+        ------
+        InvalidInputError
+            A column is not among those of the table.
+        """
+        for name in names:
+            if name not in self.stored.names:
+                raise errors.InvalidInputError(
+                    f"{self.options.location}: the schema that was given has the column {name!r}; "
+                    f"the table {self.options.table!r} has "
+                    f"{errors.shown_names(self.stored.names, none='none')}"
+                )
+        return replace(self, stored=pa.schema([self.stored.field(name) for name in names]))
+
+    def parts(self) -> tuple[Fragment, ...]:
+        """Return what is to be read; what cannot match is left out."""
+        return plan_fragments(
+            self.options.paths,
+            self.table,
+            columns=self.stored.names,
+            filter=self.filter,
+            rows_per_fragment=self.options.rows_per_partition,
+        ).fragments
+
+
+def _schema_of(options: ReadOptions, table: NamedTable) -> pa.Schema:
+    try:
+        return table_schema(options.paths, table)
+    except errors.AxisNotFoundError as error:
+        if options.matrix or options.table != MATRIX:
+            raise
+        text = f"{error}; of a matrix, say the options 'matrix' and 'axes' as well"
+        raise errors.with_message(error, text) from None
+
+
+def _table_of(options: ReadOptions) -> NamedTable:
+    if options.matrix:
+        return MatrixTable(*options.axes, options.matrix, options.rows, options.columns)
+    if not options.matrix_columns:
+        return AxisTable(options.table)
+    columns = session_of(options.paths).matrix_columns(options.table, options.matrix_columns)
+    return AxisTable(options.table, columns)
+
+
+_WIDER: Final = {
+    pa.uint8(): pa.int16(),
+    pa.uint16(): pa.int32(),
+    pa.uint32(): pa.int64(),
+    pa.uint64(): pa.decimal128(20, 0),
+    pa.float16(): pa.float32(),
+    pa.large_string(): pa.string(),
+    pa.string_view(): pa.string(),
+    pa.large_binary(): pa.binary(),
+    pa.binary_view(): pa.binary(),
+}
+_DDL: Final = {
+    pa.bool_(): "BOOLEAN",
+    pa.int8(): "TINYINT",
+    pa.int16(): "SMALLINT",
+    pa.int32(): "INT",
+    pa.int64(): "BIGINT",
+    pa.float32(): "FLOAT",
+    pa.float64(): "DOUBLE",
+    pa.string(): "STRING",
+    pa.binary(): "BINARY",
+    pa.date32(): "DATE",
+    pa.timestamp("us"): "TIMESTAMP_NTZ",
+    pa.decimal128(20, 0): "DECIMAL(20,0)",
+}
+
+
+def spark_type(arrow_type: pa.DataType) -> pa.DataType | None:
+    """Return the type that Spark has for all values of another; None if there is none.
+
+    >>> spark_type(pa.uint8()), spark_type(pa.dictionary(pa.int32(), pa.string()))
+    (DataType(int16), DataType(string))
+    """
+    if pa.types.is_dictionary(arrow_type):
+        return spark_type(arrow_type.value_type)
+    if pa.types.is_timestamp(arrow_type) and arrow_type.tz is None:
+        return pa.timestamp("us")
+    return arrow_type if arrow_type in _DDL else _WIDER.get(arrow_type)
+
+
+def spark_schema(schema: pa.Schema) -> pa.Schema:
+    """Return the columns of a schema that Spark can have, in its types; any of them may be NULL."""
+    types = {field.name: spark_type(field.type) for field in schema}
+    return pa.schema([(name, each) for name, each in types.items() if each is not None])
+
+
+def ddl_of(schema: pa.Schema) -> str:
+    """Return a schema as Spark writes it.
+
+    >>> ddl_of(pa.schema([("age", pa.int16()), ("it's `odd`", pa.string())]))
+    "`age` SMALLINT, `it's ``odd``` STRING"
+    """
+    return ", ".join(f"{backticked(field.name)} {_DDL[field.type]}" for field in schema)
+
+
+def as_spark(batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    """Yield batches in the types of a schema.
+
+    Raises
+    ------
+    UnsupportedDataError
+        A value is not exact in the type of its column, such as nanoseconds.
+    """
+    for batch in batches:
+        arrays = [
+            _as_type(column, field) for column, field in zip(batch.columns, schema, strict=True)
+        ]
+        yield pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+def _as_type(column: pa.Array, field: pa.Field) -> pa.Array:
+    if pa.types.is_dictionary(column.type):
+        column = column.dictionary_decode()
+    if column.type == field.type:
+        return column
+    try:
+        return column.cast(field.type)
+    except pa.ArrowInvalid as error:
+        raise errors.UnsupportedDataError(
+            f"the column {field.name!r} is {column.type}, and not all of its values are exact as "
+            f"{_DDL.get(field.type, field.type)} ({error}); leave it out: name the "
+            "others with the option 'select'"
+        ) from None
+
 
 datasource = optional_import("pyspark.sql.datasource", extra="spark")
 _DataSource: Any = datasource.DataSource

@@ -3,15 +3,16 @@ from datafusion import SessionContext as SessionContext
 from daf_query.sql._conditions import BOX_SIDES as BOX_SIDES
 from daf_query.sql._conditions import QueryRequirements as QueryRequirements
 from daf_query.sql._conditions import TableRequirements as TableRequirements
+from daf_query.sql._conditions import direct_rows as direct_rows
 from daf_query.sql._conditions import geometry_boxes as geometry_boxes
 from daf_query.sql._conditions import requirements_of as requirements_of
+from daf_query.sql._connections import AxisSchema as AxisSchema
 from daf_query.sql._connections import Collection as Collection
 from daf_query.sql._connections import Connections as Connections
 from daf_query.sql._connections import ListedTable as ListedTable
 from daf_query.sql._connections import listed_tables as listed_tables
 from daf_query.sql._diagnose import Diagnosis as Diagnosis
 from daf_query.sql._diagnose import diagnose as diagnose
-from daf_query.sql._direct_scan import direct_rows as direct_rows
 from daf_query.sql._engine import Allow as Allow
 from daf_query.sql._engine import DuplicateColumnsWarning as DuplicateColumnsWarning
 from daf_query.sql._engine import Engine as Engine
@@ -41,7 +42,6 @@ from daf_query.sql._result import TableResult as TableResult
 from daf_query.sql._result import pandas_frame as pandas_frame
 from daf_query.sql._result import query_result as query_result
 from daf_query.sql._rules import AlphabeticalOrderWarning as AlphabeticalOrderWarning
-from daf_query.sql._schemas import AxisSchema as AxisSchema
 from daf_query.sql._shown import PLAN_COLUMNS as PLAN_COLUMNS
 from daf_query.sql._shown import Explanation as Explanation
 from daf_query.sql._shown import QueryPlan as QueryPlan

@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeAlias
 
+from daf_query.sql._connections import AxisSchema
 from daf_query.sql._planning import EntryRewriting, TableName
-from daf_query.sql._schemas import AxisSchema
 from daf_query.syntax import (
     Edit,
     Node,

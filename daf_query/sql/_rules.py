@@ -40,10 +40,10 @@ from typing import Any, Final, NamedTuple
 import pyarrow as pa
 
 from daf_query._runs import warn_caller
+from daf_query.sql._connections import AxisSchema
 from daf_query.sql._matrix_entries import name_of_column, names_in
 from daf_query.sql._parameters import literal
 from daf_query.sql._planning import datafusion, new_context
-from daf_query.sql._schemas import AxisSchema
 from daf_query.syntax import (
     Edit,
     Node,

@@ -13,6 +13,7 @@ from typing import Any, Final, TypeAlias, TypeVar
 
 import pyarrow as pa
 
+from daf_query.sql._connections import AxisSchema
 from daf_query.sql._planning import (
     PlanningContext,
     current_context,
@@ -21,7 +22,6 @@ from daf_query.sql._planning import (
     planning,
     table_for_query,
 )
-from daf_query.sql._schemas import AxisSchema
 from daf_query.table import ComputedDataset, TableDataset
 from daf_storage import errors
 

@@ -1,6 +1,3 @@
-from daf_query.table._arrow_face import BATCH_ROWS as BATCH_ROWS
-from daf_query.table._arrow_face import ComputedDataset as ComputedDataset
-from daf_query.table._arrow_face import nullable as nullable
 from daf_query.table._axis_dataset import AxisDataset as AxisDataset
 from daf_query.table._axis_dataset import axis_columns as axis_columns
 from daf_query.table._axis_dataset import broken_columns as broken_columns
@@ -26,10 +23,13 @@ from daf_query.table._columns import warn_once as warn_once
 from daf_query.table._columns import with_categories as with_categories
 from daf_query.table._dataset import TableDataset as TableDataset
 from daf_query.table._dataset import TableView as TableView
+from daf_query.table._fragments import BATCH_ROWS as BATCH_ROWS
 from daf_query.table._fragments import ROWS_PER_FRAGMENT as ROWS_PER_FRAGMENT
+from daf_query.table._fragments import ComputedDataset as ComputedDataset
 from daf_query.table._fragments import Fragment as Fragment
 from daf_query.table._fragments import Piece as Piece
 from daf_query.table._fragments import TableFragment as TableFragment
+from daf_query.table._fragments import nullable as nullable
 from daf_query.table._matrix_dataset import MatrixDataset as MatrixDataset
 from daf_query.table._matrix_dataset import matrix_union as matrix_union
 from daf_query.table._union import Members as Members
@@ -44,5 +44,5 @@ from daf_query.table._zarr import ATTRIBUTE as ATTRIBUTE
 from daf_query.table._zarr import INDEXES as INDEXES
 from daf_query.table._zarr import PENDING as PENDING
 from daf_query.table._zarr import ZarrTable as ZarrTable
+from daf_query.table._zarr import register_raw_bits as register_raw_bits
 from daf_query.table._zarr import zarr_table as zarr_table
-from daf_query.table._zarr_columns import register_raw_bits as register_raw_bits

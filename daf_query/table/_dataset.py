@@ -37,13 +37,6 @@ from daf_query.scan import (
     parse,
     plan_scan,
 )
-from daf_query.table._arrow_face import (
-    BATCH_ROWS,
-    EngineTable,
-    TableScanner,
-    engine_schema,
-    until_interpreter_ends,
-)
 from daf_query.table._columns import (
     MatrixEntry,
     TableColumn,
@@ -51,7 +44,17 @@ from daf_query.table._columns import (
     is_of_few_bits,
     wide_columns,
 )
-from daf_query.table._fragments import Fragmented, Piece, TableFragment, is_same
+from daf_query.table._fragments import (
+    BATCH_ROWS,
+    EngineTable,
+    Fragmented,
+    Piece,
+    TableFragment,
+    TableScanner,
+    engine_schema,
+    is_same,
+    until_interpreter_ends,
+)
 from daf_storage import DafError, errors
 from daf_storage._lazy import ds, pc
 from daf_storage.base import DecodedCache

@@ -19,7 +19,7 @@ from daf_query import scan
 from daf_storage import errors
 from daf_storage._lazy import ds, lazy_module, pacsv, pc
 
-arrow_face: Any = lazy_module("daf_query.table._arrow_face")
+arrow_face: Any = lazy_module("daf_query.table._fragments")
 columns: Any = lazy_module("daf_query.table._columns")
 
 _FILE: Final = re.compile(

@@ -9,21 +9,37 @@ R-trees over geometries are checked before they are used, once for each state.  
 only the bytes of the library geo-index.  Those that are built here have an attribute beside them:
 the checksum of the bytes, and the checksum and the state of the chunk files of the column that they
 were made of.
+
+zarr-python makes a Python object of each string, and decompresses a chunk into whatever size it
+claims.  The usual codecs are decoded here instead, straight into numpy or Arrow; anything else is
+left to it.
+
+The data type ``r<N>`` of Zarr v3 is N raw bits per item, as the core specification spells it.
+zarr-python writes the same items as ``raw_bytes``, with a length in bytes, and knows no other
+spelling; zarrs (Rust), and so zarr-datafusion-search, write ``r16``, with a list of bytes as fill
+value.  The type is added to zarr-python's registry, so that arrays of either spelling can be read
+from any store, and what is appended to an array keeps its spelling.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Mapping
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, ClassVar, Final, Self
 from zlib import crc32
 
 import numpy as np
+import pyarrow as pa
 import zarr
+from zarr.dtype import DataTypeValidationError, RawBytes, data_type_registry
 
 from daf_query.index import RTree, UnfitIndexError, warn_once
+from daf_query.scan import PLAIN_TYPES, OpenColumn, Rows, ScanOptions, Values, runs_of_chunks
 from daf_query.table._columns import (
+    GEOMETRY,
     META,
     BrokenColumns,
     TableColumn,
@@ -31,23 +47,330 @@ from daf_query.table._columns import (
     warn_of_problems,
 )
 from daf_query.table._dataset import TableDataset
-from daf_query.table._zarr_columns import (
-    ZarrColumn,
-    column_field,
-    reason_of,
-    register_raw_bits,
-    snapshot_of,
-)
 from daf_storage import errors
+from daf_storage.base import DecodedCache, Span, decode_vlen_bytes, decode_vlen_utf8
 from daf_storage.opening import remote_directory
 from daf_storage.stores import (
     DirectoryStore,
     MmapZipStore,
     ReadableStore,
+    Snapshot,
     SnapshotZarrStore,
     is_remote,
     shown_url,
 )
+from daf_storage.trees import decompress_chunk
+
+_BITS_PER_BYTE: Final = 8
+_MAX_BYTES: Final = 1 << 24
+_SPELLING: Final = re.compile(r"r([0-9]{1,18})")
+_FIXED_SIZE = "biufMV"
+_STRING_DECODERS: dict[str, Callable[..., Any]] = {
+    "vlen-utf8": decode_vlen_utf8,
+    "vlen-bytes": decode_vlen_bytes,
+}
+_COMPRESSIONS = frozenset({"blosc", "zstd", "gzip", "zlib", "lz4", "bz2", "lzma", "crc32c"})
+_FILTERED_RATIO = 16
+"""How much larger a chunk may be before its filters are undone."""
+
+
+def _codecs(
+    array: Any,
+) -> tuple[Callable[[memoryview], Any] | None, list[Mapping[str, Any]]]:
+    """Return what decodes the values of an array, and the compressions to be undone before.
+
+    Without the former, zarr-python has to decode it.
+    """
+    metadata = array.metadata
+    if metadata.zarr_format == 2:
+        steps = [*(metadata.filters or ()), *filter(None, [metadata.compressor])]
+        codecs = [each.get_config() for each in steps]
+    else:
+        named = [each.to_dict() for each in metadata.codecs]
+        codecs = [{**each.get("configuration", {}), "id": each["name"]} for each in named]
+        codecs = [{**each, "id": each["id"].removeprefix("numcodecs.")} for each in codecs]
+    compressions: list[Mapping[str, Any]] = []
+    while codecs and codecs[-1]["id"] in _COMPRESSIONS:
+        compressions.append(codecs.pop())
+    first = codecs[0] if codecs else {"id": "bytes"}
+    text = _STRING_DECODERS.get(first["id"])
+    if len(codecs) <= 1 and text is not None:
+        return (lambda data: text(data, what=array.path)), compressions
+    dtype = array.dtype
+    is_plain = first["id"] == "bytes" and first.get("endian", "little") == "little"
+    is_fixed = dtype.kind in _FIXED_SIZE and dtype.names is None
+    if len(codecs) > 1 or not is_plain or not is_fixed:
+        return None, compressions
+    return (lambda data: np.frombuffer(data, dtype)), compressions
+
+
+def reason_of(error: BaseException) -> str:
+    """Return a message on one line, of a length that people read."""
+    text = " ".join(str(error).split()) or type(error).__name__
+    return text if len(text) <= 200 else f"{text[:200]}..."
+
+
+_GEOMETRY_METADATA: Final = {
+    "ARROW:extension:name": "geoarrow.wkb",
+    "ARROW:extension:metadata": '{"crs": "EPSG:4326", "crs_type": "authority_code"}',
+}
+_UNITS: Final = ("s", "ms", "us", "ns")
+_COMPARABLE_TYPES: Final = {pa.large_string(): pa.string(), pa.large_binary(): pa.binary()}
+
+
+@dataclass(frozen=True, eq=False)
+class ZarrColumn:
+    """One array as a column."""
+
+    store: ReadableStore
+    """Where its files are."""
+    array: Any
+    """The ``zarr.Array``."""
+    field: pa.Field
+    """Its name and Arrow type."""
+    what: str
+    """The array as messages name it."""
+
+    @property
+    def length(self) -> int:
+        """Number of rows."""
+        return int(self.array.shape[0])
+
+    @property
+    def chunk_rows(self) -> int:
+        """Rows per chunk."""
+        return max(int(self.array.chunks[0]), 1)
+
+    @property
+    def is_string(self) -> bool:
+        """Whether its values are strings or bytes."""
+        return self.field.type in PLAIN_TYPES
+
+    def snapshot(self) -> Snapshot:
+        """Return its files as they are now."""
+        return snapshot_of(self.store, self.array.path, self.what)
+
+    def file_of(self, row: int) -> str:
+        """Return the key of the file that has a row."""
+        file_rows = int((self.array.shards or self.array.chunks)[0])
+        key: str = self.array.metadata.encode_chunk_key((row // max(file_rows, 1),))
+        return key
+
+    def checksum(self, files: Snapshot) -> int:
+        """Return the checksum of all chunks as they are stored."""
+        total = 0
+        for key in dict.fromkeys(map(self.file_of, range(0, self.length, self.chunk_rows))):
+            data = files.map(key)
+            total = crc32(repr(None if data is None else len(data)).encode(), total)
+            total = crc32(b"" if data is None else data, total)
+        return total
+
+    def open(self, cache: DecodedCache, options: ScanOptions) -> OpenColumn:  # noqa: ARG002 - neither codes nor zone maps
+        """Open it for reading; chunks are cached while their files stay the same."""
+        return OpenZarrColumn(self, cache)
+
+
+def snapshot_of(store: ReadableStore, path: str, what: str) -> Snapshot:
+    """Return the files of an array as they are now.
+
+    Raises
+    ------
+    CorruptDataError
+        They are gone.
+    """
+    found = store.snapshot(path)
+    if found is None:
+        raise errors.CorruptDataError(f"{what}: the stored chunks are gone")
+    return found
+
+
+class OpenZarrColumn:
+    """A column that is being read.
+
+    Parameters
+    ----------
+    cache
+        Of chunks that were decoded.
+    """
+
+    zones = None
+
+    def __init__(self, column: ZarrColumn, cache: DecodedCache) -> None:
+        self._column = column
+        self._cache = cache
+        self._files = column.snapshot()
+        self._codec, self._compressions = _codecs(column.array)
+
+    def values(self, rows: Rows) -> Values:
+        """Return values to evaluate a predicate on; only their chunks are decoded."""
+        span, offsets = rows.span, rows.offsets
+        if offsets is None:
+            return self._read(span)
+        runs = runs_of_chunks(span, offsets, self._column.chunk_rows)
+        parts = ((self._read(part), rest) for part, rest in runs)
+        return self._concatenated(
+            [
+                values[rest] if isinstance(values, np.ndarray) else values.take(pa.array(rest))
+                for values, rest in parts
+            ]
+        )
+
+    def to_arrow(self, rows: Rows) -> pa.Array:
+        """Return values as Arrow, NaN and NaT as null; only their chunks are decoded."""
+        values, kind = self.values(rows), self._column.field.type
+        is_numpy = isinstance(values, np.ndarray)
+        return pa.array(values, kind, from_pandas=True) if is_numpy else values
+
+    def _read(self, span: Span) -> Any:
+        chunk_rows = self._column.chunk_rows
+        numbers = range(span.start // chunk_rows, -(-span.stop // chunk_rows))
+        whole = self._concatenated([self._chunk(number) for number in numbers])
+        start = numbers.start * chunk_rows
+        return whole[span.start - start : span.stop - start]
+
+    def _concatenated(self, parts: Sequence[Any]) -> Any:
+        if len(parts) < 2:
+            return parts[0] if parts else _comparable(np.empty(0, self._column.array.dtype))
+        is_numpy = isinstance(parts[0], np.ndarray)
+        return np.concatenate(parts) if is_numpy else pa.concat_arrays(parts)
+
+    def _chunk(self, number: int) -> Any:
+        """Return a chunk, decoded unless it is cached."""
+        start = number * self._column.chunk_rows
+        span = Span(start, min(start + self._column.chunk_rows, self._column.length))
+        key = self._column.file_of(start)
+        version = self._files.bytes_version(key)
+        if version is None:
+            return self._decoded(key, span)
+        place = (self._column.what, number, span.size)
+        return self._cache.get(place, version, lambda: self._decoded(key, span))
+
+    def _decoded(self, key: str, span: Span) -> Values:
+        """Return the values of a chunk: numbers, or Arrow strings.
+
+        Raises
+        ------
+        CorruptDataError
+            It is damaged, or would expand to more than such a chunk has.
+        """
+        what, array = self._column.what, self._column.array
+        data = None if array.shards else self._files.map(key)
+        try:
+            values: Any = None if data is None else self._decompressed(data)
+            if values is None or len(values) != self._column.chunk_rows:
+                pinned = zarr.open_array(SnapshotZarrStore(self._files), mode="r")
+                values = np.asarray(pinned[span.start : span.stop])
+            return _comparable(values[: span.size])
+        except (errors.RemoteError, errors.AccessDeniedError):
+            raise
+        except Exception as error:  # zarr raises many kinds for data that it cannot read
+            raise errors.CorruptDataError(
+                f"{what}: the stored chunks cannot be decoded: {key} is damaged "
+                f"({reason_of(error)})"
+            ) from error
+
+    def _decompressed(self, data: memoryview) -> Values | None:
+        """Return the values of a chunk, the last of which is padded; None of unusual codecs.
+
+        These are decoded by zarr-python, which has to be kept from making too much of them.
+        """
+        array, has_filters = self._column.array, self._codec is None
+        decompressed = decompress_chunk(
+            self._compressions,
+            data,
+            count=self._column.chunk_rows * (_FILTERED_RATIO if has_filters else 1),
+            item_bytes=0 if array.dtype.kind in "OT" else int(array.dtype.itemsize),
+        )
+        return None if self._codec is None else self._codec(decompressed)
+
+
+def column_field(name: str, array: Any) -> pa.Field | None:
+    """Return the Arrow field of an array; ``None`` if there is no Arrow type for it here."""
+    dtype = array.dtype
+    is_v2 = array.metadata.zarr_format == 2
+    data_type = type(array.metadata.dtype if is_v2 else array.metadata.data_type)
+    if data_type.__name__ == "VariableLengthBytes" or dtype.kind in "VS":
+        if dtype.names is not None:
+            return None
+        metadata = _GEOMETRY_METADATA if name == GEOMETRY else None
+        return pa.field(name, pa.binary_view(), metadata=metadata)
+    if dtype.kind in "UT" or data_type.__name__ == "VariableLengthUTF8":
+        return pa.field(name, pa.string_view())
+    if dtype.kind == "M":
+        unit, step = np.datetime_data(dtype)
+        return pa.field(name, pa.timestamp(unit)) if unit in _UNITS and step == 1 else None
+    if dtype.kind in "biuf" and dtype.itemsize <= 8:
+        return pa.field(name, pa.from_numpy_dtype(dtype.newbyteorder("=")))
+    return None
+
+
+def _comparable(values: Any) -> Values:
+    """Return values as predicates are evaluated on: numbers, or Arrow strings."""
+    if isinstance(values, pa.Array):
+        plain = _COMPARABLE_TYPES.get(values.type)
+        return values if plain is None else values.cast(plain)
+    if values.dtype.kind in "biufM":
+        return np.asarray(values, values.dtype.newbyteorder("="))
+    if values.dtype.kind == "V":
+        data = pa.py_buffer(np.ascontiguousarray(values))
+        fixed = pa.binary(values.dtype.itemsize)
+        return pa.Array.from_buffers(fixed, len(values), [None, data]).cast(pa.binary())
+    if values.dtype == object and values.size and not isinstance(values[0], str):
+        return pa.array([bytes(value) for value in values], pa.binary())
+    return pa.array(values.astype(object), pa.string())
+
+
+class RawBits(RawBytes):
+    """N raw bits per item, in whole bytes; without a spelling in Zarr v2."""
+
+    _zarr_v3_name: ClassVar[Any] = "raw_bits"
+
+    @classmethod
+    def from_native_dtype(cls, dtype: Any) -> Self:
+        """Refuse: whoever asks for raw bytes by numpy's name gets zarr-python's spelling."""
+        raise DataTypeValidationError(f"{dtype} is stored as raw_bytes")
+
+    @classmethod
+    def _from_json_v2(cls, data: Any) -> Self:
+        raise DataTypeValidationError(f"{data!r} is no data type r<N> of Zarr v3")
+
+    @classmethod
+    def _from_json_v3(cls, data: Any) -> Self:
+        spelling = _SPELLING.fullmatch(data) if isinstance(data, str) else None
+        if spelling is None:
+            raise DataTypeValidationError(f"{data!r} is no data type r<N> of Zarr v3")
+        length, left = divmod(int(spelling[1]), _BITS_PER_BYTE)
+        if left or not length:
+            raise ValueError(f"the data type {data!r} does not have a whole number of bytes")
+        if length > _MAX_BYTES:
+            raise ValueError(f"items of the data type {data!r} are larger than any that are read")
+        return cls(length=length)
+
+    def to_json(self, zarr_format: Any) -> Any:
+        """Return the spelling."""
+        if zarr_format != 3:
+            raise ValueError("the data type r<N> is of Zarr v3 alone")
+        return f"r{self.length * _BITS_PER_BYTE}"
+
+    def to_json_scalar(self, data: object, *, zarr_format: Any) -> Any:  # noqa: ARG002 - inherited
+        """Return a fill value as a list of bytes."""
+        return list(self.cast_scalar(data).tobytes())
+
+    def from_json_scalar(self, data: Any, *, zarr_format: Any) -> np.void:  # noqa: ARG002 - inherited
+        """Return the fill value that a list of bytes is."""
+        is_listed = isinstance(data, list) and all(type(byte) is int for byte in data)
+        if not is_listed or len(data) != self.length or not all(0 <= byte < 256 for byte in data):
+            raise TypeError(
+                f"the fill value {data!r} is not a list of {self.length} bytes, as the data type "
+                f"{self.to_json(3)!r} needs"
+            )
+        return self._cast_scalar_unchecked(bytes(data))
+
+
+def register_raw_bits() -> None:
+    """Let zarr-python read arrays of this type in this process; once or more often."""
+    data_type_registry.register("r*", RawBits)
+
 
 ATTRIBUTE: Final = "daf_index"
 """The attribute of an index that says what it was made of."""

@@ -6,6 +6,6 @@ from daf_storage.combined._readers import chain_reader as chain_reader
 from daf_storage.combined._readers import chain_writer as chain_writer
 from daf_storage.combined._readers import stored_members as stored_members
 from daf_storage.combined._readers import view as view
-from daf_storage.combined._view_rules import ViewAxis as ViewAxis
-from daf_storage.combined._view_rules import parse_view as parse_view
+from daf_storage.combined._view_tree import ViewAxis as ViewAxis
 from daf_storage.combined._view_tree import ViewTree as ViewTree
+from daf_storage.combined._view_tree import parse_view as parse_view

@@ -12,15 +12,15 @@ import pyarrow as pa
 from daf_storage import errors
 from daf_storage.base import NAME_VECTOR, IfExists, unique_name
 from daf_storage.combined._chain_tree import ChainTree, WritableChainTree
-from daf_storage.combined._view_rules import (
+from daf_storage.combined._view_tree import (
     ANY,
     DataRules,
     ViewAxes,
     ViewAxis,
+    ViewTree,
     data_rules,
     view_axes,
 )
-from daf_storage.combined._view_tree import ViewTree
 from daf_storage.data import DafReader, DafWriter, Origin, check_reader, damage_of, kept, layout
 from daf_storage.errors import REPLACE, ReadOnlyError, Remedy, with_remedy
 from daf_storage.trees import WritableTree

@@ -22,7 +22,6 @@ from daf_storage.concat._members import (
     shared_axes,
     string_of,
 )
-from daf_storage.concat._merged_notes import MergedNotes, Rule
 from daf_storage.concat._options import (
     Join,
     Merging,
@@ -36,7 +35,7 @@ from daf_storage.concat._options import (
     checked_prefixed,
     checked_prefixes,
 )
-from daf_storage.concat._properties import MergedMatrix, MergedVector
+from daf_storage.concat._properties import MergedMatrix, MergedNotes, MergedVector, Rule
 from daf_storage.data import (
     DafReader,
     DafWriter,

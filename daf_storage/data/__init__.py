@@ -51,19 +51,10 @@ from daf_storage.data._digest import (
     vectors_version,
 )
 from daf_storage.data._encoding import copy_stored, size_bytes, write_vector
-from daf_storage.data._layout import MAJOR_VERSION, MINOR_VERSION
-from daf_storage.data._page import axis_section, data_set_section, vector_previews
-from daf_storage.data._property_reader import REQUIRED
-from daf_storage.data._reader import (
-    DafReader,
-    Origin,
-    check_reader,
-    is_in_place,
-    stored_properties,
-    writing_remedy,
-)
-from daf_storage.data._stored import (
+from daf_storage.data._layout import (
     ENTRIES_OF,
+    MAJOR_VERSION,
+    MINOR_VERSION,
     Convention,
     ConventionWarning,
     PartsNode,
@@ -77,18 +68,31 @@ from daf_storage.data._stored import (
     required_array,
     values_without_entry,
 )
-from daf_storage.data._stored import attributes_of as convention_attributes
-from daf_storage.data._subset_arrays import (
+from daf_storage.data._layout import attributes_of as convention_attributes
+from daf_storage.data._page import axis_section, data_set_section, vector_previews
+from daf_storage.data._property_reader import REQUIRED
+from daf_storage.data._reader import (
+    DafReader,
+    Origin,
+    check_reader,
+    is_in_place,
+    stored_properties,
+    writing_remedy,
+)
+from daf_storage.data._summary import axes_in_order
+from daf_storage.data._transpose import (
     Alignment,
+    EmptySparse,
     EntrySelection,
     HeldArray,
     Picks,
     Positions,
     RunPicks,
     SubsetArray,
+    block_spans,
+    check_rows,
+    column_blocks,
     subset_vector,
 )
-from daf_storage.data._summary import axes_in_order
-from daf_storage.data._transpose import EmptySparse, block_spans, check_rows, column_blocks
 from daf_storage.data._writer import DafWriter, check_writer, new_property
 from daf_storage.stores import RecoveryWarning

@@ -37,18 +37,16 @@ from daf_storage.data._encoding import (
     write_text,
     write_vector,
 )
+from daf_storage.data._layout import StoredMatrix, StoredVector
 from daf_storage.data._reader import DafReader, stored_properties
-from daf_storage.data._stored import StoredMatrix, StoredVector
-from daf_storage.data._subset_arrays import (
+from daf_storage.data._transpose import (
     Alignment,
+    EmptySparse,
     EntrySelection,
     HeldArray,
     Positions,
     RunPicks,
     SubsetArray,
-)
-from daf_storage.data._transpose import (
-    EmptySparse,
     block_height,
     check_rows,
     column_blocks,

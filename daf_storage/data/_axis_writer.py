@@ -35,9 +35,9 @@ from daf_storage.data import _layout as layout
 from daf_storage.data._casting import numeric_type
 from daf_storage.data._coercion import GivenAxis, SparseVectorInput, VectorInput, given_vector
 from daf_storage.data._encoding import write_vector
+from daf_storage.data._layout import Convention, attributes_of
 from daf_storage.data._property_reader import PropertyReader
 from daf_storage.data._reader import DafReader
-from daf_storage.data._stored import Convention, attributes_of
 from daf_storage.trees import Node, Tree, TreeTransaction, WritableTree
 
 

@@ -19,7 +19,7 @@ from daf_storage.data._coercion import (
     StringMatrixInput,
     VectorInput,
 )
-from daf_storage.data._stored import PartsNode, StoredMatrix
+from daf_storage.data._layout import PartsNode, StoredMatrix
 from daf_storage.data._transpose import check_rows, column_blocks
 from daf_storage.trees import memory_array
 

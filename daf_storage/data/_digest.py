@@ -16,8 +16,8 @@ import pyarrow as pa
 from daf_storage.base import AnyArray, Span
 from daf_storage.data import _layout as layout
 from daf_storage.data._conversions import ascend
+from daf_storage.data._layout import StoredMatrix
 from daf_storage.data._reader import DafReader
-from daf_storage.data._stored import StoredMatrix
 from daf_storage.data._transpose import check_rows, column_blocks
 from daf_storage.errors import CorruptDataError
 from daf_storage.trees import StoredArray

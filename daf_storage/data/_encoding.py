@@ -25,7 +25,7 @@ from daf_storage.data._coercion import (
     StringMatrixInput,
     VectorInput,
 )
-from daf_storage.data._stored import StoredMatrix, StoredVector, is_colptr
+from daf_storage.data._layout import StoredMatrix, StoredVector, is_colptr
 from daf_storage.data._transpose import EmptySparse, block_spans, transpose_dense
 from daf_storage.trees import StoredArray, TreeTransaction, elements_bytes
 

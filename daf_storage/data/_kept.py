@@ -19,7 +19,7 @@ import numpy as np
 from daf_storage._lazy import sp
 from daf_storage.base import AnyArray, name_problem, optional_import
 from daf_storage.data import _layout as layout
-from daf_storage.data._subset_arrays import EntrySelection
+from daf_storage.data._transpose import EntrySelection
 from daf_storage.errors import (
     CorruptDataError,
     DafError,

@@ -1,35 +1,37 @@
-"""Where each Daf property lives in a tree, and how it is encoded there.
+"""Where each Daf property lives in a tree, how it is encoded there, and what is stored of it.
 
 Written once for every format: scalars, axes, vectors and matrices; dense, sparse and all-true
 Bool.  Knows trees, and no concrete one.  Source: docs/reference/format.md.
+
+Attributes of the stored group or array hold a convention, so it comes and goes with the property;
+programs that do not know them ignore them.  Source: docs/reference/format.md, "Conventions".
 """
 
 from __future__ import annotations
 
+import enum
+import reprlib
+import warnings
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, ClassVar, Final, Generic, Literal, TypeAlias, TypeVar
 
 import numpy as np
+import pyarrow as pa
 
-from daf_storage.base import MatrixInfo, StorageType, VectorInfo
-from daf_storage.data._stored import (
-    Convention,
-    PartsNode,
-    SparseStrings,
-    StoredMatrix,
-    StoredVector,
-    check_indices,
-    conventions_of,
-    required_array,
-)
+from daf_storage._lazy import pc
+from daf_storage.base import AnyArray, MatrixInfo, Span, StorageType, VectorInfo, name_problem
+from daf_storage.data._coercion import SparseVectorInput, VectorInput
 from daf_storage.errors import (
     CorruptDataError,
+    DafWarning,
     InvalidInputError,
     NotADafError,
+    ReadOnlyError,
     UnsupportedDataError,
     VersionError,
 )
-from daf_storage.trees import Node, StoredArray, StoredTree, Tree
+from daf_storage.trees import ArrayInfo, Node, NodeKind, StoredArray, StoredTree, Tree
 
 MAJOR_VERSION: Final = 1
 """The version of the format that is read and written; another one is refused."""
@@ -303,3 +305,511 @@ def _check_shape(
 def is_all_true(values: Any) -> bool:
     """Return whether these are Bool values of which none is false; they need no ``nzval``."""
     return bool(values.dtype == np.bool_ and values.all())
+
+
+ATTRIBUTE: Final = "daf_convention"
+"""Name of the attribute of a convention."""
+
+ENTRIES_OF: Final = "daf_entries_of"
+"""Name of the attribute of a vector whose values are entries of an axis: that axis."""
+
+
+class Convention(enum.Enum):
+    """The conventions; a property has one of them or none."""
+
+    ROW_MAJOR = "row-major"
+    """Of a matrix of an axis with itself: its rows are stored one after the other."""
+    EMPTY_IS_MISSING = "empty-is-missing"
+    """Of a vector of strings: an empty string stands for a missing value."""
+
+
+class ConventionWarning(DafWarning):
+    """A convention of a stored property is unreadable or unknown, and is ignored."""
+
+
+def attributes_of(convention: Convention | None, entries_of: str | None = None) -> dict[str, str]:
+    """Return the attributes that store a convention, and the axis that values are entries of.
+
+    >>> attributes_of(Convention.ROW_MAJOR)
+    {'daf_convention': 'row-major'}
+    >>> attributes_of(None, "type")
+    {'daf_entries_of': 'type'}
+    """
+    attributes = {} if convention is None else {ATTRIBUTE: convention.value}
+    return attributes if entries_of is None else {**attributes, ENTRIES_OF: entries_of}
+
+
+def conventions_of(
+    node: Node, *allowed: Convention, what: str
+) -> tuple[Convention | None, str | None]:
+    """Return the convention of a node, and the axis that its values were recorded to be entries of.
+
+    What makes no sense is ignored, with a warning.
+    """
+    convention, axis, problems = read_conventions(node, *allowed)
+    for problem in problems:
+        text = f"{what}: {problem}; it is ignored: write the property again"
+        warnings.warn(text, ConventionWarning, stacklevel=3)
+    return convention, axis
+
+
+def read_conventions(
+    node: Node, *allowed: Convention
+) -> tuple[Convention | None, str | None, list[str]]:
+    """Return what `conventions_of` does, and what is wrong with it."""
+    problems: list[str] = []
+    try:
+        value, axis = node.attribute(ATTRIBUTE), node.attribute(ENTRIES_OF)
+    except (CorruptDataError, ReadOnlyError) as error:
+        return None, None, [f"its attributes cannot be read ({error})"]
+    found = next((one for one in allowed if isinstance(value, str) and value == one.value), None)
+    if value is not None and found is None:
+        choices = " or ".join(repr(one.value) for one in allowed) or "absent"
+        text = f"its attribute {ATTRIBUTE} is {reprlib.repr(value)}; here it can only be {choices}"
+        problems.append(text)
+    if axis is not None and name_problem(axis) is not None:
+        text = f"its attribute {ENTRIES_OF} is {reprlib.repr(axis)}, and not the name of an axis"
+        problems.append(text)
+        axis = None
+    return found, axis, problems
+
+
+RelationSource: TypeAlias = Literal["import", "name"]
+"""How a relation is known: recorded with the vector, as an import does, or by its name alone."""
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Relation:
+    """A vector whose values are entries of an axis; an empty or missing value is of none."""
+
+    axis: str
+    """The axis that the vector runs along."""
+    vector: str
+    """Its name on that axis."""
+    to_axis: str
+    """The axis that its values are entries of."""
+    source: RelationSource
+    """Whether that was recorded when the vector was written, or follows from its name."""
+
+
+def relation_of(axes: Collection[str], vector: VectorInfo) -> Relation | None:
+    """Return the relation of a vector, if its values are entries of one of some axes.
+
+    What was recorded goes before the name.  By its name a vector of strings refers to the axis of
+    that name, or of the part before the first dot: ``type`` and ``type.manual`` to ``type``.
+    """
+    if not vector.storage_type.is_string:
+        return None
+    if vector.entries_of in axes:
+        return Relation(vector.axis, vector.name, str(vector.entries_of), "import")
+    for name in (vector.name, vector.name.split(".", 1)[0]):
+        if name in axes:
+            return Relation(vector.axis, vector.name, name, "name")
+    return None
+
+
+def relations_of(axes: Collection[str], vectors: Iterable[VectorInfo]) -> list[Relation]:
+    """Return the relations of vectors to some axes, in alphabetical order."""
+    relations = (relation_of(axes, vector) for vector in vectors)
+    return sorted(relation for relation in relations if relation is not None)
+
+
+def values_without_entry(batches: Iterable[pa.Array], entries: pa.Array) -> tuple[str, int] | None:
+    """Return the first of some strings that is no entry of an axis, and how many are none.
+
+    Empty strings and nulls are missing values, which are not counted.
+
+    >>> values_without_entry([pa.array(["B", "", "X", "X"])], pa.array(["A", "B"]))
+    ('X', 2)
+    >>> values_without_entry([pa.array(["B", None])], pa.array(["A", "B"])) is None
+    True
+    """
+    first, count = "", 0
+    for batch in batches:
+        is_coded = pa.types.is_dictionary(batch.type)
+        strings = (batch.dictionary_decode() if is_coded else batch).cast(entries.type)
+        is_known = pc.or_(pc.is_in(strings, value_set=entries), pc.equal(strings, ""))
+        unknown = strings.filter(pc.invert(is_known))  # of nulls that is null
+        if len(unknown) and not count:
+            first = unknown[0].as_py()
+        count += len(unknown)
+    return (first, count) if count else None
+
+
+def check_indices(node: Node, name: str, count: int, what: str) -> StoredArray:
+    """Return an array of positions, after checking its metadata; nothing of it was read."""
+    array = required_array(node, name, what)
+    if array.info.shape != (count,) or not array.info.storage_type.is_integer:
+        raise CorruptDataError(
+            f"{what}: {name} is not a list of {count:,} positions, but "
+            f"{array.info.storage_type.value} of shape {list(array.info.shape)}"
+        )
+    return array
+
+
+def required_array(node: Node, name: str, what: str) -> StoredArray:
+    array = node.array(name)
+    if array is None:
+        raise CorruptDataError(f"{what}: the array {name or 'itself'!r} is missing")
+    return array
+
+
+def sparse_positions(node: Node, count: int, length: int, what: str) -> AnyArray:
+    """Return the positions in a sparse vector, from 1, after checking them."""
+    stored = check_indices(node, "nzind", count, what)
+    stored.check_stored(is_complete=True)
+    nzind = stored.read()
+    if not are_positions(nzind, length):
+        raise CorruptDataError(f"{what}: nzind does not rise within 1 to {length:,}")
+    return nzind
+
+
+def are_positions(nzind: AnyArray, length: int) -> bool:
+    """Return whether these are positions in a sparse vector: they rise, within 1 to its length."""
+    is_within = not nzind.size or (nzind[0] >= 1 and nzind[-1] <= length)
+    return bool(is_within and np.all(nzind[1:] > nzind[:-1]))
+
+
+def is_colptr(colptr: AnyArray, n_columns: int, nnz: int) -> bool:
+    """Return whether these say where columns begin: they rise from 1 to the end of the last."""
+    is_long = colptr.shape == (n_columns + 1,) and colptr[0] == 1 and colptr[-1] == nnz + 1
+    return bool(is_long and np.all(colptr[1:] >= colptr[:-1]))
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class SparseVectorParts:
+    """A sparse vector as stored: views of the mapped files, indices counting from 1.
+
+    The views are read-only and valid as long as they are referred to.
+    """
+
+    length: int
+    """Number of elements, zeros included."""
+    nzind: AnyArray
+    """Positions of the stored elements, ascending, the first position being 1."""
+    nzval: AnyArray | None
+    """The stored elements; None where all are true (Bool)."""
+
+    def to_dense(self, span: Span) -> AnyArray:
+        """Return the elements of ``span`` with their zeros, as a new array."""
+        bounds = np.searchsorted(self.nzind, np.array([span.start, span.stop], np.int64) + 1)
+        stored = slice(int(bounds[0]), int(bounds[1]))
+        values = True if self.nzval is None else self.nzval[stored]
+        dense = np.zeros(span.size, dtype=bool if self.nzval is None else self.nzval.dtype)
+        dense[self.nzind[stored].astype(np.int64) - (1 + span.start)] = values
+        return dense
+
+
+class SparseStrings(StoredArray):
+    """Strings of which only those that are not empty are stored, presented as a dense array.
+
+    HDF5 files have them; see `StoredArray` for the members.
+    """
+
+    def __init__(self, node: Node, shape: tuple[int, ...], *, what: str) -> None:
+        self.info = ArrayInfo(shape, StorageType.STRING, shape, is_mappable=False)
+        self._node = node
+        self._what = what
+
+    def read_strings(self) -> pa.StringArray | pa.LargeStringArray:
+        """Return all strings, the empty ones too, flattened in C order."""
+        stored = required_array(self._node, "nztxt", self._what)
+        if len(stored.info.shape) != 1 or not stored.info.storage_type.is_string:
+            raise CorruptDataError(f"{self._what}: nztxt is not a list of strings")
+        if stored.info.size > self.info.size:
+            raise CorruptDataError(
+                f"{self._what}: nztxt has {stored.info.size:,} strings, but the shape "
+                f"{list(self.info.shape)} has no room for so many"
+            )
+        stored.check_stored(is_complete=True)
+        stored_strings = stored.read_strings()
+        places = self._places(len(stored_strings))
+        picks = np.full(self.info.size, len(stored_strings), dtype=np.int64)
+        picks[places] = np.arange(len(stored_strings))
+        return pa.concat_arrays([stored_strings, pa.array([""], stored_strings.type)]).take(
+            pa.array(picks)
+        )
+
+    def _places(self, count: int) -> AnyArray:
+        """Return where the stored strings belong, counted from 0, after checking it."""
+        if len(self.info.shape) == 1:
+            nzind = sparse_positions(self._node, count, self.info.size, self._what)
+            return nzind.astype(np.int64) - 1
+        n_columns, n_rows = self.info.shape
+        colptr = check_indices(self._node, "colptr", n_columns + 1, self._what).read()
+        rows = check_indices(self._node, "rowval", count, self._what).read().astype(np.int64) - 1
+        if not is_colptr(colptr, n_columns, count):
+            raise CorruptDataError(f"{self._what}: colptr, rowval and nztxt do not fit together")
+        if count and (rows.min() < 0 or rows.max() >= n_rows):
+            raise CorruptDataError(f"{self._what}: a row number is outside 1 to {n_rows:,}")
+        lengths: AnyArray = np.diff(colptr.astype(np.int64))
+        columns = np.repeat(np.arange(n_columns), lengths)
+        return columns * n_rows + rows
+
+
+class PartsNode:
+    """A node whose arrays may be others than those that are stored; see `Node`."""
+
+    def __init__(self, node: Node, arrays: Mapping[str, StoredArray] | None) -> None:
+        self._node = node
+        self._arrays = arrays
+
+    @property
+    def kind(self) -> NodeKind:
+        """Whether it is an array or a group of some."""
+        if self._arrays is None:
+            return self._node.kind
+        return "array" if "" in self._arrays else "group"
+
+    @property
+    def identity(self) -> Hashable:
+        """What a cache goes by."""
+        return ("parts", self._node.identity)
+
+    def is_same(self, other: object) -> bool:
+        """Return whether another node is the very same stored one."""
+        return isinstance(other, PartsNode) and self._node.is_same(other._node)  # noqa: SLF001 - its own
+
+    def array(self, name: str = "") -> StoredArray | None:
+        """Return this array, or one of the parts."""
+        return self._node.array(name) if self._arrays is None else self._arrays.get(name)
+
+    def attribute(self, name: str) -> Any:
+        """Return an attribute of the stored node; None if it has none of this name."""
+        return self._node.attribute(name)
+
+
+_MAX_KEPT_COLUMNS: Final = 1 << 18
+
+
+_Info = TypeVar("_Info", bound=VectorInfo | MatrixInfo)
+
+
+class _StoredProperty(Generic[_Info]):
+    """A vector or a matrix, pinned: what is read belongs together, also if it is replaced."""
+
+    _part_names: ClassVar[tuple[str, ...]]
+
+    def __init__(self, info: _Info, node: Node, *, what: str) -> None:
+        self.info = info
+        """Its metadata."""
+        self._node = node
+        self._what = what
+
+    @property
+    def identity(self) -> Hashable:
+        """What a cache of decoded values goes by; to be asked for before anything is read."""
+        return self._node.identity
+
+    def arrays(self) -> dict[str, StoredArray]:
+        """Return the stored arrays by their name below the property's; a dense one has none."""
+        if not self.info.is_sparse:
+            return {"": self.dense()}
+        found = ((part, self._node.array(part)) for part in self._part_names)
+        return {part: array for part, array in found if array is not None}
+
+    def dense(self) -> StoredArray:
+        """Return the one array of what is dense; a matrix has (columns, rows), or is by rows."""
+        return required_array(self._node, "", self._what)
+
+    def check_stored(self) -> None:
+        """Raise if what is stored cannot be the property, by the sizes of files alone."""
+        for name, array in self.arrays().items():
+            array.check_stored(is_complete=name not in ("", "nzval"))
+
+
+class StoredVector(_StoredProperty[VectorInfo]):
+    """One vector, pinned: what is read belongs together, also if it is replaced meanwhile."""
+
+    _part_names = ("nzind", "nzval")
+    _parts: SparseVectorParts | None = None
+
+    @property
+    def attributes(self) -> dict[str, str]:
+        """What is stored beside the data, to be handed on by whoever writes them elsewhere."""
+        convention = Convention.EMPTY_IS_MISSING if self.info.empty_is_missing else None
+        return attributes_of(convention, self.info.entries_of)
+
+    def values(self) -> VectorInput:
+        """Return all elements as a writer takes them: numbers, strings, or sparse parts."""
+        if self.info.storage_type.is_string:
+            return self.read_strings()
+        if not self.info.is_sparse:
+            return self.read(Span(0, self.info.length))
+        parts = self.sparse_parts()
+        nzval = np.ones(parts.nzind.size, bool) if parts.nzval is None else parts.nzval
+        return SparseVectorInput(parts.length, parts.nzind - parts.nzind.dtype.type(1), nzval)
+
+    def read(self, span: Span) -> AnyArray:
+        """Return a range of a numeric vector; a read-only view of the file if it is dense."""
+        if self.info.is_sparse:
+            return self.sparse_parts().to_dense(span)
+        return self.dense().read_rows(span)
+
+    def reader(self) -> Callable[[Span], AnyArray]:
+        """Return a function that reads ranges of a numeric vector.
+
+        It holds the mapped memory and no file, where the vector can be mapped: hundreds of vectors
+        can be read side by side.
+        """
+        if self.info.is_sparse:
+            return self.sparse_parts().to_dense
+        array = self.dense()
+        if not array.info.is_mappable and array.info.chunks != array.info.shape:
+            return array.read_rows
+        mapped = array.read()  # a single chunk is fetched and decoded once, not once per range
+        return lambda span: mapped[span.slice]
+
+    def read_strings(self) -> pa.StringArray | pa.LargeStringArray:
+        """Return all elements of a vector of strings."""
+        return self.dense().read_strings()
+
+    def string_batches(self) -> Iterator[pa.Array]:
+        """Yield the elements of a vector of strings piece by piece, as codes where that is cheap.
+
+        Where they are stored plainly, no more than a piece is in memory.
+        """
+        array = self.dense()
+        return array.string_pieces() if array.info.size else iter([array.read_strings()])
+
+    def sparse_parts(self) -> SparseVectorParts:
+        """Return the stored parts of a sparse vector; checked when first asked for."""
+        if self._parts is None:
+            count = required_array(self._node, "nzind", self._what).info.size
+            nzind = sparse_positions(self._node, count, self.info.length, self._what)
+            values = self._node.array("nzval")
+            nzval = None if values is None else values.read()
+            self._parts = SparseVectorParts(self.info.length, nzind, nzval)
+        return self._parts
+
+
+class StoredMatrix(_StoredProperty[MatrixInfo]):
+    """One matrix in one stored orientation, pinned.
+
+    The stored columns are those of the matrix, unless ``info.is_row_major``: then they are its
+    rows.  `colptr`, `entries`, `dense` and `arrays` are as stored; what `DafReader` returns has
+    the orientation of the matrix.
+    """
+
+    _part_names = ("colptr", "rowval", "nzval")
+
+    def __init__(self, info: MatrixInfo, node: Node, *, what: str) -> None:
+        super().__init__(info, node, what=what)
+        self._colptr: AnyArray | None = None
+        self._filled: frozenset[bool] = frozenset()
+
+    @property
+    def node(self) -> Node:
+        """The node that it is stored as."""
+        return self._node
+
+    @property
+    def attributes(self) -> dict[str, str]:
+        """What is stored beside the data, to be handed on by whoever writes them elsewhere."""
+        return attributes_of(Convention.ROW_MAJOR if self.info.is_row_major else None)
+
+    @property
+    def what(self) -> str:
+        """The matrix as messages name it."""
+        return self._what
+
+    def is_same(self, other: StoredMatrix) -> bool:
+        """Return whether another one is the very same stored matrix, not replaced meanwhile."""
+        return self._node.is_same(other._node)
+
+    def colptr(self) -> AnyArray:
+        """Return where each stored column of a sparse matrix begins, from 0, as int64.
+
+        Short ones are kept, read-only.
+        """
+        if self._colptr is not None:
+            return self._colptr
+        nnz = self.entries("rowval").info.size
+        stored = check_indices(self._node, "colptr", self.info.shape[1] + 1, self._what).read()
+        if not is_colptr(stored, self.info.shape[1], nnz):
+            raise CorruptDataError(
+                f"{self._what}: colptr does not rise from 1 to {nnz + 1:,} "
+                f"over {self.info.shape[1]:,} columns"
+            )
+        colptr: AnyArray = stored.astype(np.int64)
+        colptr -= 1
+        if colptr.size <= _MAX_KEPT_COLUMNS:
+            colptr.flags.writeable = False
+            self._colptr = colptr
+        return colptr
+
+    def entries(self, part: str) -> StoredArray:
+        """Return the ``rowval``, ``nzval`` or ``colptr`` of a sparse matrix."""
+        return required_array(self._node, part, self._what)
+
+    @property
+    def indices(self) -> StoredArray:
+        """The row number of each stored element of a sparse matrix, from `index_base`."""
+        rowval = self.entries("rowval")
+        found: StoredArray = getattr(rowval, "from_zero", rowval)  # see `ShiftedIndices`
+        return found
+
+    def element_arrays(self) -> tuple[StoredArray, ...]:
+        """Return `indices` of a sparse matrix, and its values if they are stored."""
+        return (self.indices, *([self.entries("nzval")] if self.has_values() else []))
+
+    @property
+    def index_base(self) -> int:
+        """What the row numbers of `indices` count from: 1, or 0 in files of others."""
+        return 1 - hasattr(self.entries("rowval"), "from_zero")
+
+    @property
+    def is_ordered(self) -> bool:
+        """Whether row numbers ascend within each column, as the format demands.
+
+        Of a file of others nothing warrants it: elements may even be stored twice, and are to be
+        added up.  `ordered` returns a matrix in which they are.
+        """
+        return self.index_base == 1
+
+    @property
+    def is_filled(self) -> bool:
+        """Whether `check_filled` would find nothing, or the format has no zeros as row numbers."""
+        return self.index_base == 1 or True in self._filled
+
+    def check_filled(self, *, asks_server: bool) -> None:
+        """Raise if chunks of row numbers are missing that held more than the fill value; once.
+
+        Zarr leaves out chunks that hold nothing else.  But then no column has that row twice,
+        unless a writer stored elements twice, and in no other row for a whole chunk.
+
+        Raises
+        ------
+        CorruptDataError
+            A column would have several elements in one row.
+        """
+        if asks_server in self._filled or self.info.shape[0] <= 1:  # there is no other row
+            return
+        unstored = self.indices.unstored_chunks(asks_server=asks_server)
+        rows = self.indices.read() if unstored else np.empty(0, np.int64)
+        for name, span in unstored:
+            same = np.flatnonzero(rows == rows[span.start])
+            columns = np.searchsorted(self.colptr(), same, side="right")
+            is_twice = columns[1:] == columns[:-1]
+            if np.any(is_twice & (same[1:] >= span.start) & (same[:-1] < span.stop)):
+                raise CorruptDataError(
+                    f"{self._what}: {name} is missing: as it is read, several elements of a row "
+                    "or a column are in one place"
+                )
+        is_known = asks_server or self.indices.info.is_mappable  # of what is mapped, all is
+        self._filled |= {is_known, False}
+
+    def has_values(self) -> bool:
+        """Return whether a sparse matrix stores its values; if not, all are true (Bool)."""
+        return self._node.array("nzval") is not None
+
+    def values(self, span: Span) -> AnyArray:
+        """Return some of the stored elements of a sparse matrix."""
+        if not self.has_values():
+            return np.ones(span.size, bool)
+        return self.entries("nzval").read_rows(span)
+
+    def decoded_bytes(self) -> int:
+        """Return how much memory the numbers take that are not mapped, once all are read."""
+        decoded = (array.info for array in self.arrays().values() if not array.info.is_mappable)
+        return sum(info.size * info.storage_type.dtype.itemsize for info in decoded)

@@ -29,7 +29,7 @@ from daf_storage.base import (
 from daf_storage.data import _layout as layout
 from daf_storage.data._coercion import GivenAxis, given_vector
 from daf_storage.data._conversions import arrow_of, numpy_vector, objects
-from daf_storage.data._stored import StoredMatrix, StoredVector
+from daf_storage.data._layout import StoredMatrix, StoredVector
 from daf_storage.trees import Node, StoredArray, Tree
 
 

@@ -33,11 +33,11 @@ from daf_storage.data._conversions import (
     ordered,
     scipy_of,
 )
+from daf_storage.data._layout import Relation, StoredMatrix, StoredVector, relations_of
 from daf_storage.data._page import data_set_section
 from daf_storage.data._property_reader import REQUIRED, PropertyReader
-from daf_storage.data._stored import Relation, StoredMatrix, StoredVector, relations_of
-from daf_storage.data._subset_arrays import positions_among
 from daf_storage.data._summary import as_mermaid
+from daf_storage.data._transpose import positions_among
 from daf_storage.display import PreviewBudget, html_page
 from daf_storage.trees import Remarked
 

@@ -16,8 +16,8 @@ from typing import Any, Final
 from daf_storage._terminal_text import text_width, visible_name
 from daf_storage.base import MatrixInfo, VectorInfo
 from daf_storage.data import _kept as kept
+from daf_storage.data._layout import Relation, relations_of
 from daf_storage.data._property_reader import PropertyReader
-from daf_storage.data._stored import Relation, relations_of
 from daf_storage.display import shortened
 from daf_storage.errors import DafError
 from daf_storage.trees import Remarked, Tree

@@ -20,8 +20,8 @@ from daf_storage.data._assembled import write_transposed
 from daf_storage.data._axis_writer import AxisWriter, check_strings, check_vector_name
 from daf_storage.data._coercion import SparseVectorInput, given_matrix, given_vector
 from daf_storage.data._encoding import Filling, check_filled, index_type, write_matrix, write_vector
+from daf_storage.data._layout import Convention, are_positions, attributes_of, values_without_entry
 from daf_storage.data._reader import DafReader, check_reader, writing_remedy
-from daf_storage.data._stored import Convention, are_positions, attributes_of, values_without_entry
 from daf_storage.data._transpose import EmptySparse
 from daf_storage.trees import TreeTransaction
 

@@ -5,6 +5,6 @@ from daf_storage.files_daf._descriptors import check_packing as check_packing
 from daf_storage.files_daf._descriptors import documents_of as documents_of
 from daf_storage.files_daf._descriptors import parse_consolidated as parse_consolidated
 from daf_storage.files_daf._tree import FilesTree as FilesTree
-from daf_storage.files_daf._writable_tree import WritableFilesTree as WritableFilesTree
-from daf_storage.files_daf._writable_tree import incomplete_properties as incomplete_properties
-from daf_storage.files_daf._writable_tree import recover_files_archive as recover_files_archive
+from daf_storage.files_daf._tree import WritableFilesTree as WritableFilesTree
+from daf_storage.files_daf._tree import incomplete_properties as incomplete_properties
+from daf_storage.files_daf._tree import recover_files_archive as recover_files_archive

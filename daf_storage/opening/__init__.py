@@ -14,7 +14,14 @@ from daf_storage.opening._complete import (
     new_data_set,
     open_overlay,
 )
-from daf_storage.opening._containers import groups_of, open_directory_tree, recovery_of, tree_of
+from daf_storage.opening._containers import (
+    groups_of,
+    open_directory_tree,
+    open_remote_tree,
+    recovery_of,
+    remote_directory,
+    tree_of,
+)
 from daf_storage.opening._open import FilesDaf, H5df, MemoryDaf, ZarrDaf, anndata_at, open_daf
 from daf_storage.opening._paths import (
     SHARED_ARCHIVES,
@@ -25,5 +32,4 @@ from daf_storage.opening._paths import (
     short_names,
     stem_of,
 )
-from daf_storage.opening._remote import open_remote_tree, remote_directory
 from daf_storage.opening._shared_files import UnsafeAlignmentWarning, open_archive

@@ -7,12 +7,14 @@ in the sidecar, as long as the source is in that state, and all else below.
 Must not know what the source is, nor how a sidecar is written.
 """
 
-from daf_storage.sidecars._document import (
+from daf_storage.sidecars._sidecar_tree import (
     SIDECAR_SCALAR,
     SIDECAR_SUFFIX,
     SIDECARS_VARIABLE,
     RemoteSource,
     SidecarDocument,
+    SidecarTree,
+    SidecarWarning,
     array_checksums,
     array_types,
     is_sidecar,
@@ -23,4 +25,3 @@ from daf_storage.sidecars._document import (
     source_state,
     stable_state,
 )
-from daf_storage.sidecars._sidecar_tree import SidecarTree, SidecarWarning

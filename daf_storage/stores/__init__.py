@@ -25,7 +25,13 @@ from daf_storage.stores._directories import (
 )
 from daf_storage.stores._directory import DirectorySnapshot, DirectoryStore, PropertyFiles
 from daf_storage.stores._files import (
+    FileTransaction,
     Fingerprint,
+    ReadableStore,
+    ReadEstimate,
+    Snapshot,
+    Transaction,
+    WritableStore,
     allocate,
     check_length,
     check_linked,
@@ -39,16 +45,16 @@ from daf_storage.stores._files import (
     status_at,
 )
 from daf_storage.stores._mapping_store import MappingStore, MemoryStore
-from daf_storage.stores._protocol import (
-    FileTransaction,
-    ReadableStore,
-    ReadEstimate,
-    Snapshot,
-    Transaction,
-    WritableStore,
+from daf_storage.stores._remote import (
+    RemoteFiles,
+    RemoteSnapshot,
+    RemoteStore,
+    estimate_ranges,
+    is_remote,
+    is_url_pattern,
+    matching_urls,
+    shown_url,
 )
-from daf_storage.stores._remote import RemoteFiles, RemoteSnapshot, RemoteStore, estimate_ranges
-from daf_storage.stores._remote_access import is_remote, is_url_pattern, matching_urls, shown_url
 from daf_storage.stores.mmap_zip import (
     DAF_DATA_OFFSET_ALIGNMENT,
     ArchiveSnapshot,

@@ -13,7 +13,7 @@ import numpy as np
 
 from daf_storage import errors
 from daf_storage.base import METADATA_NAMES, AnyArray, ForkLock
-from daf_storage.stores._protocol import Snapshot
+from daf_storage.stores._files import Snapshot
 
 
 class MappingStore:

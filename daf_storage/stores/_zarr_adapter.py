@@ -18,7 +18,7 @@ from zarr.core.sync import sync
 
 from daf_storage import errors
 from daf_storage.base import METADATA_NAMES
-from daf_storage.stores._protocol import Snapshot
+from daf_storage.stores._files import Snapshot
 
 _MAX_DOCUMENT_BYTES = 1 << 24
 

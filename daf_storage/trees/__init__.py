@@ -23,8 +23,15 @@ from daf_storage.trees._file_changes import (
     differences,
     has_consolidated,
 )
-from daf_storage.trees._hdf5_file import INDEXES_SUFFIX, Hdf5File, RemoteHdf5File, indexes_beside
-from daf_storage.trees._hdf5_objects import ALIGNMENT, check_contained, h5py
+from daf_storage.trees._hdf5_file import (
+    ALIGNMENT,
+    INDEXES_SUFFIX,
+    Hdf5File,
+    RemoteHdf5File,
+    check_contained,
+    h5py,
+    indexes_beside,
+)
 from daf_storage.trees._hdf5_output import (
     OutputFile,
     hdf5_output,
@@ -39,20 +46,18 @@ from daf_storage.trees._metadata import (
     ZarrVersion,
     shown,
 )
-from daf_storage.trees._protocol import (
+from daf_storage.trees._stored_array import (
+    ArrayInfo,
+    MemoryArray,
     Node,
     NodeKind,
+    Ranges,
     Remarked,
+    StoredArray,
     StoredTree,
     Tree,
     TreeTransaction,
     WritableTree,
-)
-from daf_storage.trees._stored_array import (
-    ArrayInfo,
-    MemoryArray,
-    Ranges,
-    StoredArray,
     chunks_of,
     elements_bytes,
     memory_array,

@@ -24,8 +24,14 @@ from daf_storage.errors import CorruptDataError
 from daf_storage.stores import ReadEstimate
 from daf_storage.trees._chunked_array import ChunkedArray, Position
 from daf_storage.trees._decompress import Codec, undone
-from daf_storage.trees._hdf5_file import Hdf5File, HeldObject, RemoteHdf5File
-from daf_storage.trees._hdf5_objects import H5PY_ERRORS, element_type_of, h5py
+from daf_storage.trees._hdf5_file import (
+    H5PY_ERRORS,
+    Hdf5File,
+    HeldObject,
+    RemoteHdf5File,
+    element_type_of,
+    h5py,
+)
 from daf_storage.trees._metadata import ChunkEncoding
 from daf_storage.trees._stored_array import ArrayInfo, Ranges, elements_bytes, frozen
 

@@ -22,21 +22,24 @@ from daf_storage.base import AnyArray, Packing, StorageType, optional_import
 from daf_storage.stores import stable
 from daf_storage.trees._decompress import fill_blocks
 from daf_storage.trees._hdf5_array import Hdf5Node
-from daf_storage.trees._hdf5_file import Hdf5File, HeldObject, RemoteHdf5File, index_tree
-from daf_storage.trees._hdf5_objects import (
+from daf_storage.trees._hdf5_file import (
     H5PY_ERRORS,
     RECORD,
     STAGING,
     STRING_BLOCK,
+    Hdf5File,
+    HeldObject,
+    RemoteHdf5File,
     as_object,
     h5py,
     hdf5_type,
+    index_tree,
     node_kind,
     open_below,
     reason_of,
 )
 from daf_storage.trees._hdf5_output import METADATA_BYTES, string_bytes, write_errors
-from daf_storage.trees._protocol import NodeKind
+from daf_storage.trees._stored_array import NodeKind
 from daf_storage.trees._zarr_tree import WritableZarrTree
 
 

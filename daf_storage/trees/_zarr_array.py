@@ -35,8 +35,13 @@ from daf_storage.trees._chunked_array import (
 )
 from daf_storage.trees._decompress import fetched, limit_of_stored
 from daf_storage.trees._metadata import ArrayMetadata, ShardLayout, key_below
-from daf_storage.trees._protocol import NodeKind
-from daf_storage.trees._stored_array import STRING_BYTES, StoredArray, decoded_bytes, frozen
+from daf_storage.trees._stored_array import (
+    STRING_BYTES,
+    NodeKind,
+    StoredArray,
+    decoded_bytes,
+    frozen,
+)
 from daf_storage.trees._zarr_formats import ZarrFormat
 
 _MAX_FILES: Final = 1 << 20

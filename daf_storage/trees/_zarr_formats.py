@@ -28,7 +28,7 @@ from daf_storage.trees._metadata import (
     shown,
     to_json,
 )
-from daf_storage.trees._protocol import NodeKind
+from daf_storage.trees._stored_array import NodeKind
 
 _GROUP_FILE: Final = ".zgroup"
 _ATTRIBUTES_FILE: Final = ".zattrs"

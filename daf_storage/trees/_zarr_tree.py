@@ -28,7 +28,7 @@ from daf_storage.trees._file_changes import (
     consolidated_paths,
 )
 from daf_storage.trees._metadata import NODE_FILE, ZarrVersion, key_below
-from daf_storage.trees._protocol import NodeKind
+from daf_storage.trees._stored_array import NodeKind
 from daf_storage.trees._zarr_array import ZarrNode
 from daf_storage.trees._zarr_formats import FORMATS, ZarrFormat
 

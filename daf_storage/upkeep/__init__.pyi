@@ -1,10 +1,10 @@
+from daf_storage.upkeep._copy import CopyIfExists as CopyIfExists
 from daf_storage.upkeep._copy import convert as convert
 from daf_storage.upkeep._copy import copy_all as copy_all
-from daf_storage.upkeep._copy_properties import CopyIfExists as CopyIfExists
-from daf_storage.upkeep._copy_properties import copy_axis as copy_axis
-from daf_storage.upkeep._copy_properties import copy_matrix as copy_matrix
-from daf_storage.upkeep._copy_properties import copy_scalar as copy_scalar
-from daf_storage.upkeep._copy_properties import copy_vector as copy_vector
+from daf_storage.upkeep._copy import copy_axis as copy_axis
+from daf_storage.upkeep._copy import copy_matrix as copy_matrix
+from daf_storage.upkeep._copy import copy_scalar as copy_scalar
+from daf_storage.upkeep._copy import copy_vector as copy_vector
 from daf_storage.upkeep._counts import CountsAs as CountsAs
 from daf_storage.upkeep._counts import count_types as count_types
 from daf_storage.upkeep._counts import counted_matrix as counted_matrix

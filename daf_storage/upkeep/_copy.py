@@ -1,35 +1,574 @@
-"""Copy whole data sets between any two formats, in blocks.
+"""Copy properties and whole data sets between any two formats, in blocks.
 
 The layout is the same everywhere, so what is copied into an empty data set is copied array by
 array: what is stored sparse stays sparse, and each orientation of a matrix is copied as it is.
+
+What is stored in the same order is copied array by array, in blocks.
 """
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, Literal, TypeAlias
+
+import numpy as np
 
 from daf_storage import errors
-from daf_storage.base import NAME_VECTOR, IfExists, OpenMode, Packing, ShowProgress, progress_bar
+from daf_storage.base import (
+    NAME_VECTOR,
+    IfExists,
+    OpenMode,
+    Packing,
+    ShowProgress,
+    StorageType,
+    check_choice,
+    progress_bar,
+)
 from daf_storage.data import (
+    ENTRIES_OF,
+    REQUIRED,
+    Alignment,
     DafReader,
     DafWriter,
+    Part,
     StoredMatrix,
+    StoredVector,
+    aligned_vector,
     block_spans,
+    check_reader,
+    check_string_dtype,
+    check_writer,
+    copy_stored,
     is_same_scalar,
     kept,
     layout,
+    numeric_type,
     ordered,
     size_bytes,
+    stored_numbers,
     stored_properties,
+    values_without_entry,
+    write_assembled,
+    write_vector,
 )
-from daf_storage.opening import check_outside, new_data_set, open_daf, parse_path
+from daf_storage.opening import MemoryDaf, check_outside, new_data_set, open_daf, parse_path
 from daf_storage.stores import is_remote, shown_url
-from daf_storage.trees import StoredArray, ZarrVersion, has_equal_bytes, passing_over
-from daf_storage.upkeep._copy_properties import Copier, CopyIfExists
+from daf_storage.trees import (
+    StoredArray,
+    TreeTransaction,
+    ZarrVersion,
+    has_equal_bytes,
+    passing_over,
+)
 from daf_storage.upkeep._counts import CountedCopy, CountsAs
+
+
+def fill_value(kind: StorageType, along: Alignment, empty: Any, *, what: str) -> Any:
+    """Return what stands for missing entries in the type of a property, if ``empty`` is such."""
+    if not along.missing.size:
+        return "" if kind.is_string else 0
+    if kind.is_string:
+        if isinstance(empty, str):
+            return empty
+        raise errors.InvalidInputError(f"{what} has strings, and empty={empty!r} is none")
+    try:
+        return stored_numbers(np.asarray(empty), kind.dtype, what=what)[()]
+    except errors.UnsupportedInputError as error:
+        raise errors.InvalidInputError(
+            f"{what} has elements of type {kind.dtype}, and empty={empty!r} is none; pass dtype= "
+            "as well"
+        ) from error
+
+
+CopyIfExists: TypeAlias = Literal["error", "replace", "skip"]
+"""What becomes of a property that the destination has: an error, or it is replaced, or it stays."""
+
+PropertyKey: TypeAlias = tuple[str, ...]
+"""Axis and vector; or rows, columns and matrix."""
+
+_VECTOR: Final = 2
+
+
+@dataclass
+class Copier:
+    """Copies properties of one data set into another, each as it is stored if that is possible."""
+
+    source: DafReader
+    destination: DafWriter
+    function: str
+    """Which function was called, for messages."""
+    if_exists: CopyIfExists
+    packed: bool | Packing | None = None
+    link: bool = False
+    counted: CountedCopy | None = None
+    """Which matrices are copied as whole numbers; by default none."""
+    is_whole: bool = False
+    """Whether everything is copied into an empty data set."""
+    is_of_all: bool = False
+    """Whether ``empty=`` has values by property."""
+    add: Callable[[int], None] = lambda _: None
+    """Called after each block with its bytes."""
+    is_trial: bool = False
+    """Whether nothing is written: it is only found out whether everything can be copied."""
+    _alignments: dict[tuple[str, str], Alignment] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        check_reader(self.source, self.function)
+        check_writer(self.destination, self.function)
+        check_choice(self.if_exists, CopyIfExists, "if_exists")
+        self._if_exists: IfExists = "replace" if self.if_exists == "replace" else "error"
+        self._writing: Any = {"if_exists": self._if_exists, "packed": self.packed}
+
+    def along(self, axis: str, target: str) -> Alignment:
+        """Return where the entries of an axis are in one of the destination.
+
+        Raises
+        ------
+        AxisNotFoundError
+            One of the two lacks its axis.
+        InvalidInputError
+            Either has entries that the other one lacks.
+        """
+        if (axis, target) in self._alignments:
+            return self._alignments[axis, target]
+        source, destination = self.source, self.destination
+        own = source.get_pa_vector(axis, "name")
+        entries = destination.get_pa_vector(target, "name")
+        along = self._alignments[axis, target] = Alignment.of(own, entries)
+        if along.places is not None and along.missing.size and not along.is_complete:
+            first = entries[int(along.missing[0])].as_py()
+            lacking = own[int(np.argmax(along.places < 0))].as_py()
+            raise errors.InvalidInputError(
+                f"{destination.location}: axis {target!r} has the entry {first!r} and lacks "
+                f"{lacking!r}, and axis {axis!r} of {source.location} has {lacking!r} and lacks "
+                f"{first!r}; one of the two must have all entries of the other"
+            )
+        return along
+
+    def _stays(self, what: str, *, exists: bool) -> bool:
+        """Return whether what is there stays; raise if it should not be there."""
+        if not exists or self.if_exists != "error":
+            return exists and self.if_exists == "skip"
+        destination = self.destination
+        found = errors.property_exists(
+            destination.location, what, is_append_only=destination.is_append_only
+        )
+        raise errors.ExistsError(f"{found}; or pass if_exists='skip' to keep what is there")
+
+    def _copy(
+        self, changes: TreeTransaction, path: str, stored: StoredVector | StoredMatrix
+    ) -> None:
+        copy_stored(changes, path, stored, link=self.link, add=self.add)
+
+    def scalar(self, name: str, target: str, *, dtype: Any = None, default: Any = REQUIRED) -> None:
+        """Copy a scalar; see `copy_scalar`."""
+        source, destination = self.source, self.destination
+        exists = destination.has_scalar(target)
+        if self._stays(f"scalar {target!r}", exists=exists) or self.is_trial:
+            return
+        is_there = source.has_scalar(name)
+        if not is_there and default is None:
+            return
+        value = source.get_scalar(name, default=default)
+        kind = source.scalar_type(name) if is_there else None
+        if self.counted is not None and kind is not None and kind.is_string:
+            value = self.counted.scalar(name, value)
+        if dtype is None and kind is not None and not kind.is_string:
+            dtype = kind.dtype
+        destination.set_scalar(target, value, dtype=dtype, if_exists=self._if_exists)
+
+    def axis(self, axis: str, target: str) -> None:
+        """Copy the entries of an axis; see `copy_axis`."""
+        if self._stays(f"axis {target!r}", exists=self.destination.has_axis(target)):
+            return
+        entries = self.source.get_pa_vector(axis, "name")
+        self.destination.add_axis(target, entries, if_exists=self._if_exists)
+
+    def property(
+        self,
+        key: PropertyKey,
+        target: PropertyKey,
+        *,
+        dtype: Any = None,
+        default: Any = REQUIRED,
+        empty: Any = None,
+        relayout: bool = True,
+    ) -> None:
+        """Copy a vector or a matrix; see `copy_vector` and `copy_matrix`."""
+        destination = self.destination
+        has_axes = [destination.has_axis(axis) for axis in target[:-1]]
+        if all(has_axes):
+            exists = (
+                destination.has_vector(*target)
+                if len(target) == _VECTOR
+                else destination.has_matrix(*target, relayout=relayout or self.is_trial)
+            )
+            if self._stays(_named(target), exists=exists):
+                return
+        what = f"{self.source.location}: {_named(key)}"
+        argument = f"empty={{{key!r}: VALUE}}" if self.is_of_all else "empty="
+        for own, other, is_there in zip(key[:-1], target[:-1], has_axes, strict=True):
+            if self.is_trial and not is_there:
+                continue
+            missing = self.along(own, other).missing
+            if missing.size and empty is None:
+                entry = str(destination.axis_entries(other, missing[:1])[0])
+                raise errors.InvalidInputError(
+                    f"{destination.location}: axis {other!r} has the entry {entry!r}, which axis "
+                    f"{own!r} of {self.source.location} does not have, so {what} has no value for "
+                    f"it; say which with {argument}"
+                )
+        source = None if self.is_trial else self._holder(key, default)
+        if source is not None and len(target) == _VECTOR:
+            self._vector(source, key, target, dtype, empty)
+        elif source is not None:
+            self._matrix(source, key, target, dtype, empty, relayout=relayout)
+
+    def _holder(self, key: PropertyKey, default: Any) -> DafReader | None:
+        """Return the source, or a data set with the default; None if there is nothing to copy."""
+        source, is_vector = self.source, len(key) == _VECTOR
+        if source.has_vector(*key) if is_vector else source.has_matrix(*key):
+            return source
+        if default is None:
+            return None
+        holder = MemoryDaf(name="!")
+        for axis in {*key[:-1]}:
+            holder.add_axis(axis, source.get_pa_vector(axis, "name"))
+        if is_vector:
+            holder.set_vector(key[0], key[1], source.get_np_vector(*key, default=default))
+        else:
+            values = source.get_np_matrix(*key, default=default)
+            holder.set_matrix(key[0], key[1], key[2], values, relayout=False)
+        return holder
+
+    def _vector(
+        self, source: DafReader, key: PropertyKey, target: PropertyKey, dtype: Any, empty: Any
+    ) -> None:
+        along = self.along(key[0], target[0])
+        stored = source.open_vector(*key)
+        attributes = self._attributes(stored, along)
+        with self.destination.new_vector(*target, **self._writing) as (path, changes):
+            if dtype is None and along.places is None and attributes == stored.attributes:
+                self._copy(changes, path, stored)
+                return
+            what = f"{source.location}: {_named(key)}"
+            kind = _kind(stored.info.storage_type, dtype, what=what)
+            fill = fill_value(kind, along, empty, what=what)
+            found = aligned_vector(stored.values(), along, fill, dtype, what=what)
+            write_vector(changes, path, found, attributes)
+        self.add(size_bytes(stored.arrays().values()))
+
+    def _attributes(self, stored: StoredVector, along: Alignment) -> dict[str, str]:
+        """Return what is stored beside the copy: not an axis that has not all of its values."""
+        axis = stored.info.entries_of
+        if axis is None or self.is_whole:
+            return stored.attributes
+        is_known = self.destination.has_axis(axis) and (
+            values_without_entry(
+                [aligned_vector(stored.values(), along, what="")],
+                self.destination.get_pa_vector(axis, "name"),
+            )
+            is None
+        )
+        return {k: v for k, v in stored.attributes.items() if is_known or k != ENTRIES_OF}
+
+    def _matrix(
+        self,
+        source: DafReader,
+        key: PropertyKey,
+        target: PropertyKey,
+        dtype: Any,
+        empty: Any,
+        *,
+        relayout: bool,
+    ) -> None:
+        destination = self.destination
+        rows, columns = self.along(key[0], target[0]), self.along(key[1], target[1])
+        stored = ordered(source.open_orientations(*key)[0])
+        is_square = target[0] == target[1]
+        is_as_stored = (
+            all(each is None for each in (dtype, rows.places, columns.places))
+            and stored.info.rows_axis == key[0]
+            and is_square >= stored.info.is_row_major
+        )
+        both = relayout and not is_square
+        follows: Any = "follows" if both or self._if_exists == "replace" else "goes"
+        with destination.batch():
+            with destination.new_matrix(*target, **self._writing, flipped=follows) as new:
+                path, changes = new
+                if is_as_stored:
+                    self._copy(changes, path, self._shown(stored))
+                else:
+                    what = f"{source.location}: {_named(key)}"
+                    part, is_sparse = self._part(
+                        stored, key[0], rows, columns, empty, dtype, what=what
+                    )
+                    write_assembled(changes, path, [part], is_sparse=is_sparse, add=self.add)
+            if not both:
+                return
+            is_copied = is_as_stored and key[0] != key[1]
+            flipped = source.find_matrix(key[1], key[0], key[2]) if is_copied else None
+            if flipped is None:
+                destination.relayout_matrix(*target, **self._writing)
+                return
+            pair = (target[1], target[0], target[2])
+            with destination.new_matrix(*pair, **self._writing, flipped="stays") as (path, changes):
+                self._copy(changes, path, self._shown(ordered(flipped)))
+
+    def _shown(self, stored: StoredMatrix) -> StoredMatrix:
+        return stored if self.counted is None else self.counted.matrix(stored)
+
+    def _part(
+        self,
+        stored: StoredMatrix,
+        rows_axis: str,
+        rows: Alignment,
+        columns: Alignment,
+        empty: Any,
+        dtype: Any,
+        *,
+        what: str,
+    ) -> tuple[Part, bool]:
+        """Return a matrix along the axes of the destination, and whether it is sparse there.
+
+        It is if the source's is, or entries are missing, and the missing elements are zero.
+        """
+        kind = _kind(stored.info.storage_type, dtype, what=what)
+        lacking = rows if rows.missing.size else columns
+        is_embedded = lacking.missing.size > 0
+        part = Part(
+            stored,
+            rows,
+            columns.n_entries,
+            kind,
+            fill_value(kind, lacking, empty, what=what),
+            is_transposed=stored.info.rows_axis != rows_axis or stored.info.is_row_major,
+            chosen=None if columns.places is None else columns.sources,
+        )
+        is_sparse = not kind.is_string and (stored.info.is_sparse or is_embedded)
+        return part, is_sparse and (not is_embedded or bool(empty == 0))
+
+
+def _named(key: PropertyKey) -> str:
+    """Return a vector or a matrix in words."""
+    *axes, name = key
+    if len(axes) == 1:
+        return f"vector {name!r} of axis {axes[0]!r}"
+    return f"matrix {name!r} of axes {axes[0]!r} and {axes[1]!r}"
+
+
+def _kind(stored: StorageType, dtype: Any, *, what: str) -> StorageType:
+    """Return the type of a copy."""
+    if stored.is_string:
+        check_string_dtype(dtype, what=what)
+        return stored
+    return stored if dtype is None else numeric_type(dtype, what=what)
+
+
+def copy_scalar(
+    source: DafReader,
+    destination: DafWriter,
+    name: str,
+    *,
+    rename: str | None = None,
+    dtype: Any = None,
+    default: Any = REQUIRED,
+    if_exists: CopyIfExists = "error",
+) -> None:
+    """Copy a scalar from one data set to another.
+
+    Parameters
+    ----------
+    rename
+        Its name in the destination; by default the same.
+    dtype
+        As of `DafWriter.set_scalar`; by default its type stays.
+    default
+        What is stored where the source has no such scalar; nothing if it is None.
+    if_exists
+        Whether a scalar that is there is an error, replaced (``"replace"``) or kept (``"skip"``).
+
+    Raises
+    ------
+    ScalarNotFoundError, ExistsError
+        The source has none, or the destination has one.
+
+    Examples
+    --------
+    >>> import daf_storage
+    >>> one, other = daf_storage.MemoryDaf(), daf_storage.MemoryDaf()
+    >>> one.set_scalar("organism", "human")
+    >>> copy_scalar(one, other, "organism", rename="species")
+    >>> other.get_scalar("species")
+    'human'
+    """
+    copier = Copier(source, destination, "copy_scalar", if_exists)
+    copier.scalar(name, rename or name, dtype=dtype, default=default)
+
+
+def copy_axis(
+    source: DafReader,
+    destination: DafWriter,
+    axis: str,
+    *,
+    rename: str | None = None,
+    default: Any = REQUIRED,
+    if_exists: CopyIfExists = "error",
+) -> None:
+    """Copy the entries of an axis from one data set to another.
+
+    Parameters
+    ----------
+    rename, if_exists
+        As of `copy_scalar`.  Replacing an axis deletes all its vectors and matrices.
+    default
+        None if the source need not have such an axis.
+
+    Raises
+    ------
+    AxisNotFoundError, ExistsError
+        The source has none, or the destination has one.
+
+    Examples
+    --------
+    >>> import daf_storage
+    >>> one, other = daf_storage.MemoryDaf(), daf_storage.MemoryDaf()
+    >>> one.add_axis("cell", ["A", "B"])
+    >>> copy_axis(one, other, "cell")
+    >>> other.axis_length("cell")
+    2
+    """
+    copier = Copier(source, destination, "copy_axis", if_exists)
+    if source.has_axis(axis) or default is not None:
+        copier.axis(axis, rename or axis)
+
+
+def copy_vector(  # noqa: PLR0913 - the choices of the reference
+    source: DafReader,
+    destination: DafWriter,
+    axis: str,
+    name: str,
+    *,
+    reaxis: str | None = None,
+    rename: str | None = None,
+    dtype: Any = None,
+    default: Any = REQUIRED,
+    empty: Any = None,
+    if_exists: CopyIfExists = "error",
+    packed: bool | Packing | None = None,
+) -> None:
+    """Copy a vector from one data set to another, by the entries of its axis.
+
+    Entries may be in another order.  Those that the destination lacks are left out.
+
+    Parameters
+    ----------
+    reaxis, rename
+        The axis and the name in the destination; by default the same.
+    dtype
+        As of `DafWriter.set_vector`; by default its type stays.
+    default
+        As of `DafReader.get_np_vector`: what is copied if the source has no such vector; nothing
+        if it is None.
+    empty
+        The value of entries that only the destination has.
+    if_exists
+        As of `copy_scalar`.
+    packed
+        As of `DafWriter.set_vector`.
+
+    Raises
+    ------
+    InvalidInputError
+        Only the destination has some entries, and there is no ``empty``; or either has entries
+        that the other one lacks.
+    AxisNotFoundError, VectorNotFoundError, ExistsError
+        Something is not there, or the destination has it already.
+
+    Examples
+    --------
+    >>> import daf_storage
+    >>> one, other = daf_storage.MemoryDaf(), daf_storage.MemoryDaf()
+    >>> one.add_axis("cell", ["A", "B"])
+    >>> one.set_vector("cell", "age", [1, 2])
+    >>> other.add_axis("cell", ["C", "B", "A"])
+    >>> copy_vector(one, other, "cell", "age", empty=0)
+    >>> other.get_np_vector("cell", "age").tolist()
+    [0, 2, 1]
+    """
+    copier = Copier(source, destination, "copy_vector", if_exists, packed=packed)
+    target = (reaxis or axis, rename or name)
+    copier.property((axis, name), target, dtype=dtype, default=default, empty=empty)
+
+
+def copy_matrix(  # noqa: PLR0913 - the choices of the reference
+    source: DafReader,
+    destination: DafWriter,
+    rows_axis: str,
+    columns_axis: str,
+    name: str,
+    *,
+    rows_reaxis: str | None = None,
+    columns_reaxis: str | None = None,
+    rename: str | None = None,
+    dtype: Any = None,
+    default: Any = REQUIRED,
+    empty: Any = None,
+    relayout: bool = True,
+    if_exists: CopyIfExists = "error",
+    packed: bool | Packing | None = None,
+) -> None:
+    """Copy a matrix from one data set to another, by the entries of its axes.
+
+    It is taken from whichever orientation the source has.  Entries may be in another order, and
+    those that the destination lacks are left out.
+
+    Parameters
+    ----------
+    rows_reaxis, columns_reaxis, rename
+        The axes and the name in the destination; by default the same.
+    dtype
+        As of `DafWriter.set_matrix`; by default its type stays.
+    default
+        As of `DafReader.get_np_matrix`: what is copied if the source has no such matrix; nothing
+        if it is None.
+    empty
+        The value of elements of entries that only the destination has.  The copy is sparse if it is
+        zero.
+    relayout
+        Whether the destination gets both orientations; without it, only this one.
+    if_exists, packed
+        As of `copy_vector`.
+
+    Raises
+    ------
+    InvalidInputError, AxisNotFoundError, MatrixNotFoundError, ExistsError
+        As of `copy_vector`.
+
+    Examples
+    --------
+    >>> import daf_storage
+    >>> one, other = daf_storage.MemoryDaf(), daf_storage.MemoryDaf()
+    >>> for daf, cells in ((one, ["A", "B"]), (other, ["B"])):
+    ...     daf.add_axis("cell", cells)
+    ...     daf.add_axis("gene", ["X", "Y"])
+    >>> one.set_matrix("cell", "gene", "UMIs", [[1, 2], [3, 4]])
+    >>> copy_matrix(one, other, "cell", "gene", "UMIs")
+    >>> other.get_np_matrix("cell", "gene", "UMIs").tolist()
+    [[3, 4]]
+    """
+    copier = Copier(source, destination, "copy_matrix", if_exists, packed=packed)
+    copier.property(
+        (rows_axis, columns_axis, name),
+        (rows_reaxis or rows_axis, columns_reaxis or columns_axis, rename or name),
+        dtype=dtype,
+        default=default,
+        empty=empty,
+        relayout=relayout,
+    )
 
 
 def copy_all(  # noqa: PLR0913 - the choices of the reference

@@ -132,7 +132,7 @@ def is_of_module(test: str, path: str) -> bool:
     False
     >>> is_of_module("tests/storage/h5ad/test_h5ad.py::test", "daf_storage/h5ad/_import.py")
     True
-    >>> is_of_module("tests/engines/test_spark.py::test", "daf_query/spark/_read.py")
+    >>> is_of_module("tests/engines/test_spark.py::test", "daf_query/spark/_query.py")
     True
     """
     file, module = Path(test.partition("::")[0]), Path(path)

@@ -37,10 +37,18 @@ from daf_storage.stores._files import (
     map_file,
 )
 from daf_storage.stores._mapping_store import is_below
-from daf_storage.stores.mmap_zip import _opening
 from daf_storage.stores.mmap_zip import _records as records
-from daf_storage.stores.mmap_zip._file import Appender, ArchiveFile
-from daf_storage.stores.mmap_zip._opening import Recovery, RecoveryWarning
+from daf_storage.stores.mmap_zip._file import (
+    Appender,
+    ArchiveFile,
+    Recovery,
+    RecoveryWarning,
+    check_last_entry,
+    directory_for_writing,
+    open_for_reading,
+    open_for_writing,
+    sync_folder,
+)
 from daf_storage.stores.mmap_zip._reader import ArchiveReader
 from daf_storage.stores.mmap_zip._records import Entry, judge, span_of
 
@@ -150,7 +158,7 @@ class MmapZipStore(ArchiveReader):
             self._open_for_writing(max_file_size, sync=sync)
 
     def _open_for_reading(self) -> None:
-        file, directory = _opening.open_for_reading(self.path, self.location)
+        file, directory = open_for_reading(self.path, self.location)
         try:
             # a writer may have moved its directory up since: what is behind the entries goes then
             self._view = map_file(file.descriptor, directory.offset, what=None)
@@ -164,11 +172,11 @@ class MmapZipStore(ArchiveReader):
         self.is_own = directory.is_own()
         self._index(directory.entries)
         present = self._view[: self.present_bytes()]
-        _opening.check_last_entry(directory, present, self.location, self.path)
+        check_last_entry(directory, present, self.location, self.path)
 
     def _open_for_writing(self, max_file_size: int, *, sync: bool) -> None:
         """Make the file what it was after the last whole entry, and index it."""
-        self._file = file = _opening.open_for_writing(self.path, self.mode, self.location)
+        self._file = file = open_for_writing(self.path, self.mode, self.location)
         try:
             if file.size() > max_file_size:
                 raise errors.SizeLimitError(
@@ -176,7 +184,7 @@ class MmapZipStore(ArchiveReader):
                     f"{max_file_size:,} up to which it may grow; open it with a larger "
                     "max_file_size, or set daf_storage.settings.DAF_ZARR_ZIP_MAX_FILE_SIZE before"
                 )
-            directory, cut_bytes = _opening.directory_for_writing(file, self.location)
+            directory, cut_bytes = directory_for_writing(file, self.location)
             self.is_own = True
             data = self._bytes(0, directory.offset)
             kept, completed = judge(directory.entries, data)
@@ -201,7 +209,7 @@ class MmapZipStore(ArchiveReader):
             )
             self.inode = file.inode()
             if sync:
-                _opening.sync_folder(self.path)
+                sync_folder(self.path)
             if self.names_dropped and self.recovery.dropped:
                 warnings.warn(
                     f"{self.location}: {', '.join(map(repr, self.recovery.dropped))} could not be "

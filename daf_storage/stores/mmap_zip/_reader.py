@@ -22,8 +22,7 @@ import numpy as np
 from daf_storage import errors
 from daf_storage.base import AnyArray, ForkLock, optional_import
 from daf_storage.errors import CorruptDataError, UnsupportedDataError
-from daf_storage.stores._files import check_length
-from daf_storage.stores._protocol import Snapshot
+from daf_storage.stores._files import Snapshot, check_length
 from daf_storage.stores._remote import FIRST_BYTES, RemoteFiles
 from daf_storage.stores.mmap_zip import _records as records
 from daf_storage.stores.mmap_zip._records import (

@@ -12,7 +12,7 @@ import pytest
 from daf_query import connect
 from daf_query.scan import And, Compare, Constant, In, IsNull, Or, Predicate, parse
 from daf_query.spark import sql
-from daf_query.spark._read import filter_of, filter_text
+from daf_query.spark._query import filter_of, filter_text
 from daf_query.syntax import to_local, to_spark
 from daf_storage import errors
 from tests.support import create, data_set

@@ -14,7 +14,7 @@ from daf_query import connect
 from daf_query.distributed import SOURCES
 from daf_query.scan import Compare
 from daf_query.spark import DafDataSource
-from daf_query.spark._read import ReadOptions, as_spark, ddl_of, filter_text, spark_schema
+from daf_query.spark._query import ReadOptions, as_spark, ddl_of, filter_text, spark_schema
 from daf_storage import errors
 from tests.support import create, data_set, recorded_reads
 

@@ -18,8 +18,8 @@ import pytest
 
 from daf_query import UnreadableVectorWarning, connect
 from daf_storage import DafError, DafReader, H5df, MemoryDaf, errors, import_h5ad, open_daf
-from daf_storage.trees import _hdf5_strings
-from daf_storage.trees._hdf5_strings import REFERENCE, read_many
+from daf_storage.trees import _hdf5_array
+from daf_storage.trees._hdf5_array import REFERENCE, read_many
 from tests.storage.upkeep.test_verify import found
 from tests.support import edited_bytes, filled
 from tests.test_untrusted_files import in_time
@@ -205,7 +205,7 @@ def strings_of(file: Any, references: Any) -> Any:
 
 def test_collections_without_end(monkeypatch: pytest.MonkeyPatch) -> None:
     """A walk over more objects than there can be numbers stops."""
-    monkeypatch.setattr(_hdf5_strings, "_MAX_OBJECTS", 1000)
+    monkeypatch.setattr(_hdf5_array, "_MAX_OBJECTS", 1000)
     file = np.zeros(1 << 16, np.uint8)
     file[:5] = np.frombuffer(b"GCOL\x01", np.uint8)
     file[8:16] = np.frombuffer(struct.pack("<Q", file.size), np.uint8)
