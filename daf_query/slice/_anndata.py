@@ -8,6 +8,7 @@ sizes fit a budget of bytes.  The rules of the parts are those of `daf_storage.t
 from __future__ import annotations
 
 import math
+import posixpath
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -28,7 +29,7 @@ from daf_query.slice._tables import axis_tables
 from daf_storage import AnnDataWarning, errors
 from daf_storage.anndata import ANNDATA_PARTS, AlignedMatrix, aligned_matrices
 from daf_storage.base import optional_import
-from daf_storage.data import StoredMatrix
+from daf_storage.data import StoredMatrix, kept
 
 ANNDATA_MAX_BYTES: Final = 1 << 30
 """Default of ``max_bytes=``: 1 GiB for what comes along with ``X``."""
@@ -98,7 +99,12 @@ def find_companions(whole: Whole) -> Companions:
         for each in of_members
     ]
     available: list[Companion] = []
-    unavailable: dict[tuple[str, str], errors.DafError] = {}
+    unavailable = {
+        key: error
+        for each in of_members
+        for key, error in each.unavailable.items()
+        if key[0] in parts
+    }
     for key in dict.fromkeys(key for each in by_key for key in each):
         members = zip(whole.members, by_key, strict=True)
         lacking = [member.name for member, each in members if key not in each]
@@ -144,6 +150,14 @@ def _companions_of(part: Part) -> Companions:
         else:
             size = _estimated_bytes(stored[0], part, matrix)
             available.append(Companion(matrix, size, (matrix,)))
+    for path in kept.aligned_paths(part.daf.tree, part.axes):
+        name, _, key = posixpath.basename(path).partition(".")
+        if name in ANNDATA_PARTS:
+            problem = errors.UnsupportedInputError(
+                f"{part.daf.location}: it is no matrix of numbers; daf_storage.to_anndata has it, "
+                "also of a daf_storage.view of some entries"
+            )
+            unavailable.setdefault((name, key), problem)
     return Companions(main, tuple(available), unavailable)
 
 

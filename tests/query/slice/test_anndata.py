@@ -17,7 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from daf_query import MatrixSlice, connect
-from daf_storage import AnnDataWarning, ZarrDaf, errors, from_anndata
+from daf_storage import AnnDataWarning, ZarrDaf, errors, from_anndata, to_anndata, view
 from tests.limits import lower
 from tests.storage.anndata.example import N_OBS, N_VAR, example
 from tests.support import CELLS, GENES, UMIS, by_key, create, data_set
@@ -164,6 +164,21 @@ def test_matrices_that_cannot_come_along(tmp_path: Path) -> None:
         part.to_anndata(layers=["labels"])
     with pytest.raises(errors.FormatError, match="near"):
         part.to_anndata(obsp="near")
+
+
+@pytest.mark.parametrize("copies", [1, 2])
+def test_what_is_no_matrix_is_named_and_a_view_has_it(copies: int) -> None:
+    """An array of three dimensions is left out with a warning, of a collection too."""
+    adata = whole()
+    adata.obsm["cube"] = example().obsm["cube"]
+    dafs = []
+    for letter in "ab"[:copies]:
+        adata.obs_names = [f"{letter}{n}" for n in range(N_OBS)]
+        dafs.append(from_anndata(adata))
+    with pytest.warns(AnnDataWarning, match=r"obsm\['cube'\] is left out: .* also of a .*view"):
+        connect(dafs).matrix("obs", "var", "X").to_anndata()
+    found = to_anndata(view(dafs[0], axes={"obs": [3, 1]}))
+    np.testing.assert_array_equal(found.obsm["cube"], adata.obsm["cube"][[3, 1]])
 
 
 def test_without_notes_the_columns_are_named() -> None:
