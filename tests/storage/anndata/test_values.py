@@ -33,13 +33,15 @@ LABELS = ["a", "b"]
         ({"x": np.array([0.5, 1], "f2")}, True),
     ],
 )
-def test_frames_of_obsm(columns: dict[str, object], *, is_matrix: bool) -> None:
+def test_frames_of_obsm(columns: dict[str, object], tmp_path: Path, *, is_matrix: bool) -> None:
     """One whose columns have a type in common is a matrix; each comes back as it was."""
     frame = pd.DataFrame(columns, index=LABELS)
     obs = pd.DataFrame(index=LABELS)
-    daf = from_anndata(anndata.AnnData(np.ones((2, 1)), obs=obs, obsm={"frame": frame}))
-    assert daf.has_axis("frame") == is_matrix
-    pd.testing.assert_frame_equal(to_anndata(daf).obsm["frame"], frame)
+    adata = anndata.AnnData(np.ones((2, 1)), obs=obs, obsm={"frame": frame})
+    adata.write_h5ad(tmp_path / "x.h5ad")
+    for daf in (from_anndata(adata), open_daf(tmp_path / "x.h5ad")):
+        assert daf.has_axis("frame") == is_matrix
+        pd.testing.assert_frame_equal(to_anndata(daf).obsm["frame"], frame)
 
 
 @pytest.mark.parametrize("dtype", ["f2", "i1", "u2", "?", "f8"])
