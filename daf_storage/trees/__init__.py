@@ -6,23 +6,17 @@ codecs.  `ZarrTree` offers it for Zarr v2 and v3 over any store, `Hdf5Tree` for 
 Must not know axes, vectors or matrices.
 """
 
-from daf_storage.trees._chunked_array import ChunkedArray, passing_over
-from daf_storage.trees._decompress import (
+from daf_storage.trees._chunked_array import (
     THREADS,
+    ChunkedArray,
     computed,
     decompress_chunk,
     has_equal_bytes,
     limit_of_stored,
+    passing_over,
     run_all,
 )
-from daf_storage.trees._file_changes import (
-    Consolidated,
-    FileChanges,
-    FileTree,
-    consolidated_paths,
-    differences,
-    has_consolidated,
-)
+from daf_storage.trees._file_changes import Consolidated, FileChanges, FileTree
 from daf_storage.trees._hdf5_file import (
     ALIGNMENT,
     INDEXES_SUFFIX,
@@ -63,5 +57,13 @@ from daf_storage.trees._stored_array import (
     memory_array,
 )
 from daf_storage.trees._zarr_array import PlainArray, open_zarr_array
-from daf_storage.trees._zarr_formats import FORMATS, ZarrFormat
-from daf_storage.trees._zarr_tree import WritableZarrTree, ZarrTree, find_version
+from daf_storage.trees._zarr_tree import (
+    FORMATS,
+    WritableZarrTree,
+    ZarrFormat,
+    ZarrTree,
+    consolidated_paths,
+    differences,
+    find_version,
+    has_consolidated,
+)

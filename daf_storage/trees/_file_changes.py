@@ -11,16 +11,14 @@ from __future__ import annotations
 import copy
 import functools
 import itertools
-import json
 import math
-import posixpath
 import struct
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext, suppress
 from tempfile import TemporaryFile, gettempdir
-from typing import Any, ClassVar, Final, Generic, Literal, Self, TypeVar
+from typing import Any, ClassVar, Final, Generic, Self, TypeVar
 
 import google_crc32c
 import numpy as np
@@ -29,18 +27,12 @@ import pyarrow as pa
 from daf_storage._lazy import numcodecs
 from daf_storage.base import AnyArray, Packing, StorageType
 from daf_storage.base import strings as vlen
-from daf_storage.errors import CorruptDataError, DafError, FormatError, ReadOnlyError, os_errors
-from daf_storage.stores import Snapshot, Transaction
-from daf_storage.trees._chunked_array import groups
-from daf_storage.trees._decompress import computed, fill_blocks
-from daf_storage.trees._metadata import NODE_FILE, parse_json
+from daf_storage.errors import DafError, os_errors
+from daf_storage.stores import Transaction
+from daf_storage.trees._chunked_array import computed, fill_blocks, groups
 from daf_storage.trees._zarr_array import CHECKSUM_BYTES, ENTRY_BYTES
-from daf_storage.trees._zarr_formats import ZarrFormat
 
 T = TypeVar("T")
-
-MALFORMED = (ValueError, KeyError, TypeError, AttributeError, RecursionError)
-"""What parsing a consolidated file raises."""
 
 
 class Consolidated(Generic[T]):
@@ -120,61 +112,6 @@ class Consolidated(Generic[T]):
 
 def _at_and_above(key: str) -> Iterator[str]:
     return itertools.accumulate(key.split("/"), "{}/{}".format)
-
-
-def consolidated_of(documents: ZarrFormat, snapshot: Snapshot) -> bytes | None:
-    """Return the file with the consolidated metadata; None if it is missing or unreadable."""
-    try:
-        return snapshot.read(documents.consolidated_file)
-    except (FormatError, ReadOnlyError):
-        return None
-
-
-def consolidated_paths(documents: ZarrFormat, snapshot: Snapshot) -> set[str]:
-    """Return the groups and arrays that the consolidated metadata name; none if it is malformed."""
-    try:
-        listed = documents.listed(consolidated_of(documents, snapshot) or b"")
-    except MALFORMED:
-        return set()
-    return {posixpath.dirname(key) for key in listed}
-
-
-def has_consolidated(documents: ZarrFormat, snapshot: Snapshot) -> bool:
-    """Return whether there is consolidated metadata, of whatever quality."""
-    data = snapshot.read(documents.consolidated_file)
-    if data is None or documents.version == 2:
-        return data is not None
-    return parse_json(data, what=NODE_FILE).get("consolidated_metadata") is not None
-
-
-def differences(
-    documents: ZarrFormat, snapshot: Snapshot, paths: Iterable[str]
-) -> Iterator[tuple[str, Literal["not in", "different in", "gone, and still in"]]]:
-    """Yield the keys at and below some paths of which the consolidated metadata is wrong, and how.
-
-    Reads every document.
-
-    Raises
-    ------
-    CorruptDataError
-        It is malformed.
-    """
-    data = snapshot.read(documents.consolidated_file) or b""
-    try:
-        listed = documents.listed(data)
-    except MALFORMED:
-        raise CorruptDataError("the consolidated metadata is malformed") from None
-    for path in paths:
-        found = dict(documents.documents(snapshot, path))
-        if documents.version == 3:
-            found = {posixpath.join(key, "zarr.json"): data for key, data in found.items()}
-        for key, document in found.items():
-            is_same = key in listed and json.loads(listed[key]) == json.loads(document)
-            if not is_same and not (key.endswith(".zattrs") and document == b"{}"):
-                yield key, "different in" if key in listed else "not in"
-        for key in listed:
-            if key.startswith(f"{path}/") and key not in found and not key.endswith(".zattrs"):
-                yield key, "gone, and still in"
 
 
 _PART_BYTES: Final = 1 << 24

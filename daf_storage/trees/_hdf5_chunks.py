@@ -22,8 +22,7 @@ import numpy.typing as npt
 from daf_storage.base import AnyArray, Span
 from daf_storage.errors import CorruptDataError
 from daf_storage.stores import ReadEstimate
-from daf_storage.trees._chunked_array import ChunkedArray, Position
-from daf_storage.trees._decompress import Codec, undone
+from daf_storage.trees._chunked_array import ChunkedArray, Position, undone
 from daf_storage.trees._hdf5_file import (
     H5PY_ERRORS,
     Hdf5File,
@@ -32,7 +31,7 @@ from daf_storage.trees._hdf5_file import (
     element_type_of,
     h5py,
 )
-from daf_storage.trees._metadata import ChunkEncoding
+from daf_storage.trees._metadata import ChunkEncoding, Codec
 from daf_storage.trees._stored_array import ArrayInfo, Ranges, elements_bytes, frozen
 
 MAX_LISTED_CHUNKS: Final = 1 << 19

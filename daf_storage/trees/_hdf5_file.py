@@ -17,6 +17,7 @@ import hashlib
 import io
 import os
 import posixpath
+import re
 import weakref
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -43,6 +44,7 @@ from daf_storage.errors import (
     NotADafError,
     SourceNotFoundError,
     UnsupportedDataError,
+    from_os_error,
 )
 from daf_storage.stores import (
     DirectoryStore,
@@ -59,7 +61,7 @@ from daf_storage.stores import (
     map_file,
     stable_fingerprint,
 )
-from daf_storage.trees._hdf5_output import OutputFile, OutputLock, require_space, write_errors
+from daf_storage.trees._hdf5_output import OutputFile, OutputLock, require_space
 from daf_storage.trees._stored_array import NodeKind
 from daf_storage.trees._zarr_tree import WritableZarrTree
 
@@ -317,6 +319,26 @@ def _checked(found: Any, path: str, what: str) -> Iterator[Any]:
         reference = holder.attrs[_CATEGORIES]
         if isinstance(reference, h5py().Reference) and reference:
             yield holder.file[reference]
+
+
+_HDF5_ERROR: Final = re.compile(
+    r"errno = \d+|^\W*(Unable to|Can't|Couldn't|Internal path traversal) "
+)
+
+
+@contextmanager
+def write_errors(location: str) -> Iterator[None]:
+    """Raise what HDF5 reports of a failed write within the block as a `StorageError`."""
+    try:
+        yield
+    except (DafError, FileExistsError, BrokenPipeError):
+        raise
+    except OSError as error:
+        raise from_os_error(error, location) from error
+    except (RuntimeError, KeyError, ValueError) as error:
+        if _HDF5_ERROR.search(str(error)) is None:
+            raise
+        raise from_os_error(OSError(str(error)), location) from error
 
 
 class Hdf5File:

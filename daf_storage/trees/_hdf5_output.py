@@ -10,7 +10,6 @@ from __future__ import annotations
 import fcntl
 import math
 import os
-import re
 import resource
 import signal
 import threading
@@ -23,7 +22,7 @@ from typing import Any, Final, Literal
 import pyarrow as pa
 
 from daf_storage.base import ForkLock, optional_import
-from daf_storage.errors import DafError, StorageFullError, from_os_error
+from daf_storage.errors import StorageFullError
 
 _MOST_KEPT_BYTES: Final = 1 << 28
 """What is larger has elements of datasets, which HDF5 does not need again."""
@@ -270,9 +269,6 @@ METADATA_BYTES: Final = 1 << 16
 
 _STRING_BYTES: Final = 40
 _SHARE_OF_METADATA: Final = 64
-_HDF5_ERROR: Final = re.compile(
-    r"errno = \d+|^\W*(Unable to|Can't|Couldn't|Internal path traversal) "
-)
 
 
 def string_bytes(strings: pa.Array) -> int:
@@ -320,18 +316,3 @@ def require_space_in(folder: Path, location: str) -> None:
         require_space(descriptor, 0, location, pending_bytes=0)
     finally:
         os.close(descriptor)
-
-
-@contextmanager
-def write_errors(location: str) -> Iterator[None]:
-    """Raise what HDF5 reports of a failed write within the block as a `StorageError`."""
-    try:
-        yield
-    except (DafError, FileExistsError, BrokenPipeError):
-        raise
-    except OSError as error:
-        raise from_os_error(error, location) from error
-    except (RuntimeError, KeyError, ValueError) as error:
-        if _HDF5_ERROR.search(str(error)) is None:
-            raise
-        raise from_os_error(OSError(str(error)), location) from error

@@ -20,7 +20,7 @@ import pyarrow as pa
 from daf_storage import errors
 from daf_storage.base import AnyArray, Packing, StorageType, optional_import
 from daf_storage.stores import stable
-from daf_storage.trees._decompress import fill_blocks
+from daf_storage.trees._chunked_array import fill_blocks
 from daf_storage.trees._hdf5_array import Hdf5Node
 from daf_storage.trees._hdf5_file import (
     H5PY_ERRORS,
@@ -37,8 +37,9 @@ from daf_storage.trees._hdf5_file import (
     node_kind,
     open_below,
     reason_of,
+    write_errors,
 )
-from daf_storage.trees._hdf5_output import METADATA_BYTES, string_bytes, write_errors
+from daf_storage.trees._hdf5_output import METADATA_BYTES, string_bytes
 from daf_storage.trees._stored_array import NodeKind
 from daf_storage.trees._zarr_tree import WritableZarrTree
 

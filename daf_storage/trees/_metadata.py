@@ -15,17 +15,25 @@ import math
 import posixpath
 import re
 import reprlib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Literal, TypeAlias, TypeVar
 
 import numpy as np
 
 from daf_storage.base import StorageType
-from daf_storage.errors import CorruptDataError, FormatError, UnsupportedDataError, located
+from daf_storage.errors import (
+    CorruptDataError,
+    DafError,
+    FormatError,
+    UnsupportedDataError,
+    with_message,
+)
 from daf_storage.stores import Snapshot
-from daf_storage.trees._decompress import Codec
 from daf_storage.trees._stored_array import ArrayInfo
+
+Codec = Mapping[str, Any]
+"""Name (``id``) and options of a codec."""
 
 ZarrVersion: TypeAlias = Literal[2, 3]
 """The versions of the Zarr format."""
@@ -226,8 +234,10 @@ def parsed_array(data: bytes, what: str, version: ZarrVersion) -> ArrayMetadata 
     UnsupportedDataError
         Valid, but of a type, a grid or with an extension that is not read, or pickled.
     """
-    with located(what):
+    try:
         return _parsed(data, version)
+    except DafError as error:
+        raise with_message(error, f"{what}: {error}") from None
 
 
 def _parsed_v2(stored: dict[str, Any]) -> ArrayMetadata:

@@ -31,18 +31,17 @@ from daf_storage.trees._chunked_array import (
     ChunkedArray,
     Position,
     check_string_count,
+    fetched,
+    limit_of_stored,
     wrong_size,
 )
-from daf_storage.trees._decompress import fetched, limit_of_stored
 from daf_storage.trees._metadata import ArrayMetadata, ShardLayout, key_below
 from daf_storage.trees._stored_array import (
     STRING_BYTES,
-    NodeKind,
     StoredArray,
     decoded_bytes,
     frozen,
 )
-from daf_storage.trees._zarr_formats import ZarrFormat
 
 _MAX_FILES: Final = 1 << 20
 _MAX_FILLED_BYTES: Final = 1 << 34
@@ -55,54 +54,6 @@ CHECKSUM_BYTES: Final = 4
 ENTRY_BYTES: Final = 16
 """Length of an entry of that index."""
 _FETCHED_CHUNKS: Final = 4096
-
-
-class ZarrNode:
-    """A pinned group or array; see `Node`."""
-
-    def __init__(
-        self,
-        snapshot: Snapshot,
-        kind: NodeKind,
-        documents: ZarrFormat,
-        *,
-        chunk_cache: DecodedCache,
-        what: str,
-    ) -> None:
-        self._chunk_cache = chunk_cache
-        self.kind = kind
-        self._identity: Hashable | None = None
-        self._format = documents
-        self.snapshot = snapshot
-        self._what = what
-        self._arrays: dict[str, ChunkedArray | None] = {}
-
-    @property
-    def identity(self) -> Hashable:
-        """What a cache goes by; looked for when it is first asked for, before anything is read."""
-        if self._identity is None:
-            self._identity = self.snapshot.identity()
-        return self._identity
-
-    def is_same(self, other: object) -> bool:
-        """Return whether another node is the very same stored one."""
-        return isinstance(other, ZarrNode) and self.snapshot.is_same(other.snapshot)
-
-    def array(self, name: str = "") -> ChunkedArray | None:
-        """Return this array, or the one of that name below this group; opened once."""
-        if name not in self._arrays:  # a sparse matrix asks for its parts again and again
-            what, cache = f"{self._what}/{name}" if name else self._what, self._chunk_cache
-            metadata = self._format.array(self.snapshot, name, what=what)
-            self._arrays[name] = (
-                None
-                if metadata is None
-                else open_zarr_array(self.snapshot, name, metadata, cache=cache, what=what)
-            )
-        return self._arrays[name]
-
-    def attribute(self, name: str) -> Any:
-        """Return an attribute of this group or array; None if it has none of this name."""
-        return self._format.attribute(self.snapshot, "", name, what=self._what)
 
 
 def open_zarr_array(

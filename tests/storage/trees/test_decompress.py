@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from daf_storage.errors import CorruptDataError
-from daf_storage.trees import _decompress as decompress_module
-from daf_storage.trees._decompress import undone
+from daf_storage.trees import _chunked_array as decompress_module
+from daf_storage.trees._chunked_array import undone
 
 
 def decompress(codec: Any, data: memoryview, limit: int) -> memoryview:
