@@ -317,6 +317,18 @@ def handed_out(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
     return batch if schema == batch.schema else scan.converted(batch, schema)
 
 
+def schema_of(frame: datafusion.DataFrame) -> pa.Schema:
+    """Return the names and types that the rows of a frame will have.
+
+    The engine settles the types of UNION when it optimises; before, they are those of its first
+    branch.
+    """
+    if any(node_type(each) == "Union" for each in nodes_of(frame.logical_plan())):
+        plan = frame.optimized_logical_plan()
+        frame = _context_of_tables().create_dataframe_from_logical_plan(plan)
+    return scan.without_string_views(frame.schema())
+
+
 def table_frame(table: pa.Table) -> datafusion.DataFrame:
     """Return the rows of a table that is in memory, to build upon; names keep their case."""
     config = datafusion.SessionConfig().set(

@@ -22,7 +22,7 @@ from daf_query._provenance import described, record_of, refuse_own_files
 from daf_query._row_files import Format, Rows, format_of, save_rows
 from daf_query._runs import attended, call_engine
 from daf_query.distributed import nullable_types
-from daf_query.scan import ScanReport, size_bytes, without_string_views
+from daf_query.scan import ScanReport, size_bytes
 from daf_query.sql._conditions import DirectScan, direct_scan
 from daf_query.sql._engine import Allow, Engine
 from daf_query.sql._matrix_entries import with_existing_columns
@@ -34,6 +34,7 @@ from daf_query.sql._planning import (
     datafusion,
     handed_out,
     node_type,
+    schema_of,
     table_frame,
     table_text,
 )
@@ -371,7 +372,7 @@ class QueryResult(Advised):
         """The names and types of the columns."""
         if self._direct is not None:
             return self._direct.schema
-        return without_string_views(self.frame.schema())
+        return schema_of(self.frame)
 
     @property
     def column_names(self) -> list[str]:

@@ -77,3 +77,9 @@ SELECT n FROM (WITH t AS (SELECT x AS n FROM cell) SELECT n FROM t WHERE n > 2) 
 WITH a AS (SELECT avg(x) AS m FROM cell) SELECT name, x - m AS d FROM cell CROSS JOIN a;
 --: ordered
 WITH t AS (SELECT name, x FROM cell ORDER BY x DESC, name LIMIT 4) SELECT name FROM t ORDER BY name;
+
+-- A column of UNION has the type of all its branches, also in a stream.
+SELECT x FROM cell UNION ALL SELECT f / 2 FROM cell;
+SELECT NULL AS v, x FROM cell UNION SELECT name, index FROM gene;
+SELECT max(v) AS v FROM (SELECT NULL AS v UNION ALL SELECT x FROM cell) AS t;
+SELECT CAST(day AS DATE) AS v FROM cell UNION ALL SELECT day FROM cell;
