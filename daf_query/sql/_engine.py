@@ -360,11 +360,11 @@ class Engine:
             Whether conditions of other queries may meet those of this one: a view is among them.
         """
         rules: tuple[Rule, ...] = (
-            limit_barriers,
             signed_ranks,
             corrections,
             partial(list_barriers, is_part=is_part),
             partial(self._category_keys, views=views),
+            limit_barriers,  # the last: what it adds stands behind all of a query
         )
         rewriting = with_entries(query, self.tables, rules)
         for schema, table in rewriting.columns:

@@ -46,3 +46,10 @@ SELECT empty([x]) AS e FROM cell;
 SELECT list_sort(array_agg(DISTINCT donor)) FROM cell WHERE donor IS NOT NULL;
 --: ordered
 SELECT [x, y] AS l FROM cell ORDER BY [x, y], name;
+
+-- The WHERE of an aggregate of all rows ends in a list, or in a subquery.
+SELECT v FROM (SELECT max(x) AS v FROM cell WHERE x NOT IN (2, 8)) AS t WHERE v IN (1, 7);
+SELECT n FROM (SELECT count(*) AS n FROM cell WHERE x = (SELECT max(x) FROM cell)) AS t;
+--: duckdb the engine takes the column of the subquery for that of the query around it
+SELECT n FROM (SELECT count(*) AS n FROM cell WHERE x >= ALL (SELECT x FROM cell)) AS t;
+SELECT v FROM (SELECT max(x) - row_number() OVER (ORDER BY max(x)) AS v FROM cell) AS t;
