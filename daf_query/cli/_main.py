@@ -65,6 +65,23 @@ def _end(number: int, _: FrameType | None) -> NoReturn:
     raise Terminated(number)
 
 
+def _raise_later(ignored: Any) -> None:
+    """Raise an interruption again a little later that came while an object was freed.
+
+    Python prints and drops what is raised there: the command would go on, and end with 0.
+    """
+    error = ignored.exc_value
+    if not isinstance(error, KeyboardInterrupt | Terminated):
+        sys.__unraisablehook__(ignored)
+        return
+
+    def again(*_: object) -> NoReturn:
+        raise error
+
+    signal.signal(signal.SIGALRM, again)
+    signal.setitimer(signal.ITIMER_REAL, 0.01)
+
+
 def run_command() -> NoReturn:
     """Run the command of ``sys.argv`` and end the process with its exit code.
 
@@ -75,6 +92,7 @@ def run_command() -> NoReturn:
     for number in (signal.SIGTERM, signal.SIGHUP):
         if signal.getsignal(number) is not signal.SIG_IGN:  # as nohup has it
             signal.signal(number, _end)
+    sys.unraisablehook = _raise_later
     if sys.argv[1:2] and sys.argv[1] in _WITHOUT_PANDAS:
         sys.meta_path.insert(0, HiddenPandas)
     code = main(sys.argv[1:])

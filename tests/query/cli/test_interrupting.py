@@ -40,9 +40,7 @@ cli.run()
 """
 
 
-def test_an_interrupt_while_modules_are_imported() -> None:
-    """It is the same line and the same exit code, and no traceback."""
-    command = """
+IMPORTING = """
 import sys
 from daf_query import cli
 
@@ -54,9 +52,40 @@ class Finder:
 sys.meta_path.insert(0, Finder())
 cli.run()
 """
+FREEING = """
+import signal, time
+from daf_query import cli
+from daf_query.cli import _main
+
+class Freed:
+    def __del__(self):
+        signal.raise_signal(signal.{})
+
+def freeing(_):
+    Freed()
+    time.sleep(60)
+
+signal.signal(signal.SIGINT, signal.default_int_handler)
+_main._parsed = freeing
+cli.run()
+"""
+
+
+@pytest.mark.parametrize(
+    ("command", "exit_code", "sentence"),
+    [
+        (IMPORTING, INTERRUPTED, "interrupted"),
+        (FREEING.format("SIGINT"), INTERRUPTED, "interrupted"),
+        (FREEING.format("SIGTERM"), 128 + signal.SIGTERM, "ended by SIGTERM"),
+    ],
+)
+def test_an_interrupt_where_nothing_can_be_raised(
+    command: str, exit_code: int, sentence: str
+) -> None:
+    """While modules are imported or objects freed: the same line and code, and no traceback."""
     script = [sys.executable, "-c", command]
-    done = subprocess.run(script, check=False, capture_output=True, text=True)
-    assert (done.returncode, done.stderr) == (INTERRUPTED, "daf: error: interrupted\n")
+    done = subprocess.run(script, check=False, capture_output=True, text=True, timeout=50)
+    assert (done.returncode, done.stderr) == (exit_code, f"daf: error: {sentence}\n")
 
 
 @pytest.mark.sampled(1)
