@@ -172,8 +172,11 @@ def save_rows(
         Those of the slice; None to read them in blocks.
     """
     rows, columns = labels_of(whole)  # so that all blocks have the same dictionaries
-    if file_format == "mtx":
-        _save_names((rows, columns), path)
+    if file_format == "mtx" and not find_output(path).is_regular:
+        raise errors.InvalidInputError(
+            f"cannot write {str(path)!r}: mtx is a file with two more beside it, for the names; "
+            "choose a format that has all of it in one"
+        )
     with open_output(path) as file, compressed(file, path) as sink:
         blocks = reading.blocks(whole, values, file_format)
         if file_format in ("npz", "mtx"):
@@ -182,6 +185,7 @@ def save_rows(
                 _write_npz(rows, columns, matrix, sink)
             else:
                 scipy_io.mmwrite(sink, matrix)
+                _save_names((rows, columns), path)
             return
         table_of = wide_table if file_format in WIDE else partial(long_table, record=record)
         tables = (table_of(block, (rows.part(span), columns)) for span, block in blocks)
@@ -192,11 +196,6 @@ def save_rows(
 
 def _save_names(both: tuple[Labels, Labels], path: Path) -> None:
     """Write the names of the rows and of the columns beside a matrix in Matrix Market."""
-    if not find_output(path).is_regular:
-        raise errors.InvalidInputError(
-            f"cannot write {str(path)!r}: mtx is a file with two more beside it, for the names; "
-            "choose a format that has all of it in one"
-        )
     for labels, suffix in zip(both, (".rows.tsv", ".columns.tsv"), strict=True):
         columns = [labels.strings]
         if labels.datasets is not None:
