@@ -44,7 +44,7 @@ PAUSES: Final = (
     "daf_storage.data._assembled._write_matrix",
 )
 PLAIN_ARRAY_READ_STRINGS: Final = "daf_storage.trees._zarr_array.PlainArray.read_strings"
-PUBLISH_AXIS: Final = "daf_storage.data._axis_writer.publish_axis"
+PUBLISH_AXIS: Final = "daf_storage.data._writer.publish_axis"
 PUT_BACK: Final = "daf_storage.stores._directories._put_back"
 READING_BLOCKS: Final = "daf_query.slice._files.Reading.blocks"
 READ_WHOLE: Final = "daf_query.slice._files.read_whole"

@@ -9,29 +9,16 @@ Must not know paths, files, servers or how a format is recognised.
 
 from daf_storage.data import _kept as kept
 from daf_storage.data import _layout as layout
-from daf_storage.data._assembled import (
-    Part,
-    aligned_vector,
-    entry_positions,
-    write_assembled,
-    write_transposed,
-)
-from daf_storage.data._axis_writer import copy_entries
-from daf_storage.data._casting import changed_by, numeric_type, plain_values, stored_numbers
+from daf_storage.data._assembled import Part, aligned_vector, entry_positions, write_assembled
 from daf_storage.data._coercion import (
     SparseVectorInput,
     VectorInput,
+    changed_by,
     check_string_dtype,
+    numeric_type,
+    plain_values,
+    stored_numbers,
     strings_input,
-)
-from daf_storage.data._conversions import (
-    arrow_of,
-    ascend,
-    checked_indices,
-    is_same_scalar,
-    number_strings,
-    ordered,
-    scipy_index_dtype,
 )
 from daf_storage.data._damage import (
     Damage,
@@ -50,7 +37,24 @@ from daf_storage.data._digest import (
     matrix_version,
     vectors_version,
 )
-from daf_storage.data._encoding import copy_stored, size_bytes, write_vector
+from daf_storage.data._encoding import (
+    EmptySparse,
+    HeldArray,
+    block_spans,
+    column_blocks,
+    copy_stored,
+    size_bytes,
+    write_vector,
+)
+from daf_storage.data._entries import (
+    Alignment,
+    EntrySelection,
+    Picks,
+    Positions,
+    RunPicks,
+    SubsetArray,
+    subset_vector,
+)
 from daf_storage.data._layout import (
     ENTRIES_OF,
     MAJOR_VERSION,
@@ -63,6 +67,8 @@ from daf_storage.data._layout import (
     SparseVectorParts,
     StoredMatrix,
     StoredVector,
+    check_rows,
+    checked_indices,
     read_conventions,
     relation_of,
     required_array,
@@ -70,7 +76,15 @@ from daf_storage.data._layout import (
 )
 from daf_storage.data._layout import attributes_of as convention_attributes
 from daf_storage.data._page import axis_section, data_set_section, vector_previews
-from daf_storage.data._property_reader import REQUIRED
+from daf_storage.data._property_reader import (
+    REQUIRED,
+    arrow_of,
+    ascend,
+    is_same_scalar,
+    number_strings,
+    ordered,
+    scipy_index_dtype,
+)
 from daf_storage.data._reader import (
     DafReader,
     Origin,
@@ -80,19 +94,11 @@ from daf_storage.data._reader import (
     writing_remedy,
 )
 from daf_storage.data._summary import axes_in_order
-from daf_storage.data._transpose import (
-    Alignment,
-    EmptySparse,
-    EntrySelection,
-    HeldArray,
-    Picks,
-    Positions,
-    RunPicks,
-    SubsetArray,
-    block_spans,
-    check_rows,
-    column_blocks,
-    subset_vector,
+from daf_storage.data._writer import (
+    DafWriter,
+    check_writer,
+    copy_entries,
+    new_property,
+    write_transposed,
 )
-from daf_storage.data._writer import DafWriter, check_writer, new_property
 from daf_storage.stores import RecoveryWarning

@@ -25,34 +25,26 @@ from daf_storage._lazy import pc, sp
 from daf_storage.base import AnyArray, Span, StorageType
 from daf_storage.data import _kept as kept
 from daf_storage.data import _layout as layout
-from daf_storage.data._casting import plain_values, stored_numbers
-from daf_storage.data._coercion import SparseVectorInput, VectorInput
-from daf_storage.data._conversions import numpy_vector
+from daf_storage.data._coercion import SparseVectorInput, VectorInput, plain_values, stored_numbers
 from daf_storage.data._encoding import (
+    EmptySparse,
     Filling,
+    HeldArray,
+    block_height,
+    column_blocks,
     counted_blocks,
     decoded_array,
+    fill_transpose,
     index_type,
     scratch_array,
+    transpose_dense,
     write_text,
     write_vector,
 )
-from daf_storage.data._layout import StoredMatrix, StoredVector
+from daf_storage.data._entries import Alignment, EntrySelection, Positions, RunPicks, SubsetArray
+from daf_storage.data._layout import StoredMatrix, StoredVector, check_rows
+from daf_storage.data._property_reader import numpy_vector
 from daf_storage.data._reader import DafReader, stored_properties
-from daf_storage.data._transpose import (
-    Alignment,
-    EmptySparse,
-    EntrySelection,
-    HeldArray,
-    Positions,
-    RunPicks,
-    SubsetArray,
-    block_height,
-    check_rows,
-    column_blocks,
-    fill_transpose,
-    transpose_dense,
-)
 from daf_storage.trees import StoredArray, TreeTransaction, WritableTree
 
 _HELD_PER_ELEMENT: Final = 96
@@ -428,35 +420,6 @@ def _strings_of(part: Part) -> pa.Array:
     is_missing = (chosen < 0)[:, None] | (rows < 0)
     taken = pa.array(grid.reshape(-1), mask=is_missing.reshape(-1))
     return pc.fill_null(array.read_strings().cast(pa.large_string()).take(taken), fill)
-
-
-def write_transposed(
-    changes: TreeTransaction,
-    path: str,
-    stored: StoredMatrix,
-    *,
-    progress: Callable[[int], None],
-) -> None:
-    """Prepare the other orientation of a matrix.
-
-    Parameters
-    ----------
-    progress
-        Called after each block with the number of elements done.
-    """
-    kind, (n_rows, n_columns) = stored.info.storage_type, stored.info.shape
-    if not stored.info.is_sparse:
-        rows = Alignment(None, n_columns)
-        part = Part(stored, rows, n_rows, kind, is_transposed=True)
-        write_assembled(changes, path, [part], is_sparse=False)
-        progress(n_rows * n_columns)
-        return
-    nnz, usual = int(stored.colptr()[-1]), stored.entries("colptr").info.storage_type
-    index_kind = index_type(max(n_columns, nnz + 1), usual)
-    filling = Filling(changes)
-    out = filling.sparse_matrix(path, n_rows, nnz, index_kind, kind)
-    fill_transpose(stored, out, progress=progress)
-    filling.finish()
 
 
 Orders = Mapping[str, AnyArray]

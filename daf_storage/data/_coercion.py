@@ -1,32 +1,470 @@
-"""Coerce values that are passed to a writer into the few shapes that are stored.
+"""Values of callers in the few shapes that are stored, and numbers in another dtype.
 
 Vectors become a numpy array, Arrow strings, or sorted sparse parts; matrices a 2-D numpy array,
-Arrow strings, or CSC parts.  Every value is stored as it was given, or an error names the first one
-that cannot be.  Pure; raises `UnsupportedInputError` for what Daf has no place for.
+Arrow strings, or CSC parts.  Pure; raises `UnsupportedInputError` for what Daf has no place for.
+
+A value is stored as it was given or not at all, with one exception: a float is rounded to the
+narrower float type that the caller asked for by ``dtype=``.  An integer is never rounded, a finite
+float never becomes infinite, NaN never becomes an integer.  numpy alone would make strings of a
+list that mixes strings and numbers, take the NUL at the end of a string for padding, and forget
+what a masked array hides.  There is no Python object per element but for lists and arrays of
+objects.
 """
 
 from __future__ import annotations
 
+import math
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from decimal import Decimal
+from numbers import Integral, Rational
 from typing import Any, Final, TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
-from daf_storage._lazy import sp
-from daf_storage.base import AnyArray
-from daf_storage.data._casting import (
-    arrow_strings,
-    holds_strings,
-    numeric_type,
-    plain_values,
-    position_of,
-    stored_numbers,
-    strings_array,
-)
+from daf_storage._lazy import pc, sp
+from daf_storage.base import AnyArray, StorageType, one_array
 from daf_storage.errors import UnsupportedInputError, wrong_labels, wrong_length
+
+Place: TypeAlias = Callable[[tuple[int, ...]], str]
+"""Says in words where the element with these indices is, as `position_of` does."""
+
+_BLOCK_ELEMENTS: Final = 1 << 20
+_INT64: Final = np.iinfo(np.int64)
+_NUMBERS: Final = (Integral, Rational, Decimal, float, np.number, np.bool_)
+_KINDS: Final = (
+    "Daf stores Bool, Int8 to Int64, UInt8 to UInt64, Float32, Float64 and strings; "
+    "convert it with astype"
+)
+
+
+def position_of(indices: tuple[int, ...]) -> str:
+    """Say where an element of a scalar, a vector or a matrix is, counted from 0.
+
+    >>> position_of((3,)), position_of((3, 5)), position_of(())
+    (' at position 3', ' at row 3, column 5', '')
+    """
+    if not indices:
+        return ""
+    if len(indices) == 1:
+        return f" at position {indices[0]:,}"
+    return f" at row {indices[0]:,}, column {indices[1]:,}"
+
+
+def stored_numbers(
+    values: AnyArray, dtype: Any, *, what: str, place: Place = position_of
+) -> AnyArray:
+    """Return numbers in a dtype that Daf stores.
+
+    Parameters
+    ----------
+    values
+        An array of any dtype and of up to two dimensions; of Python objects too.
+    dtype
+        What to convert to, or None for the dtype that the values have; for Python objects then
+        Bool, Int64, UInt64 or Float64, the first that all fit into.
+    what
+        What the values are, for messages.
+    place
+        Where an element is, for messages; by its position unless the values are parts of
+        something.
+
+    Returns
+    -------
+    numpy.ndarray
+        Of the same shape, little-endian; the same memory where nothing changes.
+
+    Raises
+    ------
+    UnsupportedInputError
+        The values are no numbers, the dtype is not one of Daf's, or a value does not fit.
+
+    Examples
+    --------
+    >>> stored_numbers(np.array([1.0, 255.0]), "uint8", what="vector 'x'")
+    array([  1, 255], dtype=uint8)
+    >>> stored_numbers(np.array([1.0, 256.0]), "uint8", what="vector 'x'")
+    Traceback (most recent call last):
+        ...
+    daf_storage.errors.UnsupportedInputError: vector 'x' holds 256.0 at position 1, which does not \
+fit into UInt8; nothing was stored: pass a dtype that can hold it, or change the value
+    """
+    target = None if dtype is None else numeric_type(dtype, what=what)
+    if values.dtype == object:
+        return _of_objects(values, target, what=what, place=place)
+    if values.dtype.kind not in "biuf":
+        raise UnsupportedInputError(f"{what} has dtype {values.dtype}; {_KINDS}")
+    kind = numeric_type(values.dtype, what=what) if target is None else target
+    if kind.dtype == values.dtype.newbyteorder("<"):
+        return values.astype(kind.dtype, copy=False)
+    _check_fits(values, kind, what=what, place=place)
+    with np.errstate(all="ignore"):
+        return values.astype(kind.dtype)
+
+
+def numeric_type(dtype: Any, *, what: str) -> StorageType:
+    """Return the storage type of a dtype of numbers, refusing any other."""
+    try:
+        found = np.dtype(dtype)
+    except TypeError as error:
+        raise UnsupportedInputError(f"{what}: numpy knows no dtype {dtype!r}; {_KINDS}") from error
+    kind = StorageType.from_numpy(found)
+    if kind is None or kind.is_string:
+        raise UnsupportedInputError(f"{what} has dtype {found}; {_KINDS}")
+    return kind
+
+
+def refused(item: object, where: str, kind: StorageType, *, what: str) -> UnsupportedInputError:
+    """Return the error for a value that a storage type cannot hold."""
+    return UnsupportedInputError(
+        f"{what} holds {item!s}{where}, which does not fit into {kind.value}; nothing was stored: "
+        "pass a dtype that can hold it, or change the value"
+    )
+
+
+def _check_fits(values: AnyArray, kind: StorageType, *, what: str, place: Place) -> None:
+    if not values.size or _is_exact(values.dtype, kind):
+        return
+    for start, block in _blocks(values):
+        with np.errstate(all="ignore"):
+            misfits = _misfits(block, kind)
+        if misfits.any():
+            first = np.unravel_index(int(np.argmax(misfits)), block.shape)
+            item = block[first]
+            indices = tuple(int(n) for n in first)
+            if indices:
+                indices = (indices[0] + start, *indices[1:])
+            raise refused(item, place(indices), kind, what=what)
+
+
+def _blocks(values: AnyArray) -> Iterator[tuple[int, AnyArray]]:
+    """Yield ranges of the first dimension with their start; a scalar whole."""
+    if values.ndim == 0:
+        yield 0, values
+        return
+    width = math.prod(values.shape[1:])
+    step = max(_BLOCK_ELEMENTS // max(width, 1), 1)
+    for start in range(0, values.shape[0], step):
+        yield start, values[start : start + step]
+
+
+def _is_exact(dtype: np.dtype[Any], kind: StorageType) -> bool:
+    """Return whether a type has all numbers of a dtype.
+
+    numpy calls a conversion safe that rounds: of 64-bit integers to Float64.
+    """
+    is_float = dtype.kind in "iu" and kind.dtype.kind == "f"
+    rounds = is_float and dtype.itemsize >= kind.dtype.itemsize
+    return np.can_cast(dtype, kind.dtype, "safe") and not rounds
+
+
+def _misfits(block: AnyArray, kind: StorageType) -> npt.NDArray[np.bool_]:
+    """Return which numbers a type cannot hold: those that do not come back from it."""
+    cast = block.astype(kind.dtype)
+    floats = [values for values in (block, cast) if values.dtype.kind == "f"]
+    if len(floats) > 1:
+        return np.asarray(np.isinf(cast) & np.isfinite(block))
+    misfits = cast.astype(block.dtype) != block
+    if {cast.dtype.kind, block.dtype.kind} == {"i", "u"}:  # what wraps may come back
+        misfits |= (cast < 0) != (block < 0)
+    if floats and kind is not StorageType.BOOL and block.dtype != np.bool_:
+        integers = cast.dtype if block.dtype.kind == "f" else block.dtype
+        most = float(np.iinfo(integers).max + 1)
+        misfits |= (floats[0] >= most) | np.isinf(floats[0])  # some processors saturate
+    return np.asarray(misfits)
+
+
+# Python objects
+
+
+def _of_objects(
+    values: AnyArray, target: StorageType | None, *, what: str, place: Place
+) -> AnyArray:
+    """Convert Python objects one by one: they are in memory already."""
+    flat = values.reshape(-1)
+    kind = _common_type(flat) if target is None else target
+    out = np.empty(flat.size, kind.dtype)
+    for number, item in enumerate(flat):
+        if not isinstance(item, _NUMBERS) or not _is_put(item, out, number):
+            where = place(tuple(int(n) for n in np.unravel_index(number, values.shape)))
+            if isinstance(item, _NUMBERS):
+                raise refused(item, where, kind, what=what)
+            raise UnsupportedInputError(
+                f"{what} holds {item!r} of type {type(item).__name__}{where}; Daf has no missing "
+                "values and no mixed types: pass numbers only, or strings only"
+            )
+    return out.reshape(values.shape)
+
+
+def _is_put(item: Any, out: AnyArray, number: int) -> bool:
+    """Put a number into an array; return whether it is that number, or a float that is rounded."""
+    try:
+        with np.errstate(all="ignore"):
+            out[number] = item
+    except (OverflowError, ValueError, TypeError):  # infinite, NaN, complex
+        return False
+    found = out[number].item()
+    if isinstance(item, float | np.floating) and out.dtype.kind == "f":
+        return bool(np.isfinite(found) or not np.isfinite(item))
+    return bool(found == item)
+
+
+def _common_type(flat: AnyArray) -> StorageType:
+    types = set(map(type, flat))
+    if types and all(issubclass(t, bool | np.bool_) for t in types):
+        return StorageType.BOOL
+    if not types or not all(issubclass(t, Integral | np.bool_) for t in types):
+        return StorageType.FLOAT64
+    is_beyond = any(int(item) > _INT64.max for item in flat)
+    return StorageType.UINT64 if is_beyond else StorageType.INT64
+
+
+def changed_by(values: AnyArray, dtype: npt.DTypeLike) -> tuple[AnyArray, int | None]:
+    """Return values in another type, and the place of the first that this changes; or None.
+
+    Every bit counts: -0 is no 0, and NaN is no number.
+
+    >>> changed_by(np.array([1.0, 2.0]), np.dtype("u1"))
+    (array([1, 2], dtype=uint8), None)
+    >>> changed_by(np.array([1.0, 256.0]), np.dtype("u1"))[1], changed_by(np.array([-1]), "u4")[1]
+    (1, 0)
+    """
+    values = np.ascontiguousarray(values)
+    with np.errstate(invalid="ignore", over="ignore"):
+        cast = values.astype(dtype)
+        back = cast.astype(values.dtype)
+    width = f"u{values.dtype.itemsize}"
+    same = back.reshape(-1).view(width) == values.reshape(-1).view(width)
+    if {cast.dtype.kind, values.dtype.kind} == {"i", "u"}:  # what wraps comes back
+        same &= (cast < 0).reshape(-1) == (values < 0).reshape(-1)
+    return cast, None if bool(same.all()) else int(np.argmin(same))
+
+
+_EXACT_IN_ANY_FLOAT: Final = 2**24
+
+
+def plain_values(value: Any, *, what: str) -> AnyArray | pa.Array:
+    """Return values as numpy (of Python objects too) or, where they are strings, as Arrow.
+
+    Parameters
+    ----------
+    value
+        An array of any library, a list, a list of lists, or a single value.
+    what
+        What the values are, for messages.
+
+    Raises
+    ------
+    UnsupportedInputError
+        A value is missing, or is a string among numbers.
+
+    Examples
+    --------
+    >>> plain_values([2**64 - 1, 1], what="x").tolist()
+    [18446744073709551615, 1]
+    >>> plain_values(["a", "b"], what="x").type
+    DataType(string)
+    """
+    found = _from_any(value, what=what)
+    if isinstance(found, np.ndarray) and found.ndim == 1 and holds_strings(found):
+        return strings_array(found, what=what)
+    return found
+
+
+def holds_strings(values: AnyArray) -> bool:
+    """Return whether any value is a string; true for no objects at all."""
+    if values.dtype.kind in "UT":
+        return True
+    if values.dtype != object:
+        return False
+    types = set(map(type, values.flat))
+    return not types or any(issubclass(found, str) for found in types)
+
+
+def strings_array(values: Any, *, what: str, shape: tuple[int, ...] | None = None) -> pa.Array:
+    """Return a list or an array of strings as Arrow, or say which value is none.
+
+    Parameters
+    ----------
+    shape
+        Of the matrix whose columns the values are, one after the other; for messages.
+    """
+    listed = values.astype(object) if isinstance(values, np.ndarray) else list(values)
+
+    def place(number: int) -> str:
+        if shape is None:
+            return position_of((number,))
+        return position_of(tuple(int(n) for n in np.unravel_index(number, shape, order="F")))
+
+    if not all(issubclass(found, str) for found in set(map(type, listed))):
+        number = next(n for n, item in enumerate(listed) if not isinstance(item, str))
+        item = listed[number]
+        raise UnsupportedInputError(
+            f"{what} holds {item!r} of type {type(item).__name__}{place(number)}; "
+            "Daf has no missing values and no mixed types: pass strings only, '' for no entry"
+        )
+    try:
+        return one_array(pa.array(listed, pa.string()))
+    except (pa.ArrowException, UnicodeEncodeError) as error:
+        number = next((n for n, item in enumerate(listed) if not _is_unicode(item)), 0)
+        raise UnsupportedInputError(
+            f"{what} holds {listed[number]!r}{place(number)}, which cannot be stored as UTF-8 "
+            f"({error})"
+        ) from error
+
+
+def arrow_strings(values: Iterable[Any]) -> Any:
+    """Return any list of labels as Arrow strings."""
+    if isinstance(values, pa.Array | pa.ChunkedArray):
+        array = one_array(values)
+        return array if pa.types.is_large_string(array.type) else array.cast(pa.string())
+    listed = list(values) if not isinstance(values, np.ndarray) else values.astype(object)
+    try:
+        return one_array(pa.array(listed, pa.string()))
+    except (pa.ArrowException, UnicodeEncodeError):
+        return strings_array([str(value) for value in listed], what="the list of entries")
+
+
+def arrow_values(value: pa.Array | pa.ChunkedArray, *, what: str) -> AnyArray | pa.Array:
+    """Return the values of an Arrow array as numpy, or as they are if they are strings."""
+    _check_nulls(value, what=what)
+    if isinstance(value.type, pa.DictionaryType) or pa.types.is_run_end_encoded(value.type):
+        value = _decoded(value)
+        _check_nulls(value, what=what)  # the dictionary may have one
+    if value.type == pa.null():
+        return pa.array([], pa.string())
+    if _is_any_string(value.type):
+        array = one_array(value)
+        if pa.types.is_string_view(array.type):
+            array = array.cast(pa.large_string())
+        try:
+            array.validate(full=True)
+        except pa.ArrowException as error:
+            raise UnsupportedInputError(
+                f"{what} holds strings that are not UTF-8 ({error})"
+            ) from error
+        return array
+    kinds = (pa.types.is_integer, pa.types.is_floating, pa.types.is_boolean, pa.types.is_decimal)
+    if not any(is_kind(value.type) for is_kind in kinds):
+        raise UnsupportedInputError(
+            f"{what} has the Arrow type {value.type}; Daf stores Bool, integers, floats and "
+            "strings; cast it to one of them"
+        )
+    found: AnyArray = one_array(value).to_numpy(zero_copy_only=False)
+    return found
+
+
+def _from_any(value: Any, *, what: str) -> AnyArray | pa.Array:
+    if isinstance(value, np.ma.MaskedArray):
+        return _unmasked(value, what=what)
+    if isinstance(value, pa.Array | pa.ChunkedArray):
+        return arrow_values(value, what=what)
+    if isinstance(value, pa.Scalar):
+        value = value.as_py()
+    pandas = sys.modules.get("pandas")  # it is optional, and whoever passes its objects has it
+    if pandas is not None and isinstance(
+        value, (pandas.Series, pandas.Index, pandas.api.extensions.ExtensionArray)
+    ):
+        return _from_pandas(value, what=what)
+    if hasattr(value, "__arrow_c_stream__") and not hasattr(value, "iloc"):  # polars and others
+        return arrow_values(pa.chunked_array(value), what=what)
+    if isinstance(value, str):  # numpy would take a NUL at its end for padding
+        return np.array(value, dtype=object)
+    if isinstance(value, Sequence) and not isinstance(value, bytes):
+        return _from_sequence(value, what=what)
+    return np.asarray(value)
+
+
+def _unmasked(value: Any, *, what: str) -> AnyArray:
+    mask = np.ma.getmaskarray(value)
+    if mask.any():
+        first = np.unravel_index(int(np.argmax(mask)), mask.shape)
+        where = position_of(tuple(map(int, first)))
+        raise UnsupportedInputError(
+            f"{what} has a masked value{where}; Daf has no missing values: call filled() with "
+            "the value to store"
+        )
+    return np.asarray(np.ma.getdata(value))
+
+
+def _from_pandas(value: Any, *, what: str) -> AnyArray | pa.Array:
+    """Convert a Series, an Index or one of pandas' own arrays."""
+    if isinstance(value.dtype, np.dtype) or hasattr(value.dtype, "subtype"):  # pandas' sparse ones
+        return np.asarray(value)
+    try:
+        return arrow_values(pa.array(getattr(value, "array", value)), what=what)
+    except (pa.ArrowException, TypeError):
+        return np.asarray(value)
+
+
+def _from_sequence(value: Sequence[Any], *, what: str) -> AnyArray:
+    """Convert a list, or a list of lists, as numpy does unless that changes a value."""
+    types = _element_types(value, what=what)
+    try:
+        values = np.asarray(value)
+        if values.dtype.kind in "US":
+            return np.asarray(value, dtype=object)
+        has_integers = any(issubclass(found, Integral) for found in types)
+        if values.dtype.kind == "f" and has_integers and values.size:
+            with np.errstate(invalid="ignore"):
+                is_large = bool((np.abs(values) > _EXACT_IN_ANY_FLOAT).any())
+            return np.asarray(value, dtype=object) if is_large else values
+    except ValueError as error:
+        raise UnsupportedInputError(f"{what} is no array: {error}") from error
+    return values
+
+
+def _element_types(value: Iterable[Any], *, what: str) -> set[type]:
+    """Return the types of the elements of a list and of the lists and arrays in it."""
+    if isinstance(value, range):
+        return {int}
+    types = set(map(type, value))
+    if not any(issubclass(found, list | tuple | np.ndarray) for found in types):
+        return types
+    for number, item in enumerate(value):
+        if isinstance(item, np.ma.MaskedArray) and np.ma.getmaskarray(item).any():
+            raise UnsupportedInputError(
+                f"{what} has a masked value{position_of((number,))}; Daf has no missing values: "
+                "call filled() with the value to store"
+            )
+        if isinstance(item, list | tuple):
+            types |= _element_types(item, what=what)
+        elif isinstance(item, np.ndarray):
+            types.add(item.dtype.type)
+    return types
+
+
+def _check_nulls(value: pa.Array | pa.ChunkedArray, *, what: str) -> None:
+    if value.null_count:
+        first = pc.index(pc.is_null(value), True).as_py()
+        raise UnsupportedInputError(
+            f"{what} has a missing value{position_of((first,))}; Daf has none: fill it first (NaN "
+            "is a float as any, '' says that there is no string)"
+        )
+
+
+def _is_any_string(kind: pa.DataType) -> bool:
+    types = pa.types
+    return bool(types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind))
+
+
+def _decoded(value: Any) -> Any:
+    """Return a dictionary or a run-end encoding as plain values."""
+    if pa.types.is_run_end_encoded(value.type):
+        return pc.run_end_decode(value)
+    return value.cast(value.type.value_type)
+
+
+def _is_unicode(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
 
 _MAX_STRING_BYTES: Final = 2**31 - 1
 _LARGEST_SURE_SUM: Final = 2.0**62

@@ -15,10 +15,10 @@ import pyarrow as pa
 
 from daf_storage.base import AnyArray, Span
 from daf_storage.data import _layout as layout
-from daf_storage.data._conversions import ascend
-from daf_storage.data._layout import StoredMatrix
+from daf_storage.data._encoding import column_blocks
+from daf_storage.data._layout import StoredMatrix, check_rows
+from daf_storage.data._property_reader import ascend
 from daf_storage.data._reader import DafReader
-from daf_storage.data._transpose import check_rows, column_blocks
 from daf_storage.errors import CorruptDataError
 from daf_storage.trees import StoredArray
 

@@ -19,7 +19,7 @@ import numpy as np
 from daf_storage._lazy import sp
 from daf_storage.base import AnyArray, name_problem, optional_import
 from daf_storage.data import _layout as layout
-from daf_storage.data._transpose import EntrySelection
+from daf_storage.data._entries import EntrySelection
 from daf_storage.errors import (
     CorruptDataError,
     DafError,
@@ -268,17 +268,6 @@ def make_groups(tree: Tree, changes: TreeTransaction, path: str) -> None:
 def aligned_paths(tree: Tree, axes: Collection[str]) -> list[str]:
     """Return the paths of the parts that follow the order of some axes."""
     return [path for path in arrays(tree) if set(axes) & set(layout.axes_of_group(path))]
-
-
-def paths_of_axis(tree: Tree, axis: str) -> list[str]:
-    """Return the paths of everything that goes when an axis is deleted."""
-    if tree.kind(GROUP) is None:
-        return []
-    matrices = posixpath.join(GROUP, "matrices")
-    found = [posixpath.join(GROUP, "vectors", axis), posixpath.join(matrices, axis)]
-    others = sorted(set(tree.children(matrices)) - {axis})
-    found += [posixpath.join(matrices, other, axis) for other in others]
-    return [path for path in found if tree.kind(path) is not None]
 
 
 def write_reordered(source: Tree, target: WritableTree, orders: Mapping[str, AnyArray]) -> None:

@@ -447,6 +447,29 @@ def check_indices(node: Node, name: str, count: int, what: str) -> StoredArray:
     return array
 
 
+def check_rows(rows: AnyArray, n_rows: int, what: str, base: int = 1) -> None:
+    """Raise before compiled code is given a number outside of its arrays."""
+    if rows.size and (int(rows.min()) < base or int(rows.max()) >= n_rows + base):
+        raise rows_outside(what, n_rows, base)
+
+
+def checked_indices(stored: StoredMatrix, rows: AnyArray) -> AnyArray:
+    """Return row numbers as they are stored, after checking that they are on their axis.
+
+    Of a file of others, also that none of them stands in for one that is missing.
+    """
+    base, n_rows = stored.index_base, stored.info.shape[0]
+    check_rows(rows, n_rows, stored.what, base)
+    if rows.size and not stored.is_filled and not rows.all():  # what Zarr leaves out reads as zeros
+        stored.check_filled(asks_server=not (rows[1:] | rows[:-1]).all())
+    return rows
+
+
+def rows_outside(what: str, n_rows: int, base: int = 1) -> CorruptDataError:
+    last = n_rows + base - 1
+    return CorruptDataError(f"{what}: rowval leaves the range {base} to {last:,} of its rows axis")
+
+
 def required_array(node: Node, name: str, what: str) -> StoredArray:
     array = node.array(name)
     if array is None:

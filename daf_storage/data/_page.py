@@ -14,9 +14,8 @@ import numpy as np
 import pyarrow as pa
 
 from daf_storage.base import NAME_VECTOR, Span, VectorInfo
-from daf_storage.data._conversions import arrow_of
 from daf_storage.data._layout import StoredMatrix, StoredVector
-from daf_storage.data._property_reader import PropertyReader
+from daf_storage.data._property_reader import PropertyReader, arrow_of
 from daf_storage.data._summary import (
     AxisSummary,
     DafSummary,

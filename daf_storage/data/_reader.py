@@ -24,20 +24,20 @@ from daf_storage._lazy import sp
 from daf_storage.base import VectorInfo, pandas
 from daf_storage.data import _layout as layout
 from daf_storage.data import _summary as summaries
-from daf_storage.data._casting import arrow_strings
-from daf_storage.data._coercion import given_matrix
-from daf_storage.data._conversions import (
+from daf_storage.data._coercion import arrow_strings, given_matrix
+from daf_storage.data._entries import positions_among
+from daf_storage.data._layout import Relation, StoredMatrix, StoredVector, relations_of
+from daf_storage.data._page import data_set_section
+from daf_storage.data._property_reader import (
+    REQUIRED,
+    PropertyReader,
     integer_positions,
     numpy_matrix,
     objects,
     ordered,
     scipy_of,
 )
-from daf_storage.data._layout import Relation, StoredMatrix, StoredVector, relations_of
-from daf_storage.data._page import data_set_section
-from daf_storage.data._property_reader import REQUIRED, PropertyReader
 from daf_storage.data._summary import as_mermaid
-from daf_storage.data._transpose import positions_among
 from daf_storage.display import PreviewBudget, html_page
 from daf_storage.trees import Remarked
 

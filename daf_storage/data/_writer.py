@@ -2,28 +2,501 @@
 
 Each property is prepared aside and put in place in one atomic step, after all checks: reserved
 name, axis, length and labels, conflict.  A refused or crashed change leaves what was there.
+The entries of a new axis are put in place last: until then nobody sees anything of it.
 """
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
+import pyarrow as pa
 
 from daf_storage import errors
-from daf_storage.base import NAME_VECTOR, AnyArray, IfExists, Packing, check_name, unique_name
+from daf_storage.base import (
+    NAME_VECTOR,
+    RESERVED_VECTORS,
+    AnyArray,
+    IfExists,
+    Packing,
+    ShowProgress,
+    StorageType,
+    check_choice,
+    check_name,
+    first_duplicate,
+    packing_of,
+    progress_bar,
+    unique_name,
+)
+from daf_storage.data import _assembled as reordering
+from daf_storage.data import _coercion as inputs
 from daf_storage.data import _layout as layout
-from daf_storage.data._assembled import write_transposed
-from daf_storage.data._axis_writer import AxisWriter, check_strings, check_vector_name
-from daf_storage.data._coercion import SparseVectorInput, given_matrix, given_vector
-from daf_storage.data._encoding import Filling, check_filled, index_type, write_matrix, write_vector
-from daf_storage.data._layout import Convention, are_positions, attributes_of, values_without_entry
+from daf_storage.data._assembled import Part, write_assembled
+from daf_storage.data._coercion import (
+    GivenAxis,
+    SparseVectorInput,
+    VectorInput,
+    given_matrix,
+    given_vector,
+    numeric_type,
+)
+from daf_storage.data._encoding import (
+    EmptySparse,
+    Filling,
+    check_filled,
+    fill_transpose,
+    index_type,
+    write_matrix,
+    write_vector,
+)
+from daf_storage.data._entries import Alignment
+from daf_storage.data._layout import (
+    Convention,
+    StoredMatrix,
+    are_positions,
+    attributes_of,
+    values_without_entry,
+)
+from daf_storage.data._property_reader import PropertyReader
 from daf_storage.data._reader import DafReader, check_reader, writing_remedy
-from daf_storage.data._transpose import EmptySparse
-from daf_storage.trees import TreeTransaction
+from daf_storage.trees import Node, Tree, TreeTransaction, WritableTree
+
+
+@dataclass(frozen=True, slots=True)
+class NewAxis:
+    """What is stored of a new axis, in the shapes in which it is written."""
+
+    name: str
+    entries: pa.Array
+    vectors: Mapping[str, VectorInput]
+    missing: frozenset[str]
+    """The vectors of strings in which an empty one stands for a missing value."""
+
+
+def new_axis(
+    daf: PropertyReader,
+    axis: str,
+    entries: Any,
+    *,
+    vectors: Mapping[str, Any],
+    empty_is_missing: Collection[str],
+) -> NewAxis:
+    """Check and convert what a new axis is to have; see `AxisWriter.add_axis`."""
+    check_name(daf.location, "axis", axis)
+    what = f"{daf.location}: the list of entries of axis {axis!r}"
+    stored = inputs.strings_input(entries, what=what)
+    twice = first_duplicate(stored)
+    if twice is not None:
+        raise errors.DuplicateEntriesError(
+            f"{daf.location}: the entries of axis {axis!r} are not unique: "
+            f"{twice!r} occurs more than once; make them unique first"
+        )
+    unknown = sorted(set(empty_is_missing) - set(vectors))
+    if unknown:
+        raise errors.InvalidInputError(
+            f"{daf.location}: empty_is_missing names {unknown[0]!r}, which is none of the new "
+            f"vectors; there are {errors.shown_names(vectors, none='none')}"
+        )
+    converted: dict[str, VectorInput] = {}
+    given = GivenAxis(daf.location, axis, len(stored), lambda: stored)
+    for name, value in vectors.items():
+        check_vector_name(daf.location, axis, name)
+        converted[name] = given_vector(given, name, value)
+        if name in empty_is_missing:
+            check_strings(daf.location, axis, name, converted[name])
+    return NewAxis(axis, stored, converted, frozenset(empty_is_missing))
+
+
+def check_vector_name(location: str, axis: str, name: str) -> None:
+    """Refuse a name that no vector can have."""
+    check_name(location, "vector", name)
+    if name in RESERVED_VECTORS:
+        raise errors.InvalidNameError(
+            f"{location}: the vector {name!r} of axis {axis!r} is reserved: "
+            "it always exists and cannot be set or deleted; choose another name"
+        )
+
+
+def check_strings(location: str, axis: str, name: str, stored: VectorInput) -> None:
+    """Refuse that an empty string stands for a missing value where there are no strings."""
+    if isinstance(stored, SparseVectorInput | np.ndarray):
+        raise errors.InvalidInputError(
+            f"{location}: vector {name!r} of axis {axis!r} holds no strings, so no empty string "
+            "can stand for a missing value; leave out empty_is_missing"
+        )
+
+
+def publish_axis(tree: Tree, changes: TreeTransaction, new: NewAxis, others: Sequence[str]) -> None:
+    """Put the groups of an axis in place, then what is in them, and its entries last.
+
+    Parameters
+    ----------
+    others
+        All other axes of the data set.
+    """
+    own = f"{layout.MATRICES}/{new.name}"
+    pairs = [layout.matrices_path(new.name, other) for other in (new.name, *others)]
+    if tree.kind(own) is None:
+        for group in (own, *pairs):
+            changes.create_group(group)
+        changes.publish(own, replace=False)
+    pairs += [layout.matrices_path(other, new.name) for other in others]
+    for group in (*pairs, layout.vectors_path(new.name)):
+        if tree.kind(group) is None:
+            changes.create_group(group)
+            changes.publish(group, replace=False)
+    for name, vector in new.vectors.items():
+        path = layout.vector_path(new.name, name)
+        convention = Convention.EMPTY_IS_MISSING if name in new.missing else None
+        write_vector(changes, path, vector, attributes_of(convention))
+        changes.publish(path, replace=False)
+    path = layout.axis_path(new.name)
+    changes.write_strings(path, new.entries, (len(new.entries),))
+    changes.publish(path, replace=False)
+
+
+def copy_entries(source: Tree, target: WritableTree, axis: str) -> None:
+    """Add an axis of one tree to another, without properties; the caller holds the lock of that."""
+    new = NewAxis(axis, layout.axis_array(source, axis).read_strings(), {}, frozenset())
+    others = sorted(set(target.children(layout.AXES)) - {axis})
+    with target.transaction() as changes:
+        publish_axis(target, changes, new, others)
+
+
+def _is_occupied(tree: Tree, path: str) -> bool:
+    """Return whether there is a property below a group for one or for two axes."""
+    children = tree.children(path)
+    if path.startswith(f"{layout.MATRICES}/") and path.count("/") == 1:
+        return any(tree.children(f"{path}/{other}") for other in children)
+    return bool(children)
+
+
+class AxisWriter(DafReader):
+    """A data set that can be changed: its scalars and its axes; see `DafWriter`."""
+
+    def __init__(
+        self,
+        tree: WritableTree,
+        *,
+        name: str,
+        on_close: Callable[[], None] | None = None,
+        members: Sequence[PropertyReader] = (),
+    ) -> None:
+        super().__init__(tree, name=name, on_close=on_close, members=members)
+        self._writable = tree
+
+    @property
+    def is_writable(self) -> bool:
+        """Whether this object can change the data set."""
+        return True
+
+    @property
+    def writable_tree(self) -> WritableTree:
+        """The groups and arrays in which the data set is stored."""
+        return self._writable
+
+    @property
+    def is_append_only(self) -> bool:
+        """Whether properties can be added and neither replaced nor deleted, as in an archive."""
+        return self._writable.is_append_only
+
+    @contextmanager
+    def batch(self) -> Iterator[None]:
+        """Make many changes to an archive or a directory at the cost of one.
+
+        Whoever uses this object sees each change at once.  An archive has them when the block ends:
+        all of them or, after an error or a crash, none.  A directory completes each change by
+        itself, and lists all of them once, when the block ends: what a crash has left out of its
+        consolidated metadata, the next writer puts there.  For other formats this does nothing.
+
+        Examples
+        --------
+        >>> import daf_storage
+        >>> daf = daf_storage.MemoryDaf()
+        >>> with daf.batch():
+        ...     daf.add_axis("cell", ["A", "B"])
+        ...     daf.set_vector("cell", "age", [1, 2])
+        """
+        self._check_open()
+        with self._writable.batch():
+            yield
+
+    def set_scalar(
+        self, name: str, value: Any, *, if_exists: IfExists = "error", dtype: Any = None
+    ) -> None:
+        """Store a scalar: a bool, a number, a numpy scalar (which keeps its dtype) or a string.
+
+        ``dtype`` is as of `set_vector`.
+
+        Raises
+        ------
+        ExistsError
+            There is one already and ``if_exists`` is ``"error"``.
+        """
+        check_name(self.location, "scalar", name)
+        what = f"{self.location}: scalar {name!r}"
+        stored = inputs.scalar_input(value, dtype, what=what)
+        path = layout.scalar_path(name)
+        self._check_free(self.has_scalar(name), if_exists, f"scalar {name!r}", path=path)
+        with self._change(layout.scalar_path(name), if_exists=if_exists) as (path, changes):
+            changes.write_scalar(path, stored)
+
+    def delete_scalar(self, name: str, *, must_exist: bool = True) -> None:
+        """Delete a scalar."""
+        if self.has_scalar(name):
+            self._remove(layout.scalar_path(name))
+        elif must_exist:
+            raise errors.scalar_not_found(self.location, name, self.scalars_set())
+
+    def add_axis(
+        self,
+        axis: str,
+        entries: Iterable[str],
+        *,
+        if_exists: IfExists = "error",
+        vectors: Mapping[str, Any] | None = None,
+        empty_is_missing: Collection[str] = (),
+    ) -> None:
+        """Add an axis with these unique entries, and with vectors, in one step.
+
+        With ``if_exists="replace"``, an axis of this name is deleted in the same step, with all
+        its vectors and matrices.  After an error or a crash everything is as it was.
+
+        Parameters
+        ----------
+        vectors
+            By name, as for `set_vector`.
+        empty_is_missing
+            The names of those of strings in which an empty one stands for a missing value.
+
+        Raises
+        ------
+        DuplicateEntriesError
+            An entry occurs more than once.
+        ExistsError
+            There is such an axis and ``if_exists`` is ``"error"``.
+
+        Examples
+        --------
+        >>> import daf_storage
+        >>> daf = daf_storage.MemoryDaf()
+        >>> daf.add_axis("donor", ["N1", "N2"], vectors={"age": [30, 60]})
+        >>> daf.get_np_vector("donor", "age").tolist()
+        [30, 60]
+        """
+        new = new_axis(
+            self, axis, entries, vectors=vectors or {}, empty_is_missing=empty_is_missing
+        )
+        path = layout.axis_path(axis)
+        self._check_free(self.has_axis(axis), if_exists, f"axis {axis!r}", path=path)
+        if self.has_axis(axis):
+            paths = [*self._paths_of_axis(axis), path]
+            with self._writable.rebuilt(paths) as tree:
+                self._publish_axis(tree, new)
+        else:
+            with self.batch(), self._writable.lock():
+                self._check_free(self.has_axis(axis), if_exists, f"axis {axis!r}", path=path)
+                self._publish_axis(self._writable, new)
+        for each in (path, *(layout.vector_path(axis, name) for name in new.vectors)):
+            self._count_version(each)
+
+    def _publish_axis(self, tree: WritableTree, new: NewAxis) -> None:
+        """Put a new axis in place; its entries, without which nothing of it is seen, last."""
+        target = self._tree_of_new(tree)
+        paths = [path for path in self._paths_of_axis(new.name) if _is_occupied(target, path)]
+        with tree.transaction() as changes:
+            for path in paths:
+                changes.remove(path)
+            others = set(self._tree_of_new(self._writable).children(layout.AXES)) - {new.name}
+            try:
+                publish_axis(target, changes, new, sorted(others))
+            except Exception:
+                if not self.is_append_only:  # whose batch ends with nothing of it
+                    with suppress(errors.DafError, OSError):  # the first error says more
+                        for path in self._paths_of_axis(new.name):
+                            changes.remove(path)
+                raise
+
+    def delete_axis(self, axis: str, *, must_exist: bool = True) -> None:
+        """Delete an axis with all its vectors and matrices."""
+        if not self.has_axis(axis):
+            if must_exist:
+                raise errors.axis_not_found(self.location, axis, self.axes_set())
+            return
+        self._check_removable(f"axis {axis!r}")
+        with self._writable.transaction() as changes, self._writable.lock():
+            for path in (layout.axis_path(axis), *self._paths_of_axis(axis)):
+                changes.remove(path)
+            self._count_version(layout.axis_path(axis))
+
+    def reorder_axis(self, axis: str, order: Any, *, progress: ShowProgress = "auto") -> None:
+        """Put the entries of an axis into another order; its vectors and matrices follow.
+
+        All of it changes in one step: whoever reads finds the old order or the new one.  After a
+        crash in the middle everything is as it was.  `daf_query.DafSession.reorder_axis` takes an
+        SQL order.
+
+        Parameters
+        ----------
+        order
+            All positions (from 0), or all entries, each once, in their new order.
+        progress
+            Whether to show a bar on stderr.
+
+        Raises
+        ------
+        AppendOnlyError
+            In an archive nothing can be replaced.
+        DuplicateEntriesError, LengthError, EntryNotFoundError
+            An entry is missing in the order, or there twice.
+        InUseError
+            Another writer is at work.
+
+        Examples
+        --------
+        >>> import daf_storage
+        >>> daf = daf_storage.MemoryDaf()
+        >>> daf.add_axis("cell", ["A", "B", "C"])
+        >>> daf.set_vector("cell", "age", [1, 2, 3])
+        >>> daf.reorder_axis("cell", ["C", "A", "B"])
+        >>> daf.get_np_vector("cell", "age").tolist()
+        [3, 1, 2]
+        """
+        self.reorder_axes({axis: order}, progress=progress)
+
+    def reorder_axes(self, orders: Mapping[str, Any], *, progress: ShowProgress = "auto") -> None:
+        """Put the entries of several axes into other orders, all in one step; see `reorder_axis`.
+
+        Examples
+        --------
+        >>> import daf_storage
+        >>> daf = daf_storage.MemoryDaf()
+        >>> daf.add_axis("cell", ["A", "B"])
+        >>> daf.add_axis("gene", ["X", "Y"])
+        >>> daf.set_matrix("cell", "gene", "UMIs", [[1, 2], [3, 4]])
+        >>> daf.reorder_axes({"cell": ["B", "A"], "gene": [1, 0]})
+        >>> daf.get_np_matrix("cell", "gene", "UMIs").tolist()
+        [[4, 3], [2, 1]]
+        """
+        checked = self.check_orders(orders)
+        paths = reordering.affected_paths(self, checked)
+        with self._writable.rebuilt(paths) as tree:
+            size, what = reordering.size_of(self, checked), f"reorder {', '.join(checked)}"
+            with progress_bar(what, size, show=progress) as bar:
+                reordering.write_reordered(self, tree, checked, bar.add)
+        for axis in checked:
+            self._count_version(layout.axis_path(axis))
+
+    def check_orders(self, orders: Mapping[str, Any]) -> dict[str, AnyArray]:
+        """Return which old position comes to each new one, by axis; see `reorder_axes`."""
+        self._check_open()
+        if self.is_append_only:
+            raise errors.AppendOnlyError(
+                f"{self.location}: can't reorder {', '.join(map(repr, orders))} of a zip-backed "
+                "data set, which is append-only; convert it to a directory (.daf.zarr), reorder "
+                "that, and convert back"
+            )
+        for axis in orders:
+            self._require_axis(axis)
+        return {axis: reordering.permutation(self, axis, order) for axis, order in orders.items()}
+
+    @contextmanager
+    def _change(
+        self,
+        path: str,
+        *,
+        if_exists: IfExists,
+        axes: tuple[str, ...] = (),
+        flipped: str | None = None,
+        rewrites_flipped: bool = False,
+        packed: bool | Packing | None = None,
+    ) -> Iterator[tuple[str, TreeTransaction]]:
+        """Prepare a property and put it in place when the block ends well.
+
+        Where that replaces a matrix, its transpose at ``flipped`` is taken away first: whatever
+        happens, no two orientations of one matrix disagree.  If one of its axes was changed
+        meanwhile, nothing is put in place.
+        """
+        self._check_open()
+        nodes = [self._tree.node(layout.axis_path(axis)) for axis in axes]
+        packing = (
+            self._writable if packed is None else self._writable.packing_as(packing_of(packed))
+        )
+        with packing.transaction() as changes:
+            yield path, changes
+            with self._writable.lock():
+                self._check_axes_unchanged(path, axes, nodes)
+                is_stale = rewrites_flipped or self._tree.kind(path) is not None
+                if flipped is not None and if_exists == "replace" and is_stale:
+                    changes.remove(flipped)
+                try:
+                    changes.publish(path, replace=if_exists == "replace")
+                except FileExistsError:
+                    raise errors.property_exists(self.location, path) from None
+                self._count_version(path)
+
+    def _check_axes_unchanged(
+        self, path: str, axes: tuple[str, ...], nodes: list[Node | None]
+    ) -> None:
+        for axis, before in zip(axes, nodes, strict=True):
+            now = self._tree.node(layout.axis_path(axis))
+            if before is None or now is None or not before.is_same(now):
+                raise errors.LengthError(
+                    f"{self.location}: axis {axis!r} was replaced, reordered or deleted while "
+                    f"{path} was being written; nothing was stored, write it for the new axis"
+                )
+
+    def _remove(self, path: str) -> None:
+        self._check_removable(path)
+        with self._writable.transaction() as changes, self._writable.lock():
+            changes.remove(path)
+            self._count_version(path)
+
+    def _count_version(self, path: str) -> None:
+        """Count a change; both orientations of a matrix are one."""
+        group, *names = path.split("/")
+        if group == layout.MATRICES:
+            first, second = sorted(names[:2])
+            path = layout.matrix_path(first, second, names[2])
+        self._counters[path] += 1
+
+    def _check_free(self, exists: bool, if_exists: IfExists, what: str, *, path: str) -> None:  # noqa: FBT001 - a fact, not a mode
+        """Raise if a property is there and is not to be replaced, or cannot be."""
+        check_choice(if_exists, IfExists, "if_exists")
+        is_stored_here = exists and self._tree_of_new(self._writable).kind(path) is not None
+        if exists and if_exists == "error":
+            is_kept = is_stored_here and self.is_append_only
+            raise errors.property_exists(self.location, what, is_append_only=is_kept)
+        if is_stored_here:
+            self._check_removable(what)
+
+    def _check_removable(self, what: str) -> None:
+        if self.is_append_only:
+            raise errors.append_only(self.location, what)
+
+    def _numeric_type(self, dtype: Any) -> StorageType:
+        return numeric_type(dtype, what=f"{self.location}: what is filled in place")
+
+    def _tree_of_new(self, tree: WritableTree) -> WritableTree:
+        """Return the tree in which new nodes are put in place: this one, unless it is a chain."""
+        return tree
+
+    def _paths_of_axis(self, axis: str) -> list[str]:
+        """Return the paths of everything that goes when an axis is deleted."""
+        tree, matrices = self._tree_of_new(self._writable), f"{layout.KEPT}/matrices"
+        others = sorted(set(tree.children(layout.MATRICES)) - {axis})
+        paths = [layout.vectors_path(axis), f"{layout.MATRICES}/{axis}"]
+        paths += [layout.matrices_path(other, axis) for other in others]
+        if tree.kind(layout.KEPT) is not None:
+            others = sorted(set(tree.children(matrices)) - {axis})
+            beside = [f"{layout.KEPT}/vectors/{axis}", f"{matrices}/{axis}"]
+            beside += [f"{matrices}/{other}/{axis}" for other in others]
+            paths += [path for path in beside if tree.kind(path) is not None]
+        return paths
 
 
 def check_writer(value: object, function: str) -> None:
@@ -446,6 +919,35 @@ it, or change the value
         """Return the shape of a matrix that can have this name."""
         check_name(self.location, "matrix", name)
         return self.axis_length(rows_axis), self.axis_length(columns_axis)
+
+
+def write_transposed(
+    changes: TreeTransaction,
+    path: str,
+    stored: StoredMatrix,
+    *,
+    progress: Callable[[int], None],
+) -> None:
+    """Prepare the other orientation of a matrix.
+
+    Parameters
+    ----------
+    progress
+        Called after each block with the number of elements done.
+    """
+    kind, (n_rows, n_columns) = stored.info.storage_type, stored.info.shape
+    if not stored.info.is_sparse:
+        rows = Alignment(None, n_columns)
+        part = Part(stored, rows, n_rows, kind, is_transposed=True)
+        write_assembled(changes, path, [part], is_sparse=False)
+        progress(n_rows * n_columns)
+        return
+    nnz, usual = int(stored.colptr()[-1]), stored.entries("colptr").info.storage_type
+    index_kind = index_type(max(n_columns, nnz + 1), usual)
+    filling = Filling(changes)
+    out = filling.sparse_matrix(path, n_rows, nnz, index_kind, kind)
+    fill_transpose(stored, out, progress=progress)
+    filling.finish()
 
 
 @contextmanager
