@@ -1,4 +1,4 @@
-"""The stored layouts of a matrix: what reading them costs, and the other where one is damaged.
+"""The stored layouts of a matrix: what reading them costs, and how a slice is gathered of one.
 
 A matrix may be stored by its columns, by its rows, or both.  A *layout* is one of these with the
 plan of a slice in it.
@@ -7,11 +7,24 @@ Bytes alone do not tell which is cheaper.  An element of a few scattered cells c
 that lie one after the other; where both axes are filtered, each element is looked up; what is
 gathered by columns is turned at the end; of a compressed matrix whole chunks are decoded.
 
-The elements of a slice, one major after the other, to be read in ranges of any size.
+Elements are read one major after the other, in ranges of any size: the *candidates* of a plan are
+numbered in the order in which they are stored: of a sparse matrix all stored elements of the
+selected majors, of a dense one those of the selected minors alone.  A range of these numbers is a
+*block*: what is read of it is bounded by its size, not by the matrix.
 
-The *candidates* of a plan are numbered in the order in which they are stored: of a sparse matrix
-all stored elements of the selected majors, of a dense one those of the selected minors alone.  A
-range of these numbers is a *block*: what is read of it is bounded by its size, not by the matrix.
+A slice of a dense matrix is indexed where it is mapped, else read chunk by chunk.  A sparse matrix
+is stored by columns; the *major* axis is the one whose entries are those columns, the *minor* axis
+the other.  The steps:
+
+1. Group the selected majors into blocks of a bounded number of stored elements: as many as stay in
+   the cache of a core from one step to the next.
+2. For each block, take the elements of its majors.
+3. Translate their minors: stored indices count from 1, of files of others from 0, and those that
+   are not selected are dropped.  The stored arrays are never shifted as a whole.
+4. Append the blocks to CSR.
+5. Repeat the minors that were selected more than once.
+
+Memory: at most two times the result, and a few blocks.
 """
 
 from __future__ import annotations
@@ -19,28 +32,494 @@ from __future__ import annotations
 import threading
 import warnings
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cache, partial
 from typing import Any, Final, Literal, TypeAlias, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from daf_query.matrix._gather import (
-    STRING_BYTES,
-    Positions,
-    Selection,
-    SlicePlan,
-    blocks_of,
-    dense_reads,
-    gather_dense,
-)
 from daf_storage import DafReader, errors
+from daf_storage._lazy import sp
 from daf_storage.base import ForkLock, Span
-from daf_storage.data import StoredMatrix, is_in_place
+from daf_storage.data import StoredMatrix, checked_indices, is_in_place, ordered
 from daf_storage.stores import ReadEstimate, is_remote
-from daf_storage.trees import Ranges, StoredArray
+from daf_storage.trees import Ranges, StoredArray, computed
 from daf_storage.upkeep import can_have_sidecar
+
+STRING_BYTES: Final = 16
+"""About how many bytes a string takes in memory."""
+
+_BLOCK_BYTES: Final = 32 << 20
+_BLOCK_ELEMENTS: Final = 1 << 19
+_FETCHED_ELEMENTS: Final = 4 << 20
+_KEPT_BYTES: Final = 24 << 20
+
+Numbers: TypeAlias = npt.NDArray[Any]
+Positions: TypeAlias = npt.NDArray[np.int64]
+
+
+class Selection:
+    """Which entries of an axis, in which order; not to be changed.
+
+    Parameters
+    ----------
+    positions
+        0-based positions along the axis; any order, duplicates allowed.
+    is_all
+        Whether it is every entry in the order of the axis.
+    """
+
+    __slots__ = ("_positions", "is_all", "size")
+
+    def __init__(self, positions: Positions, *, is_all: bool) -> None:
+        self._positions: Positions | None = positions
+        self.is_all = is_all
+        """Whether it is every entry in the order of the axis."""
+        self.size = positions.size
+        """How many entries are chosen."""
+
+    @property
+    def positions(self) -> Positions:
+        """0-based positions along the axis; those of all are counted when first asked for."""
+        if self._positions is None:
+            self._positions = np.arange(self.size)
+        return self._positions
+
+    def __reduce__(self) -> Any:
+        """Pickle the first position and the steps to the next ones, in few bytes."""
+        if self.is_all:
+            return Selection.all, (self.size,)
+        steps = np.diff(self.positions)
+        largest = int(np.abs(steps).max(initial=0))
+        packed = steps.astype(np.min_scalar_type(-largest - 1))
+        if bool((steps == 1).all()):  # neighbours, as those of a block mostly are
+            packed = packed[:0]
+        start = int(self.positions[0]) if self.size else 0
+        return partial(_unpacked, start, self.size, packed.dtype.str, packed.tobytes()), ()
+
+    def part(self, start: int, stop: int) -> Selection:
+        """Return some of the chosen entries, by their offsets.
+
+        >>> Selection.all(3).part(1, 3).positions.tolist()
+        [1, 2]
+        """
+        if self.is_all and start == 0 and stop >= self.size:
+            return self
+        return self.take(np.arange(start, min(stop, self.size)))
+
+    def take(self, offsets: Positions) -> Selection:
+        """Return some of the chosen entries, by their offsets, in the order of these.
+
+        >>> Selection.all(3).take(np.array([2, 0])).positions.tolist()
+        [2, 0]
+        """
+        if self.is_all:
+            return Selection.of(offsets, self.size)
+        return Selection(self.positions[offsets], is_all=False)
+
+    @classmethod
+    def of(cls, positions: Positions, axis_length: int) -> Selection:
+        """Return the selection of these positions of an axis.
+
+        >>> Selection.of(np.array([0, 1]), 2).is_all, Selection.of(np.array([1, 0]), 2).is_all
+        (True, False)
+        """
+        is_all = positions.size == axis_length and np.array_equal(positions, np.arange(axis_length))
+        return cls(positions, is_all=bool(is_all))
+
+    @classmethod
+    def all(cls, axis_length: int) -> Selection:
+        """Return the selection of every entry of an axis.
+
+        >>> Selection.all(3).positions.tolist()
+        [0, 1, 2]
+        """
+        whole = cls.__new__(cls)
+        whole._positions = None  # noqa: SLF001 - of this class
+        whole.is_all, whole.size = True, axis_length
+        return whole
+
+
+def _unpacked(start: int, size: int, dtype: str, packed: bytes) -> Selection:
+    if not packed:
+        return Selection(np.arange(start, start + size), is_all=False)
+    positions = np.empty(size, np.int64)
+    positions[0], positions[1:] = start, np.frombuffer(packed, dtype)
+    return Selection(np.cumsum(positions, out=positions), is_all=False)
+
+
+@dataclass(eq=False, slots=True)
+class SlicePlan:
+    """Which elements of one stored layout of a matrix a slice has."""
+
+    stored: StoredMatrix
+    """The matrix in this orientation."""
+    major: Selection
+    """The selected entries of its columns axis."""
+    minor: Selection
+    """The selected entries of its rows axis."""
+    rows_are_major: bool = True
+    """Whether the stored columns are the rows of the slice."""
+    _colptr: Positions | None = None
+    """Where the columns of a sparse matrix begin, if that was read before."""
+
+    @property
+    def columns(self) -> Selection:
+        """The selected columns of the matrix, whichever of the axes is stored first."""
+        return self.minor if self.rows_are_major else self.major
+
+    @property
+    def colptr(self) -> Positions | None:
+        """Where the columns of a sparse matrix begin, from 0, read when asked for; None if dense.
+
+        Raises
+        ------
+        FormatError
+            It is damaged.
+        """
+        if self._colptr is None and self.stored.info.is_sparse:
+            self._colptr = self.stored.colptr()
+        return self._colptr
+
+    def at(self, major: Selection, minor: Selection) -> SlicePlan:
+        """Return a plan of other entries; nothing is read."""
+        return replace(self, major=major, minor=minor)
+
+    def of(self, rows: Selection, columns: Selection) -> SlicePlan:
+        """Return a plan of other rows and columns; nothing is read."""
+        return self.at(*((rows, columns) if self.rows_are_major else (columns, rows)))
+
+    def in_order(self) -> SlicePlan:
+        """Return a plan of a matrix whose elements are in order, each stored once.
+
+        Of a file of others, all row numbers are read once to know it; if they are not, the plan is
+        of a matrix in memory.
+        """
+        if not self.stored.info.is_sparse:
+            return self
+        stored = ordered(self.stored)
+        return self if stored is self.stored else replace(self, stored=stored, _colptr=None)
+
+    def ranges(self) -> tuple[Positions, Positions]:
+        """Return where the elements of each selected major begin, and how many they are."""
+        colptr = self.colptr
+        if colptr is None:
+            raise TypeError("the plan is for a dense matrix")
+        if self.major.is_all:
+            return colptr[:-1], np.diff(colptr)
+        starts = colptr[self.major.positions]
+        counts = colptr[self.major.positions + 1]
+        counts -= starts
+        return starts, counts
+
+    def row_numbers(self, ranges: Ranges) -> Numbers:
+        """Return the row numbers of some ranges of the elements, as they are stored.
+
+        Raises
+        ------
+        CorruptDataError
+            One leaves its axis.
+        """
+        found = checked_indices(self.stored, _taken(self.stored.indices, ranges))
+        # Not all versions of numpy take by unsigned numbers of 64 bits.
+        return found.astype(np.int64) if found.dtype.kind == "u" and found.itemsize == 8 else found
+
+    def values(self, ranges: Ranges) -> Numbers:
+        """Return the values of some ranges; of a Bool matrix that stores none, all are true."""
+        _, *values = self.stored.element_arrays()
+        return _taken(values[0], ranges) if values else np.ones(ranges.total, np.bool_)
+
+    def groups(self, target: int) -> Iterator[tuple[Span, int]]:
+        """Cut the selected majors into groups of about ``target`` elements, but of one at least.
+
+        Yields the offsets of the majors of each group, and its number of elements; of a sparse
+        matrix also of minors that are not selected.  Those of a dense one end where chunks do.
+        """
+        if self.stored.info.is_sparse:
+            counts = self.ranges()[1]
+            for span in cut_at(counts, target):
+                yield span, int(counts[span.slice].sum())
+            return
+        array = self.stored.dense().info
+        height = max(target // max(self.minor.size, 1), 1)
+        if not (array.is_mappable or array.chunks == array.shape):
+            height = -(-height // max(array.chunks[0], 1)) * max(array.chunks[0], 1)
+        for span in spans_of_length(self.major.size, height):
+            yield span, span.size * self.minor.size
+
+    def gather(self, progress: Callable[[int], None] = lambda _: None) -> Any:
+        """Return the values: ``csr_array`` if sparse, else ``ndarray``.
+
+        Raises
+        ------
+        FormatError
+            What is stored is damaged.
+        """
+        if not self.stored.info.is_sparse:
+            dense = gather_dense(self)
+            return dense if self.rows_are_major else dense.T
+        sparse = gather_sparse(self, progress=progress)
+        return sparse if self.rows_are_major else sparse.T.tocsr()
+
+    @property
+    def cost_bytes(self) -> int:
+        """About how many bytes of the stored arrays it touches."""
+        colptr = self.colptr
+        if colptr is None:
+            return self._dense_bytes()
+        items = (array.info.storage_type.dtype.itemsize for array in self.stored.element_arrays())
+        return int(self.ranges()[1].sum()) * sum(items) + colptr.nbytes
+
+    def _dense_bytes(self) -> int:
+        info = self.stored.info
+        if info.storage_type.is_string:
+            return 16 * info.shape[0] * info.shape[1]
+        item_bytes = info.storage_type.dtype.itemsize
+        in_pages = self.minor.size * max(4096, item_bytes)
+        return int(self.major.size * min(info.shape[0] * item_bytes, in_pages))
+
+
+def cut_at(sizes: npt.NDArray[Any], target: float) -> Iterator[Span]:
+    """Yield spans of entries of at most so large a size together, but of one entry at least.
+
+    >>> list(cut_at(np.array([2.0, 2.0, 9.0, 1.0]), 4))
+    [Span(start=0, stop=2), Span(start=2, stop=3), Span(start=3, stop=4)]
+    """
+    ends = np.cumsum(sizes)
+    start = 0
+    while start < ends.size:
+        before = ends[start - 1] if start else 0
+        stop = max(int(np.searchsorted(ends, before + target, side="right")), start + 1)
+        yield Span(start, stop)
+        start = stop
+
+
+def spans_of_length(count: int, length: int) -> Iterator[Span]:
+    """Yield spans of so many entries; the last may have fewer."""
+    for start in range(0, count, length):
+        yield Span(start, min(start + length, count))
+
+
+def gather_sparse(
+    plan: SlicePlan, *, progress: Callable[[int], None] = lambda _: None
+) -> sp.csr_array[Any]:
+    """Return the slice of a sparse matrix as a CSR array of shape (majors, minors).
+
+    Parameters
+    ----------
+    progress
+        Called after each block with its number of stored elements.
+
+    Raises
+    ------
+    CorruptDataError
+        A row number of the slice leaves its axis.
+    """
+    keep_freed_memory()
+    if plan.minor.is_all:
+        return _gathered(plan, None, progress)
+    positions = plan.minor.positions
+    unique, order = np.unique(positions, return_inverse=True)
+    if unique.size == positions.size:
+        return _gathered(plan, positions, progress)
+    repeated: sp.csr_array[Any] = sp.csr_array(_gathered(plan, unique, progress)[:, order])
+    repeated.sort_indices()
+    return repeated
+
+
+def _gathered(
+    plan: SlicePlan, minors: Positions | None, progress: Callable[[int], None]
+) -> sp.csr_array[Any]:
+    """Gather the elements of all minors, or of some, each given once, in their order."""
+    stored, some = plan.stored, list(blocks_of(plan))
+    shape, base = (plan.major.size, stored.info.shape[0]), stored.index_base
+    count = sum(ranges.total for _, ranges in some)
+    numbers = np.empty(0, np.int32)
+    if minors is not None:
+        count, shape = count * minors.size // max(shape[1], 1), (plan.major.size, minors.size)
+        numbers = np.full(stored.info.shape[0] + base, base - 1, np.int32)
+        numbers[minors + base] = np.arange(base, base + minors.size)  # by the stored index
+    is_wanted = numbers >= base
+
+    def block(counts: Positions, ranges: Ranges) -> tuple[Positions, Numbers, Numbers]:
+        rows, values = plan.row_numbers(ranges), plan.values(ranges)
+        if minors is None:
+            return counts, rows, values
+        selected = np.flatnonzero(is_wanted.take(rows))  # in half of the time that brackets take
+        sizes = np.diff(np.searchsorted(selected, np.cumsum(counts)), prepend=0)
+        return sizes, numbers.take(rows.take(selected)), values.take(selected)
+
+    def blocks() -> Iterator[tuple[Positions, Numbers, Numbers]]:
+        tasks = [partial(block, *each) for each in some]
+        is_mapped = stored.indices.info.is_mappable  # if not, each block is fetched side by side
+        read = computed(tasks, "blocks") if is_mapped else (task() for task in tasks)
+        for (_, ranges), found in zip(some, read, strict=True):
+            yield found
+            progress(ranges.total)
+
+    dtype = stored.info.storage_type.dtype.newbyteorder("=")
+    return csr_of_blocks(blocks(), shape, dtype, count, base=base, is_ordered=stored.is_ordered)
+
+
+def blocks_of(plan: SlicePlan) -> Iterator[tuple[Positions, Ranges]]:
+    """Yield the sizes and the ranges of the selected majors, of so many elements at a time."""
+    starts, counts = plan.ranges()
+    is_mapped = plan.stored.indices.info.is_mappable
+    # Of what is not mapped, several requests at a time.
+    for majors in cut_at(counts, _BLOCK_ELEMENTS if is_mapped else _FETCHED_ELEMENTS):
+        sizes = counts[majors.slice]
+        yield sizes, Ranges.joined(starts[majors.slice], sizes)
+
+
+def csr_of_blocks(
+    blocks: Iterable[tuple[Positions, Numbers, Numbers]],
+    shape: tuple[int, int],
+    dtype: np.dtype[Any],
+    count: int,
+    *,
+    base: int = 0,
+    is_ordered: bool = True,
+) -> sp.csr_array[Any]:
+    """Return a CSR array of blocks of rows, to which each is appended: its arrays grow in place.
+
+    Parameters
+    ----------
+    blocks
+        How many elements each row has, their columns, and their values.
+    count
+        About how many elements there are.
+    base
+        What the columns count from.
+    is_ordered
+        Whether each is stored once; of a file of others, those that are not are added up.
+    """
+    index_dtype = np.int32 if max(count, *shape) < 2**31 else np.int64
+    indices, data, stop = np.empty(count, index_dtype), np.empty(count, dtype), 0
+    sizes = [np.zeros(1, np.int64)]
+    for counts, columns, values in blocks:
+        sizes.append(counts)
+        start, stop = stop, stop + columns.size
+        if stop > data.size:  # no view of either was handed out
+            for array in (indices, data):
+                array.resize(max(stop, data.size + (data.size >> 2)), refcheck=False)
+        np.subtract(columns, base, out=indices[start:stop], casting="unsafe")
+        data[start:stop] = values
+    indices.resize(stop, refcheck=False)
+    data.resize(stop, refcheck=False)
+    if stop >= 2**31:
+        indices = indices.astype(np.int64, copy=False)
+    indptr = np.cumsum(np.concatenate(sizes)).astype(indices.dtype)
+    result: Any = sp.csr_array(shape, dtype=dtype)
+    result.data, result.indices, result.indptr = data, indices, indptr
+    # Asked first of foreign ones, which nearly all are: it is one pass for both questions.
+    if is_ordered or not result.has_canonical_format:
+        result.sort_indices()  # selected in another order, or stored so; else nothing is done
+        if not is_ordered:
+            result.sum_duplicates()
+    whole: sp.csr_array[Any] = result
+    return whole
+
+
+@cache
+def keep_freed_memory() -> None:
+    """Have the allocator keep freed memory, up to twice 24 MiB; called once, it holds for good.
+
+    glibc returns freed memory at once until larger arrays than those were freed.  Every block would
+    have its pages mapped and cleared again, which takes longer than what is computed in them.
+    """
+    np.empty(_KEPT_BYTES, np.uint8)
+
+
+def _taken(array: StoredArray, ranges: Ranges) -> Numbers:
+    """Return some ranges of an array, one after the other; of one that is mapped, a view of one."""
+    if array.info.is_mappable and ranges.starts.size == 1:
+        return array.read_rows(*ranges.spans())
+    return array.read_joined(ranges)
+
+
+def gather_dense(plan: SlicePlan) -> npt.NDArray[Any]:
+    """Return the slice as (majors, minors); a view where both are plain ranges."""
+    array = plan.stored.dense()
+    major, minor = plan.major, plan.minor
+    if array.info.storage_type.is_string:
+        values = array.read_strings().to_numpy(zero_copy_only=False).reshape(array.info.shape)
+    elif array.info.is_mappable:
+        values = array.read()
+    else:
+        return _read_dense(array, major.positions, minor)
+    found: npt.NDArray[Any] = values[index_of(major, minor)]
+    return found
+
+
+def _read_dense(array: Any, majors: Positions, minor: Selection) -> npt.NDArray[Any]:
+    """Read a dense matrix that is not mapped: block by block, each chunk as rarely as possible."""
+    values = np.empty((majors.size, minor.size), array.info.storage_type.dtype)
+    for start, runs, within, offsets in dense_reads(array, majors, minor):
+        for part in array.read_spans(runs, within):
+            rows = slice(start, start + len(part))
+            if within is None:
+                values[rows] = part
+            else:
+                values[rows, offsets] = part[:, minor.positions[offsets] - within.start]
+            start += len(part)  # noqa: PLW2901 - where the next part goes
+    return values
+
+
+def dense_reads(
+    array: Any, majors: Positions, minor: Selection
+) -> Iterator[tuple[int, list[Span], Span | None, Positions]]:
+    """Yield the reads of a dense matrix that is not mapped.
+
+    Each with the offset of its first major within the selected ones, the spans of majors, the span
+    of minors (None for all of them), and the offsets of those that are selected.
+    """
+    item_bytes = array.info.storage_type.dtype.itemsize
+    everything = [(Span(0, array.info.shape[1]), minor.positions)]
+    spans = everything if minor.is_all else _spans_of_chunks(minor.positions, array.info.chunks[1])
+    for span, offsets in spans:
+        rows = max(_BLOCK_BYTES // max(span.size * item_bytes, 1), array.info.chunks[0], 1)
+        for first in range(0, majors.size, rows):
+            runs = list(_runs(majors[first : first + rows]))
+            yield first, runs, None if minor.is_all else span, offsets
+
+
+def _spans_of_chunks(positions: Positions, chunk: int) -> Iterator[tuple[Span, Positions]]:
+    """Yield the span of each group of neighbouring chunks, and the offsets of its positions.
+
+    >>> [str(span) for span, _ in _spans_of_chunks(np.array([25, 3, 9, 18, 71]), 10)]
+    ['Span(start=3, stop=26)', 'Span(start=71, stop=72)']
+    """
+    order = np.argsort(positions, kind="stable")
+    chunks = positions[order] // chunk
+    for offsets in np.split(order, np.flatnonzero(np.diff(chunks) > 1) + 1):
+        if offsets.size:
+            first, last = int(positions[offsets[0]]), int(positions[offsets[-1]])
+            yield Span(first, last + 1), offsets
+
+
+def index_of(rows: Selection, columns: Selection) -> Any:
+    """Return what indexes rows and columns of a dense array; ranges as slices, without a copy."""
+    first, second = _as_slice(rows.positions), _as_slice(columns.positions)
+    if isinstance(first, slice) or isinstance(second, slice):
+        return first, second
+    return np.ix_(first, second)
+
+
+def _as_slice(positions: Positions) -> slice | Positions:
+    """Return a range of neighbours as a slice, which needs no copy."""
+    if positions.size and positions[-1] - positions[0] == positions.size - 1:
+        if bool(np.all(np.diff(positions) == 1)):
+            return slice(int(positions[0]), int(positions[-1]) + 1)
+    return positions
+
+
+def _runs(positions: Positions) -> Iterator[Span]:
+    """Yield the runs of neighbours in a list of positions, of one at least."""
+    for run in np.split(positions, np.flatnonzero(np.diff(positions) != 1) + 1):
+        yield Span(int(run[0]), int(run[-1]) + 1)
+
 
 _T = TypeVar("_T")
 

@@ -3,9 +3,8 @@
 The same functions serve whole spans and single rows, given the values of each column, whichever
 rows these are of.
 
-Zone maps and indexes, which leave out rows before these are read.
-
-A zone map has the minimum, maximum and null count of each 65,536 rows.
+Zone maps and indexes leave out rows before these are read.  A zone map has the minimum, maximum and
+null count of each 65,536 rows.
 """
 
 from __future__ import annotations

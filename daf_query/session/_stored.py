@@ -1,7 +1,7 @@
 """Rows, slices and profiles that are stored: as vectors, as new axes, as matrices.
 
-Numbers, booleans and strings are stored; missing numbers are NaN, missing strings empty ones that
-count as missing.
+Of vectors, numbers, booleans and strings are stored; missing numbers are NaN, missing strings empty
+ones that count as missing.
 """
 
 from __future__ import annotations

@@ -12,11 +12,11 @@ which it casts, ``name LIKE 'ab%'``, lists of categoricals, and ``ST_Within(ST_P
 They are read from the text, before it is planned.  The engine evaluates them again on the rows that
 are left: what is found may be weaker than a condition, never stronger.
 
-``SELECT columns FROM axis WHERE condition``, where the columns are written by their names and the
-condition is a simple one; the first rows, too (``LIMIT``).
-Rows, names and types are those that the engine would give, in the order of the axis.  It takes
-milliseconds to plan what takes less than one to answer; and for a few rows, the engine would read
-whole partitions.
+A *direct scan* is a query that the engine need not plan: ``SELECT columns FROM axis WHERE
+condition``, where the columns are written by their names and the condition is a simple one; the
+first rows, too (``LIMIT``).  Rows, names and types are those that the engine would give, in the
+order of the axis.  It takes milliseconds to plan what takes less than one to answer; and for a few
+rows, the engine would read whole partitions.
 """
 
 from __future__ import annotations

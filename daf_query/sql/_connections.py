@@ -4,8 +4,8 @@ A table is made for each query from the metadata of that moment, so what a write
 next query, and one query sees one state.  The columns of an axis are kept while its metadata stay
 the same.
 
-Made of metadata alone, whenever a query names one.  Of several data sets that are asked as one they
-have the rows of all, and a column ``dataset`` like every table of theirs.
+Tables that describe a data set, its relations and matrices, are made of metadata alone, whenever a
+query names one.  Those of a collection have the rows of all members, and a column ``dataset``.
 """
 
 from __future__ import annotations

@@ -2,10 +2,8 @@
 
 They are SQL, with four of Python's spellings beside it.
 
-Quotes of Spark's SQL and of ours: what quotes names there, and what quotes strings.
-
-Spark has names in backticks and strings in either quotes, with backslashes; here names are in
-double quotes, strings in single ones, and a quote within is doubled.
+Those of Spark have names in backticks and strings in either quotes, with backslashes; here names
+are in double quotes, strings in single ones, and a quote within is doubled.
 """
 
 from __future__ import annotations

@@ -11,8 +11,6 @@ locked while its writer lives, so that whoever opens the store for writing later
 writer's leftovers (and clear them) from a living one's.  A copy of the whole directory, changed,
 takes its place in one step as well.
 
-Changes of a directory: prepared below a token, and put in place.
-
 A prefix takes its place by one rename or exchange of two names.  Several files of one directory
 belong together, of which the first one, the *document*, says which others there are: it is taken
 away first, and the new one comes last.  What is replaced in more than one step is written down

@@ -5,10 +5,8 @@ versions of a file that changes meanwhile.  No answer is believed: what a server
 piece by piece, and no more of it than was asked for.  At most 16 requests run at a time, each for
 at most 4 MiB; small gaps are fetched with what is around them, since an answer takes long to begin.
 
-`RemoteStore` makes a store of a Zarr directory on a
-server, which cannot be listed: its consolidated metadata says what there is.
-
-Access to servers: from a URL and the environment to a client, errors, and patterns of URLs.
+`RemoteStore` makes a store of a Zarr directory on a server, which cannot be listed: its
+consolidated metadata says what there is.
 
 Credentials come from the variables and files that the tools of each cloud read, never from a URL.
 They stay in the client: no message, name, `repr`, pickle or provenance has them.  The messages of

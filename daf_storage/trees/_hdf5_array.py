@@ -7,13 +7,14 @@ ones are decompressed here, in several threads, which HDF5 cannot.  The rest is 
 only the part that is asked for: strings that are not in order, chunks with other filters, and files
 that are open for writing, of which HDF5 may have chunks that are not in the file.
 
-An element is stored as its length and a reference: the address of a *global heap collection*, and
-the index of an *object* in it.  HDF5 believes all of that: a changed length makes it allocate any
-number of gigabytes, a changed size of an object makes it walk a collection for ever.  It also asks
-for each string by itself, and h5py makes a Python object of it.  So strings are looked for here
-first; HDF5 reads those that are not in order otherwise, out of collections that were walked.
+A string of variable length is stored as its length and a reference: the address of a *global heap
+collection*, and the index of an *object* in it.  HDF5 believes all of that: a changed length makes
+it allocate any number of gigabytes, a changed size of an object makes it walk a collection for
+ever.  It also asks for each string by itself, and h5py makes a Python object of it.  So strings are
+looked for here first; HDF5 reads those that are not in order otherwise, out of collections that
+were walked.
 
-Pure: bytes in, strings out.  Source: HDF5 file format specification, III.E "Global Heap".
+Source: HDF5 file format specification, III.E "Global Heap".
 """
 
 from __future__ import annotations

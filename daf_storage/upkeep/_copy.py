@@ -2,8 +2,6 @@
 
 The layout is the same everywhere, so what is copied into an empty data set is copied array by
 array: what is stored sparse stays sparse, and each orientation of a matrix is copied as it is.
-
-What is stored in the same order is copied array by array, in blocks.
 """
 
 from __future__ import annotations
