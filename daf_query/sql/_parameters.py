@@ -11,12 +11,13 @@ import datetime as dt
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
+from decimal import Decimal
 from typing import Any, Final, TypeAlias
 
 import numpy as np
 import pyarrow as pa
 
-from daf_query.sql._planning import datafusion, nodes_of
+from daf_query.sql._planning import datafusion, nodes_of, schema_of
 from daf_query.syntax import Edit, Placeholder, edited, placeholders, quoted_string
 from daf_storage import DafError, errors
 
@@ -127,6 +128,8 @@ def literal(value: object) -> str:
             return str(value).upper()
         case int() | float():
             return _number(value)
+        case Decimal():
+            return _decimal(value)
         case str():
             return _string(value)
         case bytes() | bytearray() | memoryview():
@@ -147,6 +150,19 @@ def _number(value: float) -> str:
         return f"CAST('{value}' AS DOUBLE)"
     written = str(value)
     return f"({written})" if written.startswith("-") else written  # x -$y must not begin a comment
+
+
+def _decimal(value: Decimal) -> str:
+    """Return a decimal: as a float, which columns of floats are compared with, if that is exact.
+
+    >>> _decimal(Decimal("-0.050")), _decimal(Decimal("12345678901234567.89"))
+    ('(-0.05)', "CAST('12345678901234567.89' AS DECIMAL(19, 2))")
+    """
+    number = math.nan if value.is_nan() else float(value)
+    if not value.is_finite() or Decimal(repr(number)) == value:
+        return _number(number)
+    whole, _, fraction = f"{value:f}".lstrip("-0").partition(".")
+    return f"CAST('{value:f}' AS DECIMAL({len(whole + fraction)}, {len(fraction)}))"
 
 
 def _string(value: str) -> str:
@@ -261,7 +277,7 @@ def unbound_schemas(
     columns, types = None, dict[str, pa.DataType]()
     try:
         frame = plan(numbered)
-        columns, types = frame.schema(), dict(_types(frame))
+        columns, types = schema_of(frame), dict(_types(frame))
     except DafError:
         if not names:
             raise

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import math
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
@@ -104,6 +105,9 @@ def test_lists_of_other_libraries(session: DafSession, values: Any) -> None:
     ("value", "expected"),
     [
         (np.float32(0.1), float(np.float32(0.1))),
+        (Decimal("-0.10"), -0.1),
+        (Decimal("Infinity"), math.inf),
+        (pa.scalar(Decimal("-12345678901234567.89")), Decimal("-12345678901234567.89")),
         (np.bool_(True), True),
         (np.str_("a'b"), "a'b"),
         (np.datetime64("2024-02-03"), dt.date(2024, 2, 3)),
