@@ -25,7 +25,7 @@ import numpy as np
 import pyarrow as pa
 
 from daf_query._formats import ROW_FORMATS
-from daf_query._row_files import Format, Rows, joined, save_rows, wire_parts
+from daf_query._row_files import Format, Rows, save_rows, wire_parts
 from daf_query.explore._catalogue import Positions, catalogue, summarised, values_of
 from daf_query.explore._explorer import Download, Explorer, Selection, axis_rows
 from daf_query.explore._http import (
@@ -96,7 +96,7 @@ def query(explorer: Explorer, question: Question) -> Iterator[Part]:
     keys = [name for name in _KEYS if schema.names.count(name) == 1]
     sent = explorer.remembered(name, none.select(keys))
     left, size, truncated = most, 0, False
-    for batch in joined(wire_parts(rows.batches, schema)):
+    for batch in wire_parts(rows.batches, schema):
         part = batch.slice(0, left)
         message = part.serialize().to_pybytes()
         size += len(message)

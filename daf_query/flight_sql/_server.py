@@ -12,7 +12,7 @@ from typing import Any, Final
 import pyarrow as pa
 from pyarrow import flight
 
-from daf_query._row_files import Rows, joined, wire_parts
+from daf_query._row_files import Rows, wire_parts
 from daf_query._runs import Runs, Serving
 from daf_query.flight_sql._answers import (
     ENDINGS,
@@ -213,7 +213,7 @@ class Service(flight.FlightServerBase):  # type: ignore[misc] # pyarrow has no t
         # Not that of the result: a column that turns out to be unreadable is left out.
         schema = plain_schema(rows.schema)
         yield schema
-        yield from joined(self._within_limits(wire_parts(rows.batches, schema)))
+        yield from self._within_limits(wire_parts(rows.batches, schema))
 
     def _within_limits(self, parts: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Yield rows, until they are more than a result may have."""

@@ -19,7 +19,7 @@ import pyarrow as pa
 from daf_query._calls import Advised
 from daf_query._formats import ROW_FORMATS
 from daf_query._provenance import described, record_of, refuse_own_files
-from daf_query._row_files import Format, Rows, format_of, save_rows
+from daf_query._row_files import Format, Rows, format_of, joined, save_rows
 from daf_query._runs import attended, call_engine
 from daf_query.distributed import nullable_types
 from daf_query.scan import ScanReport, size_bytes
@@ -662,29 +662,28 @@ class QueryResult(Advised):
             Whether the metadata of the schema say where the rows come from; None: as the session
             was connected.
         """
-        stream: Iterator[Any] = iter(())
+        stream: Iterator[pa.RecordBatch] = iter(())
         call: Callable[[Callable[[], Any]], Any] = call_engine
 
-        def begin() -> Any:
+        def begin() -> pa.RecordBatch | None:
             nonlocal stream, call
             if self._direct is None:
-                stream = iter(call_engine(self.frame.execute_stream))
+                schema, found = self.schema, call_engine(self.frame.execute_stream)
+                stream = joined(handed_out(each.to_pyarrow(), schema) for each in found)
             else:
-                stream, call = self._direct.batches(), attended(operator.call)
+                stream, call = joined(self._direct.batches()), attended(operator.call)
             return call(lambda: next(stream, None))
 
-        def batches(batch: Any) -> Iterator[pa.RecordBatch]:
+        def batches(batch: pa.RecordBatch | None) -> Iterator[pa.RecordBatch]:
             while batch is not None:
-                is_arrow = isinstance(batch, pa.RecordBatch)
-                yield batch if is_arrow else handed_out(batch.to_pyarrow(), schema)
+                yield batch
                 try:
                     batch = call(lambda: next(stream, None))
                 except Exception as error:  # noqa: BLE001 - as above
                     raise self._translated(error) from None
 
         first = self._run(begin)
-        schema = self.schema
-        found = Rows(schema, batches(first))
+        found = Rows(self.schema, batches(first))
         return found.with_record(self.provenance()) if self.is_described(provenance) else found
 
     def to_pandas(self, *, arrow_backed: bool = False) -> Any:

@@ -213,6 +213,14 @@ def test_errors_while_computing_are_ours(tmp_path: Path) -> None:
         assert "Traceback" not in str(caught.value)
 
 
+def test_few_batches_have_many_rows(tiny_session: DafSession) -> None:
+    """A cross join of the engine has one for each row of the left, each of which took a thread."""
+    query = "SELECT g.i, c.name FROM generate_series(1, 300) AS g(i) CROSS JOIN cell AS c"
+    batches = list(tiny_session.sql(query).batches())
+    assert sum(batch.num_rows for batch in batches) == 900
+    assert len(batches) < 30
+
+
 def save_wide(source: str, target: str) -> None:
     """Save ten columns of a data set."""
     columns = ", ".join(f"score * {n} AS x{n}" for n in range(10))
