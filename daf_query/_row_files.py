@@ -18,8 +18,10 @@ from daf_query._formats import COMPRESSED, ROW_FORMATS, ROW_SUFFIXES
 from daf_query._provenance import Record, with_record
 from daf_query.scan import converted, plain_schema, show_pandas_for
 from daf_storage import errors
-from daf_storage._lazy import pacsv, pq
+from daf_storage._lazy import lazy_module, pacsv, pq
 from daf_storage.stores import open_output
+
+engine: Any = lazy_module("daf_query.sql._planning")
 
 Format: TypeAlias = Literal["parquet", "arrow", "csv", "tsv", "json", "ndjson"]
 """How rows are written."""
@@ -165,10 +167,23 @@ def _table(batches: list[pa.RecordBatch], schema: pa.Schema) -> pa.Table:
 
 
 def lists_of(batch: pa.RecordBatch) -> Iterator[tuple[Any, ...]]:
-    """Yield the rows of a batch as Python values."""
+    """Yield the rows of a batch as Python values; times of day and intervals as SQL writes them."""
     for kind in batch.schema.types:
         show_pandas_for(kind)
-    yield from zip(*(column.to_pylist() for column in batch.columns), strict=True)
+    yield from zip(*(_written(column).to_pylist() for column in batch.columns), strict=True)
+
+
+def _written(column: pa.Array) -> pa.Array:
+    """Return times of day and intervals as strings: Python has no nanoseconds, JSON neither.
+
+    >>> _written(pa.array([90_000], pa.duration("s"))).to_pylist()
+    ['1 days 1 hours 0 mins 0 secs']
+    """
+    kind = column.type
+    if not (pa.types.is_time(kind) or pa.types.is_duration(kind) or pa.types.is_interval(kind)):
+        return column
+    frame = engine.table_frame(pa.table({"v": column})).select_exprs("CAST(v AS VARCHAR) AS v")
+    return frame.to_arrow_table().column(0).combine_chunks()
 
 
 def json_lines(objects: Iterable[Mapping[str, Any]], file_format: Format) -> Iterator[str]:
