@@ -20,7 +20,7 @@ from daf_storage import errors
 from daf_storage.anndata import _stored as elements
 from daf_storage.anndata._encoding import encode_frame
 from daf_storage.anndata._parts import Frame, FrameVector, FrameVectors, Parts, Places
-from daf_storage.anndata._report import AXIS_KEYS, Report, free_name, part_label
+from daf_storage.anndata._restored import AXIS_KEYS, Report
 from daf_storage.anndata._stored import (
     ArrayMaker,
     Converted,
@@ -31,6 +31,8 @@ from daf_storage.anndata._stored import (
     ShiftedIndices,
     array_property,
     broken_property,
+    free_name,
+    part_label,
     strings_property,
 )
 from daf_storage.base import AnyArray, StorageType, name_problem, pandas

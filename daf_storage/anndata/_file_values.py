@@ -13,7 +13,7 @@ import numpy as np
 
 from daf_storage._lazy import sp
 from daf_storage.anndata._parts import named
-from daf_storage.anndata._report import Report
+from daf_storage.anndata._restored import Report
 from daf_storage.base import optional_import, pandas
 from daf_storage.data import kept
 from daf_storage.errors import UnsupportedInputError

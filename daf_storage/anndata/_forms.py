@@ -115,11 +115,6 @@ class ForeignForm:
     """Returns the tree of the data set; the options are those of `AnnDataTree`."""
 
 
-def form_of(tree: Tree) -> ForeignForm | None:
-    """Return the form of a tree; None if it has none of these."""
-    return next((form for form in FORMS if form.recognises(tree)), None)
-
-
 def _is_spatial(tree: Tree) -> bool:
     root = tree.node("")
     if not isinstance(tree, ZarrTree) or root is None or root.kind != "group":

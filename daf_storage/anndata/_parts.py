@@ -21,8 +21,8 @@ from daf_storage import errors
 from daf_storage._lazy import pc
 from daf_storage.anndata import _stored as elements
 from daf_storage.anndata._columns import Column, MaskedStrings, SeriesColumn, column_at
-from daf_storage.anndata._report import AnnDataWarning, free_name
-from daf_storage.anndata._stored import MadeOf, Nodes, Place, node_at
+from daf_storage.anndata._restored import AnnDataWarning
+from daf_storage.anndata._stored import MadeOf, Nodes, Place, free_name, node_at
 from daf_storage.base import RESERVED_VECTORS, StorageType, first_duplicate, pandas
 from daf_storage.data import strings_input
 from daf_storage.trees import ArrayInfo, Hdf5Tree, MemoryArray, Node, StoredArray, Tree

@@ -6,7 +6,7 @@ an element is follows from its metadata alone.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator, Mapping
+from collections.abc import Callable, Container, Hashable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Final, Literal, TypeAlias
@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from daf_storage._lazy import sp
-from daf_storage.base import AnyArray, Span, StorageType, string_array
+from daf_storage.base import AnyArray, Span, StorageType, name_problem, string_array
 from daf_storage.data import kept, required_array
 from daf_storage.errors import CorruptDataError, DafError, FormatError, UnsupportedDataError
 from daf_storage.stores import ReadEstimate, is_remote
@@ -317,6 +317,33 @@ STORED: Final = object()
 NO_MATRIX: Final = "Daf has no matrices of "
 
 _DIMENSIONS: Final = 2
+
+
+def free_name(name: str, taken: Container[str]) -> str:
+    """Return a name that every format can hold and that is not taken.
+
+    >>> free_name("a/b", {"a_b"}), free_name("x", set()), free_name("..", set())
+    ('a_b_', 'x', '_..')
+    """
+    if name_problem(name) is not None:
+        name = name.replace("/", "_").replace("\0", "_")[:_MOST_CHARACTERS] or "_"
+        if name_problem(name) is not None:
+            name = f"_{name}"
+    while name in taken:
+        name = f"{name}_"
+    return name
+
+
+_MOST_CHARACTERS: Final = 120
+
+
+def part_label(part: str, key: str) -> str:
+    """Return what messages call a part of an AnnData.
+
+    >>> part_label("obsm", "X_pca"), part_label("X", "")
+    ("obsm['X_pca']", 'X')
+    """
+    return f"{part}[{key!r}]" if key else part
 
 
 def text_of(value: Any) -> str:

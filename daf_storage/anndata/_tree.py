@@ -29,19 +29,13 @@ from daf_storage.anndata._parts import (
     anndata_parts,
     parts_of_object,
 )
-from daf_storage.anndata._report import (
-    AXIS_KEYS,
-    NOTES,
-    AnnDataWarning,
-    Report,
-    part_label,
-    scalar_value,
-)
+from daf_storage.anndata._restored import AXIS_KEYS, NOTES, AnnDataWarning, Report, scalar_value
 from daf_storage.anndata._stored import (
     Place,
     Property,
     VirtualNode,
     array_property,
+    part_label,
     strings_property,
 )
 from daf_storage.base import AnyArray, StorageType, name_problem, string_array

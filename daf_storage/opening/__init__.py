@@ -7,22 +7,27 @@ it is complete, or not at all.
 Must not know AnnData, verification or copying.
 """
 
-from daf_storage.opening._complete import (
+from daf_storage.opening._containers import (
+    UnsafeAlignmentWarning,
+    groups_of,
+    open_archive,
+    open_directory_tree,
+    recovery_of,
+    tree_of,
+)
+from daf_storage.opening._open import (
+    FilesDaf,
+    H5df,
+    MemoryDaf,
+    ZarrDaf,
+    anndata_at,
     check_outside,
     complete_daf,
     is_stored_at,
     new_data_set,
+    open_daf,
     open_overlay,
 )
-from daf_storage.opening._containers import (
-    groups_of,
-    open_directory_tree,
-    open_remote_tree,
-    recovery_of,
-    remote_directory,
-    tree_of,
-)
-from daf_storage.opening._open import FilesDaf, H5df, MemoryDaf, ZarrDaf, anndata_at, open_daf
 from daf_storage.opening._paths import (
     SHARED_ARCHIVES,
     DafPath,
@@ -32,4 +37,4 @@ from daf_storage.opening._paths import (
     short_names,
     stem_of,
 )
-from daf_storage.opening._shared_files import UnsafeAlignmentWarning, open_archive
+from daf_storage.opening._remote import open_remote_tree, remote_directory

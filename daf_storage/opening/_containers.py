@@ -4,75 +4,68 @@
 is how a data set lies in it: as Zarr, as plain files, as HDF5, or as an AnnData.  A *style* is how
 one is written, or has to be.  A *skeleton* is the group of a data set, the groups of its
 properties, and the version that comes last.
+
+Archives and files of HDF5 are shared by several handles of this process: whoever opens one that is
+open gets the same; it is closed when nobody has it any more.
 """
 
 from __future__ import annotations
 
 import errno
-import json
+import gc
 import os
 import posixpath
+import time
 import warnings
+from collections import Counter
 from collections.abc import Callable, Mapping
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
-from urllib.parse import unquote
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeAlias, TypeVar
 
-from daf_storage import errors
+from daf_storage import errors, settings
 from daf_storage._lazy import lazy_module
-from daf_storage.base import OpenMode, Packing, optional_import, packing_of, unique_name
-from daf_storage.data import DafReader, Damage, RecoveryWarning, kept, layout, recover_zarr_archive
+from daf_storage.base import ForkLock, OpenMode, Packing, optional_import, packing_of
+from daf_storage.data import Damage, RecoveryWarning, kept, layout, recover_zarr_archive
 from daf_storage.files_daf import (
     DAF_FILE,
     INDEXES_FOLDER,
-    METADATA_FILE,
     FilesTree,
     WritableFilesTree,
     check_packing,
-    documents_of,
     recover_files_archive,
 )
-from daf_storage.opening._paths import (
-    HDF5_BEGINNING,
-    NOT_A_PATTERN,
-    OTHER_KINDS,
-    DafPath,
-    Form,
-    OtherKind,
-    in_unicode,
-    parse_url,
-    path_of_url,
-    siblings,
-)
-from daf_storage.opening._shared_files import open_archive, open_hdf5
+from daf_storage.opening._paths import OTHER_KINDS, DafPath, Form, siblings
+from daf_storage.opening._remote import remote_tree
 from daf_storage.stores import (
     DirectoryStore,
     MappingStore,
     MmapZipStore,
-    RemoteArchive,
-    RemoteFiles,
-    RemoteStore,
     follow_links,
-    is_url_pattern,
+    inode_of,
     remove_leftovers,
     scratch,
     was_interrupted,
 )
 from daf_storage.trees import (
-    FORMATS,
+    ALIGNMENT,
+    Hdf5File,
     Hdf5Tree,
-    RemoteHdf5File,
+    OutputFile,
     StoredTree,
     Tree,
     WritableHdf5Tree,
     WritableTree,
     WritableZarrTree,
-    ZarrFormat,
     ZarrTree,
     ZarrVersion,
     find_version,
+    h5py,
+    hdf5_output,
+    open_for_output,
+    require_space_in,
 )
 
 if TYPE_CHECKING:
@@ -80,185 +73,273 @@ if TYPE_CHECKING:
 else:
     anndata = lazy_module("daf_storage.anndata")
 
-Connect = Callable[[str], RemoteFiles]
-_BEGINNING_BYTES = 16
+T = TypeVar("T", MmapZipStore, Hdf5File)
 
-_NOT_LISTED = (
-    "needed where nothing can be listed: open it for writing once where it is stored, or run "
-    "'daf repair' on it"
+_RELEASE_SECONDS: Final = 0.3
+
+
+class Registry(Generic[T]):
+    """The open files of one kind, and how many hold each.
+
+    Parameters
+    ----------
+    kind
+        What to call one of them in messages.
+    """
+
+    def __init__(self, kind: str) -> None:
+        self._kind = kind
+        self._lock = ForkLock()
+        self._open: dict[Path, T] = {}
+        self._holders: Counter[int] = Counter()
+
+    def shared(
+        self, path: Path, mode: OpenMode, location: str, open_it: Callable[[], T], held: ExitStack
+    ) -> T:
+        """Return what is open at ``path``, opening it if nobody here has done so.
+
+        It is let go of with ``held``.
+
+        Raises
+        ------
+        InUseError
+            It is to be written, and was opened for reading.
+        """
+        key = Path(os.path.realpath(path))
+        if mode not in ("r", "w"):
+            self._await_readers(key)
+        with self._lock:
+            store = self._current(key)
+            if store is not None and mode == "w":
+                if store.is_writable:
+                    store.close()  # its handles refuse further use; arrays stay valid
+                store = None
+            if store is None:
+                store = self._open[key] = open_it()
+            elif mode != "r" and not store.is_writable:
+                raise errors.InUseError(
+                    f"{self._kind} is already open read-only in this process: {location}; close "
+                    "that handle before opening it for writing"
+                )
+            self._holders[id(store)] += 1
+        held.callback(self._let_go, key, store)
+        return store
+
+    def forget(self) -> None:
+        """Act as if nothing were open, as a new process would."""
+        self._open.clear()
+
+    def _await_readers(self, key: Path) -> None:
+        """Wait a moment for readers to be released that the caller no longer has.
+
+        They may be in a reference cycle, or still be held by a thread of the engine.
+        """
+        end = time.monotonic() + _RELEASE_SECONDS
+        while (store := self._current(key)) is not None and not store.is_writable:
+            gc.collect()
+            if time.monotonic() > end:
+                return
+            time.sleep(0.03)
+
+    def _let_go(self, key: Path, resource: T) -> None:
+        """Count one holder less; close what nobody holds any more."""
+        with self._lock:
+            self._holders[id(resource)] -= 1
+            if not self._holders[id(resource)]:
+                del self._holders[id(resource)]
+                if self._open.get(key) is resource:  # not another file, put there meanwhile
+                    del self._open[key]
+                resource.close()
+
+    def _current(self, key: Path) -> T | None:
+        """Return what is open at a path, unless another file was put there meanwhile."""
+        store = self._open.get(key)
+        return store if store is not None and inode_of(key) == store.inode else None
+
+
+_OF_THE_SYSTEM: Final = (
+    *(errno.EACCES, errno.EPERM, errno.EROFS),
+    *(errno.EIO, errno.EMFILE, errno.ENFILE),
 )
+"""Errors in opening a file that say nothing of what is in it."""
+
+ARCHIVES: Registry[MmapZipStore] = Registry("zip file")
+HDF5_FILES: Registry[Hdf5File] = Registry("HDF5 file")
 
 
-def open_remote_tree(url: str, connect: Connect = RemoteFiles) -> ZarrTree | FilesTree | Hdf5Tree:
-    """Return the tree of a data set at a URL.
+# Archives
 
-    What the URL ends in says what is there; if it ends in neither of the usual ways, the server
-    is asked for the metadata of a directory, and then for the beginning of a file.
+
+class _Archive(MmapZipStore):
+    """An archive of data sets; whoever opens one of these names its parts that are lost."""
+
+    names_dropped = False
+
+
+def open_archive(where: DafPath, mode: OpenMode, held: ExitStack) -> MmapZipStore:
+    """Return the archive of a data set, opening it if no other handle has done so.
+
+    It is let go of with ``held``.
 
     Raises
     ------
-    SourceNotFoundError
-        The server has nothing there.
-    NotADafError
-        There is a directory without consolidated metadata, and servers cannot be asked for a list.
-    RemoteError
-        The server fails, or cannot be reached.
-    InvalidInputError
-        The URL names a group where there are none.
+    InUseError
+        It is open for reading only here, or open for writing in another process.
     """
-    try:
-        return _tree_at(url, connect)
-    except (errors.SourceNotFoundError, errors.NotADafError) as error:
-        if not is_url_pattern(url):
-            raise
-        raise errors.with_message(error, f"{error}{NOT_A_PATTERN}") from None
-
-
-def _tree_at(url: str, connect: Connect) -> ZarrTree | FilesTree | Hdf5Tree:
-    base, group, ending = parse_url(url)
-    if ending is not None and ending.kind == "hdf5":
-        folder, name = _folder_and_name(base)
-        return Hdf5Tree(RemoteHdf5File(connect(folder), name), group)
-    if ending is not None and ending.kind == "directory" and (group or not ending.is_foreign):
-        files = connect(base)
-        is_files = ending.form == "files"
-        return _files_directory(files) if is_files else ZarrTree(_directory(files), group)
-    if group or (ending is not None and not ending.is_foreign):
-        return _archive(base, group, connect)
-    return _whatever_is_there(base, connect)
-
-
-def _folder_and_name(base: str) -> tuple[str, str]:
-    """Return the URL of a folder, with the query of the file's, and the name of the file in it."""
-    place, mark, query = base.partition("?")
-    folder, _, name = place.rstrip("/").rpartition("/")
-    return f"{folder}{mark}{query}", unquote(name)
-
-
-def _archive(base: str, group: str, connect: Connect) -> ZarrTree | FilesTree:
-    folder, name = _folder_and_name(base)
-    return _archive_in(connect(folder), name, group)
-
-
-def _archive_in(folder: RemoteFiles, name: str, group: str) -> ZarrTree | FilesTree:
-    archive = RemoteArchive(folder, name)
-    files = FilesTree(archive, group)
-    return files if files.marker(layout.DAF) is not None else ZarrTree(archive, group)
-
-
-def _files_directory(files: RemoteFiles) -> FilesTree:
-    """Return the tree of a directory of plain files, by the file that repeats all documents."""
-    marker, metadata = files.read(DAF_FILE), None
-    if marker is not None:
-        metadata = files.read(METADATA_FILE)
-    if marker is None or metadata is None:
-        missing = DAF_FILE if marker is None else METADATA_FILE
-        raise errors.NotADafError(
-            f"not a daf data set: {files.location}; the server has no {missing} there, and both "
-            f"{DAF_FILE} and {METADATA_FILE} are {_NOT_LISTED}"
+    if where.group and mode == "w":
+        raise errors.InvalidModeError(
+            f"{where.given}: can't truncate one data set of an archive, which is append-only; "
+            "open it with mode 'w+' to create it or add to it"
         )
-    documents = documents_of(metadata, what=f"{files.location}/{METADATA_FILE}")
-    return FilesTree(RemoteStore(files, {**documents, DAF_FILE: marker}))
+    path, location = where.container, where.given_container
+    if mode in {"r", "r+"}:
+        _check_file(path, location)
+
+    def opened() -> MmapZipStore:
+        return _Archive(
+            path,
+            mode,
+            max_file_size=settings.DAF_ZARR_ZIP_MAX_FILE_SIZE,
+            sync=settings.DAF_ZARR_ZIP_SYNC,
+            location=location,
+        )
+
+    return ARCHIVES.shared(path, mode, location, opened, held)
 
 
-def _whatever_is_there(base: str, connect: Connect) -> ZarrTree | FilesTree | Hdf5Tree:
-    """Return the tree of a directory or a file whose name does not say which it is."""
-    directory: errors.DafError
-    files = connect(base)
-    try:
-        return ZarrTree(_directory(files))
-    except (errors.NotADafError, errors.AccessDeniedError) as error:
-        with suppress(errors.AccessDeniedError):  # what is absent may be answered like this
-            if files.read(DAF_FILE) is not None:
-                return _files_directory(files)
-        if not path_of_url(base):  # the server itself, whose name is not that of an archive
-            raise
-        directory = error
-    folder, name = _folder_and_name(base)
-    try:
-        return _file_in(connect(folder), name)
-    except (errors.SourceNotFoundError, errors.AccessDeniedError):
-        if isinstance(directory, errors.AccessDeniedError):
-            raise directory from None
-        _refuse_matrix_folder(files)
-        raise errors.NotADafError(
-            f"{directory}; nor is there an archive or another file of this name"
-        ) from None
+def _check_file(path: Path, location: str) -> None:
+    """Raise if there is no file; to open a named pipe would wait for its other end."""
+    if path.is_dir():
+        raise errors.NotADafError(f"{location}: there is a directory of this name, not a file")
+    if not path.exists():
+        raise errors.SourceNotFoundError(f"no such file: {path}{siblings(path)}")
+    if not path.is_file():
+        raise errors.NotADafError(f"{location}: this is not a regular file; give the path of one")
 
 
-def _file_in(folder: RemoteFiles, name: str) -> ZarrTree | FilesTree | Hdf5Tree:
-    """Return the tree of a file by what it begins with; an archive ends with what it is."""
-    length = min(folder.size(name) or 0, _BEGINNING_BYTES)
-    beginning = bytes(folder.read_ranges(name, [(0, length)])[0]) if length else b""
-    if beginning.startswith(HDF5_BEGINNING):
-        return Hdf5Tree(RemoteHdf5File(folder, name), "")
-    for kind in OTHER_KINDS:
-        if kind.is_it((), name, beginning):
-            raise _not_read(kind, f"{folder.location}/{name}")
-    return _archive_in(folder, name, "")
+# HDF5
 
 
-def _refuse_matrix_folder(files: RemoteFiles) -> None:
-    """Say of what Cell Ranger writes beside its HDF5 file that it is read from the disk alone."""
-    for name in ("matrix.mtx.gz", "matrix.mtx"):
-        if files.size(name) is not None:
-            kind = next(kind for kind in OTHER_KINDS if kind.is_it({name}))
-            raise _not_read(kind, files.location)
+class UnsafeAlignmentWarning(errors.DafWarning):
+    """An HDF5 file was opened so that what is written to it will not be aligned."""
 
 
-def _not_read(kind: OtherKind, location: str) -> errors.NotADafError:
-    error = kind.error(location)
-    return errors.with_message(error, f"{error}; download it first")
+def open_hdf5(
+    where: DafPath, mode: OpenMode, held: ExitStack, packing: Packing | None = None
+) -> WritableHdf5Tree:
+    """Return the tree of a data set in a file of HDF5, which is let go of with ``held``."""
+    if where.opened is None:
+        file_mode: OpenMode = "w+" if where.group and mode == "w" else mode
+        path, location = where.container, where.given_container
+        opened = partial(_opened_hdf5, path, file_mode, location)
+        file = HDF5_FILES.shared(path, file_mode, location, opened, held)
+    else:
+        file = _passed_hdf5(where.opened.file, where.given, mode)
+    return WritableHdf5Tree(file, where.group, packing=packing)
 
 
-def remote_directory(url: str) -> RemoteStore:
-    """Return the files of a Zarr directory on a server, as its consolidated metadata has them.
+def _passed_hdf5(file: Any, location: str, mode: OpenMode) -> Hdf5File:
+    """Return a file of h5py that is open, and stays so."""
+    shared = Hdf5File(file, location=location)
+    if mode != "r" and not shared.is_writable:
+        raise errors.ReadOnlyError(
+            f"{location}: the HDF5 file was opened for reading; open it with mode 'r+' first"
+        )
+    threshold, interval = file.id.get_access_plist().get_alignment()
+    if threshold > ALIGNMENT[0] or interval != ALIGNMENT[1]:
+        warnings.warn(
+            f"unsafe HDF5 file alignment for Daf: ({threshold}, {interval}); the safe HDF5 file "
+            f"alignment is: {ALIGNMENT}; unaligned data is read less efficiently; to force the "
+            "alignment, open the file with h5py.File(path, mode, alignment_threshold=1, "
+            "alignment_interval=8)",
+            UnsafeAlignmentWarning,
+            stacklevel=6,
+        )
+    return shared
 
-    Raises
-    ------
-    NotADafError
-        There is nothing, or no consolidated metadata.
-    """
-    return _directory(RemoteFiles(url))
 
-
-def _directory(files: RemoteFiles) -> RemoteStore:
-    denied: errors.AccessDeniedError | None = None
-    for documents in FORMATS.values():
-        try:
-            data = files.read(documents.consolidated_file)
-        except errors.AccessDeniedError as error:  # what is absent may be answered like this
-            denied = error
-            continue
-        if data is not None:
-            return RemoteStore(files, _listed(files, documents, data))
-    if denied is not None:
-        raise denied
-    raise errors.NotADafError(
-        f"failed to open remote zarr group: {files.location}; there is nothing, or a directory "
-        f"without a consolidated .zmetadata or zarr.json, which is {_NOT_LISTED}"
+def _opened_hdf5(path: Path, mode: OpenMode, location: str) -> Hdf5File:
+    if mode != "r":
+        path = follow_links(path, location)
+        remove_leftovers(path)
+    is_new = mode in {"w", "w+"} and not os.path.lexists(path)
+    if not is_new:
+        _check_file(path, location)
+    elif not path.parent.is_dir():
+        raise errors.SourceNotFoundError(
+            f"{location}: there is no directory {path.parent} to create it in"
+        )
+    else:
+        require_space_in(path.parent, location)
+    if mode == "w" and not is_new:
+        _check_replaceable(path, location)
+        with errors.os_errors(location), scratch(path) as temporary:
+            with hdf5_output(temporary):
+                pass
+            os.replace(temporary, path)
+    reopen = partial(_h5py_file, path, location)
+    file, output = (reopen(), None) if mode == "r" else _writable(path, location)
+    return Hdf5File(
+        file,
+        location=location,
+        inode=inode_of(path) or (0, 0),
+        reopen=reopen if mode == "r" else None,
+        output=output,
     )
 
 
-def _listed(files: RemoteFiles, documents: ZarrFormat, data: bytes) -> dict[str, bytes]:
-    """Return the documents of consolidated metadata by their keys."""
-    name = documents.consolidated_file
+def _h5py_file(path: Path, location: str) -> Any:
     try:
-        root = json.loads(data)
-        if documents.version == 3 and root.get("node_type") != "group":
-            raise errors.NotADafError(f"not a zarr group: {files.location}")
-        if documents.version == 3 and root.get("consolidated_metadata") is None:
+        return h5py().File(path, "r")
+    except OSError as error:
+        raise _translated(error, location) from error
+
+
+def _writable(path: Path, location: str) -> tuple[Any, OutputFile]:
+    """Return a file of h5py, and what it writes through; an empty one if there is none."""
+    is_new = not path.exists()
+    try:
+        flags = os.O_RDWR | os.O_CLOEXEC | (os.O_CREAT | os.O_EXCL if is_new else 0)
+        output = OutputFile(os.open(path, flags, 0o666))
+        output.lock()
+        options = {"alignment_threshold": ALIGNMENT[0], "alignment_interval": ALIGNMENT[1]}
+        return open_for_output(path, output, "w" if is_new else "r+", **options), output
+    except (BlockingIOError, FileExistsError) as error:
+        raise _in_use(location, str(error)) from error
+    except OSError as error:
+        raise _translated(error, location) from error
+
+
+def _in_use(location: str, reason: str) -> errors.InUseError:
+    return errors.InUseError(
+        f"{location}: the file is open elsewhere ({reason}); HDF5 lets one program write, or "
+        "several read: close it there"
+    )
+
+
+def _translated(error: OSError, location: str) -> errors.DafError:
+    reason = " ".join(str(error).split())
+    if "unable to lock" in reason or "already open" in reason:
+        return _in_use(location, reason)
+    if error.errno in _OF_THE_SYSTEM or ("errno = " in reason and "write" in reason):
+        return errors.from_os_error(error, location)
+    if "signature" in reason:
+        return errors.NotADafError(f"{location}: this is not an HDF5 file ({reason})")
+    return errors.CorruptDataError(
+        f"{location}: the HDF5 file cannot be opened ({reason}); if it was cut short, take it from "
+        "a backup"
+    )
+
+
+def _check_replaceable(path: Path, location: str) -> None:
+    """Refuse to empty a file that holds something other than one data set."""
+    with _h5py_file(path, location) as file:
+        if len(file) and not {layout.DAF, *layout.SKELETON} >= set(file):
+            listed = errors.shown_names(list(file), none="")
             raise errors.NotADafError(
-                f"{files.location}: the remote zarr group lacks an inline consolidated_metadata "
-                f"field, which is {_NOT_LISTED}"
+                f"{location}: this file holds other things than a data set ({listed}), so mode 'w' "
+                "does not empty it; delete it yourself if that is what you want"
             )
-        return documents.listed(data)
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-        if isinstance(error, errors.DafError):
-            raise
-        raise errors.CorruptDataError(
-            f"{files.location}: its {name} is malformed ({error!r})"
-        ) from None
 
 
 PARTS = frozenset({*layout.SKELETON, layout.DAF, layout.INDEXES, INDEXES_FOLDER, kept.GROUP})
@@ -337,7 +418,7 @@ def style_of(
 def read_tree(where: DafPath, held: ExitStack) -> StoredTree:
     """Return the tree of what is there; what was opened for it is let go of with ``held``."""
     if where.kind == "url":
-        return _remote_tree(where.given, held)
+        return remote_tree(where.given, held)
     if where.kind == "mapping":
         return ZarrTree(where.opened)
     if where.kind == "hdf5":
@@ -351,18 +432,6 @@ def read_tree(where: DafPath, held: ExitStack) -> StoredTree:
     held.callback(store.kept.clear)
     check_not_reordered(where)
     return tree(store, where.group)
-
-
-def _remote_tree(url: str, held: ExitStack) -> StoredTree:
-    def connect(url: str) -> RemoteFiles:
-        files = RemoteFiles(url)
-        held.callback(files.close)
-        return files
-
-    tree = open_remote_tree(url, connect)
-    if isinstance(tree, Hdf5Tree):
-        held.callback(tree.close)
-    return tree
 
 
 def existing_directory(root: Path, given: str, *, is_read: bool = False) -> DirectoryStore:
@@ -434,6 +503,11 @@ def check_form(tree: StoredTree) -> None:
         )
 
 
+def form_of(tree: Tree) -> anndata.ForeignForm | None:
+    """Return the form of a tree; None if it has none of those of others."""
+    return next((form for form in anndata.FORMS if form.recognises(tree)), None)
+
+
 def readable_tree(tree: StoredTree, names: Mapping[str, Any]) -> Tree:
     """Return the tree of a data set to be read: itself if it is Daf's, else that of an AnnData.
 
@@ -450,7 +524,7 @@ def readable_tree(tree: StoredTree, names: Mapping[str, Any]) -> Tree:
     if isinstance(tree, FilesTree):
         check_form(tree)
     elif not layout.is_daf(tree):
-        form = anndata.form_of(tree)
+        form = form_of(tree)
         if form is not None:
             return form.present(tree, **names)
         check_form(tree)
@@ -525,23 +599,6 @@ def _is_daf(tree: StoredTree) -> bool:
         return layout.is_daf(tree)
     except errors.VersionError:  # whoever opens it learns which
         return True
-
-
-def name_of(tree: Tree, name: str | None, full_name: str, mode: OpenMode) -> str:
-    """Return the name of a data set, which no other that is open has.
-
-    That which was given, else its scalar ``name``, else its full path.
-    """
-    found = name if name is not None else _own_name(tree) or in_unicode(full_name)
-    return unique_name(f"{found}.read_only" if mode == "r" else found)
-
-
-def _own_name(tree: Tree) -> str | None:
-    try:
-        name = DafReader(tree, name="!").get_scalar("name", default=None)
-    except (errors.FormatError, errors.ReadOnlyError):
-        return None  # who asks for the scalar learns why; the data set has a name anyway
-    return None if name is None else str(name)
 
 
 # What is written
@@ -663,7 +720,7 @@ def _written_hdf5(tree: WritableHdf5Tree, mode: OpenMode) -> WritableTree:
     is_daf = kind is not None and layout.is_daf(tree)
     children = sorted(tree.children("")) if kind is not None else []
     if children and not is_daf:
-        if anndata.form_of(tree) is not None:
+        if form_of(tree) is not None:
             raise written_in_place(tree.location, mode)
         if mode != "r+":
             raise errors.NotADafError(

@@ -45,7 +45,6 @@ from daf_storage.trees._hdf5_chunks import (
     Hdf5Chunks,
     Runs,
     check_expansion,
-    filters_of,
     grid_of,
     is_known,
     listed_chunks,
@@ -59,6 +58,7 @@ from daf_storage.trees._hdf5_file import (
     check_source,
     check_type,
     element_type_of,
+    filters_of,
     h5py,
     node_kind,
     open_below,
@@ -435,8 +435,9 @@ class Hdf5Array(StoredArray):
             if any(number >= _FIRST_FOREIGN_FILTER for number in filters_of(properties)):
                 with suppress(MissingDependencyError):  # reading names the filter, and the package
                     optional_import("hdf5plugin", extra="hdf5")
-            with located(what):
-                check_chunk_bytes(shape, chunks, self._item_bytes)
+            if math.prod(chunks) > math.prod(shape):
+                with located(what):
+                    check_chunk_bytes(shape, chunks, self._item_bytes)
         is_flat = offset is not None and not kind.is_string and element.dtype == kind.dtype
         self._is_downloaded = is_flat and shared.is_remote
         self.info = ArrayInfo(

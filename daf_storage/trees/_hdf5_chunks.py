@@ -29,6 +29,7 @@ from daf_storage.trees._hdf5_file import (
     HeldObject,
     RemoteHdf5File,
     element_type_of,
+    filters_of,
     h5py,
 )
 from daf_storage.trees._metadata import ChunkEncoding, Codec
@@ -355,10 +356,6 @@ class Hdf5Chunks(ChunkedArray):
 
 
 # Filters.
-
-
-def filters_of(properties: Any) -> tuple[int, ...]:
-    return tuple(properties.get_filter(n)[0] for n in range(properties.get_nfilters()))
 
 
 def is_known(number: int) -> bool:

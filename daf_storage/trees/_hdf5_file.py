@@ -159,6 +159,10 @@ def element_type_of(stored: Any) -> ElementType:
     return ElementType(dtype, storage_type, is_native=bool(is_native))
 
 
+def filters_of(properties: Any) -> tuple[int, ...]:
+    return tuple(properties.get_filter(n)[0] for n in range(properties.get_nfilters()))
+
+
 def hdf5_type(storage_type: StorageType) -> Any:
     """Return the HDF5 type of the stored elements; Bool is a bit field of one byte."""
     h5t = h5py().h5t

@@ -15,7 +15,7 @@ import pytest
 import scipy.sparse as sp
 
 from daf_storage import DafWriter, RecoveryWarning, ZarrDaf, errors, repair, verify
-from daf_storage.opening import _shared_files as shared_files
+from daf_storage.opening import _containers as shared_files
 from daf_storage.stores import MmapZipStore
 from daf_storage.stores.mmap_zip import _records, check_entries
 from daf_storage.stores.mmap_zip import _records as records
