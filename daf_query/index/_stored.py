@@ -51,8 +51,7 @@ from daf_storage import (
     sidecar_status,
     write_sidecar,
 )
-from daf_storage.base import DecodedCache, ForkLock, Span, StorageType, progress_bar
-from daf_storage.stores import is_remote
+from daf_storage.base import DecodedCache, ForkLock, Span, StorageType, is_remote, progress_bar
 from daf_storage.upkeep import (
     IndexPlace,
     IndexStorage,

@@ -31,8 +31,7 @@ from daf_query.moments._group_moments import (
 from daf_query.scan import INDEX, NAME, number_array
 from daf_storage import DafReader, ShowProgress, errors
 from daf_storage._lazy import pc
-from daf_storage.base import progress_bar
-from daf_storage.stores import is_remote
+from daf_storage.base import is_remote, progress_bar
 
 COUNTS: Final[tuple[str, ...]] = ("count", "missing", "nonzero")
 NUMBERS: Final[tuple[Statistic, ...]] = ("sum", "mean", "variance", "min", "max")

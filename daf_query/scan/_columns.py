@@ -32,9 +32,9 @@ from daf_query.scan._predicate import (
 )
 from daf_storage import DafReader, VectorInfo, errors
 from daf_storage._lazy import pc
-from daf_storage.base import DecodedCache, ForkLock, Span, StorageType, first_strings
+from daf_storage.base import DecodedCache, ForkLock, Span, StorageType, first_strings, is_remote
 from daf_storage.data import StoredVector
-from daf_storage.stores import ReadEstimate, is_remote
+from daf_storage.stores import ReadEstimate
 from daf_storage.trees import StoredArray
 
 INDEX: Final = "index"

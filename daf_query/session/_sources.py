@@ -16,11 +16,12 @@ from daf_query._runs import warn_caller
 from daf_query.sql import Collection
 from daf_query.table import UserTable, is_user_table, table_name, user_table
 from daf_storage import DafReader, DafWriter, errors, open_daf, open_overlay
+from daf_storage.base import is_remote
 from daf_storage.data import is_in_place
 from daf_storage.display import shortened
 from daf_storage.opening import in_unicode, short_names, stem_of
 from daf_storage.sidecars import is_sidecar
-from daf_storage.stores import MmapZipStore, is_remote, is_url_pattern, matching_urls
+from daf_storage.stores import MmapZipStore, is_url_pattern, matching_urls
 from daf_storage.trees import INDEXES_SUFFIX
 
 Source: TypeAlias = (

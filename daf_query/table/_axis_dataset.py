@@ -54,10 +54,10 @@ from daf_query.table._dataset import TableDataset, TableView, table_heading
 from daf_storage import DafError, DafReader, Origin, VectorInfo, errors
 from daf_storage._lazy import pc
 from daf_storage.anndata import recorded_types, was_float
-from daf_storage.base import DecodedCache, Span, StorageType
+from daf_storage.base import DecodedCache, Span, StorageType, is_remote
 from daf_storage.data import StoredMatrix, axis_section, matrix_version, vectors_version
 from daf_storage.display import Markup, PreviewBudget, html_element, html_page, shortened
-from daf_storage.stores import ReadEstimate, is_remote
+from daf_storage.stores import ReadEstimate
 
 _ENTRY_PARTS: Final = 3
 SYMBOLS: Final = ("gene_symbols", "feature_name")

@@ -48,7 +48,7 @@ from daf_query.table._columns import (
 )
 from daf_query.table._dataset import TableDataset
 from daf_storage import errors
-from daf_storage.base import DecodedCache, Span, decode_vlen_bytes, decode_vlen_utf8
+from daf_storage.base import DecodedCache, Span, decode_vlen_bytes, decode_vlen_utf8, is_remote
 from daf_storage.opening import remote_directory
 from daf_storage.stores import (
     DirectoryStore,
@@ -56,7 +56,6 @@ from daf_storage.stores import (
     ReadableStore,
     Snapshot,
     SnapshotZarrStore,
-    is_remote,
     shown_url,
 )
 from daf_storage.trees import decompress_chunk

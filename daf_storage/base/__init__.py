@@ -9,6 +9,7 @@ Must not know stores, trees or data sets.
 
 from daf_storage.base import _strings as strings
 from daf_storage.base._model import (
+    CLOUD_SCHEMES,
     IMPORT_CHUNK_KB,
     INDEX_VECTOR,
     METADATA_NAMES,
@@ -27,6 +28,7 @@ from daf_storage.base._model import (
     check_choice,
     check_mode,
     check_name,
+    is_remote,
     name_problem,
     packing_of,
     unique_name,

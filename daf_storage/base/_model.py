@@ -44,6 +44,10 @@ METADATA_NAMES: Final = frozenset({".zgroup", ".zarray", ".zattrs", ".zmetadata"
 STAGING_NAME: Final = ".daf.staging"
 """The directory or HDF5 group in which changes are prepared; no property has this name."""
 
+CLOUD_SCHEMES: Final = ("s3", "gs", "az", "abfs", "abfss")
+"""What the URL of something in a bucket begins with."""
+
+_SCHEMES: Final = tuple(f"{scheme}://" for scheme in ("http", "https", *CLOUD_SCHEMES))
 _MAX_NAME_BYTES: Final = 255
 
 
@@ -215,6 +219,11 @@ def check_mode(mode: str) -> None:
             f"invalid mode: {mode!r}; the modes are r (read), r+ (read and write), "
             "w+ (the same, created if missing) and w (emptied first)"
         )
+
+
+def is_remote(path: object) -> bool:
+    """Return whether a path is the URL of something on a server."""
+    return isinstance(path, str) and path.startswith(_SCHEMES)
 
 
 def name_problem(name: object) -> str | None:

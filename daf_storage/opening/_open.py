@@ -32,6 +32,7 @@ from daf_storage.base import (
     Packing,
     check_choice,
     check_mode,
+    is_remote,
     optional_import,
     unique_name,
 )
@@ -69,7 +70,6 @@ from daf_storage.stores import (
     MemoryStore,
     MmapZipStore,
     follow_links,
-    is_remote,
     put_in_place,
     replace_archive,
     scratch,

@@ -18,9 +18,9 @@ from typing import Any, Final, Literal, NamedTuple, TypeAlias
 from urllib.parse import urlsplit
 
 from daf_storage import errors
-from daf_storage.base import name_problem
+from daf_storage.base import is_remote, name_problem
 from daf_storage.files_daf import DAF_FILE
-from daf_storage.stores import is_remote, shown_url
+from daf_storage.stores import shown_url
 
 ContainerKind: TypeAlias = Literal["directory", "archive", "hdf5", "mapping", "url"]
 """What holds a data set: a directory, a ZIP archive, an HDF5 file, a mapping, or a server."""

@@ -50,7 +50,6 @@ from daf_storage.stores._remote import (
     RemoteSnapshot,
     RemoteStore,
     estimate_ranges,
-    is_remote,
     is_url_pattern,
     matching_urls,
     shown_url,

@@ -29,11 +29,13 @@ from urllib.parse import urlsplit, urlunsplit
 
 from daf_storage import errors
 from daf_storage.base import (
+    CLOUD_SCHEMES,
     DOWNLOADS,
     METADATA_NAMES,
     SERVER_CLIENT,
     DecodedCache,
     ForkLock,
+    is_remote,
     optional_import,
 )
 from daf_storage.stores._files import ReadEstimate, Snapshot
@@ -85,19 +87,7 @@ AZURE: Final = Cloud(
     "'az login'",
     "AZURE_SKIP_SIGNATURE",
 )
-_CLOUDS: Final = {
-    "s3": AMAZON,
-    "gs": GOOGLE,
-    "az": AZURE,
-    "abfs": AZURE,
-    "abfss": AZURE,
-}
-SCHEMES: Final = ("http://", "https://", *(f"{scheme}://" for scheme in _CLOUDS))
-
-
-def is_remote(path: object) -> bool:
-    """Return whether a path is the URL of something on a server."""
-    return isinstance(path, str) and path.startswith(SCHEMES)
+_CLOUDS: Final = dict(zip(CLOUD_SCHEMES, (AMAZON, GOOGLE, AZURE, AZURE, AZURE), strict=True))
 
 
 def cloud_of(url: str) -> Cloud | None:

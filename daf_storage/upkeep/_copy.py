@@ -23,6 +23,7 @@ from daf_storage.base import (
     ShowProgress,
     StorageType,
     check_choice,
+    is_remote,
     progress_bar,
 )
 from daf_storage.data import (
@@ -53,7 +54,7 @@ from daf_storage.data import (
     write_vector,
 )
 from daf_storage.opening import MemoryDaf, check_outside, new_data_set, open_daf, parse_path
-from daf_storage.stores import is_remote, shown_url
+from daf_storage.stores import shown_url
 from daf_storage.trees import (
     StoredArray,
     TreeTransaction,

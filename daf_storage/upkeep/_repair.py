@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from daf_storage import errors
-from daf_storage.base import ShowProgress
+from daf_storage.base import ShowProgress, is_remote
 from daf_storage.data import Damage, RecoveryWarning, damage_of, layout, lost_entries, one_each
 from daf_storage.opening import (
     DafPath,
@@ -20,7 +20,7 @@ from daf_storage.opening import (
     recovery_of,
     tree_of,
 )
-from daf_storage.stores import follow_links, is_remote, remove_leftovers, shown_url
+from daf_storage.stores import follow_links, remove_leftovers, shown_url
 from daf_storage.trees import WritableTree
 from daf_storage.upkeep._verify import container_of, verify
 

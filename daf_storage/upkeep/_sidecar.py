@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from daf_storage import errors
-from daf_storage.base import ShowProgress, progress_bar
+from daf_storage.base import ShowProgress, is_remote, progress_bar
 from daf_storage.data import (
     DafReader,
     DafWriter,
@@ -45,7 +45,7 @@ from daf_storage.sidecars import (
     source_state,
     stable_state,
 )
-from daf_storage.stores import is_remote, scratch
+from daf_storage.stores import scratch
 from daf_storage.trees import Tree
 from daf_storage.upkeep._copy import copy_all
 

@@ -25,6 +25,7 @@ from daf_storage.base import (
     Progress,
     ShowProgress,
     Span,
+    is_remote,
     name_problem,
     progress_bar,
 )
@@ -56,7 +57,7 @@ from daf_storage.opening import (
     tree_of,
 )
 from daf_storage.sidecars import SidecarTree
-from daf_storage.stores import DirectoryStore, MmapZipStore, abandoned, follow_links, is_remote
+from daf_storage.stores import DirectoryStore, MmapZipStore, abandoned, follow_links
 from daf_storage.stores.mmap_zip import check_entries, unused_bytes
 from daf_storage.trees import (
     Remarked,
