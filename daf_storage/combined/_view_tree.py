@@ -13,11 +13,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final, Protocol, TypeAlias
 
 import numpy as np
+import pyarrow as pa
 
 from daf_storage import errors
 from daf_storage._lazy import sp
@@ -308,7 +310,8 @@ def _filtered(
     return np.concatenate(minors).astype(dtype), picks, np.concatenate(kept)
 
 
-_NAMES_OF_AXES: Final = ("obs_is", "var_is", "anndata_notes")
+_NOTES: Final = layout.scalar_path("anndata_notes")
+_NAMES_OF_AXES: Final = (_NOTES, layout.scalar_path("obs_is"), layout.scalar_path("var_is"))
 """Scalars of an AnnData import that name axes."""
 
 
@@ -341,7 +344,6 @@ class ViewTree:
         self._axes = dict(axes)
         self._rules = rules
         self._token = object()
-        self._has_same_names = all(axis.name == axis.base for axis in axes.values())
         self._is_of_whole_axes = all(axis.is_as_it_is for axis in axes.values())
         self._subsets: dict[str, tuple[Node, dict[str, StoredArray]]] = {}
 
@@ -414,6 +416,7 @@ class ViewTree:
         for axis in axes:
             self._check_unchanged(axis)
         is_whole = all(axis.entries is None for axis in axes)
+        is_whole = is_whole and path not in _NAMES_OF_AXES
         if is_whole and (self._is_of_whole_axes or not path.startswith(f"{layout.VECTORS}/")):
             return node
         return ViewNode(
@@ -448,16 +451,11 @@ class ViewTree:
             return None
         if below:
             name = self._rules.base_name(tuple(axes), below[0])
-            if name is None or self._is_hidden(start, axes, name):
+            is_matrix = start == [layout.MATRICES]
+            if name is None or (is_matrix and name not in self._matrices(*axes)):
                 return None
             below = [name, *below[1:]]
         return "/".join([*start, *base_axes, *below])
-
-    def _is_hidden(self, start: list[str], axes: list[str], name: str) -> bool:
-        """Return whether a property of the base is not shown, whatever the rules say."""
-        if start == [layout.SCALARS]:
-            return name in _NAMES_OF_AXES and not self._has_same_names
-        return start == [layout.MATRICES] and name not in self._matrices(*axes)
 
     def _matrices(self, rows: str, columns: str) -> dict[str, NodeKind]:
         """Return the matrices of the base that are shown in an orientation, by their names there.
@@ -503,6 +501,10 @@ class ViewTree:
         return made
 
     def _made(self, path: str, node: Node, axes: list[ViewAxis]) -> dict[str, StoredArray]:
+        if path in _NAMES_OF_AXES:
+            stored = required_array(node, "", path)
+            is_text = stored.info.storage_type.is_string and stored.info.size == 1
+            return {"": MemoryArray(partial(self._recorded, path, stored)) if is_text else stored}
         lengths = [layout.axis_array(self._base, axis.base).info.size for axis in axes]
         name = str(self._base_path(path)).rsplit("/", 1)[-1]
         first = axes[0].entries
@@ -527,6 +529,37 @@ class ViewTree:
         if matrix.info.is_sparse:
             return subset_matrix(matrix, first, axes[1].entries)
         return {"": SubsetArray(matrix.dense(), axes[1].entries, first)}
+
+    def _recorded(self, path: str, stored: StoredArray) -> pa.Array:
+        """Return what an import recorded, with the names of the view."""
+        text = stored.read_strings()[0].as_py()
+        if path != _NOTES:
+            return pa.array([self._axis_name(text)])
+        with suppress(ValueError, AttributeError, KeyError, TypeError):  # notes are from a file
+            notes = json.loads(text, object_hook=self._with_axis)
+            noted, shown = notes["axes"], self._axes.items()
+            mine = ((name, axis) for name, axis in shown if axis.base in noted)
+            notes["axes"] = {name: self._columns(axis, noted[axis.base]) for name, axis in mine}
+            text = json.dumps(notes, separators=(",", ":"))
+        return pa.array([text])
+
+    def _columns(self, axis: ViewAxis, noted: dict[str, Any]) -> dict[str, Any]:
+        """Return the notes of an axis, also of vectors that have another name in the view."""
+        rules, names = list(noted["columns"]), self._base.children(layout.vectors_path(axis.base))
+        for name in self._rules.names((axis.name,), names):
+            base = self._rules.base_name((axis.name,), name)
+            of_base = [rule for rule in noted["columns"] if name != base == rule.get("vector")]
+            rules += [{**rule, "column": name, "vector": name} for rule in of_base]
+        return {**noted, "columns": rules}
+
+    def _with_axis(self, notes: dict[str, Any]) -> dict[str, Any]:
+        axis = notes.get("axis")
+        return {**notes, "axis": self._axis_name(axis)} if isinstance(axis, str) else notes
+
+    def _axis_name(self, base: str) -> str:
+        """Return what an axis of the base is called in the view, its own name if it is hidden."""
+        names = [axis.name for axis in self._axes.values() if axis.base == base] or [base]
+        return base if base in names else names[0]
 
     def _check_unchanged(self, axis: ViewAxis) -> None:
         """Raise unless the base has the entries of which the positions are."""

@@ -168,7 +168,10 @@ def test_matrices_that_cannot_come_along(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("copies", [1, 2])
 def test_what_is_no_matrix_is_named_and_a_view_has_it(copies: int) -> None:
-    """An array of three dimensions is left out with a warning, of a collection too."""
+    """An array of three dimensions is left out with a warning, of a collection too.
+
+    A vector that the view renames is restored as the column was.
+    """
     adata = whole()
     adata.obsm["cube"] = example().obsm["cube"]
     dafs = []
@@ -177,8 +180,11 @@ def test_what_is_no_matrix_is_named_and_a_view_has_it(copies: int) -> None:
         dafs.append(from_anndata(adata))
     with pytest.warns(AnnDataWarning, match=r"obsm\['cube'\] is left out: .* also of a .*view"):
         connect(dafs).matrix("obs", "var", "X").to_anndata()
-    found = to_anndata(view(dafs[0], axes={"obs": [3, 1]}))
+    renaming = {("obs", f"{name} too"): name for name in dafs[0].vectors_set("obs")}
+    found = to_anndata(view(dafs[0], {"obs": [3, 1]}, renaming))
     np.testing.assert_array_equal(found.obsm["cube"], adata.obsm["cube"][[3, 1]])
+    for name in ("born", "nullable", "maybe", "ambiguous", "category", "float16"):
+        pd.testing.assert_series_equal(found.obs[f"{name} too"], found.obs[name], check_names=False)
 
 
 def test_without_notes_the_columns_are_named() -> None:

@@ -157,9 +157,11 @@ def test_random_anndatas_are_what_anndata_reads(seed: int, tmp_path: Path) -> No
             found = [to_anndata(attached), to_anndata(daf), to_anndata(from_anndata(expected))]
             rows, columns = (random.permutation(n)[: n // 2] for n in expected.shape)
             part = to_anndata(view(attached, {"obs": rows, "var": columns}))
+            renaming = {"obs": None, "var": None, "cell": ("obs", rows), "gene": ("var", columns)}
+            renamed = to_anndata(view(attached, renaming))
         with anndata.settings.override(remove_unused_categories=False):
             some = expected[rows, columns].copy()
-    for each, wanted in [*((each, expected) for each in found), (part, some)]:
+    for each, wanted in [*((each, expected) for each in found), (part, some), (renamed, some)]:
         for key in ("obs_is", "var_is", "X_is"):
             del each.uns[key]
         assert_equal(each, wanted, exact=True)
