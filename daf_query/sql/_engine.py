@@ -277,7 +277,7 @@ class Engine:
         """Plan a query; errors are the engine's own."""
         views = _named_views(self._views(), query)
         statements = _parsed([query, *views.values()])  # kept, so that a long query is parsed once
-        are_views = allow == "read" and not _asks_for_types(query, statements)
+        are_views = allow == "read" and not _needs_strings(query, statements)
         context = replace(
             current_context(),
             strings=pa.string_view() if are_views else pa.string(),
@@ -411,8 +411,14 @@ class Engine:
                 del self.tables.views[name]  # it is of the one that it replaced: as it was planned
 
 
-def _asks_for_types(query: str, statements: Iterable[Statement]) -> bool:
-    """Return whether a query says of which types columns are: those that results have."""
+def _needs_strings(query: str, statements: Iterable[Statement]) -> bool:
+    """Return whether a query says of which types columns are, which are those of results.
+
+    Or LIKE has a pattern that is no constant: of categoricals the engine takes no view for one.
+    """
+    nodes = [each for one in statements for _, each in one.nodes]
+    if any(string_of(each["pattern"]) is None for each in nodes if "pattern" in each):
+        return True
     is_described = any("ExplainTable" in each for one in statements for each in one.tree)
     return is_described or "arrow_typeof" in query.lower()
 

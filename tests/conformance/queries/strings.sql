@@ -109,3 +109,5 @@ SELECT uuid() IS NOT NULL FROM cell WHERE x = 1;
 --: datafusion DuckDB's is another function
 SELECT encode(s, 'hex') FROM cell WHERE s = 'abc';
 SELECT E'a\nb', 'a\nb';
+SELECT name FROM cell WHERE louvain LIKE marker || '%' OR stage NOT ILIKE s;
+SELECT c.name, d.louvain FROM cell AS c JOIN cell AS d ON d.louvain LIKE '%' || c.donor;
