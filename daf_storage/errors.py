@@ -447,7 +447,7 @@ def located(what: object) -> Iterator[None]:
         raise with_message(error, f"{what}: {error}") from None
 
 
-def with_remedy(error: _Error, remedy: Remedy) -> _Error:
+def with_remedy(error: _Error, remedy: Remedy | None) -> _Error:
     """Return an error that ends by saying which argument to pass."""
     error.remedy = remedy
     return error

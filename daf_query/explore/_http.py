@@ -70,6 +70,7 @@ _REMEDIES: Final = {
     ),
     errors.REPLACE: "choose another name, or overwrite it",
     errors.MAX_BYTES: "choose fewer rows or columns",
+    "params=": "write its value instead",
 }
 """Remedies of arguments in Python, for the page."""
 

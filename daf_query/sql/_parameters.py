@@ -213,10 +213,11 @@ def _check(
         has = f"{len(names)} parameter{'s' * (len(names) > 1)} (?)"
     given = f"{len(values)} value{'s' * (len(values) != 1)}"
     given = f"values for {errors.shown_names(values, none='none')}" if is_named else given
+    given = "no values" if params is None else f"params= has {given}"
     lacking = [name for name in written.values() if name not in values and not name.isdecimal()]
     is_told = lacking and (is_named or params is None)
-    remedy = f"; pass params={{'{lacking[0]}': ...}}" if is_told else ""
-    raise errors.QueryError(f"the query has {has}, and params= has {given}{remedy}")
+    remedy = errors.Remedy("pass ", "params=", f"{{'{lacking[0]}': ...}}") if is_told else None
+    raise errors.with_remedy(errors.QueryError(f"the query has {has}, and {given}"), remedy)
 
 
 def _written(parameter: Placeholder, value: Any) -> str:
