@@ -7,10 +7,9 @@ The entries of a new axis are put in place last: until then nobody sees anything
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -33,7 +32,6 @@ from daf_storage.base import (
     unique_name,
 )
 from daf_storage.data import _assembled as reordering
-from daf_storage.data import _coercion as inputs
 from daf_storage.data import _layout as layout
 from daf_storage.data._assembled import Part, write_assembled
 from daf_storage.data._coercion import (
@@ -43,6 +41,8 @@ from daf_storage.data._coercion import (
     given_matrix,
     given_vector,
     numeric_type,
+    scalar_input,
+    strings_input,
 )
 from daf_storage.data._encoding import (
     EmptySparse,
@@ -85,10 +85,10 @@ def new_axis(
     vectors: Mapping[str, Any],
     empty_is_missing: Collection[str],
 ) -> NewAxis:
-    """Check and convert what a new axis is to have; see `AxisWriter.add_axis`."""
+    """Check and convert what a new axis is to have; see `DafWriter.add_axis`."""
     check_name(daf.location, "axis", axis)
     what = f"{daf.location}: the list of entries of axis {axis!r}"
-    stored = inputs.strings_input(entries, what=what)
+    stored = strings_input(entries, what=what)
     twice = first_duplicate(stored)
     if twice is not None:
         raise errors.DuplicateEntriesError(
@@ -175,8 +175,18 @@ def _is_occupied(tree: Tree, path: str) -> bool:
     return bool(children)
 
 
-class AxisWriter(DafReader):
-    """A data set that can be changed: its scalars and its axes; see `DafWriter`."""
+def check_writer(value: object, function: str) -> None:
+    """Refuse a data set that is open for reading, or what is none, where one is written to."""
+    check_reader(value, function)
+    if isinstance(value, DafReader) and not isinstance(value, DafWriter):
+        raise errors.ReadOnlyError(f"{function} writes to {value}, but {writing_remedy(value)}")
+
+
+class DafWriter(DafReader):
+    """A Daf data set that can be read and changed.
+
+    Do not construct it; `open_daf`, `ZarrDaf` and `MemoryDaf` return one.
+    """
 
     def __init__(
         self,
@@ -239,7 +249,7 @@ class AxisWriter(DafReader):
         """
         check_name(self.location, "scalar", name)
         what = f"{self.location}: scalar {name!r}"
-        stored = inputs.scalar_input(value, dtype, what=what)
+        stored = scalar_input(value, dtype, what=what)
         path = layout.scalar_path(name)
         self._check_free(self.has_scalar(name), if_exists, f"scalar {name!r}", path=path)
         with self._change(layout.scalar_path(name), if_exists=if_exists) as (path, changes):
@@ -498,20 +508,6 @@ class AxisWriter(DafReader):
             paths += [path for path in beside if tree.kind(path) is not None]
         return paths
 
-
-def check_writer(value: object, function: str) -> None:
-    """Refuse a data set that is open for reading, or what is none, where one is written to."""
-    check_reader(value, function)
-    if isinstance(value, DafReader) and not isinstance(value, DafWriter):
-        raise errors.ReadOnlyError(f"{function} writes to {value}, but {writing_remedy(value)}")
-
-
-class DafWriter(AxisWriter):
-    """A Daf data set that can be read and changed.
-
-    Do not construct it; `open_daf`, `ZarrDaf` and `MemoryDaf` return one.
-    """
-
     def read_only(self) -> DafReader:
         """Return an object that reads the same data and cannot change it.
 
@@ -521,7 +517,7 @@ class DafWriter(AxisWriter):
         shown: Any = {"members": [self], "counters": self._counters}
         reader = DafReader(self._tree, name=unique_name(f"{self.name}.read_only"), **shown)
         if self.origin is not None:
-            reader.origin = dataclasses.replace(self.origin, name=reader.name)
+            reader.origin = replace(self.origin, name=reader.name)
         return reader
 
     # Vectors

@@ -254,6 +254,8 @@ class _Import:
 
     def _counts(self) -> dict[str, StorageType]:
         """Return the types of matrices by what reports call them; refuse names of none."""
+        if self.counts_as is None:
+            return {}
         parts = self._shown.count_keys()
         counts = count_types(self.counts_as, "X", parts, self.tree.location)
         found = {parts[name]: kind for name, kind in counts.items()}
@@ -334,21 +336,22 @@ class _Import:
         """Copy a matrix, with its elements in order, and store the other layout."""
         label, header = self._shown.matrices[path]
         count = counts.get(label)
-        whole = ordered(stored)
-        info = whole.info
+        copied = ordered(stored)
+        info, n_bytes = copied.info, _bytes_of(copied)
         if info.nnz != stored.info.nnz:
             self._report.changed(label, "elements that were stored more than once were added up")
         kinds = {} if count is None else {"nzval" if info.is_sparse else "": count}
         if self.daf.writable_tree.packing is not None and info.nnz is not None:
             kinds |= dict.fromkeys(("colptr", "rowval"), _narrow(max(info.nnz + 1, info.shape[0])))
         axes = (info.rows_axis, info.columns_axis)
-        is_flipped = axes[0] != axes[1] and header.layout != "csc"
-        copied = counted_matrix(self._source, whole, kinds, what=label, is_flipped=is_flipped)
+        if kinds:
+            is_flipped = axes[0] != axes[1] and header.layout != "csc"
+            copied = counted_matrix(self._source, copied, kinds, what=label, is_flipped=is_flipped)
         with new_property(self.daf, path) as changes:
             copy_stored(changes, path, copied, add=progress.add)
         if self._is_relaid(stored):
             size = info.nnz or info.shape[0] * info.shape[1]
-            item_bytes = _bytes_of(whole) / max(size, 1)
+            item_bytes = n_bytes / max(size, 1)
             self.daf.relayout_matrix(
                 *axes,
                 info.name,

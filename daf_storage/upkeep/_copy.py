@@ -735,7 +735,7 @@ def convert(  # noqa: PLR0913 - how a copy is written
     style: dict[str, Any] = {"zarr_format": zarr_format, "packed": packed}
     with open_daf(source, _source_mode(source, destination)) as daf:
         check_outside(daf, destination)
-        counted = CountedCopy(daf, counts_as)
+        counted = None if counts_as is None else CountedCopy(daf, counts_as)
         with new_data_set(destination, if_exists=if_exists, **style) as new:
             copier = Copier(daf, new, "convert", "error", link=link, counted=counted, is_whole=True)
             _copy_everything(copier, {}, {}, progress)

@@ -19,22 +19,21 @@ from daf_storage.trees import StoredArray
 CountType: TypeAlias = Literal["uint8", "uint16", "uint32"]
 """The types in which whole numbers are stored when that is asked for."""
 
-CountsAs: TypeAlias = "CountType | Mapping[str, CountType] | None"
+_Counts: TypeAlias = "CountType | Mapping[str, CountType]"
+CountsAs: TypeAlias = "_Counts | None"
 """The type of the main matrix, or of matrices by their names."""
 
 _NAMES: Final[tuple[str, ...]] = get_args(CountType)
 
 
 def count_types(
-    counts_as: CountsAs, main: str, available: Collection[str], location: str
+    counts_as: _Counts, main: str, available: Collection[str], location: str
 ) -> dict[str, StorageType]:
     """Return the types that were asked for, by the name of the matrix; checked.
 
     >>> count_types("uint16", "UMIs", {"UMIs"}, "x.daf")
     {'UMIs': <StorageType.UINT16: 'UInt16'>}
     """
-    if counts_as is None:
-        return {}
     by_name = {main: counts_as} if isinstance(counts_as, str) else dict(counts_as)
     for name, requested in by_name.items():
         if requested not in _NAMES:
@@ -135,7 +134,7 @@ class CountedCopy:
         The type of the main matrix (the scalar ``X_is`` names it, else ``X``), or by name.
     """
 
-    def __init__(self, daf: DafReader, counts_as: CountsAs) -> None:
+    def __init__(self, daf: DafReader, counts_as: _Counts) -> None:
         self._daf = daf
         main = str(daf.get_scalar("X_is", default="X"))
         axes = sorted(daf.axes_set())
