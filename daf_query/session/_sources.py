@@ -47,7 +47,7 @@ _T = TypeVar("_T")
 
 _DAF: Final = re.compile(r"\.(dafs?\.zarr|h5dfs?)(\.zip)?(#/.*)?$")
 _GROUP_FILES: Final = ("meta/zarr.json", "meta/.zgroup")
-_OF_CALLS: Final = (errors.InvalidInputError, errors.ReadOnlyError, errors.MissingDependencyError)
+_OF_CALLS: Final = (errors.InvalidInputError, errors.MissingDependencyError)
 """What is wrong with a call, or with what is installed, and with no data set."""
 _LEAVE_OUT: Final = errors.Remedy("pass ", errors.SKIP_BROKEN, " to leave it out")
 
@@ -125,7 +125,7 @@ def _collection(
     skip_broken: bool | None,  # noqa: FBT001 - as it was given
 ) -> Collection:
     """Open several data sets as one."""
-    readers = usable(sources, lambda each: _member(each, mode, names, stack), skip_broken)
+    readers = usable(sources, lambda each: _member(each, mode, names, stack), skip_broken, mode)
     return Collection(location, _by_name(readers, location))
 
 
@@ -133,6 +133,7 @@ def usable(
     sources: Sequence[Any],
     opening: Callable[[Any], _T],
     skip_broken: bool | None,  # noqa: FBT001 - as it was given
+    mode: Mode = "r",
 ) -> list[_T]:
     """Return what can be opened; there is a warning for each of the others.
 
@@ -140,6 +141,8 @@ def usable(
     ----------
     skip_broken
         Whether those that cannot be opened are left out; None if the caller has no choice.
+    mode
+        How they are opened: one that may not be read is left out, one that may not be written not.
 
     Raises
     ------
@@ -149,12 +152,13 @@ def usable(
         One cannot be opened, and is not to be left out.
     """
     found = []
+    of_calls = _OF_CALLS if mode == "r" else (*_OF_CALLS, errors.ReadOnlyError)
     for each in sources:
         try:
             found.append(opening(each))
         except errors.DafError as error:
-            if not skip_broken or isinstance(error, _OF_CALLS):
-                if skip_broken is False and not isinstance(error, _OF_CALLS):
+            if not skip_broken or isinstance(error, of_calls):
+                if skip_broken is False and not isinstance(error, of_calls):
                     errors.with_remedy(error, error.remedy or _LEAVE_OUT)
                 raise
             warn_caller(f"left out: {error}", errors.DafWarning)
