@@ -32,6 +32,7 @@ from daf_storage.trees import (
 )
 
 _BATCH_ROWS: Final = 1 << 20
+_MOST_CHARACTERS: Final = 120
 
 ArrayMaker = Callable[[], StoredArray | None]
 Nodes = tuple[Node, ...]
@@ -332,9 +333,6 @@ def free_name(name: str, taken: Container[str]) -> str:
     while name in taken:
         name = f"{name}_"
     return name
-
-
-_MOST_CHARACTERS: Final = 120
 
 
 def part_label(part: str, key: str) -> str:

@@ -1,4 +1,4 @@
-"""Groups and arrays of a Zarr hierarchy: mapped where they can be, decoded where not.
+"""Arrays of a Zarr hierarchy: mapped where they can be, decoded where not.
 
 The chunks of an array are each in a file of its own, or many small ones in a file.  Daf packs
 arrays in the latter way, in the shape of the Zarr v3 sharding codec; others cut an array into
