@@ -477,8 +477,16 @@ def _labels(
             classes[name] = distinct.take(pc.array_sort_indices(distinct))
             codes = pc.index_in(column, value_set=classes[name]).fill_null(-1)
             column = codes.cast(pa.int64())
-        elif pa.types.is_boolean(whole.type) and whole.null_count:
-            column = column.cast(pa.float64())  # NaN where it is missing, as in other numbers
+        elif whole.null_count and (
+            pa.types.is_boolean(whole.type) or pa.types.is_integer(whole.type)
+        ):
+            try:
+                column = column.cast(pa.float64())  # NaN where it is missing
+            except pa.ArrowInvalid as error:
+                raise errors.InvalidInputError(
+                    f"the label {name!r} has missing values, so that it becomes floats, which "
+                    f"would round it: {error}; store it without missing values, or as strings"
+                ) from None
         values[name] = column.to_numpy(zero_copy_only=False)
     return values, classes
 
