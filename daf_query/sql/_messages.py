@@ -434,6 +434,7 @@ _NO_VALUE: Final = (
 )
 _TWICE: Final = r"(?:duplicate|and) (?:un)?qualified field name "
 _NAME: Final = r'(?P<name>(?:"[^"]*"|[^\s"])+)'
+_TIMES: Final = "; times are written '2024-01-31' or '2024-01-31 18:30:00'"
 
 MESSAGES: Final = (
     Message(_OURS, _ours),
@@ -451,6 +452,7 @@ MESSAGES: Final = (
     Message("Divide by zero", _division),
     Message(r"'daf_checked_size\((?P<type>.+), Int64, Int64, Int64\)'", _NO_SIZE),
     Message(_BOOLEAN, _chain),
+    Message("Error parsing timestamp|comparison operation Timestamp", _TIMES),
     Message(_TYPES, _wrong_type),
     Message("common type for bitwise operation", _BITS, ("BitwiseAnd", "BitwiseOr")),
     Message("unary operator BitwiseNot", _TILDE, ("BitwiseNot",)),

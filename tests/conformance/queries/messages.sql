@@ -28,6 +28,8 @@ SELECT name FROM cell WHERE x < 5 AND	donor IN ('a', 5);
 SELECT x > 1, x = 'old' FROM cell;
 --: error line 1, column 29.*is_marker, or NOT is_marker
 SELECT name FROM gene WHERE is_marker = 'yes';
+--: error times are written '2024-01-31' or
+SELECT name FROM cell WHERE CAST('2024-01-31 18:30' AS TIMESTAMP) > now();
 --: error write LIMIT at the end
 SELECT TOP 5 name FROM cell;
 --: error single quotes: 'T'
