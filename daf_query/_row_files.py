@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from decimal import Decimal
 from pathlib import Path
 from typing import IO, Any, Final, Literal, TypeAlias, cast
 
@@ -18,10 +19,8 @@ from daf_query._formats import COMPRESSED, ROW_FORMATS, ROW_SUFFIXES
 from daf_query._provenance import Record, with_record
 from daf_query.scan import converted, plain_schema, show_pandas_for
 from daf_storage import errors
-from daf_storage._lazy import lazy_module, pacsv, pq
+from daf_storage._lazy import pacsv, pq
 from daf_storage.stores import open_output
-
-engine: Any = lazy_module("daf_query.sql._planning")
 
 Format: TypeAlias = Literal["parquet", "arrow", "csv", "tsv", "json", "ndjson"]
 """How rows are written."""
@@ -170,20 +169,35 @@ def lists_of(batch: pa.RecordBatch) -> Iterator[tuple[Any, ...]]:
     """Yield the rows of a batch as Python values; times of day and intervals as SQL writes them."""
     for kind in batch.schema.types:
         show_pandas_for(kind)
-    yield from zip(*(_written(column).to_pylist() for column in batch.columns), strict=True)
+    yield from zip(*map(_values, batch.columns), strict=True)
 
 
-def _written(column: pa.Array) -> pa.Array:
-    """Return times of day and intervals as strings: Python has no nanoseconds, JSON neither.
-
-    >>> _written(pa.array([90_000], pa.duration("s"))).to_pylist()
-    ['1 days 1 hours 0 mins 0 secs']
-    """
+def _values(column: pa.Array) -> list[Any]:
+    """Return Python's values, and strings of times of day and intervals: it has no nanoseconds."""
     kind = column.type
-    if not (pa.types.is_time(kind) or pa.types.is_duration(kind) or pa.types.is_interval(kind)):
-        return column
-    frame = engine.table_frame(pa.table({"v": column})).select_exprs("CAST(v AS VARCHAR) AS v")
-    return frame.to_arrow_table().column(0).combine_chunks()
+    if pa.types.is_duration(kind):
+        second = 10 ** (3 * ("s", "ms", "us", "ns").index(kind.unit))
+        counts = column.cast(pa.int64()).to_pylist()
+        return [None if each is None else _interval(0, 0, each, second) for each in counts]
+    if pa.types.is_time(kind):
+        column = column.cast(pa.string())
+    values: list[Any] = column.to_pylist()
+    if pa.types.is_interval(kind):
+        return [None if each is None else _interval(*each) for each in values]
+    return values
+
+
+def _interval(months: int, days: int, count: int, second: int = 10**9) -> str:
+    """Return an interval as SQL writes it; ``count`` is of parts of a second.
+
+    >>> _interval(1, -2, -5_400_500_000_000), _interval(0, 0, 90_000, 1), _interval(0, 0, 0)
+    ('1 mons -2 days -1 hours -30 mins -0.5 secs', '1 days 1 hours', '0 secs')
+    """
+    sign, (whole, rest) = -1 if count < 0 else 1, divmod(abs(count), second)
+    clock = whole // 3600 % 24, whole // 60 % 60, whole % 60 + Decimal(rest) / second
+    numbers = months, days + sign * (whole // 86_400), *(sign * each for each in clock)
+    named = zip(numbers, ("mons", "days", "hours", "mins", "secs"), strict=True)
+    return " ".join(f"{Decimal(each):f} {unit}" for each, unit in named if each) or "0 secs"
 
 
 def json_lines(objects: Iterable[Mapping[str, Any]], file_format: Format) -> Iterator[str]:

@@ -260,11 +260,7 @@ class Runs:
             return len(self._running)
 
     def start(
-        self,
-        produce: Produce[_T],
-        *,
-        query_id: bytes = b"",
-        is_abandoned: Callable[[], bool],
+        self, produce: Produce[_T], *, query_id: bytes = b"", is_abandoned: Callable[[], bool]
     ) -> Run[_T]:
         """Begin to compute results.
 

@@ -476,8 +476,7 @@ def path_exists(path: str) -> ExistsError:
 def over_budget(message: str) -> BudgetError:
     """Say how to get a result that is larger than its budget."""
     return with_remedy(
-        BudgetError(message),
-        Remedy("choose fewer rows or columns, or pass a larger ", MAX_BYTES),
+        BudgetError(message), Remedy("choose fewer rows or columns, or pass a larger ", MAX_BYTES)
     )
 
 

@@ -250,9 +250,7 @@ def _connected(options: Namespace) -> DafSession:
     return session.connect(sources)
 
 
-@command(
-    option("[TARGET]", "a folder, or the data set to make in one", default="daf-demo"),
-)
+@command(option("[TARGET]", "a folder, or the data set to make in one", default="daf-demo"))
 def demo_command(options: Namespace) -> None:
     """Import, query, slice and plot the PBMC data set that scanpy ships.
 

@@ -265,12 +265,7 @@ def _allow_memory(options: Namespace) -> None:
 
 
 def _say(
-    options: Namespace,
-    done: str,
-    path: str,
-    started: float,
-    holds: str,
-    found: Report | None,
+    options: Namespace, done: str, path: str, started: float, holds: str, found: Report | None
 ) -> None:
     """Say what was made, in which time and size, and what became of its parts."""
     seconds, size, notes = time.monotonic() - started, size_bytes(path), _notes(found)

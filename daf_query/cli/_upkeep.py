@@ -282,10 +282,7 @@ def reorder_command(options: Namespace) -> None:
     report(options, text, path=options.path, axis=options.axis, by=options.by)
 
 
-@command(
-    shared.PATH,
-    *shared.REPORT,
-)
+@command(shared.PATH, *shared.REPORT)
 def verify_command(options: Namespace) -> int:
     """Read a whole data set and list what is wrong with it; exit code 1 if something is.
 
@@ -310,10 +307,7 @@ def verify_command(options: Namespace) -> int:
     return FAILED if n_errors else DONE
 
 
-@command(
-    shared.PATH,
-    *shared.REPORT,
-)
+@command(shared.PATH, *shared.REPORT)
 def repair_command(options: Namespace) -> int:
     """Repair what a crash or an interrupted copy left; exit code 3 if data is lost or damaged.
 

@@ -256,10 +256,7 @@ def _function(function: Any, given: Any, types: Mapping[str, pa.DataType]) -> pc
             least, most = _BETWEEN[ends]
             above, below = (least, low), (most, high)
             return _compared(column, *above, types) & _compared(column, *below, types)
-        case (
-            {"IsIn": how},
-            [{"Column": name}, {"Literal": {"Scalar": {"List": listed}}}],
-        ):
+        case ({"IsIn": how}, [{"Column": name}, {"Literal": {"Scalar": {"List": listed}}}]):
             values = pa.ipc.open_stream(bytes(listed)).read_all().column(0)
             of_strings = types[name] == pa.string() and values.type in _STRINGS
             is_comparable = of_strings or (values.type == types[name] in _TYPES.values())

@@ -19,9 +19,4 @@ if TYPE_CHECKING:  # these need starlette and uvicorn
 
 __all__ = ["ExploreLimits", "ExploreServer", "ExploredData", "app"]
 
-__getattr__, __dir__, _ = lazy_names(
-    __name__,
-    {
-        "daf_query.explore._app": ("ExploreServer", "app"),
-    },
-)
+__getattr__, __dir__, _ = lazy_names(__name__, {"daf_query.explore._app": ("ExploreServer", "app")})

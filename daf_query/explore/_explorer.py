@@ -234,9 +234,7 @@ def axis_rows(session: DafSession, schema: str, axis: str) -> AxisRows:
 def replaced() -> RequestError:
     """Return the error of a data set that is another one now."""
     return refusal(
-        409,
-        "a data set was replaced while the page was open",
-        "reload the page to see the new one",
+        409, "a data set was replaced while the page was open", "reload the page to see the new one"
     )
 
 

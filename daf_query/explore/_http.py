@@ -278,11 +278,7 @@ class RunResponse(Response):
         What the page sent, for the places of errors.
     """
 
-    def __init__(
-        self,
-        begin: Callable[[Callable[[], bool]], Run[Part]],
-        sql: str,
-    ) -> None:
+    def __init__(self, begin: Callable[[Callable[[], bool]], Run[Part]], sql: str) -> None:
         self._begin, self._sql = begin, sql
         self.background = None
 

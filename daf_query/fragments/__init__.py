@@ -38,10 +38,7 @@ class AxisTable:
     """More columns: entries of matrices, see `DafSession.table`."""
 
     def open(
-        self,
-        session: DafSession,
-        schema: str | None = None,
-        names: Collection[str] | None = None,
+        self, session: DafSession, schema: str | None = None, names: Collection[str] | None = None
     ) -> TableDataset:
         """Return the table of a session, or of one of its schemas.
 

@@ -547,10 +547,7 @@ def _is_rows(values: object) -> bool:
 
 
 def _matrix_of_groups(
-    daf: DafWriter,
-    place: stored.Place,
-    profile: profiles.Profile,
-    statistic: moments.Statistic,
+    daf: DafWriter, place: stored.Place, profile: profiles.Profile, statistic: moments.Statistic
 ) -> tuple[Any, Any]:
     """Return the names of the groups, and a statistic of each for all columns of the axis.
 

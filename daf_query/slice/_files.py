@@ -155,12 +155,7 @@ class Reading:
 
 
 def save_rows(
-    whole: Whole,
-    values: Any,
-    path: Path,
-    file_format: str,
-    record: Record | None,
-    reading: Reading,
+    whole: Whole, values: Any, path: Path, file_format: str, record: Record | None, reading: Reading
 ) -> None:
     """Write a slice, but for AnnData; an old file is replaced when the new one is complete.
 

@@ -58,9 +58,7 @@ def _fields(type_: pa.DataType, *names: str) -> list[pa.Field]:
     return [pa.field(name, type_) for name in names]
 
 
-_RELATIONS: Final = pa.schema(
-    _fields(pa.string(), "schema", "axis", "vector", "to_axis", "source"),
-)
+_RELATIONS: Final = pa.schema(_fields(pa.string(), "schema", "axis", "vector", "to_axis", "source"))
 _MATRICES: Final = pa.schema(
     [
         *_fields(pa.string(), "schema", "rows_axis", "columns_axis", "name", "type"),

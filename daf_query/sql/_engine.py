@@ -268,11 +268,7 @@ class Engine:
         return translated(error, FailedQuery(query, self.tables, self.connections))
 
     def plan_raw(
-        self,
-        query: str,
-        *,
-        allow: Allow = "read",
-        once: tuple[str, ...] = (),
+        self, query: str, *, allow: Allow = "read", once: tuple[str, ...] = ()
     ) -> datafusion.DataFrame:
         """Plan a query; errors are the engine's own."""
         views = _named_views(self._views(), query)

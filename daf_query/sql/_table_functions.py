@@ -65,11 +65,7 @@ MakeTable: TypeAlias = Callable[[TableCall], TableDataset | ComputedDataset]
 
 
 def table_of_call(
-    function: str,
-    make: MakeTable,
-    schemas: Mapping[str, AxisSchema],
-    default: str,
-    *arguments: Any,
+    function: str, make: MakeTable, schemas: Mapping[str, AxisSchema], default: str, *arguments: Any
 ) -> datafusion.catalog.Table:
     """Return the table that a function makes of the arguments that a query gives to it.
 

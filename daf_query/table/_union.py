@@ -207,10 +207,7 @@ class Members:
     """
 
     def __init__(
-        self,
-        table: str,
-        columns: Mapping[str, TableColumns],
-        source: Callable[[str], TableDataset],
+        self, table: str, columns: Mapping[str, TableColumns], source: Callable[[str], TableDataset]
     ) -> None:
         self.columns = columns
         self.source = source

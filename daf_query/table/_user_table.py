@@ -220,8 +220,7 @@ def _read_csv(path: Path, kind: str, strings: Collection[str]) -> pa.Table:
             delimiter="\t" if kind == "tsv" else ",", newlines_in_values=True
         ),
         convert_options=pacsv.ConvertOptions(
-            null_values=list(_MISSING_NUMBERS),
-            column_types=dict.fromkeys(strings, pa.string()),
+            null_values=list(_MISSING_NUMBERS), column_types=dict.fromkeys(strings, pa.string())
         ),
     )
     for place, field in enumerate(table.schema):

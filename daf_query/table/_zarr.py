@@ -73,9 +73,7 @@ _FILTERED_RATIO = 16
 """How much larger a chunk may be before its filters are undone."""
 
 
-def _codecs(
-    array: Any,
-) -> tuple[Callable[[memoryview], Any] | None, list[Mapping[str, Any]]]:
+def _codecs(array: Any) -> tuple[Callable[[memoryview], Any] | None, list[Mapping[str, Any]]]:
     """Return what decodes the values of an array, and the compressions to be undone before.
 
     Without the former, zarr-python has to decode it.
@@ -552,10 +550,7 @@ class ZarrTable(TableDataset):
     """A table of Zarr arrays; `zarr_table` makes one."""
 
     def __init__(
-        self,
-        columns: TableColumns,
-        location: str,
-        path_and_group: tuple[str, str],
+        self, columns: TableColumns, location: str, path_and_group: tuple[str, str]
     ) -> None:
         super().__init__(columns, location=location)
         self._path_and_group = path_and_group

@@ -129,10 +129,7 @@ def _splits(
 
 
 def _check_splits(
-    splits: SplitCodes,
-    shares: dict[str, float],
-    weights: npt.NDArray[np.float64] | None,
-    axis: str,
+    splits: SplitCodes, shares: dict[str, float], weights: npt.NDArray[np.float64] | None, axis: str
 ) -> None:
     """Refuse splits without entries, or of which none can be drawn."""
     counts = np.bincount(splits, minlength=len(shares))

@@ -365,8 +365,7 @@ class Contents:
         name = self._free_axis(f"{name}_{vectors.part}" if name in self._entries else name)
         self._entries[name] = None
         self.properties[layout.axis_path(name)] = array_property(
-            vector.column.sources,
-            lambda _: _categories_of(vectors, column_name),
+            vector.column.sources, lambda _: _categories_of(vectors, column_name)
         )
         self.properties[layout.vector_path(name, "color")] = _strings_at(colors)
         del self.uns[f"{column_name}{_COLORS}"]

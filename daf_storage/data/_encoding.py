@@ -299,10 +299,7 @@ def write_text(
 
 
 def copy_array(
-    changes: TreeTransaction,
-    path: str,
-    array: StoredArray,
-    add: Callable[[int], None],
+    changes: TreeTransaction, path: str, array: StoredArray, add: Callable[[int], None]
 ) -> None:
     """Copy an array of numbers in blocks; one of strings is held while it is copied.
 

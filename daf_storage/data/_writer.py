@@ -918,11 +918,7 @@ it, or change the value
 
 
 def write_transposed(
-    changes: TreeTransaction,
-    path: str,
-    stored: StoredMatrix,
-    *,
-    progress: Callable[[int], None],
+    changes: TreeTransaction, path: str, stored: StoredMatrix, *, progress: Callable[[int], None]
 ) -> None:
     """Prepare the other orientation of a matrix.
 

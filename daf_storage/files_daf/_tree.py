@@ -498,11 +498,7 @@ class WritableFilesTree(FilesTree, FileTree[dict[str, Any]]):
         The directory of the data set within the store; empty for the whole store.
     """
 
-    def __init__(
-        self,
-        store: DirectoryStore | MmapZipStore,
-        root: str = "",
-    ) -> None:
+    def __init__(self, store: DirectoryStore | MmapZipStore, root: str = "") -> None:
         super().__init__(store, root)
         self._writable = store
         self.packing = None

@@ -327,11 +327,7 @@ class _Import:
         return self.relayout and stored.info.rows_axis != stored.info.columns_axis
 
     def _copy_matrix(
-        self,
-        path: str,
-        stored: StoredMatrix,
-        counts: dict[str, StorageType],
-        progress: Progress,
+        self, path: str, stored: StoredMatrix, counts: dict[str, StorageType], progress: Progress
     ) -> None:
         """Copy a matrix, with its elements in order, and store the other layout."""
         label, header = self._shown.matrices[path]
@@ -353,9 +349,7 @@ class _Import:
             size = info.nnz or info.shape[0] * info.shape[1]
             item_bytes = n_bytes / max(size, 1)
             self.daf.relayout_matrix(
-                *axes,
-                info.name,
-                progress=lambda done: progress.add(int(done * item_bytes)),
+                *axes, info.name, progress=lambda done: progress.add(int(done * item_bytes))
             )
 
 

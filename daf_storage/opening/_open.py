@@ -294,11 +294,7 @@ def _own_name(tree: Tree) -> str | None:
 
 
 def _tree_to_read(
-    where: DafPath,
-    style: Style,
-    held: ExitStack,
-    names: Mapping[str, Any],
-    sidecar: _Sidecar,
+    where: DafPath, style: Style, held: ExitStack, names: Mapping[str, Any], sidecar: _Sidecar
 ) -> Tree:
     """Return the tree of a data set, or of an AnnData in place, with its sidecar if it has one."""
     tree = read_tree(where, held)
@@ -419,10 +415,7 @@ def FilesDaf(
 @overload
 def FilesDaf(path: str | Path, mode: _WriteMode, *, name: str | None = None) -> DafWriter: ...
 def FilesDaf(  # noqa: N802 - the constructor's name in all implementations
-    path: str | Path,
-    mode: OpenMode = "r",
-    *,
-    name: str | None = None,
+    path: str | Path, mode: OpenMode = "r", *, name: str | None = None
 ) -> DafReader:
     r"""Open a Daf data set of plain files, the family's own default format; see `open_daf`.
 
@@ -475,11 +468,7 @@ def H5df(root: Any, mode: Literal["r"] = "r", **how: Unpack[_How]) -> DafReader:
 @overload
 def H5df(root: Any, mode: _WriteMode, **how: Unpack[_How]) -> DafWriter: ...
 def H5df(  # noqa: N802 - the constructor's name in all implementations
-    root: Any,
-    mode: OpenMode = "r",
-    *,
-    name: str | None = None,
-    packed: bool | Packing = False,
+    root: Any, mode: OpenMode = "r", *, name: str | None = None, packed: bool | Packing = False
 ) -> DafReader:
     """Open a Daf data set in an HDF5 file; needs the extra ``hdf5``.
 

@@ -393,22 +393,14 @@ class FileChanges(ABC):
         return None if packing is None or packing.chunks(shape, kind) is None else packing
 
     def _prepared(
-        self,
-        path: str,
-        shape: tuple[int, ...],
-        kind: StorageType,
-        packing: Packing | None = None,
+        self, path: str, shape: tuple[int, ...], kind: StorageType, packing: Packing | None = None
     ) -> str:
         """Prepare what is said of an array, and return the key of its file."""
         self._note(path, shape, kind, packing)
         return self._file(path, shape, kind, packing)
 
     def _write_packed(
-        self,
-        path: str,
-        shape: tuple[int, ...],
-        kind: StorageType,
-        blocks: Iterable[Any],
+        self, path: str, shape: tuple[int, ...], kind: StorageType, blocks: Iterable[Any]
     ) -> bool:
         """Prepare a packed array, if it is to be packed; say whether it is."""
         packing = self._packing(shape, kind)

@@ -279,11 +279,7 @@ class Hdf5Transaction:
         return f"{self._token}/new/{path}"
 
     def _create(
-        self,
-        path: str,
-        shape: tuple[int, ...],
-        kind: StorageType,
-        packing: Packing | None = None,
+        self, path: str, shape: tuple[int, ...], kind: StorageType, packing: Packing | None = None
     ) -> Any:
         size_bytes = int(np.prod(shape, dtype=object)) * kind.dtype.itemsize
         self._shared.require_space(METADATA_BYTES if packing is not None else size_bytes)

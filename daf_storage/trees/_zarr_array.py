@@ -36,12 +36,7 @@ from daf_storage.trees._chunked_array import (
     wrong_size,
 )
 from daf_storage.trees._metadata import ArrayMetadata, ShardLayout, key_below
-from daf_storage.trees._stored_array import (
-    STRING_BYTES,
-    StoredArray,
-    decoded_bytes,
-    frozen,
-)
+from daf_storage.trees._stored_array import STRING_BYTES, StoredArray, decoded_bytes, frozen
 
 _MAX_FILES: Final = 1 << 20
 _MAX_FILLED_BYTES: Final = 1 << 34

@@ -434,9 +434,4 @@ def _write_flipped(stored: StoredMatrix, new: DafWriter, add: Callable[[int], No
     item_bytes = info.storage_type.dtype.itemsize + 4 * info.is_sparse
     path = layout.matrix_path(info.columns_axis, info.rows_axis, info.name)
     with new_property(new, path) as changes:
-        write_transposed(
-            changes,
-            path,
-            stored,
-            progress=lambda count: add(count * item_bytes),
-        )
+        write_transposed(changes, path, stored, progress=lambda count: add(count * item_bytes))
