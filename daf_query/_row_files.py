@@ -251,7 +251,7 @@ def joined(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             yield pa.concat_batches(waiting) if len(waiting) > 1 else batch
             waiting, rows, size = [], 0, 0
     if waiting:
-        yield pa.concat_batches(waiting)
+        yield pa.concat_batches(waiting) if len(waiting) > 1 else waiting[0]
 
 
 def _parts(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:

@@ -62,7 +62,8 @@ def test_pandas_with_arrow_or_numpy(session: DafSession) -> None:
 def test_numbers_are_not_copied(session: DafSession, path: Path) -> None:
     """From the mapped file through the engine into Arrow, pandas with Arrow, polars and DuckDB."""
     result = session.sql("SELECT age, score FROM cell")
-    for table in (result.to_arrow_table(), pa.table(result.to_pandas(arrow_backed=True))):
+    few = pa.Table.from_batches(result.limit(99).batches())
+    for table in (result.to_arrow_table(), pa.table(result.to_pandas(arrow_backed=True)), few):
         for name in ("age", "score"):
             for chunk in table.column(name).chunks:
                 address = chunk.buffers()[1].address + chunk.offset * chunk.type.bit_width // 8
