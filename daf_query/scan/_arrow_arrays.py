@@ -41,6 +41,16 @@ def arrow_type(storage_type: StorageType) -> pa.DataType:
     return pa.from_numpy_dtype(storage_type.dtype.newbyteorder("="))
 
 
+def numpy_type(kind: pa.DataType) -> np.dtype[Any]:
+    """Return numpy's type of one of Arrow; pyarrow's own answer needs pandas in version 25.
+
+    >>> numpy_type(pa.float32())
+    dtype('float32')
+    """
+    dtype: np.dtype[Any] = pa.array([], kind).to_numpy(zero_copy_only=False).dtype
+    return dtype
+
+
 def number_array(values: Any) -> pa.Array:
     """Return numbers as Arrow without a copy (but for Bool); NaN becomes NULL.
 

@@ -21,7 +21,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from daf_query.scan._arrow_arrays import number_array, plain_array
+from daf_query.scan._arrow_arrays import number_array, numpy_type, plain_array
 from daf_query.scan._options import ZONE_ROWS, Positions
 from daf_storage._lazy import pc
 from daf_storage.base import DecodedCache, Span
@@ -255,13 +255,13 @@ def _near(kind: pa.DataType, value: float) -> float | None:
     """Return the number of a type that is next to another; None where engines may round."""
     is_whole = isinstance(value, int)
     if pa.types.is_integer(kind):
-        limits = np.iinfo(kind.to_pandas_dtype())
+        limits = np.iinfo(numpy_type(kind))
         is_known = is_whole or abs(value) < EXACT_FLOAT
         return min(max(math.floor(value), limits.min), limits.max) if is_known else None
     if kind not in (pa.float32(), pa.float64()):
         return None
     with np.errstate(over="ignore"):
-        near = float(kind.to_pandas_dtype()(value))
+        near = float(numpy_type(kind).type(value))
     is_known = not is_whole or (near == value and abs(value) < EXACT_FLOAT)
     return near if is_known else None
 

@@ -47,6 +47,7 @@ from daf_query.scan import (
     ZoneMap,
     arrow_type,
     cast_to,
+    numpy_type,
     plain_array,
 )
 from daf_storage import errors
@@ -251,7 +252,7 @@ class OpenTableColumn:
             return self._shown(self._widened(values))
         if not self._is_converted:
             return values
-        return np.asarray(values).astype(self._column.field.type.to_pandas_dtype())
+        return np.asarray(values).astype(numpy_type(self._column.field.type))
 
     def to_arrow(self, rows: Rows) -> pa.Array:
         """Return values as Arrow; NaN as null."""

@@ -38,6 +38,7 @@ from daf_query.scan import (
     conjuncts,
     evaluate,
     number_array,
+    numpy_type,
 )
 from daf_query.table._axis_dataset import entry_names
 from daf_query.table._columns import DATASET, ConstantColumn, TableColumns, long_names, value_type
@@ -152,7 +153,7 @@ class ElementColumn:
 
     def _converted(self, values: Any) -> Any:
         is_text = isinstance(values, pa.Array)
-        dtype = self.field.type.to_pandas_dtype()
+        dtype = numpy_type(self.field.type)
         return values if is_text else values.astype(dtype, copy=False)
 
 

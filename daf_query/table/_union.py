@@ -39,6 +39,7 @@ from daf_query.scan import (
     columns_of,
     conjuncts,
     evaluate,
+    numpy_type,
     plain_array,
 )
 from daf_query.table._axis_dataset import MatrixColumn
@@ -143,10 +144,8 @@ def common_type(types: set[pa.DataType]) -> pa.DataType | None:
         return next(iter(types))
     if not all(pa.types.is_integer(t) or pa.types.is_floating(t) for t in types):
         return None
-    dtypes = [np.dtype(each.to_pandas_dtype()) for each in types]
-    common = np.result_type(*dtypes)
-    are_integers = all(dtype.kind in "iu" for dtype in dtypes)
-    if common.kind == "f" and are_integers:  # Int64 with UInt64
+    common = np.result_type(*map(numpy_type, types))
+    if common.kind == "f" and all(map(pa.types.is_integer, types)):  # Int64 with UInt64
         return None
     return pa.from_numpy_dtype(common)
 
@@ -353,7 +352,7 @@ class JoinedColumn:
         parts = CachedParts(cache, key, identity)
         values = partial(self._joined, options)
         if not self.is_string:
-            dtype = np.dtype(self.field.type.to_pandas_dtype())
+            dtype = numpy_type(self.field.type)
             length = sum(each.length for each in self.sources)
             return NumberColumn(
                 lambda: lambda span: parts.get("values", values)[span.slice],
@@ -378,7 +377,7 @@ class JoinedColumn:
         values = list(self._values(options))
         if self.is_string:
             return pa.concat_arrays([pa.array([], pa.string()), *values])
-        dtype = np.dtype(self.field.type.to_pandas_dtype())
+        dtype = numpy_type(self.field.type)
         return np.concatenate([np.empty(0, dtype), *map(np.asarray, values)], dtype=dtype)
 
     def _values(self, options: ScanOptions) -> Iterator[Any]:

@@ -332,7 +332,8 @@ def _filled(
     if pa.types.is_string(kind) or pa.types.is_large_string(kind):
         return pc.fill_null(values, pa.scalar(str(default), kind))
     what = f"{daf.location}: the default of {name!r}"
-    value = stored_numbers(np.asarray(default), kind.to_pandas_dtype(), what=what)[()]
+    dtype = values.slice(0, 0).to_numpy(zero_copy_only=False).dtype
+    value = stored_numbers(np.asarray(default), dtype, what=what)[()]
     return pc.fill_null(values, pa.scalar(value, kind))
 
 
