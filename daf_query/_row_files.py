@@ -177,8 +177,8 @@ def _values(column: pa.Array) -> list[Any]:
     kind = column.type
     if pa.types.is_duration(kind):
         second = 10 ** (3 * ("s", "ms", "us", "ns").index(kind.unit))
-        counts = column.cast(pa.int64()).to_pylist()
-        return [None if each is None else _interval(0, 0, each, second) for each in counts]
+        counts, day = column.cast(pa.int64()).to_pylist(), 86_400 * second
+        return [None if n is None else _interval(0, n // day, n % day, second) for n in counts]
     if pa.types.is_time(kind):
         column = column.cast(pa.string())
     values: list[Any] = column.to_pylist()
@@ -188,14 +188,14 @@ def _values(column: pa.Array) -> list[Any]:
 
 
 def _interval(months: int, days: int, count: int, second: int = 10**9) -> str:
-    """Return an interval as SQL writes it; ``count`` is of parts of a second.
+    """Return an interval in the units of SQL; ``count`` is of parts of a second.
 
     >>> _interval(1, -2, -5_400_500_000_000), _interval(0, 0, 90_000, 1), _interval(0, 0, 0)
-    ('1 mons -2 days -1 hours -30 mins -0.5 secs', '1 days 1 hours', '0 secs')
+    ('1 mons -2 days -1 hours -30 mins -0.5 secs', '25 hours', '0 secs')
     """
     sign, (whole, rest) = -1 if count < 0 else 1, divmod(abs(count), second)
-    clock = whole // 3600 % 24, whole // 60 % 60, whole % 60 + Decimal(rest) / second
-    numbers = months, days + sign * (whole // 86_400), *(sign * each for each in clock)
+    clock = whole // 3600, whole // 60 % 60, whole % 60 + Decimal(rest) / second
+    numbers = months, days, *(sign * each for each in clock)
     named = zip(numbers, ("mons", "days", "hours", "mins", "secs"), strict=True)
     return " ".join(f"{Decimal(each):f} {unit}" for each, unit in named if each) or "0 secs"
 
@@ -234,22 +234,20 @@ def wire_parts(batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> Iterator
 
 
 def joined(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Yield rows with small batches put together, unless more of them take time to compute.
+    """Yield rows with small batches put together that come soon after others.
 
     A cross join has batches of a few rows, each of which would be a message.
     """
     waiting: list[pa.RecordBatch] = []
-    rows, size, since = 0, 0, 0.0
+    rows, size, since = 0, 0, -math.inf
     for batch in batches:
-        if not waiting:
-            since = time.monotonic()
         waiting.append(batch)
         rows += batch.num_rows
         size += batch.nbytes
         is_enough = rows >= _FEW_ROWS or size >= _FEW_BYTES
         if is_enough or time.monotonic() - since > _JOINING_SECONDS:
             yield pa.concat_batches(waiting) if len(waiting) > 1 else batch
-            waiting, rows, size = [], 0, 0
+            waiting, rows, size, since = [], 0, 0, time.monotonic()
     if waiting:
         yield pa.concat_batches(waiting) if len(waiting) > 1 else waiting[0]
 

@@ -96,6 +96,7 @@ def run_command() -> NoReturn:
     if sys.argv[1:2] and sys.argv[1] in _WITHOUT_PANDAS:
         sys.meta_path.insert(0, HiddenPandas)
     code = main(sys.argv[1:])
+    signal.setitimer(signal.ITIMER_REAL, 0)
     with contextlib.suppress(OSError):  # which main() has reported already
         sys.stdout.flush()
         sys.stderr.flush()

@@ -180,13 +180,14 @@ def save_rows(
                 _write_npz(rows, columns, matrix, sink)
             else:
                 scipy_io.mmwrite(sink, matrix)
-                _save_names((rows, columns), path)
-            return
-        table_of = wide_table if file_format in WIDE else partial(long_table, record=record)
-        tables = (table_of(block, (rows.part(span), columns)) for span, block in blocks)
-        first = next(tables)
-        batches = (batch for each in chain([first], tables) for batch in each.to_batches())
-        write_batches(Rows(first.schema, batches), cast("Format", file_format), sink)
+        else:
+            table_of = wide_table if file_format in WIDE else partial(long_table, record=record)
+            tables = (table_of(block, (rows.part(span), columns)) for span, block in blocks)
+            first = next(tables)
+            batches = (batch for each in chain([first], tables) for batch in each.to_batches())
+            write_batches(Rows(first.schema, batches), cast("Format", file_format), sink)
+    if file_format == "mtx":
+        _save_names((rows, columns), path)
 
 
 def _save_names(both: tuple[Labels, Labels], path: Path) -> None:

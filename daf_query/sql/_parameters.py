@@ -159,8 +159,10 @@ def _decimal(value: Decimal) -> str:
     ('(-0.05)', "CAST('12345678901234567.89' AS DECIMAL(19, 2))")
     """
     number = math.nan if value.is_nan() else float(value)
-    if not value.is_finite() or Decimal(repr(number)) == value:
+    if not value.is_finite() or (Decimal(repr(number)) == value and abs(number) < 2**53):
         return _number(number)
+    if max(abs(value.adjusted()), len(value.as_tuple().digits)) > 38:
+        raise errors.InvalidInputError(f"{value} is more than a decimal can have; pass a float")
     whole, _, fraction = f"{value:f}".lstrip("-0").partition(".")
     return f"CAST('{value:f}' AS DECIMAL({len(whole + fraction)}, {len(fraction)}))"
 

@@ -372,12 +372,15 @@ class QueryResult(Advised):
         """The names and types of the columns."""
         if self._direct is not None:
             return self._direct.schema
-        return schema_of(self.frame)
+        try:
+            return schema_of(self.frame)
+        except Exception as error:  # noqa: BLE001 - the engine's own
+            raise self._translated(error) from None
 
     @property
     def column_names(self) -> list[str]:
         """The names of the columns."""
-        return list(self.schema.names)
+        return list((self.schema if self._direct is not None else self.frame.schema()).names)
 
     def __len__(self) -> int:
         """Return the number of rows, by computing them."""

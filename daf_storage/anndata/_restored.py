@@ -133,7 +133,7 @@ def read_notes(daf: DafReader) -> Notes:
     text = daf.get_scalar(NOTES, default=None)
     try:
         notes = json.loads(text) if isinstance(text, str) else {}
-    except ValueError:
+    except (ValueError, RecursionError):
         return {}
     return notes if isinstance(notes, dict) else {}
 

@@ -535,7 +535,7 @@ class ViewTree:
         text = stored.read_strings()[0].as_py()
         if path != _NOTES:
             return pa.array([self._axis_name(text)])
-        with suppress(ValueError, AttributeError, KeyError, TypeError):  # notes are from a file
+        with suppress(ValueError, AttributeError, LookupError, TypeError, RecursionError):
             notes = json.loads(text, object_hook=self._with_axis)
             noted, shown = notes["axes"], self._axes.items()
             mine = ((name, axis) for name, axis in shown if axis.base in noted)
@@ -545,11 +545,20 @@ class ViewTree:
 
     def _columns(self, axis: ViewAxis, noted: dict[str, Any]) -> dict[str, Any]:
         """Return the notes of an axis, also of vectors that have another name in the view."""
-        rules, names = list(noted["columns"]), self._base.children(layout.vectors_path(axis.base))
-        for name in self._rules.names((axis.name,), names):
-            base = self._rules.base_name((axis.name,), name)
-            of_base = [rule for rule in noted["columns"] if name != base == rule.get("vector")]
-            rules += [{**rule, "column": name, "vector": name} for rule in of_base]
+        shown: dict[str | None, list[str]] = {}
+        vectors = self._base.children(layout.vectors_path(axis.base))
+        for name in self._rules.names((axis.name,), vectors):
+            shown.setdefault(self._rules.base_name((axis.name,), name), []).append(name)
+        rules = list(noted["columns"])
+        for rule in noted["columns"]:
+            names = [name for name in shown.get(rule.get("vector"), ()) if name != rule["vector"]]
+            rules += [{**rule, "column": name, "vector": name} for name in names]
+        masks = {base: base if base in names else names[0] for base, names in shown.items()}
+        for number, rule in enumerate(rules):
+            if "is_missing" in rule:
+                mask = masks.get(rule["is_missing"])
+                plain = {key: each for key, each in rule.items() if key != "is_missing"}
+                rules[number] = plain if mask is None else {**plain, "is_missing": mask}
         return {**noted, "columns": rules}
 
     def _with_axis(self, notes: dict[str, Any]) -> dict[str, Any]:
@@ -557,8 +566,8 @@ class ViewTree:
         return {**notes, "axis": self._axis_name(axis)} if isinstance(axis, str) else notes
 
     def _axis_name(self, base: str) -> str:
-        """Return what an axis of the base is called in the view, its own name if it is hidden."""
-        names = [axis.name for axis in self._axes.values() if axis.base == base] or [base]
+        """Return what an axis of the base is called in the view; empty if it is hidden."""
+        names = [axis.name for axis in self._axes.values() if axis.base == base] or [""]
         return base if base in names else names[0]
 
     def _check_unchanged(self, axis: ViewAxis) -> None:

@@ -183,6 +183,8 @@ def test_what_is_no_matrix_is_named_and_a_view_has_it(copies: int) -> None:
     renaming = {("obs", f"{name} too"): name for name in dafs[0].vectors_set("obs")}
     found = to_anndata(view(dafs[0], {"obs": [3, 1]}, renaming))
     np.testing.assert_array_equal(found.obsm["cube"], adata.obsm["cube"][[3, 1]])
+    alone = to_anndata(view(dafs[0], {"obs": [3, 1]}, renaming | {("obs", "*"): None} | renaming))
+    pd.testing.assert_frame_equal(alone.obs[["ambiguous too"]], found.obs[["ambiguous too"]])
     for name in ("born", "nullable", "maybe", "ambiguous", "category", "float16"):
         pd.testing.assert_series_equal(found.obs[f"{name} too"], found.obs[name], check_names=False)
 

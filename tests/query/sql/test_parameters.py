@@ -107,6 +107,7 @@ def test_lists_of_other_libraries(session: DafSession, values: Any) -> None:
         (np.float32(0.1), float(np.float32(0.1))),
         (Decimal("-0.10"), -0.1),
         (Decimal("Infinity"), math.inf),
+        (Decimal(2**53), Decimal(2**53)),
         (pa.scalar(Decimal("-12345678901234567.89")), Decimal("-12345678901234567.89")),
         (np.bool_(True), True),
         (np.str_("a'b"), "a'b"),
