@@ -185,7 +185,7 @@ class TestRowMajor:
         check_export(daf, adata, tmp_path)
         directory = tmp_path / "r.daf.zarr"
         again, hdf5 = tmp_path / "r2.daf.zarr", tmp_path / "r.h5df"
-        with open_daf(directory, "w+") as new:
+        with open_daf(directory, "w") as new:
             copy_all(daf, new, progress="never")
         convert(directory, again, if_exists="replace", link=seed % 2 == 0, progress="never")
         convert(directory, hdf5, if_exists="replace", progress="never")
