@@ -1,17 +1,18 @@
-"""The properties of a Daf data set that the parts of an AnnData are, and where each lies.
+"""The parts of an AnnData in a file, and the properties of a Daf data set that they are.
 
 The names are those that an import gives.  What there is is found by metadata alone; the vectors of
 a frame, and what is kept, are looked at when they are first listed.  AnnData's rows, dense or
 compressed, are Daf's columns of the transpose: ``X`` of obs and var is the matrix of var and obs.
+The frames of a file from before AnnData 0.7 are records, which are read into memory.
 """
 
 from __future__ import annotations
 
 import functools
-import math
 import posixpath
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 import numpy as np
@@ -19,134 +20,284 @@ import numpy as np
 from daf_storage import errors
 from daf_storage.anndata import _stored as elements
 from daf_storage.anndata._encoding import encode_frame
-from daf_storage.anndata._parts import Frame, FrameVector, FrameVectors, Parts, Places
+from daf_storage.anndata._frames import (
+    Frame,
+    FrameVector,
+    FrameVectors,
+    MemoryFrame,
+    stored_frame,
+)
 from daf_storage.anndata._restored import AXIS_KEYS, Report
 from daf_storage.anndata._stored import (
-    ArrayMaker,
-    Converted,
     MatrixHeader,
-    Nodes,
     Place,
     Property,
-    ShiftedIndices,
     array_property,
     broken_property,
     free_name,
+    matrix_property,
     part_label,
     strings_property,
 )
 from daf_storage.base import AnyArray, StorageType, name_problem, pandas
-from daf_storage.data import ENTRIES_OF, Convention, convention_attributes, layout, required_array
-from daf_storage.errors import CorruptDataError, UnsupportedInputError
-from daf_storage.trees import MemoryArray, Node, StoredArray, Tree, memory_array
+from daf_storage.data import ENTRIES_OF, layout, required_array
+from daf_storage.trees import Hdf5Tree, MemoryArray, Node, Tree
 
 _LONG_BYTES = 8
-_CHUNK_BYTES: Final = 1 << 24
+
+_PARTS: Final = frozenset(
+    {"X", "layers", "obs", "var", "obsm", "varm", "obsp", "varp", "uns", "raw"}
+    | {"raw.X", "raw.var", "raw.varm"}
+)
+_CATEGORIES: Final = "_categories"
+_NAMES: Final = {"obs": ("obs_names", "row_names"), "var": ("var_names", "col_names")}
+"""What the names are called in a group that does not say what it is."""
+_OF_PLACES: Final = ("layers", "obsm", "varm", "obsp", "varp", "uns")
+"""The parts whose values have keys."""
+_NEIGHBORS: Final = ("distances", "connectivities")
+GROUPS: Final = (
+    *("", "obs", "var", "layers", "obsm", "varm", "obsp", "varp", "uns"),
+    *("raw", "raw/var", "raw/varm"),
+)
+"""The groups whose children decide what properties there are."""
+
+Places = dict[str, Place]
 
 
-def path_of_matrix(axes: tuple[str, str], name: str, header: MatrixHeader) -> str:
-    """Return the path of a matrix: the axis whose entries are stored one by one comes last.
+@dataclass(slots=True)
+class Parts:
+    """The parts of an AnnData: where each lies in a file, or what it is."""
 
-    Parameters
-    ----------
-    axes
-        Those of its rows and its columns, as AnnData has it.
+    obs: Frame
+    var: Frame
+    main: Place | None
+    layers: Places = field(default_factory=dict)
+    obsm: Places = field(default_factory=dict)
+    varm: Places = field(default_factory=dict)
+    obsp: Places = field(default_factory=dict)
+    varp: Places = field(default_factory=dict)
+    uns: Places = field(default_factory=dict)
+    raw_var: Frame | None = None
+    raw_main: Place | None = None
+    raw_varm: Places = field(default_factory=dict)
+    unknown: tuple[str, ...] = ()
+    """Groups and arrays that AnnData does not know."""
+    damaged: Mapping[str, str] = field(default_factory=dict)
+    """What is wrong with the groups that cannot be read."""
+
+
+def is_anndata(tree: Tree) -> bool:
+    """Return whether a tree holds an AnnData; by its root alone."""
+    root = tree.node("")
+    if root is None or root.kind != "group":
+        return False
+    encoding = elements.encoding_of(root)
+    if encoding:  # a MuData has obs and var too
+        return encoding == "anndata"
+    has_frames = all(tree.kind(part) is not None for part in ("obs", "var"))
+    return has_frames and tree.kind("mod") is None  # the first MuData had no encoding either
+
+
+def anndata_parts(tree: Tree) -> Parts:
+    """Return the parts of an AnnData, by metadata.
+
+    Raises
+    ------
+    FormatError
+        Its obs or var cannot be read.
     """
-    return layout.matrix_path(*(axes if header.layout == "csc" else axes[::-1]), name)
+    children, damaged = tree.children(""), dict[str, str]()
+    with_keys: Any = {part: _places(tree, part, damaged) for part in _OF_PLACES}
+    uns: Places = with_keys["uns"]
+    obs, var = (_frame(tree, part, uns) for part in ("obs", "var"))
+    for frame in (obs, var):
+        for key in frame.of_uns & uns.keys():
+            del uns[key]
+    raw = "raw." if "raw.X" in children else "raw/"
+    raw_var = _raw_var(tree, raw, damaged)
+    parts = Parts(
+        obs=obs,
+        var=var,
+        main=_main(tree, "X"),
+        raw_var=raw_var,
+        raw_main=None if raw_var is None else _main(tree, f"{raw}X"),
+        raw_varm={} if raw_var is None else _places(tree, f"{raw}varm", damaged),
+        unknown=tuple(sorted(set(children) - _PARTS)),
+        damaged=damaged,
+        **with_keys,
+    )
+    _add_neighbors(tree, parts)
+    return parts
 
 
-def matrix_property(
-    tree: Tree,
-    place: Place,
-    header: MatrixHeader,
-    *,
-    is_square: bool = False,
-    lengths: Callable[[], tuple[int, int]],
-) -> Property:
-    """Return a matrix of two axes, or of an axis with itself.
+def parts_of_object(adata: Any, tree: Tree) -> Parts:
+    """Return the parts of an AnnData in memory; of one that is backed, ``X`` lies in its file."""
+    raw = adata.raw
+    with_keys: Any = {part: _values(getattr(adata, part)) for part in _OF_PLACES}
 
-    Parameters
-    ----------
-    lengths
-        Returns the lengths of the two axes.
+    def main(path: str, owner: Any) -> Place | None:
+        if isinstance(tree, Hdf5Tree) and tree.kind(path) is not None:
+            return _main(tree, path)
+        return None if owner.X is None else Place("", owner.X)
+
+    return Parts(
+        obs=MemoryFrame(adata.obs, part="obs"),
+        var=MemoryFrame(adata.var, part="var"),
+        main=main("X", adata),
+        raw_var=None if raw is None else MemoryFrame(raw.var, part="raw.var"),
+        raw_main=None if raw is None else main("raw/X", raw),
+        raw_varm={} if raw is None else _values(raw.varm),
+        **with_keys,
+    )
+
+
+def _frame(tree: Tree, path: str, uns: Iterable[str] = ()) -> Frame:
+    """Return a DataFrame; one from before AnnData 0.7 in memory, with its categories in ``uns``.
+
+    Such a one is an array of records, or a group that does not say what it is.
     """
-    is_by_rows = is_square and header.layout != "csc"
-    convention = Convention.ROW_MAJOR if is_by_rows else None
-
-    def parts(nodes: Nodes) -> Mapping[str, ArrayMaker]:
-        if not place.is_stored:
-            return _parts_of_value(place.value, header)
-        if header.layout == "dense":
-            return {"": lambda: _numbers(tree, nodes[0], "", place.path, header.dtype)}
-        if header.shape != lengths():
-            raise CorruptDataError(
-                f"{tree.location}: {place.path}: the sparse matrix has the shape "
-                f"{list(header.shape)}, and its axes have {lengths()[0]:,} and {lengths()[1]:,} "
-                "entries"
-            )
-        return _stored_parts(tree, nodes[0], place.path, header)
-
-    kind: Any = "array" if header.layout == "dense" else "group"
-    return Property((place.path,), parts, lambda: convention_attributes(convention), kind)
-
-
-def _stored_parts(
-    tree: Tree, node: Node, path: str, header: MatrixHeader
-) -> Mapping[str, ArrayMaker]:
-    """Return the parts of a stored sparse matrix."""
-
-    def stored(name: str) -> StoredArray:
-        array = required_array(node, name, f"{tree.location}: {path}")
-        if not array.info.storage_type.is_integer or len(array.info.shape) != 1:
-            raise CorruptDataError(f"{tree.location}: {path}: {name} is no list of positions")
-        return array
-
-    values = f"{path}/data"
-    return {
-        "colptr": lambda: _shifted(stored("indptr"), stored("indices"), header),
-        "rowval": lambda: _shifted(stored("indices"), stored("indices"), header),
-        "nzval": lambda: _numbers(tree, node, "data", values, header.dtype),
-    }
+    node = tree.node(path)
+    if node is None:
+        raise errors.CorruptDataError(
+            f"{tree.location}: this AnnData has no {path}; is it complete?"
+        )
+    if node.kind == "array":
+        _check_readable(node)
+    elif node.attribute("column-order") is not None:
+        return stored_frame(tree, path)
+    if not isinstance(tree, Hdf5Tree):
+        raise errors.UnsupportedDataError(
+            f"{tree.location}: a Zarr directory from before AnnData 0.7 is not read in place; "
+            "read it with anndata.read_zarr, and pass the result to from_anndata"
+        )
+    frame = _old_frame(tree, path)
+    keys = (key for key in uns if key.endswith(_CATEGORIES))
+    of_uns = {key for key in keys if _set_categories(tree, frame, key)}
+    return MemoryFrame(frame, part=path.replace("/", "."), of_uns=of_uns)
 
 
-def _parts_of_value(value: Any, header: MatrixHeader) -> Mapping[str, ArrayMaker]:
-    """Return the parts of a matrix in memory."""
-    dtype = np.dtype(np.float32) if header.dtype == np.float16 else header.dtype
-    kind = StorageType.of(dtype)
-    if header.layout == "dense":
-        return {"": lambda: _converted(value, header.shape, kind)}
-    stored = value if value.format == header.layout else value.tocsr()
-    indices = memory_array(stored.indices)
-    return {
-        "colptr": lambda: _shifted(memory_array(stored.indptr), indices, header),
-        "rowval": lambda: _shifted(indices, indices, header),
-        "nzval": lambda: _converted(stored.data, stored.data.shape, kind),
-    }
+def _check_readable(node: Node) -> None:
+    """Raise if an array is one because its metadata cannot be read; Daf need not have its type."""
+    with suppress(errors.UnsupportedDataError):
+        node.array()
 
 
-def _shifted(positions: StoredArray, indices: StoredArray, header: MatrixHeader) -> ShiftedIndices:
-    """Return positions from 1, in the type of the indices unless they would overflow it."""
-    kind = indices.info.storage_type
-    largest = max(indices.info.size, header.shape[1 if header.layout == "csr" else 0])
-    fits = largest + 1 <= np.iinfo(kind.dtype).max
-    return ShiftedIndices(positions, kind if fits else StorageType.INT64)
+def _raw_var(tree: Tree, raw: str, damaged: dict[str, str]) -> Frame | None:
+    if raw == "raw/" and "var" not in _places(tree, "raw", damaged):
+        return None
+    try:
+        return _frame(tree, "raw.var") if raw == "raw." else stored_frame(tree, "raw/var")
+    except errors.CorruptDataError as error:
+        damaged["raw"] = str(error)
+        return None
 
 
-def _numbers(tree: Tree, node: Node, name: str, path: str, dtype: np.dtype[Any]) -> StoredArray:
-    """Return stored numbers; half floats widened."""
-    if dtype == np.float16:
-        return elements.half_floats(tree, path)
-    return required_array(node, name, f"{tree.location}: {path}")
+def _main(tree: Tree, path: str) -> Place | None:
+    """Return the place of a matrix, also of a damaged one: whoever uses it gets the error."""
+    try:
+        node = tree.node(path)
+        if node is None:
+            return Place(path) if tree.children(path) else None
+        return None if elements.encoding_of(node) == "null" else Place(path)
+    except errors.FormatError:
+        return Place(path)
 
 
-def _converted(values: Any, shape: tuple[int, ...], kind: StorageType) -> Converted:
-    """Return numbers in memory, of which a range is copied when it is asked for."""
-    chunk = max(_CHUNK_BYTES // max(math.prod(shape[1:]) * kind.dtype.itemsize, 1), 1)
+def _places(tree: Tree, path: str, damaged: dict[str, str]) -> Places:
+    """Return what is in a group, or the fields of old records; if it cannot be listed, note why."""
+    try:
+        node = tree.node(path)
+        if node is not None and node.kind == "array":
+            _check_readable(node)
+            return _values(_records(tree, path))
+        children = tree.children(path)
+    except errors.CorruptDataError as error:
+        damaged[path] = str(error)
+        return {}
+    if node is None and children:
+        damaged[path] = (
+            f"{tree.location}: {path}: its metadata are missing, and what it has is there"
+        )
+        return {}
+    return {key: Place(posixpath.join(path, key)) for key in children}
 
-    def read_range(rows: slice, columns: slice | None) -> AnyArray:
-        return np.asarray(values[rows] if columns is None else values[rows, columns])
 
-    return Converted(shape, (min(chunk, shape[0]), *shape[1:]), kind, read_range)
+def _add_neighbors(tree: Tree, parts: Parts) -> None:
+    """Take the matrices of neighbours from where AnnData 0.7 kept them."""
+    if "neighbors" not in parts.uns or tree.kind("uns/neighbors") != "group":
+        return
+    for key, place in _places(tree, "uns/neighbors", {}).items():
+        node = tree.node(place.path)
+        if key in _NEIGHBORS and node is not None and elements.sparse_kind(node):
+            parts.obsp.setdefault(key, place)
+            others = parts.uns["neighbors"].without
+            parts.uns["neighbors"] = Place("uns/neighbors", without=(*others, key))
+
+
+@contextmanager
+def _readable(tree: Tree, path: str) -> Iterator[None]:
+    """Let what h5py, numpy and pandas raise of an old part be a `CorruptDataError`."""
+    try:
+        yield
+    except (OSError, TypeError, ValueError, IndexError) as error:
+        reason = " ".join(str(error).split())
+        raise errors.CorruptDataError(
+            f"{tree.location}: {path} cannot be read ({reason}); is the file complete?"
+        ) from error
+
+
+def _old_frame(tree: Tree, path: str) -> Any:
+    """Return a DataFrame of records, or of a group that does not say what it is."""
+    is_group = tree.kind(path) != "array"
+    places = _places(tree, path, {}) if is_group else {}
+    columns = {key: place.read(tree) for key, place in places.items()}
+    columns = columns if is_group else _records(tree, path)
+    with _readable(tree, path):
+        frame = pandas(extra="anndata").DataFrame(columns)
+        names = [key for key in _NAMES[path.rpartition(".")[2]] if key in places]
+        if names:
+            return frame.set_index(names[0]).rename_axis(None)
+        return (
+            frame.set_axis(frame.index.map(str)) if is_group else frame.set_index(frame.columns[0])
+        )
+
+
+def _records(tree: Tree, path: str) -> dict[str, Any]:
+    """Return the fields of an array of records, with text for byte strings; of others none."""
+    with _readable(tree, path), elements.element(tree, path) as stored:
+        names = stored.dtype.names or ()
+        records = stored[()] if names else {}
+        return {name: _text(records[name]) for name in names}
+
+
+def _text(values: Any) -> Any:
+    if values.dtype.kind not in "SO":
+        return values
+    return [value.decode() if isinstance(value, bytes) else value for value in values.tolist()]
+
+
+def _set_categories(tree: Tree, frame: Any, key: str) -> bool:
+    """Make a categorical of the column whose categories are in uns; say if there is one."""
+    name, path = key.removesuffix(_CATEGORIES), f"uns/{key}"
+    if name not in frame or frame[name].dtype.kind not in "iu" or tree.kind(path) != "array":
+        return False
+    with _readable(tree, path):
+        with elements.element(tree, path) as stored:
+            categories = _text(np.ravel(stored[()]))
+        is_coded = bool((frame[name] < len(categories)).all())  # else it is of the other frame
+        if is_coded:
+            frame[name] = pandas(extra="anndata").Categorical.from_codes(frame[name], categories)
+    return is_coded
+
+
+def _values(values: Mapping[str, Any]) -> Places:
+    """Return places of values that were read; anything in the file may change them."""
+    return {key: Place("", value) for key, value in named(values).items()}
+
+
+def named(layers: Mapping[Any, Any]) -> dict[str, Any]:
+    """Return the layers of an AnnData; from anndata 0.13 on, X is among them without a name."""
+    return {key: value for key, value in layers.items() if key is not None}
 
 
 # Values of obsm and varm
@@ -182,7 +333,7 @@ def annotation_at(tree: Tree, place: Place) -> Annotation:
         return _frame_annotation(tree, place, elements.names_of(node.attribute("column-order")))
     header = place.header(tree)
     if header.problem:
-        raise UnsupportedInputError(header.problem)
+        raise errors.UnsupportedInputError(header.problem)
     note = {"format": header.layout, "dtype": str(header.dtype)}
     note |= {"is_array": True} if header.is_array else {}
     return Annotation([str(n) for n in range(header.shape[1])], note, header)
@@ -195,7 +346,9 @@ def _frame_annotation(tree: Tree, place: Place, columns: list[str]) -> Annotatio
         path = posixpath.join(place.path, name)
         node = tree.node(path)
         if node is None or node.kind != "array":
-            raise UnsupportedInputError("a DataFrame of which a matrix of numbers does not say all")
+            raise errors.UnsupportedInputError(
+                "a DataFrame of which a matrix of numbers does not say all"
+            )
         dtypes[name] = elements.shape_and_dtype(tree, path)[1]
     frame: Any = pandas(extra="anndata").DataFrame(
         {name: np.empty(0, dtype) for name, dtype in dtypes.items()}
@@ -225,6 +378,17 @@ def annotation_property(
     return array_property(
         (place.path,), lambda _: MemoryArray(values, shape=header.shape, storage_type=kind)
     )
+
+
+def path_of_matrix(axes: tuple[str, str], name: str, header: MatrixHeader) -> str:
+    """Return the path of a matrix: the axis whose entries are stored one by one comes last.
+
+    Parameters
+    ----------
+    axes
+        Those of its rows and its columns, as AnnData has it.
+    """
+    return layout.matrix_path(*(axes if header.layout == "csc" else axes[::-1]), name)
 
 
 _COLORS: Final = "_colors"

@@ -17,8 +17,9 @@ from typing import Any, Final
 
 from daf_storage import errors
 from daf_storage.anndata import _stored as elements
+from daf_storage.anndata._contents import Parts, is_anndata
+from daf_storage.anndata._frames import StoredFrame
 from daf_storage.anndata._mudata import MuDataTree, is_mudata
-from daf_storage.anndata._parts import Parts, StoredFrame, is_anndata
 from daf_storage.anndata._stored import MatrixHeader, Place
 from daf_storage.anndata._tree import AnnDataTree
 from daf_storage.trees import Hdf5Tree, Tree, ZarrTree

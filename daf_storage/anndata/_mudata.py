@@ -18,8 +18,8 @@ import pyarrow as pa
 
 from daf_storage import errors
 from daf_storage.anndata import _stored as elements
-from daf_storage.anndata._contents import Contents
-from daf_storage.anndata._parts import Parts, anndata_parts, is_anndata, stored_frame
+from daf_storage.anndata._contents import Contents, Parts, anndata_parts, is_anndata
+from daf_storage.anndata._frames import stored_frame
 from daf_storage.anndata._restored import AXIS_KEYS, NOTES, axis_notes, read_notes
 from daf_storage.anndata._stored import Nodes, Property, array_property
 from daf_storage.anndata._tree import AnnDataTree

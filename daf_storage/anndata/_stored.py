@@ -6,6 +6,7 @@ an element is follows from its metadata alone.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Container, Hashable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -16,7 +17,7 @@ import pyarrow as pa
 
 from daf_storage._lazy import sp
 from daf_storage.base import AnyArray, Span, StorageType, is_remote, name_problem, string_array
-from daf_storage.data import kept, required_array
+from daf_storage.data import Convention, convention_attributes, kept, required_array
 from daf_storage.errors import CorruptDataError, DafError, FormatError, UnsupportedDataError
 from daf_storage.stores import ReadEstimate
 from daf_storage.trees import (
@@ -29,9 +30,11 @@ from daf_storage.trees import (
     Tree,
     ZarrTree,
     chunks_of,
+    memory_array,
 )
 
 _BATCH_ROWS: Final = 1 << 20
+_CHUNK_BYTES: Final = 1 << 24
 _MOST_CHARACTERS: Final = 120
 
 ArrayMaker = Callable[[], StoredArray | None]
@@ -539,3 +542,100 @@ def read_value(tree: Tree, path: str) -> Any:
             raise CorruptDataError(
                 f"{tree.location}: {path}: anndata cannot read it ({reason})"
             ) from error
+
+
+# Matrices
+
+
+def matrix_property(
+    tree: Tree,
+    place: Place,
+    header: MatrixHeader,
+    *,
+    is_square: bool = False,
+    lengths: Callable[[], tuple[int, int]],
+) -> Property:
+    """Return a matrix of two axes, or of an axis with itself.
+
+    Parameters
+    ----------
+    lengths
+        Returns the lengths of the two axes.
+    """
+    is_by_rows = is_square and header.layout != "csc"
+    convention = Convention.ROW_MAJOR if is_by_rows else None
+
+    def parts(nodes: Nodes) -> Mapping[str, ArrayMaker]:
+        if not place.is_stored:
+            return _parts_of_value(place.value, header)
+        if header.layout == "dense":
+            return {"": lambda: _numbers(tree, nodes[0], "", place.path, header.dtype)}
+        if header.shape != lengths():
+            raise CorruptDataError(
+                f"{tree.location}: {place.path}: the sparse matrix has the shape "
+                f"{list(header.shape)}, and its axes have {lengths()[0]:,} and {lengths()[1]:,} "
+                "entries"
+            )
+        return _stored_parts(tree, nodes[0], place.path, header)
+
+    kind: Any = "array" if header.layout == "dense" else "group"
+    return Property((place.path,), parts, lambda: convention_attributes(convention), kind)
+
+
+def _stored_parts(
+    tree: Tree, node: Node, path: str, header: MatrixHeader
+) -> Mapping[str, ArrayMaker]:
+    """Return the parts of a stored sparse matrix."""
+
+    def stored(name: str) -> StoredArray:
+        array = required_array(node, name, f"{tree.location}: {path}")
+        if not array.info.storage_type.is_integer or len(array.info.shape) != 1:
+            raise CorruptDataError(f"{tree.location}: {path}: {name} is no list of positions")
+        return array
+
+    values = f"{path}/data"
+    return {
+        "colptr": lambda: _shifted(stored("indptr"), stored("indices"), header),
+        "rowval": lambda: _shifted(stored("indices"), stored("indices"), header),
+        "nzval": lambda: _numbers(tree, node, "data", values, header.dtype),
+    }
+
+
+def _parts_of_value(value: Any, header: MatrixHeader) -> Mapping[str, ArrayMaker]:
+    """Return the parts of a matrix in memory."""
+    dtype = np.dtype(np.float32) if header.dtype == np.float16 else header.dtype
+    kind = StorageType.of(dtype)
+    if header.layout == "dense":
+        return {"": lambda: _converted(value, header.shape, kind)}
+    stored = value if value.format == header.layout else value.tocsr()
+    indices = memory_array(stored.indices)
+    return {
+        "colptr": lambda: _shifted(memory_array(stored.indptr), indices, header),
+        "rowval": lambda: _shifted(indices, indices, header),
+        "nzval": lambda: _converted(stored.data, stored.data.shape, kind),
+    }
+
+
+def _shifted(positions: StoredArray, indices: StoredArray, header: MatrixHeader) -> ShiftedIndices:
+    """Return positions from 1, in the type of the indices unless they would overflow it."""
+    kind = indices.info.storage_type
+    largest = max(indices.info.size, header.shape[1 if header.layout == "csr" else 0])
+    fits = largest + 1 <= np.iinfo(kind.dtype).max
+    return ShiftedIndices(positions, kind if fits else StorageType.INT64)
+
+
+def _numbers(tree: Tree, node: Node, name: str, path: str, dtype: np.dtype[Any]) -> StoredArray:
+    """Return stored numbers; half floats widened."""
+    if dtype == np.float16:
+        return half_floats(tree, path)
+    return required_array(node, name, f"{tree.location}: {path}")
+
+
+def _converted(values: Any, shape: tuple[int, ...], kind: StorageType) -> Converted:
+    """Return numbers in memory, of which a range is copied when it is asked for."""
+    chunk = max(_CHUNK_BYTES // max(math.prod(shape[1:]) * kind.dtype.itemsize, 1), 1)
+
+    def read_range(rows: slice, columns: slice | None) -> AnyArray:
+        return np.asarray(values[rows] if columns is None else values[rows, columns])
+
+    return Converted(shape, (min(chunk, shape[0]), *shape[1:]), kind, read_range)

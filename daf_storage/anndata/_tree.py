@@ -19,16 +19,15 @@ import numpy as np
 
 from daf_storage import errors
 from daf_storage.anndata import _stored as elements
-from daf_storage.anndata._columns import SeriesColumn
-from daf_storage.anndata._contents import Contents, KeptPlace
-from daf_storage.anndata._parts import (
+from daf_storage.anndata._contents import (
     GROUPS,
-    FrameVector,
+    Contents,
+    KeptPlace,
     Parts,
-    StoredFrame,
     anndata_parts,
     parts_of_object,
 )
+from daf_storage.anndata._frames import FrameVector, SeriesColumn, StoredFrame
 from daf_storage.anndata._restored import AXIS_KEYS, NOTES, AnnDataWarning, Report, scalar_value
 from daf_storage.anndata._stored import (
     Place,

@@ -1,35 +1,40 @@
-"""Columns of obs and var as vectors; one reading of each encoding.
+"""Frames of an AnnData: their columns as vectors, and their index as the entries of an axis.
 
-A vector is a view of the stored column.  Categories, and masks of what is missing, are read when
-the vectors of an axis are listed: a second vector may say what is missing.
+A vector is a view of the stored column; there is one reading of each encoding.  Categories, and
+masks of what is missing, are read when the vectors of an axis are listed: a second vector may say
+what is missing.
 """
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Hashable, Mapping
+import warnings
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from collections.abc import Set as AbstractSet
 from contextlib import suppress
 from typing import Any, Final, Literal, TypeAlias
 
 import numpy as np
 import pyarrow as pa
 
+from daf_storage import errors
 from daf_storage._lazy import metadata, pc
 from daf_storage.anndata import _encoding as encoding
 from daf_storage.anndata import _stored as elements
-from daf_storage.anndata._stored import CodedStrings, MadeOf, Nodes, node_at
-from daf_storage.base import StorageType, pandas, string_offsets
-from daf_storage.data import Convention, required_array
-from daf_storage.data import convention_attributes as attributes_of
-from daf_storage.errors import (
-    CorruptDataError,
-    DafError,
-    UnsupportedDataError,
-    UnsupportedInputError,
+from daf_storage.anndata._restored import AnnDataWarning
+from daf_storage.anndata._stored import CodedStrings, MadeOf, Nodes, free_name, node_at
+from daf_storage.base import (
+    RESERVED_VECTORS,
+    StorageType,
+    first_duplicate,
+    pandas,
+    string_offsets,
 )
-from daf_storage.trees import ArrayInfo, MemoryArray, Node, StoredArray, Tree
+from daf_storage.data import Convention, required_array, strings_input
+from daf_storage.data import convention_attributes as attributes_of
+from daf_storage.trees import ArrayInfo, Hdf5Tree, MemoryArray, Node, StoredArray, Tree
 
-_UNREADABLE: Final = (UnsupportedInputError, ValueError, TypeError, pa.ArrowException)
+_UNREADABLE: Final = (errors.UnsupportedInputError, ValueError, TypeError, pa.ArrowException)
 """What pandas and Arrow raise for a column that no vector has."""
 _PANDAS_WITH_STRINGS: Final = 3
 
@@ -65,7 +70,7 @@ class Column:
         *,
         rule: Callable[[], Mapping[str, Any]] = dict,
         problem: str = "",
-        error: DafError | None = None,
+        error: errors.DafError | None = None,
     ) -> None:
         self.sources = sources
         self._make = make
@@ -142,7 +147,7 @@ class SeriesColumn(Column):
         """Why Daf has no such vector."""
         try:
             _ = self._encoded
-        except (*_UNREADABLE, CorruptDataError) as error:
+        except (*_UNREADABLE, errors.CorruptDataError) as error:
             return str(error)
         return ""
 
@@ -281,7 +286,7 @@ class MaskedColumn(Column):
         is_string = elements.encoding_of(node) == "nullable-string-array"
         if not (kind.is_string if is_string else self._is_bool or kind.is_integer):
             wanted = "strings" if is_string else "integers or booleans"
-            raise CorruptDataError(f"{self._what}: its values are no {wanted}")
+            raise errors.CorruptDataError(f"{self._what}: its values are no {wanted}")
         self._has_missing = functools.cache(lambda: _any(mask))
         self._has_empty = functools.cache(lambda: kind.is_string and _has_empty(values, mask))
         self._is_text = functools.cache(
@@ -356,9 +361,11 @@ def values_and_mask(node: Node, what: str) -> tuple[StoredArray, StoredArray]:
     values, mask = (required_array(node, part, what) for part in ("values", "mask"))
     if mask.info.storage_type is not StorageType.BOOL:
         kind = mask.info.storage_type.value
-        raise CorruptDataError(f"{what}: its mask has the type {kind}, and should have booleans")
+        raise errors.CorruptDataError(
+            f"{what}: its mask has the type {kind}, and should have booleans"
+        )
     if mask.info.shape != values.info.shape:
-        raise CorruptDataError(f"{what}: its mask and its values differ in length")
+        raise errors.CorruptDataError(f"{what}: its mask and its values differ in length")
     return values, mask
 
 
@@ -384,7 +391,7 @@ def column_at(tree: Tree, path: str, *, is_old: bool = False) -> Column:
     """
     node = tree.node(path)
     if node is None:
-        raise CorruptDataError(f"{tree.location}: the column {path!r} is missing")
+        raise errors.CorruptDataError(f"{tree.location}: the column {path!r} is missing")
     if node.kind == "array":
         return _array_column(tree, path, node, is_old=is_old)
     encoded = elements.encoding_of(node)
@@ -414,14 +421,14 @@ def _categories(tree: Tree, path: str) -> StoredArray | None:
     """Return categories that are an array, or strings none of which is missing; None for others."""
     node = tree.node(path)
     if node is None or node.kind == "array":
-        with suppress(UnsupportedDataError):
+        with suppress(errors.UnsupportedDataError):
             return None if elements.has_bytes(tree, path) else elements.array_at(tree, path)
         return None
     if elements.encoding_of(node) != "nullable-string-array":
         return None
     values, mask = values_and_mask(node, f"{tree.location}: {path}")
     if mask.read().any():
-        raise CorruptDataError(f"{tree.location}: {path}: one of the categories is missing")
+        raise errors.CorruptDataError(f"{tree.location}: {path}: one of the categories is missing")
     return values if values.info.size else None
 
 
@@ -432,7 +439,7 @@ def _array_column(tree: Tree, path: str, node: Node, *, is_old: bool) -> Column:
         return _old_categorical(tree, path, node, old_categories)
     try:
         array = required_array(node, "", path)
-    except UnsupportedDataError:
+    except errors.UnsupportedDataError:
         return _unusual_column(tree, path)
     if (
         len(array.info.shape) != 1
@@ -459,7 +466,7 @@ def _old_categorical(tree: Tree, path: str, node: Node, categories_path: str) ->
     """Return a categorical as AnnData 0.7 stored it."""
     ordered_by, sources = node_at(tree, categories_path), (path, categories_path)
     what = f"{tree.location}: {path}"
-    with suppress(UnsupportedDataError):
+    with suppress(errors.UnsupportedDataError):
         categories = elements.array_at(tree, categories_path)
         return CategoricalColumn(sources, node, "", categories, ordered_by=ordered_by, what=what)
 
@@ -470,3 +477,318 @@ def _old_categorical(tree: Tree, path: str, node: Node, categories_path: str) ->
         return pandas(extra="anndata").Series(made)
 
     return SeriesColumn(sources, series)
+
+
+# Frames
+
+MISSING_SUFFIX: Final = "_is_missing"
+"""Ends the name of the Bool vector that tells a missing entry from an empty string."""
+
+_FEW_COLUMNS: Final = 4
+"""Each of so many columns on a server is looked at by itself."""
+
+
+class StoredFrame:
+    """A DataFrame whose columns lie in a file, each by itself.
+
+    Parameters
+    ----------
+    path
+        The group whose children decide which columns there are.
+    index_path
+        Where its names are.
+    columns
+        Where each column is, by its name, in order.
+    is_old
+        Whether byte strings are text, as in the frames of AnnData 0.7.
+    """
+
+    of_uns: AbstractSet[str] = frozenset()
+
+    def __init__(
+        self,
+        tree: Tree,
+        path: str,
+        index_path: str,
+        columns: Iterable[tuple[str, str]],
+        *,
+        index_name: str | None = None,
+        is_old: bool = True,
+    ) -> None:
+        self._tree = tree
+        self._path = path
+        self.index_name = index_name
+        self._is_old = is_old
+        if tree.kind(index_path) is None:
+            raise errors.CorruptDataError(f"{tree.location}: the index {index_path!r} is missing")
+        self._index = column_at(tree, index_path, is_old=True)
+        self.index_sources = self._index.sources
+        self.sources: tuple[str, ...] = (path,)
+        listed = list(columns)
+        self.column_names = [name for name, _ in listed]
+        """The names of its columns, in order."""
+        self._column_paths = [where for _, where in listed]
+        self._columns: dict[int, Column] = {}
+        self.renewals = 0
+        """How often a column was looked at again, since it had been changed in place."""
+
+    def _index_nodes(self) -> Nodes:
+        return tuple(node_at(self._tree, source) for source in self.index_sources)
+
+    @property
+    def length(self) -> int:
+        """How many rows it has."""
+        return int(self._index.array(self._index_nodes()).info.shape[0])
+
+    def entries(self) -> pa.Array:
+        """Return the index, read."""
+        return self.names(self._index_nodes()).read_strings().cast(pa.string())
+
+    def column(self, position: int) -> Column:
+        """Return a column; what it says of itself is kept until it is changed.
+
+        In a file of HDF5 that is noticed for all of it; elsewhere the column is looked at: that an
+        array within it was written to does not show in the group around it.
+        """
+        cached = self._columns.get(position)
+        if cached is not None and (cached.state is None or cached.state == self._state(cached)):
+            return cached
+        if len(self._columns) == _FEW_COLUMNS and isinstance(self._tree, Hdf5Tree):
+            self._tree.look_ahead(self._path)  # a reader of this many reads the others, too
+        self.renewals += cached is not None
+        path = self._column_paths[position]
+        is_hdf5 = isinstance(self._tree, Hdf5Tree)
+        before = None if is_hdf5 else self._tree.identity(path)
+        try:
+            column = column_at(self._tree, path, is_old=self._is_old)
+        except errors.FormatError as error:
+            column = Column((), error=error)
+        self._columns[position] = column
+        if not is_hdf5 and column.error is None:
+            state = self._state(column)
+            column.state = state if state[0] == before else (before,)
+        return column
+
+    def _state(self, column: Column) -> tuple[Any, ...]:
+        return tuple(map(self._tree.identity, column.sources))
+
+    def names(self, nodes: Nodes) -> EntryNames:
+        """Return the index as entries of an axis."""
+        what = f"{self._tree.location}: {self._path} names"
+        if self._index.problem:
+            raise errors.UnsupportedDataError(f"{what}: {self._index.problem}")
+        return EntryNames(self._index.array(nodes), what=what)
+
+
+def stored_frame(tree: Tree, path: str) -> StoredFrame:
+    """Return the DataFrame that anndata wrote into a group."""
+    node = node_at(tree, path)
+    index = elements.text_of(node.attribute("_index")) or "_index"
+    names = elements.names_of(node.attribute("column-order"))
+    return StoredFrame(
+        tree,
+        path,
+        f"{path}/{index}",
+        [(name, f"{path}/{name}") for name in names],
+        index_name=None if index == "_index" else index,
+        is_old=elements.text_of(node.attribute("encoding-version")) == "0.1.0",
+    )
+
+
+class MemoryFrame:
+    """A DataFrame in memory; maybe since only anndata understands how it is stored.
+
+    Parameters
+    ----------
+    part
+        What messages call it.
+    of_uns
+        The keys of ``uns`` that are a part of it.
+    """
+
+    index_sources = sources = ("",)
+    renewals = 0
+
+    def __init__(self, frame: Any, *, part: str, of_uns: AbstractSet[str] = frozenset()) -> None:
+        self.of_uns = of_uns
+        self._frame = frame
+        self._part = part
+        name = frame.index.name
+        self.index_name = None if name is None else str(name)
+        self.length = len(frame)
+        self.column_names = [str(name) for name in frame.columns]
+        self._columns: dict[int, Column] = {}
+
+    def column(self, position: int) -> Column:
+        """Return a column."""
+        if position not in self._columns:
+            series = functools.partial(self._series, position)
+            self._columns[position] = SeriesColumn(self.sources, series)
+        return self._columns[position]
+
+    def _series(self, position: int) -> Any:
+        return self._frame.iloc[:, position]
+
+    def names(self, nodes: Nodes) -> StoredArray:  # noqa: ARG002 - it was read
+        """Return the index as entries of an axis."""
+        index, what = self._frame.index, f"{self._part} names"
+        is_text = all(issubclass(found, str) for found in set(map(type, index)))
+        strings = index if is_text else index.map(str)
+        return EntryNames(
+            MemoryArray(lambda: strings_input(strings, what=what)), what=what, is_text=is_text
+        )
+
+
+Frame: TypeAlias = StoredFrame | MemoryFrame
+"""A DataFrame of an AnnData."""
+
+
+class EntryNames(MadeOf):
+    """Names of observations or variables as entries: strings, each of which occurs once.
+
+    Names that occur more than once get anndata's suffixes, with a warning.
+    """
+
+    has_unique_strings = True
+    """Whether who reads them need not look for duplicates again."""
+
+    def __init__(self, stored: StoredArray, *, what: str, is_text: bool = True) -> None:
+        self._parts = (stored,)
+        self._what = what
+        info = stored.info
+        self.is_text = is_text and info.storage_type.is_string
+        """Whether they were text before."""
+        self.info = ArrayInfo(info.shape, StorageType.STRING, info.shape, is_mappable=False)
+
+    def read_strings(self) -> Any:
+        """Return all names."""
+        names = self.given()
+        twice = first_duplicate(names)
+        return names if twice is None else self._unique(names, twice)
+
+    def given(self) -> Any:
+        """Return all names as they are, of which some may occur more than once."""
+        stored = self._parts[0]
+        if isinstance(stored, MaskedStrings):
+            return stored.filled("<NA>")  # as AnnData calls what has no name
+        if stored.info.storage_type.is_string:
+            return stored.read_strings()
+        index = pandas(extra="anndata").Index(stored.read()).map(str)  # as AnnData has them
+        return strings_input(index, what=self._what)
+
+    def _unique(self, names: pa.Array, twice: str) -> pa.Array:
+        warnings.warn(
+            f"{self._what} are not unique: {twice!r} occurs more than once; they are made unique "
+            f"as AnnData does it, such as {twice + '-1'!r}",
+            AnnDataWarning,
+            stacklevel=2,
+        )
+        return made_unique(names)
+
+
+def made_unique(entries: pa.Array) -> pa.Array:
+    """Return strings of which each repeated one gets ``-1``, ``-2`` and so on, as in anndata.
+
+    The first one stays, and a name that is there already is not made.
+
+    >>> made_unique(pa.array(["a", "b", "a", "a-1", "a"])).to_pylist()
+    ['a', 'b', 'a-2', 'a-1', 'a-3']
+    """
+    codes = entries.dictionary_encode().indices.to_numpy(zero_copy_only=False)
+    _, first = np.unique(codes, return_index=True)
+    is_repeated = np.ones(codes.size, bool)
+    is_repeated[first] = False
+    places = np.flatnonzero(is_repeated)
+    repeated = entries.take(pa.array(places)).to_pylist()
+    candidates = pc.match_substring_regex(entries, "-[0-9]+$")
+    taken = set(entries.filter(candidates).to_pylist())
+    counts: dict[str, int] = {}
+    renamed = []
+    for name in repeated:  # of the repeated ones only
+        number = counts.get(name, 0) + 1
+        while f"{name}-{number}" in taken:
+            number += 1
+        counts[name] = number
+        renamed.append(f"{name}-{number}")
+    return pc.replace_with_mask(entries, pa.array(is_repeated), pa.array(renamed, entries.type))
+
+
+class FrameVectors:
+    """The columns of a frame by the names of their vectors, which follow from theirs alone.
+
+    Parameters
+    ----------
+    part
+        What messages call the frame: ``obs``, ``var`` or ``raw.var``.
+    """
+
+    def __init__(self, frame: Frame, part: str) -> None:
+        self.frame = frame
+        self.part = part
+        taken = set(RESERVED_VECTORS)
+        names = frame.column_names
+        self._names = [_added(free_name(name, taken), taken) for name in names]
+        self._companions = [
+            _added(free_name(f"{name}{MISSING_SUFFIX}", taken), taken) for name in self._names
+        ]
+        both = (self._companions, self._names)
+        self._positions = {name: n for listed in both for n, name in enumerate(listed)}
+
+    def find(self, name: str) -> FrameVector | None:
+        """Return the vector of this name, or that whose companion has it; None if there is none."""
+        position = self._positions.get(name)
+        vector = None if position is None else self._vector(position)
+        if vector is None or vector.name == name:
+            return vector
+        return vector if vector.companion == name else None
+
+    def every(self) -> Iterator[FrameVector]:
+        """Yield those of all columns, in their order."""
+        yield from map(self._vector, range(len(self._names)))
+
+    def of_column(self, column_name: str) -> FrameVector:
+        """Return the vector of the first column of this name."""
+        return self._vector(self.frame.column_names.index(column_name))
+
+    def _vector(self, position: int) -> FrameVector:
+        column_name, column = self.frame.column_names[position], self.frame.column(position)
+        return FrameVector(column_name, column, self._names[position], self._companions[position])
+
+
+def _added(name: str, taken: set[str]) -> str:
+    taken.add(name)
+    return name
+
+
+class FrameVector:
+    """The vector of a column; of a damaged one, it raises when it is used."""
+
+    def __init__(self, column_name: str, column: Column, name: str, companion: str) -> None:
+        self.column_name = column_name
+        self.column = column
+        self.name = name
+        """The name of the vector, if Daf has such a vector."""
+        self._companion = companion
+        self.error = column.error
+        """What is wrong with its metadata."""
+        self.problem = ""
+        """Why there is no such vector."""
+        try:
+            self.problem = column.problem
+        except errors.FormatError as error:
+            self.error = error
+
+    @property
+    def is_shown(self) -> bool:
+        """Whether there is such a vector, and nothing is wrong with its metadata."""
+        return not self.problem and self.error is None
+
+    @functools.cached_property
+    def companion(self) -> str:
+        """The name of the vector that says what is missing; empty if there is none."""
+        try:
+            may_have_one = self.is_shown and self.column.may_have_companion
+            has_one = may_have_one and self.column.missing_as() == "vector"
+        except errors.FormatError as error:
+            self.error, has_one = error, False
+        return self._companion if has_one else ""
