@@ -98,7 +98,6 @@ from daf_storage.data._writer import (
     DafWriter,
     check_writer,
     copy_entries,
-    new_property,
     write_transposed,
 )
 from daf_storage.stores import RecoveryWarning

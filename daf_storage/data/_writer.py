@@ -248,11 +248,14 @@ class DafWriter(DafReader):
             There is one already and ``if_exists`` is ``"error"``.
         """
         check_name(self.location, "scalar", name)
-        what = f"{self.location}: scalar {name!r}"
-        stored = scalar_input(value, dtype, what=what)
+        stored = scalar_input(value, dtype, what=f"{self.location}: scalar {name!r}")
+        self.put_scalar(name, stored, if_exists)
+
+    def put_scalar(self, name: str, stored: Any, if_exists: IfExists = "error") -> None:
+        """Store a scalar that is an array of one element already."""
         path = layout.scalar_path(name)
         self._check_free(self.has_scalar(name), if_exists, f"scalar {name!r}", path=path)
-        with self._change(layout.scalar_path(name), if_exists=if_exists) as (path, changes):
+        with self.change(path, if_exists=if_exists) as changes:
             changes.write_scalar(path, stored)
 
     def delete_scalar(self, name: str, *, must_exist: bool = True) -> None:
@@ -301,15 +304,22 @@ class DafWriter(DafReader):
         new = new_axis(
             self, axis, entries, vectors=vectors or {}, empty_is_missing=empty_is_missing
         )
-        path = layout.axis_path(axis)
-        self._check_free(self.has_axis(axis), if_exists, f"axis {axis!r}", path=path)
-        if self.has_axis(axis):
-            paths = [*self._paths_of_axis(axis), path]
-            with self._writable.rebuilt(paths) as tree:
+        self._add_axis(new, if_exists)
+
+    def add_entries(self, axis: str, entries: pa.Array) -> None:
+        """Add an axis without vectors, of entries that a data set has, and so are checked."""
+        self._add_axis(NewAxis(axis, entries, {}, frozenset()), "error")
+
+    def _add_axis(self, new: NewAxis, if_exists: IfExists) -> None:
+        axis, what, path = new.name, f"axis {new.name!r}", layout.axis_path(new.name)
+        exists = self.has_axis(axis)
+        self._check_free(exists, if_exists, what, path=path)
+        if exists:
+            with self._writable.rebuilt([*self._paths_of_axis(axis), path]) as tree:
                 self._publish_axis(tree, new)
         else:
             with self.batch(), self._writable.lock():
-                self._check_free(self.has_axis(axis), if_exists, f"axis {axis!r}", path=path)
+                self._check_free(self.has_axis(axis), if_exists, what, path=path)
                 self._publish_axis(self._writable, new)
         for each in (path, *(layout.vector_path(axis, name) for name in new.vectors)):
             self._count_version(each)
@@ -415,16 +425,16 @@ class DafWriter(DafReader):
         return {axis: reordering.permutation(self, axis, order) for axis, order in orders.items()}
 
     @contextmanager
-    def _change(
+    def change(
         self,
         path: str,
         *,
-        if_exists: IfExists,
+        if_exists: IfExists = "error",
         axes: tuple[str, ...] = (),
         flipped: str | None = None,
         rewrites_flipped: bool = False,
         packed: bool | Packing | None = None,
-    ) -> Iterator[tuple[str, TreeTransaction]]:
+    ) -> Iterator[TreeTransaction]:
         """Prepare a property and put it in place when the block ends well.
 
         Where that replaces a matrix, its transpose at ``flipped`` is taken away first: whatever
@@ -437,7 +447,7 @@ class DafWriter(DafReader):
             self._writable if packed is None else self._writable.packing_as(packing_of(packed))
         )
         with packing.transaction() as changes:
-            yield path, changes
+            yield changes
             with self._writable.lock():
                 self._check_axes_unchanged(path, axes, nodes)
                 is_stale = rewrites_flipped or self._tree.kind(path) is not None
@@ -678,8 +688,8 @@ it, or change the value
         path = layout.vector_path(axis, name)
         what = f"vector {name!r} of axis {axis!r}"
         self._check_free(self.has_vector(axis, name), if_exists, what, path=path)
-        with self._change(path, if_exists=if_exists, axes=(axis,), packed=packed) as found:
-            yield found
+        with self.change(path, if_exists=if_exists, axes=(axis,), packed=packed) as changes:
+            yield path, changes
 
     def _check_entries(self, stored: Any, axis: str, what: str) -> None:
         """Raise unless these are strings that are entries of an axis, or empty."""
@@ -901,15 +911,15 @@ it, or change the value
             exists = self.has_matrix(*pair, name, relayout=False)
             what = f"matrix {name!r} of axes {pair[0]!r} and {pair[1]!r}"
             self._check_free(exists, if_exists, what, path=layout.matrix_path(*pair, name))
-        with self._change(
+        with self.change(
             path,
             if_exists=if_exists,
             axes=axes,
             flipped=other[0] if other and flipped != "stays" else None,
             rewrites_flipped=flipped == "follows",
             packed=packed,
-        ) as found:
-            yield found
+        ) as changes:
+            yield path, changes
 
     def _check_matrix(self, rows_axis: str, columns_axis: str, name: str) -> tuple[int, int]:
         """Return the shape of a matrix that can have this name."""
@@ -940,13 +950,3 @@ def write_transposed(
     out = filling.sparse_matrix(path, n_rows, nnz, index_kind, kind)
     fill_transpose(stored, out, progress=progress)
     filling.finish()
-
-
-@contextmanager
-def new_property(daf: DafWriter, path: str) -> Iterator[TreeTransaction]:
-    """Begin a property, and put it in place when the block ends well."""
-    tree = daf.writable_tree
-    with tree.transaction() as changes:
-        yield changes
-        with tree.lock():
-            changes.publish(path, replace=False)

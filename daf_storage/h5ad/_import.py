@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
+import pyarrow as pa
 
 from daf_storage import errors
 from daf_storage.anndata import (
@@ -45,7 +46,6 @@ from daf_storage.data import (
     copy_stored,
     kept,
     layout,
-    new_property,
     ordered,
     size_bytes,
 )
@@ -249,7 +249,10 @@ class _Import:
         for name in sorted(self._source.scalars_set()):
             kind, value = self._source.scalar_type(name), self._source.get_scalar(name)
             value = self._shown.notes if name == NOTES else value  # with the types of counts
-            self.daf.set_scalar(name, value, dtype=None if kind.is_string else kind.dtype)
+            is_text = isinstance(value, str)
+            self.daf.put_scalar(
+                name, pa.array([value]) if is_text else np.array([value], kind.dtype)
+            )
         return self._report
 
     def _counts(self) -> dict[str, StorageType]:
@@ -271,7 +274,7 @@ class _Import:
             if isinstance(names, EntryNames):
                 self._check_names(names, vectors.part)
         for axis in sorted(self._source.axes_set()):
-            self.daf.add_axis(axis, self._source.get_pa_vector(axis, "name"))
+            self.daf.add_entries(axis, self._source.get_pa_vector(axis, "name"))
 
     def _check_names(self, names: EntryNames, part: str) -> None:
         """Refuse names that occur twice, unless they are to be made unique."""
@@ -297,7 +300,7 @@ class _Import:
             for name in sorted(self._source.vectors_set(axis)):
                 stored = self._source.open_vector(axis, name)
                 path = layout.vector_path(axis, name)
-                with new_property(self.daf, path) as changes:
+                with self.daf.change(path) as changes:
                     copy_stored(changes, path, stored)
 
     def _keep_parts(self) -> set[str]:
@@ -343,7 +346,7 @@ class _Import:
         if kinds:
             is_flipped = axes[0] != axes[1] and header.layout != "csc"
             copied = counted_matrix(self._source, copied, kinds, what=label, is_flipped=is_flipped)
-        with new_property(self.daf, path) as changes:
+        with self.daf.change(path) as changes:
             copy_stored(changes, path, copied, add=progress.add)
         if self._is_relaid(stored):
             size = info.nnz or info.shape[0] * info.shape[1]

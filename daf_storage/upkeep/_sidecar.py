@@ -23,7 +23,6 @@ from daf_storage.data import (
     copy_stored,
     is_in_place,
     layout,
-    new_property,
     ordered,
     size_bytes,
     stored_properties,
@@ -261,9 +260,9 @@ def _made(
             if previous is not None:
                 copy_all(previous, made, link=True, progress="never")
             for axis in new_axes:
-                made.add_axis(axis, daf.get_pa_vector(axis, "name"))
+                made.add_entries(axis, daf.get_pa_vector(axis, "name"))
             for path, vector in new_vectors.items():
-                with new_property(made, path) as changes:
+                with made.change(path) as changes:
                     copy_stored(changes, path, vector, add=bar.add)
             for stored in new_matrices:
                 _write_flipped(ordered(stored), made, bar.add)
@@ -433,5 +432,5 @@ def _write_flipped(stored: StoredMatrix, new: DafWriter, add: Callable[[int], No
     info = stored.info
     item_bytes = info.storage_type.dtype.itemsize + 4 * info.is_sparse
     path = layout.matrix_path(info.columns_axis, info.rows_axis, info.name)
-    with new_property(new, path) as changes:
+    with new.change(path) as changes:
         write_transposed(changes, path, stored, progress=lambda count: add(count * item_bytes))

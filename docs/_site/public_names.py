@@ -25,7 +25,7 @@ INNER_MEMBERS: Final = {
     "DafServer": """
         find handle_error is_called process_request process_request_thread serve_forever
     """,
-    "DafWriter": "check_orders new_matrix new_vector",
+    "DafWriter": "add_entries change check_orders new_matrix new_vector put_scalar",
     "MatrixSlice": """
         data_sets of_rows of_several take_rows
     """,
