@@ -13,6 +13,7 @@ from daf_query.scan._arrow_arrays import size_bytes as size_bytes
 from daf_query.scan._arrow_arrays import without_string_views as without_string_views
 from daf_query.scan._arrow_filter import field_names as field_names
 from daf_query.scan._arrow_filter import parse as parse
+from daf_query.scan._columns import DEFAULT_OPTIONS as DEFAULT_OPTIONS
 from daf_query.scan._columns import INDEX as INDEX
 from daf_query.scan._columns import NAME as NAME
 from daf_query.scan._columns import CachedParts as CachedParts
@@ -21,16 +22,14 @@ from daf_query.scan._columns import DictionaryCodes as DictionaryCodes
 from daf_query.scan._columns import NumberColumn as NumberColumn
 from daf_query.scan._columns import Once as Once
 from daf_query.scan._columns import OpenColumn as OpenColumn
+from daf_query.scan._columns import Rows as Rows
+from daf_query.scan._columns import ScanOptions as ScanOptions
 from daf_query.scan._columns import StringColumn as StringColumn
 from daf_query.scan._columns import VectorColumn as VectorColumn
 from daf_query.scan._columns import runs_of_chunks as runs_of_chunks
-from daf_query.scan._options import DEFAULT_OPTIONS as DEFAULT_OPTIONS
-from daf_query.scan._options import ZONE_ROWS as ZONE_ROWS
-from daf_query.scan._options import Positions as Positions
-from daf_query.scan._options import Rows as Rows
-from daf_query.scan._options import ScanOptions as ScanOptions
 from daf_query.scan._predicate import COMPARISONS as COMPARISONS
 from daf_query.scan._predicate import NEGATED as NEGATED
+from daf_query.scan._predicate import ZONE_ROWS as ZONE_ROWS
 from daf_query.scan._predicate import And as And
 from daf_query.scan._predicate import Codes as Codes
 from daf_query.scan._predicate import Compare as Compare
@@ -40,6 +39,7 @@ from daf_query.scan._predicate import IsNull as IsNull
 from daf_query.scan._predicate import Mask as Mask
 from daf_query.scan._predicate import Opaque as Opaque
 from daf_query.scan._predicate import Or as Or
+from daf_query.scan._predicate import Positions as Positions
 from daf_query.scan._predicate import Predicate as Predicate
 from daf_query.scan._predicate import RowIndex as RowIndex
 from daf_query.scan._predicate import Values as Values

@@ -22,9 +22,14 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from daf_query.scan._arrow_arrays import number_array, numpy_type, plain_array
-from daf_query.scan._options import ZONE_ROWS, Positions
 from daf_storage._lazy import pc
 from daf_storage.base import DecodedCache, Span
+
+ZONE_ROWS: Final = 1 << 16
+"""Rows per zone of the zone maps that are stored; part of their format."""
+
+Positions: TypeAlias = npt.NDArray[np.int64]
+"""Row numbers along an axis, from 0."""
 
 ARROW_OPERATORS: Final = {
     "equal": "==",

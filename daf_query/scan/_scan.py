@@ -23,8 +23,7 @@ import pyarrow as pa
 
 from daf_query._runs import check_cancelled
 from daf_query.scan._arrow_arrays import parts_of, size_bytes
-from daf_query.scan._columns import Column, OpenColumn
-from daf_query.scan._options import DEFAULT_OPTIONS, Positions, Rows, ScanOptions
+from daf_query.scan._columns import DEFAULT_OPTIONS, Column, OpenColumn, Rows, ScanOptions
 from daf_query.scan._predicate import (
     And,
     Codes,
@@ -32,6 +31,7 @@ from daf_query.scan._predicate import (
     Constant,
     In,
     Mask,
+    Positions,
     Predicate,
     RowIndex,
     Values,

@@ -41,6 +41,7 @@ from daf_query.scan import (
     plain_array,
 )
 from daf_query.table._columns import (
+    IMPORTED_TYPES,
     BrokenColumns,
     Categoricals,
     MatrixEntry,
@@ -373,9 +374,10 @@ def axis_columns(
             problems[name] = str(found)
         else:
             columns[name] = TableColumn(VectorColumn(daf, found.info, indexes), broken)
-    for name, noted in recorded_types(daf, axis, among).items():
-        if name in columns:
-            columns[name] = imported_column(columns[name], noted, categoricals)
+    imported = {n for n, each in columns.items() if n != NAME and each.field.type in IMPORTED_TYPES}
+    noted = recorded_types(daf, axis, imported) if imported else {}
+    for name in imported & noted.keys():
+        columns[name] = imported_column(columns[name], noted[name], categoricals)
     return TableColumns(axis, length, columns, problems, indexes.find, broken)
 
 

@@ -324,23 +324,20 @@ def has_stored_values(column: Column) -> bool:
     )
 
 
+IMPORTED_TYPES: Final = (pa.string(), pa.float64())
+"""The types of columns that an import may have recorded more of than what is stored."""
+
+
 def imported_column(
     column: TableColumn, noted: RecordedType, categoricals: Categoricals
 ) -> TableColumn:
-    """Return a column with the type or the categories that an import recorded."""
-    stored = column.field.type
-    if _is_convertible(stored, noted.type):
+    """Return a column of one of these types with that, or the categories, which was recorded."""
+    is_string = column.field.type == pa.string()
+    if noted.type != pa.string() if is_string else pa.types.is_integer(noted.type):
         return replace(column, recorded=noted.type)
-    if categoricals == "dictionary" and noted.categories is not None and stored == pa.string():
+    if categoricals == "dictionary" and noted.categories is not None and is_string:
         return replace(column, categories=Categories(noted.categories, noted.is_ordered))
     return column
-
-
-def _is_convertible(stored: pa.DataType, target: pa.DataType) -> bool:
-    if target == pa.string() or stored == target:
-        return False
-    is_number = stored == pa.float64() and pa.types.is_integer(target)
-    return bool(stored == pa.string() or is_number)
 
 
 def _converted(stored: pa.Array, target: pa.DataType) -> pa.Array:
