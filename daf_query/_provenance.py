@@ -23,6 +23,7 @@ from daf_storage import DafReader, errors
 from daf_storage._lazy import metadata, pq, zarr
 from daf_storage.base import optional_import
 from daf_storage.opening import check_outside, is_stored_at
+from daf_storage.stores import os_errors
 
 KEY: Final = "daf_query"
 """Where a record stands: in ``uns`` and in the metadata of an Arrow schema."""
@@ -202,7 +203,7 @@ def _versions() -> dict[str, str]:
 def _text_in_file(path: Path) -> Any:
     if path.is_dir():
         return _text_in_zarr(path)
-    with errors.os_errors(str(path)):
+    with os_errors(str(path)):
         try:
             with path.open("rb") as file:
                 start = file.read(len(_HDF5_SIGNATURE))

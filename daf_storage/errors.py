@@ -262,7 +262,7 @@ _SENTENCES: Final[dict[int, tuple[type[DafError], str]]] = {
 }
 
 
-_STATED_NUMBER: Final = re.compile(r"errno = (\d+)")
+STATED_NUMBER: Final = re.compile(r"errno = (\d+)")
 """The number of an error of the operating system, as HDF5 states it."""
 
 
@@ -285,37 +285,11 @@ def from_os_error(error: OSError, location: str = "") -> DafError:
     named = error.filename if isinstance(error.filename, str | bytes) else ""
     where = location or os.fsdecode(named)
     start = f"{where}: " if where else ""
-    stated = _STATED_NUMBER.search(str(error))
+    stated = STATED_NUMBER.search(str(error))
     code = int(stated.group(1)) if error.errno is None and stated else error.errno
     kind, sentence = _SENTENCES.get(code or 0, (StorageError, ""))
     reason = " ".join((error.strerror or str(error)).split()) or type(error).__name__
     return kind(f"{start}{sentence or reason}")
-
-
-@contextmanager
-def os_errors(location: str) -> Iterator[None]:
-    """Raise errors of the operating system within the block as `from_os_error` has them.
-
-    A broken pipe stays one, which says that a reader has seen enough, and so does a name that is
-    taken, of which the caller knows more.  HDF5 reports some as a ``RuntimeError`` that states the
-    number.
-
-    >>> with os_errors("x"):
-    ...     raise RuntimeError("Set slist enabled failed (file write failed: errno = 28, ...")
-    Traceback (most recent call last):
-        ...
-    daf_storage.errors.StorageFullError: x: No space left on device; free some, or use another disk
-    """
-    try:
-        yield
-    except (BrokenPipeError, FileExistsError, DafError):
-        raise
-    except OSError as error:
-        raise from_os_error(error, location) from error
-    except RuntimeError as error:
-        if _STATED_NUMBER.search(str(error)) is None:
-            raise
-        raise from_os_error(OSError(str(error)), location) from error
 
 
 def shown_names(available: Iterable[str], *, none: str) -> str:

@@ -8,7 +8,7 @@ from argparse import Namespace
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from daf_query.cli._later import json, matrix, session, sql, syntax, table
+from daf_query.cli._later import json, matrix, session, sql, stores, syntax, table
 from daf_storage import errors
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ def read_text(path: str) -> str:
     """
     where = "standard input" if path == _STANDARD_INPUT else path
     with (
-        errors.os_errors(where),
+        stores.os_errors(where),
         open(0 if path == _STANDARD_INPUT else path, "rb", closefd=path != _STANDARD_INPUT) as file,
     ):
         data = file.read()

@@ -32,6 +32,7 @@ from daf_storage import errors
 from daf_storage._lazy import ds, pc
 from daf_storage.base import check_choice
 from daf_storage.display import html_element, html_page, html_table
+from daf_storage.stores import os_errors
 
 SPLIT: Final = "split"
 WEIGHT: Final = "weight"
@@ -347,7 +348,7 @@ def read_sampler(path: Path) -> Sampler:
         raise errors.InvalidInputError(
             f"{path}: this is no file of a sampler; Sampler.save() writes one to .parquet or .arrow"
         )
-    with errors.os_errors(str(path)):
+    with os_errors(str(path)):
         try:
             table = ds.dataset(path, format=path.suffix.removeprefix(".")).to_table()
             lengths = {str(name): int(length) for name, length in requested["lengths"].items()}

@@ -31,6 +31,7 @@ from daf_storage.data._coercion import (
     VectorInput,
 )
 from daf_storage.data._layout import StoredMatrix, StoredVector, check_rows, is_colptr, rows_outside
+from daf_storage.stores import os_errors
 from daf_storage.trees import (
     THREADS,
     ArrayInfo,
@@ -437,7 +438,7 @@ def scratch_array(count: int, kind: StorageType, folder: Path | None = None) -> 
     """
     if count * kind.dtype.itemsize < _SCRATCH_BYTES:
         return np.zeros(count, kind.dtype)
-    with errors.os_errors(str(folder or gettempdir())), TemporaryFile(dir=folder) as file:
+    with os_errors(str(folder or gettempdir())), TemporaryFile(dir=folder) as file:
         return np.memmap(file, kind.dtype, "w+", shape=(count,))
 
 

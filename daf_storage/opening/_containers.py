@@ -45,6 +45,7 @@ from daf_storage.stores import (
     MmapZipStore,
     follow_links,
     inode_of,
+    os_errors,
     remove_leftovers,
     scratch,
     was_interrupted,
@@ -273,7 +274,7 @@ def _opened_hdf5(path: Path, mode: OpenMode, location: str) -> Hdf5File:
         require_space_in(path.parent, location)
     if mode == "w" and not is_new:
         _check_replaceable(path, location)
-        with errors.os_errors(location), scratch(path) as temporary:
+        with os_errors(location), scratch(path) as temporary:
             with hdf5_output(temporary):
                 pass
             os.replace(temporary, path)

@@ -224,7 +224,7 @@ def _named_at(
         return errors.with_message(error, f"{error}; it holds {groups}")
     if mode != "r" or not isinstance(path, str | os.PathLike):
         return error
-    with errors.os_errors(str(path)):
+    with stores.os_errors(str(path)):
         is_there = container.exists()
     if is_there or any(character in str(path) for character in "#*?["):
         return error
@@ -251,7 +251,7 @@ def open_at(
         That of an AnnData; None for the one beside it.
     """
     daf: DafReader
-    with errors.os_errors(where.given), ExitStack() as held:
+    with stores.os_errors(where.given), ExitStack() as held:
         # Before it is opened: what is put there meanwhile is another one.
         is_file = mode == "r" and where.kind in ("archive", "hdf5")
         inode = stores.inode_of(where.container) if is_file else None
@@ -856,7 +856,7 @@ def new_data_set(
             f"{errors.unresolved(target)}"
         )
     checked = _check_replaceable(where, target)
-    with errors.os_errors(where.given), scratch(target) as aside:
+    with stores.os_errors(where.given), scratch(target) as aside:
         prepared = replace(where, container=aside)
         made = cast("DafWriter", open_at(prepared, "w", where.given, style))
         with made as daf, daf.batch():

@@ -20,7 +20,7 @@ from urllib.parse import urlsplit
 from daf_storage import errors
 from daf_storage.base import is_remote, name_problem
 from daf_storage.files_daf import DAF_FILE
-from daf_storage.stores import shown_url
+from daf_storage.stores import os_errors, shown_url
 
 ContainerKind: TypeAlias = Literal["directory", "archive", "hdf5", "mapping", "url"]
 """What holds a data set: a directory, a ZIP archive, an HDF5 file, a mapping, or a server."""
@@ -175,7 +175,7 @@ def parse_path(path: str | Path, *, is_read: bool = False, expects_files: bool =
     given = path_input(path)
     container, group, ending = _split(given, is_read=is_read)
     if ending is None:
-        with errors.os_errors(given):  # a name may be too long to look for it
+        with os_errors(given):  # a name may be too long to look for it
             ending = _by_contents(container, expects_files=expects_files, is_read=is_read)
     if ending is None or (not group and ending.holds == "several"):
         raise _no_path(given, container)

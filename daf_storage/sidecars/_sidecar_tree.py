@@ -26,7 +26,14 @@ from daf_storage import errors
 from daf_storage.base import ForkLock
 from daf_storage.data import contents_of, layout
 from daf_storage.errors import CorruptDataError, DafError
-from daf_storage.stores import DirectoryStore, fingerprint, inode_of, is_stable, status_at
+from daf_storage.stores import (
+    DirectoryStore,
+    fingerprint,
+    inode_of,
+    is_stable,
+    os_errors,
+    status_at,
+)
 from daf_storage.trees import Node, NodeKind, StoredArray, Tree, ZarrTree
 
 _PIECE_BYTES: Final = 1 << 24
@@ -75,7 +82,7 @@ def source_state(path: Source) -> SourceState | None:
     if isinstance(path, RemoteSource):
         return SourceState(_digest(path.version), int(path.version[0]), is_stable=True)
     try:
-        with errors.os_errors(""):
+        with os_errors(""):
             files = list(_files(path))
     except errors.SourceNotFoundError:
         return None
@@ -121,7 +128,7 @@ def source_digest(
         return last_digest
     total = hashlib.blake2b(digest_size=_DIGEST_BYTES)
     try:
-        with errors.os_errors(""):
+        with os_errors(""):
             for name, status in _files(path):
                 total.update(f"{name}\0{status.st_size}\0".encode(errors="surrogatepass"))
                 if stat.S_ISREG(status.st_mode):

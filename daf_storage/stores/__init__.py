@@ -40,6 +40,7 @@ from daf_storage.stores._files import (
     inode_of,
     is_stable,
     map_file,
+    os_errors,
     stable,
     stable_fingerprint,
     status_at,

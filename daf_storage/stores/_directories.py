@@ -37,7 +37,7 @@ from typing import IO, Any, Final
 
 from daf_storage import errors
 from daf_storage.base import IfExists, check_choice
-from daf_storage.stores._files import exclusive, is_at
+from daf_storage.stores._files import exclusive, is_at, os_errors
 
 _TRIES = 1000
 
@@ -339,7 +339,7 @@ def find_output(path: str | Path) -> Output:
     if descriptor is not None:
         return Output(given, Path(given), descriptor, is_regular=False)
     target = follow_links(Path(os.path.abspath(given)), given)
-    with errors.os_errors(given):
+    with os_errors(given):
         try:
             mode = target.stat().st_mode
         except FileNotFoundError:
@@ -383,13 +383,13 @@ def output_path(path: str | Path, *, if_exists: IfExists = "replace") -> Iterato
     """
     output = check_output(path, if_exists=if_exists)
     if not output.is_regular:
-        with errors.os_errors(output.given), tempfile.TemporaryDirectory() as folder:
+        with os_errors(output.given), tempfile.TemporaryDirectory() as folder:
             prepared = Path(folder) / (Path(output.given).name or "output")
             yield prepared
             with _opened(output) as file, prepared.open("rb") as source:
                 shutil.copyfileobj(source, file, _COPY_BYTES)
         return
-    with errors.os_errors(output.given), scratch(output.path) as prepared:
+    with os_errors(output.given), scratch(output.path) as prepared:
         yield prepared
         if output.path.exists():
             prepared.chmod(stat.S_IMODE(output.path.stat().st_mode))
@@ -404,7 +404,7 @@ def output_directory(path: str | Path) -> Iterator[Path]:
     """Hand out a path at which to prepare a directory; it replaces the one at ``path``."""
     given = os.fspath(path)
     target = follow_links(Path(os.path.abspath(given)), given)
-    with errors.os_errors(given), scratch(target) as prepared:
+    with os_errors(given), scratch(target) as prepared:
         yield prepared
         put_in_place(prepared, target, replace=True)
 
@@ -427,7 +427,7 @@ def open_output(path: str | Path) -> Iterator[IO[bytes]]:
 @contextmanager
 def _opened(output: Output) -> Iterator[IO[bytes]]:
     """Open what is not a regular file; it is neither created nor cut."""
-    with errors.os_errors(output.given):
+    with os_errors(output.given):
         if output.descriptor is not None:
             descriptor = os.dup(output.descriptor)
         else:

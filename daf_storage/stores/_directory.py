@@ -64,6 +64,7 @@ from daf_storage.stores._files import (
     names_in,
     not_regular,
     open_regular,
+    os_errors,
     refuse,
     release,
     stable,
@@ -158,7 +159,7 @@ def _translated(method: Callable[P, T]) -> Callable[P, T]:
     @functools.wraps(method)
     def wrapped(*args: P.args, **kwargs: P.kwargs) -> T:
         changes: Any = args[0]
-        with errors.os_errors(changes._location):  # noqa: SLF001 - its own method
+        with os_errors(changes._location):  # noqa: SLF001 - its own method
             return method(*args, **kwargs)
 
     return wrapped
@@ -686,10 +687,10 @@ class DirectoryStore:
         for name in names_in(self._staging):
             if name.startswith(TRASH):
                 discard(self._staging / name)
-        with errors.os_errors(self.location):
+        with os_errors(self.location):
             token = self._token()
         try:
-            with errors.os_errors(self.location):
+            with os_errors(self.location):
                 changes = DirectoryTransaction(self.root, token.folder(), self.location)
             try:
                 yield changes
@@ -772,7 +773,7 @@ class DirectoryStore:
             Another writer is preparing something: it would be lost.
         """
         root = Path(os.path.realpath(self.root))
-        with errors.os_errors(self.location), self.lock():
+        with os_errors(self.location), self.lock():
             self._end_shared()
             self.recover()
             self._refuse_other_writers()

@@ -94,6 +94,32 @@ def refuse(error: OSError, *, what: str) -> NoReturn:
     raise errors.CorruptDataError(f"{what}: it cannot be read ({error.strerror})") from error
 
 
+@contextmanager
+def os_errors(location: str) -> Iterator[None]:
+    """Raise errors of the operating system within the block as `errors.from_os_error` has them.
+
+    A broken pipe stays one, which says that a reader has seen enough, and so does a name that is
+    taken, of which the caller knows more.  HDF5 reports some as a ``RuntimeError`` that states the
+    number.
+
+    >>> with os_errors("x"):
+    ...     raise RuntimeError("Set slist enabled failed (file write failed: errno = 28, ...")
+    Traceback (most recent call last):
+        ...
+    daf_storage.errors.StorageFullError: x: No space left on device; free some, or use another disk
+    """
+    try:
+        yield
+    except (BrokenPipeError, FileExistsError, errors.DafError):
+        raise
+    except OSError as error:
+        raise errors.from_os_error(error, location) from error
+    except RuntimeError as error:
+        if errors.STATED_NUMBER.search(str(error)) is None:
+            raise
+        raise errors.from_os_error(OSError(str(error)), location) from error
+
+
 _FAILED = ctypes.c_void_p(-1).value
 
 

@@ -27,8 +27,8 @@ import pyarrow as pa
 from daf_storage._lazy import numcodecs
 from daf_storage.base import AnyArray, Packing, StorageType
 from daf_storage.base import strings as vlen
-from daf_storage.errors import DafError, os_errors
-from daf_storage.stores import Transaction
+from daf_storage.errors import DafError
+from daf_storage.stores import Transaction, os_errors
 from daf_storage.trees._chunked_array import computed, fill_blocks, groups
 from daf_storage.trees._zarr_array import CHECKSUM_BYTES, ENTRY_BYTES
 

@@ -44,7 +44,6 @@ from daf_storage.errors import (
     NotADafError,
     SourceNotFoundError,
     UnsupportedDataError,
-    from_os_error,
 )
 from daf_storage.stores import (
     DirectoryStore,
@@ -59,6 +58,7 @@ from daf_storage.stores import (
     fingerprint,
     inode_of,
     map_file,
+    os_errors,
     stable_fingerprint,
 )
 from daf_storage.trees._hdf5_output import OutputFile, OutputLock, require_space
@@ -333,16 +333,13 @@ _HDF5_ERROR: Final = re.compile(
 @contextmanager
 def write_errors(location: str) -> Iterator[None]:
     """Raise what HDF5 reports of a failed write within the block as a `StorageError`."""
-    try:
-        yield
-    except (DafError, FileExistsError, BrokenPipeError):
-        raise
-    except OSError as error:
-        raise from_os_error(error, location) from error
-    except (RuntimeError, KeyError, ValueError) as error:
-        if _HDF5_ERROR.search(str(error)) is None:
-            raise
-        raise from_os_error(OSError(str(error)), location) from error
+    with os_errors(location):
+        try:
+            yield
+        except (RuntimeError, KeyError, ValueError) as error:
+            if isinstance(error, DafError) or _HDF5_ERROR.search(str(error)) is None:
+                raise
+            raise OSError(str(error)) from error
 
 
 class Hdf5File:

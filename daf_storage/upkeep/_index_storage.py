@@ -27,6 +27,7 @@ import numpy as np
 from daf_storage import errors
 from daf_storage.base import NAME_VECTOR, AnyArray, StorageType
 from daf_storage.data import DafReader, DafWriter, contents_of, kept, layout
+from daf_storage.stores import os_errors
 from daf_storage.trees import Node, StoredArray, WritableZarrTree
 
 GROUP: Final = layout.INDEXES
@@ -188,7 +189,7 @@ class IndexStorage:
         numbers[1] = _checksum(place, stored, numbers)
         written = {_FINGERPRINT: np.array(numbers, np.int64), **stored}
         tree = self._writer.writable_tree.index_tree
-        with errors.os_errors(tree.location), tree.transaction() as changes, tree.lock():
+        with os_errors(tree.location), tree.transaction() as changes, tree.lock():
             kept.make_groups(tree, changes, place.path)
             changes.create_group(place.path)
             for name, values in written.items():

@@ -20,7 +20,7 @@ from daf_storage.opening import (
     recovery_of,
     tree_of,
 )
-from daf_storage.stores import follow_links, remove_leftovers, shown_url
+from daf_storage.stores import follow_links, os_errors, remove_leftovers, shown_url
 from daf_storage.trees import WritableTree
 from daf_storage.upkeep._verify import container_of, verify
 
@@ -92,7 +92,7 @@ def repair(path: str | Path, *, progress: ShowProgress = "auto") -> RepairReport
             f"{path} --refresh'"
         )
     where = container_of(path)
-    with errors.os_errors(where.given):
+    with os_errors(where.given):
         leftovers = remove_leftovers(follow_links(where.container, where.given))
         cleared = ["cleared away what a killed program had left beside it"] * bool(leftovers)
         if cleared and not where.container.exists():

@@ -44,7 +44,7 @@ from daf_storage.sidecars import (
     source_state,
     stable_state,
 )
-from daf_storage.stores import scratch
+from daf_storage.stores import os_errors, scratch
 from daf_storage.trees import Tree
 from daf_storage.upkeep._copy import copy_all
 
@@ -352,7 +352,7 @@ def _check_replaceable(target: Path) -> None:
 
 def _take_away(target: Path) -> None:
     if is_sidecar(target):
-        with errors.os_errors(str(target)), scratch(target) as aside:
+        with os_errors(str(target)), scratch(target) as aside:
             target.rename(aside)  # the end of the block deletes it
 
 

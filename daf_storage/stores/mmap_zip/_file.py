@@ -27,7 +27,7 @@ from zlib import crc32
 from daf_storage import errors
 from daf_storage.base import ForkLock, OpenMode
 from daf_storage.stores._directories import follow_links, remove_leftovers, scratch
-from daf_storage.stores._files import allocate, check_linked, is_at, map_file, release
+from daf_storage.stores._files import allocate, check_linked, is_at, map_file, os_errors, release
 from daf_storage.stores.mmap_zip import _records as records
 from daf_storage.stores.mmap_zip._records import (
     Directory,
@@ -140,7 +140,7 @@ class ArchiveFile:
     def write_at(self, offset: int, data: bytes | bytearray | memoryview) -> None:
         """Write all of ``data`` at ``offset``, growing the file if needed."""
         view = memoryview(data).cast("B")
-        with errors.os_errors(self.location):
+        with os_errors(self.location):
             while view:
                 written = os.pwrite(self.descriptor, view[:_MAX_WRITE_BYTES], offset)
                 offset += written
@@ -148,17 +148,17 @@ class ArchiveFile:
 
     def truncate(self, size_bytes: int) -> None:
         """Set the length of the file; one atomic step."""
-        with self._lengths_lock, errors.os_errors(self.location):
+        with self._lengths_lock, os_errors(self.location):
             os.ftruncate(self.descriptor, size_bytes)
 
     def allocate(self, offset: int, size_bytes: int) -> None:
         """Make sure that the disk has room for this range, so that filling it cannot fail."""
-        with errors.os_errors(self.location):
+        with os_errors(self.location):
             allocate(self.descriptor, offset, size_bytes)
 
     def sync(self) -> None:
         """Wait until everything written so far is on the disk."""
-        with errors.os_errors(self.location):
+        with os_errors(self.location):
             os.fsync(self.descriptor)
 
     def close(self) -> None:
