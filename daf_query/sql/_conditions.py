@@ -499,25 +499,22 @@ def restrictions_of(placed: Sequence[PlacedTable]) -> dict[TableName, Restrict]:
     """
     times = Counter(each.name for each in placed)
     schemas = {each.source: None if each.table is None else each.table.schema for each in placed}
-    restrictions: dict[TableName, Restrict] = {}
-    for each in placed:
-        if times[each.name] > 1 or each.scope.select["selection"] is None:
-            continue
-        if each.table is None:
-            restrictions[each.name] = partial(_restricted, each, schemas)
-        else:  # now: the engine can be asked for a box, which it cannot while it plans
-            restrictions[each.name] = _made(_restricted(each, schemas, each.table))
-    return restrictions
+    return {each.name: _restriction(each, schemas) for each in placed if times[each.name] == 1}
 
 
-def _made(table: TableDataset) -> Restrict:
-    """Return what gives a table that is as the query needs it."""
+def _restriction(place: PlacedTable, schemas: Mapping[Source, pa.Schema | None]) -> Restrict:
+    """Return what gives the table of a place as the query needs it."""
+    if place.table is None:
+        return partial(_restricted, place, schemas)
+    # Now: the engine can be asked for a box, which it cannot while it plans.
+    table = _restricted(place, schemas, place.table)
     return lambda _: table
 
 
 def _restricted(
     place: PlacedTable, schemas: Mapping[Source, pa.Schema | None], table: TableDataset
 ) -> TableDataset:
+    table = as_planned(table, {})  # that of a function is not yet
     readable = {**schemas, place.source: table.schema}
     reader = Conditions(place.statement, place.scope, place.source, readable.get)
     predicate = conjunction(map(reader.implied, reader.parts()))

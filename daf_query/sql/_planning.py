@@ -129,9 +129,9 @@ def as_planned(
 def table_for_query(schema: str, name: str, table: tables.TableDataset) -> datafusion.catalog.Table:
     """Return a table as the query that is planned needs it."""
     context = current_context()
-    table = as_planned(table, context.matrix_columns.get((schema, name), {}))
     restrict = context.restrictions.get((schema, name))
-    table = table if restrict is None else restrict(table)
+    entries = context.matrix_columns.get((schema, name), {})
+    table = as_planned(table, entries) if restrict is None else restrict(table)
     table = table if context.reports is None else table.with_view(reports=context.reports)
     return pushed_to(table.for_engine(context.strings))
 

@@ -54,7 +54,7 @@ from daf_query.table._columns import (
 from daf_query.table._dataset import TableDataset, TableView, table_heading
 from daf_storage import DafError, DafReader, Origin, VectorInfo, errors
 from daf_storage._lazy import pc
-from daf_storage.anndata import recorded_types, was_float
+from daf_storage.anndata import recorded_types
 from daf_storage.base import DecodedCache, Span, StorageType, is_remote
 from daf_storage.data import StoredMatrix, axis_section, matrix_version, vectors_version
 from daf_storage.display import Markup, PreviewBudget, html_element, html_page, shortened
@@ -182,8 +182,8 @@ class MatrixColumn:
     """Which entry it is."""
     stored: StoredMatrix
     """A layout of the matrix: that of which an entry is one stored column, if there is one."""
-    was_float: bool
-    """Whether whole numbers are stored of what was a matrix of floats."""
+    shown_type: pa.DataType
+    """The Arrow type of its values, see `value_type`."""
     chunk_rows: int = 0
 
     @property
@@ -224,10 +224,9 @@ class MatrixColumn:
 
     @property
     def field(self) -> pa.Field:
-        """Its name and Arrow type, see `value_type`; floats can be NULL, where they are NaN."""
+        """Its name and Arrow type; floats can be NULL, where they are NaN."""
         is_float = self.storage_type in (StorageType.FLOAT32, StorageType.FLOAT64)
-        shown = value_type(self.storage_type, was_float=self.was_float)
-        return pa.field(self.name, shown, nullable=is_float)
+        return pa.field(self.name, self.shown_type, nullable=is_float)
 
     def open(self, cache: DecodedCache, options: ScanOptions) -> OpenColumn:
         """Open it for reading.
@@ -329,15 +328,16 @@ def matrix_column(
     FormatError
         No layout is whole.
     """
-    layouts, faults = open_layouts(daf, (rows_axis, source.axis), source.matrix)
+    axes = (rows_axis, source.axis)
+    layouts, faults = open_layouts(daf, axes, source.matrix)
     if not layouts:
         raise faults[0]
     stored = next((each for each in layouts if _is_by_entry(each, rows_axis)), layouts[0])
     position = find_entry(daf, source.axis, source.entry, cache)
     if position is None:
         raise entry_not_found(daf, source.axis, source.entry, cache)
-    was = was_float(daf, rows_axis, source.axis, source.matrix)
-    return MatrixColumn(daf, name, rows_axis, source, position, stored, was)
+    shown = value_type(daf, axes, source.matrix, stored.info.storage_type)
+    return MatrixColumn(daf, name, rows_axis, source, position, stored, shown)
 
 
 def broken_columns(daf: DafReader, axis: str) -> BrokenColumns:

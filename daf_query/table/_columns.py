@@ -50,9 +50,9 @@ from daf_query.scan import (
     numpy_type,
     plain_array,
 )
-from daf_storage import errors
+from daf_storage import DafReader, errors
 from daf_storage._lazy import pc
-from daf_storage.anndata import RecordedType
+from daf_storage.anndata import RecordedType, was_float
 from daf_storage.base import DecodedCache, StorageType
 from daf_storage.errors import CorruptDataError, ReadOnlyError, UnsupportedDataError
 
@@ -407,21 +407,18 @@ def with_categories(table: pa.Table) -> pa.Table:
     return table
 
 
-def value_type(storage_type: StorageType, *, was_float: bool) -> pa.DataType:
+def value_type(
+    daf: DafReader, axes: tuple[str, str], name: str, storage_type: StorageType
+) -> pa.DataType:
     """Return the Arrow type in which tables have the values of a matrix.
 
     Counts are often stored in 8, 16 or 32 bits, in which sums of two genes wrap around and
     differences become large numbers.  Tables have them in 64 bits: as floats if that is what they
     were before they were stored as counts, so that a query answers the same, and else as integers.
-
-    >>> value_type(StorageType.UINT16, was_float=False)
-    DataType(int64)
-    >>> value_type(StorageType.FLOAT32, was_float=False)
-    DataType(float)
     """
     if storage_type not in _SMALL:
         return arrow_type(storage_type)
-    return pa.float64() if was_float else pa.int64()
+    return pa.float64() if was_float(daf, *axes, name) else pa.int64()
 
 
 def long_names(axes: tuple[str, str], *, has_dataset: bool) -> tuple[str, str, str]:

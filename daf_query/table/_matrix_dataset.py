@@ -47,7 +47,6 @@ from daf_query.table._fragments import Piece
 from daf_query.table._union import UnionDataset, value_type_of_all
 from daf_storage import DafReader, MatrixInfo, Origin, errors
 from daf_storage._lazy import pc
-from daf_storage.anndata import was_float
 from daf_storage.base import DecodedCache
 from daf_storage.data import matrix_version
 
@@ -211,8 +210,8 @@ class MatrixDataset(TableDataset):
         self._info = info = self._checked_info()
         self.stored_type = arrow_type(info.storage_type)
         """The Arrow type in which the values are stored."""
-        was = was_float(daf, *self._axes, name)
-        self.value_type = value_type(info.storage_type, was_float=was) if not member else member[1]
+        shown = member[1] if member else value_type(daf, self._axes, name, info.storage_type)
+        self.value_type = shown
         """The type of the values."""
         self._selections = (_as_set(rows), _as_set(columns))
         super().__init__(self._listed(), location=daf.location, view=view)

@@ -522,10 +522,10 @@ def was_float(daf: DafReader, rows_axis: str, columns_axis: str, name: str) -> b
     is ignored.
     """
     try:
-        notes = [
+        notes = (
             _Axes(daf, *axes).layer_note(name)
             for axes in ((rows_axis, columns_axis), (columns_axis, rows_axis))
-        ]
+        )
         return any(np.dtype(str(note["dtype"])).kind == "f" for note in notes if "dtype" in note)
     except (FormatError, ReadOnlyError, AttributeError, TypeError, ValueError):
         return False
