@@ -11,7 +11,7 @@ import os
 import shutil
 import subprocess
 import sys
-from dataclasses import dataclass
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -20,7 +20,7 @@ import scipy.sparse as sp
 
 from daf_storage import H5df, errors, open_daf
 from daf_storage.stores import MmapZipStore
-from tests.support import data_set, filled
+from tests.support import data_set, filled, there
 
 LENGTH = 60_000
 
@@ -82,7 +82,8 @@ def run():
     with open(output, "w") as file:
         json.dump({"before": before, "after": after, "found": found}, file)
 
-for path, other, mode, cut, output in json.load(sys.stdin):
+for line in sys.stdin:
+    path, other, mode, cut, output = json.loads(line)
     if os.fork() == 0:
         try:
             run()
@@ -111,53 +112,29 @@ def make(path: Path, *, seed: int) -> None:
         daf.set_matrix("cell", "gene", "sparse", sp.csc_array(dense))
 
 
-@dataclass(frozen=True)
-class Run:
-    """What became of a process, and what it has found in its file."""
-
-    path: Path
-    exit_code: int
-    errors: str
-    output: Path
-
-
 @pytest.fixture(scope="module")
-def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[str, str, str], Run]:
-    """Cut a file in each way, in each format; beside it is one of the same names, other numbers."""
-    made = tmp_path_factory.mktemp("made")
-    for seed, name in enumerate(("x", "other")):
-        for suffix in SUFFIXES:
-            make(made / f"{name}.{suffix}", seed=seed)
-    paths, arguments = [], []
-    for number, (suffix, mode, cut) in enumerate(CASES):
-        path = made / str(number) / f"x.{suffix}"
-        path.parent.mkdir()
-        source = made / path.name
-        (shutil.copytree if source.is_dir() else shutil.copyfile)(source, path)
-        paths.append(path)
-        output = path.with_name("found")
-        arguments.append([str(path), str(made / f"other.{suffix}"), mode, cut, str(output)])
+def cutter() -> Iterator[subprocess.Popen[str]]:
+    """Return a process that cuts a file in a fork of it for each line that it reads."""
     command = [sys.executable, "-c", CHILD]
-    done = subprocess.run(
-        command, input=json.dumps(arguments), capture_output=True, text=True, check=True
-    )
-    codes = [int(line) for line in done.stdout.split()]
-    return {
-        case: Run(path, code, done.stderr[-2000:], path.with_name("found"))
-        for case, path, code in zip(CASES, paths, codes, strict=True)
-    }
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True) as process:
+        yield process
 
 
 @pytest.mark.sampled(2)
 @pytest.mark.parametrize("case", CASES, ids="-".join)
 def test_a_file_that_shrinks_or_is_copied_over(
-    runs: dict[tuple[str, str, str], Run], case: tuple[str, str, str]
+    tmp_path: Path, cutter: subprocess.Popen[str], case: tuple[str, str, str]
 ) -> None:
     """Whatever was read before, and however: what it was, what it is by now, or an error of ours."""
-    suffix, _, cut = case
-    run = runs[case]
-    assert run.exit_code == 0, f"{run.exit_code}: {run.errors}"
-    path, printed = run.path, json.loads(run.output.read_text())
+    suffix, mode, cut = case
+    path, other, output = (tmp_path / name for name in (f"x.{suffix}", f"other.{suffix}", "found"))
+    for seed, made in enumerate((path, other)):
+        make(made, seed=seed)
+    arguments = [str(path), str(other), mode, cut, str(output)]
+    print(json.dumps(arguments), file=cutter.stdin, flush=True)
+    assert there(cutter.stdout).readline() == "0\n"
+    printed = json.loads(output.read_text())
     refused = []
     for use, answers in printed["found"].items():
         for answer in answers:
