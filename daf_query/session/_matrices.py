@@ -35,7 +35,8 @@ class MatrixQuestions(Queries):
     ) -> slices.SliceRequest:
         """Return a request: its rows, columns and groups have the values of parameters."""
         rows, columns, by = _bound(params, chosen, [how.pop("by", ())])
-        how["max_bytes"] = slices.byte_limit(how.get("max_bytes"))
+        if how.get("max_bytes") is not None:
+            how["max_bytes"] = slices.byte_count(how["max_bytes"])
         schema = self._engine.connections.schema(schema).name
         return slices.SliceRequest(self._engine, schema, axes, name, rows, columns, by=by, **how)
 

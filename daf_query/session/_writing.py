@@ -517,7 +517,7 @@ class Writing(Queries):
             matrices,
             indexes=indexes,
             path=None if path is None else str(path),
-            max_bytes=slices.byte_limit(max_bytes),
+            max_bytes=None if max_bytes is None else slices.byte_count(max_bytes),
             progress=progress,
         )
 

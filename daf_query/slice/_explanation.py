@@ -15,8 +15,8 @@ import numpy as np
 
 from daf_query.matrix import estimate_read, other_layout_command
 from daf_query.slice._anndata import find_companions, select_companions
-from daf_query.slice._parts import Part, Whole
-from daf_query.slice._reading import figures_of, read_whole, shown_bytes
+from daf_query.slice._blocks import shown_bytes
+from daf_query.slice._parts import Part, Whole, figures_of, read_whole
 from daf_storage import errors
 from daf_storage._lazy import sp
 from daf_storage._terminal_text import visible_name

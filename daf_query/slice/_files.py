@@ -24,8 +24,8 @@ from daf_query._row_files import Format, Rows, compressed, write_batches
 from daf_query._runs import checked
 from daf_query.slice import _anndata
 from daf_query.slice._anndata import Companion, companion_slice
-from daf_query.slice._parts import Whole
-from daf_query.slice._reading import figures_of, read_whole, row_spans
+from daf_query.slice._blocks import row_spans
+from daf_query.slice._parts import Whole, figures_of, read_whole
 from daf_query.slice._tables import Labels, labels_of, long_table, wide_table
 from daf_storage import errors
 from daf_storage._lazy import lazy_module, sp, zarr

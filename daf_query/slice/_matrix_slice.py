@@ -21,19 +21,17 @@ from daf_query.distributed import BlockKind, Source
 from daf_query.matrix import AlignedAxis, Selection, SlicePlan
 from daf_query.slice import _anndata, _tables
 from daf_query.slice._anndata import ANNDATA_MAX_BYTES, AnnDataChoice, Choice
-from daf_query.slice._explanation import SliceExplanation, check_budget, explain, slice_page
-from daf_query.slice._files import ANNDATA, Reading, check_format, save_anndata, save_rows
-from daf_query.slice._parts import Part, Whole, slice_of
-from daf_query.slice._reading import (
+from daf_query.slice._blocks import (
     BLOCK_BYTES,
     ByteSize,
     byte_count,
     dask_array,
-    figures_of,
-    read_whole,
     row_spans,
     source_of,
 )
+from daf_query.slice._explanation import SliceExplanation, check_budget, explain, slice_page
+from daf_query.slice._files import ANNDATA, Reading, check_format, save_anndata, save_rows
+from daf_query.slice._parts import Part, Whole, figures_of, read_whole, slice_of
 from daf_query.slice._selector import EmptySelection, SliceRequest, Written, matrix_axes
 from daf_storage import DafReader, errors
 from daf_storage._lazy import sp

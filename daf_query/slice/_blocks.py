@@ -1,43 +1,28 @@
-"""Read a slice: what one data set has of it as it is, the parts of several into one result.
-
-These are read in parallel and in blocks.  Memory: the result, and for each thread two blocks.  A
-dense result is allocated at once, and each block is read into its place.  A sparse one grows block
-by block: the allocator moves its pages, and copies nothing.
-"""
+"""A slice in blocks: of rows, as people write their sizes, and for the tasks of Dask."""
 
 from __future__ import annotations
 
 import math
 import operator
-import os
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any, Final, TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 
-from daf_query._runs import check_cancelled
 from daf_query.distributed import BlockKind, Source, reading, token_of
 from daf_query.matrix import (
-    STRING_BYTES,
     ConcatenatedAxis,
-    ElementCount,
     Selection,
-    count_elements,
-    csr_of_blocks,
     cut_at,
-    index_of,
     other_layout_command,
     spans_of_length,
 )
-from daf_query.slice._parts import Part, Positions, Whole
+from daf_query.slice._parts import Figures, Part, Whole, figures_of, read_whole, row_sizes
 from daf_storage import errors
 from daf_storage._lazy import sp
 from daf_storage.base import Span, optional_import
-from daf_storage.trees import computed
 
 ByteSize: TypeAlias = float | str
 """A number of bytes, or text with a unit: ``500MB`` (a million bytes each), ``2GiB`` (2**30)."""
@@ -48,7 +33,7 @@ _SIZE: Final = re.compile(
 )
 
 
-def byte_count(size: object, *, keyword: str) -> int:
+def byte_count(size: object, *, keyword: str = "max_bytes") -> int:
     """Return a size as a number of bytes.
 
     Parameters
@@ -63,7 +48,7 @@ def byte_count(size: object, *, keyword: str) -> int:
 
     Examples
     --------
-    >>> byte_count("2GB", keyword="max_bytes"), byte_count("1.5 KiB", keyword="max_bytes")
+    >>> byte_count("2GB"), byte_count("1.5 KiB")
     (2000000000, 1536)
     """
     if (
@@ -83,11 +68,6 @@ def byte_count(size: object, *, keyword: str) -> int:
     return int(float(number) * (1024 if is_binary else 1000) ** power)
 
 
-def byte_limit(max_bytes: object) -> int | None:
-    """Return ``max_bytes=`` as a number of bytes; None for no limit."""
-    return None if max_bytes is None else byte_count(max_bytes, keyword="max_bytes")
-
-
 def shown_bytes(size_bytes: int) -> str:
     """Return a number of bytes for people.
 
@@ -105,111 +85,6 @@ def shown_bytes(size_bytes: int) -> str:
 BLOCK_BYTES: Final = 128 << 20
 """How large a block is by default, and a slice that is saved as a whole: 128 MiB."""
 
-READ_BYTES: Final = 32 << 20
-"""About how large a block is of several data sets, of which several are read at a time."""
-
-THREADS: Final = max(2, min(8, os.cpu_count() or 1))
-"""How many blocks are read at a time."""
-
-_LARGEST_INT32: Final = 2**31 - 1
-
-Progress: TypeAlias = Callable[[int], None]
-"""Called with the number of stored elements that were read."""
-
-
-@dataclass(frozen=True, slots=True)
-class Figures:
-    """What the memory of each form follows from."""
-
-    shape: tuple[int, int]
-    dtype: np.dtype[Any]
-    is_sparse: bool
-    elements: ElementCount
-
-    @property
-    def item_bytes(self) -> int:
-        """Bytes of a value; of a string about."""
-        return STRING_BYTES if self.dtype == object else self.dtype.itemsize
-
-    @property
-    def index_bytes(self) -> int:
-        """Bytes of an index of CSR."""
-        return 4 if max(*self.shape, self.elements.count) <= _LARGEST_INT32 else 8
-
-    @property
-    def element_bytes(self) -> int:
-        """Bytes of an element of CSR."""
-        return self.item_bytes + self.index_bytes
-
-    @property
-    def csr_bytes(self) -> int:
-        """Bytes of the values as CSR."""
-        return self.elements.count * self.element_bytes + (self.shape[0] + 1) * self.index_bytes
-
-    @property
-    def dense_bytes(self) -> int:
-        """Bytes of a dense array."""
-        return self.shape[0] * self.shape[1] * self.item_bytes
-
-    @property
-    def result_bytes(self) -> int:
-        """Bytes of what `MatrixSlice.values` returns."""
-        return self.csr_bytes if self.is_sparse else self.dense_bytes
-
-    def memory_bytes(self) -> dict[str, int]:
-        """Bytes of each form but AnnData."""
-        count, item_bytes = self.elements.count, self.item_bytes
-        rows, columns = self.shape
-        is_bool = self.dtype == np.bool_
-        wide = columns * -(-rows // 8) if is_bool else self.dense_bytes
-        long = -(-count // 8) if is_bool else count * item_bytes
-        return {
-            "scipy": self.csr_bytes,
-            "numpy": self.dense_bytes,
-            "pandas": count * (item_bytes + 4) if self.is_sparse else self.dense_bytes,
-            "polars": wide,
-            "arrow": count * 8 + long,
-        }
-
-
-def figures_of(whole: Whole, result: Any = None) -> Figures:
-    """Return how large the values are, at most; exactly, if they are there."""
-    if not whole.is_sparse:
-        count, is_exact = whole.shape[0] * whole.shape[1], True
-    elif result is not None:
-        count, is_exact = int(result.nnz), True
-    else:
-        counts = [count_elements(member.layouts) for member in whole.members]
-        count = sum(each.count for each in counts)
-        is_exact = all(each.is_exact for each in counts)
-        # The zeros of dense members are left out.
-        is_exact = is_exact and all(member.is_sparse for member in whole.members)
-        if whole.fills:
-            count += whole.missing_count
-    return Figures(whole.shape, whole.dtype, whole.is_sparse, ElementCount(count, is_exact))
-
-
-def row_sizes(whole: Whole, figures: Figures, *, are_exact: bool) -> npt.NDArray[np.float64]:
-    """Return about how many bytes each row of the values takes, at most.
-
-    Parameters
-    ----------
-    are_exact
-        Whether elements of a matrix that is stored by columns alone are counted, which reads their
-        row numbers; else all its rows are taken to be of one size.
-    """
-    n_rows = whole.shape[0]
-    if not whole.is_sparse:
-        return np.full(n_rows, float(max(whole.shape[1] * figures.item_bytes, 1)))
-    elements = np.zeros(n_rows)
-    for member in whole.members:
-        counts = member.row_counts(are_exact=are_exact)
-        elements[member.places[0].positions] += counts
-        if whole.fills:
-            rows, columns = whole.missing(member)
-            elements[rows.positions] += columns.size
-    return elements * figures.element_bytes + figures.index_bytes
-
 
 def row_spans(
     whole: Whole, figures: Figures, rows: object, max_bytes: ByteSize | None
@@ -223,7 +98,7 @@ def row_spans(
     """
     n_rows = figures.shape[0]
     if rows is None:
-        budget = byte_count(BLOCK_BYTES if max_bytes is None else max_bytes, keyword="max_bytes")
+        budget = byte_count(BLOCK_BYTES if max_bytes is None else max_bytes)
         if budget == 0:
             raise errors.InvalidInputError("max_bytes=0 has no room for a row; pass a larger one")
         if figures.is_sparse:
@@ -236,72 +111,6 @@ def row_spans(
     if isinstance(rows, bool) or not isinstance(rows, int | np.integer) or rows < 1:
         raise errors.InvalidInputError(f"rows={rows!r} is no number of rows; pass 1 or more")
     return spans_of_length(n_rows, int(rows))
-
-
-def read_whole(whole: Whole, progress: Progress = lambda _: None) -> Any:
-    """Return the values: ``csr_array`` if sparse, else ``ndarray``."""
-    if whole.only is not None:
-        return whole.only.layouts.gather(progress)
-    figures = figures_of(whole)
-    spans = list(cut_at(row_sizes(whole, figures, are_exact=False), READ_BYTES))
-    tasks = (partial(_read_block, whole.of_rows(span)) for span in spans)
-
-    def blocks() -> Iterator[Any]:
-        for values in computed(tasks, "slices", THREADS):
-            check_cancelled()
-            yield values
-            progress(int(values[-1].size if whole.is_sparse else values.size))
-
-    if whole.is_sparse:
-        count = figures.elements.count if figures.elements.is_exact else 0
-        return csr_of_blocks(blocks(), whole.shape, whole.dtype, count)
-    result = np.empty(whole.shape, whole.dtype)
-    for span, values in zip(spans, blocks(), strict=True):
-        result[span.slice] = values
-    return result
-
-
-def _read_block(block: Whole) -> Any:
-    """Return the values of some rows; of a sparse block, as `csr_of_blocks` takes them."""
-    if not block.is_sparse:
-        result = np.empty(block.shape, block.dtype)
-        if block.missing_count:
-            result[:] = block.fill
-        for part in block.members:
-            if part.shape[0]:
-                result[index_of(*part.places)] = part.layouts.gather()
-        return result
-    pieces = list(_pieces(block))
-    sizes = np.zeros(block.shape[0], np.int64)
-    for rows, values in pieces:
-        sizes[rows] += np.diff(values.indptr)
-    if len(pieces) == 1:  # its rows ascend, so its elements are in order
-        return sizes, pieces[0][1].indices, pieces[0][1].data
-    free = np.cumsum(sizes) - sizes
-    indices, data = np.empty(sizes.sum(), np.int32), np.empty(sizes.sum(), block.dtype)
-    for rows, values in pieces:
-        shifts, counts = free[rows] - values.indptr[:-1], np.diff(values.indptr)
-        free[rows] += counts
-        places: Any = slice(int(shifts[0]), int(shifts[0]) + int(values.nnz))
-        if bool(np.any(shifts != shifts[0])):  # other rows, or elements of these, come between
-            places = np.repeat(shifts, counts) + np.arange(int(values.nnz))
-        data[places], indices[places] = values.data, values.indices
-    return sizes, indices, data
-
-
-def _pieces(block: Whole) -> Iterator[tuple[Positions, Any]]:
-    """Yield rows of a sparse block with their values as CSR, and what is filled in."""
-    for part in block.members:
-        of_member = sp.csr_array(part.layouts.gather()) if part.shape[0] else None
-        rows, columns = block.missing(part)
-        filled = None
-        if block.fills and rows.size and columns.size:
-            filled = sp.csr_array(np.full((rows.size, columns.size), block.fill, block.dtype))
-        for values, places in ((of_member, part.places), (filled, (rows, columns))):
-            if values is not None:
-                if not places[1].is_all:
-                    values.indices = places[1].positions.astype(np.int32).take(values.indices)
-                yield places[0].positions, values
 
 
 DASK_BLOCK_BYTES: Final = 64 << 20
