@@ -146,8 +146,7 @@ def main(arguments: Sequence[str]) -> int:
     except Terminated as ended:
         return _fail(f"ended by {ended.signal.name}", 128 + ended.signal)
     except Exception as error:  # noqa: BLE001 - the engine raises plain Exceptions
-        written = (getattr(options, name, None) for name in ("output", "destination"))
-        return _fail(failure_sentence(error, next(filter(None, written), None)), FAILED)
+        return _fail(failure_sentence(error), FAILED)
     return (LEFT_OUT if getattr(options, "has_left_out", False) else DONE) if code is None else code
 
 

@@ -293,7 +293,7 @@ def show_or_save(
 
 def print_json(record: Any, **how: Any) -> None:
     """Print a record for programs."""
-    print(visible(json.dumps(record, **{"indent": 2, **how})), flush=True)  # the same JSON
+    print(visible(json.dumps(record, **{"indent": 2, **how})))  # the same JSON
 
 
 def report(options: Namespace, text: object, **record: Any) -> None:
@@ -393,13 +393,10 @@ def option_forms(text: str) -> str:
     return text
 
 
-def failure_sentence(error: Exception, target: str | None = None) -> str:
+def failure_sentence(error: Exception) -> str:
     """Return what is printed of an error; of the engine's, which raises plain ones, the core.
 
-    Parameters
-    ----------
-    target
-        The file that was being written, where the error of the system names none.
+    What writes a file names it; an error of the system without a name is of standard output.
 
     Examples
     --------
@@ -414,7 +411,7 @@ def failure_sentence(error: Exception, target: str | None = None) -> str:
             remedy = errors.Remedy("", "write its rows to a file with -o FILE")
         return option_forms(str(error) if remedy is None else error.sentence(remedy))
     if isinstance(error, OSError):
-        where = "" if error.filename is not None else target or "standard output"
+        where = "" if error.filename is not None else "standard output"
         return str(errors.from_os_error(error, where))
     if isinstance(error, MemoryError):
         return "not enough memory for the result; ask for fewer rows or columns"

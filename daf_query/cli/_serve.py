@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import sys
 import warnings
@@ -23,7 +24,6 @@ from daf_query.cli._later import (
     webbrowser,
 )
 from daf_query.cli._options import command, given, grouped, option
-from daf_query.cli._output import print_json
 from daf_storage import errors
 
 if TYPE_CHECKING:
@@ -148,10 +148,7 @@ def _serve_flight_sql(options: Namespace) -> None:
 def _run(options: Namespace, server: Any, text: str, *, opens: str = "", **address: Any) -> None:
     """Print where a server is, and wait until it is interrupted."""
     with contextlib.suppress(KeyboardInterrupt):
-        if options.format == "json":
-            print_json(address, indent=None)
-        else:
-            print(text, flush=True)
+        print(json.dumps(address) if options.format == "json" else text, flush=True)
         if opens:
             webbrowser.open(opens)
         server.serve_forever()

@@ -35,8 +35,14 @@ def test_closed_output_is_an_error(path: Path, kind: str) -> None:
     assert error == "daf: error: standard output: no file is open under this number\n"
 
 
-@pytest.mark.sampled(2)
-@pytest.mark.parametrize("arguments", ["sql {} 'SELECT 1'", "--help", "sql --help", "--version"])
+@pytest.mark.sampled(3)
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        *("sql {} 'SELECT 1'", "sql {} 'SELECT 1' -o -", "--help", "sql --help", "--version"),
+        *("convert {0} {0}.h5df", "convert {0} {0}.h5df --format json"),
+    ],
+)
 def test_full_output_is_named(path: Path, arguments: str) -> None:
     """It is standard output that is full, not the disk of the data set; one line says so."""
     code, error = run(f"{COMMAND} {arguments.format(path)} > /dev/full")
