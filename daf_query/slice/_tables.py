@@ -242,13 +242,12 @@ def axis_tables(whole: Whole) -> tuple[Frame, Frame, dict[str, Any]]:
 def _of_selected(whole: Whole, number: int) -> tuple[Frame, dict[str, Any]]:
     """Return the table, with the categories of the selected entries, as anndata's indexing does.
 
-    scanpy refuses groups without cells.  If all entries are chosen, all categories remain.
+    scanpy refuses groups without cells.  If all of both axes is chosen, all categories remain.
     """
     frame, colors = _axis_table(whole, number)
-    selection = whole.selections[number]
-    if selection.is_all:
+    if all(each.is_all for each in whole.selections):
         return frame, colors
-    own = OwnFrame(frame.copy(deep=False), np.arange(selection.size), colors)
+    own = OwnFrame(frame.copy(deep=False), np.arange(len(frame)), colors)
     for name in frame.columns[[hasattr(frame[each], "cat") for each in frame.columns]]:
         frame[name] = frame[name].cat.remove_unused_categories()
     return frame, joined_colors([own], frame)

@@ -98,11 +98,12 @@ class BlockPlan:
     def __post_init__(self) -> None:
         for name in ("entries", "batch_rows", "block_rows", "fetch_batches"):
             value: object = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+            if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
                 keyword = "rows_per_epoch" if name == "entries" else name
                 raise errors.InvalidInputError(
                     f"{keyword}={value!r} is no positive number; pass 1 or more"
                 )
+            object.__setattr__(self, name, int(value))  # a narrow one would overflow
         checked_seed(self.seed)
 
     def batch_count(self, consumer: Consumer) -> int:
