@@ -181,21 +181,25 @@ def _names(rows: Mapping[str, Any] | pa.Table) -> list[str]:
 
 
 def _values(column: Any, array: Any, what: str) -> Any:
-    """Return the values of a column; of an array of numbers, only what it can hold."""
-    kind = None if array is None else StorageType.from_numpy(array.dtype)
-    if kind is not None and not kind.is_string:
+    """Return the values of a column, only what its array can hold as it is."""
+    dtype: Any = np.dtype(object) if array is None else array.dtype
+    kind = None if dtype.kind == "S" else StorageType.from_numpy(dtype)
+    if kind is not None:
         is_arrow = isinstance(column, pa.Array | pa.ChunkedArray)
         if is_arrow and pa.types.is_floating(column.type):
             column = pc.fill_null(column, float("nan"))  # tables have NULL for it
-        numbers = plain_values(column, what=what)
-        if not isinstance(numbers, np.ndarray):
-            raise errors.UnsupportedInputError(
-                f"{what} holds strings; its array holds {kind.value}"
-            )
-        return stored_numbers(numbers, array.dtype, what=what)
-    if array is not None and array.dtype.kind == "V" and array.dtype.names is None:
-        return _raw_bytes(column, array.dtype, what)
+        column = plain_values(column, what=what)
+        if isinstance(column, np.ndarray) == kind.is_string and len(column):
+            has = "no strings" if kind.is_string else "strings"
+            raise errors.UnsupportedInputError(f"{what} holds {has}; its array holds {kind.value}")
+        if not kind.is_string:
+            return stored_numbers(column, dtype, what=what)
+    if dtype.kind == "V" and dtype.names is None:
+        return _raw_bytes(column, dtype, what)
     values: Any = np.asarray(column)
+    is_fixed = dtype.kind in "US" and values.size > 0
+    if is_fixed and values.astype(dtype.kind).dtype.itemsize > dtype.itemsize:
+        raise errors.UnsupportedInputError(f"{what} holds strings longer than {dtype} of its array")
     return np.array(column, dtype=object) if values.dtype.kind in "US" else values
 
 

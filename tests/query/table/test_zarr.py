@@ -233,6 +233,21 @@ def test_an_index_of_many_parts_is_in_the_order_of_the_rows(
         assert found.tolist() == [row]
 
 
+@pytest.mark.parametrize("dtype", [TEXT, "U3", "S3"])
+def test_strings_are_appended_as_they_are(tmp_path: Path, dtype: Any) -> None:
+    """One that is longer than the array has room for is an error, and so is what is none."""
+    meta = zarr.open_group(tmp_path, mode="w").create_group("meta")
+    meta.create_array("x", shape=(0,), dtype=dtype, chunks=(10,))
+    wrong: dict[Any, list[Any]] = {"S3": [b"abcd"], "U3": [None, 5, "abcd"]}
+    for value in wrong.get(dtype, [None, 5]):
+        with pytest.raises(errors.UnsupportedInputError, match="string"):
+            append_rows(tmp_path, {"x": [value]})
+    assert append_rows(tmp_path, {"x": []}) == 0
+    values = [b"abc", b""] if dtype == "S3" else ["abc", ""]
+    assert append_rows(tmp_path, {"x": values}) == 2
+    assert zarr_table(tmp_path).to_table().to_pydict() == {"x": values}
+
+
 def test_an_append_that_was_interrupted_is_told(tmp_path: Path) -> None:
     """Arrays may be aligned and lack values; what others added since is never taken away."""
     meta = zarr.open_group(tmp_path, mode="w").create_group("meta")
