@@ -136,9 +136,8 @@ def test_missing_labels_are_minus_1_or_nan(tmp_path: Path) -> None:
 def test_workers_share_an_epoch(db: DafSession) -> None:
     """Those of all ranks together read what one alone reads, also in other processes."""
     part = db.matrix("cell", "gene", "X")
-    blocks = db.sampler("cell").blocks(
-        part, batch_rows=np.int8(4), block_rows=np.int64(2), fetch_batches=3
-    )
+    sizes: Any = {"batch_rows": np.int8(4), "block_rows": np.int64(2), "fetch_batches": 3}
+    blocks = db.sampler("cell").blocks(part, **sizes)
     blocks.set_epoch(5)
     parts = [
         pickle.loads(pickle.dumps(blocks.of_worker(rank=r, ranks=2, worker=w, workers=2)))
