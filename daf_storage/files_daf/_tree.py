@@ -543,28 +543,17 @@ class WritableFilesTree(FilesTree, FileTree[dict[str, Any]]):
             tree.refresh()
 
     @property
-    def consolidated_key(self) -> str:
-        """The key of ``metadata.json``."""
-        return self.key(METADATA_FILE)
+    def consolidated_file(self) -> str:
+        """The name of the file that repeats all documents."""
+        return METADATA_FILE
 
-    def is_consolidated(self) -> bool:
-        """Return whether ``metadata.json``, if it is kept, names all that is there."""
-        data = self.consolidated()
-        if self._consolidated is None:
-            return True
-        try:
-            listed = parse_consolidated(data or b"", what=METADATA_FILE)
-        except FormatError:
-            return False
-        return listed.keys() == set(self.paths(""))
+    def listed(self, data: bytes) -> dict[str, dict[str, Any]]:
+        """Return the documents in ``metadata.json``."""
+        return parse_consolidated(data, what=METADATA_FILE)
 
-    def consolidated(self) -> bytes | None:
-        """Return the bytes of ``metadata.json``; None if there is none, or none can be read."""
-        snapshot = self.folder("")
-        try:
-            return None if snapshot is None else snapshot.read(METADATA_FILE)
-        except (FormatError, ReadOnlyError):
-            return None
+    def _is_all(self, documents: Mapping[str, dict[str, Any]]) -> bool:
+        """Return whether it names all that is there: other programs may have added something."""
+        return documents.keys() == set(self.paths())
 
     def consolidate(self, documents: Mapping[str, dict[str, Any]]) -> bytes:
         """Return ``metadata.json``."""

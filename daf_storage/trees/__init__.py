@@ -62,8 +62,5 @@ from daf_storage.trees._zarr_tree import (
     WritableZarrTree,
     ZarrFormat,
     ZarrTree,
-    consolidated_paths,
-    differences,
     find_version,
-    has_consolidated,
 )

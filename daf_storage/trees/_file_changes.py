@@ -11,12 +11,14 @@ from __future__ import annotations
 import copy
 import functools
 import itertools
+import json
 import math
 import struct
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
 from tempfile import TemporaryFile, gettempdir
 from typing import Any, ClassVar, Final, Generic, Self, TypeVar
 
@@ -27,87 +29,31 @@ import pyarrow as pa
 from daf_storage._lazy import numcodecs
 from daf_storage.base import AnyArray, Packing, StorageType
 from daf_storage.base import strings as vlen
-from daf_storage.errors import DafError
+from daf_storage.errors import CorruptDataError, DafError, FormatError, ReadOnlyError
 from daf_storage.stores import Transaction, os_errors
 from daf_storage.trees._chunked_array import computed, fill_blocks, groups
+from daf_storage.trees._stored_array import NodeKind
 from daf_storage.trees._zarr_array import CHECKSUM_BYTES, ENTRY_BYTES
 
 T = TypeVar("T")
 
 
+@dataclass(eq=False)
 class Consolidated(Generic[T]):
     """The consolidated documents, kept so that one change costs one property, not all.
 
-    They are read again whenever the file is not the one that was written last: another process
-    has changed the data set.  Within a batch the file is written once, at the end.
+    All trees share them that differ in how they pack.
     """
 
-    def __init__(self) -> None:
-        self._documents: dict[str, T] = {}
-        self._last: bytes | None = None
-        self._lock = threading.Lock()
-        self._batches = 0
-        self._postponed: set[str] | None = set()
-
-    def updated(
-        self,
-        now: bytes | None,
-        paths: Collection[str] | None,
-        walk: Callable[[str], Iterable[tuple[str, T]]],
-        written: Callable[[Mapping[str, T]], bytes],
-    ) -> bytes:
-        """Return the new file after changes at some paths.
-
-        Parameters
-        ----------
-        now
-            The file that is there.
-        paths
-            What has changed, with all below; None for everything.
-        walk
-            From a path to the documents at and below it, by their keys.
-        written
-            From all documents to the file.
-        """
-        if paths is None or self._last is None or now != self._last:
-            self._documents = dict(walk(""))
-        else:
-            gone = frozenset(paths)
-            for key in [key for key in self._documents if not gone.isdisjoint(_at_and_above(key))]:
-                del self._documents[key]
-            for path in paths:
-                self._documents.update(walk(path))
-        self._last = written(self._documents)
-        return self._last
-
-    def is_postponed(self, paths: Collection[str] | None) -> bool:
-        """Return whether the end of a batch sees to a change at some paths (None: all)."""
-        with self._lock:
-            if self._batches and self._postponed is not None:
-                self._postponed = None if paths is None else self._postponed.union(paths)
-            return self._batches > 0
-
-    @contextmanager
-    def written_once(self, refresh: Callable[[Collection[str] | None], None]) -> Iterator[None]:
-        """Postpone until the outermost block ends, also by an error; None is for all paths."""
-        with self._lock:
-            self._batches += 1
-        try:
-            yield
-        except BaseException:
-            with suppress(DafError, OSError):  # the first error says more
-                self._end_batch(refresh)
-            raise
-        self._end_batch(refresh)
-
-    def _end_batch(self, refresh: Callable[[Collection[str] | None], None]) -> None:
-        paths: set[str] | None = set()
-        with self._lock:
-            self._batches -= 1
-            if not self._batches:
-                paths, self._postponed = self._postponed, paths
-        if paths is None or paths:
-            refresh(paths)
+    documents: dict[str, T] = field(default_factory=dict)
+    """They are read again whenever the file is not `last`: another process has changed the data."""
+    last: bytes | None = None
+    """The file as it was written last."""
+    lock: threading.Lock = field(default_factory=threading.Lock)
+    batches: int = 0
+    """How many batches there are, at the end of the last of which it is written once."""
+    postponed: set[str] | None = field(default_factory=set)
+    """The paths of what they have changed; None for everything."""
 
 
 def _at_and_above(key: str) -> Iterator[str]:
@@ -220,20 +166,24 @@ class FileTree(ABC, Generic[T]):
 
     @property
     @abstractmethod
-    def consolidated_key(self) -> str:
-        """The key of the file that repeats all documents."""
+    def consolidated_file(self) -> str:
+        """The name of the file that repeats all documents."""
+
+    @abstractmethod
+    def key(self, path: str) -> str:
+        """Return the key of a path in the store."""
+
+    @abstractmethod
+    def kind(self, path: str) -> NodeKind | None:
+        """Return what is at a path."""
 
     @abstractmethod
     def transaction(self) -> Any:
         """Begin changes."""
 
     @abstractmethod
-    def consolidated(self) -> bytes | None:
-        """Return the file that repeats all documents; None if none can be read."""
-
-    @abstractmethod
-    def is_consolidated(self) -> bool:
-        """Return whether that file, if it is kept, is there and can be read."""
+    def listed(self, data: bytes) -> Mapping[str, T]:
+        """Return what the file repeats by its keys; ``ValueError`` and others if malformed."""
 
     @abstractmethod
     def documents(self, path: str) -> Iterable[tuple[str, T]]:
@@ -261,9 +211,29 @@ class FileTree(ABC, Generic[T]):
     @contextmanager
     def batch(self) -> Iterator[None]:
         """Make many changes at the cost of one, if it can; what is consolidated comes last."""
-        kept = self._consolidated
-        with self._writable.batch(), kept.written_once(self._refresh) if kept else nullcontext():
-            yield
+        with self._writable.batch():
+            kept = self._consolidated
+            if kept is None:
+                yield
+                return
+            with kept.lock:
+                kept.batches += 1
+            try:
+                yield
+            except BaseException:
+                with suppress(DafError, OSError):  # the first error says more
+                    self._end_batch(kept)
+                raise
+            self._end_batch(kept)
+
+    def _end_batch(self, kept: Consolidated[T]) -> None:
+        paths: set[str] | None = set()
+        with kept.lock:
+            kept.batches -= 1
+            if not kept.batches:
+                paths, kept.postponed = kept.postponed, paths
+        if paths is None or paths:
+            self._refresh(paths)
 
     def lock(self) -> Any:
         """Exclude other writers."""
@@ -279,6 +249,55 @@ class FileTree(ABC, Generic[T]):
             self.refresh()
         return found
 
+    def consolidated(self) -> bytes | None:
+        """Return the file that repeats all documents; None if none can be read."""
+        snapshot = self._writable.snapshot(self.key(""))
+        try:
+            return None if snapshot is None else snapshot.read(self.consolidated_file)
+        except (FormatError, ReadOnlyError):
+            return None
+
+    def repeated(self) -> Mapping[str, T]:
+        """Return the documents that it repeats; none if there is no such file.
+
+        Raises
+        ------
+        CorruptDataError
+            It is malformed.
+        """
+        data = self.consolidated()
+        try:
+            return {} if data is None else self.listed(data)
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+            raise CorruptDataError("the consolidated metadata is malformed") from None
+
+    def is_consolidated(self) -> bool:
+        """Return whether that file, if it is kept, is there and can be read."""
+        with suppress(CorruptDataError):
+            return self._consolidated is None or self._is_all(self.repeated())
+        return False
+
+    def _is_all(self, documents: Mapping[str, T]) -> bool:
+        """Return whether these can be all, as far as it is found out at each opening."""
+        return bool(documents)
+
+    def differences(self, paths: Iterable[str]) -> Iterator[tuple[str, str]]:
+        """Yield the keys at and below some paths of which that file is wrong, and how.
+
+        Reads every document.
+        """
+        prefixes = tuple(f"{path}/" for path in paths)
+        stored = _compared(each for path in paths for each in self.documents(path))
+        listed = _compared(self.repeated().items())
+        for key, document in stored.items():
+            if key not in listed:
+                yield key, "not in"
+            elif listed[key] != document:
+                yield key, "different in"
+        for key in sorted(listed.keys() - stored.keys()):
+            if key.startswith(prefixes) and self.kind(key) is None:  # what is there is not readable
+                yield key, "gone, and still in"
+
     def refresh(self) -> bool:
         """Write the file that repeats all documents; say whether it had been another one."""
         before = self.consolidated()
@@ -290,11 +309,31 @@ class FileTree(ABC, Generic[T]):
             changes.refresh(paths)
 
     def refresh_consolidated(self, changes: Transaction, paths: Collection[str] | None) -> None:
-        """Bring that file up to date after changes at ``paths`` (None: all)."""
+        """Bring it up to date after changes at ``paths`` (None: all); in a batch, at its end."""
         kept = self._consolidated
-        if kept is not None and not kept.is_postponed(paths):
-            data = kept.updated(self.consolidated(), paths, self.documents, self.consolidate)
-            changes.replace_file(self.consolidated_key, data)
+        if kept is None:
+            return
+        with kept.lock:
+            if kept.batches and kept.postponed is not None:
+                kept.postponed = None if paths is None else kept.postponed.union(paths)
+            if kept.batches:
+                return
+        if paths is None or kept.last is None or self.consolidated() != kept.last:
+            kept.documents = dict(self.documents(""))
+        else:
+            gone = frozenset(paths)
+            for key in [key for key in kept.documents if not gone.isdisjoint(_at_and_above(key))]:
+                del kept.documents[key]
+            for path in paths:
+                kept.documents.update(self.documents(path))
+        kept.last = self.consolidate(kept.documents)
+        changes.replace_file(self.key(self.consolidated_file), kept.last)
+
+
+def _compared(documents: Iterable[tuple[str, Any]]) -> dict[str, Any]:
+    """Return documents as they are compared, but for attributes of Zarr v2 that are empty."""
+    loaded = ((k, json.loads(d) if isinstance(d, bytes) else d) for k, d in documents)
+    return {key: document for key, document in loaded if document}
 
 
 class FileChanges(ABC):

@@ -14,9 +14,9 @@ import copy
 import json
 import posixpath
 from abc import ABC, abstractmethod
-from collections.abc import Hashable, Iterable, Iterator, Mapping
+from collections.abc import Hashable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Final, Literal, Self, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Self, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -58,10 +58,6 @@ _VLEN_UTF8_V2: Final = [{"id": "vlen-utf8"}]
 _GROUP: Final = {"zarr_format": 3, "node_type": "group"}
 _LITTLE: Final = {"name": "bytes", "configuration": {"endian": "little"}}
 _VLEN_UTF8: Final = {"name": "vlen-utf8", "configuration": {}}
-
-
-_MALFORMED = (ValueError, KeyError, TypeError, AttributeError, RecursionError)
-"""What parsing a consolidated file raises."""
 
 
 class _Format(ABC):
@@ -282,7 +278,7 @@ class ZarrV3(_Format):
         if data is None:
             return
         if path:
-            yield path, data
+            yield key_below(path, NODE_FILE), data
         if json.loads(data).get("node_type") == "group":
             for child in snapshot.names(path):
                 if child != NODE_FILE:
@@ -293,9 +289,8 @@ class ZarrV3(_Format):
         old = None if snapshot is None else snapshot.read(NODE_FILE)
         root = {**_GROUP, "attributes": {} if old is None else _attributes(old)}
         start = to_json(root).decode()[:-1]
-        inline = ",\n".join(
-            f"{json.dumps(path)}:{documents[path].decode()}" for path in sorted(documents)
-        )
+        by_path = {posixpath.dirname(key): data.decode() for key, data in documents.items()}
+        inline = ",\n".join(f"{json.dumps(path)}:{by_path[path]}" for path in sorted(by_path))
         return (
             f'{start},"consolidated_metadata":{{"kind":"inline","must_understand":false,'
             f'"metadata":{{\n{inline}\n}}}}}}'
@@ -303,7 +298,9 @@ class ZarrV3(_Format):
 
     def listed(self, consolidated: bytes) -> dict[str, bytes]:
         """Return the documents of consolidated metadata by their keys."""
-        inline = json.loads(consolidated)["consolidated_metadata"]
+        inline = json.loads(consolidated).get("consolidated_metadata")
+        if inline is None:
+            return {}
         if inline["kind"] != "inline":
             raise ValueError(f"consolidated metadata of kind {shown(inline['kind'])}")
         found = {
@@ -379,61 +376,6 @@ def find_version(store: ReadableStore, root: str = "") -> ZarrVersion | None:
     if snapshot.size(NODE_FILE) is not None:
         return 3
     return 2 if FORMATS[2].kind(snapshot, "") is not None else None
-
-
-def consolidated_of(documents: ZarrFormat, snapshot: Snapshot) -> bytes | None:
-    """Return the file with the consolidated metadata; None if it is missing or unreadable."""
-    try:
-        return snapshot.read(documents.consolidated_file)
-    except (FormatError, ReadOnlyError):
-        return None
-
-
-def consolidated_paths(documents: ZarrFormat, snapshot: Snapshot) -> set[str]:
-    """Return the groups and arrays that the consolidated metadata name; none if it is malformed."""
-    try:
-        listed = documents.listed(consolidated_of(documents, snapshot) or b"")
-    except _MALFORMED:
-        return set()
-    return {posixpath.dirname(key) for key in listed}
-
-
-def has_consolidated(documents: ZarrFormat, snapshot: Snapshot) -> bool:
-    """Return whether there is consolidated metadata, of whatever quality."""
-    data = snapshot.read(documents.consolidated_file)
-    if data is None or documents.version == 2:
-        return data is not None
-    return parse_json(data, what=NODE_FILE).get("consolidated_metadata") is not None
-
-
-def differences(
-    documents: ZarrFormat, snapshot: Snapshot, paths: Iterable[str]
-) -> Iterator[tuple[str, Literal["not in", "different in", "gone, and still in"]]]:
-    """Yield the keys at and below some paths of which the consolidated metadata is wrong, and how.
-
-    Reads every document.
-
-    Raises
-    ------
-    CorruptDataError
-        It is malformed.
-    """
-    data = snapshot.read(documents.consolidated_file) or b""
-    try:
-        listed = documents.listed(data)
-    except _MALFORMED:
-        raise CorruptDataError("the consolidated metadata is malformed") from None
-    for path in paths:
-        found = dict(documents.documents(snapshot, path))
-        if documents.version == 3:
-            found = {posixpath.join(key, "zarr.json"): data for key, data in found.items()}
-        for key, document in found.items():
-            is_same = key in listed and json.loads(listed[key]) == json.loads(document)
-            if not is_same and not (key.endswith(".zattrs") and document == b"{}"):
-                yield key, "different in" if key in listed else "not in"
-        for key in listed:
-            if key.startswith(f"{path}/") and key not in found and not key.endswith(".zattrs"):
-                yield key, "gone, and still in"
 
 
 class ZarrNode:
@@ -690,21 +632,13 @@ class WritableZarrTree(ZarrTree, FileTree[bytes]):
             changes.remove(path)
 
     @property
-    def consolidated_key(self) -> str:
-        """The key of the file with the consolidated metadata."""
-        return self.key(self.format.consolidated_file)
+    def consolidated_file(self) -> str:
+        """The name of the file with the consolidated metadata."""
+        return self.format.consolidated_file
 
-    def is_consolidated(self) -> bool:
-        """Return whether the consolidated metadata, if it is kept, is there and can be read."""
-        snapshot = self._snapshot("")
-        if self._consolidated is None or snapshot is None:
-            return True
-        return bool(consolidated_paths(self.format, snapshot))
-
-    def consolidated(self) -> bytes | None:
-        """Return the file that has the consolidated metadata; None if there is none."""
-        snapshot = self._snapshot("")
-        return None if snapshot is None else consolidated_of(self.format, snapshot)
+    def listed(self, data: bytes) -> dict[str, bytes]:
+        """Return the documents of consolidated metadata by their keys."""
+        return self.format.listed(data)
 
     def documents(self, path: str) -> Iterator[tuple[str, bytes]]:
         """Yield the documents at and below a path, but for those that cannot be read."""

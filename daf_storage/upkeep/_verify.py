@@ -45,7 +45,7 @@ from daf_storage.data import (
     values_without_entry,
 )
 from daf_storage.errors import CorruptDataError, DafError, MissingDependencyError
-from daf_storage.files_daf import METADATA_FILE, FilesTree, WritableFilesTree, parse_consolidated
+from daf_storage.files_daf import FilesTree
 from daf_storage.files_daf import incomplete_properties as incomplete_files
 from daf_storage.opening import (
     SHARED_ARCHIVES,
@@ -53,6 +53,7 @@ from daf_storage.opening import (
     foreign_path,
     groups_of,
     open_daf,
+    open_directory_tree,
     parse_path,
     tree_of,
 )
@@ -63,10 +64,8 @@ from daf_storage.trees import (
     Remarked,
     StoredArray,
     Tree,
+    WritableZarrTree,
     ZarrTree,
-    consolidated_paths,
-    differences,
-    has_consolidated,
 )
 from daf_storage.upkeep._index_storage import IndexStorage
 from daf_storage.upkeep._sidecar import size_of
@@ -146,32 +145,11 @@ class _Findings(list[Finding]):
                 self.warning(path, f"{problem}; it is ignored")
 
 
-def _check_metadata_file(found: _Findings, store: DirectoryStore, remedy: str) -> None:
-    """Check that ``metadata.json`` says of a directory what its documents say."""
-    tree = WritableFilesTree(store)
-    data = tree.consolidated()
-    if data is None:
-        problem = f"there is no {METADATA_FILE}, which readers over HTTP need; {remedy}"
-        found.warning(METADATA_FILE, problem)
-        return
-    try:
-        listed = parse_consolidated(data, what=METADATA_FILE)
-        stored = dict(tree.documents(""))
-    except CorruptDataError as error:
-        found.error(METADATA_FILE, f"{error}; {remedy}")
-        return
-    for path in sorted(listed.keys() | stored.keys()):
-        if path not in stored and tree.kind(path) is not None:
-            continue  # its document cannot be read, which is found when it is read
-        if listed.get(path) != stored.get(path):
-            problem = "is not in" if path not in listed else "is no longer as in"
-            found.warning(path, f"it {problem} {METADATA_FILE}; {remedy}")
-
-
 def _check_zarr_directory(found: _Findings, store: DirectoryStore) -> None:
     """Look for files of an AnnData that are missing, as far as other files say so."""
-    tree, snapshot = ZarrTree(store), store.snapshot("")
-    named = set() if snapshot is None else consolidated_paths(tree.format, snapshot)
+    tree, named = WritableZarrTree(store, consolidated=False), set[str]()
+    with suppress(CorruptDataError):
+        named.update(map(posixpath.dirname, tree.repeated()))
     gone = {path for path in named if tree.kind(path) is None}
     for path in sorted(gone):
         if posixpath.dirname(path) not in gone:
@@ -353,23 +331,16 @@ def _verify_directory(found: _Findings, where: DafPath) -> None:
             "",
             f"a writer is at work, or left something behind; 'daf repair {where.given}' clears it",
         )
-    remedy = f"'daf repair {where.given}' writes it again"
-    if where.form == "files":
-        _check_metadata_file(found, store, remedy)
-        return
-    tree, snapshot = ZarrTree(store), store.snapshot("")
-    if snapshot is None:
-        return
-    consolidated = tree.format.consolidated_file
+    tree, remedy = open_directory_tree(where), f"'daf repair {where.given}' writes it again"
     try:
-        if not has_consolidated(tree.format, snapshot):
+        if not tree.repeated():
             problem = "there is no consolidated metadata, which readers over HTTP need"
-            found.warning(consolidated, f"{problem}; {remedy}")
+            found.warning(tree.consolidated_file, f"{problem}; {remedy}")
             return
-        for key, problem in differences(tree.format, snapshot, layout.SKELETON):
+        for key, problem in tree.differences((*layout.SKELETON, layout.KEPT)):
             found.warning(key, f"{problem} the consolidated metadata; {remedy}")
     except DafError as error:
-        found.error(consolidated, str(error))
+        found.error(tree.consolidated_file, f"{error}; {remedy}")
 
 
 # The rules of the layout

@@ -194,7 +194,7 @@ def test_untidy_directories_are_warned_of(folder: Path) -> None:
     """What only hampers others is a warning, and says what mends it."""
     (folder / ".daf.staging" / "token").mkdir(parents=True)
     shutil.rmtree(folder / "matrices/gene/gene")
-    edit(folder / ".zmetadata", metadata={})
+    edit(folder / ".zmetadata", metadata={".zgroup": {"zarr_format": 2}})
     problems = found(folder)
     assert {level for level, _, _ in problems} == {"warning"}
     text = "\n".join(str(finding) for finding in verify(folder))
@@ -202,7 +202,8 @@ def test_untidy_directories_are_warned_of(folder: Path) -> None:
     assert "warning: matrices/gene/gene: this group is missing" in text
     assert "warning: vectors/cell/age/.zarray: not in the consolidated metadata" in text
     (folder / ".zmetadata").write_text("{")
-    assert ("error", ".zmetadata", "the consolidated metadata is malformed") in found(folder)
+    problem = f"the consolidated metadata is malformed; 'daf repair {folder}' writes it again"
+    assert ("error", ".zmetadata", problem) in found(folder)
 
 
 def test_every_damaged_entry_of_an_archive_is_found(tmp_path: Path) -> None:
