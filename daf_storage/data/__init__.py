@@ -24,7 +24,6 @@ from daf_storage.data._damage import (
     Damage,
     damage_of,
     incomplete_properties,
-    listed,
     lost_entries,
     one_each,
     recover_zarr_archive,

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -45,7 +44,7 @@ from daf_storage.data._entries import Alignment, EntrySelection, Positions, RunP
 from daf_storage.data._layout import StoredMatrix, StoredVector, check_rows
 from daf_storage.data._property_reader import numpy_vector
 from daf_storage.data._reader import DafReader, stored_properties
-from daf_storage.trees import StoredArray, TreeTransaction, WritableTree
+from daf_storage.trees import StoredArray, TreeTransaction, WritableTree, new_node
 
 _HELD_PER_ELEMENT: Final = 96
 """What an element takes on its way, as numbers of rows, columns and places."""
@@ -525,10 +524,10 @@ def write_reordered(
     for axis, positions in orders.items():
         path = layout.axis_path(axis)
         entries = daf.get_pa_vector(axis, "name").take(pa.array(positions))
-        with _new(tree, path) as changes:
+        with new_node(tree, path) as changes:
             changes.write_strings(path, entries, (len(entries),))
     for path, stored in stored_properties(daf, orders):
-        with _new(tree, path) as changes:
+        with new_node(tree, path) as changes:
             if isinstance(stored, StoredVector):
                 moved = Alignment.reordered(orders[stored.info.axis], stored.info.length)
                 values = aligned_vector(stored.values(), moved, what=path)
@@ -537,14 +536,6 @@ def write_reordered(
                 _write_matrix(changes, path, stored, orders)
         report(sum(array.info.size for array in stored.arrays().values()))
     kept.write_reordered(daf.tree, tree, orders)
-
-
-@contextmanager
-def _new(tree: WritableTree, path: str) -> Iterator[TreeTransaction]:
-    """Prepare a property, and put it in place when the block ends well."""
-    with tree.transaction() as changes:
-        yield changes
-        changes.publish(path, replace=False)
 
 
 def _write_matrix(

@@ -14,14 +14,13 @@ from typing import Final
 
 from daf_storage.base import Span
 from daf_storage.data import _layout as layout
-from daf_storage.errors import DafError
+from daf_storage.errors import DafError, shown_names
 from daf_storage.stores import MmapZipStore, Recovery, RecoveryWarning
 from daf_storage.trees import Tree, ZarrTree
 
 _TOPS: Final = frozenset({*layout.SKELETON, layout.INDEXES, layout.KEPT})
 _INDEX_PARTS: Final = len(("indexes", "axis", "vector"))
 _DOCUMENTS: Final = frozenset({".zgroup", ".zattrs", ".zarray", "zarr.json"})
-_MOST_SHOWN = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,20 +100,6 @@ def one_each(damages: Iterable[Damage]) -> tuple[Damage, ...]:
     return tuple(found.values())
 
 
-def listed(names: Iterable[str]) -> str:
-    """Return some of the names, and how many there are besides.
-
-    >>> listed("abcdefg")
-    'a, b, c, d, e and 2 more'
-    >>> listed("abcde")
-    'a, b, c, d, e'
-    """
-    every = list(names)
-    shown = ", ".join(every[:_MOST_SHOWN])
-    rest = len(every) - _MOST_SHOWN
-    return f"{shown} and {rest:,} more" if rest > 0 else shown
-
-
 def _in_words(parts: tuple[str, ...]) -> str:
     match parts:
         case (layout.SCALARS, name):
@@ -165,8 +150,9 @@ def remove_lost(store: MmapZipStore, lost: Sequence[Damage], keys: Sequence[str]
     if keys:
         store.remove_entries(keys)
     if lost:
+        what = shown_names((damage.what for damage in lost), none="")
         warnings.warn(
-            f"{store.location}: {listed(damage.what for damage in lost)} could not be read and "
+            f"{store.location}: {what} could not be read and "
             "was taken away: a writer had stopped in the middle of writing it, or the file was "
             "damaged; write it again, or take it from a backup",
             RecoveryWarning,

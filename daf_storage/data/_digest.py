@@ -15,14 +15,12 @@ import pyarrow as pa
 
 from daf_storage.base import AnyArray, Span
 from daf_storage.data import _layout as layout
-from daf_storage.data._encoding import column_blocks
+from daf_storage.data._encoding import block_spans, column_blocks
 from daf_storage.data._layout import StoredMatrix, check_rows
 from daf_storage.data._property_reader import ascend
 from daf_storage.data._reader import DafReader
 from daf_storage.errors import CorruptDataError
 from daf_storage.trees import StoredArray
-
-_BLOCK = 1 << 20
 
 
 def digest(matrix: StoredMatrix, add: Callable[[int], None], *, flipped: bool = False) -> int:
@@ -73,13 +71,12 @@ def _digest_dense(matrix: StoredMatrix, add: Callable[[int], None], *, flipped: 
         grid = strings.reshape(n_columns, n_rows)
         hashes = np.array([hash(text) for text in (grid.T if flipped else grid).flat])
         return int(np.sum(hashes * (2 * np.arange(hashes.size) + 1)))
-    height = max(_BLOCK // max(n_rows, 1), 1)
     total = 0
-    for start in range(0, n_columns, height):
-        block = array.read_rows(Span(start, min(start + height, n_columns)))
+    for span in block_spans(array):
+        block = array.read_rows(span)
         check_bools(block)
         columns, rows = np.nonzero(block)
-        total += _sum(rows, columns + start, block[columns, rows], flipped=flipped)
+        total += _sum(rows, columns + span.start, block[columns, rows], flipped=flipped)
         add(block.nbytes)
     return total % 2**64
 

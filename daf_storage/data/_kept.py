@@ -26,7 +26,14 @@ from daf_storage.errors import (
     UnsupportedDataError,
     UnsupportedInputError,
 )
-from daf_storage.trees import StoredArray, Tree, TreeTransaction, WritableTree, check_contained
+from daf_storage.trees import (
+    StoredArray,
+    Tree,
+    TreeTransaction,
+    WritableTree,
+    check_contained,
+    new_node,
+)
 
 Writer: TypeAlias = Callable[[Any, str], None]
 """Writes a value into a group of an h5ad file, under a name; or nothing."""
@@ -209,10 +216,9 @@ def keep(tree: WritableTree, path: str, image: AnyArray) -> None:
     folder, name = posixpath.split(path)
     taken = tree.children(folder) if tree.kind(folder) is not None else ()
     path = posixpath.join(folder, free_name(name, taken))
-    with tree.transaction() as changes, tree.lock():
+    with new_node(tree, path) as changes:
         make_groups(tree, changes, path)
         changes.write_array(path, image)
-        changes.publish(path, replace=False)
 
 
 def parts(tree: Tree, *, axes: tuple[str, ...] | None = None) -> Iterator[KeptPart]:
@@ -277,9 +283,8 @@ def write_reordered(source: Tree, target: WritableTree, orders: Mapping[str, Any
         moved = [orders.get(axis) for axis in layout.axes_of_group(path)]
         chosen = [None if each is None else EntrySelection(each, each.size) for each in moved]
         image = image_of_entries(source, path, stored[path], chosen)
-        with target.transaction() as changes:
+        with new_node(target, path) as changes:
             changes.write_array(path, image)
-            changes.publish(path, replace=False)
 
 
 def image_of_entries(

@@ -204,15 +204,20 @@ def axis_array(tree: Tree, axis: str) -> StoredArray:
     return array
 
 
+def _node(tree: Tree, path: str, shape: tuple[int, ...]) -> Node | None:
+    """Return what is stored of a vector or a matrix; strings that are not empty as all of them."""
+    node = tree.node(path)
+    if node is None or node.kind != "group" or node.array("nztxt") is None:
+        return node
+    return PartsNode(node, {"": SparseStrings(node, shape, what=f"{tree.location}: {path}")})
+
+
 def open_vector(tree: Tree, axis: str, name: str, length: int) -> StoredVector | None:
     """Return a vector after checking its metadata against the axis; None if there is none."""
     path = vector_path(axis, name)
-    what = f"{tree.location}: {path}"
-    node = tree.node(path)
+    what, node = f"{tree.location}: {path}", _node(tree, path, (length,))
     if node is None:
         return None
-    if node.kind == "group" and node.array("nztxt") is not None:
-        node = PartsNode(node, {"": SparseStrings(node, (length,), what=what)})
     if node.kind == "group":
         nnz = required_array(node, "nzind", what).info.size
         if nnz > length:
@@ -245,14 +250,10 @@ def open_matrix(
     tree: Tree, rows_axis: str, columns_axis: str, name: str, shape: tuple[int, int]
 ) -> StoredMatrix | None:
     """Return a matrix stored in this orientation; None if there is none."""
-    path = matrix_path(rows_axis, columns_axis, name)
-    node = tree.node(path)
+    path, nnz = matrix_path(rows_axis, columns_axis, name), None
+    what, node = f"{tree.location}: {path}", _node(tree, path, shape[::-1])
     if node is None:
         return None
-    what = f"{tree.location}: {path}"
-    if node.kind == "group" and node.array("nztxt") is not None:
-        node = PartsNode(node, {"": SparseStrings(node, shape[::-1], what=what)})
-    nnz = None
     if node.kind == "group":
         nnz = required_array(node, "rowval", what).info.size
         if nnz > shape[0] * shape[1]:
@@ -560,14 +561,13 @@ class SparseStrings(StoredArray):
             return nzind.astype(np.int64) - 1
         n_columns, n_rows = self.info.shape
         colptr = check_indices(self._node, "colptr", n_columns + 1, self._what).read()
-        rows = check_indices(self._node, "rowval", count, self._what).read().astype(np.int64) - 1
+        rows = check_indices(self._node, "rowval", count, self._what).read()
         if not is_colptr(colptr, n_columns, count):
             raise CorruptDataError(f"{self._what}: colptr, rowval and nztxt do not fit together")
-        if count and (rows.min() < 0 or rows.max() >= n_rows):
-            raise CorruptDataError(f"{self._what}: a row number is outside 1 to {n_rows:,}")
-        lengths: AnyArray = np.diff(colptr.astype(np.int64))
-        columns = np.repeat(np.arange(n_columns), lengths)
-        return columns * n_rows + rows
+        check_rows(rows, n_rows, self._what)
+        columns = np.repeat(np.arange(n_columns), np.diff(colptr.astype(np.int64)))
+        places: AnyArray = columns * n_rows + rows.astype(np.int64) - 1
+        return places
 
 
 class PartsNode:

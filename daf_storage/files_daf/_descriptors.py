@@ -27,7 +27,7 @@ from daf_storage.errors import (
     UnsupportedInputError,
     VersionError,
 )
-from daf_storage.stores import Fingerprint, ReadEstimate, Snapshot, estimate_ranges
+from daf_storage.stores import Fingerprint, ReadEstimate, Snapshot
 from daf_storage.trees import (
     ArrayInfo,
     ArrayMetadata,
@@ -37,6 +37,7 @@ from daf_storage.trees import (
     StoredArray,
     limit_of_stored,
     open_zarr_array,
+    parse_json,
     shown,
 )
 
@@ -50,7 +51,7 @@ VERSION: Final = (1, 1)
 PARTS: Final[tuple[str, ...]] = ("nzind", "colptr", "rowval", "nzval")
 """The parts of sparse properties, in the order of the documents that are written."""
 
-_MAX_DOCUMENT_BYTES: Final = 1 << 20
+MAX_DOCUMENT_BYTES: Final = 1 << 20
 _MAX_LENGTH: Final = 2**62
 _COMPRESSIONS: Final = ("blosc_zstd_bitshuffle", "blosc_lz4_bitshuffle", "zstd", "gzip")
 _FORMAT_KEYS: Final = {
@@ -207,22 +208,7 @@ def check_packing(packing: Packing | None, location: str) -> None:
 
 def parse_object(data: bytes, *, what: str) -> dict[str, Any]:
     """Return the JSON object in a file."""
-    try:
-        document = json.loads(data)
-    except (ValueError, RecursionError) as error:
-        raise CorruptDataError(f"{what}: it is not JSON ({error}); write it again") from None
-    if not isinstance(document, dict):
-        raise CorruptDataError(f"{what}: it holds no JSON object")
-    return document
-
-
-def check_document_bytes(size_bytes: int | None, *, what: str) -> None:
-    """Refuse a document that is larger than any is."""
-    if size_bytes is not None and size_bytes > _MAX_DOCUMENT_BYTES:
-        raise CorruptDataError(
-            f"{what}: it has {size_bytes:,} bytes, and documents have no more than "
-            f"{_MAX_DOCUMENT_BYTES:,}; write the property again"
-        )
+    return parse_json(data, what=f"{what}: it")
 
 
 def to_json(document: Any) -> bytes:
@@ -519,7 +505,6 @@ def _encoded(strings: pa.Array, start: int, what: str) -> memoryview:
     return memoryview(lines.buffers()[2])[:size_bytes]
 
 
-_LINE_BYTES = 16
 _MOST_EXPANDED_BYTES = 1 << 30
 """Of the entries of an axis, of which nothing says how many there are."""
 
@@ -613,18 +598,9 @@ class LinesArray(StoredArray):
         self, spans: list[Span], estimate: ReadEstimate, within: Span | None = None
     ) -> None:
         """Add the whole file: lines are found by reading them."""
-        if self._snapshot.is_local:
-            super().estimate(spans, estimate, within)
-        elif spans and self.info.size:
-            size_bytes = self.info.size * _LINE_BYTES
-            estimate_ranges(
-                [(0, size_bytes)],
-                estimate,
-                is_remote=True,
-                file=self,
-                file_bytes=size_bytes,
-                first_bytes=self._snapshot.first_bytes,
-            )
+        super().estimate(spans, estimate, within)
+        if spans and self.info.size and not self._snapshot.is_local:
+            estimate.add_inexact(0, requests=1)
 
     @property
     def _where(self) -> str:

@@ -11,14 +11,15 @@ from typing import Any, TypeAlias
 import numpy as np
 import pyarrow as pa
 
-from daf_storage.base import DecodedCache, Packing, StorageType, new_chunk_cache
+from daf_storage.base import DecodedCache, Packing, StorageType
 from daf_storage.data import Damage, damage_of, kept, layout, one_each, remove_lost
-from daf_storage.errors import CorruptDataError, DafError, FormatError, ReadOnlyError
+from daf_storage.errors import CorruptDataError, DafError, FormatError
 from daf_storage.files_daf._descriptors import (
     DAF_FILE,
     DOCUMENT_ENDING,
     INDEXES_FOLDER,
     LINES_ENDING,
+    MAX_DOCUMENT_BYTES,
     METADATA_FILE,
     PARTS,
     STRINGS_PART,
@@ -27,7 +28,6 @@ from daf_storage.files_daf._descriptors import (
     PartForm,
     Place,
     PropertyForm,
-    check_document_bytes,
     check_packing,
     encode_lines,
     is_sparse,
@@ -66,9 +66,11 @@ from daf_storage.trees import (
     Node,
     NodeKind,
     StoredArray,
+    StoreTree,
     Tree,
     WritableZarrTree,
     ZarrTree,
+    read_document,
 )
 
 SharedSnapshot: TypeAlias = ArchiveSnapshot | RemoteSnapshot
@@ -109,14 +111,14 @@ class PropertyNode:
         self._arrays: dict[str, StoredArray | None] = {}
         self._form: PropertyForm | None = None
         if place.kind not in ("scalar", "axis"):
-            self._form = parse_property(read_document(snapshot, place, what), what=what)
+            self._form = parse_property(document_of(snapshot, place, what), what=what)
         is_group = self._form is not None and self._form.is_sparse
         self.kind: NodeKind = "group" if is_group else "array"
 
     @property
     def identity(self) -> Hashable:
         """What a cache goes by."""
-        return identity_of(self.snapshot, self._place)
+        return self.snapshot.identity(), self._place.path
 
     def is_same(self, other: object) -> bool:
         """Return whether another node is the very same stored one."""
@@ -142,7 +144,7 @@ class PropertyNode:
         place, form, what = self._place, self._form, self._what
         is_part = self.kind == "group"
         if form is None and place.kind == "scalar":
-            data = read_document(self.snapshot, place, what)
+            data = document_of(self.snapshot, place, what)
             return scalar_array(*parse_scalar(data, what=what))
         if form is None:
             shape: tuple[int, ...] = (self._length_of(place.name),)
@@ -218,18 +220,9 @@ class FolderNode:
         """Return None: directories have no attributes."""
 
 
-def identity_of(snapshot: PropertyFiles | SharedSnapshot, place: Place) -> Hashable:
-    """Return what differs whenever a property was replaced or written to."""
-    if isinstance(snapshot, PropertyFiles):
-        return snapshot.identity()
-    return snapshot.archive_identity, place.path
-
-
-def read_document(snapshot: Snapshot, place: Place, what: str) -> bytes:
+def document_of(snapshot: Snapshot, place: Place, what: str) -> bytes:
     """Return the document of a property."""
-    if snapshot.is_local:
-        check_document_bytes(snapshot.size(place.document), what=what)
-    data = snapshot.read(place.document)
+    data = read_document(snapshot, place.document, what=what, most_bytes=MAX_DOCUMENT_BYTES)
     if data is None:
         raise missing(what, place.document)
     return data
@@ -242,29 +235,17 @@ FileStore: TypeAlias = DirectoryStore | MmapZipStore | RemoteArchive | RemoteSto
 """Where files can be."""
 
 
-class FilesTree:
-    """Groups and arrays of a FilesDaf.
+class FilesTree(StoreTree):
+    """Groups and arrays of a FilesDaf; see `StoreTree`.
 
     A path of the tree is a directory, or a property with a document beside it.
-
-    Parameters
-    ----------
-    store
-        Where the files are.
-    root
-        The directory of the data set within the store; empty for the whole store.
     """
 
-    def __init__(self, store: FileStore, root: str = "") -> None:
-        self._store = store
-        self._root = root
-        self._chunk_cache = new_chunk_cache()
-        self._lengths: dict[str, tuple[Hashable, int]] = {}
+    _store: FileStore
 
-    @property
-    def location(self) -> str:
-        """Where the tree is, for messages."""
-        return f"{self._store.location}#/{self._root}" if self._root else self._store.location
+    def __init__(self, store: FileStore, root: str = "") -> None:
+        super().__init__(store, root)
+        self._lengths: dict[str, tuple[Hashable, int]] = {}
 
     def marker(self, name: str) -> Any:
         """Return the version of the layout; None if the files are not marked as a data set.
@@ -282,19 +263,9 @@ class FilesTree:
         return list(layout.VERSION)
 
     def kind(self, path: str) -> NodeKind | None:
-        """Return what is at ``path``; None if it is neither a directory nor a property.
-
-        What cannot be opened is an array: the reason is raised when it is used.
-        """
-        try:
-            node = self.node(path)
-        except (FormatError, ReadOnlyError):
-            if not path:
-                raise
-            return "array"
-        if node is None:
-            return "group" if self._is_implied(path) else None
-        return node.kind
+        """Return what is at ``path``; None if it is neither a directory nor a property."""
+        kind = super().kind(path)
+        return "group" if kind is None and self._is_implied(path) else kind
 
     def _is_implied(self, path: str) -> bool:
         """Return whether a directory is there, though the store has no directories."""
@@ -350,7 +321,7 @@ class FilesTree:
         place = place_of(path)
         files = self._files(place)
         if files is not None:
-            return identity_of(files, place)
+            return files.identity(), place.path
         snapshot = self.folder(path)
         return None if snapshot is None else snapshot.identity()
 
@@ -404,10 +375,6 @@ class FilesTree:
         """Return a view of a directory; None if there is none."""
         return self._store.snapshot(self.key(path))
 
-    def key(self, path: str) -> str:
-        """Return the key of a path in the store."""
-        return posixpath.join(self._root, path) if path else self._root
-
     def _array_in(self, path: str, name: str) -> StoredArray | None:
         node = self.node(posixpath.join(path, name))
         return None if node is None or node.kind == "group" else node.array()
@@ -434,7 +401,7 @@ class FilesTree:
         files = self._files(place)
         if files is None:
             raise CorruptDataError(f"{what}: there is no such axis, and its length is needed")
-        identity = identity_of(files, place)
+        identity = files.identity()
         cached = self._lengths.get(axis)
         if cached is not None and cached[0] == identity:
             return cached[1]
@@ -528,19 +495,9 @@ class WritableFilesTree(FilesTree, FileTree[dict[str, Any]]):
         data = None if snapshot is None else snapshot.read(DAF_FILE)
         return data is not None and parse_version(data, what=self.location) < VERSION
 
-    @contextmanager
-    def rebuilt(self, without: list[str]) -> Iterator[WritableFilesTree]:
-        """Hand out a tree without some nodes, which takes the place of this one at the end."""
-        left_out: list[str] = []
-        for path in without:
-            place = place_of(path)
-            folder = self.key(place.folder)
-            names = [place.document, *place.candidates]
-            left_out += [self.key(path), *(posixpath.join(folder, name) for name in names)]
-        with self._writable.rebuilt(left_out) as store:
-            tree = WritableFilesTree(store, self._root)
-            yield tree
-            tree.refresh()
+    def keys(self, path: str) -> list[str]:
+        """Return the keys of a directory, or of a property and all files that it may have."""
+        return [self.key(path), *_keys(self, path)]
 
     @property
     def consolidated_file(self) -> str:
@@ -660,22 +617,18 @@ class FilesTransaction(FileChanges):
             return place_of(parent), "nzval" if name == STRINGS_PART else name
         return place_of(path), ""
 
-    def _file(self, path: str, shape: tuple[int, ...], kind: StorageType, _: Packing | None) -> str:
-        place, part = self._place(path)
-        name = place.file(part, self._form(place, part, shape, kind))
-        return posixpath.join(self._tree.key(place.folder), name)
-
-    def _note(
-        self, path: str, shape: tuple[int, ...], kind: StorageType, _: Packing | None
-    ) -> None:
+    def _prepared(
+        self,
+        path: str,
+        shape: tuple[int, ...],
+        kind: StorageType,
+        packing: Packing | None = None,  # noqa: ARG002 - nothing is packed
+    ) -> str:
         place, part = self._place(path)
         place.check_name(self._tree.location)
-        form = self._form(place, part, shape, kind)
+        form = PartForm(kind, shape[0] if part else None, None if part or place.axes else shape)
         self._parts.setdefault(place.path, {})[part] = form
-
-    def _form(self, place: Place, part: str, shape: tuple[int, ...], kind: StorageType) -> PartForm:
-        is_of_axes = part or place.axes
-        return PartForm(kind, shape[0] if part else None, None if is_of_axes else shape)
+        return posixpath.join(self._tree.key(place.folder), place.file(part, form))
 
     def _write_document(self, path: str) -> None:
         parts = self._parts[path]
@@ -733,7 +686,7 @@ def _is_complete(tree: FilesTree, place: Place) -> bool:
     if place.kind in ("scalar", "axis") or snapshot is None:
         return True
     try:
-        form = parse_property(read_document(snapshot, place, place.path), what=place.path)
+        form = parse_property(document_of(snapshot, place, place.path), what=place.path)
     except DafError:
         return False
     parts = {**form.parts}

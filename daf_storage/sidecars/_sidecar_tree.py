@@ -24,7 +24,7 @@ from typing import Any, Final, TypeAlias
 
 from daf_storage import errors
 from daf_storage.base import ForkLock
-from daf_storage.data import contents_of, layout
+from daf_storage.data import contents_of, layout, size_bytes
 from daf_storage.errors import CorruptDataError, DafError
 from daf_storage.stores import (
     DirectoryStore,
@@ -190,7 +190,6 @@ ArrayTypes: TypeAlias = dict[str, tuple[str, list[int]]]
 """Types of elements and shapes of the arrays of a property, by their names; its own is ''."""
 
 _FORMAT: Final = 1
-_STRING_BYTES: Final = 16
 _MALFORMED: Final = (
     *(ValueError, TypeError, KeyError, AttributeError, RecursionError),
     OverflowError,  # of a length that is Infinity
@@ -320,17 +319,12 @@ def property_problem(
         arrays = _arrays(tree, path)
         for array in arrays.values():
             array.check_stored(is_complete=True)
-        is_read = max_bytes is None or sum(map(_size_bytes, arrays.values())) <= max_bytes
+        is_read = max_bytes is None or size_bytes(arrays.values()) <= max_bytes
         if is_read and array_checksums(tree, path) != document.checksums.get(path):
             return "its contents are not those that were written: the checksum is wrong"
     except DafError as error:
         return str(error)
     return ""
-
-
-def _size_bytes(array: StoredArray) -> int:
-    kind = array.info.storage_type
-    return array.info.size * (_STRING_BYTES if kind.is_string else kind.dtype.itemsize)
 
 
 def sidecar_beside(path: Source) -> Path | None:

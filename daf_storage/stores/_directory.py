@@ -188,14 +188,13 @@ class DirectoryTransaction:
             file.write(data)
 
     @_translated
-    def link(self, key: str, descriptor: int) -> bool:
-        """Prepare another name of an open file for ``key``; say if the file system can do that."""
+    def link(self, key: str, descriptor: int) -> None:
+        """Prepare another name of an open file for ``key``; where that cannot be, a copy."""
         try:
             # An absolute path needs no directory, but only with one are links followed.
             os.link(f"/proc/self/fd/{descriptor}", self._prepared(key), src_dir_fd=descriptor)
         except OSError:  # another file system, or none with hard links
-            return False
-        return True
+            shutil.copyfile(f"/dev/fd/{descriptor}", self._prepared(key))
 
     @_translated
     def reserve(self, key: str, size_bytes: int) -> AnyArray:

@@ -715,7 +715,7 @@ class RemoteSnapshot(Snapshot):
         self._files = files
         self._documents = documents
         self._start = start
-        self.directory_identity = self.archive_identity = files.token
+        self.directory_identity = files.token
         """What stays the same."""
 
     def identity(self) -> Hashable:

@@ -16,7 +16,7 @@ from daf_storage.trees._chunked_array import (
     passing_over,
     run_all,
 )
-from daf_storage.trees._file_changes import Consolidated, FileChanges, FileTree
+from daf_storage.trees._file_changes import Consolidated, FileChanges, FileTree, StoreTree
 from daf_storage.trees._hdf5_file import (
     ALIGNMENT,
     INDEXES_SUFFIX,
@@ -38,6 +38,8 @@ from daf_storage.trees._metadata import (
     ChunkEncoding,
     ShardLayout,
     ZarrVersion,
+    parse_json,
+    read_document,
     shown,
 )
 from daf_storage.trees._stored_array import (
@@ -55,6 +57,7 @@ from daf_storage.trees._stored_array import (
     chunks_of,
     elements_bytes,
     memory_array,
+    new_node,
 )
 from daf_storage.trees._zarr_array import PlainArray, open_zarr_array
 from daf_storage.trees._zarr_tree import (

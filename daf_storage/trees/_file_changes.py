@@ -27,12 +27,13 @@ import numpy as np
 import pyarrow as pa
 
 from daf_storage._lazy import numcodecs
-from daf_storage.base import AnyArray, Packing, StorageType
+from daf_storage.base import AnyArray, Packing, StorageType, new_chunk_cache
 from daf_storage.base import strings as vlen
 from daf_storage.errors import CorruptDataError, DafError, FormatError, ReadOnlyError
-from daf_storage.stores import Transaction, os_errors
+from daf_storage.stores import ReadableStore, Transaction, WritableStore, os_errors
 from daf_storage.trees._chunked_array import computed, fill_blocks, groups
-from daf_storage.trees._stored_array import NodeKind
+from daf_storage.trees._metadata import key_below
+from daf_storage.trees._stored_array import Node, NodeKind
 from daf_storage.trees._zarr_array import CHECKSUM_BYTES, ENTRY_BYTES
 
 T = TypeVar("T")
@@ -155,7 +156,50 @@ def _compressor(packing: Packing) -> Callable[[Any], bytes]:
     return encode
 
 
-class FileTree(ABC, Generic[T]):
+class StoreTree(ABC):
+    """A tree whose nodes are files below a prefix of a store.
+
+    Parameters
+    ----------
+    store
+        Where the bytes are.
+    root
+        The prefix within the store; empty for the whole store.
+    """
+
+    def __init__(self, store: ReadableStore, root: str = "") -> None:
+        self._store = store
+        self._root = root
+        self._chunk_cache = new_chunk_cache()
+
+    @property
+    def location(self) -> str:
+        """Where the tree is, for messages."""
+        return f"{self._store.location}#/{self._root}" if self._root else self._store.location
+
+    def key(self, path: str) -> str:
+        """Return the key of a path in the store."""
+        return key_below(self._root, path) if path else self._root
+
+    @abstractmethod
+    def node(self, path: str) -> Node | None:
+        """Return what is at ``path``, pinned."""
+
+    def kind(self, path: str) -> NodeKind | None:
+        """Return what is at ``path``; None if nothing is.
+
+        What cannot be opened is an array: the reason is raised when it is used.
+        """
+        try:
+            node = self.node(path)
+        except (FormatError, ReadOnlyError):
+            if not path:
+                raise
+            return "array"
+        return None if node is None else node.kind
+
+
+class FileTree(StoreTree, Generic[T]):
     """A tree of files that can be changed: its batches, and the file that repeats all documents."""
 
     packing: Packing | None
@@ -168,14 +212,6 @@ class FileTree(ABC, Generic[T]):
     @abstractmethod
     def consolidated_file(self) -> str:
         """The name of the file that repeats all documents."""
-
-    @abstractmethod
-    def key(self, path: str) -> str:
-        """Return the key of a path in the store."""
-
-    @abstractmethod
-    def kind(self, path: str) -> NodeKind | None:
-        """Return what is at a path."""
 
     @abstractmethod
     def transaction(self) -> Any:
@@ -207,6 +243,24 @@ class FileTree(ABC, Generic[T]):
     def is_append_only(self) -> bool:
         """Whether what is there can be neither replaced nor removed."""
         return bool(self._writable.is_append_only)
+
+    @contextmanager
+    def rebuilt(self, without: list[str]) -> Iterator[Self]:
+        """Hand out a tree without some nodes, which takes the place of this one at the end."""
+        with self._writable.rebuilt([key for path in without for key in self.keys(path)]) as store:
+            tree = copy.copy(self)
+            tree.move_to(store)
+            yield tree
+            tree.refresh()
+
+    def move_to(self, store: WritableStore) -> None:
+        """Be a tree of another store from now on."""
+        self._store = self._writable = store
+        self._consolidated = None if self._consolidated is None else Consolidated()
+
+    def keys(self, path: str) -> list[str]:
+        """Return the keys at and below which all of a node is."""
+        return [self.key(path)]
 
     @contextmanager
     def batch(self) -> Iterator[None]:
@@ -348,16 +402,10 @@ class FileChanges(ABC):
         self._attributes: dict[str, Mapping[str, str]] = {}
 
     @abstractmethod
-    def _file(
-        self, path: str, shape: tuple[int, ...], kind: StorageType, packing: Packing | None
+    def _prepared(
+        self, path: str, shape: tuple[int, ...], kind: StorageType, packing: Packing | None = None
     ) -> str:
-        """Return the key of the file of an array; packed if that is given."""
-
-    @abstractmethod
-    def _note(
-        self, path: str, shape: tuple[int, ...], kind: StorageType, packing: Packing | None
-    ) -> None:
-        """Prepare what is said of an array."""
+        """Prepare what is said of an array, and return the key of its file."""
 
     def annotate(self, path: str, attributes: Mapping[str, str]) -> None:
         """Give attributes to the group or array that will be prepared at ``path`` after this."""
@@ -399,9 +447,7 @@ class FileChanges(ABC):
         link = getattr(self._changes, "link", None)
         if link is None or storage_type.is_string or self.packs(shape, storage_type):
             return False
-        if not link(self._file(path, shape, storage_type, None), descriptor):
-            return False
-        self._note(path, shape, storage_type, None)
+        link(self._prepared(path, shape, storage_type), descriptor)
         return True
 
     def reserve_array(
@@ -430,13 +476,6 @@ class FileChanges(ABC):
         """Return how an array is packed; None if it is not."""
         packing = self._tree.packing
         return None if packing is None or packing.chunks(shape, kind) is None else packing
-
-    def _prepared(
-        self, path: str, shape: tuple[int, ...], kind: StorageType, packing: Packing | None = None
-    ) -> str:
-        """Prepare what is said of an array, and return the key of its file."""
-        self._note(path, shape, kind, packing)
-        return self._file(path, shape, kind, packing)
 
     def _write_packed(
         self, path: str, shape: tuple[int, ...], kind: StorageType, blocks: Iterable[Any]

@@ -141,15 +141,22 @@ def key_below(path: str, name: str) -> str:
     return f"{path}/{name}" if path else name
 
 
-def read_document(snapshot: Snapshot, key: str, *, what: str) -> bytes | None:
+def read_document(
+    snapshot: Snapshot, key: str, *, what: str, most_bytes: int | None = None
+) -> bytes | None:
     """Return a metadata document; None if it is absent.
+
+    Parameters
+    ----------
+    most_bytes
+        How long it may be; by default, that of the root longer than the others.
 
     Raises
     ------
     CorruptDataError
         It is larger than any metadata are.
     """
-    limit = MAX_DOCUMENT_BYTES if "/" in key else MAX_CONSOLIDATED_BYTES
+    limit = most_bytes or (MAX_DOCUMENT_BYTES if "/" in key else MAX_CONSOLIDATED_BYTES)
     size_bytes = snapshot.size(key) if snapshot.is_local else 0
     if size_bytes is not None and size_bytes > limit:
         raise CorruptDataError(
@@ -178,7 +185,7 @@ def parse_json(data: bytes, *, what: str) -> dict[str, Any]:
     try:
         document = json.loads(data)
     except (ValueError, RecursionError) as error:
-        raise CorruptDataError(f"{what} is not JSON ({error})") from None
+        raise CorruptDataError(f"{what} is not JSON ({error}); write it again") from None
     if not isinstance(document, dict):
         raise CorruptDataError(f"{what} holds no JSON object")
     return document

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
 from typing import Any, Final, Literal, Protocol, TypeAlias, runtime_checkable
 
@@ -571,3 +571,12 @@ class WritableTree(Tree, Protocol):
         That is one atomic step, as far as the format has such; an exception leaves everything as
         it was.
         """
+
+
+@contextmanager
+def new_node(tree: WritableTree, path: str) -> Iterator[TreeTransaction]:
+    """Prepare a node, and put it in place when the block ends well."""
+    with tree.transaction() as changes:
+        yield changes
+        with tree.lock():
+            changes.publish(path, replace=False)

@@ -23,12 +23,12 @@ import pyarrow as pa
 
 from daf_storage import errors
 from daf_storage._lazy import lazy_module, zarr
-from daf_storage.base import METADATA_NAMES, DecodedCache, Packing, StorageType, new_chunk_cache
+from daf_storage.base import METADATA_NAMES, DecodedCache, Packing, StorageType
 from daf_storage.base import strings as vlen
 from daf_storage.errors import CorruptDataError, FormatError, ReadOnlyError
 from daf_storage.stores import MmapZipStore, ReadableStore, Snapshot, Transaction, WritableStore
 from daf_storage.trees._chunked_array import ChunkedArray
-from daf_storage.trees._file_changes import Consolidated, FileChanges, FileTree
+from daf_storage.trees._file_changes import Consolidated, FileChanges, FileTree, StoreTree
 from daf_storage.trees._metadata import (
     ARRAY_FILE,
     NODE_FILE,
@@ -90,8 +90,20 @@ class _Format(ABC):
         ``RecursionError`` if malformed.
         """
 
+    def documents(self, snapshot: Snapshot, path: str) -> Iterator[tuple[str, bytes]]:
+        """Yield the documents at and below ``path``."""
+        yield from self._documents_at(snapshot, path)
+        if self.kind(snapshot, path) == "group":
+            for child in snapshot.names(path):
+                if child not in METADATA_NAMES:
+                    yield from self.documents(snapshot, key_below(path, child))
+
     @abstractmethod
     def _kind(self, snapshot: Snapshot, path: str) -> NodeKind | None: ...
+
+    @abstractmethod
+    def _documents_at(self, snapshot: Snapshot, path: str) -> Iterator[tuple[str, bytes]]:
+        """Yield those of one node; of the root of Zarr v3, whose document has all others, none."""
 
 
 class ZarrV2(_Format):
@@ -156,20 +168,13 @@ class ZarrV2(_Format):
         """Return the key of the single chunk of an array that is written."""
         return ".".join("0" * len(shape))
 
-    def documents(self, snapshot: Snapshot, path: str) -> Iterator[tuple[str, bytes]]:
-        """Yield the documents at and below ``path``."""
-        names = snapshot.names(path)
-        for name in (_GROUP_FILE, ARRAY_FILE):
-            data = _compact_document(snapshot, key_below(path, name)) if name in names else None
-            if data is None:
-                continue
-            yield key_below(path, name), data
-            attributes = key_below(path, _ATTRIBUTES_FILE)
-            yield attributes, _compact_document(snapshot, attributes) or _NO_ATTRIBUTES
-            if name == _GROUP_FILE:
-                for child in names:
-                    if child not in METADATA_NAMES:
-                        yield from self.documents(snapshot, key_below(path, child))
+    def _documents_at(self, snapshot: Snapshot, path: str) -> Iterator[tuple[str, bytes]]:
+        for name in self.node_files:
+            data = _compact_document(snapshot, key_below(path, name))
+            if data is not None:
+                yield key_below(path, name), data
+                attributes = key_below(path, _ATTRIBUTES_FILE)
+                yield attributes, _compact_document(snapshot, attributes) or _NO_ATTRIBUTES
 
     def consolidated(self, snapshot: Snapshot | None, documents: Mapping[str, bytes]) -> bytes:  # noqa: ARG002 - as above
         """Return the contents of ``.zmetadata``.
@@ -272,17 +277,10 @@ class ZarrV3(_Format):
         """Return the key of the single chunk of an array that is written."""
         return "/".join(("c", *"0" * len(shape)))
 
-    def documents(self, snapshot: Snapshot, path: str) -> Iterator[tuple[str, bytes]]:
-        """Yield the documents at and below ``path``, but for the root's."""
-        data = _compact_document(snapshot, key_below(path, NODE_FILE))
-        if data is None:
-            return
-        if path:
+    def _documents_at(self, snapshot: Snapshot, path: str) -> Iterator[tuple[str, bytes]]:
+        data = _compact_document(snapshot, key_below(path, NODE_FILE)) if path else None
+        if data is not None:
             yield key_below(path, NODE_FILE), data
-        if json.loads(data).get("node_type") == "group":
-            for child in snapshot.names(path):
-                if child != NODE_FILE:
-                    yield from self.documents(snapshot, key_below(path, child))
 
     def consolidated(self, snapshot: Snapshot | None, documents: Mapping[str, bytes]) -> bytes:
         """Return the root's document with all others in it, sorted and joined as in Zarr v2."""
@@ -426,15 +424,11 @@ class ZarrNode:
         return self._format.attribute(self.snapshot, "", name, what=self._what)
 
 
-class ZarrTree:
-    """Groups and arrays of a Zarr hierarchy.
+class ZarrTree(StoreTree):
+    """Groups and arrays of a Zarr hierarchy; see `StoreTree`.
 
     Parameters
     ----------
-    store
-        Where the bytes are.
-    root
-        Prefix of the hierarchy within the store; empty for the whole store.
     zarr_format
         Its version, 2 or 3; by default that of what is there, else 2.
     """
@@ -442,40 +436,12 @@ class ZarrTree:
     def __init__(
         self, store: ReadableStore, root: str = "", *, zarr_format: ZarrVersion | None = None
     ) -> None:
-        self._store = store
-        self._root = root
-        self._chunk_cache = new_chunk_cache()
+        super().__init__(store, root)
         self.format: ZarrFormat = FORMATS[zarr_format or find_version(store, root) or 2]
-
-    @property
-    def location(self) -> str:
-        """Where the tree is, for messages."""
-        return f"{self._store.location}#/{self._root}" if self._root else self._store.location
 
     def below(self, group: str) -> ZarrTree:
         """Return the tree of a group, to be read."""
         return ZarrTree(self._store, key_below(self._root, group))
-
-    def kind(self, path: str) -> NodeKind | None:
-        """Return what is at ``path``; None if it is neither a group nor an array.
-
-        What cannot be opened is an array: the reason is raised when it is used.
-        """
-        try:
-            snapshot = self._snapshot(path)
-        except (errors.FormatError, errors.ReadOnlyError):
-            if not path:
-                raise
-            return "array"
-        return None if snapshot is None else self._kind_of(snapshot)
-
-    def _kind_of(self, snapshot: Snapshot) -> NodeKind | None:
-        """Return what is pinned; the hierarchy may be rewritten in the other version of Zarr."""
-        kind = self.format.kind(snapshot, "")
-        if kind is None and snapshot.is_local:
-            self.format = FORMATS[find_version(self._store, self._root) or self.format.version]
-            kind = self.format.kind(snapshot, "")
-        return kind
 
     def children(self, path: str) -> dict[str, NodeKind]:
         """Return the groups and arrays directly below ``path``."""
@@ -516,7 +482,10 @@ class ZarrTree:
         snapshot = self._snapshot(path)
         if snapshot is None:
             return None
-        kind = self._kind_of(snapshot)
+        kind = self.format.kind(snapshot, "")
+        if kind is None and snapshot.is_local:  # it may be rewritten in the other version of Zarr
+            self.format = FORMATS[find_version(self._store, self._root) or self.format.version]
+            kind = self.format.kind(snapshot, "")
         if kind is None:
             return None
         what = f"{self.location}: {path}"
@@ -558,10 +527,6 @@ class ZarrTree:
 
     def _snapshot(self, path: str) -> Snapshot | None:
         return self._store.snapshot(self.key(path))
-
-    def key(self, path: str) -> str:
-        """Return the key prefix of a node."""
-        return key_below(self._root, path) if path else self._root
 
 
 class WritableZarrTree(ZarrTree, FileTree[bytes]):
@@ -606,21 +571,6 @@ class WritableZarrTree(ZarrTree, FileTree[bytes]):
                 f"{self.location}: it is stored in Zarr v2, which would need a file for each small "
                 "chunk, so nothing is packed in it; convert it with packed=True to a new path"
             )
-
-    @contextmanager
-    def rebuilt(self, without: list[str]) -> Iterator[WritableZarrTree]:
-        """Hand out a tree without some nodes, which takes the place of this one at the end."""
-        with self._writable.rebuilt([self.key(path) for path in without]) as store:
-            tree = WritableZarrTree(
-                store,
-                self._root,
-                consolidated=self._consolidated is not None,
-                zarr_format=self.format.version,
-                packing=self.packing,
-            )
-            yield tree
-            if self._consolidated is not None:
-                tree.refresh()
 
     def discard(self, path: str) -> None:
         """Take a node away, also out of an archive; for what can be made again from the rest."""
@@ -708,19 +658,11 @@ class ZarrTransaction(FileChanges):
         self._changes.remove(self._tree.key(path))
         self.refresh([path])
 
-    def _file(
-        self,
-        path: str,
-        shape: tuple[int, ...],
-        kind: StorageType,  # noqa: ARG002 - all have files of one name
-        packing: Packing | None,  # noqa: ARG002
+    def _prepared(
+        self, path: str, shape: tuple[int, ...], kind: StorageType, packing: Packing | None = None
     ) -> str:
-        return posixpath.join(self._tree.key(path), self._format.chunk_key(shape))
-
-    def _note(
-        self, path: str, shape: tuple[int, ...], kind: StorageType, packing: Packing | None
-    ) -> None:
         self._documents(path, self._format.array_documents(shape, kind, packing))
+        return posixpath.join(self._tree.key(path), self._format.chunk_key(shape))
 
     def _documents(self, path: str, documents: dict[str, bytes]) -> None:
         attributes = self._attributes.pop(path, None)

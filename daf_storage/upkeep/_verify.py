@@ -24,7 +24,6 @@ from daf_storage.base import (
     METADATA_NAMES,
     Progress,
     ShowProgress,
-    Span,
     is_remote,
     name_problem,
     progress_bar,
@@ -33,6 +32,7 @@ from daf_storage.data import (
     Convention,
     ConventionWarning,
     DafReader,
+    block_spans,
     check_bools,
     digest,
     incomplete_properties,
@@ -194,9 +194,6 @@ def _chunk_files(folder: Path) -> set[str]:
         for file in files
         if file not in METADATA_NAMES
     }
-
-
-_BLOCK = 1 << 20
 
 
 def verify(path: str | Path, *, progress: ShowProgress = "auto") -> list[Finding]:
@@ -429,8 +426,8 @@ def _read_vector(daf: DafReader, axis: str, name: str, add: Add) -> None:
         if parts.nzval is not None:
             check_bools(parts.nzval)
     else:
-        for start in range(0, info.length, _BLOCK):
-            block = vector.read(Span(start, min(start + _BLOCK, info.length)))
+        for span in block_spans(vector.dense()):
+            block = vector.read(span)
             check_bools(block)
             add(block.nbytes)
 

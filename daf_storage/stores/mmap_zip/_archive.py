@@ -168,9 +168,7 @@ class MmapZipStore(ArchiveReader):
             self.ends_with_directory = directory.stop >= status.st_size
         finally:
             file.close()
-        self._limit_bytes = directory.offset
-        self.is_own = directory.is_own()
-        self._index(directory.entries)
+        self._have(directory)
         present = self._view[: self.present_bytes()]
         check_last_entry(directory, present, self.location, self.path)
 

@@ -26,6 +26,7 @@ from daf_storage.stores._files import Snapshot, check_length
 from daf_storage.stores._remote import FIRST_BYTES, RemoteFiles
 from daf_storage.stores.mmap_zip import _records as records
 from daf_storage.stores.mmap_zip._records import (
+    Directory,
     Entry,
     MalformedError,
     agrees,
@@ -174,6 +175,11 @@ class ArchiveReader:
                 if not entry.name.endswith("/")
             }
             self._names = sorted(self._numbers)
+
+    def _have(self, directory: Directory) -> None:
+        """Have what a directory says."""
+        self._limit_bytes, self.is_own = directory.offset, directory.is_own()
+        self._index(directory.entries)
 
     def keys(self) -> list[str]:
         """Return the names of all entries, sorted; directories are not listed."""
@@ -403,8 +409,6 @@ class ArchiveSnapshot(Snapshot):
         self._state = state
         self.directory_identity = entries[:-1]
         """What changes whenever an entry that was there is taken out or replaced."""
-        self.archive_identity = entries[:-1], state
-        """What changes whenever that is so, or an entry is written to in place."""
 
     def read_ranges(self, key: str, ranges: list[tuple[int, int]]) -> list[memoryview]:
         """Return parts of the bytes of an entry."""
@@ -492,9 +496,7 @@ class RemoteArchive(ArchiveReader):
             raise errors.CorruptDataError(
                 f"{self.location}: this is not a complete ZIP archive: {error}"
             ) from None
-        self._limit_bytes = directory.offset
-        self.is_own = directory.is_own()
-        self._index(directory.entries)
+        self._have(directory)
         self._document_lock = threading.Lock()
         self._documents_read = 0
 

@@ -295,7 +295,9 @@ def test_documents_that_are_too_large(tmp_path: Path) -> None:
     document.write_text(text.ljust((1 << 20) + 1))
     with open_daf(root) as daf, pytest.raises(errors.CorruptDataError) as caught:
         daf.get_np_vector("cell", "donor")
-    assert "it has 1,048,577 bytes, and documents have no more than 1,048,576" in str(caught.value)
+    assert "donor.json has 1,048,577 bytes, and metadata have no more than 1,048,576" in str(
+        caught.value
+    )
 
 
 def test_strings_are_lines(tmp_path: Path) -> None:
