@@ -50,7 +50,6 @@ from daf_storage.stores import (
     ArchiveSnapshot,
     DirectorySnapshot,
     DirectoryStore,
-    FileTransaction,
     MemoryStore,
     MmapZipStore,
     PropertyFiles,
@@ -540,7 +539,7 @@ class FilesTransaction(FileChanges):
     has_empty_files = True
     _tree: WritableFilesTree
 
-    def __init__(self, tree: WritableFilesTree, changes: FileTransaction) -> None:
+    def __init__(self, tree: WritableFilesTree, changes: Any) -> None:
         super().__init__(tree, changes)
         self._folders: set[str] = set()
         self._parts: dict[str, dict[str, PartForm]] = {}

@@ -25,7 +25,6 @@ from daf_storage.stores._directories import (
 )
 from daf_storage.stores._directory import DirectorySnapshot, DirectoryStore, PropertyFiles
 from daf_storage.stores._files import (
-    FileTransaction,
     Fingerprint,
     ReadableStore,
     ReadEstimate,

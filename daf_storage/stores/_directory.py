@@ -166,7 +166,7 @@ def _translated(method: Callable[P, T]) -> Callable[P, T]:
 
 
 class DirectoryTransaction:
-    """Changes prepared below one token directory; see `FileTransaction`.
+    """Changes prepared below one token directory; see `Transaction`.
 
     What the file system refuses is a `DafError`, but for the ``FileExistsError`` of `publish`.
     """
@@ -213,7 +213,15 @@ class DirectoryTransaction:
     def publish(
         self, key: str, others: Sequence[str] = (), stale: Sequence[str] = (), *, replace: bool
     ) -> None:
-        """Put a prepared prefix in its place, or files that belong together, the document last."""
+        """Put a prefix in its place, or files, in one step for whoever asks for the first.
+
+        Parameters
+        ----------
+        key
+            The prefix, or the document, without which nobody looks for the others.
+        stale
+            Files that may be there and belong to what is replaced.
+        """
         target = self._root / key
         make_directories(target.parent)
         if target.exists() and not replace:

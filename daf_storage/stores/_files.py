@@ -23,7 +23,7 @@ import os
 import stat
 import time
 import weakref
-from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
 from functools import cache
 from pathlib import Path
@@ -563,29 +563,6 @@ class Transaction(Protocol):
 
     def leave_sign(self) -> None:
         """Let the next `recover` find something: what belongs to a publication was not done."""
-
-
-class FileTransaction(Transaction, Protocol):
-    """Changes of a store that has files some of which belong together, in one directory."""
-
-    def make_directory(self, key: str) -> None:
-        """Prepare a directory, which may stay empty, where the store has such."""
-
-    def publish(
-        self, key: str, others: Sequence[str] = (), stale: Sequence[str] = (), *, replace: bool
-    ) -> None:
-        """Put a prefix in place, or files, in one step for whoever asks for the first.
-
-        Parameters
-        ----------
-        key
-            The prefix, or the file without which nobody looks for the others.
-        stale
-            Files that may be there and belong to what is replaced.
-        """
-
-    def remove(self, key: str, others: Sequence[str] = ()) -> None:
-        """Take a prefix or files away, some of which may be absent, in one step as above."""
 
 
 class WritableStore(ReadableStore, Protocol):

@@ -19,7 +19,7 @@ import stat
 import time
 import weakref
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from zlib import crc32
@@ -220,15 +220,10 @@ class Appender:
         directory_bytes
             Length of the directory that is to be written behind it.
         """
-        raw_name, size = name.encode(), sum(map(len, parts))
-        before = self.end
-        offset, data_at = self._make_room(raw_name, size, name, directory_bytes)
-        try:
+        size = sum(map(len, parts))
+        with self._room(name, size, directory_bytes) as (offset, data_at):
             crc = self._write_blocks(data_at, parts)
-            self._file.write_at(offset, records.pack_local(raw_name, size, crc, offset))
-        except OSError:
-            self.retreat(before)
-            raise
+            self._file.write_at(offset, records.pack_local(name.encode(), size, crc, offset))
         return records.pack_entry(name, size, crc, offset)
 
     def reserve(self, name: str, size_bytes: int, *, directory_bytes: int) -> tuple[int, int]:
@@ -236,22 +231,11 @@ class Appender:
 
         The data is zeros, and the disk has room for it.
         """
-        raw_name = name.encode()
-        before = self.end
-        offset, data_at = self._make_room(raw_name, size_bytes, name, directory_bytes)
-        try:
-            self._file.write_at(offset, records.pack_local(raw_name, size_bytes, 0, offset))
+        with self._room(name, size_bytes, directory_bytes) as (offset, data_at):
+            self._file.write_at(offset, records.pack_local(name.encode(), size_bytes, 0, offset))
             self._file.allocate(data_at, size_bytes)
             self._clear(data_at, min(self._stale_stop, data_at + size_bytes))
-        except OSError:
-            self.retreat(before)
-            raise
         return offset, data_at
-
-    def retreat(self, end: int) -> None:
-        """Let the next entry begin earlier; what is behind ``end`` counts as used."""
-        self._stale_stop = max(self._stale_stop, self.end)
-        self.end = end
 
     def patch(self, name: str, size_bytes: int, crc: int, offset: int) -> records.Entry:
         """Write the local header of an entry that was reserved again, with its CRC."""
@@ -282,11 +266,11 @@ class Appender:
         if self._directory_at != self.end:
             self.commit(self._directory, self._count)
 
-    def _make_room(
-        self, raw_name: bytes, size_bytes: int, name: str, directory_bytes: int
-    ) -> tuple[int, int]:
+    @contextmanager
+    def _room(self, name: str, size_bytes: int, directory_bytes: int) -> Iterator[tuple[int, int]]:
+        """Hand out where an entry goes, and its data; after an error, that is free again."""
         offset = self.end
-        data_at = offset + records.local_header_bytes(raw_name, offset)
+        data_at = offset + records.local_header_bytes(name.encode(), offset)
         stop = data_at + size_bytes
         needed = stop + directory_bytes + records.TAIL_BYTES
         if needed > self._max_file_size:
@@ -300,7 +284,12 @@ class Appender:
             slack = directory_bytes + records.TAIL_BYTES + _SLACK_BYTES + growth
             self._copy_directory(max(stop + slack, self._file_stop))
         self.end = stop
-        return offset, data_at
+        try:
+            yield offset, data_at
+        except OSError:
+            self._stale_stop = max(self._stale_stop, self.end)  # what is there counts as used
+            self.end = offset
+            raise
 
     def _copy_directory(self, at: int) -> None:
         """Write the directory that counts once more, at the end of the file."""
