@@ -565,9 +565,9 @@ class SparseStrings(StoredArray):
         if not is_colptr(colptr, n_columns, count):
             raise CorruptDataError(f"{self._what}: colptr, rowval and nztxt do not fit together")
         check_rows(rows, n_rows, self._what)
-        columns = np.repeat(np.arange(n_columns), np.diff(colptr.astype(np.int64)))
-        places: AnyArray = columns * n_rows + rows.astype(np.int64) - 1
-        return places
+        lengths: AnyArray = np.diff(colptr.astype(np.int64))
+        columns = np.repeat(np.arange(n_columns), lengths)
+        return columns * n_rows + rows.astype(np.int64) - 1
 
 
 class PartsNode:
@@ -616,24 +616,26 @@ class _StoredProperty(Generic[_Info]):
     def __init__(self, info: _Info, node: Node, *, what: str) -> None:
         self.info = info
         """Its metadata."""
-        self._node = node
-        self._what = what
+        self.node = node
+        """The node that it is stored as."""
+        self.what = what
+        """The property as messages name it."""
 
     @property
     def identity(self) -> Hashable:
         """What a cache of decoded values goes by; to be asked for before anything is read."""
-        return self._node.identity
+        return self.node.identity
 
     def arrays(self) -> dict[str, StoredArray]:
         """Return the stored arrays by their name below the property's; a dense one has none."""
         if not self.info.is_sparse:
             return {"": self.dense()}
-        found = ((part, self._node.array(part)) for part in self._part_names)
+        found = ((part, self.node.array(part)) for part in self._part_names)
         return {part: array for part, array in found if array is not None}
 
     def dense(self) -> StoredArray:
         """Return the one array of what is dense; a matrix has (columns, rows), or is by rows."""
-        return required_array(self._node, "", self._what)
+        return required_array(self.node, "", self.what)
 
     def check_stored(self) -> None:
         """Raise if what is stored cannot be the property, by the sizes of files alone."""
@@ -698,9 +700,9 @@ class StoredVector(_StoredProperty[VectorInfo]):
     def sparse_parts(self) -> SparseVectorParts:
         """Return the stored parts of a sparse vector; checked when first asked for."""
         if self._parts is None:
-            count = required_array(self._node, "nzind", self._what).info.size
-            nzind = sparse_positions(self._node, count, self.info.length, self._what)
-            values = self._node.array("nzval")
+            count = required_array(self.node, "nzind", self.what).info.size
+            nzind = sparse_positions(self.node, count, self.info.length, self.what)
+            values = self.node.array("nzval")
             nzval = None if values is None else values.read()
             self._parts = SparseVectorParts(self.info.length, nzind, nzval)
         return self._parts
@@ -722,23 +724,13 @@ class StoredMatrix(_StoredProperty[MatrixInfo]):
         self._filled: frozenset[bool] = frozenset()
 
     @property
-    def node(self) -> Node:
-        """The node that it is stored as."""
-        return self._node
-
-    @property
     def attributes(self) -> dict[str, str]:
         """What is stored beside the data, to be handed on by whoever writes them elsewhere."""
         return attributes_of(Convention.ROW_MAJOR if self.info.is_row_major else None)
 
-    @property
-    def what(self) -> str:
-        """The matrix as messages name it."""
-        return self._what
-
     def is_same(self, other: StoredMatrix) -> bool:
         """Return whether another one is the very same stored matrix, not replaced meanwhile."""
-        return self._node.is_same(other._node)
+        return self.node.is_same(other.node)
 
     def colptr(self) -> AnyArray:
         """Return where each stored column of a sparse matrix begins, from 0, as int64.
@@ -748,10 +740,10 @@ class StoredMatrix(_StoredProperty[MatrixInfo]):
         if self._colptr is not None:
             return self._colptr
         nnz = self.entries("rowval").info.size
-        stored = check_indices(self._node, "colptr", self.info.shape[1] + 1, self._what).read()
+        stored = check_indices(self.node, "colptr", self.info.shape[1] + 1, self.what).read()
         if not is_colptr(stored, self.info.shape[1], nnz):
             raise CorruptDataError(
-                f"{self._what}: colptr does not rise from 1 to {nnz + 1:,} "
+                f"{self.what}: colptr does not rise from 1 to {nnz + 1:,} "
                 f"over {self.info.shape[1]:,} columns"
             )
         colptr: AnyArray = stored.astype(np.int64)
@@ -763,7 +755,7 @@ class StoredMatrix(_StoredProperty[MatrixInfo]):
 
     def entries(self, part: str) -> StoredArray:
         """Return the ``rowval``, ``nzval`` or ``colptr`` of a sparse matrix."""
-        return required_array(self._node, part, self._what)
+        return required_array(self.node, part, self.what)
 
     @property
     def indices(self) -> StoredArray:
@@ -816,7 +808,7 @@ class StoredMatrix(_StoredProperty[MatrixInfo]):
             is_twice = columns[1:] == columns[:-1]
             if np.any(is_twice & (same[1:] >= span.start) & (same[:-1] < span.stop)):
                 raise CorruptDataError(
-                    f"{self._what}: {name} is missing: as it is read, several elements of a row "
+                    f"{self.what}: {name} is missing: as it is read, several elements of a row "
                     "or a column are in one place"
                 )
         is_known = asks_server or self.indices.info.is_mappable  # of what is mapped, all is
@@ -824,7 +816,7 @@ class StoredMatrix(_StoredProperty[MatrixInfo]):
 
     def has_values(self) -> bool:
         """Return whether a sparse matrix stores its values; if not, all are true (Bool)."""
-        return self._node.array("nzval") is not None
+        return self.node.array("nzval") is not None
 
     def values(self, span: Span) -> AnyArray:
         """Return some of the stored elements of a sparse matrix."""
