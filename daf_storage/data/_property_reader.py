@@ -81,11 +81,8 @@ def scipy_of(stored: StoredMatrix) -> Any:
     values = stored.entries("nzval").read() if stored.has_values() else np.ones(rows.size, bool)
     index_type = scipy_index_dtype(max(*shape, rows.size))
     matrix: Any = sp.csc_array(shape, dtype=values.dtype)
-    matrix.data, matrix.indices, matrix.indptr = (
-        values,
-        indices.astype(index_type, copy=False),
-        colptr.astype(index_type),
-    )
+    matrix.data, matrix.indices = values, indices.astype(index_type, copy=False)
+    matrix.indptr = colptr.astype(index_type)
     return matrix.T if stored.info.is_row_major else matrix
 
 
@@ -645,14 +642,12 @@ class PropertyReader:
 
     def matrix_axes(self, axis: str, name: str) -> list[str]:
         """Return the other axes of the matrices of a name over an axis, in alphabetical order."""
-        axes = sorted(self.axes_set())
-        if axis not in axes:
-            raise errors.axis_not_found(self.location, axis, axes)
+        self._require_axis(axis)
         if name_problem(name) is not None:
             return []
         return [
             other
-            for other in axes
+            for other in sorted(self.axes_set())
             if self._tree.kind(layout.matrix_path(axis, other, name))
             or self._tree.kind(layout.matrix_path(other, axis, name))
         ]

@@ -343,9 +343,9 @@ class DafWriter(DafReader):
 
     def delete_axis(self, axis: str, *, must_exist: bool = True) -> None:
         """Delete an axis with all its vectors and matrices."""
-        if not self.has_axis(axis):
-            if must_exist:
-                raise errors.axis_not_found(self.location, axis, self.axes_set())
+        if must_exist:
+            self._require_axis(axis)
+        elif not self.has_axis(axis):
             return
         self._check_removable(f"axis {axis!r}")
         with self._writable.transaction() as changes, self._writable.lock():

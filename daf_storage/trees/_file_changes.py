@@ -390,22 +390,31 @@ def _compared(documents: Iterable[tuple[str, Any]]) -> dict[str, Any]:
     return {key: document for key, document in loaded if document}
 
 
-class FileChanges(ABC):
-    """Arrays that are prepared as files; see `TreeTransaction`."""
+class ArrayChanges(ABC):
+    """What all changes of arrays have in common; see `TreeTransaction`.
 
-    has_empty_files: ClassVar[bool] = False
-    """Whether an array without elements has a file."""
+    Parameters
+    ----------
+    tree
+        The tree that is changed.
+    """
 
-    def __init__(self, tree: FileTree[Any], changes: Any) -> None:
+    def __init__(self, tree: Any) -> None:
         self._tree = tree
-        self._changes = changes
         self._attributes: dict[str, Mapping[str, str]] = {}
 
     @abstractmethod
-    def _prepared(
-        self, path: str, shape: tuple[int, ...], kind: StorageType, packing: Packing | None = None
-    ) -> str:
-        """Prepare what is said of an array, and return the key of its file."""
+    def write_array(self, path: str, values: AnyArray) -> None:
+        """Prepare a numeric array."""
+
+    @abstractmethod
+    def publish(self, path: str, *, replace: bool) -> None:
+        """Put what was prepared at and below ``path`` in place."""
+
+    def mark(self, name: str, numbers: tuple[int, ...]) -> None:
+        """Mark the root with a few numbers."""
+        self.write_array(name, np.array(numbers, dtype=np.uint8))
+        self.publish(name, replace=False)
 
     def annotate(self, path: str, attributes: Mapping[str, str]) -> None:
         """Give attributes to the group or array that will be prepared at ``path`` after this."""
@@ -414,6 +423,28 @@ class FileChanges(ABC):
     def packs(self, shape: tuple[int, ...], storage_type: StorageType) -> bool:
         """Return whether an array of this kind would be packed."""
         return self._packing(shape, storage_type) is not None
+
+    def _packing(self, shape: tuple[int, ...], kind: StorageType) -> Packing | None:
+        """Return how an array is packed; None if it is not."""
+        packing: Packing | None = self._tree.packing
+        return None if packing is None or packing.chunks(shape, kind) is None else packing
+
+
+class FileChanges(ArrayChanges):
+    """Arrays that are prepared as files; see `TreeTransaction`."""
+
+    has_empty_files: ClassVar[bool] = False
+    """Whether an array without elements has a file."""
+
+    def __init__(self, tree: FileTree[Any], changes: Any) -> None:
+        super().__init__(tree)
+        self._changes = changes
+
+    @abstractmethod
+    def _prepared(
+        self, path: str, shape: tuple[int, ...], kind: StorageType, packing: Packing | None = None
+    ) -> str:
+        """Prepare what is said of an array, and return the key of its file."""
 
     def write_array(self, path: str, values: AnyArray) -> None:
         """Prepare a numeric array."""
@@ -471,11 +502,6 @@ class FileChanges(ABC):
         except BaseException:
             self._changes.leave_sign()
             raise
-
-    def _packing(self, shape: tuple[int, ...], kind: StorageType) -> Packing | None:
-        """Return how an array is packed; None if it is not."""
-        packing = self._tree.packing
-        return None if packing is None or packing.chunks(shape, kind) is None else packing
 
     def _write_packed(
         self, path: str, shape: tuple[int, ...], kind: StorageType, blocks: Iterable[Any]

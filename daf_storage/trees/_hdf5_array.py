@@ -376,10 +376,8 @@ class Hdf5Node:
             if name:
                 what = f"{what}/{name}"
                 found = open_below(held.id, name, what=what) if kind == "group" else None
-                kind, held = (
-                    node_kind(found),
-                    HeldObject(self._shared, found, f"{held.name}/{name}"),
-                )
+                kind = node_kind(found)
+                held = HeldObject(self._shared, found, f"{held.name}/{name}")
             return Hdf5Array(self._shared, held, what=what) if kind == "array" else None
 
     def attribute(self, name: str) -> Any:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import posixpath
 import uuid
-from collections.abc import Hashable, Iterable, Iterator, Mapping
+from collections.abc import Hashable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from typing import Any
 from urllib.parse import quote, unquote
@@ -21,6 +21,7 @@ from daf_storage import errors
 from daf_storage.base import AnyArray, Packing, StorageType, optional_import
 from daf_storage.stores import stable
 from daf_storage.trees._chunked_array import fill_blocks
+from daf_storage.trees._file_changes import ArrayChanges
 from daf_storage.trees._hdf5_array import Hdf5Node
 from daf_storage.trees._hdf5_file import (
     H5PY_ERRORS,
@@ -44,7 +45,7 @@ from daf_storage.trees._stored_array import NodeKind
 from daf_storage.trees._zarr_tree import WritableZarrTree
 
 
-class Hdf5Transaction:
+class Hdf5Transaction(ArrayChanges):
     """Changes prepared in a group aside; see `TreeTransaction`.
 
     Putting them in place is renaming a link, which no reader of this process sees half done.
@@ -53,24 +54,13 @@ class Hdf5Transaction:
     stores_sparse_strings = True
 
     def __init__(self, shared: Hdf5File, tree: WritableHdf5Tree) -> None:
+        super().__init__(tree)
         self._shared = shared
         self._path_in_file = tree.path_in_file
-        self._location = tree.location
-        self._packing = tree.packing
         self._token = f"{tree.path_in_file(STAGING)}/{uuid.uuid4().hex}"
         self._old_count = 0
         self._moved: list[tuple[str, str]] = []
         self._buffers: dict[str, tuple[Any, AnyArray]] = {}
-        self._attributes: dict[str, Mapping[str, str]] = {}
-
-    def mark(self, name: str, numbers: tuple[int, ...]) -> None:
-        """Mark the root with a few numbers."""
-        self.write_array(name, np.array(numbers, dtype=np.uint8))
-        self.publish(name, replace=False)
-
-    def annotate(self, path: str, attributes: Mapping[str, str]) -> None:
-        """Give attributes to the group or dataset that is prepared at ``path``."""
-        self._attributes[path] = attributes
 
     def create_group(self, path: str) -> None:
         """Prepare an empty group."""
@@ -101,13 +91,6 @@ class Hdf5Transaction:
                 _write(dataset, np.ascontiguousarray(values, kind.dtype).reshape(values.shape))
                 self._shared.check_written()
 
-    def packs(self, shape: tuple[int, ...], storage_type: StorageType) -> bool:
-        """Return whether an array of this kind would be packed; HDF5 cannot compress strings."""
-        packing = self._packing
-        if packing is None or storage_type.is_string:
-            return False
-        return packing.chunks(shape, storage_type) is not None
-
     def write_blocks(
         self,
         path: str,
@@ -116,8 +99,8 @@ class Hdf5Transaction:
         blocks: Iterable[AnyArray],
     ) -> None:
         """Prepare a numeric array of consecutive ranges of its first dimension."""
-        packing = self._packing
-        if packing is None or not self.packs(shape, storage_type):
+        packing = self._packing(shape, storage_type)
+        if packing is None:
             fill_blocks(self.reserve_array(path, shape, storage_type), blocks)
             return
         with self._shared.lock:
@@ -153,7 +136,7 @@ class Hdf5Transaction:
                     self._shared.check_written()
         except ValueError as error:
             raise errors.UnsupportedInputError(
-                f"{self._location}: {path} cannot be stored in HDF5, whose strings end at the "
+                f"{self._tree.location}: {path} cannot be stored in HDF5, whose strings end at the "
                 f"first NUL character ({reason_of(error)})"
             ) from error
 
@@ -210,10 +193,8 @@ class Hdf5Transaction:
             self._move(drafted, record)
             self._settle()
             for path in paths:
-                new, target = (
-                    self._path_in_file(posixpath.join(source, path)),
-                    self._path_in_file(path),
-                )
+                new = self._path_in_file(posixpath.join(source, path))
+                target = self._path_in_file(path)
                 if target in file:
                     self._take_away(target)
                 if new in file:
@@ -242,6 +223,10 @@ class Hdf5Transaction:
             if staging in file and not len(file[staging]):
                 del file[staging]
                 self._shared.flush()
+
+    def _packing(self, shape: tuple[int, ...], kind: StorageType) -> Packing | None:
+        """Return how an array is packed; HDF5 cannot compress strings."""
+        return None if kind.is_string else super()._packing(shape, kind)
 
     def _take_away(self, target: str) -> None:
         self._shared.file.require_group(self._token)

@@ -618,8 +618,7 @@ class ZarrTransaction(FileChanges):
             self._changes.replace_file(self._tree.key(file), data)
             self.refresh(None)
         if not marked:
-            self.write_array(name, np.array(numbers, dtype=np.uint8))
-            self.publish(name, replace=False)
+            super().mark(name, numbers)
 
     def create_group(self, path: str) -> None:
         """Prepare a group."""

@@ -790,10 +790,8 @@ def _differences(copier: Copier) -> Iterator[str]:
             yield layout.scalar_path(name)
     ours, theirs = _stored(source, counted), _stored(copy)
     for path in sorted(ours.keys() | theirs.keys()):
-        (attributes, arrays), (others, copies) = (
-            ours.get(path, _NOTHING),
-            theirs.get(path, _NOTHING),
-        )
+        attributes, arrays = ours.get(path, _NOTHING)
+        others, copies = theirs.get(path, _NOTHING)
         if (attributes, arrays.keys()) != (others, copies.keys()) or not all(
             _are_equal(arrays[part], copies[part], copier) for part in arrays
         ):

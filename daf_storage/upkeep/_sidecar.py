@@ -10,10 +10,9 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Final
 
 from daf_storage import errors
-from daf_storage.base import ShowProgress, is_remote, progress_bar
+from daf_storage.base import NAME_VECTOR, ShowProgress, is_remote, progress_bar
 from daf_storage.data import (
     DafReader,
     DafWriter,
@@ -47,8 +46,6 @@ from daf_storage.sidecars import (
 from daf_storage.stores import os_errors, scratch
 from daf_storage.trees import Tree
 from daf_storage.upkeep._copy import copy_all
-
-_STRING_BYTES: Final = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -244,7 +241,7 @@ def _made(
             if not _has(previous, layout.matrix_path(matrix[1], matrix[0], matrix[2]))
         ]
         new: list[StoredVector | StoredMatrix] = [*new_vectors.values(), *new_matrices]
-        size = sum(_STRING_BYTES * daf.axis_length(axis) for axis in new_axes)
+        size = size_bytes(daf.string_array(axis, NAME_VECTOR) for axis in new_axes)
         size += size_bytes(array for one in new for array in one.arrays().values())
         old_bytes = 0 if previous is None else size_of(target)
         _check_budget(daf, old_bytes + size, max_bytes)
