@@ -177,14 +177,27 @@ def _values(column: pa.Array) -> list[Any]:
     kind = column.type
     if pa.types.is_duration(kind):
         second = 10 ** (3 * ("s", "ms", "us", "ns").index(kind.unit))
-        counts, day = column.cast(pa.int64()).to_pylist(), 86_400 * second
-        return [None if n is None else _interval(0, n // day, n % day, second) for n in counts]
+        counts = column.cast(pa.int64()).to_pylist()
+        return [None if n is None else _duration(n, second) for n in counts]
     if pa.types.is_time(kind):
         column = column.cast(pa.string())
-    values: list[Any] = column.to_pylist()
+    try:
+        values: list[Any] = column.to_pylist()
+    except (OverflowError, ValueError):  # beyond the year 9999
+        return _values(column.cast(pa.string()))
     if pa.types.is_interval(kind):
         return [None if each is None else _interval(*each) for each in values]
     return values
+
+
+def _duration(count: int, second: int) -> str:
+    """Return a number of parts of a second as an interval.
+
+    >>> _duration(-7_200, 1), _duration(90_000, 1)
+    ('-2 hours', '1 days 1 hours')
+    """
+    sign, (days, rest) = -1 if count < 0 else 1, divmod(abs(count), 86_400 * second)
+    return _interval(0, sign * days, sign * rest, second)
 
 
 def _interval(months: int, days: int, count: int, second: int = 10**9) -> str:
@@ -240,16 +253,26 @@ def joined(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """
     waiting: list[pa.RecordBatch] = []
     rows, size, since = 0, 0, -math.inf
-    for batch in batches:
-        waiting.append(batch)
-        rows += batch.num_rows
-        size += batch.nbytes
-        is_enough = rows >= _FEW_ROWS or size >= _FEW_BYTES
-        if is_enough or time.monotonic() - since > _JOINING_SECONDS:
-            yield pa.concat_batches(waiting) if len(waiting) > 1 else batch
-            waiting, rows, size, since = [], 0, 0, time.monotonic()
+    try:
+        for batch in batches:
+            waiting.append(batch)
+            rows += batch.num_rows
+            size += batch.nbytes
+            is_enough = rows >= _FEW_ROWS or size >= _FEW_BYTES
+            if is_enough or time.monotonic() - since > _JOINING_SECONDS:
+                ready, waiting, rows, size = waiting, [], 0, 0
+                yield _one(ready)
+                since = time.monotonic()
+    except Exception:  # of what comes after the rows that wait
+        if waiting:
+            yield _one(waiting)
+        raise
     if waiting:
-        yield pa.concat_batches(waiting) if len(waiting) > 1 else waiting[0]
+        yield _one(waiting)
+
+
+def _one(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
+    return batches[0] if len(batches) == 1 else pa.concat_batches(batches)
 
 
 def _parts(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:

@@ -205,6 +205,11 @@ def _refused(_: FailedQuery, match: Match) -> DafError:
     )
 
 
+def _limit_by(failed: FailedQuery, _: Match) -> Said:
+    is_by = any(node["limit_by"] for _, _, node in failed.nodes("limit_by"))
+    return _NO_LIMIT_BY if is_by else None
+
+
 def _missing_table_function(_: FailedQuery, match: Match) -> str:
     has = f"there is {'; '.join(USAGES.values())}{errors.nearest(match['name'], USAGES)}"
     hint = "a file is a table: write FROM 'samples.csv'" if "read_" in match["name"] else has
@@ -315,6 +320,10 @@ _BITS: Final = (
 _TILDE: Final = (
     "~ in front of a value is no operator; write NOT (in rows=, ~ negates a condition in brackets, "
     "too: ~(a > 1))"
+)
+_NO_LIMIT_BY: Final = (
+    "LIMIT n BY is no SQL here; number the rows of each group in a subquery, by "
+    "row_number() OVER (PARTITION BY x ORDER BY y) AS n, and write WHERE n <= 1 around it"
 )
 _VARIABLE: Final = (
     "@{name} is a variable of Python: write ${name}, and pass params={{'{name}': ...}}"
@@ -444,6 +453,7 @@ MESSAGES: Final = (
     Message(_NO_VALUE, _IN_CONDITIONS),
     Message(r"expression ScalarSubquery\(|Correlated scalar subquery", _OF_AROUND),
     Message("null_aware anti join only supports single column", _NOT_AROUND),
+    Message(rf"LIMIT BY clause|{_NO_FIELD}", _limit_by),
     Message(_NO_FIELD, lambda failed, match: missing_column(failed, match["field"])),
     Message(r"table function '(?P<name>[^']*)' not found", _missing_table_function),
     Message(r"Invalid function '(?P<name>[^']*)'", _missing_function),

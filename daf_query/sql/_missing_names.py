@@ -180,6 +180,8 @@ def missing_column(failed: FailedQuery, field: str) -> DafError:
         What the engine does not know, maybe qualified and quoted.
     """
     *qualifier, name = parts_of_name(field)
+    if name == "None":
+        return errors.QueryError("None is NULL: write x IS NULL, or x IS NOT NULL")
     listed = next(filter(None, (each.search(failed.text) for each in _VALID_FIELDS)), None)
     fields = [parts_of_name(each) for each in _FIELD.findall(listed["fields"] if listed else "")]
     valid = {each[-1] for each in fields}
@@ -290,8 +292,6 @@ def _string_hint(failed: FailedQuery, name: str, *, is_near: bool) -> str:
         Whether a column has nearly that name, which then is what an unquoted name means.
     """
     written = quoted_string(name)
-    if name == "None":
-        return "; None is NULL: write IS NULL, or IS NOT NULL"
     for _, _, node in failed.nodes():
         kind = kind_of(node)
         body = node[kind] if kind else {}

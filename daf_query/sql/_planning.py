@@ -321,11 +321,10 @@ def schema_of(frame: datafusion.DataFrame) -> pa.Schema:
     """Return the names and types that the rows of a frame will have.
 
     The engine settles the types of UNION when it optimises; before, they are those of its first
-    branch.
+    branch.  One may be in a subquery of an expression, which the bindings do not show.
     """
-    if any(node_type(each) == "Union" for each in nodes_of(frame.logical_plan())):
-        plan = frame.optimized_logical_plan()
-        frame = _context_of_tables().create_dataframe_from_logical_plan(plan)
+    plan = frame.optimized_logical_plan()
+    frame = _context_of_tables().create_dataframe_from_logical_plan(plan)
     return scan.without_string_views(frame.schema())
 
 

@@ -88,7 +88,7 @@ def user_table(source: Any, *, strings: Collection[str] = ()) -> UserTable:
         return _of_file(Path(source), strings)
     location = f"a {type(source).__module__.partition('.')[0]} {type(source).__name__}"
     if isinstance(source, ds.Dataset):
-        _check_columns(source.schema.names, location)
+        _check_schema(source.schema, location)
         return UserTable(source, location)
     return UserTable(arrow_table(source), location)
 
@@ -114,7 +114,7 @@ def arrow_table(frame: Any) -> pa.Table:
         raise errors.InvalidInputError(
             f"{location} cannot be used as a table: {reason}; give each column values of one type"
         ) from error
-    _check_columns(table.column_names, location)
+    _check_schema(table.schema, location)
     return _plain(table)
 
 
@@ -171,12 +171,34 @@ def _check_columns(names: list[str], location: str) -> None:
     columns.check_column_names(names, location, "another name")
 
 
+def _check_schema(schema: pa.Schema, location: str) -> None:
+    _check_columns(schema.names, location)
+    for field in schema:
+        if _is_unreadable(field.type):
+            raise errors.InvalidInputError(
+                f"{location} has a column {field.name!r} of the type {field.type}, which the query "
+                "engine does not read; make it one of plain values, or of lists"
+            )
+
+
+def _is_unreadable(kind: pa.DataType) -> bool:
+    """Return whether list views, which Arrow hands over wrongly, or runs are in a type."""
+    types = pa.types
+    is_view = types.is_list_view(kind) or types.is_large_list_view(kind)
+    parts = (kind.field(number).type for number in range(kind.num_fields))
+    return is_view or types.is_run_end_encoded(kind) or any(map(_is_unreadable, parts))
+
+
 def _plain(table: pa.Table) -> pa.Table:
     """Return a table with strings in the layouts that every engine reads, without notes."""
     fields = [
         pa.field(field.name, _plain_type(field.type), field.nullable) for field in table.schema
     ]
-    return table.cast(pa.schema(fields)).unify_dictionaries()
+    table = table.cast(pa.schema(fields))
+    try:
+        return table.unify_dictionaries()
+    except pa.ArrowException:  # with a missing one among the values, it cannot
+        return table.cast(scan.plain_schema(table.schema))
 
 
 def _plain_type(kind: pa.DataType) -> pa.DataType:
@@ -208,7 +230,7 @@ def _of_file(path: Path, strings: Collection[str]) -> UserTable:
         if isinstance(error, OSError) and error.errno is not None:
             raise errors.from_os_error(error, str(path)) from error
         raise errors.CorruptDataError(f"{path}: this is not a {kind} file: {error}") from error
-    _check_columns(rows.schema.names, str(path))
+    _check_schema(rows.schema, str(path))
     return UserTable(rows, str(path))
 
 
