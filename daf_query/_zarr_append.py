@@ -66,10 +66,10 @@ def append_rows(path: str | Path, rows: Mapping[str, Any] | pa.Table, group: str
         for name in _names(rows)
     }
     if columns.keys() != arrays.keys():
-        has = errors.shown_names(arrays, none="none")
+        has = errors.shown_names(arrays)
         raise errors.InvalidInputError(
             f"{path}: rows need exactly the columns of the group {group!r}, {has}; got "
-            f"{errors.shown_names(columns, none='none')}"
+            f"{errors.shown_names(columns)}"
         )
     lengths = {len(values) for values in columns.values()}
     if len(lengths) > 1:

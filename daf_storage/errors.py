@@ -292,7 +292,7 @@ def from_os_error(error: OSError, location: str = "") -> DafError:
     return kind(f"{start}{sentence or reason}")
 
 
-def shown_names(available: Iterable[str], *, none: str) -> str:
+def shown_names(available: Iterable[str], *, none: str = "none") -> str:
     """Return a readable list of names, shortened when there are many.
 
     >>> shown_names("abcdefghijklm", none="nothing")
@@ -348,13 +348,14 @@ def nearest_axis(requested: object, available: Iterable[str]) -> str:
 
 def scalar_not_found(source: str, name: str, available: Iterable[str]) -> ScalarNotFoundError:
     """Say which scalars there are."""
-    has = _shown_and_nearest(name, available, none="no scalars")
+    has = choices(name, available, none="no scalars")
     return ScalarNotFoundError(f"{source}: there is no scalar {name!r}; it has {has}")
 
 
-def _shown_and_nearest(name: str, available: Iterable[str], *, none: str) -> str:
+def choices(requested: object, available: Iterable[str], *, none: str = "none") -> str:
+    """Return the names that there are, and which of them are near to one that was asked for."""
     available = list(available)
-    return f"{shown_names(available, none=none)}{nearest(name, available)}"
+    return f"{shown_names(available, none=none)}{nearest(requested, available)}"
 
 
 def axis_not_found(source: str, axis: str, available: Iterable[str]) -> AxisNotFoundError:
@@ -370,7 +371,7 @@ def vector_not_found(
     source: str, axis: str, name: str, available: Iterable[str]
 ) -> VectorNotFoundError:
     """Say which vectors the axis has."""
-    has = _shown_and_nearest(name, available, none="no vectors")
+    has = choices(name, available, none="no vectors")
     return VectorNotFoundError(f"{source}: axis {axis!r} has no vector {name!r}; it has {has}")
 
 
@@ -378,7 +379,7 @@ def matrix_not_found(
     source: str, rows_axis: str, columns_axis: str, name: str, available: Iterable[str]
 ) -> MatrixNotFoundError:
     """Say which matrices the two axes have."""
-    has = _shown_and_nearest(name, available, none="no matrices")
+    has = choices(name, available, none="no matrices")
     return MatrixNotFoundError(
         f"{source}: axes {rows_axis!r} and {columns_axis!r} have no matrix {name!r}; "
         f"they have {has}"

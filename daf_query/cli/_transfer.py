@@ -310,7 +310,7 @@ def _obs_axis(path: str) -> str:
                 return str(axis)
     raise errors.InvalidInputError(
         f"{path}: it does not say which axis to concatenate; pass --axis, one of "
-        f"{errors.shown_names(axes, none='none')}"
+        f"{errors.shown_names(axes)}"
     )
 
 

@@ -164,7 +164,7 @@ def _checked(enums: dict[str, Any], batch: pa.RecordBatch) -> dict[str, Any]:
         if others:
             raise errors.UnsupportedDataError(
                 f"the column {name!r} has the value {min(others)!r}, which is none of its noted "
-                f"categories ({errors.shown_names(enum.categories.to_list(), none='none')}); "
+                f"categories ({errors.shown_names(enum.categories.to_list())}); "
                 'connect with categoricals="string"'
             )
     return enums

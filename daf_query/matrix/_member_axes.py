@@ -155,10 +155,9 @@ class ConcatenatedAxis:
         found = pc.index_in(datasets.cast(pa.string()), value_set=pa.array(self.names, pa.string()))
         if found.null_count:
             missing = datasets.filter(pc.is_null(found))[0].as_py()
-            has = errors.shown_names(self.names, none="none")
             raise errors.NotFoundError(
                 f"{self.location}: no data set {missing!r} has the axis {self.axis!r}; those that "
-                f"have it are {has}{errors.nearest(str(missing), self.names)}"
+                f"have it are {errors.choices(missing, self.names)}"
             )
         owners: Positions = one_array(found).to_numpy(zero_copy_only=False).astype(np.int64)
         return owners
@@ -212,7 +211,7 @@ class ConcatenatedAxis:
         having = [n for n, daf in self.members.items() if _found(daf, self.axis, [entry])[0] >= 0]
         return errors.InvalidInputError(
             f"{self.location}: the name {entry!r} of axis {self.axis!r} occurs in "
-            f"{len(having):,} data sets ({errors.shown_names(having, none='none')}); pass a table "
+            f"{len(having):,} data sets ({errors.shown_names(having)}); pass a table "
             "with the columns dataset and name, or a predicate: "
             f"\"dataset = '{having[0]}' AND name = '{entry}'\", or name = '{entry}' for all"
         )
@@ -321,7 +320,7 @@ class AlignedAxis:
             some = self.entries.slice(0, 20_000).to_pylist()
             raise errors.entry_not_found(self.location, self.axis, entry, some)
         raise errors.EntryNotFoundError(
-            f"{self.location}: {errors.shown_names(lacking, none='none')} has no entry {entry!r} "
+            f"{self.location}: {errors.shown_names(lacking)} has no entry {entry!r} "
             f"on axis {self.axis!r}, and join='inner' keeps those that all have; pass join='outer'"
         )
 

@@ -233,7 +233,7 @@ def _group_called(groups: Mapping[str, pa.Array], named: list[int], reference: A
             f"reference={reference!r} is the name of {len(found)} groups: "
             f"{', '.join(str(values[each]) for each in found)}; pass the values of one"
         )
-    listed = errors.shown_names(set(strings.values()), none="none")
+    listed = errors.shown_names(set(strings.values()))
     raise errors.InvalidInputError(
         f"reference={reference!r} is no group; there are {listed}, and {REST!r} for all others"
         f"{errors.nearest(str(reference), strings.values())}"

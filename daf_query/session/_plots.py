@@ -218,7 +218,7 @@ def coordinates_of(
     raise errors.MatrixNotFoundError(
         f"{', '.join(daf.location for daf in members[:3])}: there is no embedding {name!r}"
         f"{'' if axis is None else f' of axis {axis!r}'}; there are "
-        f"{errors.shown_names(embeddings, none='none')}{errors.nearest(name, embeddings)}"
+        f"{errors.choices(name, embeddings)}"
     )
 
 

@@ -95,10 +95,10 @@ class Queries(Advised):
                 for found in summaries
                 for matrix in found.matrices
             }
-            return f"the matrices are {errors.shown_names(matrices, none='none')}"
+            return f"the matrices are {errors.shown_names(matrices)}"
         if "axis" in needed:
             axes = {axis for each in every for axis in each.axes_set()}
-            return f"the axes are {errors.shown_names(axes, none='none')}"
+            return f"the axes are {errors.shown_names(axes)}"
         return ""
 
     def _with_axis(self, schema: str | None, axis: str) -> engines.AxisSchema:

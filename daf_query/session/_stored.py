@@ -332,11 +332,8 @@ def _chosen(
 def _check_columns(table: pa.Table, columns: Collection[str]) -> None:
     for column in columns:
         if column not in table.column_names:
-            has = errors.shown_names(table.column_names, none="none")
-            raise errors.InvalidInputError(
-                f"the table has no column {column!r}; it has {has}"
-                f"{errors.nearest(column, table.column_names)}"
-            )
+            has = errors.choices(column, table.column_names)
+            raise errors.InvalidInputError(f"the table has no column {column!r}; it has {has}")
 
 
 def _rows_of_entries(

@@ -110,8 +110,7 @@ def find_companions(whole: Whole) -> Companions:
         lacking = [member.name for member, each in members if key not in each]
         if lacking:
             unavailable[key] = errors.MatrixNotFoundError(
-                f"{whole.location}: {errors.shown_names(lacking, none='none')} has no "
-                f"{key[0]}[{key[1]!r}]"
+                f"{whole.location}: {errors.shown_names(lacking)} has no {key[0]}[{key[1]!r}]"
             )
             continue
         companions = [each[key] for each in by_key]

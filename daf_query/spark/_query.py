@@ -90,7 +90,7 @@ class ReadOptions:
             if name not in names:
                 raise errors.NotFoundError(
                     f"{self.location}: the table {self.table!r} has no column {name!r}; it has "
-                    f"{errors.shown_names(names, none='none')}{errors.nearest(name, names)}"
+                    f"{errors.choices(name, names)}"
                 )
         return names if self.select is None else self.select
 
@@ -130,8 +130,7 @@ class ReadOptions:
                 raise errors.InvalidInputError(
                     f"the table {table!r} of format 'daf' has no option {name!r}; a matrix is "
                     "table='matrix', with the options 'matrix' and 'axes'; it has "
-                    f"{errors.shown_names(available, none='none')}"
-                    f"{errors.nearest(name, available)}"
+                    f"{errors.choices(name, available)}"
                 )
         if is_matrix and "axes" not in given:
             raise errors.InvalidInputError(
@@ -314,7 +313,7 @@ class TableRead:
                 raise errors.InvalidInputError(
                     f"{self.options.location}: the schema that was given has the column {name!r}; "
                     f"the table {self.options.table!r} has "
-                    f"{errors.shown_names(self.stored.names, none='none')}"
+                    f"{errors.shown_names(self.stored.names)}"
                 )
         return replace(self, stored=pa.schema([self.stored.field(name) for name in names]))
 

@@ -717,12 +717,11 @@ class Connections:
         if name is None:
             raise errors.InvalidInputError(
                 "several data sets are connected; say which with schema=, one of "
-                f"{errors.shown_names(self.schemas, none='none')}"
+                f"{errors.shown_names(self.schemas)}"
             )
         if name not in self.schemas:
-            has = errors.shown_names(self.schemas, none="none")
-            close = errors.nearest(name, self.schemas)
-            raise errors.NotFoundError(f"no data set {name!r} is connected; there are {has}{close}")
+            has = errors.choices(name, self.schemas)
+            raise errors.NotFoundError(f"no data set {name!r} is connected; there are {has}")
         return self.schemas[name]
 
     def reader(self, name: str | None) -> DafReader:

@@ -555,8 +555,7 @@ def unknown_entry_hint(
         if not tables:
             return "; this is not the table of an axis, and only an axis has matrices"
         available = sorted({each for schema, axis in tables for each in _over(schema, axis, name)})
-        has = errors.shown_names(available, none="none")
-        return f"; the matrices over this axis are {has}{errors.nearest(name, available)}"
+        return f"; the matrices over this axis are {errors.choices(name, available)}"
     return ""
 
 

@@ -130,10 +130,8 @@ def unknown_result_column(error: Exception, columns: Collection[str]) -> DafErro
     if match is None:
         return None
     name = parts_of_name(match["field"])[-1]
-    has = errors.shown_names(columns, none="none")
-    return errors.VectorNotFoundError(
-        f"the result has no column {name!r}; it has {has}{errors.nearest(name, columns)}"
-    )
+    has = errors.choices(name, columns)
+    return errors.VectorNotFoundError(f"the result has no column {name!r}; it has {has}")
 
 
 def _ours(_: FailedQuery, match: Match) -> DafError:

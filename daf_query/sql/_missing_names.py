@@ -120,7 +120,7 @@ def missing_table(failed: FailedQuery, match: re.Match[str]) -> DafError:
     schemas = failed.schemas
     schema, name = _data_set_and_table(match["table"], schemas)
     if schema not in {*schemas, PUBLIC}:
-        has = errors.shown_names(schemas, none="none")
+        has = errors.shown_names(schemas)
         is_file = table_format(f"{schema}.{name}") is not None
         hint = f"; a file is a table in quotes: FROM '{schema}.{name}'" if is_file else ""
         for each, tables in schemas.items() if not is_file else ():
@@ -198,7 +198,7 @@ def missing_column(failed: FailedQuery, field: str) -> DafError:
                 f"name, as in {quoted_name(dotted)}"
             )
         if name in valid or unknown_entry_hint(name, tables, None):
-            has = errors.shown_names(relations, none="none")
+            has = errors.shown_names(relations)
             return errors.VectorNotFoundError(
                 f"{dotted} is a column of a table {table!r}, which the query does not have; it "
                 f"has {has}: write {name}"
@@ -221,14 +221,14 @@ def _absent_column(
     failed: FailedQuery, name: str, valid: set[str], tables: list[tuple[AxisSchema, str]]
 ) -> DafError:
     """Return an error that no table of the query has a column, with what may have been meant."""
+    available: Collection[str] = valid
     if len(tables) == 1:
         tables_of, axis = tables[0]
         available = tables_of.dataset(axis).schema.names
-        close = errors.nearest(name, available)
         error = errors.vector_not_found(tables_of.location, axis, name, available)
     else:
-        has, close = errors.shown_names(valid, none="no columns"), errors.nearest(name, valid)
-        error = errors.VectorNotFoundError(f"the query has no column {name!r}; it has {has}{close}")
+        has = errors.choices(name, valid, none="no columns")
+        error = errors.VectorNotFoundError(f"the query has no column {name!r}; it has {has}")
     elsewhere = [
         axis
         for tables_of in failed.schemas.values()
@@ -240,7 +240,7 @@ def _absent_column(
         or _longer_hint(name, failed.query, [each for pair in tables for each in _columns(*pair)])
         or "".join(_elsewhere_hint(axis, tables) for axis in elsewhere[:1])
         or _alias_hint(failed, name)
-        or _string_hint(failed, name, is_near=close != "")
+        or _string_hint(failed, name, is_near=errors.nearest(name, available) != "")
         or _base_hint(tables_of for tables_of, _ in tables)
     )
     error = errors.with_message(error, f"{error}{hint}")

@@ -214,7 +214,7 @@ def _check(
     if "?" in written:
         has = f"{len(names)} parameter{'s' * (len(names) > 1)} (?)"
     given = f"{len(values)} value{'s' * (len(values) != 1)}"
-    given = f"values for {errors.shown_names(values, none='none')}" if is_named else given
+    given = f"values for {errors.shown_names(values)}" if is_named else given
     given = "no values" if params is None else f"params= has {given}"
     lacking = [name for name in written.values() if name not in values and not name.isdecimal()]
     is_told = lacking and (is_named or params is None)

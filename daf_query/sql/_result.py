@@ -278,7 +278,7 @@ def without_columns(frame: datafusion.DataFrame, names: Sequence[str]) -> datafu
         if name not in columns:
             raise errors.VectorNotFoundError(
                 f"the result has no column {name!r} to leave out; it has "
-                f"{errors.shown_names(columns, none='none')}{errors.nearest(name, columns)}"
+                f"{errors.choices(name, columns)}"
             )
     return frame.select(*(quoted_name(name) for name in columns if name not in names))
 

@@ -359,10 +359,9 @@ def _categories(schemas: Mapping[str, AxisSchema], name: str) -> pa.Array:
                     by_column[f"{schema.name}.{axis}.{column}"] = recorded.categories
     if name not in by_column:
         listed = [each for each in by_column if each.count(".") == 1]
-        has = errors.shown_names(listed, none="none")
+        has = errors.choices(name, listed)
         raise errors.QueryError(
             f"{_ORDER}() knows no categories of {name!r}; there are those of {has}"
-            f"{errors.nearest(name, listed)}"
         )
     return by_column[name]
 

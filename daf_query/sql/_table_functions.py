@@ -139,10 +139,8 @@ def _located(schemas: Mapping[str, AxisSchema], default: str, axis: str) -> tupl
             "several data sets are connected, so the first axis needs its data set's name: "
             f"{' or '.join(map(repr, having))}"
         )
-    has = errors.shown_names(available, none="no axes")
-    raise errors.AxisNotFoundError(
-        f"there is no axis {axis!r}; there are {has}{errors.nearest(axis, available)}"
-    )
+    has = errors.choices(axis, available, none="no axes")
+    raise errors.AxisNotFoundError(f"there is no axis {axis!r}; there are {has}")
 
 
 def _beside_planning(work: Callable[[], _T]) -> _T:

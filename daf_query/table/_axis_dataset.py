@@ -89,7 +89,7 @@ def _by_symbol(daf: DafReader, axis: str, symbol: str) -> int | None:
             entries = daf.get_pa_vector(axis, NAME).take(rows).to_pylist()
             raise errors.InvalidInputError(
                 f"{daf.location}: {len(rows)} entries of axis {axis!r} have the {name} {symbol!r}; "
-                f"write one of {errors.shown_names(entries, none='none')}"
+                f"write one of {errors.shown_names(entries)}"
             )
         if len(rows):
             return int(rows[0].as_py())

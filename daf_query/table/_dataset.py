@@ -483,7 +483,7 @@ class TableDataset(Fragmented, EngineTable):
         available = self.table_columns.columns
         return errors.NotFoundError(
             f"{self.location}: the table {self.table_columns.table!r} has no column {name!r}; "
-            f"it has {errors.shown_names(available, none='none')}{errors.nearest(name, available)}"
+            f"it has {errors.choices(name, available)}"
         )
 
 

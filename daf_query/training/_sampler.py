@@ -172,10 +172,9 @@ class Sampler:
             There is no such split.
         """
         if self.split_codes is None or split not in self.shares:
-            has = errors.shown_names(self.shares, none="none; it was made without split=")
+            has = errors.choices(split, self.shares, none="none; it was made without split=")
             raise errors.NotFoundError(
                 f"the sampler of axis {self.axis!r} has no split {split!r}; it has {has}"
-                f"{errors.nearest(str(split), self.shares)}"
             )
         rows = np.flatnonzero(self.split_codes == list(self.shares).index(split))
         return replace(self, table=self.table.take(pa.array(rows)))
@@ -382,8 +381,7 @@ def row_source(sampler: Sampler, part: MatrixSlice, **choice: Unpack[BlockChoice
     for name in given:
         if name not in available:
             raise errors.InvalidInputError(
-                f"there is no {name}= of batches; there is "
-                f"{errors.shown_names(available, none='none')}{errors.nearest(name, available)}"
+                f"there is no {name}= of batches; there is {errors.choices(name, available)}"
             )
     labels, form = given.pop("labels", ()), given.pop("form", "dense")
     check_choice(form, Form, "form")

@@ -99,7 +99,7 @@ def new_axis(
     if unknown:
         raise errors.InvalidInputError(
             f"{daf.location}: empty_is_missing names {unknown[0]!r}, which is none of the new "
-            f"vectors; there are {errors.shown_names(vectors, none='none')}"
+            f"vectors; there are {errors.shown_names(vectors)}"
         )
     converted: dict[str, VectorInput] = {}
     given = GivenAxis(daf.location, axis, len(stored), lambda: stored)

@@ -46,7 +46,7 @@ def count_types(
         matrix = min(unknown)
         raise errors.MatrixNotFoundError(
             f"{location}: there is no matrix {matrix!r} to store as counts; there are "
-            f"{errors.shown_names(available, none='none')}{errors.nearest(matrix, available)}"
+            f"{errors.choices(matrix, available)}"
         )
     return {name: StorageType.of(np.dtype(requested)) for name, requested in by_name.items()}
 

@@ -375,7 +375,7 @@ def _matrices_of(daf: DafReader, name: str) -> list[tuple[str, str, str]]:
             found.append((rows, cols, name))
     if found:
         return found
-    has = errors.shown_names({each for *_, each in _flippable(daf)}, none="none")
+    has = errors.shown_names({each for *_, each in _flippable(daf)})
     raise errors.MatrixNotFoundError(
         f"{daf.location}: no two axes have a matrix {name!r}; there are {has}"
     )
