@@ -26,7 +26,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Final, TypeAlias
 
@@ -107,7 +107,7 @@ class Conditions:
     >>> statement = parsed("SELECT 1 FROM t WHERE NOT (age > 60 OR donor = 'N3')")
     >>> (scope,) = statement.scopes
     >>> conditions = Conditions(statement, scope, scope.sources[0], lambda _: schema)
-    >>> describe(conditions.exact(scope.select["selection"]))
+    >>> describe(conditions.predicate(scope.select["selection"]))
     "age <= 60 AND donor != 'N3'"
     """
 
@@ -115,6 +115,8 @@ class Conditions:
     scope: Scope
     source: Source
     schema_of: SchemaOf
+    is_exact: bool = True
+    """Whether a predicate is what the condition is to any engine; else it may be implied."""
 
     def parts(self) -> list[Node]:
         """Return what is true for each row that is needed; nothing in outer joins."""
@@ -126,35 +128,23 @@ class Conditions:
         condition = select["selection"]
         return _operands(condition, "And") if condition and is_known and is_inner else []
 
-    def exact(self, node: Node) -> Predicate | None:
-        """Return the predicate that a condition is to any engine; None if it is not known."""
-        return self._predicate(node, is_exact=True)
-
-    def implied(self, node: Node) -> Predicate | None:
-        """Return a predicate that is true wherever a condition is; None if none is known."""
-        return self._predicate(node, is_exact=False)
-
-    def _predicate(
-        self, node: Node, *, is_exact: bool, is_negated: bool = False
-    ) -> Predicate | None:
-        """Return the predicate of a condition, or of its negation."""
+    def predicate(self, node: Node, *, is_negated: bool = False) -> Predicate | None:
+        """Return the predicate of a condition, or of its negation; None if it is not known."""
         kind = kind_of(node)
         body: Any = node.get(kind)
         if kind == "Nested":
-            return self._predicate(body, is_exact=is_exact, is_negated=is_negated)
+            return self.predicate(body, is_negated=is_negated)
         if kind == "UnaryOp" and body["op"] == "Not":
-            return self._predicate(body["expr"], is_exact=is_exact, is_negated=not is_negated)
+            return self.predicate(body["expr"], is_negated=not is_negated)
         if kind == "BinaryOp" and body["op"] in ("And", "Or"):
             is_and = (body["op"] == "And") != is_negated
-            parts = [
-                self._predicate(each, is_exact=is_exact, is_negated=is_negated)
-                for each in _operands(node, body["op"])
-            ]
-            if is_and and not is_exact:
+            operands = _operands(node, body["op"])
+            parts = [self.predicate(each, is_negated=is_negated) for each in operands]
+            if is_and and not self.is_exact:
                 parts = [each for each in parts if each is not None]
             return _joined(And if is_and else Or, parts)
         found = self._of_term(term_of(self.statement, node, is_negated=is_negated))
-        return found if found is not None or is_exact or is_negated else self._weaker(node)
+        return found if found is not None or self.is_exact or is_negated else self._weaker(node)
 
     def _of_term(self, term: Term | None) -> Predicate | None:
         """Return the predicate of a column that is compared with constants."""
@@ -182,7 +172,7 @@ class Conditions:
         kind = kind_of(node)
         body: Any = node.get(kind)
         if kind == "Cast" and body["data_type"] == "Boolean":
-            return self.implied(body["expr"])
+            return self.predicate(body["expr"])
         if kind == "Like" and not (body["negated"] or body["any"] or body["escape_char"]):
             pattern = constant_of(body["pattern"])
             prefix = _WILD.split(pattern)[0] if isinstance(pattern, str) else None
@@ -254,6 +244,17 @@ class Conditions:
                 continue
             rows = found if rows is None else np.intersect1d(rows, found)
         return rows
+
+    def restricted(self, table: TableDataset) -> TableDataset:
+        """Return the table that it is of without rows that the query cannot need."""
+        table = as_planned(table, {})  # that of a function is not yet
+        of_others = self.schema_of
+        own = replace(
+            self, schema_of=lambda each: table.schema if each is self.source else of_others(each)
+        )
+        predicate, rows = conjunction(map(own.predicate, own.parts())), own.indexed_rows(table)
+        is_whole = rows is None and predicate is None
+        return table if is_whole else table.with_view(rows=rows, inferred=predicate)
 
 
 def _operands(node: Node, op: str) -> list[Node]:
@@ -445,7 +446,7 @@ def _required(
         for source in scope.sources:
             if source.parts and source.parts[-1].lower() == axis.lower():
                 reader = Conditions(statement, scope, source, schema_of)
-                parts.append(conjunction(map(reader.exact, reader.parts())))
+                parts.append(conjunction(map(reader.predicate, reader.parts())))
     return _joined(Or, parts)
 
 
@@ -456,9 +457,8 @@ class PlacedTable:
     name: TableName
     table: TableDataset | None
     """As it is planned there; None of one that a function makes."""
-    statement: Statement
-    scope: Scope
-    source: Source
+    conditions: Conditions
+    """Those of the query on it."""
 
 
 def placed_tables(
@@ -471,7 +471,7 @@ def placed_tables(
     default
         The schema of tables that are named without one.
     """
-    placed: list[PlacedTable] = []
+    placed, schemas = list[PlacedTable](), dict[Source, pa.Schema | None]()
     for rewriting in rewritings:
         statement = parsed(rewriting.query)
         if statement is None or any(
@@ -488,7 +488,9 @@ def placed_tables(
                 if table is not None:
                     table = as_planned(table, rewriting.columns.get(name, {}))
                 if table is not None or source.function:
-                    placed.append(PlacedTable(name, table, statement, scope, source))
+                    schemas[source] = None if table is None else table.schema
+                    reader = Conditions(statement, scope, source, schemas.get, is_exact=False)
+                    placed.append(PlacedTable(name, table, reader))
     return placed
 
 
@@ -498,29 +500,17 @@ def restrictions_of(placed: Sequence[PlacedTable]) -> dict[TableName, Restrict]:
     A table that stands at several places is left out: they may have other conditions.
     """
     times = Counter(each.name for each in placed)
-    schemas = {each.source: None if each.table is None else each.table.schema for each in placed}
-    return {each.name: _restriction(each, schemas) for each in placed if times[each.name] == 1}
+    return {each.name: _restriction(each) for each in placed if times[each.name] == 1}
 
 
-def _restriction(place: PlacedTable, schemas: Mapping[Source, pa.Schema | None]) -> Restrict:
+def _restriction(place: PlacedTable) -> Restrict:
     """Return what gives the table of a place as the query needs it."""
+    restrict = place.conditions.restricted
     if place.table is None:
-        return partial(_restricted, place, schemas)
+        return restrict
     # Now: the engine can be asked for a box, which it cannot while it plans.
-    table = _restricted(place, schemas, place.table)
+    table = restrict(place.table)
     return lambda _: table
-
-
-def _restricted(
-    place: PlacedTable, schemas: Mapping[Source, pa.Schema | None], table: TableDataset
-) -> TableDataset:
-    table = as_planned(table, {})  # that of a function is not yet
-    readable = {**schemas, place.source: table.schema}
-    reader = Conditions(place.statement, place.scope, place.source, readable.get)
-    predicate = conjunction(map(reader.implied, reader.parts()))
-    rows = reader.indexed_rows(table)
-    is_whole = rows is None and predicate is None
-    return table if is_whole else table.with_view(rows=rows, inferred=predicate)
 
 
 def small_tables(
@@ -642,7 +632,7 @@ def direct_scan(tables: Tables, text: str, first: int | None = None) -> DirectSc
     if any(each is None or pa.types.is_dictionary(each.field.type) for each in columns):
         return None  # the metadata of dictionaries are otherwise in what the engine computes
     reader = Conditions(statement, scope, scope.sources[0], lambda _: listed.schema)
-    predicate = None if condition is None else reader.exact(condition)
+    predicate = None if condition is None else reader.predicate(condition)
     if predicate is None and condition is not None:
         return None
     return DirectScan(table, tuple(names), predicate, limit, offset)

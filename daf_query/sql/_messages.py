@@ -35,14 +35,12 @@ from daf_query.syntax import (
     terms_of,
     unquoted_name,
     values_of,
-    whole_number_of,
     words_at,
 )
 from daf_storage import DafError, errors
 from daf_storage._terminal_text import text_width
 from daf_storage.base import install_command
 
-_TITLE: Final = "SQL error"
 STRINGS: Final = (pa.string(), pa.large_string(), pa.string_view())
 """The types of strings."""
 
@@ -60,7 +58,7 @@ class Message:
     says: str | Callable[[FailedQuery, Match], Said]
     """A text, with groups of the expression; what begins with ``;`` or ``:`` is added to its."""
     operators: Collection[str] = ()
-    """Where the tree has one of these, the place of its operands is shown."""
+    """Where the tree has one of these, and no other, the place of its operands is shown."""
 
     def of(self, failed: FailedQuery) -> Said:
         """Return what is said of a query; None if it is another error."""
@@ -68,9 +66,9 @@ class Message:
         if match is None or callable(self.says):
             return self.says(failed, match) if match is not None and callable(self.says) else None
         said = self.says.format(**match.groupdict())
-        for statement, _, node in failed.nodes("op") if self.operators else ():
-            if node["op"] in self.operators:
-                return error_at(said, failed.query, statement.span(node)[0], title=_TITLE)
+        nodes = [(s, n) for s, _, n in failed.nodes("op") if n["op"] in self.operators]
+        for statement, node in nodes if len(nodes) == 1 else ():
+            return _at(failed, statement.span(node)[0], said)
         return f"{shortened(strip_prefixes(failed.text))}{said}" if said[0] in ";:" else said
 
 
@@ -94,6 +92,10 @@ def translated(error: Exception, failed: FailedQuery) -> DafError:
     except errors.QueryError as of_the_text:  # none, or several: it says where
         return of_the_text
     return errors.QueryError(shortened(strip_prefixes(failed.text)))
+
+
+def _at(failed: FailedQuery, place: int, reason: str) -> errors.QueryError:
+    return error_at(reason, failed.query, place, title="SQL error")
 
 
 def strip_prefixes(text: str) -> str:
@@ -228,9 +230,7 @@ _FUNCTIONS: Final = {
     "regexp_matches": "regexp_like(x, '^CD')",
     "strftime": "to_char(x, '%Y-%m-%d')",
     "typeof": "arrow_typeof(x)",
-    "isnull": "x IS NULL",
     "log1p": "ln(1 + x)",
-    "strlen": "length(x)",
     "list": "array_agg(x)",
     "arg_max": "first_value(x ORDER BY y DESC)",
     "arg_min": "first_value(x ORDER BY y)",
@@ -271,7 +271,7 @@ def _missing_function(failed: FailedQuery, match: Match) -> Said:
             arguments = statement.text[pair.opening + 1 : pair.closing] or "..."
             instead = advice.format(column=parts[0], arguments=arguments)
             reason = f"columns have no methods here; write {instead}"
-            return error_at(reason, failed.query, statement.start(first), title=_TITLE)
+            return _at(failed, statement.start(first), reason)
     return None
 
 
@@ -319,6 +319,7 @@ _TILDE: Final = (
     "~ in front of a value is no operator; write NOT (in rows=, ~ negates a condition in brackets, "
     "too: ~(a > 1))"
 )
+_NO_ZERO: Final = "Divide by zero error; write x / nullif(y, 0), which is NULL there"
 _NO_LIMIT_BY: Final = (
     "LIMIT n BY is no SQL here; number the rows of each group in a subquery, by "
     "row_number() OVER (PARTITION BY x ORDER BY y) AS n, and write WHERE n <= 1 around it"
@@ -360,7 +361,7 @@ def _chain(failed: FailedQuery, _: Match) -> Said:
             middle = left["right"]["BinaryOp"]["op"] if is_binary else ""
             chain = "comparisons are no chain in SQL: write a < b AND b < c, or b BETWEEN a AND c"
             reason = _BITS if middle in ("BitwiseAnd", "BitwiseOr") else chain
-            return error_at(reason, failed.query, statement.span(node)[0], title=_TITLE)
+            return _at(failed, statement.span(node)[0], reason)
     return None
 
 
@@ -374,8 +375,7 @@ def _wrong_type(failed: FailedQuery, _: Match) -> Said:
             type_ = None if parts is None else failed.type_of(scope, values_of(parts))
             said = "" if type_ is None else mismatch(term, type_)
             if said:
-                place = statement.span(term.node)[0]
-                return error_at(said, failed.query, place, title=_TITLE)
+                return _at(failed, statement.span(term.node)[0], said)
     return None
 
 
@@ -409,18 +409,6 @@ def _is_numeral(value: object) -> bool:
     except ValueError:
         return False
     return True
-
-
-def _division(failed: FailedQuery, _: Match) -> Said:
-    """Return the error of a division by zero: of the constant, or of the only one there may be."""
-    reason = "Divide by zero error; write x / nullif(y, 0), which is NULL there"
-    nodes = [(s, n) for s, _, n in failed.nodes("op", "left") if n["op"] in ("Divide", "Modulo")]
-    found = [(s, n) for s, n in nodes if not whole_number_of(n["right"])]
-    zeros = [(s, n) for s, n in found if whole_number_of(n["right"]) == 0]
-    if not zeros and len(found) != 1:
-        return reason
-    statement, node = (zeros or found)[0]
-    return error_at(reason, failed.query, statement.span(node)[0], title=_TITLE)
 
 
 _NO_FIELD: Final = r"No field named (?P<field>.+?)\.(?: Did you mean|\s|$)"
@@ -457,7 +445,7 @@ MESSAGES: Final = (
     Message(r"Invalid function '(?P<name>[^']*)'", _missing_function),
     Message(r"Ambiguous reference to unqualified field (?P<name>.+?)\s*$", _ambiguous),
     Message("not implemented: TOP$", "TOP is no SQL here; write LIMIT at the end of the query"),
-    Message("Divide by zero", _division),
+    Message("Divide by zero", _NO_ZERO, ("Divide", "Modulo")),
     Message(r"'daf_checked_size\((?P<type>.+), Int64, Int64, Int64\)'", _NO_SIZE),
     Message(_BOOLEAN, _chain),
     Message("Error parsing timestamp|comparison operation Timestamp", _TIMES),
