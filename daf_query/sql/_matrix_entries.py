@@ -482,20 +482,18 @@ def entry_columns(schema: AxisSchema, axis: str, written: str) -> dict[str, Matr
     query = f"SELECT {written} FROM {quoted_name(axis)}"  # noqa: S608 - of the query itself
     statement = parsed(query)
     sources = [source.name for source in statement.sources] if statement is not None else []
-    if (
-        statement is None
-        or len(statement.tree) != 1
-        or len(statement.queries) != 1
-        or sources != [axis]
-    ):
-        raise _no_entry(written)
+    is_one = statement is not None and len(statement.tree) == len(statement.queries) == 1
+    select = statement.scopes[0].select if statement and is_one and sources == [axis] else {}
     found = with_entries(query, Tables({schema.name: schema}, schema.name)).columns
     columns: dict[str, MatrixEntry] = {}
-    for item in statement.scopes[0].select["projection"]:
+    for item in select.get("projection", [{}]):
         node, given = item_of(item)
         subscript = subscript_of(node)
         if subscript is None:
-            raise _no_entry(written)
+            raise errors.QueryError(
+                f"{written!r} is no entry of a matrix; write X['CD8A'], or X['CD8A'] AS cd8a, with "
+                "commas between several"
+            )
         matrix, column = subscript.parts[-1]["value"], name_of_column(node) or ""
         entry = found.get((schema.name, axis), {}).get(column)
         if entry is None:
@@ -511,13 +509,6 @@ def entry_columns(schema: AxisSchema, axis: str, written: str) -> dict[str, Matr
             )
         columns[name] = entry
     return columns
-
-
-def _no_entry(written: str) -> errors.QueryError:
-    return errors.QueryError(
-        f"{written!r} is no entry of a matrix; write X['CD8A'], or X['CD8A'] AS cd8a, with commas "
-        "between several"
-    )
 
 
 def unknown_entry_hint(

@@ -364,11 +364,6 @@ def _columns_of(alias: Node) -> tuple[str, ...]:
 
 _MAX_KEPT: Final = 1 << 8
 _MAX_KEPT_CHARACTERS: Final = 1 << 14
-_OPTIONS: Final = re.compile(
-    r"Expected: end of statement, found: (?:STORED|PARTITIONED|OPTIONS) "
-    r"at Line: (\d+), Column: (\d+)$"
-)
-"""What the engine's COPY has behind that of the parser."""
 Constant: TypeAlias = Number | str | bool
 """What stands in a query, and means the same wherever it does."""
 _VISIBLE: Final = re.compile(r"[^\n]")
@@ -436,7 +431,7 @@ class Statement:
 
     def place(self, at: Node) -> int:
         """Return the place of a line and a column of the parser."""
-        return _place(self._lines, at["line"], at["column"])
+        return self._lines[at["line"] - 1] + int(at["column"]) - 1
 
     def start(self, identifier: Node) -> int:
         """Return where an identifier, or what has a span itself, begins."""
@@ -608,27 +603,15 @@ def _read(text: str) -> Statement | None:
     lines = [0, *(match.end() for match in re.finditer("\n", text))]
     tokens = tokens_of(text)
     _check_nesting(tokens)
-    tree = _tree_of(_as_sql(text, tokens), lines)
-    return None if tree is None else Statement(text, tokens, lines, tree)
+    try:
+        tree: list[Node] = sqloxide.parse_sql(sql=_as_sql(text, tokens), dialect="generic")
+    except ValueError:  # such as COPY ... STORED AS, which is the engine's own
+        return None
+    return Statement(text, tokens, lines, tree)
 
 
 _kept = lru_cache(_MAX_KEPT)(_read)
 _long: WeakValueDictionary[str, Statement] = WeakValueDictionary()
-
-
-def _tree_of(text: str, lines: Sequence[int]) -> list[Node] | None:
-    try:
-        tree: list[Node] = sqloxide.parse_sql(sql=text, dialect="generic")
-    except ValueError as error:
-        found = _OPTIONS.search(str(error))  # COPY ... TO 'x' STORED AS ...
-        if found is None:
-            return None
-        return _tree_of(text[: _place(lines, int(found[1]), int(found[2]))], lines)
-    return tree
-
-
-def _place(lines: Sequence[int], line: int, column: int) -> int:
-    return lines[line - 1] + column - 1
 
 
 def _as_sql(text: str, tokens: Sequence[Token]) -> str:
