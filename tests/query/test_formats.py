@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import get_args
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 from daf_query import DafSession, connect
 from daf_query._formats import ROW_FORMATS, SLICE_FORMATS
-from daf_query._row_files import Format
+from daf_query._row_files import Format, joined
 from daf_query.cli import main
 from daf_storage import errors
 from tests.support import data_set
@@ -64,3 +67,29 @@ def test_lists_and_bytes_are_for_parquet(sql: str, tmp_path: Path) -> None:
         with pytest.raises(errors.UnsupportedInputError, match=r"'odd' is .*CAST"):
             result.save(tmp_path / f"rows.{suffix}")
     assert list(tmp_path.iterdir()) == [rows]
+
+
+def test_times_that_python_has_no_values_for(tmp_path: Path) -> None:
+    """Dates beyond the year 9999, and negative durations, are written as SQL writes them."""
+    columns = {
+        "day": pa.array([5_000_000, 0], pa.date32()),
+        "time": pa.array([400_000_000_000, None], pa.timestamp("s")),
+        "span": pa.array([-7_200, -93_600], pa.duration("s")),
+    }
+    connect({"t": pa.table(columns)}).sql("SELECT * FROM t").save(tmp_path / "t.ndjson")
+    first, second = map(json.loads, (tmp_path / "t.ndjson").read_text().splitlines())
+    assert first == {"day": "15659-07-15", "time": "14645-06-30 15:06:40", "span": "-2 hours"}
+    assert second == {"day": "1970-01-01", "time": None, "span": "-1 days -2 hours"}
+
+
+def test_rows_before_an_error_reach_their_reader() -> None:
+    """A batch that waits for others comes before the error, not instead of it."""
+
+    def computed() -> Iterator[pa.RecordBatch]:
+        yield from (pa.record_batch({"n": [number]}) for number in range(3))
+        raise errors.QueryError("damaged")
+
+    read = list[int]()
+    with pytest.raises(errors.QueryError):
+        read.extend(number for each in joined(computed()) for number in each["n"].to_pylist())
+    assert read == [0, 1, 2]
