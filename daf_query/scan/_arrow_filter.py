@@ -165,9 +165,8 @@ class _Parser:
             return self._leaf(node, negated=negated)
         except _UNKNOWN:
             expression = _expression(node)
-            return Opaque(
-                ~expression if negated else expression, tuple(dict.fromkeys(_names(node)))
-            )
+            found = ~expression if negated else expression
+            return Opaque(found, _fields(_serialised(found)[0]))
 
     def _listing(self, parts: Sequence[Predicate]) -> list[Predicate]:
         """Return what OR joins with one list of the values that a column may be equal to.
@@ -254,15 +253,6 @@ def _listed(field: pa.Field, values: pa.Array) -> tuple[Any, ...]:
     if found is None:
         raise UnknownPartError
     return found.values
-
-
-def _names(node: Any) -> Iterator[str]:
-    """Yield the columns of a part."""
-    if isinstance(node, str):
-        yield node
-    elif isinstance(node, Call):
-        for argument in node.arguments:
-            yield from _names(argument)
 
 
 def _expression(node: Any) -> pc.Expression:

@@ -223,18 +223,9 @@ _PASSED = ("Projection", "SubqueryAlias", "Union", "Sort", "Filter", "Distinct")
 """Nodes of a plan that an order or a condition passes."""
 
 
-@dataclass(frozen=True, slots=True)
-class Step:
-    """What is built upon the rows of a query."""
-
-    build: Build
-    written: str
-    """The call as Python writes it."""
-
-    @attended
-    def of(self, frame: datafusion.DataFrame) -> datafusion.DataFrame:
-        """Return a frame of the step upon the rows of another one."""
-        return self.build(kept_apart(frame))
+@attended
+def _built(build: Build, frame: datafusion.DataFrame) -> datafusion.DataFrame:
+    return build(kept_apart(frame))
 
 
 def expressions(
@@ -347,7 +338,7 @@ class QueryResult(Advised):
         broken_count: int,
         allow: Allow = "read",
         requested: Mapping[str, Any] | None = None,
-        steps: tuple[Step, ...] = (),
+        steps: tuple[tuple[str, Build], ...] = (),
     ) -> None:
         self._engine = engine
         self._query = query
@@ -533,9 +524,9 @@ class QueryResult(Advised):
 
     def _then(self, build: Build, method: str, arguments: Iterable[object]) -> QueryResult:
         """Return a result that is built upon this one."""
-        step = Step(build, f"{method}({', '.join(map(repr, arguments))})")
+        written = f"{method}({', '.join(map(repr, arguments))})"
         try:
-            frame = step.of(self.frame)
+            frame = _built(build, self.frame)
         except Exception as error:  # noqa: BLE001 - the engine raises plain Exceptions
             unknown = unknown_result_column(error, self.column_names)
             raise unknown or self._translated(error) from None
@@ -546,7 +537,7 @@ class QueryResult(Advised):
             broken_count=self._broken_count,
             allow=self._allow,
             requested=self._requested,
-            steps=(*self._steps, step),
+            steps=(*self._steps, (written, build)),
         )
 
     def _translated(self, error: Exception) -> DafError:
@@ -574,8 +565,8 @@ class QueryResult(Advised):
         self._broken_count = count
         try:
             frame = self._engine.plan(self._query)
-            for step in self._steps:
-                frame = step.of(frame)
+            for _, build in self._steps:
+                frame = _built(build, frame)
         except Exception:  # noqa: BLE001 - it names them; so the first error is what matters
             return False
         self._frame, self._direct = frame, None
@@ -608,7 +599,7 @@ class QueryResult(Advised):
         """
         requested = dict(self._requested)
         if self._steps:
-            requested["then"] = [step.written for step in self._steps]
+            requested["then"] = [written for written, _ in self._steps]
         return record_of(self._engine.connections.data_sets(), requested)
 
     def is_described(self, provenance: bool | None) -> bool:  # noqa: FBT001 - as it was given
@@ -665,13 +656,14 @@ class QueryResult(Advised):
             Whether the metadata of the schema say where the rows come from; None: as the session
             was connected.
         """
-        stream: Iterator[pa.RecordBatch] = iter(())
+        schema, stream = pa.schema([]), iter(list[pa.RecordBatch]())
         call: Callable[[Callable[[], Any]], Any] = call_engine
 
         def begin() -> pa.RecordBatch | None:
-            nonlocal stream, call
+            nonlocal schema, stream, call
+            schema = self.schema
             if self._direct is None:
-                schema, found = self.schema, call_engine(self.frame.execute_stream)
+                found = call_engine(self.frame.execute_stream)
                 stream = joined(handed_out(each.to_pyarrow(), schema) for each in found)
             else:
                 stream, call = joined(self._direct.batches()), attended(operator.call)
@@ -686,7 +678,7 @@ class QueryResult(Advised):
                     raise self._translated(error) from None
 
         first = self._run(begin)
-        found = Rows(self.schema, batches(first))
+        found = Rows(schema, batches(first))
         return found.with_record(self.provenance()) if self.is_described(provenance) else found
 
     def to_pandas(self, *, arrow_backed: bool = False) -> Any:
@@ -840,8 +832,5 @@ def _each_value_once(column: pa.ChunkedArray) -> pa.ChunkedArray:
     ``to_pandas``.
     """
     if column.num_chunks != 1 or not pa.types.is_dictionary(column.type):
-        return column
-    values = column.chunk(0).dictionary
-    if len(values.unique()) == len(values):
         return column
     return pa.chunked_array([*column.chunks, pa.array([], column.type)]).unify_dictionaries()

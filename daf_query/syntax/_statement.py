@@ -431,7 +431,8 @@ class Statement:
 
     def place(self, at: Node) -> int:
         """Return the place of a line and a column of the parser."""
-        return self._lines[at["line"] - 1] + int(at["column"]) - 1
+        place: int = self._lines[at["line"] - 1] + at["column"] - 1
+        return place
 
     def start(self, identifier: Node) -> int:
         """Return where an identifier, or what has a span itself, begins."""

@@ -21,7 +21,6 @@ from daf_query.distributed import Source
 from daf_query.index import RTree
 from daf_query.scan import (
     DEFAULT_OPTIONS,
-    PLAIN_TYPES,
     Column,
     OpenTable,
     Positions,
@@ -241,24 +240,14 @@ class TableDataset(Fragmented, EngineTable):
     def scanner_of(
         self, read: Read, predicate: Predicate, columns: Any, batch_rows: int
     ) -> ds.Scanner:
-        """Return a scanner of columns, or of expressions by name; nothing is read so far."""
+        """Return a scanner of columns; nothing is read so far."""
         needed = self._needed(columns, columns_of(predicate))
         reports = self.view.reports
         if reports is not None and (notes := self._downloads({*needed, *columns_of(predicate)})):
             reports.append(ScanReport(self.table_columns.table, 0, notes=notes))
-        if columns is None:
-            columns = self.schema.names
-        names = needed if isinstance(columns, dict) else list(columns)
+        names = self.schema.names if columns is None else columns
         schema = pa.schema([self.schema.field(name) for name in names])
-        if not isinstance(columns, dict):
-            return TableScanner(schema, until_interpreter_ends(read(schema)), batch_rows)
-        plain = pa.schema(
-            [each.with_type(PLAIN_TYPES.get(each.type, each.type)) for each in schema]
-        )
-        batches = until_interpreter_ends(read(plain))
-        return ds.Scanner.from_batches(
-            batches, schema=plain, columns=columns, batch_size=batch_rows
-        )
+        return TableScanner(schema, until_interpreter_ends(read(schema)), batch_rows)
 
     def pieces(
         self, filter: pc.Expression | None, needed: Sequence[str], rows: int
@@ -459,10 +448,7 @@ class TableDataset(Fragmented, EngineTable):
     def _needed(self, columns: Any, filtered: Iterable[str]) -> list[str]:
         """Return the columns that are passed on, after checking these and others."""
         available = self.table_columns.columns
-        if isinstance(columns, dict):
-            needed = {name for each in columns.values() for name in self._fields(each)}
-        else:
-            needed = set(available if columns is None else columns)
+        needed = set(available if columns is None else columns)
         unknown = (needed | set(filtered)) - set(available)
         if unknown:
             raise self.column_not_found(min(unknown))

@@ -203,8 +203,7 @@ class TableScanner:
 
 def nullable(schema: pa.Schema) -> pa.Schema:
     """Return a schema whose columns may all be NULL."""
-    fields = [pa.field(f.name, f.type, nullable=True, metadata=f.metadata) for f in schema]
-    return pa.schema(fields, schema.metadata)
+    return pa.schema([field.with_nullable(True) for field in schema], schema.metadata)  # noqa: FBT003 - of Arrow
 
 
 def engine_schema(schema: pa.Schema, strings: pa.DataType) -> pa.Schema:
@@ -402,11 +401,6 @@ class TableFragment:
         """Ascending, of each of the tables."""
         return [span for _, span in self._pieces]
 
-    @property
-    def physical_schema(self) -> pa.Schema:
-        """The schema of the whole table."""
-        return self._dataset.schema
-
     def scanner(
         self,
         schema: pa.Schema | None = None,  # noqa: ARG002 - pyarrow's signature
@@ -440,12 +434,6 @@ class TableFragment:
     def to_table(self, schema: pa.Schema | None = None, **kwargs: Any) -> pa.Table:
         """Return the rows as a table."""
         return self.scanner(schema, **kwargs).to_table()
-
-    def count_rows(self, filter: pc.Expression | None = None, **kwargs: Any) -> int:
-        """Return the number of rows; without a filter nothing is read."""
-        if filter is None and not self._dataset.is_filtered:
-            return sum(span.size for span in self.partitions)
-        return int(self.scanner(columns=[], filter=filter, **kwargs).count_rows())
 
 
 def is_same(first: Any, second: Any) -> bool:

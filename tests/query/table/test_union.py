@@ -110,10 +110,7 @@ def test_other_engines_scan_it(session: DafSession) -> None:
     assert cell.filter(wanted).count_rows() == table.num_rows
     found = cell.head(3, columns=["name"]).to_pydict()
     assert found == {"name": ["friday 0", "friday 1", "friday 2"]}
-    assert cell.to_table(columns={"twice": pc.field("n_genes") * 2}).num_rows == 650
-    assert sum(f.count_rows() for f in cell.get_fragments()) == 650
     assert sum(f.to_table(columns=["name"]).num_rows for f in cell.get_fragments()) == 650
-    assert next(iter(cell.get_fragments())).physical_schema == cell.schema
     assert repr(cell).startswith("UnionDataset(")
 
 
