@@ -118,8 +118,8 @@ def write_batches(rows: Rows, file_format: Format, file: IO[bytes]) -> None:
     }
     with writers[file_format](sink, rows.schema) as writer:
         if file_format == "parquet":  # the writer alone holds a million rows or more in memory
-            for table in _groups(rows):
-                writer.write_table(table)
+            for group in _groups(rows.batches, _GROUP_ROWS, _GROUP_BYTES):
+                writer.write_table(_table(group, rows.schema))
             return
         for batch in rows.batches:
             is_same = batch.schema.equals(rows.schema)
@@ -144,20 +144,6 @@ def _check_types(schema: pa.Schema, file_format: Format) -> None:
 
 def _tsv_writer(sink: Any, schema: pa.Schema) -> Any:
     return pacsv.CSVWriter(sink, schema, write_options=pacsv.WriteOptions(delimiter="\t"))
-
-
-def _groups(rows: Rows) -> Iterator[pa.Table]:
-    """Yield rows in tables that make good row groups, and take a bounded part of memory."""
-    few: list[pa.RecordBatch] = []
-    count = size = 0
-    for batch in rows.batches:
-        few.append(batch)
-        count, size = count + batch.num_rows, size + batch.nbytes
-        if count >= _GROUP_ROWS or size >= _GROUP_BYTES:
-            yield _table(few, rows.schema)
-            few, count, size = [], 0, 0
-    if few:
-        yield _table(few, rows.schema)
 
 
 def _table(batches: list[pa.RecordBatch], schema: pa.Schema) -> pa.Table:
@@ -251,28 +237,29 @@ def joined(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
     A cross join has batches of a few rows, each of which would be a message.
     """
+    for each in _groups(batches, _FEW_ROWS, _FEW_BYTES, _JOINING_SECONDS):
+        yield each[0] if len(each) == 1 else pa.concat_batches(each)
+
+
+def _groups(
+    batches: Iterable[pa.RecordBatch], rows: int, size_bytes: int, seconds: float = math.inf
+) -> Iterator[list[pa.RecordBatch]]:
+    """Yield groups of so many rows or bytes, or of what comes soon; even before an error."""
     waiting: list[pa.RecordBatch] = []
-    rows, size, since = 0, 0, -math.inf
+    count, size, since = 0, 0, -math.inf
     try:
         for batch in batches:
             waiting.append(batch)
-            rows += batch.num_rows
-            size += batch.nbytes
-            is_enough = rows >= _FEW_ROWS or size >= _FEW_BYTES
-            if is_enough or time.monotonic() - since > _JOINING_SECONDS:
-                ready, waiting, rows, size = waiting, [], 0, 0
-                yield _one(ready)
+            count, size = count + batch.num_rows, size + batch.nbytes
+            is_enough = count >= rows or size >= size_bytes
+            if is_enough or time.monotonic() - since > seconds:
+                ready, waiting, count, size = waiting, [], 0, 0
+                yield ready
                 since = time.monotonic()
-    except Exception:  # of what comes after the rows that wait
-        if waiting:
-            yield _one(waiting)
+    except Exception:
+        yield from [waiting] * bool(waiting)
         raise
-    if waiting:
-        yield _one(waiting)
-
-
-def _one(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
-    return batches[0] if len(batches) == 1 else pa.concat_batches(batches)
+    yield from [waiting] * bool(waiting)
 
 
 def _parts(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:

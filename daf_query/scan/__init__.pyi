@@ -62,3 +62,4 @@ from daf_query.scan._scan import ScanReport as ScanReport
 from daf_query.scan._scan import balanced as balanced
 from daf_query.scan._scan import first_rows as first_rows
 from daf_query.scan._scan import plan_scan as plan_scan
+from daf_query.scan._scan import target_rows as target_rows

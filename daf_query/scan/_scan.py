@@ -205,7 +205,7 @@ def plan_scan(table: OpenTable, predicate: Predicate | None) -> ScanPlan:
     options, length = table.options, table.length
     # 1. Cut all rows where chunks end.
     step = common_step((each.chunk_rows for each in table.columns.values()), length=length)
-    spans = aligned_spans(length, step=step, target_rows=_target_rows(length, options))
+    spans = aligned_spans(length, step=step, target_rows=target_rows(length, options))
     if predicate is None or predicate == Constant(value=True):
         return _finished(table, spans, spans, None, table.rows)
     # 2. Ask the indexes which rows are candidates.
@@ -215,11 +215,11 @@ def plan_scan(table: OpenTable, predicate: Predicate | None) -> ScanPlan:
     return _finished(table, spans, left, predicate, rows, indexes)
 
 
-def _target_rows(length: int, options: ScanOptions) -> int:
+def target_rows(length: int, options: ScanOptions) -> int:
     """Return about how many rows a partition has: whole zones, and some for each thread.
 
     >>> options = ScanOptions(threads=2, partition_rows=100, min_partition_rows=10, zone_rows=10)
-    >>> _target_rows(500, options), _target_rows(101, options), _target_rows(12, options)
+    >>> target_rows(500, options), target_rows(101, options), target_rows(12, options)
     (100, 30, 10)
     """
     share = -(-length // (2 * options.threads))

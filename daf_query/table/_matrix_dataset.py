@@ -39,6 +39,7 @@ from daf_query.scan import (
     evaluate,
     number_array,
     numpy_type,
+    target_rows,
 )
 from daf_query.table._axis_dataset import entry_names
 from daf_query.table._columns import DATASET, ConstantColumn, TableColumns, long_names, value_type
@@ -286,7 +287,7 @@ class MatrixDataset(TableDataset):
         """
         layout, entries, residual = self._chosen(predicate)
         elements = Elements(layout)
-        size = _block_size(elements.count, self.view.options)
+        size = target_rows(elements.count, self.view.options)
         spans = [] if residual is None else elements.spans(size)
         major, minor = (0, 1) if layout.rows_are_major else (1, 0)
         required: list[Predicate] = []
@@ -400,12 +401,6 @@ def _as_set(selection: Selection | None) -> Selection | None:
     if selection is None or selection.is_all:
         return None
     return Selection(np.unique(selection.positions), is_all=False)
-
-
-def _block_size(count: int, options: ScanOptions) -> int:
-    """Return how many elements are read at a time, so that all threads have some."""
-    share = -(-count // (2 * options.threads))
-    return min(options.partition_rows, max(share, options.min_partition_rows))
 
 
 def _open_matrix(
