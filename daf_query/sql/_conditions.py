@@ -177,10 +177,8 @@ class Conditions:
             pattern = constant_of(body["pattern"])
             prefix = _WILD.split(pattern)[0] if isinstance(pattern, str) else None
             return self._begins(body["expr"], prefix)
-        if kind != "Function":
-            return None
-        given = arguments_of(body)
-        if function_name(body) == "starts_with" and len(given) > 1:
+        given = arguments_of(node)
+        if function_name(node) == "starts_with" and len(given) > 1:
             return self._begins(given[0], constant_of(given[1]))
         return self._in_box(node)
 
@@ -217,9 +215,9 @@ class Conditions:
     def _in_box(self, node: Node) -> Predicate | None:
         """Return the box of a constant shape, for the point of two columns that may lie in it."""
         point, shape = _overlap(node) or ({}, {})
-        if kind_of(point) != "Function" or function_name(point["Function"]) != "st_point":
+        if function_name(point) != "st_point":
             return None
-        fields = [self._column(each) for each in arguments_of(point["Function"])]
+        fields = [self._column(each) for each in arguments_of(point)]
         bounds = _bounds(self.statement.written(shape)) if any(fields) else None
         if bounds is None or len(fields) != 2:
             return None
@@ -300,9 +298,9 @@ def _overlap(node: Node) -> tuple[Node, Node] | None:
     """Return what a condition needs to overlap: two operands, of which the second is constant."""
     if kind_of(node) == "Nested":
         return _overlap(node["Nested"])
-    if kind_of(node) != "Function" or function_name(node["Function"]) not in _OVERLAPPING:
+    if function_name(node) not in _OVERLAPPING:
         return None
-    given = arguments_of(node["Function"])
+    given = arguments_of(node)
     varies = [bool(names_in(each)) or any(map(is_query, walk(each))) for each in given]
     if sorted(varies) != [False, True]:
         return None
@@ -373,11 +371,8 @@ def needed_names(statement: Statement | None) -> tuple[frozenset[str], frozenset
 
 def _takes_all(node: Node) -> bool:
     """Return whether a function is given all columns, ``f(*)``; ``count`` needs none of them."""
-    if kind_of(node) != "Function" or node["Function"]["args"] == "None":
-        return False
-    listed = node["Function"]["args"].get("List", {"args": ()})["args"]
-    is_star = len(arguments_of(node["Function"])) < len(listed)
-    return is_star and function_name(node["Function"]) != "count"
+    args: Any = node["Function"]["args"] if function_name(node) not in ("", "count") else ""
+    return kind_of(args) == "List" and len(arguments_of(node)) < len(args["List"]["args"])
 
 
 @dataclass(frozen=True, slots=True)

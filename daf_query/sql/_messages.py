@@ -28,6 +28,7 @@ from daf_query.syntax import (
     name_of,
     one_statement,
     place_of,
+    plain_name,
     quoted_name,
     shortened,
     span_at,
@@ -280,16 +281,15 @@ def _ambiguous(failed: FailedQuery, match: Match) -> str:
     if name.endswith("']"):
         return f"{name} is to be left out of SELECT * of several tables; write a.*, b.* instead"
     for _, scope, node in failed.nodes("value", "quote_style"):
-        if node["value"] != name or scope is None:
-            continue
-        schemas = {each.qualifier: failed.schema_of(each) for each in scope.sources}
+        sources = scope.sources if scope is not None and node["value"] == name else ()
         having = [
-            each for each, schema in schemas.items() if schema is None or name in schema.names
+            ".".join(map(plain_name, each.written))
+            for each in sources
+            if (schema := failed.schema_of(each)) is None or name in schema.names
         ]
         if len(having) > 1:
-            plain = [each if '""' in each else each.replace('"', "") for each in having]
-            choices = " or ".join(f"{each}.{match['name']}" for each in plain)
-            return f"{name!r} is a column of {' and '.join(plain)}; write {choices}"
+            choices = " or ".join(f"{each}.{match['name']}" for each in having)
+            return f"{name!r} is a column of {' and '.join(having)}; write {choices}"
     return f"{name!r} is a column of several tables; write it with the name of one, as in cell.name"
 
 

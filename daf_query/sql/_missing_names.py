@@ -141,18 +141,13 @@ def missing_table(failed: FailedQuery, match: re.Match[str]) -> DafError:
             f"there is no table {match['table']!r}: it needs the name of its data set; write "
             f"{where}"
         )
-    is_single = len(schemas) == 1
-    available = {
-        name if is_single else f"{each}.{name}": name
-        for each, tables in schemas.items()
-        for name in tables.table_names
-    }
+    available = {each for tables in schemas.values() for each in tables.table_names}
     source = ", ".join(tables.location for tables in schemas.values())
     axes = [(each, axis) for each in schemas.values() for axis in sorted(each.axes_set())]
-    has = errors.shown_names(available, none="no tables")
+    has = errors.shown_names(failed.connections.table_names, none="no tables")
     return errors.AxisNotFoundError(
         f"{source}: there is no table {name!r}; there are {has}"
-        f"{errors.nearest_axis(name, set(available.values()))}{_base_hint(schemas.values())}"
+        f"{errors.nearest_axis(name, available)}{_base_hint(schemas.values())}"
         f"{unknown_entry_hint(name, axes, None)}"
     )
 

@@ -122,7 +122,7 @@ def corrections(statement: Statement) -> Iterator[Edit]:
     }
     for _, node in statement.nodes:
         kind = kind_of(node)
-        if kind == "Function" and function_name(node[kind]) in ("nvl", "ifnull"):
+        if function_name(node) in ("nvl", "ifnull"):
             yield Edit(*statement.span(node[kind]["name"]), "coalesce")
         elif kind == "Subquery" and id(node) not in apart:
             pair = statement.brackets_of(node[kind])
@@ -189,8 +189,8 @@ def _has_total(scope: Scope) -> bool:
     select = scope.select
     keys = select["group_by"].get("Expressions", [select])[0]
     parts = walk([select["projection"], select["having"]], into_queries=False)
-    functions = [each["Function"] for each in parts if kind_of(each) == "Function"]
-    is_total = any(function_name(f) in _aggregates() for f in functions if not f["over"])
+    aggregates = (each["Function"] for each in parts if function_name(each) in _aggregates())
+    is_total = not all(each["over"] for each in aggregates)
     return is_total if not keys else any(kind_of(each) in _SETS for each in keys)
 
 
@@ -289,11 +289,9 @@ def computed_names(statements: Sequence[Statement]) -> frozenset[str]:
 
 def signed_ranks(statement: Statement) -> Iterator[Edit]:
     """Yield a cast for each rank of a query that computes: a difference of two may be negative."""
-    functions = [node["Function"] for _, node in statement.nodes if kind_of(node) == "Function"]
-    ranks = [each for each in functions if each["over"] and function_name(each) in _RANKS]
-    if not ranks or not any(_operands(node) for _, node in statement.nodes):
-        return
-    for rank in ranks:
+    named_so = [n["Function"] for _, n in statement.nodes if function_name(n) in _RANKS]
+    is_computed = named_so and any(_operands(node) for _, node in statement.nodes)
+    for rank in (each for each in named_so if is_computed and each["over"]):
         start, named = statement.span(rank["name"])[0], rank["over"].get("NamedWindow")
         windows = (each for each in statement.brackets if each.before == "OVER")
         stop = (
@@ -312,9 +310,7 @@ def _operands(node: Node) -> list[Node]:
         return [] if any(map(_is_number, both)) else both
     if kind == "UnaryOp" and node[kind]["op"] == "Minus":
         return [node[kind]["expr"]]
-    if kind == "Function" and function_name(node[kind]) == "abs":
-        return arguments_of(node[kind])
-    return []
+    return arguments_of(node) if function_name(node) == "abs" else []
 
 
 def _is_number(node: Node) -> bool:
@@ -534,11 +530,11 @@ def _sized_calls(
     A series that is a table, after FROM, is no call.
     """
     for _, node in statement.nodes:
-        name = function_name(node["Function"]) if kind_of(node) == "Function" else ""
+        name = function_name(node)
         if name in (*_STRINGS, *_ARRAYS, *_SERIES):
-            function = node["Function"]
-            numbers = [whole_number_of(each) for each in arguments_of(function)]
-            spans = statement.parts(statement.brackets_after(function["name"][-1]["Identifier"]))
+            numbers = [whole_number_of(each) for each in arguments_of(node)]
+            written = node["Function"]["name"][-1]["Identifier"]
+            spans = statement.parts(statement.brackets_after(written))
             if len(spans) > (name not in _SERIES):
                 yield name, spans, numbers if name in _SERIES else numbers[1:2]
 

@@ -155,14 +155,15 @@ def name_of(name: list[Node]) -> tuple[str, ...]:
     return tuple(part["Identifier"]["value"] for part in name if "Identifier" in part)
 
 
-def function_name(function: Node) -> str:
-    """Return what a function is called, in small letters."""
-    return "".join(name_of(function["name"])[-1:]).lower()
+def function_name(node: Node) -> str:
+    """Return what a function is called, in small letters; empty if a node is none."""
+    name = node["Function"]["name"] if kind_of(node) == "Function" else []
+    return "".join(name_of(name)[-1:]).lower()
 
 
-def arguments_of(function: Node) -> list[Node]:
-    """Return the expressions that a function is given by position."""
-    given = function["args"]
+def arguments_of(node: Node) -> list[Node]:
+    """Return the expressions that a function is given by position; none if a node is none."""
+    given: Any = node["Function"]["args"] if kind_of(node) == "Function" else ""
     listed = given["List"]["args"] if kind_of(given) == "List" else ()
     unnamed = [each.get("Unnamed") for each in listed]
     return [each["Expr"] for each in unnamed if kind_of(each) == "Expr"]
