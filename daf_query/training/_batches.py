@@ -315,8 +315,15 @@ class _TorchBlocks(RowBlocks):
         self._shared, self._given = epoch, given
 
     def __reduce__(self) -> Any:
-        content = (self.source, self._shared, self._given)
+        content = (self.source, self._shared, self._of_group())  # spawned workers have no group
         return _made, (_TorchBlocks, "IterableDataset", *content)
+
+    def _of_group(self) -> Consumer | None:
+        """Return the rank that was given, or that of this process in a group; else None."""
+        distributed = _torch("torch.distributed")
+        if self._given is None and distributed.is_available() and distributed.is_initialized():
+            return Consumer(distributed.get_rank(), distributed.get_world_size())
+        return self._given
 
     @property
     def epoch(self) -> int:
@@ -328,14 +335,10 @@ class _TorchBlocks(RowBlocks):
     @property
     def consumer(self) -> Consumer:
         """Which worker of which rank this is: by default what ``torch.distributed`` says."""
-        if self._given is None:
-            distributed = _torch("torch.distributed")
-            is_used = distributed.is_available() and distributed.is_initialized()
-            of_group = (distributed.get_rank(), distributed.get_world_size()) if is_used else ()
-            self._given = Consumer(*of_group)
+        group = self._of_group() or Consumer()
         info = _torch("torch.utils.data").get_worker_info()
         of_loader = () if info is None else (info.id, info.num_workers)
-        return Consumer(self._given.rank, self._given.ranks, *of_loader)
+        return Consumer(group.rank, group.ranks, *of_loader)
 
     def __iter__(self) -> Iterator[Batch]:
         return map(as_tensors, super().__iter__())

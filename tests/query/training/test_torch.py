@@ -103,6 +103,20 @@ def test_ranks_of_torch_distributed(db: DafSession, sampler: Sampler, tmp_path: 
         torch.distributed.destroy_process_group()
 
 
+def test_ranks_are_asked_for_late(
+    db: DafSession, sampler: Sampler, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After the length was asked for, too; spawned workers, which have no group, are of its rank."""
+    blocks = sampler.to_torch(db.matrix("cell", "gene", "X"), batch_rows=5)
+    assert len(blocks) == 15
+    with monkeypatch.context() as patch:
+        for name, value in (("is_initialized", True), ("get_rank", 1), ("get_world_size", 3)):
+            patch.setattr(torch.distributed, name, lambda value=value: value)
+        pickled = pickle.dumps(blocks)
+        assert len(blocks) == 5
+    assert len(pickle.loads(pickled)) == 5
+
+
 def test_sparse_batches_are_csr_tensors(db: DafSession, sampler: Sampler) -> None:
     """Their dense form has the rows of the matrix."""
     whole = matrix(0).toarray()
