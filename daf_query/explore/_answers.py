@@ -26,7 +26,7 @@ import pyarrow as pa
 
 from daf_query._formats import ROW_FORMATS
 from daf_query._row_files import Format, Rows, save_rows, wire_parts
-from daf_query.explore._catalogue import Positions, catalogue, summarised, values_of
+from daf_query.explore._catalogue import catalogue, summarised, values_of
 from daf_query.explore._explorer import Download, Explorer, Selection, axis_rows
 from daf_query.explore._http import (
     ARROW,
@@ -39,6 +39,7 @@ from daf_query.explore._http import (
     parts_of,
     refusal,
 )
+from daf_query.matrix import Positions, each_once
 from daf_query.scan import INDEX, NAME, plain_schema
 from daf_query.session import candidates, coordinates_of, value_counts
 from daf_query.slice import AxisRows, MatrixSlice, Selector, positions_in
@@ -142,7 +143,7 @@ def rows(explorer: Explorer, question: Question) -> Answer:
             positions = positions_in(along.whole, keys.drop_null(), "rows")
         except errors.DafError as error:
             raise errors.QueryError(f"the rows are none of axis {along.axis!r}: {error}") from None
-    positions = np.unique(positions)
+    positions = each_once(positions)
     return parts_of(Head(BINARY, {_ROWS: str(positions.size)}), positions.astype("<u4"))
 
 
@@ -356,7 +357,7 @@ def _sent_positions(content: bytes, along: AxisRows) -> Positions:
     """Return the positions that were sent, ascending, each once."""
     if len(content) % 4:
         raise refusal(400, "the request is no list of uint32")
-    positions = np.unique(np.frombuffer(content, "<u4")).astype(np.int64)
+    positions = each_once(np.frombuffer(content, "<u4").astype(np.int64))
     length = along.whole.length
     if positions.size and positions[-1] >= length:
         raise refusal(

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from typing import Any, Final, TypeAlias
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -24,8 +24,6 @@ from daf_storage import DafReader, DafWriter, errors
 from daf_storage._lazy import pc
 from daf_storage.data import axes_in_order, is_in_place
 from daf_storage.display import bins_of
-
-Positions: TypeAlias = npt.NDArray[np.int64]
 
 
 def identity(rows: AxisRows) -> Hashable | None:

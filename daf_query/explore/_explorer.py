@@ -20,8 +20,9 @@ from typing import Final, Generic, TypeVar
 import pyarrow as pa
 
 from daf_query._runs import Runs, check_limits
-from daf_query.explore._catalogue import Positions, identity
+from daf_query.explore._catalogue import identity
 from daf_query.explore._http import ENDINGS, RequestError, refusal
+from daf_query.matrix import Positions
 from daf_query.session import DafSession, is_pattern, matching_paths
 from daf_query.slice import AxisRows
 from daf_query.sql import Connections

@@ -4,11 +4,13 @@ from daf_query.matrix._layouts import ElementCount as ElementCount
 from daf_query.matrix._layouts import ElementPart as ElementPart
 from daf_query.matrix._layouts import Elements as Elements
 from daf_query.matrix._layouts import PlannedLayouts as PlannedLayouts
+from daf_query.matrix._layouts import Positions as Positions
 from daf_query.matrix._layouts import Selection as Selection
 from daf_query.matrix._layouts import SlicePlan as SlicePlan
 from daf_query.matrix._layouts import count_elements as count_elements
 from daf_query.matrix._layouts import csr_of_blocks as csr_of_blocks
 from daf_query.matrix._layouts import cut_at as cut_at
+from daf_query.matrix._layouts import each_once as each_once
 from daf_query.matrix._layouts import estimate_read as estimate_read
 from daf_query.matrix._layouts import find_layouts as find_layouts
 from daf_query.matrix._layouts import gather_dense as gather_dense
@@ -28,4 +30,3 @@ from daf_query.matrix._member_axes import Readers as Readers
 from daf_query.matrix._member_axes import aligned as aligned
 from daf_query.matrix._member_axes import aligned_axis as aligned_axis
 from daf_query.matrix._member_axes import concatenated_of as concatenated_of
-from daf_query.matrix._member_axes import one_array as one_array

@@ -15,13 +15,14 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from daf_query.matrix._layouts import Positions, each_once
 from daf_storage import DafReader, Origin, errors
 from daf_storage._lazy import pc
+from daf_storage.base import one_array
 
 Join: TypeAlias = Literal["inner", "outer"]
 """Which entries an aligned axis has: those that all data sets have, or those of any."""
 
-Positions: TypeAlias = npt.NDArray[np.int64]
 
 Members: TypeAlias = Mapping[str, DafReader]
 """Data sets, by name."""
@@ -289,7 +290,7 @@ class AlignedAxis:
         parts = [
             union.starts[union.names.index(name)] + sources[sources >= 0]
             for name in self.members
-            for sources in [self.sources(name, np.unique(selected))]
+            for sources in [self.sources(name, each_once(selected))]
         ]
         return np.concatenate([np.empty(0, np.int64), *parts])
 
@@ -414,11 +415,3 @@ def _strings(entries: Iterable[str]) -> pa.Array:
     if isinstance(entries, pa.Array | pa.ChunkedArray):
         return one_array(entries).cast(pa.string())
     return pa.array([str(entry) for entry in entries], pa.string())
-
-
-def one_array(column: Any) -> Any:
-    """Return a column as one array."""
-    if not isinstance(column, pa.ChunkedArray):
-        return column
-    chunks = column.combine_chunks()
-    return pa.concat_arrays(chunks.chunks) if isinstance(chunks, pa.ChunkedArray) else chunks

@@ -25,6 +25,7 @@ import pyarrow as pa
 from daf_query._runs import check_cancelled
 from daf_query.matrix import (
     PlannedLayouts,
+    Positions,
     Selection,
     SlicePlan,
     cut_at,
@@ -355,7 +356,6 @@ _STRIP: Final = 1024
 _BLOCK_CHUNKS: Final = 4
 """How many chunks a block has at least: those at its ends may be decoded for its neighbours too."""
 
-Positions: TypeAlias = npt.NDArray[np.int64]
 Reduced: TypeAlias = tuple[Positions, Moments]
 """Moments, and their keys: ``group * number of columns + column``."""
 Tasks: TypeAlias = Iterator[Callable[[], tuple[Reduced | None, int]]]

@@ -13,10 +13,9 @@ from itertools import count
 from typing import Final, TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
-from daf_query.matrix import ConcatenatedAxis, EntryAxis, Selection
+from daf_query.matrix import ConcatenatedAxis, EntryAxis, Positions, Selection, each_once
 from daf_query.moments._group_moments import (
     Accumulator,
     Counts,
@@ -42,7 +41,6 @@ DATASET: Final = "dataset"
 
 _BYTES: Final = 8
 
-Positions: TypeAlias = npt.NDArray[np.int64]
 
 Part: TypeAlias = tuple[DafReader, Positions, Positions, Positions]
 """A data set, which rows it has, where they are in it, and where the columns are."""
@@ -285,7 +283,7 @@ def _download(
     for daf, _, rows, sources in parts:
         if is_remote(daf.location):
             chosen = (
-                Selection.of(np.unique(each), daf.axis_length(axis))
+                Selection.of(each_once(each), daf.axis_length(axis))
                 for each, axis in zip((rows, sources[sources >= 0]), names, strict=True)
             )
             read = estimate_segments(daf, names, name, *chosen)

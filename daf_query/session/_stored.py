@@ -10,19 +10,20 @@ import os
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any, Final, TypeAlias
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from daf_query.matrix import Positions, each_once
 from daf_query.profile import Profile
 from daf_query.scan import INDEX, NAME
 from daf_query.slice import AxisRows, MatrixSlice, positions_in
 from daf_query.sql import STRINGS, Engine, Params, QueryResult, bind, computed_table, query_result
 from daf_query.syntax import is_select
 from daf_query.table import arrow_table, is_user_table, user_table
-from daf_storage import DafReader, DafWriter, IfExists, errors
+from daf_storage import DafReader, DafWriter, IfExists, base, errors
 from daf_storage._lazy import pc, sp
 from daf_storage.anndata import note_categories
 
@@ -72,11 +73,8 @@ def storable(column: pa.Array | pa.ChunkedArray, what: str, rows: str) -> pa.Arr
 
 def one_array(column: pa.Array | pa.ChunkedArray) -> pa.Array:
     """Return a column as one array of plain values, without dictionary."""
-    if isinstance(column, pa.ChunkedArray):
-        if pa.types.is_dictionary(column.type):
-            column = column.cast(column.type.value_type)
-        column = pa.concat_arrays(column.chunks) if column.chunks else pa.array([], column.type)
-    return column.dictionary_decode() if pa.types.is_dictionary(column.type) else column
+    kind = column.type
+    return base.one_array(column.cast(kind.value_type) if pa.types.is_dictionary(kind) else column)
 
 
 def repeated(values: pa.Array) -> pa.Array:
@@ -407,9 +405,6 @@ def _values(
     return storable(values, what, f"entries of axis {axis!r}")
 
 
-Positions: TypeAlias = npt.NDArray[np.int64]
-
-
 @dataclass(frozen=True, slots=True)
 class Place:
     """Where a matrix is to be stored, and the value of elements that are not given."""
@@ -434,7 +429,7 @@ class Place:
         self, shape: tuple[int, int], values: Any, rows: Positions, columns: Positions
     ) -> npt.NDArray[Any]:
         """Return a dense matrix with values at some rows and columns, and elsewhere ``fill``."""
-        counts = np.unique(rows).size, np.unique(columns).size
+        counts = each_once(rows).size, each_once(columns).size
         if counts != shape and self.fill is None:
             listed = " x ".join(
                 f"{count:,} of {length:,} {axis}"

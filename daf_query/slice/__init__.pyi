@@ -9,7 +9,6 @@ from daf_query.slice._selector import AxisRows as AxisRows
 from daf_query.slice._selector import MatrixAxes as MatrixAxes
 from daf_query.slice._selector import Selector as Selector
 from daf_query.slice._selector import SliceRequest as SliceRequest
-from daf_query.slice._selector import each_once as each_once
 from daf_query.slice._selector import matrix_axes as matrix_axes
 from daf_query.slice._selector import positions_in as positions_in
 from daf_query.slice._tables import DuplicateNamesWarning as DuplicateNamesWarning

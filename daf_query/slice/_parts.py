@@ -26,6 +26,7 @@ from daf_query.matrix import (
     ElementCount,
     EntryAxis,
     PlannedLayouts,
+    Positions,
     Selection,
     SlicePlan,
     count_elements,
@@ -42,8 +43,6 @@ from daf_storage._lazy import sp
 from daf_storage.base import Span
 from daf_storage.data import matrix_version
 from daf_storage.trees import computed
-
-Positions: TypeAlias = npt.NDArray[np.int64]
 
 Axes: TypeAlias = tuple[str, str]
 """That of the rows, and that of the columns."""

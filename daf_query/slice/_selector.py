@@ -18,10 +18,11 @@ from daf_query.matrix import (
     ConcatenatedAxis,
     EntryAxis,
     Join,
+    Positions,
     Selection,
     aligned_axis,
     concatenated_of,
-    one_array,
+    each_once,
 )
 from daf_query.scan import INDEX, NAME
 from daf_query.sql import (
@@ -49,8 +50,7 @@ from daf_query.table import DATASET, VALUE, UserTable, arrow_table, is_user_tabl
 from daf_storage import DafReader, errors
 from daf_storage._lazy import pc
 from daf_storage.anndata import recorded_types
-
-Positions: TypeAlias = npt.NDArray[np.int64]
+from daf_storage.base import one_array
 
 Selector: TypeAlias = (
     str
@@ -358,18 +358,6 @@ def is_table(selector: object) -> bool:
     is_column = hasattr(selector, "dtype") and not hasattr(selector, "columns")
     is_column |= isinstance(selector, pa.ChunkedArray | pa.Array)
     return is_user_table(selector) and not is_column
-
-
-def each_once(positions: Positions) -> Positions:
-    """Return positions ascending, each once; `numpy.unique` hashes them, which takes much longer.
-
-    >>> each_once(np.array([3, 1, 3])).tolist()
-    [1, 3]
-    """
-    if not np.all(positions[1:] > positions[:-1]):
-        positions = np.sort(positions)
-        positions = positions[np.append(True, positions[1:] != positions[:-1])]
-    return positions
 
 
 def _are_pairs(selector: Any) -> bool:

@@ -17,9 +17,9 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from daf_query._provenance import Record, described
-from daf_query.matrix import AlignedAxis
+from daf_query.matrix import AlignedAxis, Positions, each_once
 from daf_query.scan import number_array
-from daf_query.slice._parts import Positions, Whole
+from daf_query.slice._parts import Whole
 from daf_query.table import DATASET, check_column_names, long_names
 from daf_storage import AnnDataWarning, errors
 from daf_storage._lazy import pc, sp
@@ -373,11 +373,12 @@ def _joined(pandas: Any, parts: Sequence[tuple[Any, Positions]], length: int) ->
         return "its types have none in common"
     whole = pandas.concat(series, ignore_index=True)
     is_there = np.flatnonzero(whole.notna())
-    if np.unique(rows).size < rows.size:
+    count = each_once(rows).size
+    if count < rows.size:
         values = whole.iloc[is_there].groupby(rows[is_there], observed=True)
         if values.nunique().max() > 1:
             return "it differs between the data sets"
-    if np.unique(rows).size < length:  # those of the other rows are missing
+    if count < length:  # those of the other rows are missing
         whole = whole.convert_dtypes(
             infer_objects=False, convert_string=False, convert_floating=False
         )

@@ -20,7 +20,15 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from daf_query.distributed import Source
-from daf_query.matrix import ElementPart, Elements, Selection, SlicePlan, find_layouts, open_layouts
+from daf_query.matrix import (
+    ElementPart,
+    Elements,
+    Selection,
+    SlicePlan,
+    each_once,
+    find_layouts,
+    open_layouts,
+)
 from daf_query.scan import (
     Codes,
     Column,
@@ -400,7 +408,7 @@ def _as_set(selection: Selection | None) -> Selection | None:
     """Return a selection in the order of the axis, each entry once; ``None`` for all."""
     if selection is None or selection.is_all:
         return None
-    return Selection(np.unique(selection.positions), is_all=False)
+    return Selection(each_once(selection.positions), is_all=False)
 
 
 def _open_matrix(

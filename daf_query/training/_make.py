@@ -12,9 +12,9 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from daf_query._provenance import record_of
-from daf_query.matrix import ConcatenatedAxis
+from daf_query.matrix import ConcatenatedAxis, each_once
 from daf_query.scan import INDEX, NAME
-from daf_query.slice import AxisRows, Selector, each_once
+from daf_query.slice import AxisRows, Selector
 from daf_query.sql import Engine, written_items
 from daf_query.syntax import Edit, list_items, quoted_name, real_divisions
 from daf_query.table import DATASET
