@@ -18,7 +18,7 @@ from typing import Final, TypeAlias
 import pyarrow as pa
 
 from daf_query.distributed import Pool, file_state
-from daf_query.scan import field_names
+from daf_query.scan import field_names, positive_number
 from daf_query.session import DafSession, connect, is_pattern, matching_paths
 from daf_query.table import ROWS_PER_FRAGMENT, Fragment, TableDataset
 from daf_storage import errors
@@ -154,10 +154,7 @@ def plan_fragments(
     [{'name': ['GATA', 'CATA']}]
     >>> folder.cleanup()
     """
-    if rows_per_fragment < 1:
-        raise errors.InvalidInputError(
-            f"rows_per_fragment is {rows_per_fragment}; it has to be positive"
-        )
+    positive_number(rows_per_fragment, "rows_per_fragment")
     named = AxisTable(table) if isinstance(table, str) else table
     session = session_of(source)
     dataset = _opened(session, named, schema, columns, filter)

@@ -37,6 +37,7 @@ from daf_query.matrix import (
 from daf_query.scan import PLAIN_TYPES
 from daf_storage import DafReader, errors
 from daf_storage._lazy import pc, sp
+from daf_storage.base import check_choice
 from daf_storage.stores import ReadEstimate
 from daf_storage.trees import Ranges, computed
 
@@ -118,10 +119,7 @@ class Moments:
         InvalidInputError
             There is no such statistic.
         """
-        if name not in LAYERS:
-            raise errors.InvalidInputError(
-                f"statistic= is {name!r}; it is one of {', '.join(LAYERS)}"
-            )
+        check_choice(name, Statistic, "statistic")
         values: npt.NDArray[Any] = getattr(self, name)
         return np.where(self.n > 0, values, np.nan) if name in ("sum", "min", "max") else values
 

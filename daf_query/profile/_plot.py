@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, Literal, TypeAlias, get_args
+from typing import Any, Final, Literal, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -20,6 +20,7 @@ from daf_query.plot import (
     write_names,
 )
 from daf_storage import errors
+from daf_storage.base import check_choice
 
 Scale: TypeAlias = Literal["none", "column"]
 """Whether colours are means, or where they stand between the least and the greatest of a column."""
@@ -210,8 +211,7 @@ class ProfilePlots:
         self, statistic: Statistic, chosen: Sequence[int], scale: Scale
     ) -> tuple[npt.NDArray[np.float64], str]:
         """Return a statistic of the chosen columns, and what is said of its range."""
-        if scale not in get_args(Scale):
-            raise errors.InvalidInputError(f"scale= is 'none' or 'column', not {scale!r}")
+        check_choice(scale, Scale, "scale")
         values = self.content.moments.statistic(statistic)[:, chosen].astype(np.float64)
         return (values, "") if scale == "none" else (_scaled(values), " (0 to 1)")
 

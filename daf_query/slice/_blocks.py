@@ -19,10 +19,11 @@ from daf_query.matrix import (
     other_layout_command,
     spans_of_length,
 )
+from daf_query.scan import positive_number
 from daf_query.slice._parts import Figures, Part, Whole, figures_of, read_whole, row_sizes
 from daf_storage import errors
 from daf_storage._lazy import sp
-from daf_storage.base import Span, optional_import
+from daf_storage.base import Span, check_choice, optional_import
 
 ByteSize: TypeAlias = float | str
 """A number of bytes, or text with a unit: ``500MB`` (a million bytes each), ``2GiB`` (2**30)."""
@@ -108,9 +109,7 @@ def row_spans(
         return spans_of_length(n_rows, max(budget // row_bytes, 1))
     if max_bytes is not None:
         raise errors.InvalidInputError("blocks() takes rows= or max_bytes=, not both")
-    if isinstance(rows, bool) or not isinstance(rows, int | np.integer) or rows < 1:
-        raise errors.InvalidInputError(f"rows={rows!r} is no number of rows; pass 1 or more")
-    return spans_of_length(n_rows, int(rows))
+    return spans_of_length(n_rows, positive_number(rows, "rows"))
 
 
 DASK_BLOCK_BYTES: Final = 64 << 20
@@ -156,7 +155,8 @@ def block_spans(
         A size is no number of entries; or it cuts the axis along which each block would read
         everything.
     """
-    given = [_checked("rows_per_block", rows), _checked("columns_per_block", columns)]
+    named = {"rows_per_block": rows, "columns_per_block": columns}
+    given = [None if size is None else positive_number(size, key) for key, size in named.items()]
     is_one, orders = not whole.is_collection, [_stored_order(m) for m in whole.members]
     if not is_one and given[1] is not None:
         raise errors.InvalidInputError(
@@ -175,14 +175,6 @@ def block_spans(
                 can_turn = is_one and not needs_rows
                 raise _costly(whole, member, number, -(-length // size), can_turn=can_turn)
     return tuple(map(_cut, whole.shape, given))
-
-
-def _checked(keyword: str, size: object) -> int | None:
-    if size is None:
-        return None
-    if isinstance(size, bool) or not isinstance(size, int | np.integer) or size < 1:
-        raise errors.InvalidInputError(f"{keyword}={size!r} is no positive number; pass 1 or more")
-    return int(size)
 
 
 def _fitting(size_bytes: int, length: int, step: int) -> int:
@@ -285,8 +277,7 @@ def dask_array(
         Whether blocks have to have all columns, as scanpy wants them.
     """
     kind: BlockKind = ("csr" if whole.is_sparse else "dense") if blocks is None else blocks
-    if kind not in ("csr", "dense"):
-        raise errors.InvalidInputError(f"blocks={blocks!r} is neither 'csr' nor 'dense'")
+    check_choice(kind, BlockKind, "blocks")
     if kind == "csr" and whole.dtype == np.dtype(object):
         raise errors.UnsupportedInputError(
             "blocks='csr': a matrix of strings has no sparse blocks; pass 'dense'"

@@ -7,7 +7,7 @@ from collections.abc import Iterator, KeysView, Mapping, Sequence, ValuesView
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Final, TypeAlias, get_args
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -50,7 +50,7 @@ from daf_query.table import DATASET, VALUE, UserTable, arrow_table, is_user_tabl
 from daf_storage import DafReader, errors
 from daf_storage._lazy import pc
 from daf_storage.anndata import recorded_types
-from daf_storage.base import one_array
+from daf_storage.base import check_choice, one_array
 
 Selector: TypeAlias = (
     str
@@ -155,8 +155,7 @@ def matrix_axes(request: SliceRequest) -> MatrixAxes:
     except errors.AxisNotFoundError as error:
         hint = missing_base(tables.only.daf)
         raise errors.with_message(error, f"{error}{hint}") from None
-    if str(request.join) not in get_args(Join):
-        raise errors.InvalidInputError(f"join={request.join!r} is neither 'inner' nor 'outer'")
+    check_choice(request.join, Join, "join")
     both: list[EntryAxis] = [tables.concatenated(axis) for axis in axes]
     if tables.is_collection:
         first = concatenated_of(having.values(), axes, request.along, location=tables.location)

@@ -28,7 +28,17 @@ from daf_query.fragments import (
     session_of,
     table_schema,
 )
-from daf_query.scan import COMPARISONS, And, Compare, Constant, In, IsNull, Or, Predicate
+from daf_query.scan import (
+    COMPARISONS,
+    And,
+    Compare,
+    Constant,
+    In,
+    IsNull,
+    Or,
+    Predicate,
+    positive_number,
+)
 from daf_query.sql import QueryRequirements, TableRequirements
 from daf_query.syntax import (
     backticked,
@@ -183,24 +193,12 @@ def _axes(value: str) -> tuple[str, ...]:
     return names
 
 
-def _positive(value: str) -> int:
-    """Return a number of rows.
-
-    >>> _positive("1")
-    1
-    """
-    number = int(value) if value.isdecimal() else 0
-    if not number:
-        raise errors.InvalidInputError(
-            f"rows_per_partition={value!r} is no positive number of rows"
-        )
-    return number
-
-
 _READ: Final[Mapping[str, Callable[[str], Any]]] = {
     "select": lambda value: tuple(dict.fromkeys(names_of(value))),
     "axes": _axes,
-    "rows_per_partition": _positive,
+    "rows_per_partition": lambda value: positive_number(
+        int(value) if value.isdecimal() else value, "rows_per_partition"
+    ),
 }
 """What an option becomes that is more than a string."""
 

@@ -28,13 +28,12 @@ from itertools import groupby
 from operator import attrgetter, itemgetter
 from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeVar
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.dataset as ds
 
 from daf_query.distributed import Source, reading, series_of, token_of
 from daf_query.matrix import Selection
-from daf_query.scan import INDEX, NAME, Scan
+from daf_query.scan import INDEX, NAME, Scan, positive_number
 from daf_storage import errors
 from daf_storage._lazy import pc
 from daf_storage.base import ForkLock, Span, optional_import
@@ -521,18 +520,14 @@ class Fragmented:
         >>> frame.divisions, frame["age"].sum().compute(scheduler="threads").item()
         ((0, 2), 180)
         """
-        size: object = rows_per_partition
-        if isinstance(size, bool) or not isinstance(size, int | np.integer) or size < 1:
-            raise errors.InvalidInputError(
-                f"rows_per_partition={size!r} is no positive number; pass 1 or more"
-            )
+        size = positive_number(rows_per_partition, "rows_per_partition")
         names, has_positions = self.schema.names, bool(self.has_positions)
         if columns is not None:
             names = list(columns)
         elif has_positions:
             names.remove(INDEX)
         read = names if not has_positions or INDEX in names else [*names, INDEX]
-        fragments = self.fragments(read, filter, rows=int(size))
+        fragments = self.fragments(read, filter, rows=size)
         nothing = Fragment((), pa.schema([self.schema.field(name) for name in read]))
         reads, divisions = ReadFragment(tuple(names), INDEX if has_positions else None), None
         if has_positions:

@@ -20,6 +20,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from daf_query.scan import positive_number
 from daf_query.slice import MatrixSlice
 from daf_query.training._splits import Keys, checked_seed, mixed, seed_key
 from daf_storage import errors
@@ -97,13 +98,9 @@ class BlockPlan:
 
     def __post_init__(self) -> None:
         for name in ("entries", "batch_rows", "block_rows", "fetch_batches"):
-            value: object = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
-                keyword = "rows_per_epoch" if name == "entries" else name
-                raise errors.InvalidInputError(
-                    f"{keyword}={value!r} is no positive number; pass 1 or more"
-                )
-            object.__setattr__(self, name, int(value))  # a narrow one would overflow
+            keyword = "rows_per_epoch" if name == "entries" else name
+            value = positive_number(getattr(self, name), keyword)
+            object.__setattr__(self, name, value)  # a narrow one of numpy would overflow
         checked_seed(self.seed)
 
     def batch_count(self, consumer: Consumer) -> int:
