@@ -31,6 +31,11 @@ class FileFormat:
     media_type: str | None = None
     """What browsers know it by, where the explorer offers it for rows."""
 
+    @property
+    def suffixes(self) -> tuple[str, ...]:
+        """The suffixes that ask for it."""
+        return (f".{self.name}", *self.more_suffixes)
+
 
 FILE_FORMATS: Final = (
     FileFormat("h5ad", ("slice",), is_text=False, is_described=True, in_blocks=True),
@@ -55,11 +60,5 @@ ROW_FORMATS: Final = {each.name: each for each in FILE_FORMATS if "rows" in each
 """Those of rows and profiles, by their names."""
 SLICE_FORMATS: Final = {each.name: each for each in FILE_FORMATS if "slice" in each.holds}
 """Those of slices."""
-ROW_SUFFIXES: Final = {
-    suffix: each.name
-    for each in ROW_FORMATS.values()
-    for suffix in (f".{each.name}", *each.more_suffixes)
-}
-"""The format that each suffix asks for, of rows."""
 COMPRESSED: Final = ".gz"
 """The suffix, after that of a format of text, of a file that is compressed."""

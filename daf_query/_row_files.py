@@ -10,12 +10,13 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from decimal import Decimal
+from functools import partial
 from pathlib import Path
 from typing import IO, Any, Final, Literal, TypeAlias, cast
 
 import pyarrow as pa
 
-from daf_query._formats import COMPRESSED, ROW_FORMATS, ROW_SUFFIXES
+from daf_query._formats import COMPRESSED, ROW_FORMATS, FileFormat
 from daf_query._provenance import Record, with_record
 from daf_query.scan import converted, plain_schema, show_pandas_for
 from daf_storage import errors
@@ -58,28 +59,36 @@ class Rows:
         return Rows(schema, (converted(batch, schema) for batch in self.batches))
 
 
-def format_of(path: Path) -> Format:
-    """Return the format that a file name asks for."""
+def format_of(
+    path: Path, given: str | None = None, among: Mapping[str, FileFormat] = ROW_FORMATS
+) -> str:
+    """Return the format of a file that is written: what is given, or what its suffix asks for."""
+    suffixes = {suffix: each.name for each in among.values() for suffix in each.suffixes}
     is_compressed = path.suffix == COMPRESSED
-    found = ROW_SUFFIXES.get(Path(path.stem).suffix if is_compressed else path.suffix)
-    if found is None or (is_compressed and not ROW_FORMATS[found].is_text):
+    found = suffixes.get(Path(path.stem).suffix if is_compressed else path.suffix)
+    if given is not None and given not in among:
+        raise errors.InvalidInputError(
+            f"cannot write {str(path)!r}: there is no format {given!r}; there are "
+            f"{', '.join(among)}"
+        )
+    chosen = found if given is None else given
+    if chosen is None:
         raise errors.InvalidInputError(
             f"cannot tell the format of {str(path)!r} from its suffix; use one of "
-            f"{', '.join(ROW_SUFFIXES)} (those of text also with {COMPRESSED}), or say which format"
+            f"{', '.join(suffixes)} (those of text also with {COMPRESSED}), or say which format"
         )
-    return cast("Format", found)
+    if is_compressed and not among[chosen].is_text:
+        raise errors.InvalidInputError(
+            f"cannot write {str(path)!r}: {chosen} is compressed inside; leave {COMPRESSED} out"
+        )
+    return chosen
 
 
-def save_rows(rows: Rows, path: Path, file_format: Format) -> None:
+def save_rows(rows: Rows, path: Path, file_format: str) -> None:
     """Write rows to a file; it appears, or is replaced, when it is complete.
 
     A pipe or a device gets them as they come.
     """
-    if path.suffix == COMPRESSED and not ROW_FORMATS[file_format].is_text:
-        raise errors.InvalidInputError(
-            f"cannot write {str(path)!r}: {file_format} is compressed inside; "
-            f"leave {COMPRESSED} out"
-        )
     with open_output(path) as file, compressed(file, path) as sink:
         write_rows(rows, file_format, sink)
 
@@ -94,12 +103,12 @@ def compressed(file: IO[bytes], path: Path) -> Iterator[IO[bytes]]:
         yield cast("IO[bytes]", packed)
 
 
-def write_rows(rows: Rows, file_format: Format, file: IO[bytes]) -> None:
+def write_rows(rows: Rows, file_format: str, file: IO[bytes]) -> None:
     """Write rows as they come, without views and dictionaries."""
     write_batches(rows.plain(), file_format, file)
 
 
-def write_batches(rows: Rows, file_format: Format, file: IO[bytes]) -> None:
+def write_batches(rows: Rows, file_format: str, file: IO[bytes]) -> None:
     """Write rows as they come, in the types that they have."""
     _check_types(rows.schema, file_format)
     if file_format in ("json", "ndjson"):
@@ -112,7 +121,7 @@ def write_batches(rows: Rows, file_format: Format, file: IO[bytes]) -> None:
     sink = pa.PythonFile(file, mode="w")
     writers: dict[str, Callable[..., Any]] = {
         "csv": pacsv.CSVWriter,
-        "tsv": _tsv_writer,
+        "tsv": partial(pacsv.CSVWriter, write_options=pacsv.WriteOptions(delimiter="\t")),
         "parquet": pq.ParquetWriter,
         "arrow": pa.ipc.new_file if file.seekable() else pa.ipc.new_stream,  # as in a pipe
     }
@@ -126,7 +135,7 @@ def write_batches(rows: Rows, file_format: Format, file: IO[bytes]) -> None:
             writer.write(batch if is_same else _table([batch], rows.schema))
 
 
-def _check_types(schema: pa.Schema, file_format: Format) -> None:
+def _check_types(schema: pa.Schema, file_format: str) -> None:
     """Refuse columns that a format has no values for, before anything is written."""
     types = pa.types
     for field in schema:
@@ -140,10 +149,6 @@ def _check_types(schema: pa.Schema, file_format: Format) -> None:
                 f"column {field.name!r} is {kind}, which {file_format} has no values for; leave it "
                 f"out, or make a string of it in the query: CAST(... AS VARCHAR)"
             )
-
-
-def _tsv_writer(sink: Any, schema: pa.Schema) -> Any:
-    return pacsv.CSVWriter(sink, schema, write_options=pacsv.WriteOptions(delimiter="\t"))
 
 
 def _table(batches: list[pa.RecordBatch], schema: pa.Schema) -> pa.Table:
@@ -199,7 +204,7 @@ def _interval(months: int, days: int, count: int, second: int = 10**9) -> str:
     return " ".join(f"{Decimal(each):f} {unit}" for each, unit in named if each) or "0 secs"
 
 
-def json_lines(objects: Iterable[Mapping[str, Any]], file_format: Format) -> Iterator[str]:
+def json_lines(objects: Iterable[Mapping[str, Any]], file_format: str) -> Iterator[str]:
     """Yield the lines of a JSON array, or of an object per line.
 
     >>> list(json_lines([{"x": float("nan")}], "ndjson"))

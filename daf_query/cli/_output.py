@@ -214,10 +214,8 @@ def format_of(output: str | None) -> OutputFormat:
     """Return the format that a file name asks for; a table for standard output."""
     if output is None or Path(output).suffix == ".txt":
         return "table"
-    try:
-        return row_files.format_of(Path(output))
-    except errors.InvalidInputError as error:
-        raise errors.InvalidInputError(f"{error} with --format") from None
+    found: Any = row_files.format_of(Path(output))
+    return found
 
 
 def file_of(output: str | None) -> str | None:
@@ -359,6 +357,7 @@ _FORMS: Final[Any] = (
     (r'\b(rows|columns)="', r'--\1 "'),
     (r"\bparams=\{'([^']*)': [^}]*\}", r"--param \1=..."),
     (r"\bparams=(?= has)", "--param"),
+    (r"\bsay which format\b", "say which format with --format"),
     (r"\bprefix=True", "--prefix"),
     (r"\bcolumns=\{'([^']*)': '([^']*)'\}", r"--columns \1=\2"),
     (r"\b(of|pass) split=(?= )", r"\1 --share"),

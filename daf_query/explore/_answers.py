@@ -18,14 +18,14 @@ from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, Final, cast
+from typing import Any, Final
 from urllib.parse import quote
 
 import numpy as np
 import pyarrow as pa
 
 from daf_query._formats import ROW_FORMATS
-from daf_query._row_files import Format, Rows, save_rows, wire_parts
+from daf_query._row_files import Rows, save_rows, wire_parts
 from daf_query.explore._catalogue import catalogue, summarised, values_of
 from daf_query.explore._explorer import Download, Explorer, Selection, axis_rows
 from daf_query.explore._http import (
@@ -459,7 +459,7 @@ def _save(explorer: Explorer, result: QueryResult, file_format: str, path: Path)
             explorer.check_bytes(size)
             yield batch
 
-    save_rows(Rows(found.schema, batches()), path, cast("Format", file_format))
+    save_rows(Rows(found.schema, batches()), path, file_format)
 
 
 def download(explorer: Explorer, question: Question) -> Iterator[Part]:

@@ -13,14 +13,14 @@ from contextlib import contextmanager, suppress
 from functools import partial
 from itertools import chain
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, Final, cast
+from typing import IO, TYPE_CHECKING, Any, Final
 
 import numpy as np
 import numpy.typing as npt
 
 from daf_query._formats import COMPRESSED, SLICE_FORMATS
 from daf_query._provenance import Record
-from daf_query._row_files import Format, Rows, compressed, write_batches
+from daf_query._row_files import Rows, compressed, format_of, write_batches
 from daf_query._runs import checked
 from daf_query.slice import _anndata
 from daf_query.slice._anndata import Companion, companion_slice
@@ -53,23 +53,9 @@ WIDE: Final = ("csv", "tsv")
 _DATA_SETS: Final = (".daf.zarr", ".dafs.zarr")
 
 
-def check_format(path: Path, file_format: str | None = None) -> str:
-    """Return the format that is given, or else that of the suffix; refuse an unknown one."""
-    name = _uncompressed(path)
-    file_format = name.suffix.removeprefix(".") if file_format is None else file_format
-    is_compressed = name != path
-    if file_format not in (*SLICE_FORMATS, name.suffix.removeprefix(".")):
-        raise errors.InvalidInputError(
-            f"cannot write {str(path)!r}: the format {file_format!r} is not one of "
-            f"{', '.join(SLICE_FORMATS)}"
-        )
-    chosen = SLICE_FORMATS.get(file_format)
-    if chosen is None or (is_compressed and not chosen.is_text):
-        raise errors.InvalidInputError(
-            f"cannot write {str(path)!r}: the suffix {path.suffix!r} is not one of "
-            f"{', '.join(f'.{chosen}' for chosen in SLICE_FORMATS)} (those of text also with "
-            f"{COMPRESSED}), and no format is given"
-        )
+def check_format(path: Path, given: str | None = None) -> str:
+    """Return the format of the file of a slice; refuse a path where it cannot be written."""
+    file_format = format_of(path, given, SLICE_FORMATS)
     if file_format == ZARR:
         _check_directory(path)
     return file_format
@@ -103,11 +89,6 @@ def _is_anndata(path: Path) -> bool:
             if attributes.get("encoding-type") == "anndata":
                 return True
     return False
-
-
-def _uncompressed(path: Path) -> Path:
-    """Return the path without the suffix of compression."""
-    return path.parent / path.name.removesuffix(COMPRESSED)
 
 
 class Reading:
@@ -185,18 +166,19 @@ def save_rows(
             tables = (table_of(block, (rows.part(span), columns)) for span, block in blocks)
             first = next(tables)
             batches = (batch for each in chain([first], tables) for batch in each.to_batches())
-            write_batches(Rows(first.schema, batches), cast("Format", file_format), sink)
+            write_batches(Rows(first.schema, batches), file_format, sink)
     if file_format == "mtx":
         _save_names((rows, columns), path)
 
 
 def _save_names(both: tuple[Labels, Labels], path: Path) -> None:
     """Write the names of the rows and of the columns beside a matrix in Matrix Market."""
+    plain = path.with_suffix("") if path.suffix == COMPRESSED else path
     for labels, suffix in zip(both, (".rows.tsv", ".columns.tsv"), strict=True):
         columns = [labels.strings]
         if labels.datasets is not None:
             columns.append(labels.datasets.to_pylist())
-        with open_output(_uncompressed(path).with_suffix(suffix)) as file:
+        with open_output(plain.with_suffix(suffix)) as file:
             lines = ("\t".join(map(str, line)) for line in zip(*columns, strict=True))
             file.write("".join(f"{line}\n" for line in lines).encode())
 

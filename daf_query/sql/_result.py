@@ -765,10 +765,7 @@ class QueryResult(Advised):
             There is no such folder.
         """
         target = Path(path)
-        chosen = format_of(target) if format is None else format
-        if chosen not in ROW_FORMATS:
-            has = ", ".join(ROW_FORMATS)
-            raise errors.InvalidInputError(f"there is no format {chosen!r}; there are {has}")
+        chosen = format_of(target, format)
         refuse_own_files(self._engine.connections.data_sets(), target)
         total = 0
         rows = self.rows(provenance=provenance if ROW_FORMATS[chosen].is_described else False)
