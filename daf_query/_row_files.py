@@ -60,8 +60,12 @@ class Rows:
 
 
 def format_of(
-    path: Path, given: str | None = None, among: Mapping[str, FileFormat] = ROW_FORMATS
-) -> str:
+    path: Path,
+    given: str | None = None,
+    among: Mapping[str, FileFormat] = ROW_FORMATS,
+    *,
+    hint: str = ", or say which format",
+) -> Any:
     """Return the format of a file that is written: what is given, or what its suffix asks for."""
     suffixes = {suffix: each.name for each in among.values() for suffix in each.suffixes}
     is_compressed = path.suffix == COMPRESSED
@@ -75,7 +79,7 @@ def format_of(
     if chosen is None:
         raise errors.InvalidInputError(
             f"cannot tell the format of {str(path)!r} from its suffix; use one of "
-            f"{', '.join(suffixes)} (those of text also with {COMPRESSED}), or say which format"
+            f"{', '.join(suffixes)} (those of text also with {COMPRESSED}){hint}"
         )
     if is_compressed and not among[chosen].is_text:
         raise errors.InvalidInputError(

@@ -448,11 +448,9 @@ def path_exists(path: str) -> ExistsError:
     )
 
 
-def over_budget(message: str) -> BudgetError:
+def over_budget(message: str, advice: str = "choose fewer rows or columns") -> BudgetError:
     """Say how to get a result that is larger than its budget."""
-    return with_remedy(
-        BudgetError(message), Remedy("choose fewer rows or columns, or pass a larger ", MAX_BYTES)
-    )
+    return with_remedy(BudgetError(message), Remedy(f"{advice}, or pass a larger ", MAX_BYTES))
 
 
 def append_only(source: str, what: str) -> AppendOnlyError:

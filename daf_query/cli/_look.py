@@ -22,7 +22,7 @@ from daf_storage._terminal_text import visible, visible_name
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-    from daf_storage import DafReader
+    from daf_storage import DafReader, SidecarStatus
 
 _VALUES_BYTES: Final = 256 << 20
 """What `--values` may take; larger vectors are sampled."""
@@ -118,14 +118,18 @@ def _show_all(options: Namespace) -> None:
 
 def _summary(daf: DafReader, base: DafReader) -> dict[str, Any]:
     """Return what the JSON has of a data set, with the sidecar of its file."""
-    status = daf_storage.sidecar_status(base) if storage_data.is_in_place(base) else None
-    return {**daf.summary().as_dict(), **({} if status is None else {"sidecar": asdict(status)})}
+    status = _sidecar(base)
+    return daf.summary().as_dict() | ({} if status is None else {"sidecar": asdict(status)})
 
 
 def _text(daf: DafReader, base: DafReader) -> str:
-    status = daf_storage.sidecar_status(base) if storage_data.is_in_place(base) else None
+    status = _sidecar(base)
     of_sidecar = "" if status is None else f"\nsidecar: {visible_name(sidecar_line(status))}"
     return daf.description() + of_sidecar
+
+
+def _sidecar(base: DafReader) -> SidecarStatus | None:
+    return daf_storage.sidecar_status(base) if storage_data.is_in_place(base) else None
 
 
 _SHOWN: Final = (

@@ -214,7 +214,7 @@ def format_of(output: str | None) -> OutputFormat:
     """Return the format that a file name asks for; a table for standard output."""
     if output is None or Path(output).suffix == ".txt":
         return "table"
-    found: Any = row_files.format_of(Path(output))
+    found: OutputFormat = row_files.format_of(Path(output))
     return found
 
 

@@ -147,10 +147,8 @@ class PreparedProfile:
         if n_bytes <= max_bytes:
             parts = _parts(self.axes, self.name, self.groups.rows.positions, self.columns)
             n_bytes, what = _download(self.axes, self.name, parts)
-        if n_bytes > max_bytes:
-            advice = "choose fewer rows, groups or columns, or pass a larger "
-            what = f"the profile of {self.name!r} {what}"
-            raise _too_large(self.axes[1].location, what, max_bytes, advice)
+        what = f"{self.axes[1].location}: the profile of {self.name!r} {what}"
+        _check_bytes(n_bytes, max_bytes, what, "choose fewer rows, groups or columns")
 
     def _moments(self, progress: Callable[[int], None]) -> Moments:
         """Read the matrices one after the other; return the moments of each group and column."""
@@ -219,11 +217,8 @@ class PreparedTotals:
             )
         )
         n_bytes, what = _download(self.axes, self.name, parts)
-        if n_bytes > max_bytes:
-            what = f"summing rows of {self.name!r} {what}"
-            raise _too_large(
-                across.location, what, max_bytes, "choose fewer rows, or pass a larger "
-            )
+        what = f"{across.location}: summing rows of {self.name!r} {what}"
+        _check_bytes(n_bytes, max_bytes, what, "choose fewer rows")
 
     def compute(self, progress: Callable[[int], None] = lambda _: None) -> pa.Table:
         """Read the matrix once, and return a row for each entry.
@@ -292,10 +287,11 @@ def _download(
     return n_bytes, f"downloads about {n_bytes:,} bytes in about {requests:,} requests"
 
 
-def _too_large(location: str, what: str, max_bytes: int, advice: str) -> errors.DafError:
-    """Return the error that something is larger than its budget."""
-    message = f"{location}: {what}, which is more than the budget of {max_bytes:,}"
-    return errors.with_remedy(errors.BudgetError(message), errors.Remedy(advice, errors.MAX_BYTES))
+def _check_bytes(n_bytes: int, max_bytes: int, what: str, advice: str) -> None:
+    """Refuse what is larger than its budget."""
+    if n_bytes > max_bytes:
+        message = f"{what}, which is more than the budget of {max_bytes:,}"
+        raise errors.over_budget(message, advice)
 
 
 def _row_bytes(groups: Mapping[str, pa.Array]) -> int:

@@ -41,7 +41,7 @@ from daf_query.slice import (
     matrix_slice,
 )
 from daf_query.sql import By, Engine, TableResult, pandas_frame, rows_page, written_items
-from daf_query.syntax import list_items, quoted_name, unquoted_name, without_name
+from daf_query.syntax import list_items, unquoted_name, without_name
 from daf_storage import ShowProgress, errors
 from daf_storage.anndata import axis_frame, write_anndata
 from daf_storage.base import AnyArray, Progress, optional_import, progress_bar
@@ -379,7 +379,7 @@ def group_values(source: AxisRows, columns_axis: str, by: By) -> list[GroupValue
                 f"a group column and {what} of the profile would both be called {name!r}; rename "
                 f"the group column: by={f'{expression.strip()} AS group_1'!r}"
             )
-        values = _values_of(source, quoted_name(vector) if is_vector else expression)
+        values = _values_of(source, vector if is_vector else expression)
         categories = source.categories(vector) if is_vector else None
         groups[name] = GroupValues(name, values, categories)
     return list(groups.values())

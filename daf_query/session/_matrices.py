@@ -514,13 +514,9 @@ class MatrixQuestions(Queries):
         >>> sampler.sizes, sampler["val"].names.to_pylist()
         ({'train': 2, 'val': 2}, ['A', 'B'])
         """
-        where, weights, stratify, groups = _bound(params, [where], [weights, stratify, groups])
-        chosen: dict[str, Any] = {
-            "where": where,
-            "weights": weights,
-            "stratify": stratify,
-            "groups": groups,
-        }
+        names = "where", "weights", "stratify", "groups"
+        bound = _bound(params, [where], [weights, stratify, groups])
+        chosen = dict(zip(names, bound, strict=True))
         return training.make_sampler(self._engine, schema, axis, split=split, seed=seed, **chosen)
 
     def load_sampler(

@@ -24,7 +24,6 @@ from daf_query.plot import (
 )
 from daf_query.slice import AxisRows, Selector, SliceRequest, matrix_slice
 from daf_query.sql import STRINGS, AxisSchema, Engine, is_number
-from daf_query.syntax import quoted_name
 from daf_storage import DafReader, errors
 from daf_storage._lazy import pc
 from daf_storage.data import axes_in_order
@@ -225,7 +224,7 @@ def coordinates_of(
 def _of_vectors(along: AxisRows, names: Sequence[str], positions: Any) -> Coordinates:
     columns = []
     for name in names:
-        values = along.values(quoted_name(name)).take(pa.array(positions))
+        values = along.values(name).take(pa.array(positions))
         if not (pa.types.is_null(values.type) or is_number(values.type)):
             raise errors.InvalidInputError(
                 f"a coordinate has to be a number, and {name!r} is {values.type}"
@@ -258,7 +257,7 @@ def _values(points: Coordinates, text: str) -> tuple[pa.Array, pa.Array | None]:
     """
     rows = points.rows
     with errors.located("color="):
-        whole = rows.values(quoted_name(text) if text in rows.vectors else text)
+        whole = rows.values(text)
     order = rows.categories(text)
     if order is None and points.positions.size < len(whole):
         order = _categories(whole)

@@ -55,7 +55,7 @@ _DATA_SETS: Final = (".daf.zarr", ".dafs.zarr")
 
 def check_format(path: Path, given: str | None = None) -> str:
     """Return the format of the file of a slice; refuse a path where it cannot be written."""
-    file_format = format_of(path, given, SLICE_FORMATS)
+    file_format: str = format_of(path, given, SLICE_FORMATS)
     if file_format == ZARR:
         _check_directory(path)
     return file_format

@@ -521,14 +521,9 @@ class MatrixSlice(Advised):
         GATA   60
         CATA   90
         """
-        choice: AnnDataChoice = {
-            "layers": layers,
-            "obsm": obsm,
-            "varm": varm,
-            "obsp": obsp,
-            "varp": varp,
-            "max_bytes": max_bytes,
-        }
+        choice = AnnDataChoice(
+            layers=layers, obsm=obsm, varm=varm, obsp=obsp, varp=varp, max_bytes=max_bytes
+        )
         is_last = self._gathered is None and sys.getrefcount(self) == COUNT_IF_UNHELD
         record = self._record(is_wanted=provenance)
         if lazy:

@@ -657,7 +657,7 @@ class AxisRows:
         return chooser.chosen(selector).selection.positions
 
     def values(self, text: str, *, edits: tuple[Edit, ...] = ()) -> pa.Array:
-        """Return the value of an expression for each row, in their order.
+        """Return the value of a vector or of an expression for each row, in their order.
 
         Window functions see these rows and no others.
 
@@ -674,6 +674,8 @@ class AxisRows:
             It names an unknown column.
         """
         keys = (DATASET, INDEX) if self.tables.is_collection else (INDEX,)
+        if text in self.vectors:
+            text, edits = quoted_name(text), ()
         with self._join(keys) as join:
             # Not an injection: it is read-only, one statement, and the expression SQL by design.
             start, end = (

@@ -19,7 +19,7 @@ import pyarrow as pa
 from daf_query._provenance import Record, described
 from daf_query.matrix import AlignedAxis, Positions, each_once
 from daf_query.scan import number_array
-from daf_query.slice._parts import Whole
+from daf_query.slice._parts import NONE, Whole
 from daf_query.table import DATASET, check_column_names, long_names
 from daf_storage import AnnDataWarning, errors
 from daf_storage._lazy import pc, sp
@@ -222,10 +222,10 @@ class OwnFrame(NamedTuple):
     """The table of one data set."""
 
     frame: Frame
-    rows: Positions
-    """Which rows of the whole these are."""
     colors: Mapping[str, Any]
     """Lists of colours by ``COLUMN_colors``."""
+    rows: Positions
+    """Which rows of the whole these are."""
 
 
 def axis_tables(whole: Whole) -> tuple[Frame, Frame, dict[str, Any]]:
@@ -247,7 +247,7 @@ def _of_selected(whole: Whole, number: int) -> tuple[Frame, dict[str, Any]]:
     frame, colors = _axis_table(whole, number)
     if all(each.is_all for each in whole.selections):
         return frame, colors
-    own = OwnFrame(frame.copy(deep=False), np.arange(len(frame)), colors)
+    own = OwnFrame(frame.copy(deep=False), colors, np.arange(len(frame)))
     for name in frame.columns[[hasattr(frame[each], "cat") for each in frame.columns]]:
         frame[name] = frame[name].cat.remove_unused_categories()
     return frame, joined_colors([own], frame)
@@ -261,18 +261,17 @@ def _axis_table(whole: Whole, number: int) -> tuple[Frame, dict[str, Any]]:
     if not whole.is_collection:
         positions = None if selection.is_all else selection.positions
         return axis_frame(whole.members[0].daf, axis.axis, positions, unreadable="warn")
-    own = []
+    parts = [
+        (member.daf, member.selections[number].positions, member.places[number].positions)
+        for member in whole.members
+    ]
+    none = NONE.positions  # without rows: the columns of all data sets
+    parts = parts or [(each, none, none) for each in axis.members.values()]
     with whole.unchanged_axes():
-        parts = [
-            (member.daf, member.selections[number].positions, member.places[number].positions)
-            for member in whole.members
+        own = [
+            OwnFrame(*axis_frame(daf, axis.axis, positions, unreadable="warn"), places)
+            for daf, positions, places in parts
         ]
-        none = np.empty(0, np.int64)  # without rows: the columns of all data sets
-        for daf, positions, places in parts or [
-            (each, none, none) for each in axis.members.values()
-        ]:
-            frame, colors = axis_frame(daf, axis.axis, positions, unreadable="warn")
-            own.append(OwnFrame(frame, places, colors))
     labels = labels_along(whole, number)
     labels.warn_of_repeated(whole.location)
     pandas = optional_import("pandas", extra="anndata")
@@ -307,8 +306,8 @@ def aligned_axis_frame(axis: AlignedAxis, positions: Positions) -> tuple[Any, di
     for name, daf in now.members.items():
         sources = now.sources(name, positions)
         has = np.flatnonzero(sources >= 0)
-        frame, colors = axis_frame(daf, axis.axis, sources[has], unreadable="warn")
-        own.append(OwnFrame(frame, has, colors))
+        read = axis_frame(daf, axis.axis, sources[has], unreadable="warn")
+        own.append(OwnFrame(*read, has))
     index = objects_of(now.entries.take(pa.array(positions)))
     return _of_all(own, index, {}, ("var", axis.axis))
 

@@ -16,7 +16,7 @@ from daf_query.matrix import ConcatenatedAxis, each_once
 from daf_query.scan import INDEX, NAME
 from daf_query.slice import AxisRows, Selector
 from daf_query.sql import Engine, written_items
-from daf_query.syntax import Edit, list_items, quoted_name, real_divisions
+from daf_query.syntax import list_items, real_divisions
 from daf_query.table import DATASET
 from daf_query.training import _splits as splitting
 from daf_query.training._sampler import SPLIT, WEIGHT, Sampler, coded, read_sampler
@@ -147,17 +147,6 @@ def _check_splits(
             )
 
 
-def _values(chosen: AxisRows, text: str, keyword: str, edits: tuple[Edit, ...] = ()) -> pa.Array:
-    """Return the value of an expression for each chosen entry, in their order.
-
-    The name of a vector is that vector, whatever it looks like.
-    """
-    if keyword != "weights" and text in chosen.vectors:
-        text = quoted_name(text)
-    with errors.located(f"{keyword}="):
-        return chosen.values(text, edits=edits)
-
-
 def weights_of(chosen: AxisRows, text: str, names: pa.Array) -> npt.NDArray[np.float64]:
     """Return the weight of each chosen entry.
 
@@ -168,7 +157,8 @@ def weights_of(chosen: AxisRows, text: str, names: pa.Array) -> npt.NDArray[np.f
     InvalidInputError
         One is missing, negative or infinite; or all are 0; or they are no numbers.
     """
-    values = _values(chosen, text, "weights", real_divisions(text))
+    with errors.located("weights="):
+        values = chosen.values(text, edits=real_divisions(text))
     type_ = values.type
     is_number = pa.types.is_integer(type_) or pa.types.is_floating(type_)
     is_number |= pa.types.is_decimal(type_) or pa.types.is_boolean(type_)
@@ -222,7 +212,8 @@ def classes_of(
     items = expressions_of(expressions, keyword)
     codes, keys = np.zeros(len(names), np.int64), np.zeros(len(names), np.uint64)
     for item in items:
-        values = _values(chosen, item, keyword)
+        with errors.located(f"{keyword}="):
+            values = chosen.values(item)
         if refuses_null and values.null_count:
             first = names[int(np.argmax(np.asarray(values.is_null())))].as_py()
             raise errors.InvalidInputError(

@@ -208,7 +208,7 @@ class Sampler:
             The suffix is another.
         """
         path = Path(path)
-        file_format = format_of(path)
+        file_format = format_of(path, hint="")
         table = self.to_arrow(provenance=True)
         save_rows(Rows(table.schema, table.to_batches()), path, file_format)
 
