@@ -57,8 +57,10 @@ FILE_FORMATS: Final = (
     FileFormat("arrow", ("rows", "slice"), is_text=False, is_described=True, in_blocks=True),
 )
 ROW_FORMATS: Final = {each.name: each for each in FILE_FORMATS if "rows" in each.holds}
-"""Those of rows and profiles, by their names."""
+"""Those of rows, by their names."""
 SLICE_FORMATS: Final = {each.name: each for each in FILE_FORMATS if "slice" in each.holds}
 """Those of slices."""
+PROFILE_FORMATS: Final = {**ROW_FORMATS, "h5ad": SLICE_FORMATS["h5ad"]}
+"""Those of profiles."""
 COMPRESSED: Final = ".gz"
 """The suffix, after that of a format of text, of a file that is compressed."""

@@ -17,11 +17,11 @@ import signal
 import sys
 import textwrap
 from argparse import Namespace
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, TextIO, TypeAlias
 
-from daf_query._formats import FILE_FORMATS, ROW_FORMATS
+from daf_query._formats import FILE_FORMATS, ROW_FORMATS, FileFormat
 from daf_query.cli._later import display, json, pa, provenance, pydoc, row_files, sql, stores
 from daf_storage import DafError, errors
 from daf_storage._terminal_text import text_width, visible, visible_name
@@ -210,11 +210,11 @@ def shown_rows(max_rows: int | None, pager: str | None) -> int | None:
     return max_rows or None
 
 
-def format_of(output: str | None) -> OutputFormat:
+def format_of(output: str | None, among: Mapping[str, FileFormat] = ROW_FORMATS) -> OutputFormat:
     """Return the format that a file name asks for; a table for standard output."""
     if output is None or Path(output).suffix == ".txt":
         return "table"
-    found: OutputFormat = row_files.format_of(Path(output))
+    found: OutputFormat = row_files.format_of(Path(output), None, among)
     return found
 
 

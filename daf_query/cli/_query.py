@@ -5,10 +5,11 @@ from __future__ import annotations
 import argparse
 import sys
 from argparse import Namespace
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from daf_query._formats import SLICE_FORMATS
+from daf_query._formats import PROFILE_FORMATS, ROW_FORMATS, SLICE_FORMATS, FileFormat
 from daf_query.cli import _options as shared
 from daf_query.cli import _output as outputs
 from daf_query.cli import _selection as selection
@@ -93,9 +94,9 @@ def sql_command(options: Namespace) -> None:
             outputs.show_or_save(session, result, options, file_format)
 
 
-def _format_of(options: Namespace) -> Any:
+def _format_of(options: Namespace, among: Mapping[str, FileFormat] = ROW_FORMATS) -> Any:
     """Return the format of the rows of a command: what it says, or the suffix of its file."""
-    return options.format or outputs.format_of(outputs.file_of(options.output))
+    return options.format or outputs.format_of(outputs.file_of(options.output), among)
 
 
 def _prompt_settings(options: Namespace) -> dict[str, Any]:
@@ -237,38 +238,30 @@ def profile_command(options: Namespace) -> None:
     daf profile 'runs/*.daf.zarr' --matrix X --by dataset --join inner --fill-value nan \
         --along cell -o runs.parquet
     """
-    output = outputs.file_of(options.output)
-    is_h5ad = (options.format or Path(output or "").suffix[1:]) == _H5AD
-    if is_h5ad and output is None:
+    file_format = _format_of(options, PROFILE_FORMATS)
+    is_h5ad = file_format == _H5AD
+    if is_h5ad and outputs.file_of(options.output) is None:
         raise errors.InvalidInputError("h5ad is not written to standard output; give -o FILE.h5ad")
     if options.statistic is not None and not is_h5ad:
         raise errors.InvalidInputError(
             "--statistic says what X of an .h5ad file is, and other formats have a column for each "
             "statistic; leave it out, or give -o FILE.h5ad"
         )
-    try:
-        file_format: Any = "table" if is_h5ad else _format_of(options)
-    except errors.InvalidInputError as error:
-        raise errors.InvalidInputError(f"{error}; a profile is also written as .h5ad") from None
-    with selection.reading(options) as session:
-        axes, chosen = selection.selected(session, options, join="outer")
-        by, progress = options.by or (), progress_of(options)
-        chosen |= given(options, "max_bytes")
-        profile = session.profile(*axes, options.matrix, by=by, **chosen, progress=progress)
-        if is_h5ad and output is not None:
-            profile.save_h5ad(output, statistic=options.statistic or "mean")
-        else:
-            outputs.show_or_save(session, profile, options, file_format)
+    _answer(options, "profile", file_format, "outer", by=options.by or ())
 
 
-def _answer(options: Namespace, question: str, join: str | None, **more: Any) -> None:
+def _answer(
+    options: Namespace, question: str, file_format: Any, join: str | None, **more: Any
+) -> None:
     """Ask a part of a matrix by a method of sessions; print or write the rows of the answer."""
-    file_format = _format_of(options)
     with selection.reading(options) as session:
         axes, chosen = selection.selected(session, options, join=join)
-        how = {**chosen, **more, "progress": progress_of(options)}
+        how = {**chosen, **more, **given(options, "max_bytes"), "progress": progress_of(options)}
         found = getattr(session, question)(*axes, options.matrix, **how)
-        outputs.show_or_save(session, found, options, file_format)
+        if file_format == _H5AD:
+            found.save_h5ad(outputs.file_of(options.output), statistic=options.statistic or "mean")
+        else:
+            outputs.show_or_save(session, found, options, file_format)
 
 
 @command(
@@ -291,8 +284,9 @@ def markers_command(options: Namespace) -> None:
     daf markers pbmc.daf.zarr --matrix X --by louvain --rows "phase = 'G1'" -o markers.csv
     daf markers pbmc.daf.zarr --matrix UMIs --by type --reference T --counts --method wilcoxon
     """
-    more = given(options, "by", "reference", "method", "top", "max_bytes")
-    _answer(options, "markers", "outer", is_log1p=not options.counts, **more)
+    more = given(options, "by", "reference", "method", "top")
+    file_format = _format_of(options)
+    _answer(options, "markers", file_format, "outer", is_log1p=not options.counts, **more)
 
 
 @command(*shared.SLICE, _MAX_BYTES, *shared.rows_out())
@@ -304,7 +298,7 @@ def totals_command(options: Namespace) -> None:
     daf totals pbmc.h5ad --matrix X -o counts.parquet
     daf totals pbmc.h5ad --matrix X --columns "name LIKE 'MT-%'" --max-rows 10
     """
-    _answer(options, "totals", None, **given(options, "max_bytes"))
+    _answer(options, "totals", _format_of(options), None)
 
 
 @command(

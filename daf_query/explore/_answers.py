@@ -269,11 +269,7 @@ def select(explorer: Explorer, question: Question) -> Answer:
     """Remember positions as the selection."""
     along = explorer.data.rows(question.string("schema"), question.string("axis"))
     positions = _sent_positions(question.body, along)
-    columns = {NAME: along.names().take(pa.array(positions)).cast(pa.string())}
-    owners, within = along.whole.split(positions)
-    columns[INDEX] = pa.array(within)
-    if along.tables.is_collection:
-        columns[DATASET] = pa.array(along.whole.names, pa.string()).take(pa.array(owners))
+    columns = {NAME: along.whole.entries_at(positions), **along.whole.keys_of(positions)}
     connections, table = along.engine.connections, user_table(pa.table(columns))
     with explorer.lock:
         before = _current_selection(explorer)

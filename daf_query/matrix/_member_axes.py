@@ -40,7 +40,7 @@ def _opened(origins: Mapping[str, Origin]) -> Readers:
     return Readers({name: origin.open() for name, origin in origins.items()})
 
 
-_NAME: Final = "name"
+_DATASET, _NAME, _INDEX = "dataset", "name", "index"
 
 _OBSERVATIONS: Final = ("obs", "cell", "metacell")
 """Axes whose entries are others in each data set, as long as none of them says more."""
@@ -87,6 +87,14 @@ class ConcatenatedAxis:
         """Return the number of the data set of each position, and the position within it."""
         owners = np.searchsorted(self.starts, positions, side="right") - 1
         return owners.astype(np.int32), positions - self.starts[owners]
+
+    def keys_of(self, positions: Positions) -> dict[str, pa.Array]:
+        """Return the columns that tell entries apart: of several data sets which, and where."""
+        owners, own = self.split(positions)
+        keys = {_INDEX: pa.array(own)}
+        if not self.is_alone:
+            keys[_DATASET] = pa.array(self.names, pa.string()).take(pa.array(owners))
+        return keys
 
     def entries_at(self, positions: Positions) -> pa.Array:
         """Return the names of the entries at some positions."""

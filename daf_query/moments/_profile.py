@@ -243,11 +243,11 @@ class PreparedTotals:
             n[mine] = found.n[0]
         with np.errstate(all="ignore"):
             mean, share = chosen / n, chosen / (chosen + others)
-        owners, index = along.split(self.rows.positions)
-        datasets = pa.array(along.names, pa.string()).take(pa.array(owners))
-        arrays = [] if along.is_alone else [datasets]
-        arrays += [along.entries_at(self.rows.positions), pa.array(index), pa.array(chosen)]
-        arrays += [pa.array(nonzero.astype(np.int64)), number_array(mean), number_array(share)]
+        keys = along.keys_of(self.rows.positions)
+        keys[NAME] = along.entries_at(self.rows.positions)
+        arrays = [keys[name] for name in self.schema.names if name in keys]
+        arrays += [pa.array(chosen), pa.array(nonzero.astype(np.int64))]
+        arrays += [number_array(mean), number_array(share)]
         return pa.table(arrays, self.schema)
 
 

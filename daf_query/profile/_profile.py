@@ -11,8 +11,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from daf_query._formats import PROFILE_FORMATS
 from daf_query._provenance import KEY, as_json, refuse_own_files
-from daf_query._row_files import Format
+from daf_query._row_files import Format, format_of
 from daf_query._runs import check_cancelled, warn_caller
 from daf_query.matrix import AlignedAxis, ConcatenatedAxis
 from daf_query.moments import (
@@ -195,10 +196,11 @@ class Profile(TableResult):
 
         Otherwise as `QueryResult.save`.
         """
-        if format == H5AD or (format is None and Path(path).suffix == f".{H5AD}"):
+        chosen = format_of(Path(path), format, PROFILE_FORMATS)
+        if chosen == H5AD:
             self.save_h5ad(path, provenance=provenance)
             return self.count()
-        return super().save(path, format=format, progress=progress, provenance=provenance)
+        return super().save(path, format=chosen, progress=progress, provenance=provenance)
 
     def save_h5ad(
         self, path: str | Path, *, statistic: Statistic = "mean", provenance: bool | None = None

@@ -564,7 +564,6 @@ def _predicate_query(
 
 
 _COLOUR: Final = "color"
-_CHOSEN: Final = ("chosen_dataset", "chosen_index")
 
 
 @dataclass(frozen=True)
@@ -676,7 +675,7 @@ class AxisRows:
         keys = (DATASET, INDEX) if self.tables.is_collection else (INDEX,)
         if text in self.vectors:
             text, edits = quoted_name(text), ()
-        with self._join(keys) as join:
+        with self._join() as join:
             # Not an injection: it is read-only, one statement, and the expression SQL by design.
             start, end = (
                 f"SELECT {', '.join(map(quoted_name, keys))}, (\n",
@@ -699,17 +698,15 @@ class AxisRows:
         return one_array(values.take(pa.array(order)))
 
     @contextmanager
-    def _join(self, keys: tuple[str, ...]) -> Iterator[str]:
-        """Connect the positions of some rows as a table, and return what joins the axis with it."""
+    def _join(self) -> Iterator[str]:
+        """Connect the keys of some rows as a table, and return what joins the axis with it."""
         if self.some is None or self.some.size == self.whole.length:
             yield ""
             return
         name = f"chosen_{secrets.token_hex(8)}"
-        owners, within = self.whole.split(self.some)
-        datasets = pa.array(self.whole.names, pa.string()).take(pa.array(owners))
-        rows = pa.table([datasets, pa.array(within)], names=list(_CHOSEN))
-        pairs = ((key, f"chosen_{key}") for key in keys)
-        equal = (f"{self.table}.{quoted_name(key)} = {name}.{chosen}" for key, chosen in pairs)
+        keys = self.whole.keys_of(self.some)
+        rows = pa.table({f"chosen_{key}": column for key, column in keys.items()})
+        equal = (f"{self.table}.{quoted_name(key)} = {name}.chosen_{key}" for key in keys)
         connections = self.engine.connections
         connections.connect(name, UserTable(rows, "the chosen entries"))
         try:
