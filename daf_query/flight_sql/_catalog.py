@@ -41,48 +41,31 @@ INFO_SCHEMA: Final = pa.schema(
 )
 """The schema of the answer to ``CommandGetSqlInfo``."""
 
-_FALSE: Final = (
-    *(5, 10, 11, 500, 501, 502, 519, 527, 536, 537),
-    *(556, 563, 565, 566, 572, 573, 574, 575, 576),
+_COMMON: Final[tuple[tuple[int, Any, Iterable[int]], ...]] = (
+    # Substrait, ingestion, DDL, FOR UPDATE, procedures, transactions, batches, LOBs, constraints.
+    (_BOOL, False, (5, 10, 11, 500, 501, 502, 519, 527, 536, 537)),
+    (_BOOL, False, (556, 563, 565, 566, 572, 573, 574, 575, 576)),
+    # Read-only, SQL, cancelling; all tables can be read; aliases, ORDER BY, LIKE, subqueries.
+    (_BOOL, True, (3, 4, 9, 506, 515, 516, 518, 520, 521, 523, 524, 532, 539)),
+    # Lengths and counts for which there is no limit, which is 0.
+    (_BIGINT, 0, (*range(541, 556), *range(558, 562))),
+    # No transactions and timeouts; names keep their case; nulls are sorted high: last with ASC.
+    (_INT32, 0, (8, 100, 101, 503, 505, 507, 533, 534, 535, 562)),
+    # GROUP BY what is not selected, and beyond; UNION and UNION ALL.
+    (_INT32, 0b11, (522, 525, 540)),
+    (_INT32, 0b10, (567, 569)),  # forward only, and read-only
+    (_INT32, 0b1, (526, 564, 568, 570, 571)),
+    (_INT32, 2, (528,)),  # all outer joins
+    (_INT32, 0b1111, (538,)),  # subqueries in comparisons, EXISTS, IN and with ANY
+    (_STRING, "daf-query", (0,)),
+    (_STRING, '"', (504,)),
+    (_STRING, "\\", (513,)),
+    (_STRING, "", (514,)),
+    (_STRING, "schema", (529,)),
+    (_STRING, "procedure", (530,)),
+    (_STRING, "catalog", (531,)),
 )
-"""Substrait, ingestion, DDL, FOR UPDATE, procedures, transactions, batches, LOBs, constraints."""
-_TRUE: Final = (3, 4, 9, 506, 515, 516, 518, 520, 521, 523, 524, 532, 539)
-"""Read-only, SQL, cancelling; all tables can be read; aliases, ORDER BY, LIKE, subqueries."""
-_NO_LIMIT: Final = tuple(number for number in range(541, 562) if number not in (556, 557))
-"""Lengths and counts for which there is no limit, which is 0."""
-_INT32S: Final = {
-    8: 0,  # no transactions
-    100: 0,  # prepared statements have no timeout
-    101: 0,
-    503: 0,  # names keep their case, for which there is no number
-    505: 0,
-    507: 0,  # nulls are sorted high: last, and first with DESC
-    522: 0b11,  # GROUP BY what is not selected, and beyond
-    525: 0b11,
-    526: 0b1,
-    528: 2,  # all outer joins
-    533: 0,
-    534: 0,
-    535: 0,
-    538: 0b1111,  # subqueries in comparisons, EXISTS, IN and with ANY
-    540: 0b11,  # UNION and UNION ALL
-    562: 0,
-    564: 0b1,
-    567: 0b10,  # forward only
-    568: 0b1,
-    569: 0b10,  # and read-only
-    570: 0b1,
-    571: 0b1,
-}
-_STRINGS_BY_NUMBER: Final = {
-    0: "daf-query",
-    504: '"',
-    513: "\\",
-    514: "",
-    529: "schema",
-    530: "procedure",
-    531: "catalog",
-}
+"""The place of a type in the union, a value, and the numbers of what has it."""
 _LISTS: Final = {
     508: ["QUALIFY", "ILIKE", "UNNEST"],
     509: ["abs", "ceil", "exp", "floor", "ln", "log10", "log2", "power", "round", "sqrt"],
@@ -94,12 +77,7 @@ _LISTS: Final = {
 
 def _info(max_query_bytes: int) -> dict[int, tuple[int, Any]]:
     """Return everything, each as the place of its type in the union and a value."""
-    values: dict[int, tuple[int, Any]] = {}
-    values |= dict.fromkeys(_FALSE, (_BOOL, False))
-    values |= dict.fromkeys(_TRUE, (_BOOL, True))
-    values |= dict.fromkeys(_NO_LIMIT, (_BIGINT, 0))
-    values |= {number: (_INT32, value) for number, value in _INT32S.items()}
-    values |= {number: (_STRING, value) for number, value in _STRINGS_BY_NUMBER.items()}
+    values = {number: (place, value) for place, value, numbers in _COMMON for number in numbers}
     values |= {number: (_STRING_LIST, value) for number, value in _LISTS.items()}
     values[1] = (_STRING, version("daf-query"))
     values[2] = (_STRING, pa.__version__)
