@@ -481,12 +481,15 @@ def _called_beside(function: Callable[[], _T]) -> _T:
         work.error = None  # which would hold the frame that holds it
 
 
-def check_limits(limits: Any) -> None:
-    """Raise an error unless each limit of a server is positive; None is no limit."""
-    for field in fields(limits):
-        value = getattr(limits, field.name)
-        if value is not None and not value > 0:
-            raise errors.InvalidInputError(f"{field.name}= has to be positive, not {value!r}")
+class Limits:
+    """What a server gives at most: positive numbers, of which None is no limit."""
+
+    def __post_init__(self) -> None:
+        each: Any = self
+        for field in fields(each):
+            value = getattr(self, field.name)
+            if value is not None and not value > 0:
+                raise errors.InvalidInputError(f"{field.name}= has to be positive, not {value!r}")
 
 
 def fault(server: str, error: BaseException) -> str:

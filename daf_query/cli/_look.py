@@ -12,7 +12,17 @@ import daf_storage
 from daf_query.cli import _options as shared
 from daf_query.cli import _output as outputs
 from daf_query.cli import _selection as selection
-from daf_query.cli._later import display, np, pa, row_files, session, storage_data, syntax, table
+from daf_query.cli._later import (
+    display,
+    np,
+    pa,
+    row_files,
+    session,
+    sql,
+    storage_data,
+    syntax,
+    table,
+)
 from daf_query.cli._options import command, grouped, option
 from daf_query.cli._output import aligned, pager_of, print_json
 from daf_query.cli._upkeep import sidecar_line
@@ -243,8 +253,7 @@ def description_of(name: str, values: pa.Array, counts: npt.NDArray[Any]) -> dic
 
 def _statistics(values: pa.Array, counts: npt.NDArray[Any]) -> dict[str, Any]:
     """Return the mean and the quartiles of sorted numbers; nothing for others."""
-    kind, types = values.type, pa.types
-    if not (types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind)):
+    if not sql.is_number(values.type):
         return {}
     numbers = values.cast(pa.float64(), safe=False).to_numpy()
     with np.errstate(invalid="ignore", over="ignore"):

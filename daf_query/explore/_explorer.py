@@ -19,7 +19,7 @@ from typing import Final, Generic, TypeVar
 
 import pyarrow as pa
 
-from daf_query._runs import Runs, check_limits
+from daf_query._runs import Limits, Runs
 from daf_query.explore._catalogue import identity
 from daf_query.explore._http import ENDINGS, RequestError, refusal
 from daf_query.matrix import Positions
@@ -35,7 +35,7 @@ _T = TypeVar("_T")
 
 
 @dataclass(frozen=True, slots=True)
-class ExploreLimits:
+class ExploreLimits(Limits):
     """What the server of the explorer gives at most.
 
     Raises
@@ -57,9 +57,6 @@ class ExploreLimits:
     """Seconds from the beginning of a query until its last row is sent."""
     queries: int = 8
     """Answers that are computed at the same time."""
-
-    def __post_init__(self) -> None:
-        check_limits(self)
 
 
 @dataclass(frozen=True, slots=True)

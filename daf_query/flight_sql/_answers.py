@@ -34,7 +34,7 @@ from google.protobuf.message import DecodeError
 from google.protobuf.message_factory import GetMessages
 from pyarrow import flight
 
-from daf_query._runs import Endings, check_limits, fault
+from daf_query._runs import Endings, Limits, fault
 from daf_query.sql import Params, bind, unbound
 from daf_storage import DafError, errors
 
@@ -108,7 +108,7 @@ def given(message: Any, name: str) -> Any:
 
 
 @dataclass(frozen=True, slots=True)
-class FlightSqlLimits:
+class FlightSqlLimits(Limits):
     """What a server gives at most; None is no limit.
 
     Raises
@@ -129,9 +129,6 @@ class FlightSqlLimits:
     """Queries that are planned or run at the same time."""
     max_query_bytes: int = 1 << 20
     """Bytes of the SQL of a query, with the values of its parameters."""
-
-    def __post_init__(self) -> None:
-        check_limits(self)
 
 
 def limit_reached(problem: str, option: str) -> str:

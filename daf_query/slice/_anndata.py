@@ -351,16 +351,12 @@ class Contents:
         return adata
 
     def add_to(self, adata: Any, companion: Companion) -> None:
-        """Put the selected part of a companion into an AnnData."""
-        matrix = companion.matrix
-        getattr(adata, matrix.part)[matrix.key] = self.gathered(companion)
-
-    def gathered(self, companion: Companion) -> Any:
-        """Return the selected part of a companion, as AnnData had it."""
+        """Put the selected part of a companion into an AnnData, as AnnData had it."""
         matrix = companion.matrix
         frame = self.var if matrix.part in ("varm", "varp") else self.obs
         part, columns = companion_slice(self.whole, companion)
-        return matrix.restore(read_whole(part), index=frame.index, columns=columns)
+        values = matrix.restore(read_whole(part), index=frame.index, columns=columns)
+        getattr(adata, matrix.part)[matrix.key] = values
 
 
 def contents_of(whole: Whole, choice: AnnDataChoice, record: Record | None) -> Contents:

@@ -23,7 +23,7 @@ from daf_query._provenance import Record
 from daf_query._row_files import Rows, compressed, format_of, write_batches
 from daf_query._runs import checked
 from daf_query.slice import _anndata
-from daf_query.slice._anndata import Companion, companion_slice
+from daf_query.slice._anndata import companion_slice
 from daf_query.slice._blocks import row_spans
 from daf_query.slice._parts import Whole, figures_of, read_whole
 from daf_query.slice._tables import Labels, labels_of, long_table, wide_table
@@ -121,7 +121,7 @@ class Reading:
         """Yield the rows and the values of each block; of values that were read all of them."""
         self.nnz = 0
         spans: Iterable[Span] = [Span(0, whole.shape[0])]
-        if values is None:
+        if values is None and whole.shape[0]:
             figures, rows = figures_of(whole), None
             if file_format in WIDE:  # no larger as dense ones
                 rows = max(self.block_bytes // (whole.shape[1] * figures.item_bytes), 1)
@@ -251,8 +251,11 @@ def save_anndata(
                 _write_matrix(root, "X", whole, contents.main, reading)
                 for companion in contents.companions:
                     if not companion.matrix.is_annotation:
-                        group = root.require_group(companion.matrix.part)
-                        _write_companion(group, companion, contents, reading)
+                        matrix, own = companion.matrix, Reading(reading.block_bytes)
+                        own.check = reading.check
+                        part, _ = companion_slice(whole, companion)
+                        group = root.require_group(matrix.part)
+                        _write_matrix(group, matrix.key, part, matrix, own)
     report.warn()
 
 
@@ -271,21 +274,6 @@ def _opened(prepared: Path, file_format: str) -> Iterator[tuple[Any, Callable[[]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # that Zarr v3 does not specify them yet
         zarr.consolidate_metadata(group.store)
-
-
-def _write_companion(
-    group: Any, companion: Companion, contents: _anndata.Contents, reading: Reading
-) -> None:
-    matrix = companion.matrix
-    if companion.estimated_bytes > reading.block_bytes:
-        own = Reading(reading.block_bytes)
-        own.check = reading.check
-        _write_matrix(group, matrix.key, companion_slice(contents.whole, companion)[0], matrix, own)
-        return
-    anndata = optional_import("anndata", extra="anndata")
-    with anndata.settings.override(allow_write_nullable_strings=True):
-        anndata.io.write_elem(group, matrix.key, contents.gathered(companion))
-    reading.check()
 
 
 def _write_matrix(

@@ -101,14 +101,7 @@ class _Tried:
         return sys.getrefcount(self)
 
 
-def _count_if_unheld() -> int:
-    """Return the count within a method of an object that nobody holds; 0 if it does not tell."""
-    held = _Tried()
-    unheld = _Tried().count()
-    return unheld if unheld < held.count() else 0
-
-
-COUNT_IF_UNHELD: Final = _count_if_unheld()
+COUNT_IF_UNHELD: Final = _Tried().count() if sys.version_info < (3, 14) else 0
 """What ``sys.getrefcount(self)`` returns in a method of an object that nobody else holds.
 
 ``db.matrix(...).to_scipy()`` leaves nobody who could ask the slice again, so that its values are

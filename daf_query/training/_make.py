@@ -15,7 +15,7 @@ from daf_query._provenance import record_of
 from daf_query.matrix import ConcatenatedAxis, each_once
 from daf_query.scan import INDEX, NAME
 from daf_query.slice import AxisRows, Selector
-from daf_query.sql import Engine, written_items
+from daf_query.sql import Engine, is_number, written_items
 from daf_query.syntax import list_items, real_divisions
 from daf_query.table import DATASET
 from daf_query.training import _splits as splitting
@@ -160,9 +160,7 @@ def weights_of(chosen: AxisRows, text: str, names: pa.Array) -> npt.NDArray[np.f
     with errors.located("weights="):
         values = chosen.values(text, edits=real_divisions(text))
     type_ = values.type
-    is_number = pa.types.is_integer(type_) or pa.types.is_floating(type_)
-    is_number |= pa.types.is_decimal(type_) or pa.types.is_boolean(type_)
-    if not is_number and not pa.types.is_null(type_):
+    if not (is_number(type_) or pa.types.is_boolean(type_) or pa.types.is_null(type_)):
         raise errors.InvalidInputError(
             f"weights= yields {type_}, not numbers; write an expression such as "
             "1 / count(*) OVER (PARTITION BY cell_type)"
