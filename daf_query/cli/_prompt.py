@@ -30,6 +30,7 @@ from daf_query.cli._output import (
     pager,
     print_table,
 )
+from daf_query.cli._selection import longest_axes
 from daf_query.completion import SqlCompleter
 from daf_query.session import DafSession
 from daf_query.sql import error_place, listed_tables
@@ -75,13 +76,8 @@ def run_prompt(session: DafSession, *, output: str | None, **settings: Any) -> N
     if output is not None:
         prompt.set_output(output)
     read = _line_reader(prompt.completer)
-    lengths = [
-        (tables.axis_length(axis), axis)
-        for tables in session._connections.schemas.values()  # noqa: SLF001 - our own
-        for axis in sorted(tables.axes_set())
-    ]
-    lengths.sort(key=lambda each: -each[0])
-    shown = ", ".join(f"{length:,} {visible_name(axis)}" for length, axis in lengths[:4])
+    lengths = longest_axes(session)
+    shown = ", ".join(f"{length:,} {visible_name(axis)}" for length, _, axis in lengths[:4])
     names = ", ".join(map(visible_name, session._connections.names))  # noqa: SLF001 - our own
     print(f"daf sql: {names}: {shown}{', ...' if len(lengths) > 4 else ''}")
     print("a semicolon ends a statement, .help lists commands, Ctrl-D leaves")

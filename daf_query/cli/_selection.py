@@ -22,18 +22,28 @@ _FILE: Final = "@"
 def reading(options: Namespace) -> DafSession:
     """Connect the path of a command for reading, with the overlay if one is given."""
     skip_broken = getattr(options, "skip_broken", False)
+    names: dict[str, Any] = {key: getattr(options, key, None) for key in ("obs_is", "var_is")}
     connected = session.connect(
         options.path,
         mode="r",
         overlay=options.overlay,
-        obs_is=getattr(options, "obs_is", None),
-        var_is=getattr(options, "var_is", None),
         provenance=not getattr(options, "no_provenance", True),
         skip_broken=skip_broken,
+        **names,
     )
     if skip_broken and len(connected.members()) < len(session.matching_paths(options.path)):
         options.has_left_out = True
     return connected
+
+
+def longest_axes(connected: DafSession) -> list[tuple[int, str, str]]:
+    """Return the length, the schema and the name of each axis, the longest first."""
+    axes = [
+        (tables.axis_length(axis), schema, axis)
+        for schema, tables in connected._connections.schemas.items()  # noqa: SLF001 - our own
+        for axis in tables.axes_set()
+    ]
+    return sorted(axes, key=lambda each: (-each[0], *each[1:]))
 
 
 def query_of(options: Namespace) -> str:

@@ -220,13 +220,8 @@ def _check_start(connected: DafSession, options: Namespace) -> None:
     """Fail if the query is wrong, or the colour is one of no axis."""
     if options.query is not None:
         connected.sql(options.query)
-    axes = [
-        (-tables.axis_length(axis), name, axis)
-        for name, tables in connected._connections.schemas.items()  # noqa: SLF001 - our own
-        for axis in tables.axes_set()
-    ]
     problem: errors.DafError | None = None
-    for _, schema, axis in sorted(axes) if options.color is not None else ():
+    for _, schema, axis in selection.longest_axes(connected) if options.color is not None else ():
         if options.color in connected.table(axis, schema=schema).schema.names:
             return
         name = ".".join(map(syntax.quoted_name, (schema, axis)))

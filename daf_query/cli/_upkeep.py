@@ -130,11 +130,8 @@ def save_matrix_command(options: Namespace) -> None:
     daf save-matrix pbmc.daf.zarr share --rows-axis type --columns-axis donor --fill 0 \
         "SELECT type, donor, avg(age) AS age FROM cell GROUP BY type, donor"
     """
-    choice: dict[str, Any] = {
-        "fill": selection.value_of(options.fill),
-        "relayout": options.relayout,
-        "if_exists": options.if_exists,
-    }
+    choice = given(options, "relayout", "if_exists")
+    choice["fill"] = selection.value_of(options.fill)
     with contextlib.ExitStack() as stack:
         connected = stack.enter_context(session.connect(options.path, mode="r+"))
         content: Any
@@ -222,11 +219,9 @@ def annotate_command(options: Namespace) -> None:
         found = connected.annotate(
             options.axis,
             options.table,
-            key=options.key,
             columns=_columns(options.columns),
             fill=selection.named_values(options.fill, option="--fill"),
-            strict=options.strict,
-            if_exists=options.if_exists,
+            **given(options, "key", "strict", "if_exists"),
         )
     report(options, f"stored in {target}: {found}", path=target, **found.to_dict())
 

@@ -9,14 +9,6 @@ that are x and y of the entries of an axis.  A *ticket* is a download that was a
 Must not know the command line.
 """
 
-from typing import TYPE_CHECKING
+from daf_storage._lazy import stubbed_names
 
-from daf_query.explore._explorer import ExploredData, ExploreLimits
-from daf_storage._lazy import lazy_names
-
-if TYPE_CHECKING:  # these need starlette and uvicorn
-    from daf_query.explore._app import ExploreServer, app
-
-__all__ = ["ExploreLimits", "ExploreServer", "ExploredData", "app"]
-
-__getattr__, __dir__, _ = lazy_names(__name__, {"daf_query.explore._app": ("ExploreServer", "app")})
+__getattr__, __dir__, __all__ = stubbed_names(__name__)

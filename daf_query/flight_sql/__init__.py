@@ -8,7 +8,6 @@ under seal, for its rows.  A *run* is a query that is computed in a thread of it
 Must not know the command line.
 """
 
-from daf_query.flight_sql._answers import FlightSqlLimits
-from daf_query.flight_sql._server import FlightSqlServer, is_loopback
+from daf_storage._lazy import stubbed_names
 
-__all__ = ["FlightSqlLimits", "FlightSqlServer", "is_loopback"]
+__getattr__, __dir__, __all__ = stubbed_names(__name__)

@@ -11,7 +11,7 @@ Must not know engines that run fragments.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Final, TypeAlias
 
@@ -77,14 +77,7 @@ class MatrixTable:
         AxisNotFoundError, MatrixNotFoundError, QueryError
             There is no such axis or matrix, or a predicate is wrong.
         """
-        return session.matrix_table(
-            self.rows_axis,
-            self.columns_axis,
-            self.name,
-            rows=self.rows,
-            columns=self.columns,
-            schema=schema,
-        )
+        return session.matrix_table(**asdict(self), schema=schema)
 
 
 NamedTable: TypeAlias = AxisTable | MatrixTable

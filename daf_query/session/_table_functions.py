@@ -27,17 +27,7 @@ def matrix_table(request: slices.SliceRequest) -> tables.TableDataset:
 
 
 def _request(engine: engines.Engine, call: engines.TableCall) -> slices.SliceRequest:
-    return slices.SliceRequest(
-        engine,
-        call.schema,
-        call.axes,
-        call.name,
-        call.rows,
-        call.columns,
-        join="outer",
-        by=call.by or (),
-        max_bytes=PROFILE_MAX_BYTES,
-    )
+    return slices.SliceRequest(engine, join="outer", max_bytes=PROFILE_MAX_BYTES, **call)
 
 
 def _matrix(engine: engines.Engine, call: engines.TableCall) -> tables.TableDataset:

@@ -7,15 +7,6 @@ zone maps and indexes, and read where there is a worker, from a path that all of
 Must not know how fragments are read.
 """
 
-from typing import TYPE_CHECKING
+from daf_storage._lazy import stubbed_names
 
-from daf_storage._lazy import lazy_names
-
-if TYPE_CHECKING:  # these need pyspark
-    from daf_query.spark._query import DafDataSource, register, sql
-
-__all__ = ["DafDataSource", "register", "sql"]
-
-__getattr__, __dir__, _ = lazy_names(
-    __name__, {"daf_query.spark._query": ("DafDataSource", "register", "sql")}
-)
+__getattr__, __dir__, __all__ = stubbed_names(__name__)

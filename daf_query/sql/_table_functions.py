@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
-from typing import Any, Final, TypeAlias, TypeVar
+from typing import Any, Final, TypeAlias, TypedDict, TypeVar
 
 import pyarrow as pa
 
@@ -46,8 +45,7 @@ USAGES: Final[Mapping[str, str]] = {
 """How each table function is called."""
 
 
-@dataclass(frozen=True, slots=True)
-class TableCall:
+class TableCall(TypedDict):
     """What a table function is asked for: which part of which matrix."""
 
     schema: str
@@ -56,7 +54,7 @@ class TableCall:
     rows: str | None
     """A predicate; None for all."""
     columns: str | None
-    by: str
+    by: By
     """What the rows are grouped by; empty for one group."""
 
 
@@ -101,7 +99,14 @@ def _call(
         raise _wrong_use(function, "its first three arguments are names, not NULL")
     schema, axis = _located(schemas, default, first)
     by, rows, columns = [*[None][: function not in _GROUPED], *given, None, None][:3]
-    return TableCall(schema, (axis, second), name, rows, columns, by or "")
+    return {
+        "schema": schema,
+        "axes": (axis, second),
+        "name": name,
+        "rows": rows,
+        "columns": columns,
+        "by": by or (),
+    }
 
 
 def _constant(function: str, argument: Any) -> str | None:

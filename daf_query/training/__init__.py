@@ -8,17 +8,6 @@ Must not know sessions or the command line; packages of others that train are im
 used.
 """
 
-from daf_query.training._batches import RowBlocks
-from daf_query.training._make import Expressions, IfChanged, load_sampler, make_sampler
-from daf_query.training._sampler import Sampler
-from daf_query.training._splits import Shares
+from daf_storage._lazy import stubbed_names
 
-__all__ = [
-    "Expressions",
-    "IfChanged",
-    "RowBlocks",
-    "Sampler",
-    "Shares",
-    "load_sampler",
-    "make_sampler",
-]
+__getattr__, __dir__, __all__ = stubbed_names(__name__)
