@@ -57,17 +57,8 @@ def values_of(rows: AxisRows, sql: str, *, order: pa.Array | None = None) -> pa.
         raise errors.QueryError(f"a bracket closes none in {sql!r}")
     column = rows.values(sql)
     if is_number(column.type):
-        return pa.array(_numbers(column, np.float64))
+        return column.cast(pa.float64(), safe=False).fill_null(float("nan"))
     return _categories(_strings(column).dictionary_encode(), order)
-
-
-def _numbers(column: Any, dtype: Any) -> npt.NDArray[Any]:
-    """Return numbers, NaN where they are missing."""
-    if column.null_count or not pa.types.is_integer(column.type):
-        column = pc.fill_null(column.cast(pa.float64()), float("nan"))
-    with np.errstate(over="ignore", invalid="ignore"):  # too large for the dtype: infinite
-        values: npt.NDArray[Any] = column.to_numpy(zero_copy_only=False).astype(dtype)
-    return values
 
 
 def _strings(column: Any) -> Any:

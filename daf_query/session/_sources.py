@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import functools
 import glob
-import os
 import re
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
@@ -302,19 +300,16 @@ def matching_paths(pattern: str) -> list[str]:
         matching = matching_urls(before)
     else:
         names = sorted(glob.glob(before, recursive=True))  # noqa: PTH207 - Path.glob is relative
-        is_within = functools.cache(_is_within_index)  # of many files in few folders
-        matching = [path for path in names if not _is_within_index(path, is_within)]
+        folders = {above for path in names for above in Path(path).parents}
+        of_indexes = set(filter(_is_index, folders | set(map(Path, names))))
+        matching = [
+            path for path in names if of_indexes.isdisjoint([Path(path), *Path(path).parents])
+        ]
     paths = [path + separator + group for path in matching]
     if not paths:
         hint = errors.unresolved(pattern)
         raise errors.SourceNotFoundError(f"no file or directory matches {pattern!r}{hint}")
     return paths
-
-
-def _is_within_index(path: str, is_within: Callable[[str], bool] | None = None) -> bool:
-    """Return whether a path is of the indexes beside a file, or of its sidecar, or below them."""
-    above = os.path.dirname(path)  # noqa: PTH120 - a Path of each folder takes longer
-    return _is_index(Path(path)) or (above != path and (is_within or _is_within_index)(above))
 
 
 def _is_index(folder: Path) -> bool:

@@ -6,10 +6,9 @@ in the encodings of anndata.
 
 from __future__ import annotations
 
-import json
 import warnings
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from functools import partial
 from itertools import chain
 from pathlib import Path
@@ -82,13 +81,10 @@ def _check_directory(path: Path) -> None:
 
 def _is_anndata(path: Path) -> bool:
     """Return whether a directory is an AnnData in Zarr, by the metadata of its root."""
-    for name in (".zattrs", "zarr.json"):
-        with suppress(OSError, ValueError, AttributeError):
-            attributes = json.loads((path / name).read_bytes())
-            attributes = attributes.get("attributes", attributes)
-            if attributes.get("encoding-type") == "anndata":
-                return True
-    return False
+    try:
+        return bool(zarr.open_group(path, mode="r").attrs.get("encoding-type") == "anndata")
+    except (OSError, ValueError, KeyError, TypeError):
+        return False
 
 
 class Reading:
