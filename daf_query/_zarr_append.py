@@ -63,7 +63,7 @@ def append_rows(path: str | Path, rows: Mapping[str, Any] | pa.Table, group: str
     arrays = dict(found.arrays())
     columns = {
         name: _values(rows[name], arrays.get(name), f"{path}: column {name!r}")
-        for name in _names(rows)
+        for name in (rows.column_names if isinstance(rows, pa.Table) else rows)
     }
     if columns.keys() != arrays.keys():
         has = errors.shown_names(arrays)
@@ -174,10 +174,6 @@ def _recover(group: Any) -> None:
     for _, array in group.arrays():
         array.resize((start,))
     del group.attrs[PENDING]
-
-
-def _names(rows: Mapping[str, Any] | pa.Table) -> list[str]:
-    return list(rows.column_names if isinstance(rows, pa.Table) else rows)
 
 
 def _values(column: Any, array: Any, what: str) -> Any:

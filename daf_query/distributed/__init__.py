@@ -260,10 +260,7 @@ def token_of(*described: Any) -> str:
 
 
 def _digest_of(*parts: bytes) -> str:
-    digest = hashlib.blake2b(digest_size=_DIGEST_BYTES)
-    for part in parts:
-        digest.update(part)
-    return digest.hexdigest()
+    return hashlib.blake2b(b"".join(parts), digest_size=_DIGEST_BYTES).hexdigest()
 
 
 def _by_path(value: Any) -> tuple[bytes, list[Origin]]:

@@ -31,8 +31,8 @@ from __future__ import annotations
 
 import threading
 import warnings
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cache, partial
 from typing import Any, Final, Literal, TypeAlias, TypeVar
 
@@ -540,30 +540,19 @@ class DamagedLayoutWarning(errors.DafWarning):
     """One of the two stored layouts of a matrix is damaged, so the other one is read."""
 
 
+@dataclass(eq=False, slots=True)
 class PlannedLayouts:
     """The layouts in which a matrix is stored, with the plan of a slice in each.
 
     What turns out to be damaged is not tried again, in these plans and in those made of them.
-
-    Parameters
-    ----------
-    found
-        The one that takes less time first.
-    faults
-        What is wrong with others; a layout that is not stored is not among them.
-    damaged
-        Those that turned out to be damaged, by whether rows are their majors.
     """
 
-    def __init__(
-        self,
-        found: Iterable[SlicePlan],
-        faults: Iterable[errors.FormatError] = (),
-        damaged: set[bool] | None = None,
-    ) -> None:
-        self.found = tuple(found)
-        self.faults = tuple(faults)
-        self.damaged: set[bool] = set() if damaged is None else damaged
+    found: Sequence[SlicePlan]
+    """The one that takes less time first."""
+    faults: Sequence[errors.FormatError]
+    """What is wrong with others; a layout that is not stored is not among them."""
+    damaged: set[bool] = field(default_factory=set)
+    """Those that turned out to be damaged, by whether rows are their majors."""
 
     def __iter__(self) -> Iterator[SlicePlan]:
         """Yield those that are worth a try, the one that takes less time first."""
