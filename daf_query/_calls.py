@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, Final
+
+from daf_storage import errors
 
 _SAVE: Final = "save('rows.parquet'), or .csv, .tsv, .json, .ndjson, .arrow"
 _SQL: Final = "SQL: GROUP BY, JOIN and window functions"
@@ -126,3 +128,13 @@ def _with_advice(method: Callable[..., Any]) -> Callable[..., Any]:
         raise TypeError("; ".join(filter(None, said)))
 
     return call
+
+
+def check_keywords(given: Iterable[str], choice: type, what: str) -> None:
+    """Refuse keywords that a ``TypedDict`` does not have."""
+    available = choice.__annotations__
+    for name in given:
+        if name not in available:
+            raise errors.InvalidInputError(
+                f"there is no {name}= of {what}; there is {errors.choices(name, available)}"
+            )

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from daf_query._calls import Advised
+from daf_query._calls import Advised, check_keywords
 from daf_query._formats import SLICE_FORMATS
 from daf_query._provenance import DataSets, Record, record_of, refuse_own_files
 from daf_query._runs import attended, checked
@@ -620,6 +620,7 @@ class MatrixSlice(Advised):
         path = Path(path)
         file_format = check_format(path, format)
         refuse_own_files(self.data_sets(), path)
+        check_keywords(choice, AnnDataChoice, "an AnnData")
         budget = byte_count(block_bytes, keyword="block_bytes")
         if choice and file_format not in ANNDATA:
             raise errors.InvalidInputError(

@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from daf_query._calls import check_keywords
 from daf_query._provenance import Record, described, provenance
 from daf_query._row_files import Rows, format_of, save_rows
 from daf_query.scan import INDEX, NAME
@@ -377,12 +378,7 @@ def _read(column: pa.Array, kind: pa.DataType, names: list[str] | None) -> pa.Ar
 def row_source(sampler: Sampler, part: MatrixSlice, **choice: Unpack[BlockChoice]) -> RowSource:
     """Return what is read of a slice for the entries of a sampler; see `Sampler.blocks`."""
     given: dict[str, Any] = dict(choice)
-    available = BlockChoice.__annotations__
-    for name in given:
-        if name not in available:
-            raise errors.InvalidInputError(
-                f"there is no {name}= of batches; there is {errors.choices(name, available)}"
-            )
+    check_keywords(given, BlockChoice, "batches")
     labels, form = given.pop("labels", ()), given.pop("form", "dense")
     check_choice(form, Form, "form")
     weights, count = _weights(sampler, given.pop("draw", None)), given.pop("rows_per_epoch", None)
