@@ -28,7 +28,6 @@ from daf_storage.data import (
     ENTRIES_OF,
     DafReader,
     EntrySelection,
-    HeldArray,
     PartsNode,
     Picks,
     Positions,
@@ -44,7 +43,7 @@ from daf_storage.data import (
     subset_vector,
 )
 from daf_storage.errors import CorruptDataError, InvalidInputError, InvalidNameError
-from daf_storage.trees import MemoryArray, Node, NodeKind, StoredArray, Tree
+from daf_storage.trees import MemoryArray, Node, NodeKind, StoredArray, Tree, memory_array
 
 Pairs: TypeAlias = list[tuple[Any, str | None]]
 
@@ -279,10 +278,10 @@ def subset_matrix(
     rowval: StoredArray = SubsetArray(stored.entries("rowval"), picks)
     if rows is not None:
         minors, picks, counts = _filtered(stored, rows, starts, counts)
-        rowval = HeldArray(minors)
+        rowval = memory_array(minors)
     colptr = np.ones(counts.size + 1, stored.entries("colptr").info.storage_type.dtype)
     colptr[1:] = np.cumsum(counts) + 1
-    arrays: dict[str, StoredArray] = {"colptr": HeldArray(colptr), "rowval": rowval}
+    arrays: dict[str, StoredArray] = {"colptr": memory_array(colptr), "rowval": rowval}
     if stored.has_values():
         arrays["nzval"] = SubsetArray(stored.entries("nzval"), picks)
     return arrays

@@ -38,7 +38,6 @@ from daf_storage.data._digest import (
 )
 from daf_storage.data._encoding import (
     EmptySparse,
-    HeldArray,
     block_spans,
     column_blocks,
     copy_stored,

@@ -28,7 +28,6 @@ from daf_storage.data._coercion import SparseVectorInput, VectorInput, plain_val
 from daf_storage.data._encoding import (
     EmptySparse,
     Filling,
-    HeldArray,
     block_height,
     column_blocks,
     counted_blocks,
@@ -44,7 +43,7 @@ from daf_storage.data._entries import Alignment, EntrySelection, Positions, RunP
 from daf_storage.data._layout import StoredMatrix, StoredVector, check_rows
 from daf_storage.data._property_reader import numpy_vector
 from daf_storage.data._reader import DafReader, stored_properties
-from daf_storage.trees import StoredArray, TreeTransaction, WritableTree, new_node
+from daf_storage.trees import StoredArray, TreeTransaction, WritableTree, memory_array, new_node
 
 _HELD_PER_ELEMENT: Final = 96
 """What an element takes on its way, as numbers of rows, columns and places."""
@@ -228,7 +227,7 @@ def _mapped(array: StoredArray, part: Part, used_bytes: int) -> StoredArray:
     """
     if array.info.is_mappable or used_bytes <= block_height(1):
         return array
-    return HeldArray(decoded_array(array, part.folder))
+    return memory_array(decoded_array(array, part.folder))
 
 
 def _transposed(part: Part, stored: StoredMatrix) -> _SparseColumns:
@@ -242,8 +241,8 @@ def _transposed(part: Part, stored: StoredMatrix) -> _SparseColumns:
         nzval=scratch_array(nnz, stored.info.storage_type, part.folder),
     )
     fill_transpose(stored, out)
-    nzval = HeldArray(out.nzval) if has_values else None
-    return _SparseColumns(out.colptr - 1, HeldArray(out.rowval), nzval, n_columns, stored.what)
+    nzval = memory_array(out.nzval) if has_values else None
+    return _SparseColumns(out.colptr - 1, memory_array(out.rowval), nzval, n_columns, stored.what)
 
 
 def _counts(part: Part) -> Positions:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from itertools import islice
 from pathlib import Path
@@ -34,30 +34,16 @@ from daf_storage.data._layout import StoredMatrix, StoredVector, check_rows, is_
 from daf_storage.stores import os_errors
 from daf_storage.trees import (
     THREADS,
-    ArrayInfo,
-    MemoryArray,
     StoredArray,
     TreeTransaction,
     computed,
     elements_bytes,
+    memory_array,
     passing_over,
     run_all,
 )
 
 _SCRATCH_BYTES = 1 << 24
-
-
-class HeldArray(MemoryArray):
-    """Numbers in memory, or in a file without a name: any part of them is read at once."""
-
-    def __init__(self, values: AnyArray) -> None:
-        shape = tuple(map(int, values.shape))
-        super().__init__(lambda: values, shape=shape, storage_type=StorageType.of(values.dtype))
-
-    @property
-    def info(self) -> ArrayInfo:  # type: ignore[override]  # computed, where others have it ready
-        """Its metadata."""
-        return replace(super().info, is_mappable=True)
 
 
 _BLOCK_BYTES: Final = 1 << 24
@@ -145,7 +131,7 @@ def fill_transpose(
     rows, values = rowval.read_rows, stored.values
     if held_bytes <= memory_bytes() // _HELD_PART:
         every = Span(0, nnz)
-        rows, values = HeldArray(rows(every)).read_rows, HeldArray(values(every)).read_rows
+        rows, values = memory_array(rows(every)).read_rows, memory_array(values(every)).read_rows
     item_bytes = 2 * out.nzval.itemsize if stored.has_values() else 0
     free_bytes = memory_bytes() - min(held_bytes, memory_bytes() // 2)
     most = free_bytes // (2 * THREADS * (_HELD_BYTES + item_bytes))

@@ -13,10 +13,9 @@ import pyarrow as pa
 
 from daf_storage._lazy import pc
 from daf_storage.base import AnyArray, Span
-from daf_storage.data._encoding import HeldArray
 from daf_storage.data._layout import StoredVector
 from daf_storage.stores import ReadEstimate
-from daf_storage.trees import ArrayInfo, StoredArray
+from daf_storage.trees import ArrayInfo, StoredArray, memory_array
 
 Positions: TypeAlias = npt.NDArray[np.int64]
 
@@ -292,7 +291,7 @@ def subset_vector(stored: StoredVector, entries: EntrySelection) -> dict[str, St
     if not entries.is_ascending:
         places = places[np.argsort(shown[places], kind="stable")]
     numbers = shown[places].astype(entries.number_type(nzind.dtype))
-    arrays: dict[str, StoredArray] = {"nzind": HeldArray(numbers)}
+    arrays: dict[str, StoredArray] = {"nzind": memory_array(numbers)}
     nzval = stored.arrays().get("nzval")
     if nzval is not None:
         arrays["nzval"] = SubsetArray(nzval, EntrySelection(places, nzind.size))

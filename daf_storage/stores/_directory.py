@@ -57,7 +57,6 @@ from daf_storage.stores._files import (
     is_at,
     is_stable,
     listing_identity,
-    lock_shared,
     locked,
     map_file,
     names_at,
@@ -69,6 +68,7 @@ from daf_storage.stores._files import (
     release,
     stable,
     stable_fingerprint,
+    try_lock,
 )
 
 TRASH: Final = "trash-"
@@ -684,7 +684,7 @@ class DirectoryStore:
             except OSError as error:
                 refuse(error, what=f"{self.location}: {prefix}" if prefix else self.location)
             # The root is never deleted, and its lock is the writers' (see `lock`).
-            if not prefix or (lock_shared(descriptor) and is_at(descriptor, path)):
+            if not prefix or (try_lock(descriptor) and is_at(descriptor, path)):
                 return DirectorySnapshot(descriptor, path, self.kept)
             os.close(descriptor)  # replaced or deleted this very moment: look again
 

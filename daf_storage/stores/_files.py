@@ -386,13 +386,17 @@ def release(descriptor: int, owner: int) -> None:
     os.close(descriptor)
 
 
-def lock_shared(descriptor: int) -> bool:
-    """Keep a directory from being deleted; false if another process is deleting it already."""
+def try_lock(descriptor: int, operation: int = fcntl.LOCK_SH) -> bool:
+    """Lock what is open; false if another process has a lock that excludes this one.
+
+    A shared lock keeps a directory from being deleted.  On a file system without locks there is
+    nothing to keep anybody away with.
+    """
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        fcntl.flock(descriptor, operation | fcntl.LOCK_NB)
     except BlockingIOError:
         return False
-    except OSError:  # a file system without locks: read without
+    except OSError:
         return True
     return True
 

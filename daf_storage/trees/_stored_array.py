@@ -164,6 +164,8 @@ class MemoryArray(StoredArray):
         Returns numpy, or Arrow strings.
     shape, storage_type
         If they are known before.
+    is_mappable
+        Whether any part of it is read at once, as of what is mapped.
     """
 
     def __init__(
@@ -173,8 +175,10 @@ class MemoryArray(StoredArray):
         shape: tuple[int, ...] | None = None,
         storage_type: StorageType | None = None,
         sources: tuple[StoredArray, ...] = (),
+        is_mappable: bool = False,
     ) -> None:
         self._make = make
+        self._is_mappable = is_mappable
         self._made: Any = None
         self._cached_info = (shape, storage_type)
         self.sources = sources
@@ -195,7 +199,7 @@ class MemoryArray(StoredArray):
             shape = values.shape if is_numpy else (len(values),)
             kind = StorageType.of(values.dtype) if is_numpy else StorageType.STRING
             self._cached_info = shape, kind
-        return ArrayInfo(shape, kind, shape, is_mappable=False)
+        return ArrayInfo(shape, kind, shape, self._is_mappable)
 
     def estimate(
         self, spans: list[Span], estimate: ReadEstimate, within: Span | None = None
@@ -226,9 +230,9 @@ def frozen(values: AnyArray) -> AnyArray:
 
 
 def memory_array(values: AnyArray) -> MemoryArray:
-    """Return values in memory as an array among stored ones."""
-    kind = StorageType.of(values.dtype)
-    return MemoryArray(lambda: values, shape=values.shape, storage_type=kind)
+    """Return numbers in memory, or in a file without a name, as an array among stored ones."""
+    shape, kind = tuple(map(int, values.shape)), StorageType.of(values.dtype)
+    return MemoryArray(lambda: values, shape=shape, storage_type=kind, is_mappable=True)
 
 
 def elements_bytes(info: ArrayInfo, spans: list[Span], within: Span | None) -> int:

@@ -27,7 +27,15 @@ from zlib import crc32
 from daf_storage import errors
 from daf_storage.base import ForkLock, OpenMode
 from daf_storage.stores._directories import follow_links, remove_leftovers, scratch
-from daf_storage.stores._files import allocate, check_linked, is_at, map_file, os_errors, release
+from daf_storage.stores._files import (
+    allocate,
+    check_linked,
+    is_at,
+    map_file,
+    os_errors,
+    release,
+    try_lock,
+)
 from daf_storage.stores.mmap_zip import _records as records
 from daf_storage.stores.mmap_zip._records import (
     Directory,
@@ -96,17 +104,8 @@ class ArchiveFile:
         check_linked(os.fstat(self.descriptor), self.location)
 
     def lock(self, operation: int = fcntl.LOCK_EX) -> bool:
-        """Keep other writers away until the file is closed; false if there is one already.
-
-        On a file system without locks there is nothing to keep anybody away with.
-        """
-        try:
-            fcntl.flock(self.descriptor, operation | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return False
-        except OSError:
-            return True
-        return True
+        """Keep other writers away until the file is closed; false if there is one already."""
+        return try_lock(self.descriptor, operation)
 
     def has_writer(self) -> bool:
         """Return whether a writer holds the lock of writers."""

@@ -12,7 +12,7 @@ import pytest
 from daf_storage import open_daf
 from daf_storage.stores import MmapZipStore
 from daf_storage.stores._directories import discard, new_locked_directory
-from daf_storage.stores._files import exclusive, lock_shared
+from daf_storage.stores._files import exclusive, try_lock
 from tests.support import open_descriptors
 
 
@@ -39,7 +39,7 @@ def test_a_file_system_without_locks(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
     monkeypatch.setattr(fcntl, "flock", refuse)
     path, descriptor = new_locked_directory(lambda: tmp_path / "new")
-    assert lock_shared(descriptor)
+    assert try_lock(descriptor)
     os.close(descriptor)
     with pytest.raises(OSError, match="No locks"), exclusive(path):
         pass
