@@ -421,7 +421,7 @@ class ViewTree:
         return ViewNode(
             node,
             None if is_whole else self._arrays(path, node, axes),
-            (self._token, node.identity),
+            self._token,
             self._entries_axis,
         )
 
@@ -600,17 +600,11 @@ class ViewNode(PartsNode):
         self,
         node: Node,
         arrays: Mapping[str, StoredArray] | None,
-        identity: Hashable,
+        token: Hashable,
         entries_axis: Callable[[str], str | None],
     ) -> None:
-        super().__init__(node, arrays)
-        self._identity = identity
+        super().__init__(node, arrays, token)
         self._entries_axis = entries_axis
-
-    @property
-    def identity(self) -> Hashable:
-        """Equal for two nodes only if they hold the same data."""
-        return self._identity
 
     def attribute(self, name: str) -> Any:
         """Return an attribute of the node in the base, with the names of the view."""

@@ -11,9 +11,9 @@ from typing import Any, Final
 from zlib import crc32
 
 import numpy as np
-import pyarrow as pa
 
 from daf_storage.base import AnyArray, Span
+from daf_storage.base import strings as vlen
 from daf_storage.data import _layout as layout
 from daf_storage.data._encoding import block_spans, column_blocks
 from daf_storage.data._layout import StoredMatrix, check_rows
@@ -133,8 +133,7 @@ def _parts(source: StoredArray) -> list[memoryview]:
     if plain is not None:
         return [plain]
     strings = source.read_strings()
-    kind = np.int64 if pa.types.is_large_string(strings.type) else np.int32
-    offsets = np.frombuffer(strings.buffers()[1], kind)[strings.offset :][: len(strings) + 1]
+    offsets = vlen.string_offsets(strings)
     data = np.frombuffer(strings.buffers()[2] or b"", np.uint8)[offsets[0] : offsets[-1]]
     lengths = np.diff(offsets).astype("<u4")
     return [lengths.view(np.uint8).data, data.data]

@@ -571,11 +571,22 @@ class SparseStrings(StoredArray):
 
 
 class PartsNode:
-    """A node whose arrays may be others than those that are stored; see `Node`."""
+    """A node whose arrays may be others than those that are stored; see `Node`.
 
-    def __init__(self, node: Node, arrays: Mapping[str, StoredArray] | None) -> None:
+    Parameters
+    ----------
+    arrays
+        By their names; None for those that are stored.
+    variant
+        What tells its identity from that of the node, and of others that are made of it.
+    """
+
+    def __init__(
+        self, node: Node, arrays: Mapping[str, StoredArray] | None, variant: Hashable = "parts"
+    ) -> None:
         self._node = node
         self._arrays = arrays
+        self._variant = variant
 
     @property
     def kind(self) -> NodeKind:
@@ -587,7 +598,7 @@ class PartsNode:
     @property
     def identity(self) -> Hashable:
         """What a cache goes by."""
-        return ("parts", self._node.identity)
+        return self._variant, self._node.identity
 
     def is_same(self, other: object) -> bool:
         """Return whether another node is the very same stored one."""
