@@ -509,16 +509,6 @@ _MOST_EXPANDED_BYTES = 1 << 30
 """Of the entries of an axis, of which nothing says how many there are."""
 
 
-class _SingleFile(ArrayMetadata):
-    """The metadata of an array in one file, whose name is the ``prefix``."""
-
-    __slots__ = ()
-
-    def chunk_key(self, position: tuple[int, ...]) -> str:  # noqa: ARG002 - there is one
-        """Return the name of the file."""
-        return self.prefix
-
-
 def open_array(
     snapshot: Snapshot,
     file: str,
@@ -547,12 +537,13 @@ def open_array(
         shard = ShardLayout(grid, index_at_start=True, has_checksum=True)
     codecs = () if chunks is None else ({"id": form.codec},)
     zero = "" if kind.is_string else kind.dtype.type(0)
-    metadata = _SingleFile(
+    metadata = ArrayMetadata(
         info=ArrayInfo(shape, kind, chunks or _no_zeros(shape), is_mappable=chunks is None),
         encoding=ChunkEncoding(codecs, None if kind.is_string else kind.dtype),
         has_plain_chunk=chunks is None,
         fill_value=None if chunks is None else zero,
         prefix=file,
+        is_single_file=True,
         shard=shard,
     )
     return open_zarr_array(snapshot, "", metadata, cache=chunk_cache, what=what)

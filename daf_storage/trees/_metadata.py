@@ -108,6 +108,8 @@ class ArrayMetadata:
     """What stands between the numbers of a chunk key."""
     prefix: str = ""
     """What a chunk key begins with."""
+    is_single_file: bool = False
+    """Whether that is the name of the one file that it has."""
     shard: ShardLayout | None = None
     """How its files are made up, if they are of small chunks; ``info`` has the shape of these."""
 
@@ -118,7 +120,7 @@ class ArrayMetadata:
 
     def chunk_key(self, position: tuple[int, ...]) -> str:
         """Return the key of the file at a position of the grid."""
-        if not position:
+        if self.is_single_file or not position:
             return self.prefix or "0"
         start = f"{self.prefix}{self.separator}" if self.prefix else ""
         return start + self.separator.join(map(str, position))
