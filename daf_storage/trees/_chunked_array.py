@@ -415,8 +415,6 @@ def passing_over() -> Iterator[None]:
 class ChunkedRead:
     """Ranges of the first dimension of an array, put one after the other, by chunks."""
 
-    info: ArrayInfo
-    """The array."""
     shape: tuple[int, ...]
     """The shape of the result."""
     rows: dict[int, Ranges]
@@ -433,7 +431,7 @@ class ChunkedRead:
             rest[0] = within
         shape = (ranges.total, *(span.size for span in rest))
         if 0 in shape:
-            return cls(info, shape, {}, {})
+            return cls(shape, {}, {})
         dimensions = [
             _along(span, chunk) for span, chunk in zip(rest, info.chunks[1:], strict=True)
         ]
@@ -444,7 +442,7 @@ class ChunkedRead:
             )
             for combination in itertools.product(*dimensions)
         }
-        return cls(info, shape, _rows(ranges, info.chunks[0]), across)
+        return cls(shape, _rows(ranges, info.chunks[0]), across)
 
     def positions(self) -> list[Position]:
         """Return the chunks that are needed, in the order of the grid."""

@@ -371,12 +371,11 @@ class Ranges:
             return
         before = np.cumsum(self.sizes) - self.sizes
         each = np.arange(total)
-        positions = np.repeat(self.starts - before, self.sizes) + each
+        from_rows: Any = np.repeat(self.starts - before, self.sizes) + each
         shifts = self.targets - before
         to_rows: Any = slice(int(shifts[0]), int(shifts[0]) + total)
         if bool(np.any(shifts != shifts[0])):
             to_rows = np.repeat(shifts, self.sizes) + each
-        from_rows: Any = positions
         target[(to_rows, *target_rest)] = source[(from_rows, *source_rest)]
 
     def taken(self, source: AnyArray) -> AnyArray:
