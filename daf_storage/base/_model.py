@@ -12,7 +12,6 @@ import functools
 import itertools
 import math
 from collections import Counter
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Literal, TypeAlias, get_args
 
@@ -73,13 +72,13 @@ class StorageType(enum.Enum):
     FLOAT64 = "Float64"
     STRING = "String"
 
-    @property
+    @functools.cached_property
     def dtype(self) -> np.dtype[Any]:
         """The little-endian numpy dtype of the stored bytes; strings have none."""
-        found = _DTYPES.get(self.value)
-        if found is None:
+        if self.is_string:
             raise TypeError("strings have no numpy dtype of fixed size")
-        return found
+        name = "bool" if self is StorageType.BOOL else self.value.lower()
+        return np.dtype(name).newbyteorder("<")
 
     @property
     def is_string(self) -> bool:
@@ -107,15 +106,6 @@ class StorageType(enum.Enum):
             return _BY_NUMPY_NAME.get(name)
         return cls.STRING if dtype.kind in "UTS" else None
 
-
-_DTYPES: Final[Mapping[str, np.dtype[Any]]] = {
-    kind.value: np.dtype("bool" if kind is StorageType.BOOL else kind.value.lower()).newbyteorder(
-        "<"
-    )
-    for kind in StorageType
-    if not kind.is_string
-}
-"""The little-endian dtypes by the names of the types; to make one takes a microsecond."""
 
 _BY_NUMPY_NAME: Final = {
     kind.dtype.newbyteorder("=").name: kind for kind in StorageType if not kind.is_string
