@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from daf_storage.base import Span
+from daf_storage.base import METADATA_NAMES, Span
 from daf_storage.data import _layout as layout
 from daf_storage.errors import DafError, shown_names
 from daf_storage.stores import MmapZipStore, Recovery, RecoveryWarning
@@ -20,7 +20,6 @@ from daf_storage.trees import Tree, ZarrTree
 
 _TOPS: Final = frozenset({*layout.SKELETON, layout.INDEXES, layout.KEPT})
 _INDEX_PARTS: Final = len(("indexes", "axis", "vector"))
-_DOCUMENTS: Final = frozenset({".zgroup", ".zattrs", ".zarray", "zarr.json"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +75,7 @@ def property_of(path: str) -> tuple[str, tuple[str, ...]] | None:
     whole = below[:_INDEX_PARTS] if below[:1] == [layout.INDEXES] else []
     whole = whole if place is None else place.path.split("/")
     is_index = len(whole) == _INDEX_PARTS
-    if (place is None and not is_index) or whole[-1] in _DOCUMENTS:
+    if (place is None and not is_index) or whole[-1] in METADATA_NAMES:
         return None
     return "/".join(parts[:start]), tuple(whole)
 
@@ -89,7 +88,7 @@ def is_group_document(path: str) -> bool:
     """
     folder, _, name = path.rpartition("/")
     is_known = any(part in _TOPS for part in folder.split("/"))
-    return name in _DOCUMENTS and is_known and property_of(path) is None
+    return name in METADATA_NAMES and is_known and property_of(path) is None
 
 
 def one_each(damages: Iterable[Damage]) -> tuple[Damage, ...]:
@@ -117,7 +116,6 @@ def _in_words(parts: tuple[str, ...]) -> str:
 
 
 _NODE_DOCUMENTS = frozenset({".zgroup", ".zarray", "zarr.json"})
-_NO_CHUNKS = _NODE_DOCUMENTS | {".zattrs", ".zmetadata"}
 _CHUNK = re.compile(r"/(c(/\d+)*|\d+([./]\d+)*)$")
 
 
@@ -175,7 +173,7 @@ def incomplete_properties(tree: Tree, store: MmapZipStore, root: str) -> list[st
     start = f"{root}/" if root else ""
     names = [name[len(start) :] for name in store if name.startswith(start)]
     nodes = {posixpath.dirname(n) for n in names if posixpath.basename(n) in _NODE_DOCUMENTS}
-    filled = {_CHUNK.sub("", n) for n in names if posixpath.basename(n) not in _NO_CHUNKS}
+    filled = {_CHUNK.sub("", n) for n in names if posixpath.basename(n) not in METADATA_NAMES}
     found = set()
     for node in nodes - filled:  # groups, and arrays without chunks
         group, parts = property_of(node) or ("", ("",))
