@@ -211,8 +211,8 @@ def _interval(months: int, days: int, count: int, second: int = 10**9) -> str:
 def json_lines(objects: Iterable[Mapping[str, Any]], file_format: str) -> Iterator[str]:
     """Yield the lines of a JSON array, or of an object per line.
 
-    >>> list(json_lines([{"x": float("nan")}], "ndjson"))
-    ['{"x": null}']
+    >>> list(json_lines([{"x": float("nan"), "y": [1.5, float("inf")]}], "ndjson"))
+    ['{"x": null, "y": [1.5, null]}']
     """
     lines = (json.dumps(_with_nulls(each), ensure_ascii=False, default=str) for each in objects)
     if file_format == "ndjson":
@@ -228,10 +228,16 @@ def json_lines(objects: Iterable[Mapping[str, Any]], file_format: str) -> Iterat
     yield "]"
 
 
-def _with_nulls(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return values for JSON, which has neither NaN nor the infinities."""
-    is_finite = {name: not isinstance(v, float) or math.isfinite(v) for name, v in values.items()}
-    return {name: value if is_finite[name] else None for name, value in values.items()}
+def _with_nulls(value: Any) -> Any:
+    """Return a value for JSON, which has neither NaN nor the infinities, also within others."""
+    match value:
+        case float():
+            return value if math.isfinite(value) else None
+        case Mapping():
+            return {name: _with_nulls(each) for name, each in value.items()}
+        case list() | tuple():
+            return [_with_nulls(each) for each in value]
+    return value
 
 
 def wire_parts(batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> Iterator[pa.RecordBatch]:

@@ -137,13 +137,10 @@ class _Parser:
             if token[0] == "end":
                 return Call(value, arguments, options)
             if token[0] == "options":
-                options = self._options(int(token[1]))
+                scalar = self._literals.column(int(token[1]))[0]
+                options = {name: scalar[name] for name in scalar}
             else:
                 arguments.append(self._node(token))
-
-    def _options(self, number: int) -> dict[str, Any]:
-        scalar = self._literals.column(number)[0]
-        return {name: scalar[name] for name in scalar}
 
     def _predicate(self, node: Any, *, negated: bool) -> Predicate:
         """Return a node as a predicate; negations move down to the columns."""

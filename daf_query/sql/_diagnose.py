@@ -84,13 +84,11 @@ class Diagnosis:
     def _repr_html_(self) -> str:
         return f"<pre>{html.escape(repr(self))}</pre>"
 
-    def _headline(self) -> str:
-        if self.matched is None:
-            return f"the predicate fails on {self.axis}, which has {self.total:,} rows"
-        return f"{self.matched:,} of {self.total:,} rows of {self.axis} match"
-
     def _lines(self) -> Iterator[str]:
-        yield self._headline()
+        if self.matched is None:
+            yield f"the predicate fails on {self.axis}, which has {self.total:,} rows"
+        else:
+            yield f"{self.matched:,} of {self.total:,} rows of {self.axis} match"
         counts = [(_or_fails(each.rows), _or_fails(each.remaining)) for each in self.conjuncts]
         widths = [
             max(map(len, column)) for column in zip(("alone", "so far"), *counts, strict=True)

@@ -155,11 +155,6 @@ def plan_page(plan: pa.Table) -> Markup:
     return html_page(html_element("pre", "\n".join(parts)))
 
 
-def error_page(sentence: str) -> Markup:
-    """Return what is shown where there should be rows."""
-    return html_page(html_element("pre", sentence))
-
-
 def rows_page(rows: pa.Table, total: int | None = None, *, title: str = "") -> Markup:
     """Return the page of a result.
 
@@ -397,7 +392,7 @@ class QueryResult(Advised):
             return self._shown()
         except DafError as error:
             sentence = f"{type(error).__name__}: {error}"
-            return {"text/plain": sentence, "text/html": error_page(sentence)}
+            return {"text/plain": sentence, "text/html": html_page(html_element("pre", sentence))}
 
     def _shown(self) -> dict[str, str]:
         """Return what `_repr_mimebundle_` does; an error of the rows is raised."""
@@ -813,21 +808,11 @@ def pandas_frame(table: pa.Table) -> Any:
     """
     pandas = optional_import("pandas", extra="pandas")
     nullable = nullable_types(pandas)
-    columns = [_each_value_once(column) for column in table.columns]
-    frame = pa.table(columns, schema=table.schema).to_pandas()
+    # The engine joins the dictionaries of batches end to end, and pandas refuses a value twice.
+    chunked = pa.concat_tables([table, table.schema.empty_table()])
+    frame = chunked.unify_dictionaries().to_pandas()
     for place, name in enumerate(table.column_names):
         column = table.column(place)
         if column.null_count and column.type in nullable:
             frame[name] = column.to_pandas(types_mapper=nullable.get)
     return frame
-
-
-def _each_value_once(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Return a column whose dictionary has no value twice, which pandas refuses.
-
-    The engine joins the dictionaries of batches end to end.  Those of several chunks become one by
-    ``to_pandas``.
-    """
-    if column.num_chunks != 1 or not pa.types.is_dictionary(column.type):
-        return column
-    return pa.chunked_array([*column.chunks, pa.array([], column.type)]).unify_dictionaries()

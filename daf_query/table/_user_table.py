@@ -26,6 +26,11 @@ _FILE: Final = re.compile(
     r"\.(?P<format>parquet|arrow|feather|csv|tsv)(?P<gzip>\.gz)?$", re.IGNORECASE
 )
 _STREAMED: Final = {"parquet": "parquet", "arrow": "ipc", "feather": "ipc"}
+_UNREADABLE: Final = (
+    pa.lib.Type_LIST_VIEW,
+    pa.lib.Type_LARGE_LIST_VIEW,
+    pa.lib.Type_RUN_END_ENCODED,
+)
 _MISSING_NUMBERS: Final = ("", "NA", "N/A", "#N/A", "NaN", "nan", "null", "NULL")
 
 
@@ -183,10 +188,8 @@ def _check_schema(schema: pa.Schema, location: str) -> None:
 
 def _is_unreadable(kind: pa.DataType) -> bool:
     """Return whether list views, which Arrow hands over wrongly, or runs are in a type."""
-    types = pa.types
-    is_view = types.is_list_view(kind) or types.is_large_list_view(kind)
     parts = (kind.field(number).type for number in range(kind.num_fields))
-    return is_view or types.is_run_end_encoded(kind) or any(map(_is_unreadable, parts))
+    return kind.id in _UNREADABLE or any(map(_is_unreadable, parts))
 
 
 def _plain(table: pa.Table) -> pa.Table:
@@ -195,10 +198,10 @@ def _plain(table: pa.Table) -> pa.Table:
         pa.field(field.name, _plain_type(field.type), field.nullable) for field in table.schema
     ]
     table = table.cast(pa.schema(fields))
-    try:
-        return table.unify_dictionaries()
-    except pa.ArrowException:  # with a missing one among the values, it cannot
-        return table.cast(scan.plain_schema(table.schema))
+    encoded = (each for each in table.columns if pa.types.is_dictionary(each.type))
+    if any(chunk.dictionary.null_count for column in encoded for chunk in column.chunks):
+        return table.cast(scan.plain_schema(table.schema))  # few readers know missing categories
+    return table.unify_dictionaries()
 
 
 def _plain_type(kind: pa.DataType) -> pa.DataType:
