@@ -326,7 +326,9 @@ def _decode_string(values: Any, rule: Rule, is_missing: npt.NDArray[np.bool_] | 
 def decode_frame(values: Any, note: dict[str, Any], *, index: Any, columns: Any) -> Any:
     """Return a stored matrix as the DataFrame that it was, or of the entries of its two axes."""
     values = np.array(values, order="C")
-    frame = pandas().DataFrame(values, index=index, columns=note.get("frame", columns))
+    labels = note.get("frame", ())
+    labels = labels if len(labels) == values.shape[1] else columns
+    frame = pandas().DataFrame(values, index=index, columns=labels)
     for position, dtype in enumerate(note.get("dtypes", [])[: frame.shape[1]]):
         narrow = narrowed(frame.iloc[:, position].to_numpy(), dtype)
         frame.isetitem(position, narrow)

@@ -22,7 +22,7 @@ from daf_storage._lazy import metadata, pc
 from daf_storage.anndata import _encoding as encoding
 from daf_storage.anndata import _stored as elements
 from daf_storage.anndata._restored import AnnDataWarning
-from daf_storage.anndata._stored import CodedStrings, MadeOf, Nodes, free_name, node_at
+from daf_storage.anndata._stored import CodedStrings, Nodes, free_name, node_at
 from daf_storage.base import (
     RESERVED_VECTORS,
     StorageType,
@@ -331,11 +331,11 @@ def _encoded(values: StoredArray, mask: StoredArray) -> Any:
     return encoding.encode_column(series).values
 
 
-class MaskedStrings(MadeOf):
+class MaskedStrings(StoredArray):
     """Strings of which some are missing, which are empty here."""
 
     def __init__(self, values: StoredArray, mask: StoredArray) -> None:
-        self._parts = (values, mask)
+        self.sources = (values, mask)
         info = values.info
         self.info = ArrayInfo(info.shape, StorageType.STRING, info.chunks, is_mappable=False)
 
@@ -345,7 +345,7 @@ class MaskedStrings(MadeOf):
 
     def filled(self, text: str) -> pa.StringArray | pa.LargeStringArray:
         """Return all strings, with a text in place of those that are missing."""
-        values, mask = self._parts
+        values, mask = self.sources
         strings = values.read_strings()
         return pc.if_else(pa.array(mask.read()), pa.scalar(text, strings.type), strings)
 
@@ -643,7 +643,7 @@ Frame: TypeAlias = StoredFrame | MemoryFrame
 """A DataFrame of an AnnData."""
 
 
-class EntryNames(MadeOf):
+class EntryNames(StoredArray):
     """Names of observations or variables as entries: strings, each of which occurs once.
 
     Names that occur more than once get anndata's suffixes, with a warning.
@@ -653,7 +653,7 @@ class EntryNames(MadeOf):
     """Whether who reads them need not look for duplicates again."""
 
     def __init__(self, stored: StoredArray, *, what: str, is_text: bool = True) -> None:
-        self._parts = (stored,)
+        self.sources = (stored,)
         self._what = what
         info = stored.info
         self.is_text = is_text and info.storage_type.is_string
@@ -668,7 +668,7 @@ class EntryNames(MadeOf):
 
     def given(self) -> Any:
         """Return all names as they are, of which some may occur more than once."""
-        stored = self._parts[0]
+        stored = self.sources[0]
         if isinstance(stored, MaskedStrings):
             return stored.filled("<NA>")  # as AnnData calls what has no name
         if stored.info.storage_type.is_string:

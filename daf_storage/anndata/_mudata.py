@@ -358,7 +358,8 @@ class MuDataParts:
         self.whole = PartTree(daf.tree, {a: a for a in axes}, _Global(tuple(names), hidden), notes)
         """What is global, as a data set."""
         owned = {part for each in self.modalities for part, at in each.axes.items() if "." in at}
-        self.axis = int(noted.get("axis", 1 if owned == {"obs"} else 0))
+        given_axis = noted.get("axis")
+        self.axis = given_axis if given_axis in (0, 1, -1) else int(owned == {"obs"})
         """Which axis the modalities share: 0 for obs, 1 for var, -1 for both."""
 
     def _modality(

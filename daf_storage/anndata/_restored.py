@@ -25,7 +25,7 @@ import pyarrow as pa
 
 from daf_storage import errors
 from daf_storage._lazy import pc, sp
-from daf_storage.anndata._encoding import decode_column, decode_frame, narrowed
+from daf_storage.anndata._encoding import Rule, decode_column, decode_frame, narrowed
 from daf_storage.anndata._stored import part_label
 from daf_storage.base import NAME_VECTOR, pandas
 from daf_storage.data import DafReader, DafWriter, kept
@@ -122,20 +122,87 @@ def scalar_value(value: Any) -> Any:
     return value if is_number and value.dtype != np.float16 else None
 
 
+def _is_text(found: Any) -> bool:
+    return isinstance(found, str)
+
+
+def _are_texts(found: Any) -> bool:
+    return isinstance(found, list) and all(map(_is_text, found))
+
+
+def _are_types(found: Any) -> bool:
+    """Return whether this names a type of numbers, or is a list of such names."""
+    with suppress(TypeError, ValueError, SyntaxError):
+        names = found if isinstance(found, list) else [found]
+        return all(_is_text(name) and np.dtype(name).kind in "biuf" for name in names)
+    return False
+
+
+def _is_entry(found: Any) -> bool:
+    """Return whether this is a key of ``uns``, and what became of its value."""
+    is_pair = isinstance(found, list) and len(found) == len(("key", "entry"))
+    return is_pair and _is_text(found[0]) and isinstance(found[1], dict)
+
+
+_ANY: Final = "*"
+_TEXTS: Final = ("column", "vector", "kept", "kind", "dtype", "axis", "is_missing")
+_RULE: Final = {**dict.fromkeys(_TEXTS, _is_text), "categories": _are_texts}
+_MATRIX: Final = {"axis": _is_text, "format": _is_text, "frame": _are_texts}
+_MATRICES: Final = {_ANY: {**_MATRIX, "dtype": _are_types, "dtypes": _are_types}}
+_OF_ANNDATA: Final = {
+    "axes": {_ANY: {"index_name": _is_text, "columns": [_RULE]}},
+    **dict.fromkeys(("matrices", "obsm", "varm", "raw.varm"), _MATRICES),
+    "layers": {_ANY: _is_text},
+    "raw": {"axis": _is_text},
+    "uns": [_is_entry],
+}
+_OF_MUDATA: Final = {"modalities": {_ANY: _OF_ANNDATA}, "columns": {_ANY: [_RULE]}}
+_FORM: Final = {**_OF_ANNDATA, "mudata": _OF_MUDATA}
+"""What is in the notes: by their keys, ``*`` for any, in lists, or so that a predicate is true."""
+
+
 def read_notes(daf: DafReader) -> Notes:
     """Return the notes of an import; empty where there was none.
 
     A tree that is a part of a data set has its own.
+
+    Warns
+    -----
+    AnnDataWarning
+        Something in them is not what an import notes, and is left out.
     """
     own: Notes | None = getattr(daf.tree, "notes", None)
     if own is not None:
         return own
-    text = daf.get_scalar(NOTES, default=None)
-    try:
-        notes = json.loads(text) if isinstance(text, str) else {}
-    except (ValueError, RecursionError):
-        return {}
-    return notes if isinstance(notes, dict) else {}
+    found, others = daf.get_scalar(NOTES, default="{}"), list[str]()
+    with suppress(TypeError, ValueError, RecursionError):
+        found = json.loads(found)
+    notes: Notes = _fitting(found, _FORM, NOTES, others) or {}
+    if others:
+        warnings.warn(
+            f"{daf.location}: this is not what an import notes, and is ignored: "
+            f"{errors.shown_names(others, none='')}",
+            AnnDataWarning,
+            stacklevel=2,
+        )
+    return notes
+
+
+def _fitting(found: Any, form: Any, at: str, others: list[str]) -> Any:
+    """Return what there is of a form, and add to a list where something else is."""
+    if found is None or form is None or (callable(form) and form(found)):
+        return found
+    if isinstance(form, dict) and isinstance(found, dict):
+        every = form.get(_ANY)
+        pairs = [
+            (k, _fitting(v, form.get(k, every), f"{at}.{k}", others)) for k, v in found.items()
+        ]
+        return {key: part for key, part in pairs if part is not None}
+    if isinstance(form, list) and isinstance(found, list):
+        parts = [_fitting(v, form[0], f"{at}[{n}]", others) for n, v in enumerate(found)]
+        return [part for part in parts if part is not None]
+    others.append(at)
+    return None
 
 
 def axis_notes(notes: Notes, axis: str) -> dict[str, Any]:
@@ -174,7 +241,7 @@ def raw_axis_of(notes: Notes, var: str) -> str:
     return str(notes.get("raw", {}).get("axis", f"{var}_raw"))
 
 
-def column_rules(daf: DafReader, axis: str, names: Iterable[str] | None = None) -> list[Any]:
+def column_rules(daf: DafReader, axis: str, names: Iterable[str] | None = None) -> list[Rule]:
     """Return the rules of the columns of an axis, in no order.
 
     A tree that makes its notes of a file has a method ``column_rules`` to make those of some
@@ -186,13 +253,11 @@ def column_rules(daf: DafReader, axis: str, names: Iterable[str] | None = None) 
         The vectors whose rules are needed, if not all of them are.
     """
     rules_of = getattr(daf.tree, "column_rules", None)
-    rules = None if rules_of is None else rules_of(axis, names)
-    if rules is None:
-        notes = read_notes(daf)
-        of_modalities = axis_notes({"axes": notes.get("mudata", {})}, "columns")
-        lists = [axis_notes(notes, axis).get("columns"), of_modalities.get(axis)]
-        rules = [rule for each in lists if isinstance(each, list) for rule in each]
-    return rules if isinstance(rules, list) else []
+    if rules_of is not None:
+        return list(rules_of(axis, names))
+    notes = read_notes(daf)
+    of_modalities = notes.get("mudata", {}).get("columns", {})
+    return [*axis_notes(notes, axis).get("columns", []), *of_modalities.get(axis, [])]
 
 
 COLOR: Final = "color"
@@ -253,10 +318,12 @@ def axis_frame(
             continue
         column = rule.get("column", vector)
         column = vector if column in columns else column
-        columns[column] = decode_column(values, rule, is_missing=is_missing, categories=categories)
+        decoded = decode_column(values, rule, is_missing=is_missing, categories=categories)
+        columns[column] = decoded
         colors_axis = rule.get("axis", vector)
         has_colors = daf.has_axis(colors_axis) and daf.has_vector(colors_axis, COLOR)
-        if has_colors and categories == list(daf.axis_entries(colors_axis)):
+        is_whole = len(getattr(decoded, "categories", ())) == len(categories or ())
+        if has_colors and is_whole and categories == list(daf.axis_entries(colors_axis)):
             uns[f"{column}_colors"] = daf.get_np_vector(colors_axis, COLOR)
     columns = _with_kept_columns(daf, axis, columns, notes.get("columns", []), positions)
     names = daf.get_pa_vector(axis, NAME_VECTOR)
@@ -291,6 +358,9 @@ def vector_rules(notes: dict[str, Any], present: set[str]) -> dict[str, dict[str
     """Return the rule of each vector: those of the import in its order, then none of the others."""
     rules = {rule["vector"]: rule for rule in notes.get("columns", []) if "vector" in rule}
     noted = {vector: rule for vector, rule in rules.items() if vector in present}
+    for vector, rule in noted.items():
+        if rule.get("is_missing", vector) not in present:
+            noted[vector] = {key: value for key, value in rule.items() if key != "is_missing"}
     return {**noted, **{vector: {} for vector in sorted(present - noted.keys())}}
 
 
@@ -367,8 +437,7 @@ def recorded_types(
 ) -> Mapping[str, RecordedType]:
     """Return what an import noted of the vectors of an axis, by their names.
 
-    A vector that was replaced since may hold something else: who converts it has to check.  The
-    notes are from a file: whatever makes no sense is ignored.
+    A vector that was replaced since may hold something else: who converts it has to check.
 
     Parameters
     ----------
@@ -377,20 +446,14 @@ def recorded_types(
     """
     try:
         rules = column_rules(daf, axis, among)
-    except (errors.FormatError, errors.ReadOnlyError, AttributeError):
+    except (errors.FormatError, errors.ReadOnlyError):
         return {}
-    recorded = {}
-    for rule in rules:
-        found = _recorded(daf, rule) if isinstance(rule, dict) else None
-        if found is not None:
-            recorded[str(rule["vector"])] = found
-    return recorded
+    recorded = {rule["vector"]: _recorded(daf, rule) for rule in rules if "vector" in rule}
+    return {vector: found for vector, found in recorded.items() if found is not None}
 
 
-def _recorded(daf: DafReader, rule: dict[str, Any]) -> RecordedType | None:
-    if not isinstance(rule.get("vector"), str):
-        return None
-    kind, dtype = rule.get("kind"), str(rule.get("dtype", ""))
+def _recorded(daf: DafReader, rule: Rule) -> RecordedType | None:
+    kind, dtype = rule.get("kind"), rule.get("dtype", "")
     if kind == "categorical":
         categories = _recorded_categories(daf, rule)
         if categories is None:
@@ -421,9 +484,9 @@ def _timestamp(unit: str, zone: str | None) -> pa.DataType:
 
 def _recorded_categories(daf: DafReader, rule: dict[str, Any]) -> pa.Array | None:
     listed, axis = rule.get("categories"), rule.get("axis")
-    if isinstance(listed, list) and all(isinstance(name, str) for name in listed):
+    if listed is not None:
         return pa.array(list(dict.fromkeys(listed)), pa.string())
-    if isinstance(axis, str) and daf.has_axis(axis):
+    if axis is not None and daf.has_axis(axis):
         return pa.array(daf.axis_entries(axis).tolist(), pa.string())
     return None
 
@@ -518,16 +581,13 @@ def aligned_matrices(
 def was_float(daf: DafReader, rows_axis: str, columns_axis: str, name: str) -> bool:
     """Return whether a matrix was one of floats, according to the notes of the import.
 
-    The axes may be named in either order.  The notes are from a file: what makes no sense in them
-    is ignored.
+    The axes may be named in either order.
     """
+    pairs = ((rows_axis, columns_axis), (columns_axis, rows_axis))
     try:
-        notes = (
-            _Axes(daf, *axes).layer_note(name)
-            for axes in ((rows_axis, columns_axis), (columns_axis, rows_axis))
-        )
-        return any(np.dtype(str(note["dtype"])).kind == "f" for note in notes if "dtype" in note)
-    except (FormatError, ReadOnlyError, AttributeError, TypeError, ValueError):
+        notes = (_Axes(daf, *axes).layer_note(name) for axes in pairs)
+        return any(np.dtype(note.get("dtype", "?")).kind == "f" for note in notes)
+    except (FormatError, ReadOnlyError):
         return False
 
 
@@ -580,7 +640,7 @@ class _Axes:
             noted = self._notes.get("varm" if self._is_var else "raw.varm", {})
         keys: set[str] = set()
         for key, note in noted.items():
-            other = note["axis"]
+            other = note.get("axis", "")
             if self._daf.has_axis(other) and self._daf.has_matrix(axis, other, key):
                 keys.add(key)
                 yield AlignedMatrix(part, key, axis, other, key, note)
@@ -599,7 +659,7 @@ class _Axes:
 
     def _layer_key(self, name: str) -> str:
         is_imported = self._is_obs and self._is_var
-        return str(self._notes.get("layers", {}).get(name, name)) if is_imported else name
+        return self._notes.get("layers", {}).get(name, name) if is_imported else name
 
     def _note(self, label: str) -> dict[str, Any]:
         note: dict[str, Any] = self._notes.get("matrices", {}).get(label, {})

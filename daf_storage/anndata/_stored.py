@@ -151,33 +151,11 @@ def broken_property(error: DafError) -> Property:
     return array_property((), fail)
 
 
-class MadeOf(StoredArray):
-    """What virtual arrays have in common that are made of stored ones."""
-
-    _parts: tuple[StoredArray, ...] = ()
-    _checked: frozenset[bool] = frozenset()
-
-    def check_stored(self, *, is_complete: bool = False) -> None:
-        """Raise if what it is made of cannot hold its elements; looked at once."""
-        if is_complete in self._checked:
-            return
-        for part in self._parts:
-            part.check_stored(is_complete=is_complete)
-        self._checked |= {is_complete}
-
-    def estimate(
-        self, spans: list[Span], estimate: ReadEstimate, within: Span | None = None
-    ) -> None:
-        """Add what reading the stored arrays costs."""
-        for part in self._parts:
-            part.estimate(spans, estimate, within)
-
-
-class ShiftedIndices(MadeOf):
+class ShiftedIndices(StoredArray):
     """Positions that count from 0 in the file, counted from 1."""
 
     def __init__(self, stored: StoredArray, storage_type: StorageType) -> None:
-        self._parts = (stored,)
+        self.sources = (stored,)
         self._dtype = storage_type.dtype
         info = stored.info
         self.info = ArrayInfo(info.shape, storage_type, info.chunks, is_mappable=False)
@@ -185,7 +163,7 @@ class ShiftedIndices(MadeOf):
     @property
     def from_zero(self) -> StoredArray:
         """The positions as they are stored."""
-        return self._parts[0]
+        return self.sources[0]
 
     def check_stored(self, *, is_complete: bool = False) -> None:  # noqa: ARG002 - of arrays of Daf
         """Raise if there is no room for them; zarr-python does not write chunks of zeros alone."""
@@ -193,11 +171,11 @@ class ShiftedIndices(MadeOf):
 
     def read(self) -> AnyArray:
         """Return all positions."""
-        return self._shifted(self._parts[0].read())
+        return self._shifted(self.sources[0].read())
 
     def read_spans(self, spans: list[Span], within: Span | None = None) -> list[AnyArray]:
         """Return several ranges."""
-        return [self._shifted(part) for part in self._parts[0].read_spans(spans, within)]
+        return [self._shifted(part) for part in self.sources[0].read_spans(spans, within)]
 
     def _shifted(self, values: AnyArray) -> AnyArray:
         shifted: AnyArray = values.astype(self._dtype)
@@ -253,7 +231,7 @@ class Converted(StoredArray):
         return values
 
 
-class CodedStrings(MadeOf):
+class CodedStrings(StoredArray):
     """Strings given by numbers that say which of a few strings each is.
 
     Parameters
@@ -269,7 +247,7 @@ class CodedStrings(MadeOf):
     is_coded = True
 
     def __init__(self, codes: StoredArray, strings: Callable[[], pa.Array], *, what: str) -> None:
-        self._parts = (codes,)
+        self.sources = (codes,)
         self._strings = strings
         self._what = what
         info = codes.info
@@ -277,7 +255,7 @@ class CodedStrings(MadeOf):
 
     def codes(self, span: Span) -> AnyArray:
         """Return a range of the codes, after checking them."""
-        stored = self._parts[0].read_rows(span)
+        stored = self.sources[0].read_rows(span)
         codes: AnyArray = stored.astype(np.int64) if stored.dtype.kind == "u" else stored
         count = len(self._strings())
         if codes.size and (int(codes.min()) < -1 or int(codes.max()) >= count):

@@ -536,33 +536,47 @@ class ViewTree:
             return pa.array([self._axis_name(text)])
         with suppress(ValueError, AttributeError, LookupError, TypeError, RecursionError):
             notes = json.loads(text, object_hook=self._with_axis)
-            noted, shown = notes["axes"], self._axes.items()
-            mine = ((name, axis) for name, axis in shown if axis.base in noted)
-            notes["axes"] = {name: self._columns(axis, noted[axis.base]) for name, axis in mine}
+            noted, mudata = notes.get("axes", {}), notes.get("mudata", {})
+            notes["axes"] = {
+                axis.name: {**of, "columns": self._columns(axis, of.get("columns", []))}
+                for axis, of in self._shown(noted)
+            }
+            shown = self._shown(mudata.get("columns", {}))
+            mudata["columns"] = {axis.name: self._columns(axis, rules) for axis, rules in shown}
             text = json.dumps(notes, separators=(",", ":"))
         return pa.array([text])
 
-    def _columns(self, axis: ViewAxis, noted: dict[str, Any]) -> dict[str, Any]:
-        """Return the notes of an axis, also of vectors that have another name in the view."""
+    def _columns(self, axis: ViewAxis, noted: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        """Return the rules of an axis, also of vectors that have another name in the view."""
         shown: dict[str | None, list[str]] = {}
         vectors = self._base.children(layout.vectors_path(axis.base))
         for name in self._rules.names((axis.name,), vectors):
             shown.setdefault(self._rules.base_name((axis.name,), name), []).append(name)
-        rules = list(noted["columns"])
-        for rule in noted["columns"]:
+        rules = list(noted)
+        for rule in noted:
             names = [name for name in shown.get(rule.get("vector"), ()) if name != rule["vector"]]
             rules += [{**rule, "column": name, "vector": name} for name in names]
         masks = {base: base if base in names else names[0] for base, names in shown.items()}
-        for number, rule in enumerate(rules):
-            if "is_missing" in rule:
-                mask = masks.get(rule["is_missing"])
-                plain = {key: each for key, each in rule.items() if key != "is_missing"}
-                rules[number] = plain if mask is None else {**plain, "is_missing": mask}
-        return {**noted, "columns": rules}
+        return [
+            {**rule, **{key: masks.get(rule[key], "") for key in ("is_missing",) if key in rule}}
+            for rule in rules
+        ]
+
+    def _shown(self, noted: Mapping[str, Any]) -> list[tuple[ViewAxis, Any]]:
+        """Return what was noted of the axes that are shown."""
+        every = self._axes.values()
+        return [(axis, noted[axis.base]) for axis in every if axis.base in noted]
 
     def _with_axis(self, notes: dict[str, Any]) -> dict[str, Any]:
+        """Return a rule or note with the name of its axis; of a hidden one it has the entries."""
         axis = notes.get("axis")
-        return {**notes, "axis": self._axis_name(axis)} if isinstance(axis, str) else notes
+        if not isinstance(axis, str):
+            return notes
+        name, array = self._axis_name(axis), None
+        if not name and notes.get("kind") == "categorical":
+            array = layout.open_array(self._base, layout.axis_path(axis))
+        listed = {} if array is None else {"categories": array.read_strings().to_pylist()}
+        return {**notes, **listed, "axis": name}
 
     def _axis_name(self, base: str) -> str:
         """Return what an axis of the base is called in the view; empty if it is hidden."""

@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from daf_storage import errors
 from daf_storage._lazy import pc
-from daf_storage.anndata import Notes, Report, made_unique, read_notes
+from daf_storage.anndata import Notes, Report, axis_notes, made_unique, read_notes
 from daf_storage.base import NAME_VECTOR, AnyArray, Progress, Span, first_duplicate
 from daf_storage.concat._options import Options, PropertyKey
 from daf_storage.data import (
@@ -45,8 +45,8 @@ class Member:
 
     def column_rules(self, axis: str) -> dict[str, dict[str, Any]]:
         """Return what an import noted of the vectors of an axis, by their names."""
-        columns = self.notes.get("axes", {}).get(axis, {}).get("columns", [])
-        return {str(rule["vector"]): rule for rule in columns if "vector" in rule}
+        columns = axis_notes(self.notes, axis).get("columns", [])
+        return {rule["vector"]: rule for rule in columns if "vector" in rule}
 
     @cached_property
     def axes(self) -> frozenset[str]:
@@ -308,7 +308,7 @@ def _category_axes(run: Run) -> dict[str, list[tuple[str, str]]]:
     for axis, member in itertools.product(run.options.axes, run.members):
         for name, rule in member.column_rules(axis).items():
             to_axis = rule.get("axis")
-            if isinstance(to_axis, str) and to_axis not in run.options.axes:
+            if to_axis is not None and to_axis not in run.options.axes:
                 referring.setdefault(to_axis, {})[axis, name] = None
     return {axis: list(vectors) for axis, vectors in referring.items()}
 
@@ -328,8 +328,8 @@ def _categories(member: Member, vectors: list[tuple[str, str]]) -> pa.Array:
     for axis, name in vectors:
         listed = member.column_rules(axis).get(name, {}).get("categories")
         stored = member.open_vector(axis, name)
-        if isinstance(listed, list):
-            names.append(pa.array(map(str, listed), pa.large_string()))
+        if listed is not None:
+            names.append(pa.array(listed, pa.large_string()))
         elif stored is not None and stored.info.storage_type.is_string:
             used = pc.unique(stored.read_strings()).cast(pa.large_string())
             names.append(used.filter(pc.not_equal(used, "")))

@@ -47,6 +47,7 @@ from daf_storage.data import (
 Rule: TypeAlias = dict[str, Any]
 
 
+_INTEGERS: Final = frozenset(kind.value for kind in StorageType if kind.is_integer)
 _NOT_COMPARED: Final = frozenset({"is_missing", "missing", "categories", "ordered", "axis"})
 
 _PARTS = ("obsm", "varm", "raw.varm")
@@ -88,7 +89,7 @@ class MergedNotes:
         given = [m.notes["axes"][axis] for m in self._members if axis in m.notes.get("axes", {})]
         names = [each.get("index_name") for each in given]
         order = dict.fromkeys(
-            [str(rule["vector"]) for each in given for rule in each["columns"] if "vector" in rule]
+            [r["vector"] for each in given for r in each.get("columns", []) if "vector" in r]
         )
         rules = self._rules.get(axis, {})
         ordered = [name for name in order if name in rules]
@@ -115,7 +116,7 @@ class MergedNotes:
         return [
             [key, entry]
             for key, entry in last.items()
-            if entry["type"] == "colors" or run.daf.has_scalar(key)
+            if entry.get("type") == "colors" or run.daf.has_scalar(key)
         ]
 
     def _annotations(self, daf: DafReader, part: str) -> dict[str, dict[str, Any]]:
@@ -123,11 +124,11 @@ class MergedNotes:
         merged: dict[str, dict[str, Any]] = {}
         for member in self._members:
             for key, note in member.notes.get(part, {}).items():
-                if not daf.has_axis(note["axis"]):
+                if not daf.has_axis(note.get("axis", "")):
                     continue
                 if key not in merged:
                     labels, length = note.get("frame"), daf.axis_length(note["axis"])
-                    is_other = isinstance(labels, list) and len(labels) != length
+                    is_other = labels is not None and len(labels) != length
                     merged[key] = _without(note, *_FRAME) if is_other else dict(note)
                 elif merged[key] != note:
                     merged[key] = {k: v for k, v in merged[key].items() if note.get(k) == v}
@@ -163,7 +164,7 @@ def merged_rule(rules: Iterable[Rule | None], extra: Mapping[str, Any]) -> Rule:
         return {**names, **_categorical(given), **extra}
     plain = [{k: v for k, v in r.items() if k not in _NOT_COMPARED} for r in given]
     kinds = [{k: v for k, v in r.items() if k not in ("column", "vector")} for r in plain]
-    if all(kind.get("kind") == "nullable" and "Int" in kind["dtype"] for kind in kinds):
+    if all(kind.get("kind") == "nullable" and kind.get("dtype") in _INTEGERS for kind in kinds):
         dtypes = [kind["dtype"].lower() for kind in kinds]
         widest = StorageType.from_numpy(np.result_type(*dtypes))
         if widest is not None and widest.is_integer:  # not of Int64 beside UInt64
@@ -190,7 +191,7 @@ def _categorical(rules: Sequence[Rule]) -> Rule:
     if len(axes) == 1:
         merged["axis"] = axes.pop()
         return merged
-    categories = [name for listed in lists if isinstance(listed, list) for name in listed]
+    categories = [name for listed in lists for name in listed or ()]
     merged["categories"] = list(dict.fromkeys(categories))
     return merged
 
@@ -356,7 +357,7 @@ class MergedVector:
         rule = member.column_rules(self._axis.name).get(self._name, {})
         to_axis = rule.get("axis")
         is_categorical = rule.get("kind") == "categorical" and "categories" not in rule
-        if not is_categorical or not isinstance(to_axis, str):
+        if not is_categorical or to_axis is None:
             return rule
         entries = member.daf.axis_entries(to_axis).tolist() if to_axis in member.axes else []
         return {**rule, "categories": entries}
@@ -469,7 +470,7 @@ class MergedVector:
         if self._axis.is_concatenated:
             strings = self._renamed(number, stored, strings)
         companion = rule.get("is_missing")
-        if isinstance(companion, str) and companion in member.vectors(self._axis.name):
+        if companion in member.vectors(self._axis.name):
             is_missing = member.daf.get_np_vector(self._axis.name, companion).astype(bool)
             return pc.if_else(pa.array(is_missing), None, strings)
         if stored.info.empty_is_missing:

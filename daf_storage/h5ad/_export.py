@@ -488,10 +488,11 @@ class _Exporter:
     def _unstructured(self, colors: dict[str, Any]) -> dict[str, Any]:
         uns: dict[str, Any] = {}
         for key, entry in self._notes.get("uns", []):
-            if entry["type"] == "colors" and key in colors:
-                uns[key] = list(colors.pop(key)) if entry["list"] else colors.pop(key)
-            elif entry["type"] == "scalar_of_daf" and self._daf.has_scalar(key):
-                uns[key] = self._scalar(key, of_numpy=entry["of"] == "numpy")
+            kind = entry.get("type")
+            if kind == "colors" and key in colors:
+                uns[key] = list(colors.pop(key)) if entry.get("list") else colors.pop(key)
+            elif kind == "scalar_of_daf" and self._daf.has_scalar(key):
+                uns[key] = self._scalar(key, of_numpy=entry.get("of") == "numpy")
         uns.update(colors)
         for name in sorted(self._daf.scalars_set()):
             if name not in {*uns, *AXIS_KEYS, NOTES}:

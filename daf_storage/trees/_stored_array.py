@@ -111,10 +111,14 @@ class StoredArray:
     def estimate(
         self, spans: list[Span], estimate: ReadEstimate, within: Span | None = None
     ) -> None:
-        """Add what `read_spans` would cost; no elements are read.
+        """Add what `read_spans` would cost, or reading what it is made of; no elements are read.
 
         Where the chunks of an array lie in its file may be looked up.
         """
+        for source in self.sources:
+            source.estimate(spans, estimate, within)
+        if self.sources:
+            return
         if self.info.is_mappable:
             estimate.add_bytes(elements_bytes(self.info, spans, within))
         else:
@@ -135,6 +139,8 @@ class StoredArray:
         CorruptDataError
             Files are missing, truncated, or not regular files.
         """
+        for source in self.sources:
+            source.check_stored(is_complete=is_complete)
 
     def unstored_chunks(self, *, asks_server: bool) -> list[tuple[str, Span]]:  # noqa: ARG002
         """Return the chunks of a list in whose place the fill value is read: their names and rows.
@@ -200,15 +206,6 @@ class MemoryArray(StoredArray):
             kind = StorageType.of(values.dtype) if is_numpy else StorageType.STRING
             self._cached_info = shape, kind
         return ArrayInfo(shape, kind, shape, self._is_mappable)
-
-    def estimate(
-        self, spans: list[Span], estimate: ReadEstimate, within: Span | None = None
-    ) -> None:
-        """Add what reading the arrays costs that it is made of."""
-        if not self.sources:
-            super().estimate(spans, estimate, within)
-        for source in self.sources:
-            source.estimate(spans, estimate, within)
 
     def read(self) -> AnyArray:
         """Return all elements."""
