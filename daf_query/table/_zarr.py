@@ -54,6 +54,7 @@ from daf_storage.stores import (
     DirectoryStore,
     MmapZipStore,
     ReadableStore,
+    RemoteFiles,
     Snapshot,
     SnapshotZarrStore,
     shown_url,
@@ -392,7 +393,7 @@ def _store_of(path: str | Path, location: str) -> ReadableStore:
         There is nothing.
     """
     if is_remote(path):
-        return remote_directory(str(path))
+        return remote_directory(RemoteFiles(str(path)))
     if not Path(location).exists():
         raise errors.SourceNotFoundError(f"no such file or directory: {location}")
     return MmapZipStore(location) if location.endswith(".zip") else DirectoryStore(location)

@@ -286,15 +286,11 @@ def _decode_nullable(values: Any, rule: Rule) -> Any:
         listed = [None if v == "" else int(v) for v in values]
         typed = pandas().array(listed, dtype=target)
     else:
-        typed = pandas().Series(values).astype(_capital_float(values, target)).astype(target).array
+        kind = "Float64" if values.dtype.kind == "f" and target != "Float32" else target
+        typed = pandas().Series(values).astype(kind).astype(target).array  # NaN is missing
     if not rule.get("object"):
         return typed
     return np.where(typed.isna(), None, typed.astype(object))
-
-
-def _capital_float(values: Any, target: str) -> str:
-    """NaN becomes a missing value on the way through pandas' nullable floats."""
-    return "Float64" if values.dtype.kind == "f" and target != "Float32" else target
 
 
 def _decode_dates(values: Any, rule: Rule) -> Any:

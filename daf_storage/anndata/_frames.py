@@ -12,13 +12,14 @@ import warnings
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from contextlib import suppress
+from types import MappingProxyType
 from typing import Any, Final, Literal, TypeAlias
 
 import numpy as np
 import pyarrow as pa
 
 from daf_storage import errors
-from daf_storage._lazy import metadata, pc
+from daf_storage._lazy import pc
 from daf_storage.anndata import _encoding as encoding
 from daf_storage.anndata import _stored as elements
 from daf_storage.anndata._restored import AnnDataWarning
@@ -34,9 +35,10 @@ from daf_storage.data import Convention, required_array, strings_input
 from daf_storage.data import convention_attributes as attributes_of
 from daf_storage.trees import ArrayInfo, Hdf5Tree, MemoryArray, Node, StoredArray, Tree
 
-_UNREADABLE: Final = (errors.UnsupportedInputError, ValueError, TypeError, pa.ArrowException)
-"""What pandas and Arrow raise for a column that no vector has."""
-_PANDAS_WITH_STRINGS: Final = 3
+_UNREADABLE: Final = (ValueError, TypeError, pa.ArrowException)
+"""What pandas and Arrow raise for a column that no vector has; errors of Daf are such, too."""
+_OF_STRINGS: Final = {"kind": "text", "dtype": "str"}
+"""The rule of strings as anndata reads them with pandas 3; with pandas 2 it changes nothing."""
 
 MissingAs: TypeAlias = Literal["", "empty", "vector"]
 """How a vector marks missing values: it has none; by empty strings; or by a second vector, where
@@ -53,13 +55,15 @@ class Column:
     make
         Returns the vector, given the pinned sources.
     rule
-        Returns what restores the column from the vector.
-    problem
-        Why Daf has no such vector; empty if it has.
+        What restores the column from the vector.
     error
         What is wrong with its metadata: whoever uses it gets this.
     """
 
+    problem: str = ""
+    """Why Daf has no such vector; empty if it has."""
+    note: str = ""
+    """What the vector does not have of the column; empty if nothing."""
     may_have_companion = True
     """Whether a second vector may say what is missing, as far as its type tells."""
 
@@ -68,39 +72,28 @@ class Column:
         sources: tuple[str, ...],
         make: Callable[[Nodes], StoredArray] | None = None,
         *,
-        rule: Callable[[], Mapping[str, Any]] = dict,
-        problem: str = "",
+        rule: Mapping[str, Any] = MappingProxyType({}),
         error: errors.DafError | None = None,
     ) -> None:
         self.sources = sources
         self._make = make
         self._rule = rule
-        self._problem = problem
         self.error = error
         self.state: Hashable | None = None
         """The identity of the sources before they were looked at; None if nothing is kept."""
 
-    @property
-    def problem(self) -> str:
-        """Why Daf has no such vector; empty if it has."""
-        return self._problem
-
-    @property
-    def note(self) -> str:
-        """What the vector does not have of the column; empty if nothing."""
-        return ""
-
     def rule(self) -> dict[str, Any]:
         """Return what restores the column from the vector."""
-        return dict(self._rule())
+        return dict(self._rule)
 
     def categories(self) -> pa.Array | None:
         """Return the categories of a categorical, in order; None for others."""
         return None
 
     def category_count(self) -> int | None:
-        """Return how many categories there are, of a categorical; by metadata alone."""
-        return None
+        """Return how many categories there are, of a categorical; by metadata alone if it can."""
+        categories = self.categories()
+        return None if categories is None else len(categories)
 
     def missing_as(self) -> MissingAs:
         """Return how missing values are marked."""
@@ -121,16 +114,6 @@ class Column:
         return attributes_of(Convention.EMPTY_IS_MISSING if is_empty else None)
 
 
-@functools.cache
-def _string_rule() -> Mapping[str, Any]:
-    """Return the rule of strings as anndata reads them."""
-    try:
-        major = int(metadata.version("pandas").split(".")[0])
-    except metadata.PackageNotFoundError:
-        return {}
-    return {"kind": "text", "dtype": "str"} if major >= _PANDAS_WITH_STRINGS else {}
-
-
 class SeriesColumn(Column):
     """A column that pandas has, or that only anndata reads: as an import stores it."""
 
@@ -143,16 +126,16 @@ class SeriesColumn(Column):
         return encoding.encode_column(self.value())
 
     @functools.cached_property
-    def problem(self) -> str:
+    def problem(self) -> str:  # type: ignore[override]  # made when it is needed
         """Why Daf has no such vector."""
         try:
             _ = self._encoded
-        except (*_UNREADABLE, errors.CorruptDataError) as error:
+        except _UNREADABLE as error:
             return str(error)
         return ""
 
-    @property
-    def note(self) -> str:
+    @functools.cached_property
+    def note(self) -> str:  # type: ignore[override]  # made when it is needed
         """What the vector does not have of the column."""
         return self._encoded.note
 
@@ -163,11 +146,6 @@ class SeriesColumn(Column):
     def categories(self) -> pa.Array | None:
         """Return the categories, if it is a categorical."""
         return None if self.problem else self._encoded.categories
-
-    def category_count(self) -> int | None:
-        """Return how many categories there are."""
-        categories = self.categories()
-        return None if categories is None else len(categories)
 
     def missing_as(self) -> MissingAs:
         """Return how missing values are marked."""
@@ -194,25 +172,22 @@ class CategoricalColumn(Column):
         codes: str,
         categories: StoredArray,
         *,
-        ordered_by: Node | None,
+        ordered_by: Node,
         what: str,
     ) -> None:
         super().__init__(sources)
         self._codes_name = codes
-        self._is_ordered = functools.cache(
-            lambda: ordered_by is not None and bool(ordered_by.attribute("ordered"))
-        )
+        self._is_ordered = functools.cache(lambda: bool(ordered_by.attribute("ordered")))
         self._has_missing = functools.cache(lambda: bool((self._codes((node,)).read() < 0).any()))
         self._stored_categories = categories
-        info = categories.info
-        self._is_string = info.storage_type.is_string
+        self._is_string = categories.info.storage_type.is_string
         self._what = what
 
     def _codes(self, nodes: Nodes) -> StoredArray:
         return required_array(nodes[0], self._codes_name, self.sources[0])
 
-    @property
-    def problem(self) -> str:
+    @functools.cached_property
+    def problem(self) -> str:  # type: ignore[override]  # made when it is needed
         """Why Daf has no such vector; strings need not be looked at."""
         try:
             if not self._is_string:
@@ -447,7 +422,7 @@ def _array_column(tree: Tree, path: str, node: Node, *, is_old: bool) -> Column:
         or (not is_old and elements.has_bytes(tree, path))
     ):
         return _read_column(tree, path)
-    rule = _string_rule if array.info.storage_type.is_string else dict
+    rule = _OF_STRINGS if array.info.storage_type.is_string else {}
     return Column((path,), lambda nodes: required_array(nodes[0], "", path), rule=rule)
 
 
@@ -456,9 +431,7 @@ def _unusual_column(tree: Tree, path: str) -> Column:
     shape, dtype = elements.shape_and_dtype(tree, path)
     if len(shape) == 1 and dtype == np.float16:
         rule = {"kind": "number", "dtype": "float16"}
-        return Column((path,), lambda _: elements.half_floats(tree, path), rule=lambda: rule)
-    if len(shape) == 1 and dtype.kind == "c":
-        return Column((path,), problem=f"Daf has no place for values of dtype {dtype}")
+        return Column((path,), lambda _: elements.half_floats(tree, path), rule=rule)
     return _read_column(tree, path)
 
 
@@ -771,12 +744,8 @@ class FrameVector:
         self._companion = companion
         self.error = column.error
         """What is wrong with its metadata."""
-        self.problem = ""
+        self.problem = column.problem
         """Why there is no such vector."""
-        try:
-            self.problem = column.problem
-        except errors.FormatError as error:
-            self.error = error
 
     @property
     def is_shown(self) -> bool:

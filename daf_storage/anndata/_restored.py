@@ -303,12 +303,13 @@ def axis_frame(
     for vector, rule in rules.items():
         if vector in companions:
             continue
-        missing = rule.get("is_missing")
+        missing = rule.get("is_missing", "")
         try:
             if not rule and daf.vector_info(axis, vector).empty_is_missing:
                 rule = {} if daf.has_axis(vector) else {"kind": "text", "missing": True}  # noqa: PLW2901 - of this vector
             values = _values(daf, axis, vector, positions, taken)
-            is_missing = None if missing is None else _values(daf, axis, missing, positions, taken)
+            has_mask = missing in rules
+            is_missing = _values(daf, axis, missing, positions, taken) if has_mask else None
             categories = _categories(daf, vector, rule)
         except errors.FormatError as error:
             if unreadable == "raise":
@@ -358,9 +359,6 @@ def vector_rules(notes: dict[str, Any], present: set[str]) -> dict[str, dict[str
     """Return the rule of each vector: those of the import in its order, then none of the others."""
     rules = {rule["vector"]: rule for rule in notes.get("columns", []) if "vector" in rule}
     noted = {vector: rule for vector, rule in rules.items() if vector in present}
-    for vector, rule in noted.items():
-        if rule.get("is_missing", vector) not in present:
-            noted[vector] = {key: value for key, value in rule.items() if key != "is_missing"}
     return {**noted, **{vector: {} for vector in sorted(present - noted.keys())}}
 
 

@@ -156,14 +156,11 @@ class ShiftedIndices(StoredArray):
 
     def __init__(self, stored: StoredArray, storage_type: StorageType) -> None:
         self.sources = (stored,)
+        self.from_zero = stored
+        """The positions as they are stored."""
         self._dtype = storage_type.dtype
         info = stored.info
         self.info = ArrayInfo(info.shape, storage_type, info.chunks, is_mappable=False)
-
-    @property
-    def from_zero(self) -> StoredArray:
-        """The positions as they are stored."""
-        return self.sources[0]
 
     def check_stored(self, *, is_complete: bool = False) -> None:  # noqa: ARG002 - of arrays of Daf
         """Raise if there is no room for them; zarr-python does not write chunks of zeros alone."""

@@ -163,7 +163,6 @@ class ChainWriter(DafWriter):
         """The data sets, the one that is written last."""
         super().__init__(tree, name=name, on_close=_closing(members, is_owner), members=members)
         self._chain = tree
-        self._bases = ChainTree([base.tree for base in bases])
         self.origin = _origin(self.members, name)
 
     def delete_axis(self, axis: str, *, must_exist: bool = True) -> None:
@@ -188,7 +187,8 @@ class ChainWriter(DafWriter):
         """Raise if an earlier data set has a property: only the last one is changed."""
         self._check_open()
         place = layout.property_of(path)
-        holders = [] if place is None else self._bases.holders(place)
+        having = [] if place is None else self._chain.holders(place)
+        holders = [tree for tree in having if tree is not self._chain.last]
         if holders:
             hidden = "" if change == "reordered" else "; what the last one stores instead hides it"
             raise ReadOnlyError(

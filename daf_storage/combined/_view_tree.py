@@ -564,8 +564,8 @@ class ViewTree:
 
     def _shown(self, noted: Mapping[str, Any]) -> list[tuple[ViewAxis, Any]]:
         """Return what was noted of the axes that are shown."""
-        every = self._axes.values()
-        return [(axis, noted[axis.base]) for axis in every if axis.base in noted]
+        every, given = self._axes.values(), dict(noted)  # which fails if it is something else
+        return [(axis, given[axis.base]) for axis in every if axis.base in given]
 
     def _with_axis(self, notes: dict[str, Any]) -> dict[str, Any]:
         """Return a rule or note with the name of its axis; of a hidden one it has the entries."""

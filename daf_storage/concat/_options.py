@@ -163,7 +163,6 @@ def checked_fraction(value: float) -> float:
 
 
 def _matches(pattern: PropertyKey, key: PropertyKey) -> bool:
-    if isinstance(pattern, str) or isinstance(key, str):
-        return isinstance(key, str) and pattern in (ANY, key)
-    is_same_kind = len(pattern) == len(key)
-    return is_same_kind and all(p in (ANY, own) for p, own in zip(pattern, key, strict=True))
+    wanted, own = (each if isinstance(each, tuple) else (each,) for each in (pattern, key))
+    is_same_kind = len(wanted) == len(own)
+    return is_same_kind and all(w in (ANY, name) for w, name in zip(wanted, own, strict=True))

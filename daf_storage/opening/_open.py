@@ -86,13 +86,17 @@ else:
     anndata = lazy_module("daf_storage.anndata")
 
 
+_Read: TypeAlias = Literal["r"]
 _WriteMode: TypeAlias = Literal["r+", "w+", "w"]
 _Sidecar: TypeAlias = str | Path | Literal[False] | None
 _PathOrStore: TypeAlias = "str | Path | MutableMapping[str, Any] | Store"
 
 
-class _How(TypedDict, total=False):
+class _Named(TypedDict, total=False):
     name: str | None
+
+
+class _How(_Named, total=False):
     packed: bool | Packing
 
 
@@ -107,7 +111,7 @@ class _AnyHow(_ZarrHow, total=False):
 
 
 @overload
-def open_daf(path: _PathOrStore, mode: Literal["r"] = "r", **how: Unpack[_AnyHow]) -> DafReader: ...
+def open_daf(path: _PathOrStore, mode: _Read = "r", **how: Unpack[_AnyHow]) -> DafReader: ...
 @overload
 def open_daf(path: _PathOrStore, mode: _WriteMode, **how: Unpack[_AnyHow]) -> DafWriter: ...
 def open_daf(  # noqa: PLR0913 - how each format is opened
@@ -377,7 +381,7 @@ def anndata_at(path: str | Path, **options: Any) -> Iterator[AnnDataTree]:
 
 
 @overload
-def ZarrDaf(path: _PathOrStore, mode: Literal["r"] = "r", **how: Unpack[_ZarrHow]) -> DafReader: ...
+def ZarrDaf(path: _PathOrStore, mode: _Read = "r", **how: Unpack[_ZarrHow]) -> DafReader: ...
 @overload
 def ZarrDaf(path: _PathOrStore, mode: _WriteMode, **how: Unpack[_ZarrHow]) -> DafWriter: ...
 def ZarrDaf(  # noqa: N802 - the constructor's name in all implementations
@@ -409,11 +413,9 @@ def ZarrDaf(  # noqa: N802 - the constructor's name in all implementations
 
 
 @overload
-def FilesDaf(
-    path: str | Path, mode: Literal["r"] = "r", *, name: str | None = None
-) -> DafReader: ...
+def FilesDaf(path: str | Path, mode: _Read = "r", **how: Unpack[_Named]) -> DafReader: ...
 @overload
-def FilesDaf(path: str | Path, mode: _WriteMode, *, name: str | None = None) -> DafWriter: ...
+def FilesDaf(path: str | Path, mode: _WriteMode, **how: Unpack[_Named]) -> DafWriter: ...
 def FilesDaf(  # noqa: N802 - the constructor's name in all implementations
     path: str | Path, mode: OpenMode = "r", *, name: str | None = None
 ) -> DafReader:
@@ -464,7 +466,7 @@ def FilesDaf(  # noqa: N802 - the constructor's name in all implementations
 
 
 @overload
-def H5df(root: Any, mode: Literal["r"] = "r", **how: Unpack[_How]) -> DafReader: ...
+def H5df(root: Any, mode: _Read = "r", **how: Unpack[_How]) -> DafReader: ...
 @overload
 def H5df(root: Any, mode: _WriteMode, **how: Unpack[_How]) -> DafWriter: ...
 def H5df(  # noqa: N802 - the constructor's name in all implementations
@@ -541,13 +543,9 @@ CompleteMode: TypeAlias = Literal["r", "r+"]
 
 
 @overload
-def complete_daf(
-    path: str | Path, mode: Literal["r"] = "r", *, name: str | None = None
-) -> DafReader: ...
+def complete_daf(path: str | Path, mode: _Read = "r", **how: Unpack[_Named]) -> DafReader: ...
 @overload
-def complete_daf(
-    path: str | Path, mode: Literal["r+"], *, name: str | None = None
-) -> DafWriter: ...
+def complete_daf(path: str | Path, mode: Literal["r+"], **how: Unpack[_Named]) -> DafWriter: ...
 def complete_daf(
     path: str | Path, mode: CompleteMode = "r", *, name: str | None = None
 ) -> DafReader:
@@ -757,12 +755,7 @@ def _part_of_base(base: DafReader, child: DafReader) -> DafReader:
 
 def _folder(path: str) -> Path:
     """Return the directory in which a data set is."""
-    return Path(_container(path)).parent
-
-
-def _container(path: str) -> str:
-    """Return a path without the group in the file, and without a slash at its end."""
-    return path.partition("#/")[0].rstrip("/")
+    return Path(path.partition("#/")[0].rstrip("/")).parent
 
 
 def _chain(members: list[DafReader], *, name: str) -> DafReader:
@@ -810,7 +803,7 @@ def _relative(path: str, own: str) -> str:
 
 def _exists(path: str) -> bool:
     with suppress(OSError):  # a name that is too long, or in a folder that may not be read
-        return is_remote(path) or Path(_container(path)).exists()
+        return is_remote(path) or place_of(path)[0].exists()
     return False
 
 

@@ -40,17 +40,15 @@ class Ending(NamedTuple):
     """Whether it is none of Daf's: such files are read in place."""
 
 
-SHARED_ARCHIVE_SUFFIX: Final = ".dafs.zarr.zip"
-SHARED_FILES_ARCHIVE_SUFFIX: Final = ".dafs.zip"
-SHARED_ARCHIVES: Final = (SHARED_ARCHIVE_SUFFIX, SHARED_FILES_ARCHIVE_SUFFIX)
+SHARED_ARCHIVES: Final = (".dafs.zarr.zip", ".dafs.zip")
 SHARED_HDF5_SUFFIX: Final = ".h5dfs"
 _ENDINGS: Final[Mapping[str, Ending]] = {
     ".daf.zarr": Ending("directory", "zarr"),
     ".daf.zarr.zip": Ending("archive", "zarr"),
-    SHARED_ARCHIVE_SUFFIX: Ending("archive", "zarr", "several"),
+    ".dafs.zarr.zip": Ending("archive", "zarr", "several"),
     ".daf": Ending("directory", "files"),
     ".daf.zip": Ending("archive", "files"),
-    SHARED_FILES_ARCHIVE_SUFFIX: Ending("archive", "files", "several"),
+    ".dafs.zip": Ending("archive", "files", "several"),
     ".h5df": Ending("hdf5", "hdf5"),
     SHARED_HDF5_SUFFIX: Ending("hdf5", "hdf5", "several"),
     ".h5": Ending("hdf5", "hdf5", "any"),
@@ -61,8 +59,6 @@ _ENDINGS: Final[Mapping[str, Ending]] = {
     ".zarr.zip": Ending("archive", "zarr", "any", is_foreign=True),
 }
 """By suffix; of two that fit the longer one comes first."""
-SUFFIXES: Final = tuple(suffix for suffix, each in _ENDINGS.items() if each.holds != "any")
-"""The suffixes of files and directories that are data sets."""
 _FORMS: Final = {"one": "<stem>{}", "several": "<stem>{}#/<group>", "any": "<stem>{}"}
 _EXPECTED, _READ = (
     ", ".join(
@@ -72,10 +68,6 @@ _EXPECTED, _READ = (
     )
     for is_foreign in (False, True)
 )
-_PLURALS: Final = {
-    ".daf.zarr.zip": ("ZarrDaf", SHARED_ARCHIVE_SUFFIX),
-    ".daf.zip": ("FilesDaf", SHARED_FILES_ARCHIVE_SUFFIX),
-}
 _SUFFIX: Final = re.compile(r"(\.dafs?)?(\.zarr|\.h5dfs?|\.h5ad|\.h5mu|\.h5|\.hdf5)?(\.zip)?$")
 _ZARR_DOCUMENTS: Final = (".zgroup", ".zmetadata", "zarr.json")
 HDF5_BEGINNING: Final = b"\x89HDF\r\n\x1a\n"
@@ -205,9 +197,11 @@ def _split(given: str, *, is_read: bool) -> tuple[str, str, Ending | None]:
 def _check_group(given: str, suffix: str, ending: Ending, group: str) -> None:
     """Refuse a group where there are none, or without a name."""
     if ending.holds == "one":
-        what, several = _PLURALS.get(suffix, (suffix, ""))
-        hint = f"an archive of several data sets is called <stem>{several}, and one of them "
-        hint = f"{hint}<stem>{several}#/<group>" if several else "it holds one data set"
+        what, hint, several = suffix, "it holds one data set", suffix.replace(".daf.", ".dafs.")
+        if several in SHARED_ARCHIVES:
+            what = "ZarrDaf" if ending.form == "zarr" else "FilesDaf"
+            hint = f"an archive of several data sets is called <stem>{several}, and one of them "
+            hint += f"<stem>{several}#/<group>"
         raise errors.InvalidInputError(
             f"can't address a sub-daf in a singular {what} path: {given}; {hint}"
         )
@@ -236,7 +230,7 @@ def _by_contents(path: str, *, expects_files: bool, is_read: bool) -> Ending | N
 def _no_path(given: str, container: str) -> errors.InvalidInputError:
     """Say what is wrong with a path: a group is missing, or it is of no known form."""
     plain = container.rstrip("#")
-    if plain.endswith(tuple(each for each in SUFFIXES if _ENDINGS[each].holds == "several")):
+    if plain.endswith((*SHARED_ARCHIVES, SHARED_HDF5_SUFFIX)):
         return errors.InvalidInputError(
             f"missing '#/<group>' in plural path: {given}; say which of the data sets"
         )

@@ -57,15 +57,15 @@ def open_remote_tree(url: str, connect: Connect = RemoteFiles) -> ZarrTree | Fil
 
 def _tree_at(url: str, connect: Connect) -> ZarrTree | FilesTree | Hdf5Tree:
     base, group, ending = parse_url(url)
+    folder, name = _folder_and_name(base)
     if ending is not None and ending.kind == "hdf5":
-        folder, name = _folder_and_name(base)
         return Hdf5Tree(RemoteHdf5File(connect(folder), name), group)
     if ending is not None and ending.kind == "directory" and (group or not ending.is_foreign):
         files = connect(base)
         is_files = ending.form == "files"
-        return _files_directory(files) if is_files else ZarrTree(_directory(files), group)
+        return _files_directory(files) if is_files else ZarrTree(remote_directory(files), group)
     if group or (ending is not None and not ending.is_foreign):
-        return _archive(base, group, connect)
+        return _archive_in(connect(folder), name, group)
     return _whatever_is_there(base, connect)
 
 
@@ -86,11 +86,6 @@ def _folder_and_name(base: str) -> tuple[str, str]:
     place, mark, query = base.partition("?")
     folder, _, name = place.rstrip("/").rpartition("/")
     return f"{folder}{mark}{query}", unquote(name)
-
-
-def _archive(base: str, group: str, connect: Connect) -> ZarrTree | FilesTree:
-    folder, name = _folder_and_name(base)
-    return _archive_in(connect(folder), name, group)
 
 
 def _archive_in(folder: RemoteFiles, name: str, group: str) -> ZarrTree | FilesTree:
@@ -119,7 +114,7 @@ def _whatever_is_there(base: str, connect: Connect) -> ZarrTree | FilesTree | Hd
     directory: errors.DafError
     files = connect(base)
     try:
-        return ZarrTree(_directory(files))
+        return ZarrTree(remote_directory(files))
     except (errors.NotADafError, errors.AccessDeniedError) as error:
         with suppress(errors.AccessDeniedError):  # what is absent may be answered like this
             if files.read(DAF_FILE) is not None:
@@ -164,7 +159,7 @@ def _not_read(kind: OtherKind, location: str) -> errors.NotADafError:
     return errors.with_message(error, f"{error}; download it first")
 
 
-def remote_directory(url: str) -> RemoteStore:
+def remote_directory(files: RemoteFiles) -> RemoteStore:
     """Return the files of a Zarr directory on a server, as its consolidated metadata has them.
 
     Raises
@@ -172,10 +167,6 @@ def remote_directory(url: str) -> RemoteStore:
     NotADafError
         There is nothing, or no consolidated metadata.
     """
-    return _directory(RemoteFiles(url))
-
-
-def _directory(files: RemoteFiles) -> RemoteStore:
     denied: errors.AccessDeniedError | None = None
     for documents in FORMATS.values():
         try:

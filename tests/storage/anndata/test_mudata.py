@@ -26,6 +26,7 @@ from daf_storage import (
     import_h5ad,
     open_daf,
     verify,
+    view,
 )
 from daf_storage.anndata import recorded_types
 from tests.support import contents, data_set, dense, there
@@ -106,6 +107,9 @@ def test_questions_over_modalities(both: Path) -> None:
     recorded = recorded_types(open_daf(both), "obs")["rna:kind"]
     assert recorded.categories is not None
     assert (recorded.categories.to_pylist(), recorded.is_ordered) == (["b", "a"], True)
+    renamed = view(open_daf(both), {"obs": None, "cell": "obs"}, {("cell", "kind"): "rna:kind"})
+    for name in ("kind", "rna:kind"):
+        assert there(recorded_types(renamed, "cell")[name].categories).to_pylist() == ["b", "a"]
     values = db.matrix("prot.obs", "prot.var", "prot.X", rows="kind = 'b'").to_numpy()
     assert values.tolist() == prot.get_np_matrix("obs", "var", "X").toarray()[:1].tolist()
 

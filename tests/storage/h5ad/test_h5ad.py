@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import os
+import re
 import signal
 import sys
 import warnings
@@ -24,12 +26,14 @@ from daf_storage import (
     DafWriter,
     MemoryDaf,
     ZarrDaf,
+    concatenate,
     errors,
     export_h5ad,
     from_anndata,
     import_h5ad,
     open_daf,
     to_anndata,
+    view,
 )
 from daf_storage.anndata import axis_frame
 from tests.storage.data.test_kept import read, without_axis_keys
@@ -362,6 +366,33 @@ def test_replaced_vectors_are_exported_as_they_are(kind: str, values: list[Any])
     column = axis_frame(daf, "obs")[0]["column"]
     assert [str(v) for v in column] == [str(v) for v in values]
     assert not isinstance(column.dtype, pd.SparseDtype)
+
+
+@pytest.mark.filterwarnings("ignore::daf_storage.AnnDataWarning")
+@pytest.mark.parametrize(
+    ("notes", "ignored"),
+    [
+        ("cell", [""]),
+        ({"axes": "cell", "mudata": {"modalities": 3}}, [".axes", ".mudata.modalities"]),
+        ({"axes": {"obs": {"columns": [5, {"vector": ["age"]}]}}}, [".axes.obs.columns[0]"]),
+        ({"axes": {"obs": {"columns": [{"vector": "age", "kind": []}]}}}, ["[0].kind"]),
+        ({"matrices": {"X": {"dtype": "years"}}, "uns": [["a"]]}, [".matrices.X.dtype", ".uns[0]"]),
+        (
+            {"obsm": {"p": {"axis": 1}}, "raw": [], "layers": {"l": 2}},
+            [".layers.l", ".obsm.p.axis"],
+        ),
+    ],
+)
+def test_notes_that_no_import_wrote(rich: Any, notes: Any, ignored: list[str]) -> None:
+    """They are ignored with a warning that names them, of a view and of a concatenation, too."""
+    daf = from_anndata(rich)
+    daf.set_scalar("anndata_notes", json.dumps(notes), if_exists="replace")
+    message = "is ignored: " + ".*".join(map(re.escape, ["anndata_notes", *ignored]))
+    for each in (daf, view(daf, {"obs": ("obs", slice(0, 20)), "gene": "var", "var": None})):
+        with pytest.warns(AnnDataWarning, match=message):
+            assert to_anndata(each).obs["age"].tolist() == rich.obs["age"].tolist()
+    with pytest.warns(AnnDataWarning, match="ignored: anndata_notes"):
+        concatenate(MemoryDaf(), "obs", [daf, daf], names=["a", "b"], prefix=True)
 
 
 @pytest.mark.parametrize("is_sparse", [True, False])

@@ -24,6 +24,7 @@ from daf_storage import (
     import_h5ad,
     open_daf,
     to_anndata,
+    view,
 )
 from tests.storage.anndata.test_tree import assert_same, assert_same_notes
 from tests.storage.data.test_kept import assert_alike, read, without_axis_keys
@@ -317,6 +318,10 @@ def test_colours_of_a_categorical(colors: Any, tmp_path: Path, *, are_of_categor
     adata.obs["n"], adata.uns["n_colors"] = [1, 2], ["#000003", "#000004"]
     daf = from_anndata(adata, strict=True)
     assert not daf.has_axis("n")
+    for shown in (None, ["b"]) if are_of_categories else ():  # no axis of all categories
+        found = to_anndata(view(daf, {"louvain": shown}))
+        assert found.obs["louvain"].cat.categories.tolist() == ["b", "a"]
+        assert "louvain_colors" not in found.uns
     adata.write_h5ad(tmp_path / "x.h5ad")
     with open_daf(tmp_path / "x.h5ad") as attached:
         assert attached.axes_set() == daf.axes_set()
