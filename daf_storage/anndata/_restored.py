@@ -303,13 +303,12 @@ def axis_frame(
     for vector, rule in rules.items():
         if vector in companions:
             continue
-        missing = rule.get("is_missing", "")
+        mask = rule.get("is_missing", "")
         try:
             if not rule and daf.vector_info(axis, vector).empty_is_missing:
                 rule = {} if daf.has_axis(vector) else {"kind": "text", "missing": True}  # noqa: PLW2901 - of this vector
             values = _values(daf, axis, vector, positions, taken)
-            has_mask = missing in rules
-            is_missing = _values(daf, axis, missing, positions, taken) if has_mask else None
+            is_missing = None if mask not in rules else _values(daf, axis, mask, positions, taken)
             categories = _categories(daf, vector, rule)
         except errors.FormatError as error:
             if unreadable == "raise":

@@ -298,6 +298,8 @@ def view(
     Instead of a mapping, ``axes`` and ``data`` may be lists of pairs as in the reference: these say
     all that is shown, and the last pair that matches counts.
 
+    A categorical whose axis is hidden keeps its categories in an AnnData, without colours.
+
     A sparse matrix of some entries is shown in the orientation that stores them as columns, if
     there is one; else all its row numbers are read once.
 

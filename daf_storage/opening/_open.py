@@ -266,7 +266,8 @@ def open_at(
             tree = written = written_tree(where, mode, style, held)
             refuse_names(tree, names)
         full = tree.location if where.kind in ("mapping", "url") else where.full
-        unique = name_of(tree, name, full, mode)
+        found = name if name is not None else _own_name(tree) or in_unicode(full)
+        unique = unique_name(f"{found}.read_only" if mode == "r" else found)
         close = held.pop_all().close
         if mode == "r":
             daf = DafReader(tree, name=unique, on_close=close)
@@ -278,15 +279,6 @@ def open_at(
             again = partial(open_daf, **cast("Any", options)) if options else open_daf
             daf.origin = Origin(again, where.full, daf.name, inode)
         return daf
-
-
-def name_of(tree: Tree, name: str | None, full_name: str, mode: OpenMode) -> str:
-    """Return the name of a data set, which no other that is open has.
-
-    That which was given, else its scalar ``name``, else its full path.
-    """
-    found = name if name is not None else _own_name(tree) or in_unicode(full_name)
-    return unique_name(f"{found}.read_only" if mode == "r" else found)
 
 
 def _own_name(tree: Tree) -> str | None:
