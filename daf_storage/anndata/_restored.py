@@ -122,38 +122,38 @@ def scalar_value(value: Any) -> Any:
     return value if is_number and value.dtype != np.float16 else None
 
 
-def _is_text(found: Any) -> bool:
+def _is_string(found: Any) -> bool:
     return isinstance(found, str)
 
 
-def _are_texts(found: Any) -> bool:
-    return isinstance(found, list) and all(map(_is_text, found))
+def _are_strings(found: Any) -> bool:
+    return isinstance(found, list) and all(map(_is_string, found))
 
 
 def _are_types(found: Any) -> bool:
     """Return whether this names a type of numbers, or is a list of such names."""
     with suppress(TypeError, ValueError, SyntaxError):
         names = found if isinstance(found, list) else [found]
-        return all(_is_text(name) and np.dtype(name).kind in "biuf" for name in names)
+        return all(_is_string(name) and np.dtype(name).kind in "biuf" for name in names)
     return False
 
 
 def _is_entry(found: Any) -> bool:
     """Return whether this is a key of ``uns``, and what became of its value."""
     is_pair = isinstance(found, list) and len(found) == len(("key", "entry"))
-    return is_pair and _is_text(found[0]) and isinstance(found[1], dict)
+    return is_pair and _is_string(found[0]) and isinstance(found[1], dict)
 
 
 _ANY: Final = "*"
-_TEXTS: Final = ("column", "vector", "kept", "kind", "dtype", "axis", "is_missing")
-_RULE: Final = {**dict.fromkeys(_TEXTS, _is_text), "categories": _are_texts}
-_MATRIX: Final = {"axis": _is_text, "format": _is_text, "frame": _are_texts}
+_STRINGS: Final = ("column", "vector", "kept", "kind", "dtype", "axis", "is_missing")
+_RULE: Final = {**dict.fromkeys(_STRINGS, _is_string), "categories": _are_strings}
+_MATRIX: Final = {"axis": _is_string, "format": _is_string, "frame": _are_strings}
 _MATRICES: Final = {_ANY: {**_MATRIX, "dtype": _are_types, "dtypes": _are_types}}
 _OF_ANNDATA: Final = {
-    "axes": {_ANY: {"index_name": _is_text, "columns": [_RULE]}},
+    "axes": {_ANY: {"index_name": _is_string, "columns": [_RULE]}},
     **dict.fromkeys(("matrices", "obsm", "varm", "raw.varm"), _MATRICES),
-    "layers": {_ANY: _is_text},
-    "raw": {"axis": _is_text},
+    "layers": {_ANY: _is_string},
+    "raw": {"axis": _is_string},
     "uns": [_is_entry],
 }
 _OF_MUDATA: Final = {"modalities": {_ANY: _OF_ANNDATA}, "columns": {_ANY: [_RULE]}}
