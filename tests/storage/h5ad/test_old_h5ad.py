@@ -319,9 +319,9 @@ def test_colours_of_a_categorical(colors: Any, tmp_path: Path, *, are_of_categor
     daf = from_anndata(adata, strict=True)
     assert not daf.has_axis("n")
     for shown in (None, ["b"]) if are_of_categories else ():  # no axis of all categories
-        found = to_anndata(view(daf, {"louvain": shown}))
-        assert found.obs["louvain"].cat.categories.tolist() == ["b", "a"]
-        assert "louvain_colors" not in found.uns
+        part = to_anndata(view(daf, {"louvain": shown}))
+        assert part.obs["louvain"].cat.categories.tolist() == ["b", "a"]
+        assert "louvain_colors" not in part.uns
     adata.write_h5ad(tmp_path / "x.h5ad")
     with open_daf(tmp_path / "x.h5ad") as attached:
         assert attached.axes_set() == daf.axes_set()
