@@ -488,7 +488,7 @@ class Limits:
         each: Any = self
         for field in fields(each):
             value = getattr(self, field.name)
-            if value is not None and not value > 0:
+            if value is not None and not (isinstance(value, int | float) and value > 0):
                 raise errors.InvalidInputError(f"{field.name}= has to be positive, not {value!r}")
 
 

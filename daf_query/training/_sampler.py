@@ -222,8 +222,8 @@ class Sampler:
             Of which matrix, and which columns: ``db.matrix("cell", "gene", "X", columns=...)``.
             Nothing of it is read before a batch is asked for.
         labels
-            Vectors of the axis that a batch has as well: numbers, or of strings the number of the
-            class (see `RowBlocks.classes`), -1 if it is missing.
+            Vectors of the axis that a batch has as well, and ``dataset`` of a collection: numbers,
+            or of strings the number of the class (see `RowBlocks.classes`), -1 if it is missing.
         batch_rows
             How many rows a batch has; 256 by default.
         block_rows
@@ -487,10 +487,13 @@ def _labels(
 
 
 def _vector_of_all(part: MatrixSlice, sampler: Sampler, name: str) -> pa.Array:
-    """Return a vector of all data sets, of those that the slice lacks NULL.
+    """Return a vector of all data sets, of those that the slice lacks NULL; or their names.
 
     Strings are as queries have them: those that are missing are null.
     """
+    if name == DATASET and sampler.datasets is not None:
+        owners = np.repeat(list(sampler.lengths), list(sampler.lengths.values()))
+        return pa.array(owners, pa.large_string())
     readers = {member.name: member.daf for member in part.whole.members}
     columns = []
     for each, length in sampler.lengths.items():

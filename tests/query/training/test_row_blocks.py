@@ -103,12 +103,16 @@ def test_of_several_data_sets() -> None:
         sampler = db.sampler(
             "cell", where="dataset <> 'rows_bare' AND NOT is_odd", weights="index + 1"
         )
-        blocks = sampler.blocks(part, labels="type", batch_rows=7, block_rows=3, rows_per_epoch=100)
+        sizes: Any = {"batch_rows": 7, "block_rows": 3, "rows_per_epoch": 100}
+        blocks = sampler.blocks(part, labels=["type", "dataset"], **sizes)
+        names = [each.rpartition("_")[2] for each in blocks.classes["dataset"].to_pylist()]
+        assert [each[:4] for each in names] == ["bare", "earl", "late"]
         sampled_entries = np.concatenate([batch["index"] for batch in blocks])
         assert sampled_entries.size == 100
         assert set(sampled_entries % 2) == {0}
         for batch in blocks:
             assert np.array_equal(batch["x"], whole[batch["index"]])
+            assert np.array_equal(batch["dataset"], 1 + (batch["index"] >= 40))
     every = db.sampler("cell")
     with pytest.raises(errors.InvalidInputError, match="lacks 2 of the 92 entries .* 'bare_1'"):
         every.blocks(part)
