@@ -705,12 +705,12 @@ def _empty_directory(root: Path, given: str, form: Form) -> None:
 
 def _mapping_to_write(store: MappingStore, mode: OpenMode) -> MappingStore:
     if mode == "w":
-        if len(store.keys()) and find_version(store) is None:
+        if store.below("") and find_version(store) is None:
             raise errors.NotADafError(
                 f"{store.location}: this mapping is not a Zarr group, so mode 'w' does not empty "
                 "it, and nothing was changed; empty it yourself if that is what you want"
             )
-        store.change(list(store.keys()), {})
+        store.change(store.below(""), {})
     return store
 
 

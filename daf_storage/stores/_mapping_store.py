@@ -5,8 +5,10 @@ Each publication is complete by itself, and what is prepared is in memory: nothi
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, MutableMapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -54,17 +56,16 @@ class MappingStore:
         self._version = 0
         self._versions: dict[str, int] = {}
 
-    def keys(self) -> Collection[str]:
-        """Return the present keys."""
-        return list(self._mapping)
-
     def snapshot(self, prefix: str) -> MappingSnapshot | None:
         """Return a view of the keys that are below ``prefix`` now."""
         with self._lock:
-            start = f"{prefix}/" if prefix else ""
-            keys = {key[len(start) :]: key for key in self.keys() if key.startswith(start)}
+            start = len(prefix) + bool(prefix)
+            keys = {key[start:]: key for key in self.below(prefix) if key != prefix}
             versions = frozenset((key, self._versions.get(key, 0)) for key in keys.values())
-            return MappingSnapshot(self.value, keys, (self._token, versions)) if keys else None
+            return MappingSnapshot(self._values(), keys, (self._token, versions)) if keys else None
+
+    def _values(self) -> Callable[[str], memoryview | None]:
+        return self.value
 
     def value(self, key: str) -> memoryview | None:
         """Return the bytes of a key; None if it is absent."""
@@ -100,18 +101,18 @@ class MappingStore:
     def rebuilt(self, without: list[str]) -> Iterator[MemoryStore]:
         """Hand out a copy in memory whose changes are put in place at the end, key by key."""
         with self._lock:
-            kept = [key for key in self.keys() if not any(is_below(key, p) for p in without)]
+            kept = [key for key in self.below("") if not any(is_below(key, p) for p in without)]
             copy = MemoryStore(location=self.location)
             values = {key: value for key in kept if (value := self.value(key)) is not None}
             copy.change([], values)
             yield copy
             added = {key: data for key in copy.below("") if (data := copy.value(key)) is not None}
             new = {key: data for key, data in added.items() if data is not values.get(key)}
-            self.change([key for key in self.keys() if key not in added or key in new], new)
+            self.change([key for key in self.below("") if key not in added or key in new], new)
 
     def below(self, prefix: str) -> list[str]:
         """Return the keys at or below ``prefix``."""
-        return [key for key in self.keys() if is_below(key, prefix)]
+        return [key for key in list(self._mapping) if is_below(key, prefix)]
 
     def change(self, removed: Collection[str], added: Mapping[str, memoryview]) -> None:
         """Take keys away, metadata first, and put others in place, metadata last."""
@@ -130,19 +131,30 @@ class MappingStore:
 class MemoryStore(MappingStore):
     """Bytes by key in memory, for data sets that never touch a disk.
 
-    A snapshot has the values of its time.
+    A snapshot has the values of its time.  The keys are sorted, so that those below another one are
+    found without a look at all.
     """
 
     def __init__(self, *, location: str = "<memory>") -> None:
         super().__init__({}, location=location)
 
-    def snapshot(self, prefix: str) -> MappingSnapshot | None:
-        """Return a view of the present entries below ``prefix``."""
+    def _values(self) -> Callable[[str], memoryview | None]:
+        return dict(self._mapping).get
+
+    def below(self, prefix: str) -> list[str]:
+        """Return the keys at or below ``prefix``."""
+        with self._lock:  # or the keys may not be sorted yet
+            keys = list(self._mapping)
+        if not prefix:
+            return keys
+        start, stop = (bisect_left(keys, prefix + end) for end in "/0")  # which comes after "/"
+        return [key for key in (prefix,) if key in self._mapping] + keys[start:stop]
+
+    def change(self, removed: Collection[str], added: Mapping[str, memoryview]) -> None:
+        """Take keys away, and put others in place."""
         with self._lock:
-            found = super().snapshot(prefix)
-            if found is not None:
-                found.value_of = dict(self._mapping).get
-            return found
+            super().change(removed, added)
+            self._mapping = dict(sorted(self._mapping.items()))
 
     def value(self, key: str) -> memoryview | None:
         """Return the bytes of a key themselves; None if it is absent."""
@@ -152,19 +164,15 @@ class MemoryStore(MappingStore):
         return data.toreadonly()
 
 
+@dataclass(frozen=True, slots=True)
 class MappingSnapshot(Snapshot):
     """A view of the keys that a mapping had below a prefix; see `Snapshot`."""
 
-    def __init__(
-        self,
-        value_of: Callable[[str], memoryview | None],
-        keys: Mapping[str, str],
-        identity: Hashable,
-    ) -> None:
-        self.value_of = value_of
-        """Returns the bytes of a key."""
-        self._keys = keys
-        self._identity = identity
+    value_of: Callable[[str], memoryview | None]
+    """Returns the bytes of a key."""
+    keys: Mapping[str, str]
+    """The key in the mapping of each one below the prefix."""
+    _identity: Hashable
 
     def identity(self) -> Hashable:
         """Return what changes with the keys, and with each change made through the store."""
@@ -172,12 +180,12 @@ class MappingSnapshot(Snapshot):
 
     def map(self, key: str) -> memoryview | None:
         """Return the bytes, read-only."""
-        return self.value_of(self._keys[key]) if key in self._keys else None
+        return self.value_of(self.keys[key]) if key in self.keys else None
 
     def names(self, key: str = "") -> list[str]:
         """Return the names directly below ``key``, sorted."""
         start = f"{key}/" if key else ""
-        below = (entry[len(start) :] for entry in self._keys if entry.startswith(start))
+        below = (entry[len(start) :] for entry in self.keys if entry.startswith(start))
         return sorted({entry.split("/", 1)[0] for entry in below})
 
 
@@ -186,17 +194,17 @@ class MappingTransaction:
 
     def __init__(self, store: MappingStore) -> None:
         self._store = store
-        self._parts: dict[str, list[bytes]] = {}
-        self._reserved: dict[str, AnyArray] = {}
+        self._prepared: dict[str, Any] = {}
+        """Bytes or arrays of them, by key."""
 
     def write(self, key: str, data: bytes | memoryview) -> None:
         """Append a copy of ``data``."""
-        self._parts.setdefault(key, []).append(bytes(data))
+        self._prepared.setdefault(key, bytearray()).extend(data)
 
     def reserve(self, key: str, size_bytes: int) -> AnyArray:
         """Return zeros to be filled."""
-        self._reserved[key] = np.zeros(size_bytes, dtype=np.uint8)
-        return self._reserved[key]
+        self._prepared[key] = values = np.zeros(size_bytes, dtype=np.uint8)
+        return values
 
     def publish(self, key: str, *, replace: bool) -> None:
         """Put the prepared entries in place."""
@@ -204,13 +212,8 @@ class MappingTransaction:
             there = self._store.below(key)
             if there and not replace:
                 raise FileExistsError(f"{key} exists")
-            prepared = {name: memoryview(b"".join(parts)) for name, parts in self._parts.items()}
-            prepared |= {name: values.data for name, values in self._reserved.items()}
-            taken = {name: data for name, data in prepared.items() if is_below(name, key)}
-            self._store.change(there, taken)
-            for name in taken:
-                self._parts.pop(name, None)
-                self._reserved.pop(name, None)
+            taken = [each for each in self._prepared if is_below(each, key)]
+            self._store.change(there, {key: memoryview(self._prepared.pop(key)) for key in taken})
 
     def remove(self, key: str) -> None:
         """Take the entries below ``key`` away."""

@@ -126,7 +126,7 @@ class ArchiveMachine(RuleBasedStateMachine):
     @invariant()
     def agree(self) -> None:
         """Keys and bytes are those of the model, for us and for another reader of the file."""
-        expected = {key: self.model.value(key) for key in self.model.keys()}  # noqa: SIM118
+        expected = {key: self.model.value(key) for key in self.model.below("")}
         assert self.store.keys() == sorted(expected)
         for key, data in expected.items():
             assert self.store.get(key) == data
