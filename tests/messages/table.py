@@ -84,12 +84,13 @@ def problems(
     scene: Scene, names: dict[str, Any], capfd: pytest.CaptureFixture[str]
 ) -> Iterator[str]:
     """Try the rows of a scene in the working directory; yield what is not as expected."""
+    state = _state(names)
     for row in scene.rows:
-        before = _state(names)
         found = _command(row, capfd) if row.is_command else _call(row, names)
         for problem in found.problems:
             yield f"{row.place}\n  {row.call}\n  {problem}"
-        changed = {name for name, _ in before.items() ^ _state(names).items()}
+        before, state = state, _state(names)
+        changed = {name for name, _ in before.items() ^ state.items()}
         if found.has_failed and not all(name.startswith(row.left) for name in changed):
             yield f"{row.place}\n  {row.call}\n  it fails, and changes {sorted(changed)}"
 
