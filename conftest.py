@@ -11,10 +11,10 @@ import sys
 import tempfile
 import time
 import zlib
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from contextlib import suppress
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import pytest
 
@@ -76,6 +76,14 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
     mark = APART.get(collection_path.name)
     is_apart = mark is not None and f"not {mark}" in config.option.markexpr
     return True if is_apart and collection_path.parent.name == "tests" else None
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collect_file(file_path: Path) -> Generator[None, list[Any], list[Any]]:
+    """Look for examples in docstrings of packages and helpers; tests have none."""
+    found = yield
+    is_of_tests = file_path.name.startswith("test_")
+    return [each for each in found if not (is_of_tests and type(each).__name__ == "DoctestModule")]
 
 
 def pytest_collection() -> None:
