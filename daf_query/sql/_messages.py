@@ -36,6 +36,7 @@ from daf_query.syntax import (
     terms_of,
     unquoted_name,
     values_of,
+    whole_number_of,
     words_at,
 )
 from daf_storage import DafError, errors
@@ -231,6 +232,8 @@ _FUNCTIONS: Final = {
     "regexp_matches": "regexp_like(x, '^CD')",
     "strftime": "to_char(x, '%Y-%m-%d')",
     "typeof": "arrow_typeof(x)",
+    "isnull": "x IS NULL",
+    "strlen": "length(x)",
     "log1p": "ln(1 + x)",
     "list": "array_agg(x)",
     "arg_max": "first_value(x ORDER BY y DESC)",
@@ -411,6 +414,17 @@ def _is_numeral(value: object) -> bool:
     return True
 
 
+def _division(failed: FailedQuery, _: Match) -> Said:
+    """Return the error of a division by zero: of the constant, or of the only one there may be."""
+    nodes = [(s, n) for s, _, n in failed.nodes("op", "left") if n["op"] in ("Divide", "Modulo")]
+    found = [(s, n) for s, n in nodes if not whole_number_of(n["right"])]
+    zeros = [(s, n) for s, n in found if whole_number_of(n["right"]) == 0]
+    if not zeros and len(found) != 1:
+        return _NO_ZERO
+    statement, node = (zeros or found)[0]
+    return _at(failed, statement.span(node)[0], _NO_ZERO)
+
+
 _NO_FIELD: Final = r"No field named (?P<field>.+?)\.(?: Did you mean|\s|$)"
 _BOOLEAN: Final = r"for comparison operation Boolean"
 _TYPES: Final = (
@@ -445,7 +459,7 @@ MESSAGES: Final = (
     Message(r"Invalid function '(?P<name>[^']*)'", _missing_function),
     Message(r"Ambiguous reference to unqualified field (?P<name>.+?)\s*$", _ambiguous),
     Message("not implemented: TOP$", "TOP is no SQL here; write LIMIT at the end of the query"),
-    Message("Divide by zero", _NO_ZERO, ("Divide", "Modulo")),
+    Message("Divide by zero", _division),
     Message(r"'daf_checked_size\((?P<type>.+), Int64, Int64, Int64\)'", _NO_SIZE),
     Message(_BOOLEAN, _chain),
     Message("Error parsing timestamp|comparison operation Timestamp", _TIMES),
