@@ -12,6 +12,7 @@ from daf_storage.base._model import (
     CLOUD_SCHEMES,
     IMPORT_CHUNK_KB,
     INDEX_VECTOR,
+    MAX_STRING_BYTES,
     METADATA_NAMES,
     NAME_VECTOR,
     RESERVED_VECTORS,
@@ -30,6 +31,7 @@ from daf_storage.base._model import (
     check_name,
     is_remote,
     name_problem,
+    one_array,
     packing_of,
     unique_name,
 )
@@ -51,7 +53,6 @@ from daf_storage.base._strings import (
     encode_vlen_utf8,
     first_duplicate,
     first_strings,
-    one_array,
     string_array,
     string_offsets,
 )

@@ -17,6 +17,7 @@ from typing import Any, Final, Literal, TypeAlias, get_args
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 
 from daf_storage import errors
 from daf_storage.base._threads import ForkLock
@@ -28,6 +29,9 @@ OpenMode: TypeAlias = Literal["r", "r+", "w+", "w"]
 """How a data set is opened: read; read and write; the same, created if missing; emptied first."""
 
 AnyArray: TypeAlias = npt.NDArray[Any]
+
+MAX_STRING_BYTES: Final = 2**31 - 1
+"""How many bytes the strings of an Arrow array have together, unless they are large strings."""
 
 NAME_VECTOR: Final = "name"
 """The reserved vector that holds the entries of its axis."""
@@ -185,6 +189,18 @@ class MatrixInfo:
     is_row_major: bool = False
     """Whether a matrix of an axis with itself is stored by rows, as AnnData does: the stored
     columns are then the rows of the matrix."""
+
+
+def one_array(array: pa.Array | pa.ChunkedArray) -> Any:
+    """Return chunks as one array; strings of more than 2 GiB as large strings."""
+    if not isinstance(array, pa.ChunkedArray):
+        return array
+    if array.num_chunks == 1:
+        return array.chunk(0)
+    large = {pa.string(): pa.large_string(), pa.binary(): pa.large_binary()}.get(array.type)
+    if large is not None and array.nbytes > MAX_STRING_BYTES:
+        array = array.cast(large)
+    return pa.concat_arrays(array.chunks) if array.num_chunks else pa.array([], array.type)
 
 
 def check_choice(value: object, choices: Any, argument: str) -> None:

@@ -18,13 +18,13 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from daf_storage._lazy import pc, pq
+from daf_storage.base._model import one_array
 from daf_storage.errors import CorruptDataError
 
 _COUNT_BYTES = 4
 _LENGTH_BYTES = 4
 _MAX_PAGE_BYTES = 1 << 26
 _PIECE_BYTES = 1 << 20
-_MAX_STRING_BYTES = 2**31 - 1
 _ENCODE_BLOCK = 1 << 20
 
 _I32, _I64, _BINARY, _LIST, _STRUCT = 5, 6, 8, 9, 12
@@ -122,18 +122,6 @@ def decode_vlen_bytes(data: memoryview, *, what: str) -> pa.BinaryArray | pa.Lar
     """
     pieces = _decoded(data, what=what, max_page_bytes=_MAX_PAGE_BYTES)
     return one_array(pa.chunked_array(list(pieces), pa.binary()))
-
-
-def one_array(array: pa.Array | pa.ChunkedArray) -> Any:
-    """Return chunks as one array; strings of more than 2 GiB as large strings."""
-    if not isinstance(array, pa.ChunkedArray):
-        return array
-    if array.num_chunks == 1:
-        return array.chunk(0)
-    large = {pa.string(): pa.large_string(), pa.binary(): pa.large_binary()}.get(array.type)
-    if large is not None and array.nbytes > _MAX_STRING_BYTES:
-        array = array.cast(large)
-    return pa.concat_arrays(array.chunks) if array.num_chunks else pa.array([], array.type)
 
 
 def string_array(strings: Sequence[str]) -> pa.StringArray:

@@ -26,7 +26,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from daf_storage._lazy import pc, sp
-from daf_storage.base import AnyArray, StorageType, one_array
+from daf_storage.base import MAX_STRING_BYTES, AnyArray, StorageType, one_array
 from daf_storage.errors import UnsupportedInputError, wrong_labels, wrong_length
 
 Place: TypeAlias = Callable[[tuple[int, ...]], str]
@@ -466,7 +466,6 @@ def _is_unicode(text: str) -> bool:
     return True
 
 
-_MAX_STRING_BYTES: Final = 2**31 - 1
 _LARGEST_SURE_SUM: Final = 2.0**62
 
 
@@ -576,7 +575,7 @@ def _filled(value: Any, length: int, dtype: Any, *, what: str) -> AnyArray | pa.
     if isinstance(value, pa.Array) or holds_strings(value):
         check_string_dtype(dtype, what=what)
         one = value if isinstance(value, pa.Array) else strings_array(value.reshape(1), what=what)
-        is_long = len(one[0].as_py().encode()) * length > _MAX_STRING_BYTES
+        is_long = len(one[0].as_py().encode()) * length > MAX_STRING_BYTES
         return pa.repeat(one[0].cast(pa.large_string()) if is_long else one[0], length)
     return np.full(length, stored_numbers(value, dtype, what=what)[()])
 

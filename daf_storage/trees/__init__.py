@@ -16,7 +16,7 @@ from daf_storage.trees._chunked_array import (
     passing_over,
     run_all,
 )
-from daf_storage.trees._file_changes import Consolidated, FileChanges, FileTree, StoreTree
+from daf_storage.trees._file_changes import Consolidated, FileChanges, FileTree
 from daf_storage.trees._hdf5_file import (
     ALIGNMENT,
     INDEXES_SUFFIX,
@@ -59,7 +59,7 @@ from daf_storage.trees._stored_array import (
     memory_array,
     new_node,
 )
-from daf_storage.trees._zarr_array import PlainArray, open_zarr_array
+from daf_storage.trees._zarr_array import PlainArray, StoreTree, open_zarr_array
 from daf_storage.trees._zarr_tree import (
     FORMATS,
     WritableZarrTree,

@@ -27,14 +27,12 @@ import numpy as np
 import pyarrow as pa
 
 from daf_storage._lazy import numcodecs
-from daf_storage.base import AnyArray, Packing, StorageType, new_chunk_cache
+from daf_storage.base import AnyArray, Packing, StorageType
 from daf_storage.base import strings as vlen
 from daf_storage.errors import CorruptDataError, DafError, FormatError, ReadOnlyError
-from daf_storage.stores import ReadableStore, Transaction, WritableStore, os_errors
+from daf_storage.stores import Transaction, WritableStore, os_errors
 from daf_storage.trees._chunked_array import computed, fill_blocks, groups
-from daf_storage.trees._metadata import key_below
-from daf_storage.trees._stored_array import Node, NodeKind
-from daf_storage.trees._zarr_array import CHECKSUM_BYTES, ENTRY_BYTES
+from daf_storage.trees._zarr_array import CHECKSUM_BYTES, ENTRY_BYTES, StoreTree
 
 T = TypeVar("T")
 
@@ -154,49 +152,6 @@ def _compressor(packing: Packing) -> Callable[[Any], bytes]:
         codec |= {"shuffle": shuffle, "blocksize": 0}
     encode: Callable[[Any], bytes] = numcodecs.get_codec(codec).encode
     return encode
-
-
-class StoreTree(ABC):
-    """A tree whose nodes are files below a prefix of a store.
-
-    Parameters
-    ----------
-    store
-        Where the bytes are.
-    root
-        The prefix within the store; empty for the whole store.
-    """
-
-    def __init__(self, store: ReadableStore, root: str = "") -> None:
-        self._store = store
-        self._root = root
-        self._chunk_cache = new_chunk_cache()
-
-    @property
-    def location(self) -> str:
-        """Where the tree is, for messages."""
-        return f"{self._store.location}#/{self._root}" if self._root else self._store.location
-
-    def key(self, path: str) -> str:
-        """Return the key of a path in the store."""
-        return key_below(self._root, path) if path else self._root
-
-    @abstractmethod
-    def node(self, path: str) -> Node | None:
-        """Return what is at ``path``, pinned."""
-
-    def kind(self, path: str) -> NodeKind | None:
-        """Return what is at ``path``; None if nothing is.
-
-        What cannot be opened is an array: the reason is raised when it is used.
-        """
-        try:
-            node = self.node(path)
-        except (FormatError, ReadOnlyError):
-            if not path:
-                raise
-            return "array"
-        return None if node is None else node.kind
 
 
 class FileTree(StoreTree, Generic[T]):

@@ -1,4 +1,4 @@
-"""Arrays of a Zarr hierarchy: mapped where they can be, decoded where not.
+"""Arrays that are files of a store, and what their trees share: mapped if possible, or decoded.
 
 The chunks of an array are each in a file of its own, or many small ones in a file.  Daf packs
 arrays in the latter way, in the shape of the Zarr v3 sharding codec; others cut an array into
@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import math
 import struct
+from abc import ABC, abstractmethod
 from collections.abc import Hashable, Iterator
 from dataclasses import replace
 from functools import cached_property
@@ -22,10 +23,10 @@ import google_crc32c
 import numpy as np
 import pyarrow as pa
 
-from daf_storage.base import AnyArray, DecodedCache, Span
+from daf_storage.base import AnyArray, DecodedCache, Span, new_chunk_cache
 from daf_storage.base import strings as vlen
-from daf_storage.errors import CorruptDataError
-from daf_storage.stores import Fingerprint, ReadEstimate, Snapshot, estimate_ranges
+from daf_storage.errors import CorruptDataError, FormatError, ReadOnlyError
+from daf_storage.stores import Fingerprint, ReadableStore, ReadEstimate, Snapshot, estimate_ranges
 from daf_storage.trees._chunked_array import (
     MAX_CHUNKS,
     ChunkedArray,
@@ -36,7 +37,14 @@ from daf_storage.trees._chunked_array import (
     wrong_size,
 )
 from daf_storage.trees._metadata import ArrayMetadata, ShardLayout, key_below
-from daf_storage.trees._stored_array import STRING_BYTES, StoredArray, decoded_bytes, frozen
+from daf_storage.trees._stored_array import (
+    STRING_BYTES,
+    Node,
+    NodeKind,
+    StoredArray,
+    decoded_bytes,
+    frozen,
+)
 
 _MAX_FILES: Final = 1 << 20
 _MAX_FILLED_BYTES: Final = 1 << 34
@@ -49,6 +57,49 @@ CHECKSUM_BYTES: Final = 4
 ENTRY_BYTES: Final = 16
 """Length of an entry of that index."""
 _FETCHED_CHUNKS: Final = 4096
+
+
+class StoreTree(ABC):
+    """A tree whose nodes are files below a prefix of a store.
+
+    Parameters
+    ----------
+    store
+        Where the bytes are.
+    root
+        The prefix within the store; empty for the whole store.
+    """
+
+    def __init__(self, store: ReadableStore, root: str = "") -> None:
+        self._store = store
+        self._root = root
+        self._chunk_cache = new_chunk_cache()
+
+    @property
+    def location(self) -> str:
+        """Where the tree is, for messages."""
+        return f"{self._store.location}#/{self._root}" if self._root else self._store.location
+
+    def key(self, path: str) -> str:
+        """Return the key of a path in the store."""
+        return key_below(self._root, path) if path else self._root
+
+    @abstractmethod
+    def node(self, path: str) -> Node | None:
+        """Return what is at ``path``, pinned."""
+
+    def kind(self, path: str) -> NodeKind | None:
+        """Return what is at ``path``; None if nothing is.
+
+        What cannot be opened is an array: the reason is raised when it is used.
+        """
+        try:
+            node = self.node(path)
+        except (FormatError, ReadOnlyError):
+            if not path:
+                raise
+            return "array"
+        return None if node is None else node.kind
 
 
 def open_zarr_array(

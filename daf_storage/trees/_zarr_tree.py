@@ -28,7 +28,7 @@ from daf_storage.base import strings as vlen
 from daf_storage.errors import CorruptDataError, FormatError, ReadOnlyError
 from daf_storage.stores import MmapZipStore, ReadableStore, Snapshot, Transaction, WritableStore
 from daf_storage.trees._chunked_array import ChunkedArray
-from daf_storage.trees._file_changes import Consolidated, FileChanges, FileTree, StoreTree
+from daf_storage.trees._file_changes import Consolidated, FileChanges, FileTree
 from daf_storage.trees._metadata import (
     ARRAY_FILE,
     NODE_FILE,
@@ -43,7 +43,7 @@ from daf_storage.trees._metadata import (
     to_json,
 )
 from daf_storage.trees._stored_array import NodeKind
-from daf_storage.trees._zarr_array import open_zarr_array
+from daf_storage.trees._zarr_array import StoreTree, open_zarr_array
 
 if TYPE_CHECKING:
     from daf_storage import stores
