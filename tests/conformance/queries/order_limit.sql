@@ -43,7 +43,7 @@ SELECT name FROM cell ORDER BY name LIMIT 0;
 SELECT name FROM cell ORDER BY name LIMIT 1000;
 SELECT name FROM cell ORDER BY name LIMIT 1 + 1;
 SELECT name FROM cell ORDER BY name LIMIT NULL;
---: error has no column
+--: error LIMIT n BY is no SQL here
 SELECT name FROM cell LIMIT 1 BY name;
 --: error FETCH clause is not supported
 SELECT name FROM cell ORDER BY name FETCH FIRST 3 ROWS ONLY;
