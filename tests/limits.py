@@ -41,7 +41,7 @@ LIMITS: Final = {
     "stalled_seconds": "daf_query._runs._STALLED_SECONDS",
     "statements_download_bytes": "daf_query.session._table_functions.PROFILE_MAX_BYTES",
     "string_block_bytes": "daf_storage.trees._hdf5_array._BLOCK_BYTES",
-    "string_bytes": "daf_storage.base._strings._MAX_STRING_BYTES",
+    "string_bytes": "daf_storage.base._model.MAX_STRING_BYTES",
     "text_block_bytes": "daf_storage.cell_ranger._matrix_folder._BLOCK_BYTES",
     "thread_bytes": "daf_storage.data._encoding._THREAD_BYTES",
     "transposed_elements": "daf_storage.data._encoding._BLOCK_ELEMENTS",
