@@ -212,7 +212,7 @@ def check_choice(value: object, choices: Any, argument: str) -> None:
     daf_storage.errors.InvalidInputError: invalid if_exists: 'skip'; pass 'error' or 'replace'
     """
     *others, last = map(repr, get_args(choices))
-    if str(value) not in get_args(choices):
+    if not isinstance(value, str) or value not in get_args(choices):
         raise errors.InvalidInputError(
             f"invalid {argument}: {value!r}; pass {', '.join(others)} or {last}"
         )

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import itertools
+from enum import Enum
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -22,12 +24,14 @@ class ChangingDafSuite(DafSuite):
         daf.set_scalar("depth", 1)
         with pytest.raises(errors.ExistsError, match="scalar 'depth' exists already"):
             daf.set_scalar("depth", 2)
-        wrong: Any = True
-        for name in ("depth", "new"):
-            with pytest.raises(errors.InvalidInputError, match="invalid if_exists: True; pass"):
-                daf.set_scalar(name, 2, if_exists=wrong)
+        wrong: list[Any] = [True, Path("error")]
+        for name, choice in itertools.product(("depth", "new"), wrong):
+            with pytest.raises(errors.InvalidInputError, match="invalid if_exists: .*; pass"):
+                daf.set_scalar(name, 2, if_exists=choice)
         assert not daf.has_scalar("new")
-        daf.set_scalar("depth", 2, if_exists="replace")
+        made: Any = Enum  # as a program makes one of its own
+        named = made("Named", {"REPLACE": "replace"}, type=str).REPLACE
+        daf.set_scalar("depth", 2, if_exists=named)
         assert daf.get_scalar("depth") == 2
 
     def test_deleting_scalars(self, daf: DafWriter) -> None:
