@@ -216,7 +216,7 @@ def keep(tree: WritableTree, path: str, image: AnyArray) -> None:
     folder, name = posixpath.split(path)
     taken = tree.children(folder) if tree.kind(folder) is not None else ()
     path = posixpath.join(folder, free_name(name, taken))
-    with new_node(tree, path) as changes:
+    with new_node(tree, path) as changes, tree.lock():
         make_groups(tree, changes, path)
         changes.write_array(path, image)
 

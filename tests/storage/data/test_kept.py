@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import re
+import threading
 import warnings
 from collections.abc import Mapping
 from pathlib import Path
@@ -382,6 +383,22 @@ class TestAxes:
         with pytest.warns(AnnDataWarning, match=said):
             assert "deep" not in to_anndata(daf).obsm
         assert "obsm['deep']: it has the shape" in str(export_h5ad(daf, tmp_path / "x.h5ad"))
+
+    def test_parts_wait_for_other_writers(self, tmp_path: Path) -> None:
+        """Also to make the groups on their way: two imports of two processes both made them."""
+        path, part = tmp_path / "x.daf.zarr", "anndata/uns/deep"
+        with data_set(open_daf(path, "w"), obs=2) as daf, open_daf(path, "r+") as other:
+            image, tree = (
+                kept.image_of("uns", "deep", kept.writer_of({"a": 1})),
+                other.writable_tree,
+            )
+            thread = threading.Thread(target=kept.keep, args=(tree, part, image))
+            with daf.writable_tree.lock():
+                thread.start()
+                thread.join(0.2)
+                assert not (path / "anndata").exists()
+            thread.join()
+            assert tree.kind(part) == "array"
 
 
 class TestTravel:
