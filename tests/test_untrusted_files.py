@@ -114,10 +114,10 @@ def test_files_that_may_not_be_read(tiny_path: Path, monkeypatch: pytest.MonkeyP
     reasons = {"age": PermissionError(13, "Permission denied"), "type": OSError(5, "I/O error")}
 
     def refuse(path: Any, flags: int, *args: Any, **kwargs: Any) -> int:
-        if str(path) == "0" and kwargs.get("dir_fd") is not None:
-            vector = Path(f"/proc/self/fd/{kwargs['dir_fd']}").readlink().name
-            if vector in reasons:
-                raise reasons[vector]
+        if str(path) in ("0", ".zmetadata") and kwargs.get("dir_fd") is not None:
+            folder = Path(f"/proc/self/fd/{kwargs['dir_fd']}").readlink().name
+            if folder in reasons:
+                raise reasons[folder]
         return open_file(path, flags, *args, **kwargs)
 
     monkeypatch.setattr(os, "open", refuse)
@@ -127,6 +127,8 @@ def test_files_that_may_not_be_read(tiny_path: Path, monkeypatch: pytest.MonkeyP
     with pytest.raises(errors.CorruptDataError, match=r"type/0: it cannot be read \(I/O error\)"):
         daf.get_np_vector("cell", "type")
     assert [problem[1] for problem in found(tiny_path)] == [AGE, "vectors/cell/type"]
+    reasons[tiny_path.name] = reasons["age"]
+    assert "no permission to read it" in dict(p[1:] for p in found(tiny_path))[".zmetadata"]
 
 
 # Shapes

@@ -271,10 +271,11 @@ class FileTree(StoreTree, Generic[T]):
 
         Raises
         ------
-        CorruptDataError
-            It is malformed.
+        FormatError, ReadOnlyError
+            It is malformed, or cannot be read.
         """
-        data = self.consolidated()
+        snapshot = self._writable.snapshot(self.key(""))
+        data = None if snapshot is None else snapshot.read(self.consolidated_file)
         try:
             return {} if data is None else self.listed(data)
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
@@ -282,7 +283,7 @@ class FileTree(StoreTree, Generic[T]):
 
     def is_consolidated(self) -> bool:
         """Return whether that file, if it is kept, is there and can be read."""
-        with suppress(CorruptDataError):
+        with suppress(FormatError, ReadOnlyError):
             return self._consolidated is None or self._is_all(self.repeated())
         return False
 
@@ -299,10 +300,8 @@ class FileTree(StoreTree, Generic[T]):
         stored = _compared(each for path in paths for each in self.documents(path))
         listed = _compared(self.repeated().items())
         for key, document in stored.items():
-            if key not in listed:
-                yield key, "not in"
-            elif listed[key] != document:
-                yield key, "different in"
+            if listed.get(key) != document:
+                yield key, "different in" if key in listed else "not in"
         for key in sorted(listed.keys() - stored.keys()):
             if key.startswith(prefixes) and self.kind(key) is None:  # what is there is not readable
                 yield key, "gone, and still in"

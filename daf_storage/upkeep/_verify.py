@@ -44,7 +44,7 @@ from daf_storage.data import (
     relation_of,
     values_without_entry,
 )
-from daf_storage.errors import CorruptDataError, DafError, MissingDependencyError
+from daf_storage.errors import DafError, MissingDependencyError
 from daf_storage.files_daf import FilesTree
 from daf_storage.files_daf import incomplete_properties as incomplete_files
 from daf_storage.opening import (
@@ -148,7 +148,7 @@ class _Findings(list[Finding]):
 def _check_zarr_directory(found: _Findings, store: DirectoryStore) -> None:
     """Look for files of an AnnData that are missing, as far as other files say so."""
     tree, named = WritableZarrTree(store, consolidated=False), set[str]()
-    with suppress(CorruptDataError):
+    with suppress(DafError):
         named.update(map(posixpath.dirname, tree.repeated()))
     gone = {path for path in named if tree.kind(path) is None}
     for path in sorted(gone):
