@@ -448,6 +448,8 @@ class TableDataset(Fragmented, EngineTable):
     def _needed(self, columns: Any, filtered: Iterable[str]) -> list[str]:
         """Return the columns that are passed on, after checking these and others."""
         available = self.table_columns.columns
+        if isinstance(columns, Mapping):  # as datasets of pyarrow take them
+            raise errors.UnsupportedInputError("columns= are names, not expressions: write SQL")
         needed = set(available if columns is None else columns)
         unknown = (needed | set(filtered)) - set(available)
         if unknown:
