@@ -185,7 +185,7 @@ def _values(column: Any, array: Any, what: str) -> Any:
         if is_arrow and pa.types.is_floating(column.type):
             column = pc.fill_null(column, float("nan"))  # tables have NULL for it
         column = plain_values(column, what=what)
-        if isinstance(column, np.ndarray) == kind.is_string and len(column):
+        if isinstance(column, np.ndarray) == kind.is_string and (len(column) or not kind.is_string):
             has = "no strings" if kind.is_string else "strings"
             raise errors.UnsupportedInputError(f"{what} holds {has}; its array holds {kind.value}")
         if not kind.is_string:
