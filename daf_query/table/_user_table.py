@@ -194,13 +194,12 @@ def _is_unreadable(kind: pa.DataType) -> bool:
 
 def _plain(table: pa.Table) -> pa.Table:
     """Return a table with strings in the layouts that every engine reads, without notes."""
-    fields = [
-        pa.field(field.name, _plain_type(field.type), field.nullable) for field in table.schema
-    ]
+    fields = [each.with_type(_plain_type(each.type)).remove_metadata() for each in table.schema]
     table = table.cast(pa.schema(fields))
-    encoded = (each for each in table.columns if pa.types.is_dictionary(each.type))
-    if any(chunk.dictionary.null_count for column in encoded for chunk in column.chunks):
-        return table.cast(scan.plain_schema(table.schema))  # few readers know missing categories
+    for place, field in enumerate(table.schema):  # few readers know missing categories
+        chunks = table[place].chunks if pa.types.is_dictionary(field.type) else ()
+        if any(chunk.dictionary.null_count for chunk in chunks):
+            table = table.set_column(place, field.name, table[place].cast(field.type.value_type))
     return table.unify_dictionaries()
 
 
