@@ -300,11 +300,10 @@ def matching_paths(pattern: str) -> list[str]:
         matching = matching_urls(before)
     else:
         names = sorted(glob.glob(before, recursive=True))  # noqa: PTH207 - Path.glob is relative
-        folders = {above for path in names for above in Path(path).parents}
-        of_indexes = set(filter(_is_index, folders | set(map(Path, names))))
-        matching = [
-            path for path in names if of_indexes.isdisjoint([Path(path), *Path(path).parents])
-        ]
+        folders = {path: Path(path).parent for path in names}
+        of_indexes = {f for f in set(folders.values()) if any(map(_is_index, (f, *f.parents)))}
+        others = (path for path in names if folders[path] not in of_indexes)
+        matching = [path for path in others if not _is_index(Path(path))]
     paths = [path + separator + group for path in matching]
     if not paths:
         hint = errors.unresolved(pattern)
