@@ -70,16 +70,16 @@ def format_of(
     suffixes = {suffix: each.name for each in among.values() for suffix in each.suffixes}
     is_compressed = path.suffix == COMPRESSED
     found = suffixes.get(Path(path.stem).suffix if is_compressed else path.suffix)
-    if given is not None and given not in among:
-        raise errors.InvalidInputError(
-            f"cannot write {str(path)!r}: there is no format {given!r}; there are "
-            f"{', '.join(among)}"
-        )
     chosen = found if given is None else given
     if chosen is None:
         raise errors.InvalidInputError(
             f"cannot tell the format of {str(path)!r} from its suffix; use one of "
             f"{', '.join(suffixes)} (those of text also with {COMPRESSED}){hint}"
+        )
+    if chosen not in among:
+        has = ", ".join(among)
+        raise errors.InvalidInputError(
+            f"cannot write {str(path)!r}: there is no format {given!r}; there are {has}"
         )
     if is_compressed and not among[chosen].is_text:
         raise errors.InvalidInputError(
@@ -233,7 +233,7 @@ def _with_nulls(value: Any) -> Any:
     match value:
         case float():
             return value if math.isfinite(value) else None
-        case Mapping():
+        case dict():
             return {name: _with_nulls(each) for name, each in value.items()}
         case list() | tuple():
             return [_with_nulls(each) for each in value]
