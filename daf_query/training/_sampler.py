@@ -492,8 +492,8 @@ def _vector_of_all(part: MatrixSlice, sampler: Sampler, name: str) -> pa.Array:
     Strings are as queries have them: those that are missing are null.
     """
     if name == DATASET and sampler.datasets is not None:
-        owners = np.repeat(list(sampler.lengths), list(sampler.lengths.values()))
-        return pa.array(owners, pa.large_string())
+        names = pa.array(sampler.lengths, pa.large_string())
+        return names.take(pa.array(np.repeat(np.arange(len(names)), [*sampler.lengths.values()])))
     readers = {member.name: member.daf for member in part.whole.members}
     columns = []
     for each, length in sampler.lengths.items():
