@@ -361,8 +361,7 @@ class ExploreServer(Serving):
     @property
     def running_queries(self) -> int:
         """How many answers are computed at this moment."""
-        running: int = self._explorer.runs.count + self._explorer.exports.count
-        return running
+        return int(self._explorer.runs.count + self._explorer.exports.count)
 
     def _end(self) -> None:
         self._explorer.close()

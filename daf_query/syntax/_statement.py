@@ -432,8 +432,7 @@ class Statement:
 
     def place(self, at: Node) -> int:
         """Return the place of a line and a column of the parser."""
-        place: int = self._lines[at["line"] - 1] + at["column"] - 1
-        return place
+        return int(self._lines[at["line"] - 1] + at["column"] - 1)
 
     def start(self, identifier: Node) -> int:
         """Return where an identifier, or what has a span itself, begins."""

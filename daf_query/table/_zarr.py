@@ -151,8 +151,7 @@ class ZarrColumn:
     def file_of(self, row: int) -> str:
         """Return the key of the file that has a row."""
         file_rows = int((self.array.shards or self.array.chunks)[0])
-        key: str = self.array.metadata.encode_chunk_key((row // max(file_rows, 1),))
-        return key
+        return str(self.array.metadata.encode_chunk_key((row // max(file_rows, 1),)))
 
     def checksum(self, files: Snapshot) -> int:
         """Return the checksum of all chunks as they are stored."""
