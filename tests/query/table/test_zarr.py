@@ -243,11 +243,6 @@ def test_strings_are_appended_as_they_are(tmp_path: Path, dtype: Any) -> None:
         with pytest.raises(errors.UnsupportedInputError, match="string"):
             append_rows(tmp_path, {"x": [value]})
     assert append_rows(tmp_path, {"x": []}) == 0
-    if dtype == "S3":
-        meta.create_array("n", shape=(0,), dtype="i4")
-        with pytest.raises(errors.UnsupportedInputError, match="'n' holds strings"):
-            append_rows(tmp_path, {"x": [], "n": pa.array([], pa.string())})
-        del meta["n"]
     values = [b"abc", b""] if dtype == "S3" else ["abc", ""]
     assert append_rows(tmp_path, {"x": values}) == 2
     assert zarr_table(tmp_path).to_table().to_pydict() == {"x": values}
