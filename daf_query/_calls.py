@@ -1,4 +1,4 @@
-"""Calls that do not fit: names of other libraries, and arguments that are missing.
+"""Calls that do not fit: names of other libraries, and arguments that are missing or wrong.
 
 **Nouns.** A *foreign name* is what pandas, polars, DuckDB or scanpy call something that has another
 name here.  It is no attribute: the error says what to write.
@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Iterable
+from numbers import Integral
 from typing import TYPE_CHECKING, Any, Final
 
 from daf_storage import errors
@@ -138,3 +139,15 @@ def check_keywords(given: Iterable[str], choice: type, what: str) -> None:
             raise errors.InvalidInputError(
                 f"there is no {name}= of {what}; there is {errors.choices(name, available)}"
             )
+
+
+def positive_number(value: object, argument: str) -> int:
+    """Return how many of something are asked for; anything but an integer from 1 on is refused.
+
+    >>> positive_number(2, "rows")
+    2
+    """
+    if isinstance(value, bool) or not isinstance(value, Integral) or int(value) < 1:
+        problem = f"{argument}={value!r} is no positive number; pass 1 or more"
+        raise errors.InvalidInputError(problem)
+    return int(value)

@@ -31,7 +31,8 @@ from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextvars import ContextVar
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
+from numbers import Real
 from pathlib import Path
 from typing import Any, Final, Generic, ParamSpec, Self, TypeAlias, TypeVar
 
@@ -485,11 +486,9 @@ class Limits:
     """What a server gives at most: positive numbers, of which None is no limit."""
 
     def __post_init__(self) -> None:
-        each: Any = self
-        for field in fields(each):
-            value = getattr(self, field.name)
-            if value is not None and not (isinstance(value, int | float) and value > 0):
-                raise errors.InvalidInputError(f"{field.name}= has to be positive, not {value!r}")
+        for name, value in vars(self).items():
+            if value is not None and not (isinstance(value, Real) and float(value) > 0):
+                raise errors.InvalidInputError(f"{name}= has to be positive, not {value!r}")
 
 
 def fault(server: str, error: BaseException) -> str:

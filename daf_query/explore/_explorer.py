@@ -34,7 +34,7 @@ _MOST_REMEMBERED: Final = 4
 _T = TypeVar("_T")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class ExploreLimits(Limits):
     """What the server of the explorer gives at most.
 

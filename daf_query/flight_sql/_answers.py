@@ -107,7 +107,7 @@ def given(message: Any, name: str) -> Any:
     return getattr(message, name) if message.HasField(name) else None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class FlightSqlLimits(Limits):
     """What a server gives at most; None is no limit.
 

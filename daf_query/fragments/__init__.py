@@ -17,8 +17,9 @@ from typing import Final, TypeAlias
 
 import pyarrow as pa
 
+from daf_query._calls import positive_number
 from daf_query.distributed import Pool, file_state
-from daf_query.scan import field_names, positive_number
+from daf_query.scan import field_names
 from daf_query.session import DafSession, connect, is_pattern, matching_paths
 from daf_query.table import ROWS_PER_FRAGMENT, Fragment, TableDataset
 from daf_storage import errors

@@ -126,19 +126,6 @@ class ScanOptions:
 DEFAULT_OPTIONS: Final = ScanOptions()
 
 
-def positive_number(value: object, argument: str) -> int:
-    """Return how many of something are asked for; anything but an integer from 1 on is refused.
-
-    >>> positive_number(np.int64(2), "rows")
-    2
-    """
-    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
-        raise errors.InvalidInputError(
-            f"{argument}={value!r} is no positive number; pass 1 or more"
-        )
-    return int(value)
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class Rows:
     """All rows of a span, or some of them.

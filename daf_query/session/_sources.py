@@ -302,8 +302,7 @@ def matching_paths(pattern: str) -> list[str]:
         names = sorted(glob.glob(before, recursive=True))  # noqa: PTH207 - Path.glob is relative
         folders = {path: Path(path).parent for path in names}
         of_indexes = {f for f in set(folders.values()) if any(map(_is_index, (f, *f.parents)))}
-        others = (path for path in names if folders[path] not in of_indexes)
-        matching = [path for path in others if not _is_index(Path(path))]
+        matching = [p for p in names if folders[p] not in of_indexes and not _is_index(Path(p))]
     paths = [path + separator + group for path in matching]
     if not paths:
         hint = errors.unresolved(pattern)

@@ -11,6 +11,7 @@ from typing import Any, Final, TypeAlias
 
 import numpy as np
 
+from daf_query._calls import positive_number
 from daf_query.distributed import BlockKind, Source, reading, token_of
 from daf_query.matrix import (
     ConcatenatedAxis,
@@ -19,7 +20,6 @@ from daf_query.matrix import (
     other_layout_command,
     spans_of_length,
 )
-from daf_query.scan import positive_number
 from daf_query.slice._parts import Figures, Part, Whole, figures_of, read_whole, row_sizes
 from daf_storage import errors
 from daf_storage._lazy import sp

@@ -17,6 +17,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 
+from daf_query._calls import positive_number
 from daf_query.fragments import (
     ROWS_PER_FRAGMENT,
     AxisTable,
@@ -37,7 +38,6 @@ from daf_query.scan import (
     IsNull,
     Or,
     Predicate,
-    positive_number,
 )
 from daf_query.sql import QueryRequirements, TableRequirements
 from daf_query.syntax import (

@@ -31,9 +31,10 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeVar
 import pyarrow as pa
 import pyarrow.dataset as ds
 
+from daf_query._calls import positive_number
 from daf_query.distributed import Source, reading, series_of, token_of
 from daf_query.matrix import Selection
-from daf_query.scan import INDEX, NAME, Scan, positive_number
+from daf_query.scan import INDEX, NAME, Scan
 from daf_storage import errors
 from daf_storage._lazy import pc
 from daf_storage.base import ForkLock, Span, optional_import

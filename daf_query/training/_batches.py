@@ -20,7 +20,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from daf_query.scan import positive_number
+from daf_query._calls import positive_number
 from daf_query.slice import MatrixSlice
 from daf_query.training._splits import Keys, checked_seed, mixed, seed_key
 from daf_storage import errors
