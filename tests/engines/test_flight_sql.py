@@ -467,9 +467,14 @@ def test_queries_are_cancelled_and_their_work_ends(server: FlightSqlServer) -> N
     client.close()
     del reader, client
     wait_until(lambda: server.running_queries == 0)
+    wait_until(_nothing_computes, seconds=60)
+
+
+def _nothing_computes() -> bool:
+    """Return whether this process idles; the engine goes on for a while with what was cancelled."""
     started = time.process_time()
-    time.sleep(1.0)
-    assert time.process_time() - started < 0.5
+    time.sleep(0.5)
+    return time.process_time() - started < 0.1
 
 
 def _reading(
