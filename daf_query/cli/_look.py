@@ -56,7 +56,6 @@ several the least; there is none if no value occurs twice.
     grouped(
         None,
         shared.REPORT_FORMAT,
-        option("--diagram", "print a Mermaid diagram of the axes and their relations"),
         option("--values", "also show ranges and top values of vectors (large ones are sampled)"),
     ),
     shared.OVERLAY,
@@ -70,7 +69,6 @@ def info_command(options: Namespace) -> None:
     --------
     daf info pbmc.daf.zarr
     daf info pbmc.daf.zarr --format json | jq .axes
-    daf info pbmc.daf.zarr --diagram > pbmc.mmd
     daf info atlas.h5ad --values
     daf info atlas.h5ad --overlay notes.daf.zarr --obs-is cell --var-is gene
     daf info 'runs/*.h5ad'
@@ -82,9 +80,7 @@ def info_command(options: Namespace) -> None:
     base = daf_storage.open_daf(options.path, obs_is=options.obs_is, var_is=options.var_is)
     layered = options.overlay is not None
     with daf_storage.open_overlay(base, options.overlay, "r") if layered else base as daf:
-        if options.diagram:
-            print(visible(daf.diagram()))
-        elif options.format == "json":
+        if options.format == "json":
             print_json(_summary(daf, base))
         else:
             print(visible(_text(daf, base)))
@@ -110,7 +106,7 @@ def _value_lines(daf: DafReader) -> Iterator[str]:
 
 def _show_all(options: Namespace) -> None:
     """Print what each of several data sets holds."""
-    for name in ("diagram", "values", "overlay"):
+    for name in ("values", "overlay"):
         if getattr(options, name):
             raise errors.InvalidInputError(
                 f"{options.path!r} means several data sets, and --{name} is for one; name one"

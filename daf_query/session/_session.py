@@ -114,25 +114,6 @@ class DafSession(MatrixQuestions, Writing):
         readers = self._connections.schema(schema).readers().values()
         return sorted({relation for daf in readers for relation in daf.relations()})
 
-    def diagram(self, schema: str | None = None) -> str:
-        """Return a picture of a data set, in the language of Mermaid: see `DafReader.diagram`.
-
-        Raises
-        ------
-        InvalidInputError
-            There are several behind it, or several are connected and none was named.
-
-        Examples
-        --------
-        >>> import daf_storage
-        >>> daf = daf_storage.MemoryDaf()
-        >>> daf.add_axis("cell", ["TATA", "GATA"])
-        >>> print(connect(daf).diagram())
-        erDiagram
-            a0["cell (2)"]
-        """
-        return self.reader(schema).diagram()
-
     @property
     def plot(self) -> plots.SessionPlots:
         """Plots: embeddings; they need the extra ``plot``."""

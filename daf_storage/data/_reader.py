@@ -37,7 +37,6 @@ from daf_storage.data._property_reader import (
     ordered,
     scipy_of,
 )
-from daf_storage.data._summary import as_mermaid
 from daf_storage.display import PreviewBudget, html_page
 from daf_storage.trees import Remarked
 
@@ -311,29 +310,6 @@ class DafReader(PropertyReader):
     def summary(self) -> summaries.DafSummary:
         """Return what the data set holds, as a value.  Reads metadata only."""
         return summaries.summarise(self)
-
-    def diagram(self) -> str:
-        """Return a picture of the axes, and of what relates them, in the language of Mermaid.
-
-        Axes are entities with their vectors; relations and matrices are edges.  Reads metadata
-        only.
-
-        Examples
-        --------
-        >>> import daf_storage
-        >>> daf = daf_storage.MemoryDaf()
-        >>> daf.add_axis("type", ["B", "T"])
-        >>> daf.add_axis("cell", ["TATA", "GATA"])
-        >>> daf.set_vector("cell", "type", ["T", "T"])
-        >>> print(daf.diagram())
-        erDiagram
-            a0["cell (2)"] {
-                String type FK
-            }
-            a1["type (2)"]
-            a0 }o--o| a1 : "type"
-        """
-        return as_mermaid(self.summary())
 
     def _repr_html_(self) -> str:
         return html_page(data_set_section(self.summary(), self, PreviewBudget()))

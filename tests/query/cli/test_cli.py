@@ -12,7 +12,7 @@ import pytest
 
 from daf_query.cli import main
 from daf_query.moments import Statistic
-from daf_storage import DafWriter, import_h5ad, open_daf
+from daf_storage import DafWriter, import_h5ad
 from daf_storage.base import CodecName
 from tests.support import PBMC, create, fill
 
@@ -31,11 +31,6 @@ def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, 
 
 
 class TestInfo:
-    def test_diagram(self, capsys: pytest.CaptureFixture[str], pbmc: str) -> None:
-        """The picture and nothing else."""
-        code, text, _ = run(capsys, "info", pbmc, "--diagram")
-        assert (code, text) == (0, open_daf(pbmc).diagram() + "\n")
-
     def test_a_pattern(self, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
         """Each data set is described as by itself, as text and as JSON."""
         for name in "ab":

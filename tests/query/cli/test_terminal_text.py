@@ -37,7 +37,6 @@ def hostile(tmp_path_factory: pytest.TempPathFactory) -> str:
     [
         ["info"],
         ["info", "--values"],
-        ["info", "--diagram"],
         ["head", "cell"],
         ["describe", "cell"],
         ["sql", "SELECT * FROM cell"],
