@@ -42,7 +42,6 @@ LIMITS: Final = {
     "statements_download_bytes": "daf_query.session._table_functions.PROFILE_MAX_BYTES",
     "string_block_bytes": "daf_storage.trees._hdf5_array._BLOCK_BYTES",
     "string_bytes": "daf_storage.base._model.MAX_STRING_BYTES",
-    "text_block_bytes": "daf_storage.cell_ranger._matrix_folder._BLOCK_BYTES",
     "thread_bytes": "daf_storage.data._encoding._THREAD_BYTES",
     "transposed_elements": "daf_storage.data._encoding._BLOCK_ELEMENTS",
     "unsettled_seconds": "daf_query.table._columns._UNSETTLED_SECONDS",

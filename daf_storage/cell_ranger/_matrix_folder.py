@@ -1,9 +1,4 @@
-"""Import of a folder of Matrix Market files, in blocks.
-
-The elements of ``matrix.mtx`` are written by Cell Ranger cell by cell, with the numbers of features
-counted from 1: just what Daf stores.  So each block of lines is parsed by Arrow and copied into the
-reserved arrays; only where elements come in another order is the whole matrix held and sorted.
-"""
+"""Import of a folder of Matrix Market files, whose matrix scipy reads."""
 
 from __future__ import annotations
 
@@ -12,19 +7,16 @@ import re
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import IO, Any, Final
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.csv as pacsv
 import scipy.io
-import scipy.sparse as sp
 
 from daf_storage import errors
 from daf_storage.base import (
-    AnyArray,
     IfExists,
     Packing,
     Progress,
@@ -32,25 +24,12 @@ from daf_storage.base import (
     first_duplicate,
     progress_bar,
 )
-from daf_storage.data import DafWriter
 from daf_storage.opening import new_data_set
 from daf_storage.trees import ZarrVersion
 
 _MATRIX: Final = re.compile(r"^(?P<prefix>.*)matrix\.mtx(\.gz)?$")
-_BLOCK_BYTES: Final = 1 << 23
-_TYPES: Final[dict[str, Any]] = {"integer": np.dtype(np.int32), "real": np.dtype(np.float64)}
 _COLUMNS: Final = ("gene_symbols", "feature_types", "chromosome", "start", "end")
 """What the columns of ``features.tsv`` behind the first one are called here."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Header:
-    """What a Matrix Market file says at its beginning."""
-
-    dtype: np.dtype[Any]
-    shape: tuple[int, int]
-    """Numbers of features and of barcodes."""
-    nnz: int
 
 
 def import_10x_mtx(  # noqa: PLR0913 - the choices of an import
@@ -71,8 +50,8 @@ def import_10x_mtx(  # noqa: PLR0913 - the choices of an import
 
     The barcodes are the entries of one axis, the ids of the features those of the other; symbols
     and types of features are the vectors ``gene_symbols`` and ``feature_types``.  The matrix is
-    read in blocks, and never held as a whole if its elements are ordered by barcode,
-    as Cell Ranger writes them.
+    held in memory, which takes about 24 bytes for each of its elements; `import_h5ad` reads the
+    ``.h5`` file that Cell Ranger writes beside the folder in blocks.
 
     Parameters
     ----------
@@ -126,17 +105,17 @@ def import_10x_mtx(  # noqa: PLR0913 - the choices of an import
         for key, value in (("obs_is", obs_is), ("var_is", var_is), ("X_is", X_is)):
             if value != key.removesuffix("_is"):
                 daf.set_scalar(key, value)
-        header = _header_of(matrix)
+        with progress_bar("import", None, show=progress) as bar:
+            elements = _elements(matrix, bar)
         for path, table, said, what in zip(
-            lists, (features, barcodes), header.shape, ("rows", "columns"), strict=True
+            lists, (features, barcodes), elements.shape, ("rows", "columns"), strict=True
         ):
             if table.num_rows != said:
                 raise errors.FormatError(
                     f"{matrix}: it has {said:,} {what}, but {path.name} has {table.num_rows:,} "
                     "lines; they belong to different matrices, or a file is incomplete"
                 )
-        with progress_bar("import", _size_bytes(header), show=progress) as bar:
-            _store(daf, (var_is, obs_is, X_is), matrix, header, bar)
+        daf.set_matrix(var_is, obs_is, X_is, elements, relayout=False)
         if relayout:
             daf.relayout_matrix(var_is, obs_is, X_is)
 
@@ -193,39 +172,46 @@ def _table(path: Path) -> pa.Table:
     return table
 
 
-def _elements(path: Path, header: _Header) -> Iterator[tuple[AnyArray, AnyArray, AnyArray]]:
-    """Yield blocks of rows and columns, counted from 1, and values, in the order of the file."""
-    if not header.nnz:
-        return
-    types = (pa.int64(), pa.int64(), pa.from_numpy_dtype(header.dtype))
-    names = ("row", "column", "value")
-    try:
-        with _opened(path) as file:
-            for line in file:
-                if line.strip() and line[:1] != b"%":  # the sizes
-                    break
-            batches = pacsv.open_csv(
-                file,
-                read_options=pacsv.ReadOptions(column_names=names, block_size=_BLOCK_BYTES),
-                parse_options=pacsv.ParseOptions(delimiter=" ", quote_char=False),
-                convert_options=pacsv.ConvertOptions(
-                    column_types=dict(zip(names, types, strict=True)), null_values=[]
-                ),
-            )
-            for batch in batches:
-                rows, columns, values = map(np.asarray, batch.columns)
-                for name, numbers, size in zip(names, (rows, columns), header.shape, strict=False):
-                    outside = numbers[(numbers < 1) | (numbers > size)]
-                    if outside.size:
-                        raise errors.FormatError(
-                            f"{path}: an element is in {name} {outside[0]}, but there are {size:,}"
-                        )
-                yield rows, columns, values
-    except pa.ArrowException as error:
+class _AsReal:
+    """The text of a matrix, with a first line that says real where it said integer.
+
+    In a file of integers scipy reads ``1.5`` and ``1e5`` as 1.
+    """
+
+    def __init__(self, file: IO[bytes], progress: Progress) -> None:
+        self._file, self._progress = file, progress
+        self._first_line = re.sub(b"(?i)integer", b"real", file.readline())
+
+    def read(self, size: int) -> bytes:
+        """Return some bytes, not always so many; none at the end."""
+        block = self._first_line or self._file.read(size)
+        self._first_line = b""
+        self._progress.add(len(block))
+        return block
+
+
+def _elements(path: Path, progress: Progress) -> Any:
+    """Read a matrix of features and barcodes, as int32 or float64; elements in one place add up."""
+    with _opened(path):
+        *_, form, kind, symmetry = scipy.io.mminfo(path)
+    if kind not in ("integer", "real") or (form, symmetry) != ("coordinate", "general"):
         raise errors.FormatError(
-            f"{path}: a line is no row, column and value ({header.dtype}) with "
-            f"single spaces between them: {error}"
-        ) from None
+            f"{path}: its first line says {f'{form} {kind} {symmetry}'!r}, and that of a matrix of "
+            "counts 'coordinate integer general', or real in place of integer"
+        )
+    with _opened(path) as file:
+        matrix = scipy.io.mmread(_AsReal(file, progress), spmatrix=False)
+    if kind == "integer":
+        with np.errstate(invalid="ignore"):
+            counts = matrix.data.astype(np.int32)
+        others = matrix.data[counts != matrix.data]
+        if others.size:
+            raise errors.FormatError(
+                f"{path}: its first line says integer, but an element is {others[0]}, which is no "
+                "integer of 32 bits; say real there in a copy of the file"
+            )
+        matrix.data = counts
+    return matrix.tocsc()
 
 
 @contextmanager
@@ -235,63 +221,7 @@ def _opened(path: Path) -> Iterator[Any]:
             yield file
     except (OSError, EOFError, zlib.error) as error:
         raise errors.CorruptDataError(f"{path}: it cannot be read: {error}") from None
-
-
-def _header_of(path: Path) -> _Header:
-    with _opened(path):
-        try:
-            rows, columns, nnz, form, kind, symmetry = scipy.io.mminfo(path)
-        except ValueError as error:
-            raise errors.FormatError(f"{path}: it is no Matrix Market file: {error}") from None
-    if kind not in _TYPES or (form, symmetry) != ("coordinate", "general"):
+    except (ValueError, OverflowError) as error:
         raise errors.FormatError(
-            f"{path}: its first line says {f'{form} {kind} {symmetry}'!r}, and that of a matrix of "
-            "counts 'coordinate integer general', or real in place of integer"
-        )
-    return _Header(_TYPES[kind], (rows, columns), nnz)
-
-
-def _size_bytes(header: _Header) -> int:
-    return header.nnz * (header.dtype.itemsize + np.dtype(np.uint32).itemsize)
-
-
-class _UnorderedError(Exception):
-    """Elements are not ordered by column and row."""
-
-
-def _store(
-    daf: DafWriter, place: tuple[str, str, str], path: Path, header: _Header, progress: Progress
-) -> None:
-    """Copy the elements block by block; where they are not in order, sort all of them first."""
-    try:
-        with daf.empty_sparse_matrix(*place, header.dtype, header.nnz) as parts:
-            counts = np.zeros(header.shape[1], np.int64)
-            at, last = 0, -1
-            for rows, columns, values in _elements(path, header):
-                keys = (columns - 1) * header.shape[0] + rows - 1
-                if keys[0] <= last or not bool(np.all(keys[1:] > keys[:-1])):
-                    raise _UnorderedError
-                start, at, last = at, at + rows.size, int(keys[-1])
-                if at > header.nnz:
-                    break
-                parts.rowval[start:at], parts.nzval[start:at] = rows, values
-                counts += np.bincount(columns - 1, minlength=counts.size)
-                progress.add(_size_bytes(header) * rows.size // max(header.nnz, 1))
-            _check_count(path, header, at)
-            parts.colptr[0] = 1
-            parts.colptr[1:] = np.cumsum(counts) + 1
-    except _UnorderedError:
-        pieces = zip(*_elements(path, header), strict=True)
-        rows, columns, values = map(np.concatenate, pieces)
-        _check_count(path, header, rows.size)
-        matrix = sp.coo_array((values, (rows - 1, columns - 1)), shape=header.shape)
-        daf.set_matrix(*place, matrix.tocsc(), relayout=False)
-
-
-def _check_count(path: Path, header: _Header, counted: int) -> None:
-    if counted != header.nnz:
-        more = "at least " if counted > header.nnz else ""
-        raise errors.FormatError(
-            f"{path}: it says that it has {header.nnz:,} elements, and has "
-            f"{more}{counted:,}; the file is incomplete"
-        )
+            f"{path}: it is no Matrix Market file, or a damaged one: {error}"
+        ) from None
