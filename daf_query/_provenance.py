@@ -19,9 +19,8 @@ from typing import Any, Final, TypeAlias
 
 import pyarrow as pa
 
-from daf_storage import DafReader, errors
-from daf_storage._lazy import metadata, pq, zarr
-from daf_storage.base import optional_import
+from daf_storage import DafReader, errors, open_daf
+from daf_storage._lazy import metadata, pq
 from daf_storage.opening import check_outside, is_stored_at
 from daf_storage.stores import os_errors
 
@@ -36,7 +35,7 @@ DataSets: TypeAlias = Mapping[str, DafReader | Mapping[str, DafReader]]
 
 _PACKAGES: Final = ("daf-query", "datafusion", "numpy", "pyarrow")
 _DIGEST_BYTES: Final = 8
-_HDF5_SIGNATURE: Final = b"\x89HDF\r\n\x1a\n"
+_DATA_SET_SIGNATURES: Final = (b"\x89HDF", b"PK")
 _PARQUET_SIGNATURE: Final = b"PAR1"
 _ARROW_SIGNATURE: Final = b"ARROW1"
 
@@ -114,8 +113,9 @@ def provenance(source: str | Path | Any) -> Record | None:
     Parameters
     ----------
     source
-        The path of an ``.h5ad``, ``.zarr``, Parquet or Arrow (IPC) file that a query or a slice was
-        saved to; or an AnnData, an Arrow table, or a schema.
+        The path of a Parquet or Arrow (IPC) file or an AnnData (``.h5ad``, ``.zarr``) that a query
+        or a slice was saved to, or of a data set that is an import of one; or an AnnData, an Arrow
+        table, or a schema.
 
     Returns
     -------
@@ -129,7 +129,7 @@ def provenance(source: str | Path | Any) -> Record | None:
         There is no such file.
     InvalidInputError
         It is no such file, and no such object.
-    CorruptDataError
+    FormatError
         The file cannot be read, or what stands there is no record.
 
     Examples
@@ -201,49 +201,26 @@ def _versions() -> dict[str, str]:
 
 
 def _text_in_file(path: Path) -> Any:
-    if path.is_dir():
-        return _text_in_zarr(path)
+    start = b""
     with os_errors(str(path)):
-        try:
+        if not path.is_dir():
             with path.open("rb") as file:
-                start = file.read(len(_HDF5_SIGNATURE))
-        except FileNotFoundError as error:
-            raise errors.SourceNotFoundError(f"{path}: there is no such file") from error
+                start = file.read(len(_ARROW_SIGNATURE))
         try:
-            if start == _HDF5_SIGNATURE:
-                return _text_in_h5ad(path)
             if start.startswith(_PARQUET_SIGNATURE):
                 return _text_in_schema(pq.read_schema(path))
-            if start.startswith(_ARROW_SIGNATURE):
+            if start == _ARROW_SIGNATURE:
                 with pa.memory_map(str(path)) as mapped:
                     return _text_in_schema(pa.ipc.open_file(mapped).schema)
         except (pa.ArrowException, ValueError) as error:
             raise errors.CorruptDataError(f"{path}: the file cannot be read: {error}") from error
-    raise errors.InvalidInputError(
-        f"{path}: this is no h5ad, Parquet or Arrow file; other files have no place for a "
-        "provenance"
-    )
-
-
-def _text_in_zarr(path: Path) -> Any:
-    try:
-        stored = zarr.open_group(path, mode="r").get(f"uns/{KEY}")
-        if isinstance(stored, zarr.Array):
-            return str(stored[()])
-        return None if stored is None else ""
-    except (OSError, ValueError, KeyError, TypeError) as error:
+    if start and not start.startswith(_DATA_SET_SIGNATURES):
         raise errors.InvalidInputError(
-            f"{path}: this directory is no AnnData in Zarr ({error})"
-        ) from error
-
-
-def _text_in_h5ad(path: Path) -> Any:
-    h5py = optional_import("h5py", extra="anndata")
-    with h5py.File(path, "r") as file:
-        stored = file.get(f"uns/{KEY}")
-        if isinstance(stored, h5py.Dataset):
-            return stored.asstr()[()]
-        return None if stored is None else ""
+            f"{path}: this is no data set, Parquet or Arrow file; other files have no place for a "
+            "provenance"
+        )
+    with open_daf(path) as daf:
+        return daf.get_scalar(KEY) if daf.has_scalar(KEY) else None
 
 
 def _text_in_object(source: Any) -> Any:

@@ -15,7 +15,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import scipy.sparse as sp
-import zarr
 
 import daf_query
 from daf_query import DafSession, MatrixSlice, connect
@@ -285,8 +284,8 @@ def test_files_that_say_nothing(tmp_path: Path) -> None:
     with pa.ipc.new_file(tmp_path / "x.arrow", pa.schema({"a": pa.int64()})) as file:
         file.write_table(pa.table({"a": [1]}))
     anndata.AnnData(np.ones((1, 1))).write_h5ad(tmp_path / "x.h5ad")
-    zarr.open_group(tmp_path / "x.zarr", mode="w").create_group("uns")
-    for suffix in ("parquet", "arrow", "h5ad", "zarr"):
+    fill(open_daf(tmp_path / "x.daf.zarr", "w")).close()
+    for suffix in ("parquet", "arrow", "h5ad", "daf.zarr"):
         assert daf_query.provenance(tmp_path / f"x.{suffix}") is None
 
 
@@ -295,6 +294,6 @@ def test_an_import_keeps_it(session: DafSession, tmp_path: Path) -> None:
     part_of(session).save(tmp_path / "x.h5ad")
     import_h5ad(tmp_path / "x.h5ad", tmp_path / "x.daf.zarr", progress="never")
     with open_daf(tmp_path / "x.daf.zarr") as daf:
-        check_slice(json.loads(str(daf.get_scalar("daf_query"))))
+        check_slice(daf_query.provenance(tmp_path / "x.daf.zarr"))
         export_h5ad(daf, tmp_path / "y.h5ad", progress="never")
     check_slice(daf_query.provenance(tmp_path / "y.h5ad"))
