@@ -148,6 +148,6 @@ def positive_number(value: object, argument: str) -> int:
     2
     """
     if isinstance(value, bool) or not isinstance(value, Integral) or int(value) < 1:
-        problem = f"{argument}={value!r} is no positive number; pass 1 or more"
+        problem = f"{argument}={value!r} is no positive whole number; pass 1 or more"
         raise errors.InvalidInputError(problem)
     return int(value)

@@ -36,6 +36,7 @@ from numbers import Real
 from pathlib import Path
 from typing import Any, Final, Generic, ParamSpec, Self, TypeAlias, TypeVar
 
+from daf_query._calls import positive_number
 from daf_storage import errors
 
 _T = TypeVar("_T")
@@ -483,11 +484,13 @@ def _called_beside(function: Callable[[], _T]) -> _T:
 
 
 class Limits:
-    """What a server gives at most: positive numbers, of which None is no limit."""
+    """What a server gives at most: positive numbers, whole but for seconds; None is no limit."""
 
     def __post_init__(self) -> None:
         for name, value in vars(self).items():
-            if value is not None and not (isinstance(value, Real) and float(value) > 0):
+            if value is not None and not name.endswith("seconds"):
+                positive_number(value, name)
+            elif value is not None and not (isinstance(value, Real) and float(value) > 0):
                 raise errors.InvalidInputError(f"{name}= has to be positive, not {value!r}")
 
 

@@ -75,15 +75,21 @@ def cast_to(array: pa.Array, arrow_type: pa.DataType) -> pa.Array:
     >>> cast_to(codes, pa.string_view()).to_pylist()
     ['a', None, 'a']
     """
-    if array.type == arrow_type:
+    if _has_type(array, arrow_type):
         return array
     if pa.types.is_dictionary(array.type):
         return parts_of(array, arrow_type)(0, len(array))
-    if pa.types.is_large_string(array.type):
+    if array.type in (pa.large_string(), pa.string_view()):
         array = array.cast(pa.string())
     if arrow_type in PLAIN_TYPES:
         array = pa.concat_arrays([array, array.slice(0, 0)])  # just what the rows have, not all
     return array.cast(arrow_type)
+
+
+def _has_type(array: pa.Array, arrow_type: pa.DataType) -> bool:
+    """Return whether an array is of a type, without a missing category, which few readers know."""
+    is_encoded = pa.types.is_dictionary(array.type)
+    return array.type == arrow_type and not (is_encoded and array.dictionary.null_count)
 
 
 def parts_of(array: pa.Array, arrow_type: pa.DataType) -> Callable[[int, int], pa.Array]:
@@ -91,7 +97,7 @@ def parts_of(array: pa.Array, arrow_type: pa.DataType) -> Callable[[int, int], p
 
     Of codes it makes views of 16 bytes, which share the buffers of the distinct values.
     """
-    if array.type == arrow_type or not pa.types.is_dictionary(array.type):
+    if _has_type(array, arrow_type) or not pa.types.is_dictionary(array.type):
         return lambda start, stop: cast_to(array.slice(start, stop - start), arrow_type)
     if arrow_type not in PLAIN_TYPES or array.null_count or not len(array.dictionary):
         plain = cast_to(array.dictionary, PLAIN_TYPES.get(arrow_type, arrow_type))

@@ -20,6 +20,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from daf_query._calls import positive_number
 from daf_query._runs import check_cancelled
 from daf_query.scan._arrow_arrays import arrow_type, nulls_for_empty, number_array
 from daf_query.scan._predicate import (
@@ -113,9 +114,8 @@ class ScanOptions:
 
     def __post_init__(self) -> None:
         for option in fields(self):
-            value = getattr(self, option.name)
-            if value < 1 and value is not False:
-                raise errors.InvalidInputError(f"{option.name} is {value}; it has to be positive")
+            if not isinstance(option.default, bool):
+                positive_number(getattr(self, option.name), option.name)
         if self.max_distinct_strings > _MAX_CODES:
             raise errors.InvalidInputError(
                 f"max_distinct_strings is {self.max_distinct_strings:,}; dictionary codes have two "

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from daf_query._calls import positive_number
 from daf_query._runs import attended
 from daf_query.session._later import (
     engines,
@@ -17,7 +18,7 @@ from daf_query.session._later import (
     training,
 )
 from daf_query.session._queries import PROFILE_MAX_BYTES, Queries
-from daf_storage import ShowProgress, errors
+from daf_storage import ShowProgress
 from daf_storage.base import check_choice, progress_bar
 
 
@@ -358,8 +359,7 @@ class MatrixQuestions(Queries):
         how = {"join": join, "fill_value": fill_value, "along": along, "max_bytes": max_bytes}
         request = self._request(schema, params, axes, name, rows, columns, by=by, **how)
         check_choice(method, profiles.MarkerTest, "method")
-        if top is not None and top < 1:
-            raise errors.InvalidInputError(f"top={top!r} is no number of columns; None is for all")
+        top = None if top is None else positive_number(top, "top")
         prepared, requested = profiles.prepared_profile(request)
         table = profiles.marker_rows(
             request,

@@ -342,14 +342,6 @@ class Contents:
         anndata = optional_import("anndata", extra="anndata")
         return anndata.AnnData(obs=self.obs, var=self.var, uns=dict(self.uns), **more)
 
-    def with_annotations(self) -> Any:
-        """Return an AnnData that has the companions with axes of their own, too."""
-        adata = self.without_matrices()
-        for companion in self.companions:
-            if companion.matrix.is_annotation:
-                self.add_to(adata, companion)
-        return adata
-
     def add_to(self, adata: Any, companion: Companion) -> None:
         """Put the selected part of a companion into an AnnData, as AnnData had it."""
         matrix = companion.matrix

@@ -236,7 +236,13 @@ def save_anndata(
     else:
         with whole.unchanged_axes():
             contents = _anndata.contents_of(whole, choice, record)
-            adata = contents.with_annotations()
+            adata, large = contents.without_matrices(), []
+            for companion in contents.companions:
+                part, _ = companion_slice(whole, companion)
+                if companion.matrix.is_annotation or not reading.needs_blocks(part, file_format):
+                    contents.add_to(adata, companion)
+                else:
+                    large.append((part, companion.matrix))
     output = output_directory(path) if file_format == ZARR else output_path(path)
     with output as prepared:
         report = write_anndata(adata, prepared, file_format=file_format)
@@ -245,13 +251,10 @@ def save_anndata(
                 if "X" in root:
                     del root["X"]
                 _write_matrix(root, "X", whole, contents.main, reading)
-                for companion in contents.companions:
-                    if not companion.matrix.is_annotation:
-                        matrix, own = companion.matrix, Reading(reading.block_bytes)
-                        own.check = reading.check
-                        part, _ = companion_slice(whole, companion)
-                        group = root.require_group(matrix.part)
-                        _write_matrix(group, matrix.key, part, matrix, own)
+                for part, matrix in large:
+                    own = Reading(reading.block_bytes)
+                    own.check = reading.check
+                    _write_matrix(root.require_group(matrix.part), matrix.key, part, matrix, own)
     report.warn()
 
 
@@ -288,12 +291,13 @@ def _is_written(group: Any, key: str, whole: Whole, dtype: np.dtype[Any], readin
     anndata = optional_import("anndata", extra="anndata")
     is_hdf5, is_sparse = not isinstance(group, zarr.Group), whole.is_sparse
     growing = {"maxshape": (None, whole.shape[1])} if is_hdf5 and not is_sparse else {}
+    indptr_dtype = np.dtype(f"i{figures_of(whole).index_bytes}")  # for as many as in the end
     for span, values in reading.blocks(whole, None, H5AD):
         written = narrowed(values.data if is_sparse else values, dtype)
         if written.dtype != dtype:
             return False
-        if is_sparse:  # there may be more in the end
-            values.data, values.indptr = written, values.indptr.astype(np.int64)
+        if is_sparse:
+            values.data, values.indptr = written, values.indptr.astype(indptr_dtype)
             written = values
         if not span.start:
             anndata.io.write_elem(group, key, written, dataset_kwargs=growing)

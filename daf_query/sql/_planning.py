@@ -314,7 +314,7 @@ def handed_out(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
     >>> handed_out(donors, pa.schema({"donor": pa.string()})).schema
     donor: string
     """
-    return batch if schema == batch.schema else scan.converted(batch, schema)
+    return scan.converted(batch, schema)
 
 
 def schema_of(frame: datafusion.DataFrame) -> pa.Schema:

@@ -195,12 +195,8 @@ def _is_unreadable(kind: pa.DataType) -> bool:
 def _plain(table: pa.Table) -> pa.Table:
     """Return a table with strings in the layouts that every engine reads, without notes."""
     fields = [each.with_type(_plain_type(each.type)).remove_metadata() for each in table.schema]
-    table = table.cast(pa.schema(fields))
-    for place, field in enumerate(table.schema):  # few readers know missing categories
-        chunks = table[place].chunks if pa.types.is_dictionary(field.type) else ()
-        if any(chunk.dictionary.null_count for chunk in chunks):
-            table = table.set_column(place, field.name, table[place].cast(field.type.value_type))
-    return table.unify_dictionaries()
+    batches = (scan.converted(each, pa.schema(fields)) for each in table.to_batches())
+    return pa.Table.from_batches(batches, pa.schema(fields)).unify_dictionaries()
 
 
 def _plain_type(kind: pa.DataType) -> pa.DataType:

@@ -35,6 +35,7 @@ from daf_storage.trees import (
     MemoryArray,
     ShardLayout,
     StoredArray,
+    estimate_strings,
     limit_of_stored,
     open_zarr_array,
     parse_json,
@@ -586,12 +587,13 @@ class LinesArray(StoredArray):
         return self._snapshot.fingerprint(self._file)
 
     def estimate(
-        self, spans: list[Span], estimate: ReadEstimate, within: Span | None = None
+        self,
+        spans: list[Span],
+        estimate: ReadEstimate,
+        within: Span | None = None,  # noqa: ARG002 - all lines are read
     ) -> None:
         """Add the whole file: lines are found by reading them."""
-        super().estimate(spans, estimate, within)
-        if spans and self.info.size and not self._snapshot.is_local:
-            estimate.add_inexact(0, requests=1)
+        estimate_strings(self, self._snapshot, spans, estimate)
 
     @property
     def _where(self) -> str:

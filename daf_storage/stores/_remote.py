@@ -643,30 +643,32 @@ def estimate_ranges(
     ranges: Iterable[tuple[int, int]],
     estimate: ReadEstimate,
     *,
-    is_remote: bool,
+    snapshot: Snapshot | None,
     file: Hashable,
     file_bytes: int,
-    first_bytes: int = 0,
     is_begun: bool = False,
 ) -> None:
     """Add what reading ranges of a file costs; of a server, if nothing was downloaded before.
 
     Parameters
     ----------
+    snapshot
+        Who reads it; None for the client of a server.
     file, file_bytes
         What tells it from others, and how long it is.
-    first_bytes, is_begun
-        How much of it comes with its length, and whether that was needed to know the ranges.
+    is_begun
+        Whether its first bytes, which come with its length, were needed to know the ranges.
 
     >>> estimate = ReadEstimate()
     >>> ranges = [(0, 10), (20, 40_000), (1_000_000, 1_000_001)]
-    >>> estimate_ranges(ranges, estimate, is_remote=True, file="x", file_bytes=1_000_001)
+    >>> estimate_ranges(ranges, estimate, snapshot=None, file="x", file_bytes=1_000_001)
     >>> estimate.requests, estimate.size_bytes
     (2, 41537)
     """
-    if not is_remote:
+    if snapshot is not None and snapshot.is_local:
         estimate.add_bytes(sum(stop - start for start, stop in ranges))
         return
+    first_bytes = 0 if snapshot is None else snapshot.first_bytes
     blocks = sorted({block for start, stop in ranges for block in _blocks_of(start, stop)})
     runs = list(_runs(b for b in blocks if first_bytes <= b * _BLOCK_BYTES < file_bytes))
     if first_bytes and not (is_begun or file in estimate.files):

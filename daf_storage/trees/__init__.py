@@ -56,6 +56,7 @@ from daf_storage.trees._stored_array import (
     WritableTree,
     chunks_of,
     elements_bytes,
+    estimate_strings,
     memory_array,
     new_node,
 )

@@ -278,8 +278,10 @@ class FileTree(StoreTree, Generic[T]):
         data = None if snapshot is None else snapshot.read(self.consolidated_file)
         try:
             return {} if data is None else self.listed(data)
-        except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
-            raise CorruptDataError("the consolidated metadata is malformed") from None
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+            reason = str(error) if isinstance(error, ValueError) else type(error).__name__
+            problem = f"the consolidated metadata is malformed: {reason}"
+            raise CorruptDataError(problem) from None
 
     def is_consolidated(self) -> bool:
         """Return whether that file, if it is kept, is there and can be read."""

@@ -819,7 +819,7 @@ class RemoteHdf5File(Hdf5File):
     def estimate(self, ranges: Sequence[tuple[int, int]], estimate: ReadEstimate) -> None:
         """Add what `stored` costs."""
         file_bytes = self.size_bytes()
-        estimate_ranges(ranges, estimate, is_remote=True, file=self, file_bytes=file_bytes)
+        estimate_ranges(ranges, estimate, snapshot=None, file=self, file_bytes=file_bytes)
 
 
 @atexit.register

@@ -17,7 +17,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from daf_storage.base import AnyArray, Packing, Span, StorageType
-from daf_storage.stores import Fingerprint, ReadEstimate
+from daf_storage.stores import Fingerprint, ReadEstimate, Snapshot, estimate_ranges
 
 STRING_BYTES: Final = 16
 """About how many bytes a string takes, where that is not known."""
@@ -255,6 +255,15 @@ def chunks_of(info: ArrayInfo, spans: list[Span], within: Span | None) -> int:
         for span, width in zip(rest, widths, strict=True)
     ]
     return rows * math.prod(across)
+
+
+def estimate_strings(
+    array: StoredArray, snapshot: Snapshot, spans: list[Span], estimate: ReadEstimate
+) -> None:
+    """Add a file of strings, of which all is read; a server is not asked how long it is."""
+    if spans and array.info.size:
+        size, estimate.is_exact = array.info.size * STRING_BYTES, False
+        estimate_ranges([(0, size)], estimate, snapshot=snapshot, file=array, file_bytes=size)
 
 
 def decoded_bytes(info: ArrayInfo, spans: list[Span], within: Span | None) -> int:

@@ -42,7 +42,7 @@ from daf_storage.trees._stored_array import (
     Node,
     NodeKind,
     StoredArray,
-    decoded_bytes,
+    estimate_strings,
     frozen,
 )
 
@@ -303,17 +303,12 @@ class PlainArray(FileArray):
         if self.info.is_mappable:
             StoredArray.estimate(self, spans, estimate, within)
         elif self._is_numeric and self.info.size:
+            ranges, size_bytes = self._ranges(spans), self.info.size * self.dtype.itemsize
             estimate_ranges(
-                self._ranges(spans),
-                estimate,
-                is_remote=not self.snapshot.is_local,
-                file=self,
-                file_bytes=self.info.size * self.dtype.itemsize,
-                first_bytes=self.snapshot.first_bytes,
+                ranges, estimate, snapshot=self.snapshot, file=self, file_bytes=size_bytes
             )
-        elif self.info.size:
-            requests = 0 if self.snapshot.is_local else 1
-            estimate.add_inexact(decoded_bytes(self.info, spans, within), requests=requests)
+        else:
+            estimate_strings(self, self.snapshot, spans, estimate)
 
     def string_pieces(self) -> Iterator[pa.Array]:
         """Yield all strings in pieces, each of which has a string once; few are in memory."""
@@ -430,10 +425,9 @@ class ShardedArray(FileArray):
                 estimate_ranges(
                     places.values(),
                     estimate,
-                    is_remote=not self.snapshot.is_local,
+                    snapshot=self.snapshot,
                     file=file,
                     file_bytes=file.size or 0,
-                    first_bytes=self.snapshot.first_bytes,
                     is_begun=True,
                 )
 

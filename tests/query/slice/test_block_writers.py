@@ -84,6 +84,20 @@ def test_anndata(
     assert found.X.dtype == expected.X.dtype
 
 
+@pytest.mark.parametrize("file_format", ["h5ad", "zarr"])
+def test_sparse_companions(tmp_path: Path, file_format: str) -> None:
+    """Small ones stay CSC, as in one write; indexes have 64 bits only where they need them."""
+    values = sp.random_array((50, 12), density=0.4, rng=np.random.default_rng(0), format="csr")
+    adata = anndata.AnnData(values, layers={"large": values}, varp={"small": values[:12].tocsc()})
+    path = tmp_path / f"x.{file_format}"
+    connect(from_anndata(adata)).matrix("obs", "var", "X").save(path, block_bytes=1500)
+    found = READERS[file_format](path)
+    assert (found.layers["large"] != values).nnz == (found.varp["small"] != values[:12]).nnz == 0
+    assert found.varp["small"].format == "csc"
+    for each in (found.X, found.layers["large"], found.varp["small"]):
+        assert each.indptr.dtype == np.int32
+
+
 def test_a_negative_number_is_none_of_an_unsigned_type(tmp_path: Path) -> None:
     """Also where the dtype of the import has as many bits, from which it would come back."""
     daf = from_anndata(anndata.AnnData(np.ones((4, 3), "u4")), counts_as="uint8")

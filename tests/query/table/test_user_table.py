@@ -151,11 +151,29 @@ def test_categoricals_are_dictionaries() -> None:
     assert table.column("c").combine_chunks().dictionary.to_pylist() == ["b", "a", "z"]
     listed = pl.DataFrame({"c": pl.Series(["b", None, "a"], dtype=pl.Enum(["b", "a", "z"]))})
     assert arrow_table(listed).column("c").to_pylist() == ["b", None, "a"]
-    session = connect(MemoryDaf(name="tiny"))
-    session.register(pd.DataFrame({"c": values}), "t")
-    kept = session.sql("SELECT c FROM t WHERE c IS NOT NULL").to_pandas()["c"]
-    assert isinstance(kept.dtype, pd.CategoricalDtype)
-    assert kept.tolist() == ["b", "a"]
+    missing = pa.DictionaryArray.from_arrays([2, 1, 0], pa.array(["a", None, "b"]), ordered=True)
+    table = pa.table({"c": missing})
+    assert arrow_table(table).column("c").combine_chunks().dictionary.to_pylist() == ["a", "b"]
+    for each in (pd.DataFrame({"c": values}), table):
+        session = connect({"tiny": MemoryDaf(), "t": each})
+        kept = session.sql("SELECT c FROM t WHERE c IS NOT NULL").to_pandas()["c"]
+        assert isinstance(kept.dtype, pd.CategoricalDtype)
+        assert kept.tolist() == ["b", "a"]
+
+
+def test_aggregates_and_windows_of_categoricals() -> None:
+    """Where there is no row for them they are missing, also as pandas: it failed on a category."""
+    frame = pd.DataFrame({"k": [1, 2], "g": pd.Categorical(["x", None])})
+    with connect({"tiny": MemoryDaf(), "t": frame}) as session:
+        for query, expected in {
+            "SELECT first_value(g) AS g FROM t WHERE k > 2": [None],
+            "SELECT lag(g) OVER (ORDER BY k) AS g FROM t ORDER BY k": [None, "x"],
+            "SELECT last_value(g) AS g FROM t GROUP BY k ORDER BY k": ["x", None],
+        }.items():
+            result = session.sql(query)
+            assert result.to_arrow_table().column("g").to_pylist() == expected
+            for frame in (result.to_pandas(), result.to_pandas(arrow_backed=True)):
+                assert [None if pd.isna(g) else g for g in frame["g"]] == expected
 
 
 def test_the_index_of_pandas() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import pickle
+import re
 import time
 import zipfile
 from collections.abc import Callable
@@ -56,10 +57,16 @@ def test_servers(tmp_path: Path, name: str) -> None:
         assert verify(server.url) == []
         with pytest.raises(errors.ReadOnlyError, match=r"data set on a server in mode: r\+"):
             FilesDaf(server.url, "r+")
-        for damage in ("{", "[]", '{"vectors/cell/age": []}'):
+        for damage, problem in {
+            "{": "metadata.json: it is not JSON .*: line 1 column 2",
+            "[]": "metadata.json: it holds no JSON object",
+            '{"vectors/cell/age": []}': "of 'vectors/cell/age' is no JSON object",
+        }.items():
             (path / "metadata.json").write_text(damage)
-            with pytest.raises(errors.CorruptDataError, match="metadata.json"):
+            with pytest.raises(errors.CorruptDataError, match=problem):
                 FilesDaf(server.url)
+            [finding] = verify(path)
+            assert re.search(problem, finding.problem)
         (path / "metadata.json").unlink()
         with pytest.raises(errors.NotADafError, match="has no metadata.json there, and both"):
             FilesDaf(server.url)

@@ -202,8 +202,9 @@ def test_untidy_directories_are_warned_of(folder: Path) -> None:
     assert "warning: matrices/gene/gene: this group is missing" in text
     assert "warning: vectors/cell/age/.zarray: not in the consolidated metadata" in text
     (folder / ".zmetadata").write_text("{")
-    problem = f"the consolidated metadata is malformed; 'daf repair {folder}' writes it again"
-    assert ("error", ".zmetadata", problem) in found(folder)
+    expected = "Expecting property name enclosed in double quotes: line 1 column 2 (char 1)"
+    problem = f"is malformed: {expected}; 'daf repair {folder}' writes it again"
+    assert ("error", ".zmetadata", f"the consolidated metadata {problem}") in found(folder)
 
 
 def test_every_damaged_entry_of_an_archive_is_found(tmp_path: Path) -> None:
