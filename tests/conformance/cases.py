@@ -44,7 +44,7 @@ LARGE = ("large_directory", "large_indexed", "large_collection")
 PATHS = (*AXES, "own", *LARGE)
 TURNS = (
     ("collection", "own"),
-    ("packed", "indexed", "archive", "h5ad", "hdf5", "dictionary"),
+    ("directory", "packed", "indexed", "archive", "h5ad", "hdf5", "dictionary"),
     LARGE,
 )
 """Of each of these the ordinary suite asks a query on one path."""

@@ -29,7 +29,7 @@ from daf_storage import DafWriter, MemoryDaf, Packing, open_daf, verify
 from daf_storage.base import _strings as strings
 from tests.limits import lower
 from tests.random_conditions import Conditions
-from tests.support import create, data_set, reopen, there
+from tests.support import create, data_set, filled, reopen, there
 
 N = 5_000
 
@@ -52,14 +52,19 @@ def test_hashes_of_different_strings_differ() -> None:
     assert len(set(indexes.hashes_of(pa.array(names)).tolist())) == len(names)
 
 
+def _cells(daf: DafWriter) -> DafWriter:
+    """Set names, a text with duplicates, and a text with few values."""
+    names = [f"é{i}" for i in range(N)]
+    codes = [f"code {i % 4_000}" * (i % 3 + 1) for i in range(N)]
+    columns = {"name": names, "barcode": codes, "donor": ["a", "b"] * (N // 2)}
+    return data_set(daf, cell={"age": np.arange(N), **columns})
+
+
 @pytest.fixture(params=["x.daf.zarr", "x.daf.zarr.zip"])
 def path(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
-    """Return a data set with names, an indexed text with duplicates, and a text with few values."""
+    """Return a data set of them."""
     path = tmp_path / str(request.param)
-    daf = data_set(create(path), cell={"name": [f"é{i}" for i in range(N)], "age": np.arange(N)})
-    daf.set_vector("cell", "barcode", [f"code {i % 4_000}" * (i % 3 + 1) for i in range(N)])
-    daf.set_vector("cell", "donor", ["a", "b"] * (N // 2))
-    daf.close()
+    filled(path, _cells).close()
     time.sleep(0.15)  # the index remembers the time of a file, which must lie a little back
     return path
 
@@ -323,6 +328,7 @@ def test_one_name_is_not_taken_for_its_letters() -> None:
     assert build_index(daf, "cell", "ab") == ["ab"]
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("order", list(itertools.permutations(range(3))))
 def test_rows_of_an_index_are_counted_as_they_are_returned(
     path: Path, order: tuple[int, int, int]

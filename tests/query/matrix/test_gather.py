@@ -126,6 +126,7 @@ def taken(daf: DafReader, positions: Any, minors: Any, shape: tuple[int, int]) -
     return gather_sparse(SlicePlan(daf.open_matrix("r", "c", "m"), major, minor)).toarray()
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("index_type", ["i4", "u4", "u1", "i8", "u8"])
 @pytest.mark.parametrize(
     ("number", "positions"), [(0, [7]), (10, [6, 9, 7]), (-1, range(40)), (10, [7])]

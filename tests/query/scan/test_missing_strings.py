@@ -254,15 +254,18 @@ MISSING = ["category", "text", "objects", "date", "flag", "big"]
 
 def check_imported(db: DafSession, adata: Any) -> None:
     """Compare NULL with what pandas says is missing, and the columns with each other."""
-    for column in MISSING:
-        expected = [
-            n for n, gone in zip(adata.obs_names, adata.obs[column].isna(), strict=True) if gone
-        ]
-        found = db.sql(f'SELECT name FROM obs WHERE "{column}" IS NULL ORDER BY index').to_pydict()
-        assert found["name"] == expected, column
-        assert db.sql(f'SELECT count("{column}") AS n FROM obs').to_pydict() == {"n": [3]}
-        empty = f'SELECT "{column}" FROM obs WHERE CAST("{column}" AS VARCHAR) = \'\''
-        assert db.sql(empty).to_pylist() == []
+    chosen = "SELECT index, name, '{0}' AS of FROM obs WHERE "
+    nulls, empty = (
+        " UNION ALL ".join((chosen + condition).format(column) for column in MISSING)
+        for condition in ('"{0}" IS NULL', "CAST(\"{0}\" AS VARCHAR) = ''")
+    )
+    found = db.sql(f"SELECT name, of FROM ({nulls}) ORDER BY of, index").to_pylist()
+    missing = adata.obs[sorted(MISSING)].isna()
+    expected = [(of, name) for of, gone in missing.items() for name in gone.index[gone]]
+    assert [(each["of"], each["name"]) for each in found] == expected
+    counts = ", ".join(f'count("{column}")' for column in MISSING)
+    assert [*db.sql(f"SELECT {counts} FROM obs").to_pylist()[0].values()] == [3] * len(MISSING)
+    assert db.sql(empty).to_pylist() == []
     assert db.sql("SELECT name FROM obs WHERE whole = ''").to_pydict() == {"name": ["B"]}
     frame = db.sql("SELECT objects FROM obs ORDER BY index").to_pandas()
     assert frame["objects"].isna().tolist() == [False, True, False, False]

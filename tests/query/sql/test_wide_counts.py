@@ -101,13 +101,14 @@ def test_conditions_are_evaluated_as_stored(dtype: str, *, was_float: bool) -> N
     conditions = [f"{sign} {each!r}" for each in constants for sign in OPERATORS]
     conditions += [f"{said} ({listed})" for said in ("IN", "NOT IN")]
     conditions += ["BETWEEN -0.5 AND 1e9", "< 'NaN'::DOUBLE"]
-    for condition in conditions:
-        expected = by_duckdb(values, f"SELECT count(*) FROM cell WHERE X['A'] {condition}")
+    counts = ", ".join(f"count(*) FILTER (WHERE X['A'] {each})" for each in conditions)
+    expected = by_duckdb(values, f"SELECT unnest([{counts}]) FROM cell")
+    for condition, count in zip(conditions, expected, strict=True):
         for rest in (
             f"cell WHERE X['A'] {condition}",
             f"matrix('cell', 'gene', 'X') WHERE gene = 'A' AND value {condition}",
         ):
-            assert column(db, f"SELECT count(*) FROM {rest}") == expected, rest
+            assert column(db, f"SELECT count(*) FROM {rest}") == [count], rest
 
 
 @pytest.mark.parametrize("dtype", ["uint8", "uint16", "uint32"])

@@ -32,6 +32,7 @@ from daf_storage.base import Span
 from daf_storage.trees import Hdf5File, WritableHdf5Tree, WritableTree
 from tests.limits import lower
 from tests.suites import ChangingDafSuite, ChangingTreeSuite
+from tests.suites.examples import copy_written
 from tests.support import PBMC, UMIS, contents, data_set, fill, filled, open_descriptors
 
 
@@ -218,8 +219,14 @@ def test_types_without_a_place_are_named(path: Path, value: Any, message: str) -
 
 @pytest.fixture
 def sparse_path(tmp_path: Path) -> Path:
-    """Check that strings of which most are empty are stored sparse, and return the path."""
-    path = tmp_path / "x.h5df"
+    """Return the path of strings of which most are empty."""
+    copy_written("sparse strings", tmp_path, _write_sparse)
+    return tmp_path / "x.h5df"
+
+
+def _write_sparse(folder: Path) -> None:
+    """Check that strings of which most are empty are stored sparse."""
+    path = folder / "x.h5df"
     daf = data_set(H5df(path, "w"), batch=[f"B{i}" for i in range(20)], cell=["a", "b", "c"])
     labels = [""] * 20
     labels[1] = "foo"
@@ -247,7 +254,6 @@ def sparse_path(tmp_path: Path) -> Path:
         assert group["colptr"][:].tolist() == [1, 1, 2, 3]
         assert group["rowval"][:].tolist() == [3, 20]
         assert group["nztxt"].asstr()[:].tolist() == ["bar", "é"]
-    return path
 
 
 def test_slices_of_strings_that_are_stored_sparse(sparse_path: Path) -> None:
