@@ -13,8 +13,8 @@ and counted from the disk.
 from __future__ import annotations
 
 import argparse
+import asyncio
 import tempfile
-import threading
 import time
 import urllib.request
 from collections.abc import Callable
@@ -27,7 +27,6 @@ from matrix_data import Scale
 
 import daf_query
 from daf_storage import DafServer, convert, import_h5ad
-from daf_storage.upkeep import _serve as serving
 
 LATENCY_SECONDS = 0.02
 NEIGHBOURS = 1_000
@@ -38,30 +37,18 @@ class SlowServer(DafServer):
 
     def __init__(self, path: Path) -> None:
         super().__init__(path)
-        self.RequestHandlerClass = _SlowHandler
         self.requests = 0
         self.sent_bytes = 0
+        self._files, self._server.application = self._server.application, self._slow
 
+    async def _slow(self, scope: Any, receive: Any, send: Any) -> None:
+        async def counted(message: Any) -> None:
+            self.sent_bytes += len(message.get("body", b""))
+            await send(message)
 
-class _SlowHandler(serving._Handler):
-    server: SlowServer
-
-    def do_GET(self) -> None:  # noqa: N802 - the parent's
-        self._wait()
-        super().do_GET()
-
-    def do_HEAD(self) -> None:  # noqa: N802 - the parent's
-        self._wait()
-        super().do_HEAD()
-
-    def send_header(self, keyword: str, value: str) -> None:
-        if keyword == "Content-Length" and self.command == "GET":
-            self.server.sent_bytes += int(value)
-        super().send_header(keyword, value)
-
-    def _wait(self) -> None:
-        self.server.requests += 1
-        time.sleep(LATENCY_SECONDS)
+        self.requests += 1
+        await asyncio.sleep(LATENCY_SECONDS)
+        await self._files(scope, receive, counted)
 
 
 class Session:
@@ -115,7 +102,6 @@ def measure(path: Path, scale: Scale) -> None:
         times = {what: timed(task)[0] for what, task in local.tasks().items()}
         local.close()
     with SlowServer(path) as server:
-        threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
         remote = Session(server.url, scale)
         for what, task in remote.tasks().items():
             before = server.requests, server.sent_bytes
@@ -132,7 +118,6 @@ def measure(path: Path, scale: Scale) -> None:
             copied.close()
         requests, sent = server.requests - before[0], server.sent_bytes - before[1]
         print(line("download it all, then count", None, requests, sent, taken))
-        server.shutdown()
 
 
 def download(url: str, path: Path, files: list[Path], copy: Path) -> None:

@@ -27,14 +27,13 @@ import time
 import traceback
 import warnings
 import weakref
-from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextvars import ContextVar
 from dataclasses import dataclass
 from numbers import Real
 from pathlib import Path
-from typing import Any, Final, Generic, ParamSpec, Self, TypeAlias, TypeVar
+from typing import Any, Final, Generic, ParamSpec, TypeAlias, TypeVar
 
 from daf_query._calls import positive_number
 from daf_storage import errors
@@ -343,34 +342,6 @@ class Runs:
             works = list(self._running)
         for work in works:
             work.stop(self._endings.closing("the server is closing"))
-
-
-class Serving(ABC):
-    """A server that runs in threads of its own, until `close` or the end of ``with``."""
-
-    def __init__(self) -> None:
-        self._has_ended = threading.Event()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-    def serve_forever(self) -> None:
-        """Wait until the server is closed, or this thread is interrupted."""
-        while not self._has_ended.is_set():  # not `wait`: Ctrl-C may leave its lock held
-            time.sleep(_CLOSED_SECONDS)
-
-    def close(self) -> None:
-        """End the queries that run, and the server."""
-        if not self._has_ended.is_set():
-            self._has_ended.set()
-            self._end()
-
-    @abstractmethod
-    def _end(self) -> None:
-        """End what runs, and the server."""
 
 
 class EnginePanic(errors.QueryError):

@@ -179,7 +179,7 @@ def test_a_table_without_its_broken_vector(tmp_path: Path, damage: str, form: st
     if form == "server":
         ZarrDaf(path, "r+").tree.refresh()  # type: ignore[attr-defined]
         with served(path) as server:
-            check_broken(f"http://127.0.0.1:{server.server_port}/x.daf.zarr")
+            check_broken(server.url)
         return
     check_broken(str(path if form == "directory" else packed_zip(path)))
 

@@ -9,19 +9,15 @@ gets nothing.
 
 from __future__ import annotations
 
-import asyncio
 import hmac
 import mimetypes
 import secrets
-import socket
-import threading
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
-from typing import Any, Final, TypeAlias
+from typing import Final, TypeAlias
 from urllib.parse import urlencode
 
-import uvicorn
 from starlette.applications import Starlette
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.exceptions import HTTPException
@@ -32,7 +28,7 @@ from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from daf_query._runs import Runs, Serving
+from daf_query._runs import Runs
 from daf_query.explore import _answers as answers
 from daf_query.explore._explorer import ExploredData, ExploreLimits, Explorer, replaced
 from daf_query.explore._http import (
@@ -48,14 +44,12 @@ from daf_query.explore._http import (
 )
 from daf_query.session import DafSession
 from daf_storage import DafError
-from daf_storage.upkeep import cannot_listen
+from daf_storage.upkeep import Serving, WebServer, is_called
 
-_HOSTS: Final = ("127.0.0.1", "localhost")
 _PROTECTED: Final = "/api/"
 _PRIVATE: Final = (_PROTECTED, "/download/", "/open/")
 _OWN_SITES: Final = ("none", "same-origin")
 """Not ``same-site``: another port of this machine may be another user's."""
-_HTTP_PORT: Final = 80
 _DIRECTIVES: Final = (
     "default-src 'self'",
     "img-src 'self' blob: data:",
@@ -108,7 +102,7 @@ class Guard:
             return refusal(404, "no path has a NUL character")
         headers = Headers(scope=scope)
         host = headers.get("host", "")
-        if host not in _names(scope):
+        if not is_called(host, {"localhost"}):
             return refusal(403, f"this server is not called {host[:100]!r}; open the address shown")
         origin = headers.get("origin")
         if origin is not None and origin != f"http://{host}":
@@ -123,13 +117,6 @@ class Guard:
                 401, "the token is missing or wrong", "open the address that daf explore printed"
             )
         return None
-
-
-def _names(scope: Scope) -> set[str]:
-    """Return how a client may call this server: by an address or name, with the port."""
-    port = (scope.get("server") or ("", _HTTP_PORT))[1]
-    names = {f"{host}:{port}" for host in _HOSTS}
-    return names | set(_HOSTS) if port == _HTTP_PORT else names
 
 
 _BUILT: Final = Path(__file__).parent / "static"
@@ -255,10 +242,7 @@ async def _failed(request: Request, error: Exception) -> Response:
 
 
 _HOST: Final = "127.0.0.1"
-_PORTS: Final = range(1 << 16)
 _TOKEN_BYTES: Final = 24
-_CLOSE_SECONDS: Final = 5.0
-_BACKLOG: Final = 128
 
 
 class ExploreServer(Serving):
@@ -301,32 +285,10 @@ class ExploreServer(Serving):
         self.token: str = secrets.token_urlsafe(_TOKEN_BYTES)
         """Who has it may ask."""
         application = app(source, token=self.token, limits=limits)
-        try:
-            if port not in _PORTS:
-                raise OverflowError
-            self._listening = socket.create_server((_HOST, port), backlog=_BACKLOG)
-        except (OSError, OverflowError) as error:
-            raise cannot_listen(error, _HOST, port) from None
-        self.port: int = self._listening.getsockname()[1]
-        """Where it listens."""
         self._explorer = application.state.explorer
-        self._server = _Server(
-            uvicorn.Config(
-                application,
-                http="h11",
-                log_config=None,
-                access_log=False,
-                lifespan="off",
-                ws="none",
-                server_header=False,
-                proxy_headers=False,
-                timeout_graceful_shutdown=2,
-            )
-        )
-        self._thread = threading.Thread(
-            target=self._server.run, args=([self._listening],), name="daf-explore", daemon=True
-        )
-        self._thread.start()  # the socket listens already: whoever connects is answered then
+        self._server = WebServer(application, host=_HOST, port=port, name="daf explore")
+        self.port: int = self._server.port
+        """Where it listens."""
 
     @property
     def url(self) -> str:
@@ -365,9 +327,7 @@ class ExploreServer(Serving):
 
     def _end(self) -> None:
         self._explorer.close()
-        self._server.should_exit = True
-        self._thread.join(_CLOSE_SECONDS)
-        self._listening.close()  # where the server was ended before it began
+        self._server.close()
 
 
 def _fragment(query: str | None, color: str | None) -> str:
@@ -375,14 +335,3 @@ def _fragment(query: str | None, color: str | None) -> str:
     state = {"sql": query, "expression": color}
     given = {name: value for name, value in state.items() if value is not None}
     return f"#{urlencode(given)}" if given else ""
-
-
-class _Server(uvicorn.Server):  # type: ignore[misc] # uvicorn has no types
-    """A server that keeps no connection when it has ended."""
-
-    async def shutdown(self, sockets: Any = None) -> None:
-        """End as uvicorn does, then close what clients have not read in that time."""
-        await super().shutdown(sockets)
-        for connection in list(self.server_state.connections):
-            connection.transport.abort()
-        await asyncio.sleep(0)  # in which they are closed

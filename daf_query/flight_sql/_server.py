@@ -13,7 +13,7 @@ import pyarrow as pa
 from pyarrow import flight
 
 from daf_query._row_files import Rows, wire_parts
-from daf_query._runs import Runs, Serving
+from daf_query._runs import Runs
 from daf_query.flight_sql._answers import (
     ENDINGS,
     MESSAGES,
@@ -38,7 +38,7 @@ from daf_query.scan import plain_schema
 from daf_query.session import DafSession, connect
 from daf_query.sql import is_out_of_memory, unbound_schemas
 from daf_storage import errors
-from daf_storage.upkeep import cannot_listen
+from daf_storage.upkeep import Serving, cannot_listen
 
 _UPDATES: Final = (
     "CommandStatementUpdate",

@@ -20,6 +20,7 @@ from daf_storage.upkeep._index_storage import StoredIndex as StoredIndex
 from daf_storage.upkeep._repair import RepairReport as RepairReport
 from daf_storage.upkeep._repair import repair as repair
 from daf_storage.upkeep._serve import DafServer as DafServer
+from daf_storage.upkeep._serve import Serving as Serving
 from daf_storage.upkeep._serve import cannot_listen as cannot_listen
 from daf_storage.upkeep._sidecar import SidecarStatus as SidecarStatus
 from daf_storage.upkeep._sidecar import can_have_sidecar as can_have_sidecar
@@ -31,3 +32,5 @@ from daf_storage.upkeep._sidecar import write_sidecar as write_sidecar
 from daf_storage.upkeep._verify import Finding as Finding
 from daf_storage.upkeep._verify import data_set_paths as data_set_paths
 from daf_storage.upkeep._verify import verify as verify
+from daf_storage.upkeep._web import WebServer as WebServer
+from daf_storage.upkeep._web import is_called as is_called

@@ -22,9 +22,7 @@ INNER_MEMBERS: Final = {
         open_orientations
         string_array vector_identity
     """,
-    "DafServer": """
-        find handle_error is_called process_request process_request_thread serve_forever
-    """,
+    "DafServer": "close serve_forever shutdown",
     "DafWriter": "add_entries change check_orders new_matrix new_vector put_scalar",
     "MatrixSlice": """
         data_sets of_rows of_several take_rows

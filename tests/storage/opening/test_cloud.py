@@ -338,7 +338,7 @@ def test_the_other_clouds(
     shutil.copytree(folder, tmp_path / "atlas" / "x.daf.zarr")
     with DafServer(tmp_path / "atlas") as server:
         for name, value in variables.items():
-            endpoint = f"http://127.0.0.1:{server.server_port}"
+            endpoint = f"http://127.0.0.1:{server.port}"
             monkeypatch.setenv(name, value.format(endpoint=endpoint))
         daf = open_daf(url)
         assert daf.location == url

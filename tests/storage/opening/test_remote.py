@@ -23,6 +23,10 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 import zarr
+from anyio.to_thread import run_sync
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from daf_query import connect
 from daf_storage import (
@@ -39,7 +43,6 @@ from daf_storage import (
 from daf_storage.base import Span
 from daf_storage.opening import open_remote_tree
 from daf_storage.stores import RemoteFiles, _remote, shown_url
-from daf_storage.upkeep import _serve as serving
 from tests.limits import lower
 from tests.support import (
     contents,
@@ -54,8 +57,8 @@ from tests.support import (
     zip_folder,
 )
 
-Fault = Callable[[Any], bool]
-"""Answers a request wrongly and returns true, or leaves it to the server."""
+Fault = Callable[[Request], ASGIApp | None]
+"""Answers a request wrongly, or leaves it to the server."""
 
 
 class Watched(DafServer):
@@ -63,10 +66,10 @@ class Watched(DafServer):
 
     def __init__(self, path: Path, fault: Fault | None = None) -> None:
         super().__init__(path)
-        self.RequestHandlerClass = _WatchedHandler
         self.requested: list[tuple[str, str, str | None]] = []
         self.sent_bytes = 0
         self.fault = fault
+        self._files, self._server.application = self._server.application, self._watched
 
     def files(self) -> set[str]:
         """Return the files that were asked for, below the data set."""
@@ -80,25 +83,23 @@ class Watched(DafServer):
         assert len(self.requested) - before[0] <= requests
         assert self.sent_bytes - before[1] <= sent_bytes
 
-    def handle_error(self, request: Any, client_address: Any) -> None:
-        """Say nothing when a client hangs up."""
+    def connections(self) -> int:
+        """Return how many are open."""
+        return len(self._server._server.server_state.connections)
 
+    async def _watched(self, scope: Scope, receive: Receive, send: Send) -> None:
+        async def counted(message: Message) -> None:
+            self.sent_bytes += len(message.get("body", b""))
+            await send(message)
 
-class _WatchedHandler(serving._Handler):
-    server: Watched
-
-    def do_GET(self) -> None:
-        self.server.requested.append((self.command, self.path, self.headers.get("Range")))
-        if self.server.fault is None or not self.server.fault(self):
-            super().do_GET()
-
-    def do_HEAD(self) -> None:
-        self.server.requested.append((self.command, self.path, None))
-        super().do_HEAD()
-
-    def _send_part(self, file: Any, start: int, stop: int, tag: str) -> None:
-        self.server.sent_bytes += stop - start
-        super()._send_part(file, start, stop, tag)
+        request = Request(scope)
+        path = str(request.url).removeprefix(str(request.base_url))
+        self.requested.append((request.method, path, request.headers.get("Range")))
+        wrong = None if self.fault is None else await run_sync(self.fault, request)
+        if wrong is None:
+            await self._files(scope, receive, counted)
+        else:
+            await wrong(scope, receive, send)
 
 
 @contextmanager
@@ -309,44 +310,40 @@ def test_an_encrypted_entry_of_an_archive(folder: Path, flags: int) -> None:
 def failing(status: int, times: int) -> Fault:
     """Return a fault: so many answers with this status."""
     left = itertools.repeat(status, times)
-    return at_score(lambda handler: handler._refuse(s) if (s := next(left, 0)) else s)
+    return at_score(lambda _: Response(status_code=s) if (s := next(left, 0)) else None)
 
 
-def at_score(answer: Callable[[Any], object]) -> Fault:
-    """Return a fault: requests for one file are answered by a function, or by the server again."""
-    return lambda handler: handler.path.endswith("/score/0") and answer(handler) is None
+def at_score(fault: Fault) -> Fault:
+    """Return a fault that concerns the requests for one file."""
+    return lambda request: fault(request) if request.url.path.endswith("/score/0") else None
 
 
-def ignore_ranges(handler: Any) -> bool:
+def ignore_ranges(request: Request) -> None:
     """Answer with the whole file."""
-    if "Range" in handler.headers:
-        del handler.headers["Range"]
-    return False
+    headers = request.scope["headers"]
+    headers[:] = [each for each in headers if each[0] != b"range"]
 
 
 @at_score
-def hang(_: Any) -> bool:
+def hang(_: Request) -> None:
     """Do not answer in time."""
     time.sleep(1.5)
-    return False
 
 
 @at_score
-def lie_about_length(handler: Any) -> None:
+def lie_about_length(_: Request) -> Response:
     """Announce more than is sent, and hang up."""
-    handler.send_response(206)
-    handler.send_header("Content-Length", "12")
-    handler.send_header("Content-Range", "bytes 0-11/12")
-    handler.end_headers()
-    handler.wfile.write(b"1234")
-    handler.close_connection = True
+    return Response(b"1234", 206, {"Content-Length": "12", "Content-Range": "bytes 0-11/12"})
 
 
 @at_score
-def hang_up(handler: Any) -> None:
+def hang_up(_: Request) -> ASGIApp:
     """Close the connection without a word."""
-    handler.close_connection = True
-    handler.connection.shutdown(socket.SHUT_RDWR)
+
+    async def answer(_scope: Scope, _receive: Receive, send: Any) -> None:
+        send.__self__.transport.abort()
+
+    return answer
 
 
 @pytest.mark.parametrize(
@@ -433,18 +430,12 @@ def test_large_files_of_servers_without_ranges(
 def announcing(length: int, sent: int = 1 << 16) -> Fault:
     """Return a fault: an answer that announces a length and sends something."""
 
-    def fault(handler: Any) -> bool:
-        if not handler.path.endswith(("/score/0", ".zmetadata")):
-            return False
-        requested = handler.headers.get("Range", "bytes=0-0").removeprefix("bytes=")
-        handler.close_connection = True
-        handler.send_response(206 if "Range" in handler.headers else 200)
-        handler.send_header("Content-Length", str(length))
-        handler.send_header("Content-Range", f"bytes {requested}/{length}")
-        handler.end_headers()
-        with suppress(OSError):
-            handler.wfile.write(b"x" * sent)
-        return True
+    def fault(request: Request) -> Response | None:
+        if not request.url.path.endswith(("/score/0", ".zmetadata")):
+            return None
+        requested = request.headers.get("Range", "bytes=0-0").removeprefix("bytes=")
+        said = {"Content-Length": str(length), "Content-Range": f"bytes {requested}/{length}"}
+        return Response(b"x" * sent, 206 if "Range" in request.headers else 200, said)
 
     return fault
 
@@ -631,10 +622,10 @@ def test_what_is_closed_keeps_nothing(
             session.sql("SELECT * FROM cell").to_arrow_table()
         part = sessions[0].matrix("cell", "gene", "UMIs")
         assert threads() > before
-        assert len(server.connections)
+        assert server.connections()
         for session in sessions:
             session.close()
-        wait_until(lambda: (threads(), len(server.connections)) == (before, 0))
+        wait_until(lambda: (threads(), server.connections()) == (before, 0))
         requested = len(server.requested)
         assert part.to_numpy().shape == part.shape
         assert len(server.requested) > requested
@@ -674,7 +665,7 @@ def test_secrets_are_not_shown(folder: Path, name: str) -> None:
         assert contents(daf) == contents(ZarrDaf(folder))
         assert "hunter2" not in daf.location + daf.name + daf.description()
         assert all(path.endswith("?sig=hunter2") for _, path, _ in server.requested)
-        server.fault = lambda handler: handler._refuse(500) is None
+        server.fault = lambda _: Response(status_code=500)
         with pytest.raises(errors.RemoteError) as caught:
             open_remote_tree(url, impatient)
         assert "hunter2" not in "".join(traceback.format_exception(caught.value))

@@ -18,6 +18,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import scipy.sparse as sp
+from starlette.responses import Response
 
 import daf_query
 import daf_storage
@@ -271,9 +272,8 @@ def test_nothing_is_collected_while_hdf5_waits_for_a_server(atlas: Path) -> None
     """A thread that collects one of its objects would wait for it, perhaps the one that answers."""
     collecting: list[bool] = []
 
-    def noted(_: Any) -> bool:
+    def noted(_: Any) -> None:
         collecting.append(gc.isenabled())
-        return False
 
     with served(atlas.parent, noted) as server:
         daf_storage.open_daf(f"{server.url}/atlas.h5ad")
@@ -397,11 +397,9 @@ def refusing(first: int) -> Fault:
     """Return a fault: from one request on, the server refuses."""
     left = [first - 1]
 
-    def fault(handler: Any) -> bool:
+    def fault(_: Any) -> Response | None:
         left[0] -= 1
-        if left[0] < 0:
-            handler._refuse(403)
-        return left[0] < 0
+        return Response(status_code=403) if left[0] < 0 else None
 
     return fault
 

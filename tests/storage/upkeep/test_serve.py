@@ -11,8 +11,9 @@ import sys
 import threading
 import time
 import urllib.request
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from email.message import Message
 from email.utils import parsedate_to_datetime
 from functools import partial
 from pathlib import Path
@@ -20,6 +21,7 @@ from pathlib import Path
 import pytest
 
 from daf_storage import DafServer, errors, open_daf
+from tests.limits import lower
 from tests.support import filled, wait_until
 
 
@@ -36,15 +38,15 @@ def server(tmp_path: Path) -> Iterator[DafServer]:
 
 def ask(
     server: DafServer, path: str, *, method: str = "GET", **headers: str
-) -> tuple[int, dict[str, str], bytes]:
+) -> tuple[int, Message, bytes]:
     """Send a request as it stands; return status, headers and body."""
-    connection = http.client.HTTPConnection("127.0.0.1", server.server_port, timeout=10)
+    connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=10)
     named = {key.replace("_", "-"): value for key, value in headers.items()}
     connection.request(method, path, headers=named)
     answer = connection.getresponse()
     body = answer.read()
     connection.close()
-    return answer.status, dict(answer.getheaders()), body
+    return answer.status, answer.headers, body
 
 
 AGE = "/a%20b.daf.zarr/vectors/cell/age/0"
@@ -69,7 +71,6 @@ def test_whole_files_and_parts(server: DafServer) -> None:
         assert (status, list(body), headers["Content-Range"]) == (206, expected, said)
     status, headers, body = ask(server, AGE, Range="bytes=3-5")
     assert (status, headers["Content-Range"], body) == (416, "bytes */3", b"")
-    assert ask(server, AGE, Range="lines=1-2")[0] == 200
 
 
 def test_versions(server: DafServer) -> None:
@@ -97,46 +98,47 @@ def test_a_download_goes_on_only_with_the_same_version(server: DafServer) -> Non
         assert ask(server, AGE, Range="bytes=2-", If_Range=earlier)[::2] == (200, b"new bytes")
 
 
-@pytest.mark.parametrize("start", [0, (64 << 20) - 4, None])
-def test_old_and_new_bytes_are_not_mixed(server: DafServer, start: int | None) -> None:
-    """A file that is written into while it is sent, as archives are, or cut: the server hangs up."""
+LARGE = b"old!" * (16 << 20)
+
+
+def replaced(file: Path) -> None:
+    """Put another file in place of one."""
+    file.with_name("other").write_bytes(b"new!" * (16 << 20))
+    file.with_name("other").replace(file)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda file: file.write_bytes(b"new!" * (16 << 20)),
+        lambda file: os.truncate(file, 0),
+        lambda file: os.truncate(file, 80 << 20),
+        replaced,
+    ],
+)
+def test_old_and_new_bytes_are_not_mixed(
+    server: DafServer, change: Callable[[Path], object], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A file that is changed while it is sent, as archives are: the server hangs up, and says so."""
     file = server.root / "large"
-    file.write_bytes(b"old!" * (16 << 20))
-    request = b"GET /a%20b.daf.zarr/large HTTP/1.1\r\nHost: localhost\r\n\r\n"
-    with connected(server, sending=request) as connection:
+    file.write_bytes(LARGE)
+    with connected(server, sending=LARGE_REQUEST) as connection:
         assert connection.recv(12) == b"HTTP/1.1 200"
-        with file.open("r+b") as written:
-            if start is None:
-                written.truncate()
-            else:
-                written.seek(start)
-                written.write(b"new!" * (((64 << 20) - start) >> 2))
+        change(file)
         body = rest(connection).partition(b"\r\n\r\n")[2]
-    assert len(body) < 64 << 20
-    assert body == (b"old!" * (16 << 20))[: len(body)]
+    assert len(body) < len(LARGE)
+    assert body == LARGE[: len(body)]
     assert ask(server, AGE)[0] == 200
-
-
-def test_a_file_that_is_replaced_is_sent_as_it_was(server: DafServer) -> None:
-    """Another file of its name is another one."""
-    file = server.root / "large"
-    file.write_bytes(b"old!" * (9 << 18))
-    request = b"GET /a%20b.daf.zarr/large HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
-    with connected(server, sending=request) as connection:
-        assert connection.recv(12) == b"HTTP/1.1 200"
-        (server.root / "other").write_bytes(b"new!" * (9 << 18))
-        os.replace(server.root / "other", file)
-        received = rest(connection)
-    assert received.partition(b"\r\n\r\n")[2] == b"old!" * (9 << 18)
+    said = capsys.readouterr().err
+    assert said == f"daf serve: OSError: {file} was changed while it was sent\n"
 
 
 def test_other_methods(server: DafServer) -> None:
-    """HEAD has no body, OPTIONS is answered, and nothing can be changed."""
+    """HEAD has no body, and nothing can be changed."""
     status, headers, body = ask(server, AGE, method="HEAD")
     assert (status, headers["Content-Length"], body) == (200, "3", b"")
-    assert ask(server, AGE, method="OPTIONS")[0] == 204
-    for method in ("PUT", "DELETE", "POST"):
-        assert ask(server, AGE, method=method)[0] == 501
+    for method in ("OPTIONS", "PUT", "DELETE", "POST"):
+        assert ask(server, AGE, method=method)[0] == 405
 
 
 @pytest.mark.parametrize(
@@ -153,6 +155,7 @@ def test_other_methods(server: DafServer) -> None:
         "/../../../etc/passwd",
         "/a%20b.daf.zarr/link",
         "/a%20b.daf.zarr/nope",
+        "/a%20b.daf.zarr/%00",
         f"/a%20b.daf.zarr/{'x' * 300}",
         f"/a%20b.daf.zarr{'/a' * 2100}",
     ],
@@ -165,14 +168,18 @@ def test_nothing_else_can_be_reached(server: DafServer, path: str) -> None:
 
 def test_pages_of_other_origins_are_let_in_on_request(server: DafServer) -> None:
     """By default no page of another origin may read; with ``allow_origin``, that one may."""
+    origin = {"Origin": "http://elsewhere"}
+    preflight = {**origin, "Access-Control-Request-Method": "GET"}
     for method in ("GET", "OPTIONS"):
-        _, headers, _ = ask(server, AGE, method=method, Origin="http://elsewhere")
-        assert not [name for name in headers if name.startswith("Access-Control")]
-    server.allow_origin = "http://elsewhere"
-    status, headers, _ = ask(server, AGE, method="OPTIONS", Origin="http://elsewhere")
-    assert (status, headers["Access-Control-Allow-Origin"]) == (204, "http://elsewhere")
-    assert "Range" in headers["Access-Control-Allow-Headers"]
-    assert ask(server, AGE)[1]["Access-Control-Allow-Origin"] == "http://elsewhere"
+        _, headers, _ = ask(server, AGE, method=method, **preflight)
+        assert not [name for name in headers if name.lower().startswith("access-control")]
+    with DafServer(server.root, allow_origin="http://elsewhere") as other:
+        status, headers, _ = ask(other, AGE, method="OPTIONS", **preflight)
+        assert (status, headers["Access-Control-Allow-Origin"]) == (200, "http://elsewhere")
+        assert "Range" in headers["Access-Control-Allow-Headers"]
+        assert ask(other, AGE, **origin)[1]["Access-Control-Allow-Origin"] == "http://elsewhere"
+        strange = ask(other, AGE, Origin="http://attacker.example")[1]
+        assert "Access-Control-Allow-Origin" not in strange
 
 
 @pytest.mark.parametrize(
@@ -212,8 +219,6 @@ def send(server: DafServer, request: bytes) -> bytes:
 @pytest.mark.parametrize(
     "request_",
     [
-        b"GET http://[::1 HTTP/1.1\r\nHost: localhost\r\n\r\n",
-        b"GET /a%20b.daf.zarr/%00 HTTP/1.1\r\nHost: localhost\r\n\r\n",
         b"GET @AGE HTTP/1.1\r\nHost: localhost\r\nRange: bytes=0-" + b"9" * 4301 + b"\r\n\r\n",
         b"GET @AGE HTTP/1.1\r\nHost: localhost\r\nContent-Length: 3\r\n\r\nabc",
         b"GET @AGE HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
@@ -236,7 +241,7 @@ def test_odd_requests_are_bad_requests(
             b"\r\n\r\n", b"\r\nConnection: close\r\n\r\n", 1
         ),
     )
-    assert b" 400 " in answer.split(b"\r\n")[0] or b"Error code: 400" in answer
+    assert answer.startswith(b"HTTP/1.1 400 ")
     assert ask(server, AGE)[0] == 200
     assert capfd.readouterr().err == ""
 
@@ -257,7 +262,7 @@ def test_it_answers_within_a_block(tmp_path: Path) -> None:
     path = tmp_path / "x.daf.zarr"
     filled(path)
     with DafServer(path) as server:
-        assert server.server_address[0] == "127.0.0.1", "on this machine only"
+        assert server.url.startswith("http://127.0.0.1:"), "on this machine only"
         assert open_daf(server.url).axes_set() == open_daf(path).axes_set()
         waiting = threading.Thread(target=server.serve_forever, daemon=True)
         waiting.start()
@@ -270,17 +275,32 @@ def test_it_answers_within_a_block(tmp_path: Path) -> None:
         open_daf(server.url)
 
 
+LARGE_REQUEST = b"GET /a%20b.daf.zarr/large HTTP/1.1\r\nHost: localhost\r\n\r\n"
+
+
 def test_idle_connections_are_closed(server: DafServer, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whoever connects and says nothing, or says it slowly, is not waited for."""
-    monkeypatch.setattr(server.RequestHandlerClass, "timeout", 0.2)
+    """Whoever says nothing, or takes nothing, is not waited for; whoever takes little is."""
+    lower(monkeypatch, server_idle_seconds=0.3)
     assert send(server, b"") == b""
     assert send(server, b"GET /a") == b""
+    (server.root / "large").write_bytes(LARGE)
+    with connected(server, sending=LARGE_REQUEST) as connection:
+        time.sleep(2)
+        with suppress(ConnectionResetError):
+            assert len(rest(connection)) < len(LARGE)
+    with connected(server, sending=LARGE_REQUEST) as connection:
+        received = 0
+        for _ in range(15):
+            time.sleep(0.1)
+            received += len(connection.recv(1 << 20))
+        while received < len(LARGE):
+            received += len(connection.recv(1 << 20))
 
 
 @contextmanager
 def connected(server: DafServer, *, sending: bytes) -> Iterator[socket.socket]:
     """Connect, and send something."""
-    with socket.create_connection(("127.0.0.1", server.server_port), timeout=10) as connection:
+    with socket.create_connection(("127.0.0.1", server.port), timeout=10) as connection:
         connection.sendall(sending)
         yield connection
 
@@ -290,21 +310,18 @@ def test_a_connection_too_many_is_asked_to_come_again(server: DafServer) -> None
     with ExitStack() as stack:
         slow = [stack.enter_context(connected(server, sending=b"GET / HT")) for _ in range(64)]
         deadline = time.monotonic() + 10
-        while not (answer := send(server, b"")).startswith(b"HTTP/1.1 503 Service Unavailable"):
+        while not send(server, LARGE_REQUEST).startswith(b"HTTP/1.1 503 Service Unavailable"):
             assert time.monotonic() < deadline
-        assert b"Retry-After: " in answer
         slow[-1].sendall(b"TP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
         assert slow[-1].recv(12) == b"HTTP/1.1 404"
     wait_until(lambda: ask(server, AGE)[0] == 200)
 
 
-def test_an_error_of_the_server_is_a_line(
-    server: DafServer, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """No traceback on the terminal of whoever runs it."""
-    monkeypatch.setattr(DafServer, "find", lambda *_: 1 / 0)
-    assert send(server, f"GET {AGE} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode()) == b""
-    assert capsys.readouterr().err == "daf serve: ZeroDivisionError: division by zero\n"
+def test_what_is_missing_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without starlette, a server says which extra brings it."""
+    monkeypatch.setitem(sys.modules, "starlette", None)
+    with pytest.raises(errors.MissingDependencyError, match=r"'starlette'.*\[serve\]"):
+        DafServer(filled(tmp_path / "x.daf.zarr").location)
 
 
 def test_the_command(tmp_path: Path) -> None:
