@@ -51,6 +51,7 @@ def _session(adata: anndata.AnnData, path: Path, form: str) -> daf_query.DafSess
 FORMS = pytest.mark.parametrize("form", ["in place", "imported", "two files"])
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("form", "reference", "method", "tie_correct"),
     [

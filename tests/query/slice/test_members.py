@@ -208,6 +208,7 @@ def test_nothing_is_a_file_of_every_format(case: Case, tmp_path: Path) -> None:
     assert obs.dtypes["age"] == case.oracle.obs.dtypes["age"]
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("choice", ["all", "positions", "order", "one entry"])
 def test_blocks_of_dask(case: Case, choice: str) -> None:
     """Whatever their heights, and rows in any order."""
