@@ -71,7 +71,8 @@ def lazy_names(door: str, origins: Mapping[str, tuple[str, ...]]) -> Door:
         return value
 
     def dir_of_door() -> list[str]:
-        return sorted({*vars(sys.modules[door]), *modules})
+        own = (name for name in vars(sys.modules[door]) if name.startswith("__"))
+        return sorted({*own, *modules})
 
     return getattr_of_door, dir_of_door, sorted(modules)
 

@@ -159,6 +159,7 @@ def _parsed(arguments: Sequence[str]) -> Namespace:
             parser, _ = _built(())
             if name and not name.startswith("-"):
                 parser.refuse("there is no command", name, list(_COMMANDS))
+            parser.check_options(arguments)
             parser.parse_args(list(arguments))
             raise SystemExit(2)
         _, (parser,) = _built((command,))

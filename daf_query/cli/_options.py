@@ -15,6 +15,7 @@ import textwrap
 from argparse import Namespace
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import takewhile
 from pathlib import Path
 from typing import Any, Final, NoReturn, TypeAlias
 
@@ -110,6 +111,14 @@ class Parser(argparse.ArgumentParser):
         hint = "; 'daf --help' lists them" if message.endswith("required: COMMAND") else hint
         super().error(f"{message}{hint}")
 
+    def check_options(self, arguments: Sequence[str]) -> None:
+        """Refuse unknown options, before anything else is missed."""
+        available = sorted(each for each in self._option_string_actions if each.startswith("--"))
+        for word in takewhile("--".__ne__, arguments):
+            option = word.partition("=")[0]
+            if option.startswith("--") and " " not in word and option not in available:
+                self.refuse("there is no option", option, available)
+
     def refuse(self, what: str, name: str, available: Sequence[str]) -> NoReturn:
         """Refuse an unknown name, and suggest similar ones."""
         near = [each for each in available if each.startswith(name)]
@@ -151,11 +160,8 @@ class Command:
 
     def parse(self, parser: Parser, arguments: Sequence[str]) -> Namespace:
         """Return what the arguments ask for; wrong usage ends the process with code 2."""
+        parser.check_options(arguments)
         options, rest = parser.parse_known_intermixed_args(arguments)
-        available = sorted(each for each in parser._option_string_actions if each.startswith("--"))  # noqa: SLF001 - argparse has no other way to list them
-        for word in rest:
-            if word.startswith("--") and " " not in word:
-                parser.refuse("there is no option", word.partition("=")[0], available)
         if rest:
             parser.error(f"unrecognized arguments: {' '.join(rest)}{_pattern(options, rest)}")
         given = sum(getattr(options, name) is not None for name in self.one_of)

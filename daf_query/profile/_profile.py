@@ -37,14 +37,15 @@ from daf_query.slice import (
     AxisRows,
     MatrixAxes,
     SliceRequest,
-    aligned_axis_frame,
+    axis_table,
     matrix_axes,
     matrix_slice,
+    with_used_categories,
 )
 from daf_query.sql import By, Engine, TableResult, pandas_frame, rows_page, written_items
 from daf_query.syntax import list_items, unquoted_name, without_name
 from daf_storage import ShowProgress, errors
-from daf_storage.anndata import axis_frame, write_anndata
+from daf_storage.anndata import write_anndata
 from daf_storage.base import AnyArray, Progress, optional_import, progress_bar
 from daf_storage.stores import output_path
 
@@ -151,7 +152,9 @@ class Profile(TableResult):
         moments, groups = self.content.moments, self.content.groups
         values = moments.statistic(statistic).copy()
         self._check_columns()
-        var, uns = self._columns_frame()
+        var, uns = axis_table(self.content.axes[1], self.content.columns)
+        if not self.content.columns.is_all:
+            var, uns = with_used_categories(var, uns)
         self._check_columns()
         layers = {name: moments.statistic(name) for name in LAYERS}
         obs = pandas_frame(pa.table({**groups, "count": pa.array(self.content.sizes)}))
@@ -160,14 +163,6 @@ class Profile(TableResult):
         if self.is_described(provenance):
             adata.uns[KEY] = as_json(self.provenance())
         return adata
-
-    def _columns_frame(self) -> tuple[Any, dict[str, Any]]:
-        """Return the vectors of the columns, and the colours of their categoricals."""
-        axis, positions = self.content.axes[1], self.content.columns.positions
-        if isinstance(axis, AlignedAxis):
-            return aligned_axis_frame(axis, positions)
-        [daf] = axis.members.values()
-        return axis_frame(daf, axis.axis, positions, unreadable="warn")
 
     def _check_columns(self) -> None:
         """Refuse vectors of other entries than those that the columns had."""

@@ -12,4 +12,5 @@ from daf_query.slice._selector import SliceRequest as SliceRequest
 from daf_query.slice._selector import matrix_axes as matrix_axes
 from daf_query.slice._selector import positions_in as positions_in
 from daf_query.slice._tables import DuplicateNamesWarning as DuplicateNamesWarning
-from daf_query.slice._tables import aligned_axis_frame as aligned_axis_frame
+from daf_query.slice._tables import axis_table as axis_table
+from daf_query.slice._tables import with_used_categories as with_used_categories

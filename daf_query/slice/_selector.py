@@ -692,9 +692,7 @@ class AxisRows:
                 f"the expression has {positions.size:,} values, and axis {self.axis!r} has "
                 f"{wanted.size:,} entries; it needs one for each"
             )
-        values = found.column(VALUE)
-        if pa.types.is_dictionary(values.type):
-            values = values.unify_dictionaries()
+        values = found.column(VALUE).unify_dictionaries()
         return one_array(values.take(pa.array(order)))
 
     @contextmanager

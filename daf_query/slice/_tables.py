@@ -17,7 +17,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from daf_query._provenance import Record, described
-from daf_query.matrix import AlignedAxis, Positions, each_once
+from daf_query.matrix import AlignedAxis, EntryAxis, Positions, Selection, each_once
 from daf_query.scan import number_array
 from daf_query.slice._parts import NONE, Whole
 from daf_query.table import DATASET, check_column_names, long_names
@@ -240,27 +240,36 @@ def axis_tables(whole: Whole) -> tuple[Frame, Frame, dict[str, Any]]:
 
 
 def _of_selected(whole: Whole, number: int) -> tuple[Frame, dict[str, Any]]:
-    """Return the table, with the categories of the selected entries, as anndata's indexing does.
+    """Return the table; if all of both axes is chosen, all categories remain."""
+    table = _axis_table(whole, number)
+    return table if all(each.is_all for each in whole.selections) else with_used_categories(*table)
 
-    scanpy refuses groups without cells.  If all of both axes is chosen, all categories remain.
+
+def with_used_categories(frame: Frame, colors: Mapping[str, Any]) -> tuple[Frame, dict[str, Any]]:
+    """Return a table with the categories that its entries have, as anndata's indexing does.
+
+    scanpy refuses groups without cells.
     """
-    frame, colors = _axis_table(whole, number)
-    if all(each.is_all for each in whole.selections):
-        return frame, colors
     own = OwnFrame(frame.copy(deep=False), colors, np.arange(len(frame)))
     for name in frame.columns[[hasattr(frame[each], "cat") for each in frame.columns]]:
         frame[name] = frame[name].cat.remove_unused_categories()
     return frame, joined_colors([own], frame)
 
 
+def axis_table(axis: EntryAxis, selection: Selection) -> tuple[Frame, dict[str, Any]]:
+    """Return the table of entries of one data set, or of aligned ones, and its colours."""
+    if isinstance(axis, AlignedAxis):
+        return aligned_axis_frame(axis, selection.positions)
+    [daf] = axis.members.values()
+    positions = None if selection.is_all else selection.positions
+    return axis_frame(daf, axis.axis, positions, unreadable="warn")
+
+
 def _axis_table(whole: Whole, number: int) -> tuple[Frame, dict[str, Any]]:
     """Return the table of the rows (0) or the columns (1), and the colours of its categoricals."""
     axis, selection = whole.axes[number], whole.selections[number]
-    if isinstance(axis, AlignedAxis):
-        return aligned_axis_frame(axis, selection.positions)
-    if not whole.is_collection:
-        positions = None if selection.is_all else selection.positions
-        return axis_frame(whole.members[0].daf, axis.axis, positions, unreadable="warn")
+    if isinstance(axis, AlignedAxis) or not whole.is_collection:
+        return axis_table(axis, selection)
     parts = [
         (member.daf, member.selections[number].positions, member.places[number].positions)
         for member in whole.members

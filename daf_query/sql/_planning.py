@@ -300,21 +300,8 @@ def computed_table(frame: Any) -> pa.Table:
     """
     table: pa.Table = call_engine(frame.to_arrow_table)
     schema = scan.without_string_views(table.schema)
-    batches = (handed_out(each, schema) for each in table.to_batches())
+    batches = (scan.converted(each, schema) for each in table.to_batches())
     return pa.Table.from_batches(batches, schema)
-
-
-def handed_out(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
-    """Return a batch of the engine in the types of the result.
-
-    It computes with views, which few readers know, and would lose the order of the rows if it were
-    asked for others above an ORDER BY; it forgets that a dictionary is ordered.
-
-    >>> donors = pa.record_batch({"donor": pa.array(["N3"], pa.string_view())})
-    >>> handed_out(donors, pa.schema({"donor": pa.string()})).schema
-    donor: string
-    """
-    return scan.converted(batch, schema)
 
 
 def schema_of(frame: datafusion.DataFrame) -> pa.Schema:

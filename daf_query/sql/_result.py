@@ -22,7 +22,7 @@ from daf_query._provenance import described, record_of, refuse_own_files
 from daf_query._row_files import Format, Rows, format_of, joined, save_rows
 from daf_query._runs import attended, call_engine
 from daf_query.distributed import nullable_types
-from daf_query.scan import ScanReport, size_bytes
+from daf_query.scan import ScanReport, converted, size_bytes
 from daf_query.sql._conditions import DirectScan, direct_scan
 from daf_query.sql._engine import Allow, Engine
 from daf_query.sql._matrix_entries import with_existing_columns
@@ -32,7 +32,6 @@ from daf_query.sql._planning import (
     computed_table,
     current_context,
     datafusion,
-    handed_out,
     node_type,
     schema_of,
     table_frame,
@@ -659,7 +658,7 @@ class QueryResult(Advised):
             schema = self.schema
             if self._direct is None:
                 found = call_engine(self.frame.execute_stream)
-                stream = joined(handed_out(each.to_pyarrow(), schema) for each in found)
+                stream = joined(converted(each.to_pyarrow(), schema) for each in found)
             else:
                 stream, call = joined(self._direct.batches()), attended(operator.call)
             return call(lambda: next(stream, None))

@@ -19,7 +19,7 @@ import pytest
 import scipy.sparse as sp
 
 from daf_query import DafSession, Profile, connect
-from daf_storage import DafWriter, MemoryDaf, ZarrDaf, errors
+from daf_storage import DafWriter, MemoryDaf, ZarrDaf, errors, from_anndata
 
 mpl.use("Agg")
 from matplotlib import pyplot as plt
@@ -160,6 +160,15 @@ class TestResult:
         mean = db.profile("cell", "gene", "X").to_anndata()
         assert mean.obs_names.tolist() == ["all"]
         np.testing.assert_array_equal(mean.X, np.nanmean(DENSE, axis=0, keepdims=True))
+
+    def test_anndata_of_some_columns_has_their_categories(self) -> None:
+        """Of all columns it has all categories, as a slice has them."""
+        obs, kinds = pd.DataFrame(index=["a"]), pd.Categorical(["x", "y"], ["y", "x", "w"])
+        var = pd.DataFrame({"kind": kinds}, index=["g", "h"])
+        db = connect(from_anndata(anndata.AnnData(np.ones((1, 2)), obs=obs, var=var)))
+        for columns, listed in ((["g"], ["x"]), (None, ["y", "x", "w"])):
+            profile = db.profile("obs", "var", "X", columns=columns)
+            assert profile.to_anndata().var["kind"].cat.categories.tolist() == listed
 
 
 class TestTableFunction:
