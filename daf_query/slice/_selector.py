@@ -692,8 +692,7 @@ class AxisRows:
                 f"the expression has {positions.size:,} values, and axis {self.axis!r} has "
                 f"{wanted.size:,} entries; it needs one for each"
             )
-        values = found.column(VALUE).unify_dictionaries()
-        return one_array(values.take(pa.array(order)))
+        return one_array(found.column(VALUE).unify_dictionaries().take(pa.array(order)))
 
     @contextmanager
     def _join(self) -> Iterator[str]:

@@ -200,10 +200,11 @@ def _plain(table: pa.Table) -> pa.Table:
 
 
 def _plain_type(kind: pa.DataType) -> pa.DataType:
-    if pa.types.is_dictionary(kind):
+    if pa.types.is_dictionary(kind) and not pa.types.is_null(kind.value_type):
         is_string = kind.value_type in (pa.string(), pa.large_string(), pa.string_view())
         values = pa.string() if is_string else kind.value_type
         return pa.dictionary(pa.int32(), values, kind.ordered)
+    kind = kind.value_type if pa.types.is_dictionary(kind) else kind  # which has no value at all
     return pa.string() if kind == pa.string_view() else kind
 
 
