@@ -141,13 +141,13 @@ def check_keywords(given: Iterable[str], choice: type, what: str) -> None:
             )
 
 
-def positive_number(value: object, argument: str) -> int:
-    """Return how many of something are asked for; anything but an integer from 1 on is refused.
+def positive_number(value: object, argument: str, *, least: int = 1) -> int:
+    """Return how many of something are asked for; refuse anything but an integer, 1 or more.
 
     >>> positive_number(2, "rows")
     2
     """
-    if isinstance(value, bool) or not isinstance(value, Integral) or int(value) < 1:
-        problem = f"{argument}={value!r} is no positive whole number; pass 1 or more"
-        raise errors.InvalidInputError(problem)
+    if isinstance(value, bool) or not isinstance(value, Integral) or int(value) < least:
+        kind = "positive whole number" if least else "number of rows"
+        raise errors.InvalidInputError(f"{argument}={value!r} is no {kind}; pass {least} or more")
     return int(value)

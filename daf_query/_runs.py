@@ -455,13 +455,16 @@ def _called_beside(function: Callable[[], _T]) -> _T:
 
 
 class Limits:
-    """What a server gives at most: positive numbers, whole but for seconds; None is no limit."""
+    """What a server gives at most: positive, whole but for seconds; None where a type has it."""
 
     def __post_init__(self) -> None:
-        for name, value in vars(self).items():
-            if value is not None and not name.endswith("seconds"):
+        for name, kind in type(self).__annotations__.items():
+            value = getattr(self, name)
+            if value is None and "None" in kind:
+                continue
+            if not name.endswith("seconds"):
                 positive_number(value, name)
-            elif value is not None and not (isinstance(value, Real) and float(value) > 0):
+            elif not (isinstance(value, Real) and float(value) > 0):
                 raise errors.InvalidInputError(f"{name}= has to be positive, not {value!r}")
 
 

@@ -61,16 +61,17 @@ def append_rows(path: str | Path, rows: Mapping[str, Any] | pa.Table, group: str
     found = _writable(path, group)
     _recover(found)
     arrays = dict(found.arrays())
-    columns = {
-        name: _values(rows[name], arrays.get(name), f"{path}: column {name!r}")
-        for name in (rows.column_names if isinstance(rows, pa.Table) else rows)
-    }
-    if columns.keys() != arrays.keys():
+    names = rows.column_names if isinstance(rows, pa.Table) else list(rows)
+    if set(names) != arrays.keys():
         has = errors.shown_names(arrays)
         raise errors.InvalidInputError(
             f"{path}: rows need exactly the columns of the group {group!r}, {has}; got "
-            f"{errors.shown_names(columns)}"
+            f"{errors.shown_names(names)}"
         )
+    columns = {
+        name: _values(rows[name], array.dtype, f"{path}: column {name!r}")
+        for name, array in arrays.items()
+    }
     lengths = {len(values) for values in columns.values()}
     if len(lengths) > 1:
         raise errors.LengthError(f"{path}: the columns of the rows have lengths {sorted(lengths)}")
@@ -176,9 +177,8 @@ def _recover(group: Any) -> None:
     del group.attrs[PENDING]
 
 
-def _values(column: Any, array: Any, what: str) -> Any:
+def _values(column: Any, dtype: np.dtype[Any], what: str) -> Any:
     """Return the values of a column, only what its array can hold as it is."""
-    dtype: Any = np.dtype(object) if array is None else array.dtype
     kind = None if dtype.kind == "S" else StorageType.from_numpy(dtype)
     if kind is not None:
         is_arrow = isinstance(column, pa.Array | pa.ChunkedArray)
@@ -193,6 +193,10 @@ def _values(column: Any, array: Any, what: str) -> Any:
     if dtype.kind == "V" and dtype.names is None:
         return _raw_bytes(column, dtype, what)
     values: Any = np.asarray(column)
+    items = values.tolist() if dtype.kind in "OS" else []  # bytes, of which none can be missing
+    if None in items:
+        place = items.index(None)
+        raise errors.UnsupportedInputError(f"{what} has a missing value at position {place:,}")
     is_fixed = dtype.kind in "US" and values.size > 0
     if is_fixed and values.astype(dtype.kind).dtype.itemsize > dtype.itemsize:
         raise errors.UnsupportedInputError(f"{what} holds strings longer than {dtype} of its array")

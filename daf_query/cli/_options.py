@@ -113,10 +113,11 @@ class Parser(argparse.ArgumentParser):
 
     def check_options(self, arguments: Sequence[str]) -> None:
         """Refuse unknown options, before anything else is missed."""
-        available = sorted(each for each in self._option_string_actions if each.startswith("--"))
+        present = self._option_string_actions.keys()
         for word in takewhile("--".__ne__, arguments):
             option = word.partition("=")[0]
-            if option.startswith("--") and " " not in word and option not in available:
+            if re.fullmatch(r"-[-a-zA-Z]\S*", option) and present.isdisjoint((option, option[:2])):
+                available = sorted(each for each in present if each.startswith("--"))
                 self.refuse("there is no option", option, available)
 
     def refuse(self, what: str, name: str, available: Sequence[str]) -> NoReturn:

@@ -412,8 +412,7 @@ def extract(explorer: Explorer, question: Question) -> Answer:
     part = _slice(explorer, question)
     explorer.check_bytes(part.explain().memory_bytes["anndata"])
     name = f"{question.string('schema')}-{question.string('matrix')}.h5ad"
-    download = Download(name, "application/x-hdf5", part.save)
-    return {"ticket": explorer.downloads.add(download)}
+    return {"ticket": explorer.downloads.add(Download(name, "application/x-hdf5", part.save))}
 
 
 def _slice(explorer: Explorer, question: Question) -> MatrixSlice:

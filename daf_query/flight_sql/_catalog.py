@@ -175,8 +175,7 @@ class Catalog:
 
     def _schemas(self, command: Any) -> pa.Table:
         names = sorted({table.schema for table in self._listed()})
-        rows = [(CATALOG, name) for name in names if _is_requested(command, name)]
-        return _table(_SCHEMAS, rows)
+        return _table(_SCHEMAS, [(CATALOG, name) for name in names if _is_requested(command, name)])
 
     def _tables(self, command: Any) -> pa.Table:
         tables = [

@@ -253,8 +253,7 @@ def _categories(values: pa.Array, order: pa.Array | None, palette: Palette | Non
         found = pc.index_in(values, value_set=pa.array(labels, pa.string()))
     codes = np.minimum(pc.fill_null(found, -1).to_numpy().astype(np.int64), len(labels) - 1)
     sizes = np.bincount(codes[codes >= 0], minlength=len(labels))
-    colours = _colours(labels, whole, palette)
-    return Categories(codes, tuple(labels), tuple(sizes.tolist()), colours)
+    return Categories(codes, tuple(labels), tuple(sizes.tolist()), _colours(labels, whole, palette))
 
 
 def _colours(labels: list[str], whole: list[str], palette: Palette | None) -> tuple[str, ...]:

@@ -99,11 +99,12 @@ def parts_of(array: pa.Array, arrow_type: pa.DataType) -> Callable[[int, int], p
     """
     if _has_type(array, arrow_type) or not pa.types.is_dictionary(array.type):
         return lambda start, stop: cast_to(array.slice(start, stop - start), arrow_type)
+    if pa.types.is_dictionary(arrow_type):  # each category once, and what is missing no category
+        kept = plain_array(array.dictionary).dictionary_encode()
+        return lambda start, stop: kept.take(array.indices[start:stop]).cast(arrow_type)
     if arrow_type not in PLAIN_TYPES or array.null_count or not len(array.dictionary):
         plain = cast_to(array.dictionary, PLAIN_TYPES.get(arrow_type, arrow_type))
-        return lambda start, stop: cast_to(
-            plain.take(array.indices.slice(start, stop - start)), arrow_type
-        )
+        return lambda start, stop: cast_to(plain.take(array.indices[start:stop]), arrow_type)
     distinct = cast_to(array.dictionary, arrow_type)
     _, views, *data = distinct.buffers()
     codes = array.indices.to_numpy()

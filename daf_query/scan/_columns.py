@@ -153,8 +153,7 @@ class Rows:
 
     def where(self, mask: npt.NDArray[np.bool_]) -> Rows:
         """Return those of the rows for which a mask is true."""
-        offsets = np.flatnonzero(mask) if self.offsets is None else self.offsets[mask]
-        return Rows(self.span, offsets)
+        return Rows(self.span, np.flatnonzero(mask) if self.offsets is None else self.offsets[mask])
 
     def part(self, start: int, stop: int) -> Rows:
         """Return some of the rows, counted from the first one.

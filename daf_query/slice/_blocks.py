@@ -103,8 +103,7 @@ def row_spans(
         if budget == 0:
             raise errors.InvalidInputError("max_bytes=0 has no room for a row; pass a larger one")
         if figures.is_sparse:
-            sizes = row_sizes(whole, figures, are_exact=True)
-            return cut_at(sizes, budget - figures.index_bytes)
+            return cut_at(row_sizes(whole, figures, are_exact=True), budget - figures.index_bytes)
         row_bytes = max(figures.shape[1] * figures.item_bytes, 1)
         return spans_of_length(n_rows, max(budget // row_bytes, 1))
     if max_bytes is not None:

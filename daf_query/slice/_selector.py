@@ -153,8 +153,7 @@ def matrix_axes(request: SliceRequest) -> MatrixAxes:
     try:
         having = tables.matrix_readers(axes, request.name)
     except errors.AxisNotFoundError as error:
-        hint = missing_base(tables.only.daf)
-        raise errors.with_message(error, f"{error}{hint}") from None
+        raise errors.with_message(error, f"{error}{missing_base(tables.only.daf)}") from None
     check_choice(request.join, Join, "join")
     both: list[EntryAxis] = [tables.concatenated(axis) for axis in axes]
     if tables.is_collection:

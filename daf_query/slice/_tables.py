@@ -317,8 +317,7 @@ def aligned_axis_frame(axis: AlignedAxis, positions: Positions) -> tuple[Any, di
         has = np.flatnonzero(sources >= 0)
         read = axis_frame(daf, axis.axis, sources[has], unreadable="warn")
         own.append(OwnFrame(*read, has))
-    index = objects_of(now.entries.take(pa.array(positions)))
-    return _of_all(own, index, {}, ("var", axis.axis))
+    return _of_all(own, objects_of(now.entries.take(pa.array(positions))), {}, ("var", axis.axis))
 
 
 def _of_all(

@@ -29,16 +29,7 @@ from daf_query.fragments import (
     session_of,
     table_schema,
 )
-from daf_query.scan import (
-    COMPARISONS,
-    And,
-    Compare,
-    Constant,
-    In,
-    IsNull,
-    Or,
-    Predicate,
-)
+from daf_query.scan import COMPARISONS, And, Compare, Constant, In, IsNull, Or, Predicate
 from daf_query.sql import QueryRequirements, TableRequirements
 from daf_query.syntax import (
     backticked,
@@ -249,8 +240,7 @@ def _expression(predicate: Predicate, schema: pa.Schema) -> pc.Expression:
     field, kind = pc.field(predicate.column), schema.field(predicate.column).type
     kind = kind.value_type if pa.types.is_dictionary(kind) else kind
     if isinstance(predicate, Compare):
-        constant = pc.scalar(pa.scalar(predicate.value, kind))
-        return COMPARISONS[predicate.operator](field, constant)
+        return COMPARISONS[predicate.operator](field, pc.scalar(pa.scalar(predicate.value, kind)))
     if isinstance(predicate, In):
         field = field.isin(pa.array(predicate.values, kind))
     elif isinstance(predicate, IsNull):
@@ -477,8 +467,7 @@ class DafDataSourceReader(_DataSourceReader):
 
     def partitions(self) -> Sequence[Any]:
         """Return a partition for each part; of none, one without rows."""
-        parts = self._read.parts() or (None,)
-        return [datasource.InputPartition(part) for part in parts]
+        return [datasource.InputPartition(part) for part in self._read.parts() or (None,)]
 
     def read(self, partition: Any) -> Iterator[pa.RecordBatch]:
         """Yield the rows of a part."""

@@ -16,7 +16,7 @@ from typing import Any, Final, NoReturn, TypeAlias, TypeVar
 
 import pyarrow as pa
 
-from daf_query._calls import Advised
+from daf_query._calls import Advised, positive_number
 from daf_query._formats import ROW_FORMATS
 from daf_query._provenance import described, record_of, refuse_own_files
 from daf_query._row_files import Format, Rows, format_of, joined, save_rows
@@ -441,6 +441,7 @@ class QueryResult(Advised):
 
     def show(self, count: int = 20) -> None:
         """Print the first rows."""
+        count = positive_number(count, "count", least=0)
         self._run(lambda: self._begun(count).show(count))
 
     def __arrow_c_schema__(self) -> object:
@@ -506,6 +507,8 @@ class QueryResult(Advised):
 
     def limit(self, count: int, offset: int = 0) -> QueryResult:
         """Return at most ``count`` rows, after ``offset`` others."""
+        count = positive_number(count, "count", least=0)
+        offset = positive_number(offset, "offset", least=0)
         return self._then(lambda frame: frame.limit(count, offset), "limit", (count, offset))
 
     def head(self, count: int = 5) -> QueryResult:
@@ -608,8 +611,7 @@ class QueryResult(Advised):
         provenance
             Whether the metadata of its schema say where the rows come from.
         """
-        table = with_categories(self._run(self._computed))
-        return self._described(table, is_wanted=provenance)
+        return self._described(with_categories(self._run(self._computed)), is_wanted=provenance)
 
     def _described(self, table: pa.Table, *, is_wanted: bool) -> pa.Table:
         return described(table, self.provenance()) if is_wanted else table

@@ -84,8 +84,7 @@ def python_edits(predicate: str) -> tuple[Edit, ...]:
     condition = condition_of(predicate)
     tokens = tokens_of(condition)
     if (bracket := unopened_bracket(predicate)) is not None:
-        reason = "no bracket is open that ) could close"
-        raise error_at(reason, predicate, bracket, where=_WHERE)
+        raise error_at("no bracket is open that ) could close", predicate, bracket, where=_WHERE)
     if len(tokens) > 1 and tokens[0].is_word("WHERE") and tokens[1].kind != "operator":
         reason = "leave out WHERE; the condition is what comes after it"
         raise error_at(reason, predicate, tokens[0].start, where=_WHERE)

@@ -405,8 +405,7 @@ class TableDataset(Fragmented, EngineTable):
 
     def _widened(self, names: AbstractSet[str]) -> Self:
         wide = wide_columns(self.table_columns.columns, names)
-        columns = replace(self.table_columns, columns=wide)
-        return self._with(columns, self.view)
+        return self._with(replace(self.table_columns, columns=wide), self.view)
 
     def _check_free(self, names: Iterable[str]) -> None:
         """Raise if the table has a column of one of some names."""

@@ -200,11 +200,13 @@ def _plain(table: pa.Table) -> pa.Table:
 
 
 def _plain_type(kind: pa.DataType) -> pa.DataType:
-    if pa.types.is_dictionary(kind) and not pa.types.is_null(kind.value_type):
-        is_string = kind.value_type in (pa.string(), pa.large_string(), pa.string_view())
-        values = pa.string() if is_string else kind.value_type
-        return pa.dictionary(pa.int32(), values, kind.ordered)
-    kind = kind.value_type if pa.types.is_dictionary(kind) else kind  # which has no value at all
+    """Return the type of a column; the engine groups no codes of some, and nested have none."""
+    if pa.types.is_dictionary(kind):
+        values = pa.string() if pa.types.is_large_string(kind.value_type) else kind.value_type
+        values = _plain_type(values)
+        is_nested = pa.types.is_nested(values) or pa.types.is_duration(values)
+        is_coded = not is_nested and values not in (pa.null(), pa.bool_())
+        return pa.dictionary(pa.int32(), values, kind.ordered) if is_coded else values
     return pa.string() if kind == pa.string_view() else kind
 
 

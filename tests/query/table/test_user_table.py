@@ -161,6 +161,32 @@ def test_categoricals_are_dictionaries() -> None:
         assert kept.tolist() == ["b", "a"]
 
 
+@pytest.mark.parametrize("values", [[2, 1], [2.5, 1.5], [dt.date(2021, 3, 4), dt.date(2020, 1, 2)]])
+def test_categories_that_are_no_strings(values: list[Any]) -> None:
+    """Codes of numbers and dates are kept, also beside a missing category: connect() failed."""
+    codes = pa.array([0, 2, 1, None], pa.int8())
+    for categories in (pa.array([*values, values[0]]), pa.array([*values, None])):
+        coded = pa.DictionaryArray.from_arrays(codes, categories)
+        session = connect({"tiny": MemoryDaf(), "t": pa.table({"c": coded, "n": range(4)})})
+        kept = session.sql("SELECT c FROM t").to_arrow_table()["c"]
+        assert kept.type == pa.dictionary(pa.int32(), categories.type)
+        assert kept.to_pylist() == coded.to_pylist()
+        assert kept.chunk(0).dictionary.to_pylist() == values
+        query = "SELECT c FROM t GROUP BY c ORDER BY min(n)"
+        found = session.sql(query).to_pydict()["c"]
+        assert found == list(dict.fromkeys(coded.to_pylist()))
+
+
+@pytest.mark.parametrize("values", [[True, False], [dt.timedelta(1), dt.timedelta(2)], [[1], [2]]])
+def test_categories_of_which_the_engine_makes_no_groups(values: list[Any]) -> None:
+    """They are values: it failed at GROUP BY, and connect() at nested ones."""
+    coded = pa.DictionaryArray.from_arrays(pa.array([0, 1, None, 0], pa.int8()), pa.array(values))
+    session = connect({"tiny": MemoryDaf(), "t": pa.table({"c": coded, "n": range(4)})})
+    rows = session.sql("SELECT c, count(*) AS k FROM t GROUP BY c ORDER BY min(n)")
+    assert rows.schema.field("c").type == coded.type.value_type
+    assert rows.to_pydict() == {"c": [*values, None], "k": [2, 1, 1]}
+
+
 def test_aggregates_and_windows_of_categoricals() -> None:
     """Where there is no row for them they are missing, also as pandas: it failed on a category."""
     frame = pd.DataFrame({"k": [1, 2], "g": pd.Categorical(["x", None])})
