@@ -28,6 +28,7 @@ from daf_storage.opening import new_data_set
 from daf_storage.trees import ZarrVersion
 
 _MATRIX: Final = re.compile(r"^(?P<prefix>.*)matrix\.mtx(\.gz)?$")
+_OF_NUMBERS: Final = b"+-.0123456789 \t\r\n" + b"EINFATYeinfaty"  # also 1e5, NaN, -Infinity
 _COLUMNS: Final = ("gene_symbols", "feature_types", "chromosome", "start", "end")
 """What the columns of ``features.tsv`` behind the first one are called here."""
 
@@ -175,17 +176,23 @@ def _table(path: Path) -> pa.Table:
 class _AsReal:
     """The text of a matrix, with a first line that says real where it said integer.
 
-    In a file of integers scipy reads ``1.5`` and ``1e5`` as 1.
+    In a file of integers scipy reads ``1.5`` and ``1e5`` as 1, in any ``1,5`` and ``1d5``; a NUL
+    character behind the sizes ends the process.
     """
 
     def __init__(self, file: IO[bytes], progress: Progress) -> None:
         self._file, self._progress = file, progress
-        self._first_line = re.sub(b"(?i)integer", b"real", file.readline())
+        self._start = re.sub(b"(?i)integer", b"real", file.readline())
+        while (line := file.readline()).lstrip()[:1] == b"%" or line.isspace():
+            self._start += line
+        self._start += line  # the sizes
 
     def read(self, size: int) -> bytes:
         """Return some bytes, not always so many; none at the end."""
-        block = self._first_line or self._file.read(size)
-        self._first_line = b""
+        block = self._start or self._file.read(size)
+        if block != self._start and (others := block.translate(None, _OF_NUMBERS)):
+            raise ValueError(f"{others[:1]!r} in a number")
+        self._start = b""
         self._progress.add(len(block))
         return block
 
@@ -200,7 +207,7 @@ def _elements(path: Path, progress: Progress) -> Any:
             "counts 'coordinate integer general', or real in place of integer"
         )
     with _opened(path) as file:
-        matrix = scipy.io.mmread(_AsReal(file, progress), spmatrix=False)
+        matrix = scipy.io.mmread(_AsReal(file, progress), spmatrix=False).tocsc()
     if kind == "integer":
         with np.errstate(invalid="ignore"):
             counts = matrix.data.astype(np.int32)
@@ -211,7 +218,7 @@ def _elements(path: Path, progress: Progress) -> Any:
                 "integer of 32 bits; say real there in a copy of the file"
             )
         matrix.data = counts
-    return matrix.tocsc()
+    return matrix
 
 
 @contextmanager
@@ -221,7 +228,7 @@ def _opened(path: Path) -> Iterator[Any]:
             yield file
     except (OSError, EOFError, zlib.error) as error:
         raise errors.CorruptDataError(f"{path}: it cannot be read: {error}") from None
-    except (ValueError, OverflowError) as error:
+    except (ValueError, OverflowError, MemoryError) as error:
         raise errors.FormatError(
             f"{path}: it is no Matrix Market file, or a damaged one: {error}"
         ) from None

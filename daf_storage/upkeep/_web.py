@@ -104,16 +104,19 @@ class _Server(uvicorn.Server):  # type: ignore[misc] # uvicorn has no types
 
 
 class _Connection(H11Protocol):  # type: ignore[misc] # uvicorn has no types
-    """One that is closed if it sends no request, or takes nothing, for half a minute."""
+    """One that is closed if it sends no whole request, or takes nothing, for half a minute."""
 
     def connection_made(self, transport: asyncio.Transport) -> None:
+        transport.set_write_buffer_limits(0)  # `pause_writing` is called whenever something waits
         super().connection_made(transport)
         self._silent = self.loop.call_later(_IDLE_SECONDS, transport.abort)
 
     def data_received(self, data: bytes) -> None:
         super().data_received(data)
-        if self.cycle is not None:  # a request is whole
+        if self.cycle is not None and not self.cycle.response_complete:  # a request is whole
             self._silent.cancel()
+        elif self._silent.cancelled():
+            self._silent = self.loop.call_later(_IDLE_SECONDS, self.transport.abort)
 
     def pause_writing(self) -> None:
         super().pause_writing()
@@ -140,13 +143,10 @@ def is_called(host: str, names: AbstractSet[str]) -> bool:
     False
     """
     name = host.rpartition(":")[0] if re.search(r":\d{1,5}$", host) else host
-    if name.casefold() in names:
-        return True
     try:
-        ipaddress.ip_address(name.removeprefix("[").removesuffix("]"))
+        return name.casefold() in names or bool(ipaddress.ip_address(name.strip("[]")))
     except ValueError:
         return False
-    return True
 
 
 def files_of(root: Path, names: AbstractSet[str], allow_origin: str | None) -> Starlette:
@@ -165,7 +165,8 @@ def files_of(root: Path, names: AbstractSet[str], allow_origin: str | None) -> S
         application.add_middleware(
             CORSMiddleware,
             allow_origins=[allow_origin],
-            allow_headers=["Range", "If-Match", "If-None-Match"],
+            allow_methods=["GET", "HEAD"],
+            allow_headers=["Range", "If-Match", "If-None-Match", "If-Range"],
             expose_headers=["Content-Range", "Content-Length", "ETag"],
         )
     return application
@@ -196,15 +197,13 @@ def _file(root: Path, names: AbstractSet[str], request: Request) -> Response:
 def _find(root: Path, path: str) -> Path | None:
     """Return the file that a requested path means, if it is one of the data set."""
     parts = [part for part in path.split("/") if part]
-    is_hidden = any(part.startswith(".") for part in set(parts[1:2]) - _SHOWN_DOT_FILES)
-    if parts[:1] != [root.name] or is_hidden:
+    if parts[:1] != [root.name] or "\0" in path:
         return None
-    try:
-        found = Path(os.path.realpath(root.joinpath(*parts[1:])))
-        is_file = found.is_relative_to(root) and found.is_file() and os.access(found, os.R_OK)
-    except (OSError, ValueError):  # too long, or with a NUL character
+    found = Path(os.path.realpath(root.joinpath(*parts[1:])))
+    if not (found.is_relative_to(root) and os.access(found, os.R_OK) and found.is_file()):
         return None
-    return found if is_file else None
+    first = set(found.relative_to(root).parts[:1])
+    return None if any(part.startswith(".") for part in first - _SHOWN_DOT_FILES) else found
 
 
 class _VersionResponse(FileResponse):

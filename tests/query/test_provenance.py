@@ -296,4 +296,6 @@ def test_an_import_keeps_it(session: DafSession, tmp_path: Path) -> None:
     with open_daf(tmp_path / "x.daf.zarr") as daf:
         check_slice(daf_query.provenance(tmp_path / "x.daf.zarr"))
         export_h5ad(daf, tmp_path / "y.h5ad", progress="never")
+    convert(tmp_path / "x.daf.zarr", f"{tmp_path}/y.dafs.zarr.zip#/run", progress="never")
     check_slice(daf_query.provenance(tmp_path / "y.h5ad"))
+    check_slice(daf_query.provenance(f"{tmp_path}/y.dafs.zarr.zip#/run"))
