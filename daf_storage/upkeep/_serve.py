@@ -46,7 +46,7 @@ def cannot_listen(error: OSError | OverflowError, host: str, port: int) -> error
             errors.ReadOnlyError(f"the port {port} is for the administrator only"),
             errors.Remedy("choose one above 1023 with ", "port="),
         )
-    if isinstance(error, socket.gaierror) or error.errno == errno.EADDRNOTAVAIL:
+    if error.errno in (errno.EADDRNOTAVAIL, socket.EAI_NONAME, socket.EAI_ADDRFAMILY):
         return errors.with_remedy(
             errors.InvalidInputError(f"this machine has no address {host!r}"),
             errors.Remedy("leave out ", "host=", ", or name one of its addresses"),
@@ -89,7 +89,7 @@ class DafServer(Serving):
     ``host_names``; a web page that made a name of its own point here is refused (421).  Files whose
     name begins with a dot are not served, except for the metadata of Zarr.
 
-    There are at most 64 connections; with more of them, requests get status 503.  One that sends
+    There are at most 512 connections; with more of them, requests get status 503.  One that sends
     or takes nothing for half a minute is closed.
 
     Parameters

@@ -313,16 +313,27 @@ def connected(server: DafServer, *, sending: bytes) -> Iterator[socket.socket]:
         yield connection
 
 
-def test_a_connection_too_many_is_asked_to_come_again(server: DafServer) -> None:
+def test_a_connection_too_many_is_asked_to_come_again(
+    server: DafServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """It is answered when there is room."""
-    with ExitStack() as stack:
-        slow = [stack.enter_context(connected(server, sending=b"GET / HT")) for _ in range(64)]
+    lower(monkeypatch, server_connections=8)
+    with DafServer(server.root) as small, ExitStack() as stack:
+        slow = [stack.enter_context(connected(small, sending=b"GET / HT")) for _ in range(8)]
         deadline = time.monotonic() + 10
-        while not send(server, LARGE_REQUEST).startswith(b"HTTP/1.1 503 Service Unavailable"):
+        while not send(small, LARGE_REQUEST).startswith(b"HTTP/1.1 503 Service Unavailable"):
             assert time.monotonic() < deadline
         slow[-1].sendall(b"TP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
         assert slow[-1].recv(12) == b"HTTP/1.1 404"
-    wait_until(lambda: ask(server, AGE)[0] == 200)
+        stack.close()
+        wait_until(lambda: ask(small, AGE)[0] == 200)
+
+
+def test_a_name_that_is_no_address(tmp_path: Path) -> None:
+    """It is said as such."""
+    path = filled(tmp_path / "x.daf.zarr").location
+    with pytest.raises(errors.InvalidInputError, match="no address 'no.such.host.invalid'"):
+        DafServer(path, host="no.such.host.invalid")
 
 
 def test_what_is_missing_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
