@@ -90,7 +90,6 @@ def test_any_metadata_of_any_property(version: ZarrVersion) -> None:
     whole = fill(MemoryDaf(name="whole!", zarr_format=version))
     store = whole.tree._store  # type: ignore[attr-defined]
     entries = dict(store._mapping)
-    started = time.monotonic()
     count = lost_count = listed_count = 0
     for number, path in enumerate(DAMAGED):
         name = "zarr.json" if version == 3 else ".zarray"
@@ -122,7 +121,6 @@ def test_any_metadata_of_any_property(version: ZarrVersion) -> None:
     assert count > 35
     assert lost_count > count / 3
     assert listed_count > lost_count * 0.9
-    assert time.monotonic() - started < 60
 
 
 # One vector of a table

@@ -710,11 +710,9 @@ def test_the_server_ends_in_the_middle_of_queries(session: DafSession) -> None:
     with _flight(server) as client:
         reading, failed = _reading(client, _ask(client, ENDLESS))
         wait_until(lambda: server.running_queries == 1)
-        started = time.monotonic()
         server.close()
         server.close()
         reading.join(20)
-        assert time.monotonic() - started < 20
         assert "closing" in str(failed[0])
     in_use = pytest.raises(errors.InUseError, match="in use by another program")
     with FlightSqlServer(session) as taken, in_use:

@@ -448,12 +448,7 @@ def test_other_paddings_are_respected(path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("program", "arguments"),
-    [
-        ("unzip", ["-t"]),
-        ("zipinfo", ["-v"]),
-        ("7z", ["t"]),
-        ("jar", ["tf"]),
-    ],
+    [("unzip", ["-t"]), ("zipinfo", ["-v"]), ("7z", ["t"]), ("jar", ["tf"])],
 )
 def test_other_programs_accept_it(tmp_path: Path, program: str, arguments: list[str]) -> None:
     """What is written passes their tests, with entries of every kind."""

@@ -313,10 +313,8 @@ def connected(server: DafServer, *, sending: bytes) -> Iterator[socket.socket]:
         yield connection
 
 
-def test_a_connection_too_many_is_asked_to_come_again(
-    server: DafServer, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """It is answered when there is room."""
+def test_too_many_connections(server: DafServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One too many is asked to come again, and answered when there is room."""
     lower(monkeypatch, server_connections=8)
     with DafServer(server.root) as small, ExitStack() as stack:
         slow = [stack.enter_context(connected(small, sending=b"GET / HT")) for _ in range(8)]
@@ -327,13 +325,6 @@ def test_a_connection_too_many_is_asked_to_come_again(
         assert slow[-1].recv(12) == b"HTTP/1.1 404"
         stack.close()
         wait_until(lambda: ask(small, AGE)[0] == 200)
-
-
-def test_a_name_that_is_no_address(tmp_path: Path) -> None:
-    """It is said as such."""
-    path = filled(tmp_path / "x.daf.zarr").location
-    with pytest.raises(errors.InvalidInputError, match="no address 'no.such.host.invalid'"):
-        DafServer(path, host="no.such.host.invalid")
 
 
 def test_what_is_missing_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
