@@ -203,7 +203,7 @@ def _versions() -> dict[str, str]:
 def _text_in_file(path: Path) -> Any:
     start = b""
     with os_errors(str(path)):
-        if "#/" not in str(path) and not path.is_dir() and not path.is_fifo():
+        if path.is_file() or not ("#/" in str(path) or path.exists()):
             with path.open("rb") as file:
                 start = file.read(len(_ARROW_SIGNATURE))
         try:

@@ -33,7 +33,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from numbers import Real
 from pathlib import Path
-from typing import Any, Final, Generic, ParamSpec, TypeAlias, TypeVar
+from typing import Any, ClassVar, Final, Generic, ParamSpec, TypeAlias, TypeVar
 
 from daf_query._calls import positive_number
 from daf_storage import errors
@@ -58,7 +58,6 @@ _PATIENCE_SECONDS: Final = 0.5
 """How long a query waits for one of those that run to end."""
 _LAST_SECONDS: Final = 1.2
 """How long Ctrl-C waits for the engine to end, which looks every second."""
-_CLOSED_SECONDS: Final = 0.2
 _MAX_CANCELLED: Final = 1000
 _STALLED_SECONDS: Final = 30.0
 """After how long rows that nobody takes give way."""
@@ -455,12 +454,14 @@ def _called_beside(function: Callable[[], _T]) -> _T:
 
 
 class Limits:
-    """What a server gives at most: positive, whole but for seconds; None where a type has it."""
+    """What a server gives at most: positive numbers, whole but for seconds; some may be None."""
+
+    _unlimited: ClassVar[frozenset[str]] = frozenset()
+    """Those that may be None, which is no limit."""
 
     def __post_init__(self) -> None:
-        for name, kind in type(self).__annotations__.items():
-            value = getattr(self, name)
-            if value is None and "None" in kind:
+        for name, value in vars(self).items():
+            if value is None and name in self._unlimited:
                 continue
             if not name.endswith("seconds"):
                 positive_number(value, name)

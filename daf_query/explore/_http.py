@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
@@ -74,12 +73,6 @@ _REMEDIES: Final = {
     "params=": "write its value instead",
 }
 """Remedies of arguments in Python, for the page."""
-_FORMS: Final = (
-    (r", or IN \$names with params=", ""),
-    (r"write \$\w+, and pass params=\{.*?\}", "write its value instead"),
-    (r"\bin rows=, ", "where rows are chosen, "),
-)
-"""What the page says in place of arguments in Python."""
 
 
 def failure(error: BaseException, sql: str = "") -> tuple[int, dict[str, Any]]:
@@ -104,8 +97,6 @@ def failure(error: BaseException, sql: str = "") -> tuple[int, dict[str, Any]]:
     if not isinstance(error, DafError):
         return 500, {**shown, "message": fault("daf explore", error)}
     shown["message"] = error.sentence(None)
-    for pattern, form in _FORMS:
-        shown["message"] = re.sub(pattern, form, shown["message"])
     place, remedy = error_place(error, sql), error.remedy
     if place is not None:
         shown |= asdict(place)

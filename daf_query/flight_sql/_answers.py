@@ -117,6 +117,8 @@ class FlightSqlLimits(Limits):
         A limit is not positive.
     """
 
+    _unlimited = frozenset({"max_rows", "max_bytes", "max_memory_bytes", "max_seconds"})
+
     max_rows: int | None = None
     """Rows of one result."""
     max_bytes: int | None = None

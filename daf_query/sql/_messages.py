@@ -181,7 +181,7 @@ def _syntax_hint(failed: FailedQuery, place: int) -> str:
     return ""
 
 
-_LIST: Final = "after IN comes a list: write IN ('a', 'b'), or IN $names with params="
+_LIST: Final = "after IN comes a list: write IN ('a', 'b'), or IN $names with a parameter"
 _SYNTAX: Final[Mapping[tuple[str, str], str]] = {
     ("", "SUMMARIZE"): "'daf describe PATH AXIS' prints what each vector is like",
     ("IS", "NONE"): "None is NULL: write IS NULL, or IS NOT NULL",
@@ -316,11 +316,12 @@ _NOT_AROUND: Final = (
 
 _BITS: Final = (
     "& and | are for bits of whole numbers, and bind tighter than comparisons; join conditions by "
-    "AND and OR (in rows=, & and | join conditions in brackets, too: (a > 1) & (b < 2))"
+    "AND and OR (where rows are chosen, & and | join conditions in brackets, too: "
+    "(a > 1) & (b < 2))"
 )
 _TILDE: Final = (
-    "~ in front of a value is no operator; write NOT (in rows=, ~ negates a condition in brackets, "
-    "too: ~(a > 1))"
+    "~ in front of a value is no operator; write NOT (where rows are chosen, ~ negates a condition "
+    "in brackets, too: ~(a > 1))"
 )
 _NO_ZERO: Final = "Divide by zero error; write x / nullif(y, 0), which is NULL there"
 _NO_LIMIT_BY: Final = (

@@ -189,10 +189,11 @@ class _AsReal:
 
     def read(self, size: int) -> bytes:
         """Return some bytes, not always so many; none at the end."""
-        block = self._start or self._file.read(size)
-        if block != self._start and (others := block.translate(None, _OF_NUMBERS)):
-            raise ValueError(f"{others[:1]!r} in a number")
-        self._start = b""
+        block, self._start = self._start, b""
+        if not block:
+            block = self._file.read(size)
+            if others := block.translate(None, _OF_NUMBERS):
+                raise ValueError(f"{others[:1]!r} in a number")
         self._progress.add(len(block))
         return block
 

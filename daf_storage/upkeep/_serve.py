@@ -72,7 +72,7 @@ class Serving(ABC):
             time.sleep(_CLOSED_SECONDS)
 
     def close(self) -> None:
-        """End the queries that run, and the server."""
+        """End what runs, and the server."""
         if not self._has_ended.is_set():
             self._has_ended.set()
             self._end()

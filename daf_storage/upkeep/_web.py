@@ -196,10 +196,10 @@ def _file(root: Path, names: AbstractSet[str], request: Request) -> Response:
 
 def _part(path: Path, status: os.stat_result, tag: str, request: Request) -> Response:
     """Answer with the part of a file that is asked for; small ones are read before it begins."""
-    headers = request.headers
     try:
-        is_same = request.method == "GET" and headers.get("If-Range", tag) == tag
-        start, stop, is_part = _requested(headers.get("Range") if is_same else None, status.st_size)
+        is_same = request.method == "GET" and request.headers.get("If-Range", tag) == tag
+        requested = request.headers.get("Range") if is_same else None
+        start, stop, is_part = _requested(requested, status.st_size)
     except ValueError:
         return Response(status_code=400)
     said = {
@@ -213,10 +213,9 @@ def _part(path: Path, status: os.stat_result, tag: str, request: Request) -> Res
         said["Content-Range"] = f"bytes {start}-{stop - 1}/{status.st_size}"
         if start >= stop:
             return Response(status_code=416, headers={"Content-Range": f"bytes */{status.st_size}"})
-    code = 206 if is_part else 200
     if request.method == "HEAD":
-        return Response(None, code, said)
-    blocks = _blocks(path, start, stop, tag)
+        return Response(None, headers=said)
+    code, blocks = 206 if is_part else 200, _blocks(path, start, stop, tag)
     if stop - start > _BLOCK_BYTES:
         return StreamingResponse(blocks, code, said)
     return Response(b"".join(blocks), code, said)

@@ -280,13 +280,14 @@ def test_the_fingerprint(path: Path, tmp_path: Path) -> None:
 
 def test_files_that_say_nothing(tmp_path: Path) -> None:
     """None where there is no record; the table of messages has what is no such file."""
-    pq.write_table(pa.table({"a": [1]}), tmp_path / "x.parquet")
-    with pa.ipc.new_file(tmp_path / "x.arrow", pa.schema({"a": pa.int64()})) as file:
+    (folder := tmp_path / "run#").mkdir()
+    pq.write_table(pa.table({"a": [1]}), folder / "x.parquet")
+    with pa.ipc.new_file(folder / "x.arrow", pa.schema({"a": pa.int64()})) as file:
         file.write_table(pa.table({"a": [1]}))
-    anndata.AnnData(np.ones((1, 1))).write_h5ad(tmp_path / "x.h5ad")
-    fill(open_daf(tmp_path / "x.daf.zarr", "w")).close()
+    anndata.AnnData(np.ones((1, 1))).write_h5ad(folder / "x.h5ad")
+    fill(open_daf(folder / "x.daf.zarr", "w")).close()
     for suffix in ("parquet", "arrow", "h5ad", "daf.zarr"):
-        assert daf_query.provenance(tmp_path / f"x.{suffix}") is None
+        assert daf_query.provenance(folder / f"x.{suffix}") is None
 
 
 def test_an_import_keeps_it(session: DafSession, tmp_path: Path) -> None:
