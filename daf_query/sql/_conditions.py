@@ -53,11 +53,11 @@ from daf_query.sql._connections import AxisSchema, Connections
 from daf_query.sql._matrix_entries import Tables, names_in, with_entries
 from daf_query.sql._planning import (
     ENGINE,
+    PLANNING,
     EntryRewriting,
     Restrict,
     TableName,
     as_planned,
-    current_context,
     datafusion,
     table_frame,
 )
@@ -478,7 +478,7 @@ def placed_tables(
                 parts = source.parts or (f"{source.function}()",)
                 schema, title = (default, *parts)[-2:]
                 name = (schema, title)
-                is_hidden = not source.parts or name in current_context().replacements
+                is_hidden = not source.parts or name in PLANNING.get().replacements
                 table = None if is_hidden else connections.find(name)
                 if table is not None:
                     table = as_planned(table, rewriting.columns.get(name, {}))
@@ -516,7 +516,7 @@ def small_tables(
     Of these the engine knows how many there are, and joins them by a hash table of their rows.  Of
     two tables of which it does not know that, it distributes the rows of both first.
     """
-    options, context = connections.scan_options, current_context()
+    options, context = connections.scan_options, PLANNING.get()
     found: dict[TableName, list[TableDataset]] = {}
     for each in placed:
         if each.table is not None:
@@ -652,7 +652,7 @@ def _simple(text: str, first: int | None) -> tuple[Statement, list[str], int | N
 
 def direct_rows(tables: Tables, schema: str, axis: str, condition: str) -> DirectScan | None:
     """Return the scan for the positions of a condition's rows; None as above."""
-    if current_context().reports is not None:
+    if PLANNING.get().reports is not None:
         return None
     table = f"{quoted_name(schema)}.{quoted_name(axis)}"
     # Not an injection: what is more than a condition makes a query of another kind.

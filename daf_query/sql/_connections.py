@@ -24,8 +24,8 @@ from daf_query._provenance import DataSets
 from daf_query._runs import check_cancelled
 from daf_query.scan import DEFAULT_OPTIONS, ScanOptions
 from daf_query.sql._planning import (
+    PLANNING,
     TableName,
-    current_context,
     datafusion,
     engine_table,
     pushed_to,
@@ -288,7 +288,7 @@ class SharedSchema:
 
     def table(self, name: str) -> datafusion.catalog.Table | None:
         """Return a table as it is now; None if there is none."""
-        replacement = current_context().replacements.get((self.name, name))
+        replacement = PLANNING.get().replacements.get((self.name, name))
         if replacement is not None or name in self.added:
             return datafusion.catalog.Table(
                 self.added[name] if replacement is None else replacement
@@ -540,7 +540,7 @@ class AxisSchema(SharedSchema):
 
     def find(self, name: str) -> tables.TableDataset | None:
         """Return the table of an axis, or one that belongs to no data set; None for any other."""
-        context, key = current_context(), (self.name, name)
+        context, key = PLANNING.get(), (self.name, name)
         if context.found is not None and key in context.found:
             return context.found[key]
         is_axis = name not in self.added and self.has_axis(name)

@@ -21,11 +21,11 @@ from daf_query.sql._missing_names import FailedQuery
 from daf_query.sql._planning import (
     CATALOG,
     ENGINE,
+    PLANNING,
     EntryRewriting,
     TableName,
     computed_table,
     copy_functions,
-    current_context,
     datafusion,
     engine_table,
     new_context,
@@ -275,7 +275,7 @@ class Engine:
         statements = _parsed([query, *views.values()])  # kept, so that a long query is parsed once
         are_views = allow == "read" and not _needs_strings(query, statements)
         context = replace(
-            current_context(),
+            PLANNING.get(),
             strings=pa.string_view() if are_views else pa.string(),
             found={},
             wide_columns=computed_names(statements),
@@ -331,7 +331,7 @@ class Engine:
         subqueries = {name: f"SELECT * FROM ({sql}\n)" for name, sql in views.items()}  # noqa: S608 - of the session
         written = {name: self._rewriting(sql, views) for name, sql in subqueries.items()}
         own = self._rewriting(query, views, is_part=False)
-        context = current_context()
+        context = PLANNING.get()
         if allow == "read":
             rewritings = [*written.values(), own]
             placed = placed_tables(rewritings, self.connections, self.default)

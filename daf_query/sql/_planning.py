@@ -107,15 +107,11 @@ class PlanningContext:
         return replace(self, replacements={**self.replacements, **others})
 
 
-_context: ContextVar[PlanningContext] = ContextVar(
+PLANNING: Final[ContextVar[PlanningContext]] = ContextVar(
     "daf_query.planning",
     default=PlanningContext(),  # noqa: B039 - it is frozen
 )
-
-
-def current_context() -> PlanningContext:
-    """Return the context of the query that is being planned."""
-    return _context.get()
+"""The context of the query that is being planned."""
 
 
 def as_planned(
@@ -123,12 +119,12 @@ def as_planned(
 ) -> tables.TableDataset:
     """Return a table with the columns that it has for the query that is planned."""
     table = table.with_matrix_columns(entries) if entries else table
-    return table.with_wide_integers(current_context().wide_columns)
+    return table.with_wide_integers(PLANNING.get().wide_columns)
 
 
 def table_for_query(schema: str, name: str, table: tables.TableDataset) -> datafusion.catalog.Table:
     """Return a table as the query that is planned needs it."""
-    context = current_context()
+    context = PLANNING.get()
     restrict = context.restrictions.get((schema, name))
     entries = context.matrix_columns.get((schema, name), {})
     table = as_planned(table, entries) if restrict is None else restrict(table)
@@ -186,18 +182,18 @@ def _always(schema: pa.Schema) -> datafusion.Expr:
 @contextmanager
 def planning(context: PlanningContext) -> Iterator[None]:
     """Plan within a context."""
-    token = _context.set(context)
+    token = PLANNING.set(context)
     try:
         yield
     finally:
-        _context.reset(token)
+        PLANNING.reset(token)
 
 
 @contextmanager
 def reporting() -> Iterator[list[scan.ScanReport]]:
     """Collect a report of each scan of the queries that are planned within the block."""
     reports: list[scan.ScanReport] = []
-    with planning(replace(current_context(), reports=reports)):
+    with planning(replace(PLANNING.get(), reports=reports)):
         yield reports
 
 

@@ -29,8 +29,8 @@ from daf_query.sql._matrix_entries import with_existing_columns
 from daf_query.sql._messages import unknown_result_column
 from daf_query.sql._planning import (
     ENGINE,
+    PLANNING,
     computed_table,
-    current_context,
     datafusion,
     node_type,
     schema_of,
@@ -295,7 +295,7 @@ def query_result(engine: Engine, query: str, *, allow: Allow) -> QueryResult:
     """Plan a query, to be executed when its rows are asked for."""
     count = engine.connections.broken_count()
     # Where reports are asked for, the engine's scans make them.
-    is_direct = allow == "read" and current_context().reports is None
+    is_direct = allow == "read" and PLANNING.get().reports is None
     direct = direct_scan(engine.tables, query) if is_direct else None
     rows = engine.plan(query, allow=allow) if direct is None else direct
     return QueryResult(engine, query, rows, broken_count=count, allow=allow)

@@ -14,8 +14,8 @@ import pyarrow as pa
 
 from daf_query.sql._connections import AxisSchema
 from daf_query.sql._planning import (
+    PLANNING,
     PlanningContext,
-    current_context,
     datafusion,
     engine_table,
     planning,
@@ -154,7 +154,7 @@ def _beside_planning(work: Callable[[], _T]) -> _T:
     The engine cannot do that in the thread in which it is planning; and what is different for the
     tables of the query that is being planned is not so for those of another.
     """
-    reports = current_context().reports
+    reports = PLANNING.get().reports
 
     def in_own_context() -> _T:
         with planning(PlanningContext(reports=reports)):
