@@ -15,7 +15,7 @@ LIMITS: Final = {
     "coded_strings": "daf_storage.trees._chunked_array._CODED_STRINGS",
     "copied_bytes": "daf_storage.data._encoding._BLOCK_BYTES",
     "dask_block_bytes": "daf_query.slice._blocks.DASK_BLOCK_BYTES",
-    "decoding_threads": "daf_storage.trees._chunked_array.THREADS",
+    "decoding_threads": "daf_storage.base._threads.THREADS",
     "deflate_ratio": "daf_storage.trees._hdf5_chunks._DEFLATE_RATIO",
     "dense_block_bytes": "daf_query.matrix._layouts._BLOCK_BYTES",
     "digest_bytes": "daf_storage.sidecars._sidecar_tree._MAX_DIGEST_BYTES",

@@ -42,10 +42,10 @@ import pyarrow as pa
 
 from daf_storage import DafReader, errors
 from daf_storage._lazy import sp
-from daf_storage.base import ForkLock, Span, is_remote
+from daf_storage.base import ForkLock, Span, computed, is_remote
 from daf_storage.data import StoredMatrix, checked_indices, is_in_place, ordered
 from daf_storage.stores import ReadEstimate
-from daf_storage.trees import Ranges, StoredArray, computed
+from daf_storage.trees import Ranges, StoredArray
 from daf_storage.upkeep import can_have_sidecar
 
 STRING_BYTES: Final = 16

@@ -37,9 +37,9 @@ from daf_query.matrix import (
 from daf_query.scan import PLAIN_TYPES
 from daf_storage import DafReader, errors
 from daf_storage._lazy import pc, sp
-from daf_storage.base import check_choice
+from daf_storage.base import check_choice, computed
 from daf_storage.stores import ReadEstimate
-from daf_storage.trees import Ranges, computed
+from daf_storage.trees import Ranges
 
 Doubles: TypeAlias = npt.NDArray[np.float64]
 Counts: TypeAlias = npt.NDArray[np.int64]

@@ -40,9 +40,8 @@ from daf_query.matrix import (
 )
 from daf_storage import DafReader, MatrixInfo, Origin, errors
 from daf_storage._lazy import sp
-from daf_storage.base import Span
+from daf_storage.base import Span, computed
 from daf_storage.data import matrix_version
-from daf_storage.trees import computed
 
 Axes: TypeAlias = tuple[str, str]
 """That of the rows, and that of the columns."""

@@ -58,10 +58,13 @@ from daf_storage.base._strings import (
 )
 from daf_storage.base._threads import (
     SERVER_CLIENT,
+    THREADS,
     DecodedCache,
     ForkLock,
     ThreadedLibrary,
+    computed,
+    fetched,
     new_chunk_cache,
     paused_collection,
-    pooled_threads,
+    run_all,
 )

@@ -2,7 +2,8 @@
 
 ``fork`` copies the memory of a process and only the thread that called it.  Whoever waits in the
 child for one of the others waits for ever, so that is refused, or avoided.  Threads stay for the
-next task: to begin one takes longer than many a task.
+next task: to begin one takes longer than many a task.  They are as many as cores, and those that
+wait for servers a few more; all arrays of the process share them.
 
 The garbage collector is paused while HDF5 waits for a server: HDF5 has a lock meanwhile, and a
 thread that collects one of its objects waits for it.  Reference counting goes on.
@@ -18,13 +19,16 @@ import functools
 import gc
 import os
 import weakref
-from collections import OrderedDict
-from collections.abc import Callable, Hashable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from collections import OrderedDict, deque
+from collections.abc import Callable, Hashable, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
-from typing import Any, ClassVar, Final
+from typing import Any, ClassVar, Final, TypeVar
 
 from daf_storage import errors, settings
+
+_T = TypeVar("_T")
+_R = TypeVar("_R")
 
 
 class ThreadedLibrary:
@@ -154,6 +158,75 @@ def pooled_threads(name: str, most: int) -> ThreadPoolExecutor:
         if pool is None:
             pool = _pools[key] = ThreadPoolExecutor(most, thread_name_prefix=f"daf-{name}")
     return pool
+
+
+THREADS: Final = os.cpu_count() or 1
+"""How many tasks run at a time."""
+
+_CONNECTIONS: Final = 16
+
+
+def run_all(tasks: Iterable[Callable[[], object]]) -> None:
+    """Run tasks side by side, which write their results themselves; a few wait at a time.
+
+    They must not call this function: they would wait for their own threads.
+
+    Raises
+    ------
+    Exception
+        What the first of them raises, when none of them runs any more.
+
+    Examples
+    --------
+    >>> seen = []
+    >>> run_all([lambda: seen.append(1), lambda: seen.append(2)])
+    >>> sorted(seen)
+    [1, 2]
+    """
+    for _ in computed(tasks):
+        pass
+
+
+def computed(
+    tasks: Iterable[Callable[[], _R]], pool: str = "decode", threads: int = THREADS
+) -> Iterator[_R]:
+    """Yield what tasks return, in their order; a few of them run, and wait to be taken, at a time.
+
+    They must not call this function, nor `run_all`, unless those of another pool do.  A single one
+    in a list is run by the caller.
+
+    >>> list(computed([lambda: 1, lambda: 2]))
+    [1, 2]
+    """
+    if isinstance(tasks, list) and len(tasks) == 1:
+        return iter([tasks[0]()])
+    return _in_order(tasks, pool, threads)
+
+
+def fetched(items: list[_T], fetch: Callable[[_T], _R]) -> Iterator[tuple[_T, _R]]:
+    """Yield what is fetched for each item, in their order; several are fetched at a time.
+
+    >>> list(fetched([1, 2], str))
+    [(1, '1'), (2, '2')]
+    """
+    tasks = (functools.partial(fetch, item) for item in items)
+    return zip(items, _in_order(tasks, "fetch", _CONNECTIONS), strict=True)
+
+
+def _in_order(tasks: Iterable[Callable[[], _R]], pool: str, threads: int) -> Iterator[_R]:
+    """Yield what tasks return; nobody waits for those that run when an error ends it."""
+    pending: deque[Future[_R]] = deque()
+    try:
+        for task in tasks:
+            pending.append(pooled_threads(pool, threads).submit(task))
+            if len(pending) > 2 * threads:
+                yield pending.popleft().result()
+        while pending:
+            yield pending.popleft().result()
+    finally:
+        for future in pending:
+            if not future.cancel() and pool != "fetch":  # it writes into what is read
+                future.exception()
 
 
 @contextmanager

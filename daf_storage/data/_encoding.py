@@ -21,7 +21,7 @@ import pyarrow as pa
 
 from daf_storage import errors, settings
 from daf_storage._lazy import pc, sp
-from daf_storage.base import AnyArray, Span, StorageType
+from daf_storage.base import THREADS, AnyArray, Span, StorageType, computed, run_all
 from daf_storage.data import _layout as layout
 from daf_storage.data._coercion import (
     MatrixInput,
@@ -33,14 +33,11 @@ from daf_storage.data._coercion import (
 from daf_storage.data._layout import StoredMatrix, StoredVector, check_rows, is_colptr, rows_outside
 from daf_storage.stores import os_errors
 from daf_storage.trees import (
-    THREADS,
     StoredArray,
     TreeTransaction,
-    computed,
     elements_bytes,
     memory_array,
     passing_over,
-    run_all,
 )
 
 _SCRATCH_BYTES = 1 << 24

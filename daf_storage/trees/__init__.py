@@ -7,14 +7,11 @@ Must not know axes, vectors or matrices.
 """
 
 from daf_storage.trees._chunked_array import (
-    THREADS,
     ChunkedArray,
-    computed,
     decompress_chunk,
     has_equal_bytes,
     limit_of_stored,
     passing_over,
-    run_all,
 )
 from daf_storage.trees._file_changes import Consolidated, FileChanges, FileTree
 from daf_storage.trees._hdf5_file import (

@@ -7,8 +7,7 @@ within a budget; not where a read used most of its chunks of an array larger tha
 over it does.
 
 A few kilobytes can claim, or truly expand to, any number of gigabytes.  Every decoder here stops at
-a limit instead.  The threads are as many as cores, and those that wait for servers a few more; all
-arrays of the process share them.  Decompression releases the interpreter's lock.
+a limit instead.  Decompression releases the interpreter's lock.
 """
 
 from __future__ import annotations
@@ -17,14 +16,11 @@ import functools
 import itertools
 import lzma
 import math
-import os
 import re
 import struct
 import zlib
 from abc import ABC, abstractmethod
-from collections import deque
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
-from concurrent.futures import Future
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -40,10 +36,11 @@ from daf_storage.base import (
     AnyArray,
     DecodedCache,
     Span,
+    computed,
     decode_vlen_chunks,
     one_array,
     optional_import,
-    pooled_threads,
+    run_all,
 )
 from daf_storage.base import strings as vlen
 from daf_storage.errors import CorruptDataError, DafError, UnsupportedDataError
@@ -57,76 +54,6 @@ from daf_storage.trees._stored_array import (
     chunks_of,
     frozen,
 )
-
-_R = TypeVar("_R")
-
-THREADS: Final = os.cpu_count() or 1
-"""How many tasks run at a time."""
-
-_CONNECTIONS: Final = 16
-
-
-def run_all(tasks: Iterable[Callable[[], object]]) -> None:
-    """Run tasks side by side, which write their results themselves; a few wait at a time.
-
-    They must not call this function: they would wait for their own threads.
-
-    Raises
-    ------
-    Exception
-        What the first of them raises, when none of them runs any more.
-
-    Examples
-    --------
-    >>> seen = []
-    >>> run_all([lambda: seen.append(1), lambda: seen.append(2)])
-    >>> sorted(seen)
-    [1, 2]
-    """
-    for _ in computed(tasks):
-        pass
-
-
-def computed(
-    tasks: Iterable[Callable[[], _R]], pool: str = "decode", threads: int = THREADS
-) -> Iterator[_R]:
-    """Yield what tasks return, in their order; a few of them run, and wait to be taken, at a time.
-
-    They must not call this function, nor `run_all`, unless those of another pool do.  A single one
-    in a list is run by the caller.
-
-    >>> list(computed([lambda: 1, lambda: 2]))
-    [1, 2]
-    """
-    if isinstance(tasks, list) and len(tasks) == 1:
-        return iter([tasks[0]()])
-    return _in_order(tasks, pool, threads)
-
-
-def fetched(items: list[_T], fetch: Callable[[_T], _R]) -> Iterator[tuple[_T, _R]]:
-    """Yield what is fetched for each item, in their order; several are fetched at a time.
-
-    >>> list(fetched([1, 2], str))
-    [(1, '1'), (2, '2')]
-    """
-    tasks = (functools.partial(fetch, item) for item in items)
-    return zip(items, _in_order(tasks, "fetch", _CONNECTIONS), strict=True)
-
-
-def _in_order(tasks: Iterable[Callable[[], _R]], pool: str, threads: int) -> Iterator[_R]:
-    """Yield what tasks return; nobody waits for those that run when an error ends it."""
-    pending: deque[Future[_R]] = deque()
-    try:
-        for task in tasks:
-            pending.append(pooled_threads(pool, threads).submit(task))
-            if len(pending) > 2 * threads:
-                yield pending.popleft().result()
-        while pending:
-            yield pending.popleft().result()
-    finally:
-        for future in pending:
-            if not future.cancel() and pool != "fetch":  # it writes into what is read
-                future.exception()
 
 
 def fill_blocks(out: AnyArray, blocks: Iterable[AnyArray]) -> None:
@@ -493,31 +420,20 @@ def _rows(ranges: Ranges, height: int) -> dict[int, Ranges]:
     return found
 
 
+@dataclass(eq=False, repr=False)
 class ChunkedArray(StoredArray, ABC):
-    """An array in chunks, which lie in some container; see `StoredArray`.
-
-    Parameters
-    ----------
-    encoding
-        What the bytes of its chunks are.
-    cache
-        Where decoded chunks are remembered, as those of this array alone.
-    what
-        The array as messages name it.
-    """
+    """An array in chunks, which lie in some container; see `StoredArray`."""
 
     most_chunks: ClassVar[int]
     """Nobody would wait for a read of more."""
 
-    def __init__(
-        self, info: ArrayInfo, encoding: ChunkEncoding, *, cache: DecodedCache, what: str
-    ) -> None:
-        self.info = info
-        self.memory = cache
-        """Where is remembered what was decoded of it."""
-        self._encoding = encoding
-        self.what = what
-        """The array as messages name it."""
+    info: ArrayInfo
+    encoding: ChunkEncoding
+    """What the bytes of its chunks are."""
+    memory: DecodedCache
+    """Where decoded chunks are remembered, as those of this array alone."""
+    what: str
+    """The array as messages name it."""
 
     @abstractmethod
     def chunk_name(self, position: Position) -> str:
@@ -571,8 +487,8 @@ class ChunkedArray(StoredArray, ABC):
         read = ChunkedRead.of(self.info, Ranges.of(spans), within)
         positions = read.positions()
         self.add_stored(positions, estimate)
-        if self._encoding.codecs:
-            dtype = self._encoding.dtype
+        if self.encoding.codecs:
+            dtype = self.encoding.dtype
             item_bytes = STRING_BYTES if dtype is None else dtype.itemsize
             estimate.decoded_bytes += len(positions) * math.prod(self.info.chunks) * item_bytes
             estimate.used_bytes += math.prod(read.shape) * item_bytes
@@ -585,7 +501,7 @@ class ChunkedArray(StoredArray, ABC):
 
     def string_rows(self, span: Span) -> pa.StringArray | pa.LargeStringArray:
         """Return a range of the first dimension of strings; only its chunks are decoded."""
-        if self._encoding.dtype is not None or len(self.info.shape) != 1:
+        if self.encoding.dtype is not None or len(self.info.shape) != 1:
             return as_strings(self.read_rows(span), what=self.what)
         self._check_count([span], None)
         height = self.info.chunks[0]
@@ -607,7 +523,7 @@ class ChunkedArray(StoredArray, ABC):
         Pieces are decoded side by side, and a few are in memory at a time.
         """
         height, length = self.info.chunks[0], self.info.shape[0]
-        if self._encoding.dtype is not None:
+        if self.encoding.dtype is not None:
             return iter([self.read_strings()])
 
         def coded(stored: list[tuple[Position, Any]]) -> pa.DictionaryArray:
@@ -622,14 +538,14 @@ class ChunkedArray(StoredArray, ABC):
     @property
     def dtype(self) -> np.dtype[Any]:
         """The type of the elements of a read: strings are objects, or of one of numpy's types."""
-        kind, stored = self.info.storage_type, self._encoding.dtype
+        kind, stored = self.info.storage_type, self.encoding.dtype
         if kind.is_string:
             return np.dtype(object) if stored is None else stored
         return kind.dtype
 
     def decode(self, position: Position, stored: Any) -> AnyArray:
         """Return the elements of a chunk, padded at the end of the array."""
-        shape, encoded, order = self.info.chunks, self._encoding.dtype, self._encoding.order
+        shape, encoded, order = self.info.chunks, self.encoding.dtype, self.encoding.order
         if stored is None:
             fill = np.array(self.fill_value(position), self.dtype)
             return np.broadcast_to(fill, shape)
@@ -649,7 +565,7 @@ class ChunkedArray(StoredArray, ABC):
 
     def _codecs_of(self, position: Position) -> tuple[Codec, ...]:  # noqa: ARG002 - of HDF5 they may differ
         """Return what is undone of a chunk."""
-        return self._encoding.codecs
+        return self.encoding.codecs
 
     def _name(self, position: Position) -> str:
         return f"{self.what}: {self.chunk_name(position)}"
@@ -720,7 +636,7 @@ class ChunkedArray(StoredArray, ABC):
         """Decode chunks and copy them into the result."""
         item_bytes = self.dtype.itemsize
         chunk_bytes = max(math.prod(self.info.chunks) * item_bytes, 1)
-        remembers = _remembers.get() and self._encoding.dtype is not None
+        remembers = _remembers.get() and self.encoding.dtype is not None
         is_small = 2 * self.info.size * item_bytes <= settings.DAF_DECODED_CHUNKS_MAX_BYTES
         decoded = len(read.rows) * len(read.across) * math.prod(self.info.chunks)
         remembers = remembers and (is_small or 2 * math.prod(read.shape) < decoded)
@@ -733,7 +649,7 @@ class ChunkedArray(StoredArray, ABC):
                 if remembers and version is not None:
                     self.memory.keep(position, version, chunk)
 
-        per_task = _TASK_BYTES / chunk_bytes if self._encoding.codecs else math.inf
+        per_task = _TASK_BYTES / chunk_bytes if self.encoding.codecs else math.inf
         _run(self.fetch(list(missing)), len(missing), per_task, run)
 
 

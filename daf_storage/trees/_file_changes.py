@@ -27,11 +27,11 @@ import numpy as np
 import pyarrow as pa
 
 from daf_storage._lazy import numcodecs
-from daf_storage.base import AnyArray, Packing, StorageType
+from daf_storage.base import AnyArray, Packing, StorageType, computed
 from daf_storage.base import strings as vlen
 from daf_storage.errors import CorruptDataError, DafError, FormatError, ReadOnlyError
 from daf_storage.stores import Transaction, WritableStore, os_errors
-from daf_storage.trees._chunked_array import computed, fill_blocks, groups
+from daf_storage.trees._chunked_array import fill_blocks, groups
 from daf_storage.trees._zarr_array import CHECKSUM_BYTES, ENTRY_BYTES, StoreTree
 
 T = TypeVar("T")

@@ -219,8 +219,7 @@ class Hdf5Chunks(ChunkedArray):
         self._is_known = element.is_native and all(map(is_known, self._filters))
         codecs = _codecs_of(self._filters, 0, element.dtype.itemsize) if self._is_known else ()
         encoding = ChunkEncoding(codecs, element.dtype)
-        cache = shared.chunk_cache.named(held.name)
-        super().__init__(info, encoding, cache=cache, what=what)
+        super().__init__(info, encoding, shared.chunk_cache.named(held.name), what)
         self._held = held
         self._read_part, self._attempt = read, attempt
         self._grid = grid_of(info)
@@ -277,7 +276,7 @@ class Hdf5Chunks(ChunkedArray):
         ends = zip(position, self.info.chunks, self.info.shape, strict=True)
         picks = tuple(slice(n * c, min((n + 1) * c, most)) for n, c, most in ends)
         shape = tuple(pick.stop - pick.start for pick in picks)
-        encoded = self._encoding.dtype or self.dtype
+        encoded = self.encoding.dtype or self.dtype
         is_as_it_is = len(stored) == math.prod(self.info.chunks) * encoded.itemsize
         is_doubtful = shape != self.info.chunks and is_as_it_is and bool(self._filters)
         if self._is_known and not is_doubtful:
@@ -288,7 +287,7 @@ class Hdf5Chunks(ChunkedArray):
 
     def _codecs_of(self, position: Position) -> tuple[Codec, ...]:
         mask = int(self._listing[2, self._number(position)])
-        return _codecs_of(self._filters, mask, (self._encoding.dtype or self.dtype).itemsize)
+        return _codecs_of(self._filters, mask, (self.encoding.dtype or self.dtype).itemsize)
 
     def _look_up(self, positions: list[Position]) -> None:
         """Ask HDF5 where chunks are, of which that is not known; a few one by one."""

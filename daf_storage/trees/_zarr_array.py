@@ -23,7 +23,7 @@ import google_crc32c
 import numpy as np
 import pyarrow as pa
 
-from daf_storage.base import AnyArray, DecodedCache, Span, new_chunk_cache
+from daf_storage.base import AnyArray, DecodedCache, Span, fetched, new_chunk_cache
 from daf_storage.base import strings as vlen
 from daf_storage.errors import CorruptDataError, FormatError, ReadOnlyError
 from daf_storage.stores import Fingerprint, ReadableStore, ReadEstimate, Snapshot, estimate_ranges
@@ -32,7 +32,6 @@ from daf_storage.trees._chunked_array import (
     ChunkedArray,
     Position,
     check_string_count,
-    fetched,
     limit_of_stored,
     wrong_size,
 )
@@ -136,7 +135,7 @@ class FileArray(ChunkedArray):
     ) -> None:
         is_mapped = self.is_plain and metadata.info.is_mappable and snapshot.is_local
         info = replace(metadata.info, is_mappable=is_mapped)
-        super().__init__(info, metadata.encoding, cache=cache, what=what)
+        super().__init__(info, metadata.encoding, cache, what)
         self.snapshot = snapshot
         self._path = path
         self._metadata = metadata
@@ -303,7 +302,7 @@ class PlainArray(FileArray):
         if self.info.is_mappable:
             StoredArray.estimate(self, spans, estimate, within)
         elif self._is_numeric and self.info.size:
-            ranges, size_bytes = self._ranges(spans), self.info.size * self.dtype.itemsize
+            ranges, size_bytes = self._ranges(spans), self.info.size * self.info.item_bytes
             estimate_ranges(
                 ranges, estimate, snapshot=self.snapshot, file=self, file_bytes=size_bytes
             )
@@ -337,21 +336,21 @@ class PlainArray(FileArray):
 
     def _mapped(self) -> AnyArray:
         if self.info.size == 0:
-            return frozen(np.empty(self.info.shape, self.dtype))
+            return frozen(np.empty(self.info.shape, self.info.storage_type.dtype))
         data = self._mapped_chunk()
         if data is None:
             return self._filled()
         self._check_size((0,) * len(self.info.shape), len(data))
-        return np.frombuffer(data, self.dtype).reshape(self.info.shape)
+        return np.frombuffer(data, self.info.storage_type.dtype).reshape(self.info.shape)
 
     def _mapped_chunk(self) -> memoryview | None:
         is_numeric = self._is_numeric
-        most_bytes = self.info.size * self.dtype.itemsize if is_numeric else self.most_bytes
+        most_bytes = self.info.size * self.info.item_bytes if is_numeric else self.most_bytes
         return self.snapshot.map_within(self._key, most_bytes, what=self.what)
 
     def _ranges(self, spans: list[Span]) -> list[tuple[int, int]]:
         """Return where ranges of the first dimension are in the file."""
-        row_bytes = math.prod(self.info.shape[1:]) * self.dtype.itemsize
+        row_bytes = math.prod(self.info.shape[1:]) * self.info.item_bytes
         return [(span.start * row_bytes, span.stop * row_bytes) for span in spans]
 
     def _ranged(self, spans: list[Span]) -> list[AnyArray]:
@@ -370,13 +369,13 @@ class PlainArray(FileArray):
     def _filled(self) -> AnyArray:
         """Return what stands in for a missing chunk, as the Zarr specification has it."""
         fill_value = self.fill_value((0,) * len(self.info.shape))
-        size_bytes = self.info.size * self.dtype.itemsize
+        size_bytes = self.info.size * self.info.item_bytes
         if size_bytes > _MAX_FILLED_BYTES:
             raise CorruptDataError(
                 f"{self.what}: the array is said to have the shape {list(self.info.shape)}, and "
                 f"there is no data for its {size_bytes:,} bytes"
             )
-        return frozen(np.full(self.info.shape, fill_value, self.dtype))
+        return frozen(np.full(self.info.shape, fill_value, self.info.storage_type.dtype))
 
 
 class ShardedArray(FileArray):
@@ -394,7 +393,7 @@ class ShardedArray(FileArray):
 
     def version(self, position: Position) -> Hashable | None:
         """Return what changes with the file of a chunk; None where nothing is decoded."""
-        if not self._encoding.codecs:
+        if not self.encoding.codecs:
             return None
         outer = tuple(n // g for n, g in zip(position, self.layout.grid, strict=True))
         return self._file(outer).version
