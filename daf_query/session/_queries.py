@@ -51,9 +51,10 @@ class Queries(Advised):
         """The engine that plans queries, made when the first one is asked."""
         made: engines.Engine | None = vars(self).get("_made")
         if made is None:  # of two threads that make one the first wins
-            engine = engines.Engine(
-                self._connections, table_functions.TABLE_FUNCTIONS, default=self._default
-            )
+            connections, default = self._connections, self._default
+            tables = engines.Tables(connections.schemas, default)
+            engine = engines.Engine(connections, table_functions.TABLE_FUNCTIONS, tables)
+            engines.ENGINE.note_start()
             made = vars(self).setdefault("_made", engine)
         return made
 

@@ -10,6 +10,7 @@ from daf_query.sql._connections import AxisSchema as AxisSchema
 from daf_query.sql._connections import Collection as Collection
 from daf_query.sql._connections import Connections as Connections
 from daf_query.sql._connections import ListedTable as ListedTable
+from daf_query.sql._connections import Tables as Tables
 from daf_query.sql._connections import listed_tables as listed_tables
 from daf_query.sql._diagnose import Diagnosis as Diagnosis
 from daf_query.sql._diagnose import diagnose as diagnose

@@ -49,8 +49,8 @@ from daf_query.scan import (
     joined,
     membership,
 )
-from daf_query.sql._connections import AxisSchema, Connections
-from daf_query.sql._matrix_entries import Tables, names_in, with_entries
+from daf_query.sql._connections import AxisSchema, Connections, Tables
+from daf_query.sql._matrix_entries import with_entries
 from daf_query.sql._planning import (
     ENGINE,
     PLANNING,
@@ -75,6 +75,7 @@ from daf_query.syntax import (
     is_query,
     item_of,
     kind_of,
+    names_in,
     parsed,
     quoted_name,
     term_of,

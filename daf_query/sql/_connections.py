@@ -12,13 +12,13 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Hashable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Final, Literal, TypeAlias
 
 import pyarrow as pa
 
-from daf_query import matrix
+from daf_query import matrix, syntax
 from daf_query import table as tables
 from daf_query._provenance import DataSets
 from daf_query._runs import check_cancelled
@@ -807,6 +807,40 @@ class Connections:
                     f"{name!r} has a table {title!r}, and so has this session; unregister that one"
                 )
         self.schemas[name] = schema
+
+
+@dataclass(frozen=True, slots=True)
+class Tables:
+    """The tables that a query can name."""
+
+    schemas: Mapping[str, AxisSchema]
+    default: str
+    """The schema of tables that are named without one."""
+    views: dict[TableName, str] = field(default_factory=dict)
+    """The queries of views, which are planned whenever one is used."""
+
+    def named(self, source: syntax.Source) -> TableName:
+        """Return the schema and the table that a FROM names."""
+        schema, table = (self.default, *source.parts)[-2:]
+        return schema, table
+
+    def find(self, source: syntax.Source) -> TableName | None:
+        """Return the axis that a FROM names; None if it names something else."""
+        if not source.parts:
+            return None
+        schema, axis = self.named(source)
+        tables = self.schemas.get(schema)
+        if tables is None or axis in tables.added or not tables.has_axis(axis):
+            return None
+        return schema, axis
+
+    def query_of(self, source: syntax.Source) -> syntax.Query | None:
+        """Return the query whose rows a FROM names: a subquery, one of WITH, or a view."""
+        if source.query is not None or not source.parts:
+            return source.query
+        view = self.views.get(self.named(source))
+        statement = None if view is None else syntax.parsed(view)
+        return None if statement is None else statement.queries[-1]
 
 
 class DafCatalog:

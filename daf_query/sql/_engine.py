@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Final, Literal, TypeAlias
 from weakref import ref
@@ -14,8 +14,8 @@ import pyarrow as pa
 
 from daf_query._runs import attended, warn_caller, without_panics
 from daf_query.sql._conditions import needed_names, placed_tables, restrictions_of, small_tables
-from daf_query.sql._connections import Connections, DafCatalog
-from daf_query.sql._matrix_entries import Rule, Tables, with_entries
+from daf_query.sql._connections import Connections, DafCatalog, Tables
+from daf_query.sql._matrix_entries import Rule, with_entries
 from daf_query.sql._messages import translated
 from daf_query.sql._missing_names import FailedQuery
 from daf_query.sql._planning import (
@@ -111,44 +111,24 @@ def _named_views(views: Mapping[TableName, str], query: str) -> dict[TableName, 
     return found
 
 
+@dataclass(eq=False)
 class Engine:
-    """A DataFusion context over what is connected, and how queries are planned.
+    """A DataFusion context over what is connected, and how queries are planned."""
 
-    Parameters
-    ----------
-    functions
-        The table functions that queries can call, by name.
-    default
-        The schema of tables that are named without one; by default the only one.
-    memory_bytes
-        How much memory sorts, joins and groups may take; None is no limit.
-    origin
-        The engine whose tables and views a service answers queries over.
-    """
-
-    def __init__(
-        self,
-        connections: Connections,
-        functions: Mapping[str, TableFunction],
-        *,
-        default: str | None = None,
-        memory_bytes: int | None = None,
-        origin: Engine | None = None,
-    ) -> None:
-        self.connections = connections
-        """What queries can name."""
-        self.functions = functions
-        """The table functions that queries can call."""
-        self.default = connections.default if default is None else default
-        """The schema of tables that are named without one."""
-        self.tables = Tables(connections.schemas, self.default)
-        """The axes and views that queries can name."""
-        self._hinted: set[str] = set()
-        self._memory_bytes = memory_bytes
-        self._context: datafusion.SessionContext | None = None
-        self._lock = ForkLock()
-        self._origin = origin
-        ENGINE.note_start()
+    connections: Connections
+    """What queries can name."""
+    functions: Mapping[str, TableFunction]
+    """The table functions that queries can call, by name."""
+    tables: Tables
+    """The axes and views that queries can name."""
+    memory_bytes: int | None = None
+    """How much memory sorts, joins and groups may take; None is no limit."""
+    origin: Engine | None = None
+    """The engine whose tables and views a service answers queries over."""
+    hinted: set[str] = field(default_factory=set)
+    """The hints that were given, each of them once."""
+    _context: datafusion.SessionContext | None = field(default=None, init=False)
+    _lock: ForkLock = field(default_factory=ForkLock, init=False)
 
     @property
     def context(self) -> datafusion.SessionContext:
@@ -156,8 +136,8 @@ class Engine:
         with self._lock:
             if self._context is None:
                 self._context = self._new_context()
-            if self._origin is not None:
-                self._origin.copy_functions_to(self._context)
+            if self.origin is not None:
+                self.origin.copy_functions_to(self._context)
             return self._context
 
     def copy_functions_to(self, context: datafusion.SessionContext) -> None:
@@ -166,7 +146,7 @@ class Engine:
             copy_functions(self._context, context)
 
     def _new_context(self) -> datafusion.SessionContext:
-        context = new_context(self.default, memory_bytes=self._memory_bytes)
+        context = new_context(self.tables.default, memory_bytes=self.memory_bytes)
         schemas = self.connections.schemas
         catalog: Any = DafCatalog(self.connections)  # it needs no base class
         context.register_catalog_provider(CATALOG, catalog)
@@ -174,7 +154,7 @@ class Engine:
         register_category_order(context, schemas)
         for name, function in self.functions.items():
             make = self._without_cycle(function)
-            table_of = partial(table_of_call, name, make, schemas, self.default)
+            table_of = partial(table_of_call, name, make, schemas, self.tables.default)
             context.register_udtf(datafusion.udtf(table_of, name))
         return context
 
@@ -203,18 +183,9 @@ class Engine:
         memory_bytes
             How much sorts, joins and groups may take there, of all queries together.
         """
-        origin = self._origin or self
-        engine = Engine(
-            self.connections,
-            self.functions,
-            default=self.default,
-            memory_bytes=memory_bytes,
-            origin=origin,
-        )
-        engine.tables, engine._hinted = self.tables, self._hinted
-        return engine
+        return replace(self, memory_bytes=memory_bytes, origin=self.origin or self)
 
-    def __reduce__(self) -> Any:
+    def __getstate__(self) -> Any:
         """Pickle what is connected, and the views; not the tables that queries created."""
         connections = self.connections
         created = [
@@ -225,11 +196,12 @@ class Engine:
                 f"a session with tables that queries created ({', '.join(created)}) cannot be "
                 "pickled, since they are in memory; save their rows to files, or drop them"
             )
-        again = partial(Engine, functions=self.functions, default=self.default)
-        return again, (connections,), self._views()
+        return connections, self.functions, self.tables.default, self._views()
 
-    def __setstate__(self, views: Mapping[TableName, str]) -> None:
-        """Create the views of another one."""
+    def __setstate__(self, state: Any) -> None:
+        """Connect the same again, and create the views."""
+        connections, functions, default, views = state
+        Engine.__init__(self, connections, functions, Tables(connections.schemas, default))
         for (schema, name), query in views.items():
             view = f"{quoted_name(schema)}.{quoted_name(name)}"
             self.plan(f"CREATE OR REPLACE VIEW {view} AS {query}", allow="write")
@@ -287,8 +259,8 @@ class Engine:
             self._remember_view(query)
         elif statements and statements[0].text == query:
             for said, kind in hints(statements[0], self._has_column):
-                if said not in self._hinted:
-                    self._hinted.add(said)
+                if said not in self.hinted:
+                    self.hinted.add(said)
                     warn_caller(said, kind)
         return with_unique_columns(frame, once=once)
 
@@ -306,17 +278,17 @@ class Engine:
             The queries are those of a service.
         """
         files: dict[TableName, datafusion.DataFrame] = {}
-        schema = self.connections.schemas.get(self.default, self.connections.public)
+        schema = self.connections.schemas.get(self.tables.default, self.connections.public)
         for source in (each for statement in statements for each in statement.sources):
             path = "".join(source.parts) if len(source.parts) == 1 else ""
             if "." not in path or table_format(path) is None or schema.table_exist(path):
                 continue
-            if self._origin is not None:
+            if self.origin is not None:
                 raise errors.QueryError(
                     f"FROM names the file {path!r}, and a service reads no files but its data "
                     "sets; start it over a session in which the file is a table"
                 )
-            files[self.default, path] = engine_table(user_table(path).rows)
+            files[self.tables.default, path] = engine_table(user_table(path).rows)
         return files
 
     def _naming(self, query: str) -> frozenset[str] | None:
@@ -334,7 +306,7 @@ class Engine:
         context = PLANNING.get()
         if allow == "read":
             rewritings = [*written.values(), own]
-            placed = placed_tables(rewritings, self.connections, self.default)
+            placed = placed_tables(rewritings, self.connections, self.tables.default)
             context = replace(context, restrictions=restrictions_of(placed))
             context = context.replacing(small_tables(placed, self.connections))
         for name, rewriting in written.items():
@@ -397,7 +369,7 @@ class Engine:
         self._views()
         created = self.connections.created()
         parts, text, may_replace = _created_view(query) or ((), "", False)
-        schema, title = ("", self.default, *parts)[-2:]
+        schema, title = ("", self.tables.default, *parts)[-2:]
         name = (schema, title)
         is_new = may_replace or name not in self.tables.views
         if parts and is_new and name in created:

@@ -8,25 +8,24 @@ filters are evaluated by the scan.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, Final, TypeAlias
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
 
-from daf_query.sql._connections import AxisSchema
+from daf_query.sql._connections import AxisSchema, Tables
 from daf_query.sql._planning import EntryRewriting, TableName
 from daf_query.syntax import (
     Edit,
     Node,
-    Query,
     Scope,
     Source,
     Statement,
+    column_name,
     edited,
-    identifiers_of,
-    is_query,
     item_of,
     kind_of,
     name_of,
+    name_of_column,
     parsed,
     plain_name,
     quoted_name,
@@ -40,58 +39,8 @@ from daf_query.syntax import (
 from daf_query.table import MatrixEntry, check_column_names, entry_not_found, find_entry
 from daf_storage import DafError, errors
 
-_NO_COLUMNS: Final = ("name", "alias", "data_type", "Dot")
-_NO_VALUES: Final = (*_NO_COLUMNS, "condition", "filter", "over", "Cast")
-"""Keys of nodes below which names are no columns, or none that a number is made of."""
-
-
 Rule: TypeAlias = Callable[[Statement], Iterable[Edit]]
 """Yields what is changed in a statement."""
-
-
-def column_name(matrix: str, entry: str) -> str:
-    """Return the name of the column of an entry of a matrix.
-
-    >>> column_name("X", "it's")
-    "X['it''s']"
-    """
-    return f"{matrix}[{quoted_string(entry)}]"
-
-
-def name_of_column(node: Node) -> str | None:
-    """Return the name of a column, in brackets or not; None if a node is something else."""
-    subscript = subscript_of(node)
-    if subscript is not None:
-        name, entry = subscript.parts[-1]["value"], string_of(subscript.inside)
-        return str(name) if entry is None else column_name(name, entry)
-    parts = identifiers_of(node)
-    return None if parts is None else values_of(parts)[-1]
-
-
-def names_in(node: Any, *, of_value: bool = False) -> frozenset[str]:
-    """Return the names of the columns in an expression, and of what its subqueries select.
-
-    Parameters
-    ----------
-    of_value
-        Only of those that its number is made of: not of conditions and casts.
-    """
-    left_out = _NO_VALUES if of_value else _NO_COLUMNS
-    found, stack = set[str](), [node]
-    while stack:
-        each = stack.pop()
-        if isinstance(each, list | tuple):
-            stack.extend(each)
-        elif isinstance(each, dict):
-            name = None if kind_of(each) == "Nested" else name_of_column(each)
-            if name is not None:
-                found.add(name)
-            elif is_query(each):
-                selects = (inner.get("Select") for inner in walk(each["body"]))
-                stack.extend(select["projection"] for select in selects if select)
-            else:
-                stack.extend(value for key, value in each.items() if key not in left_out)
-    return frozenset(found)
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,40 +114,6 @@ def with_existing_columns(written: str, columns: Sequence[str], rules: Sequence[
     ]
     edits += [edit for rule in rules for edit in rule(statement)]
     return edited(statement.text, edits).removeprefix(select)
-
-
-@dataclass(frozen=True, slots=True)
-class Tables:
-    """The tables that a query can name."""
-
-    schemas: Mapping[str, AxisSchema]
-    default: str
-    """The schema of tables that are named without one."""
-    views: dict[TableName, str] = field(default_factory=dict)
-    """The queries of views, which are planned whenever one is used."""
-
-    def named(self, source: Source) -> TableName:
-        """Return the schema and the table that a FROM names."""
-        schema, table = (self.default, *source.parts)[-2:]
-        return schema, table
-
-    def find(self, source: Source) -> TableName | None:
-        """Return the axis that a FROM names; None if it names something else."""
-        if not source.parts:
-            return None
-        schema, axis = self.named(source)
-        tables = self.schemas.get(schema)
-        if tables is None or axis in tables.added or not tables.has_axis(axis):
-            return None
-        return schema, axis
-
-    def query_of(self, source: Source) -> Query | None:
-        """Return the query whose rows a FROM names: a subquery, one of WITH, or a view."""
-        if source.query is not None or not source.parts:
-            return source.query
-        view = self.views.get(self.named(source))
-        statement = None if view is None else parsed(view)
-        return None if statement is None else statement.queries[-1]
 
 
 def with_entries(query: str, tables: Tables, rules: Sequence[Rule] = ()) -> EntryRewriting:

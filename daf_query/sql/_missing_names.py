@@ -18,8 +18,8 @@ from typing import Any, Final
 import pyarrow as pa
 
 from daf_query.scan import NAME
-from daf_query.sql._connections import PUBLIC, AxisSchema, Connections
-from daf_query.sql._matrix_entries import Tables, unknown_entry_hint
+from daf_query.sql._connections import PUBLIC, AxisSchema, Connections, Tables
+from daf_query.sql._matrix_entries import unknown_entry_hint
 from daf_query.sql._planning import CATALOG
 from daf_query.syntax import (
     Node,

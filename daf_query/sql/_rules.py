@@ -41,7 +41,6 @@ import pyarrow as pa
 
 from daf_query._runs import warn_caller
 from daf_query.sql._connections import AxisSchema
-from daf_query.sql._matrix_entries import name_of_column, names_in
 from daf_query.sql._parameters import literal
 from daf_query.sql._planning import datafusion, new_context
 from daf_query.syntax import (
@@ -59,6 +58,8 @@ from daf_query.syntax import (
     is_query,
     item_of,
     kind_of,
+    name_of_column,
+    names_in,
     parsed,
     quoted_name,
     walk,

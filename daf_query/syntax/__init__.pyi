@@ -16,6 +16,7 @@ from daf_query.syntax._statement import Source as Source
 from daf_query.syntax._statement import Statement as Statement
 from daf_query.syntax._statement import Term as Term
 from daf_query.syntax._statement import arguments_of as arguments_of
+from daf_query.syntax._statement import column_name as column_name
 from daf_query.syntax._statement import constant_of as constant_of
 from daf_query.syntax._statement import function_name as function_name
 from daf_query.syntax._statement import identifiers_of as identifiers_of
@@ -24,6 +25,8 @@ from daf_query.syntax._statement import is_select as is_select
 from daf_query.syntax._statement import item_of as item_of
 from daf_query.syntax._statement import kind_of as kind_of
 from daf_query.syntax._statement import name_of as name_of
+from daf_query.syntax._statement import name_of_column as name_of_column
+from daf_query.syntax._statement import names_in as names_in
 from daf_query.syntax._statement import parsed as parsed
 from daf_query.syntax._statement import string_of as string_of
 from daf_query.syntax._statement import subscript_of as subscript_of

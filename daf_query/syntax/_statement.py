@@ -21,7 +21,15 @@ from weakref import WeakValueDictionary
 
 import sqloxide
 
-from daf_query.syntax._tokens import Brackets, Token, pairs_of, quoted_name, read_tokens, tokens_of
+from daf_query.syntax._tokens import (
+    Brackets,
+    Token,
+    pairs_of,
+    quoted_name,
+    quoted_string,
+    read_tokens,
+    tokens_of,
+)
 from daf_storage import errors
 
 Node: TypeAlias = dict[str, Any]
@@ -153,6 +161,56 @@ def values_of(identifiers: list[Node]) -> tuple[str, ...]:
 def name_of(name: list[Node]) -> tuple[str, ...]:
     """Return the parts of the name of a table or a function, without quotes."""
     return tuple(part["Identifier"]["value"] for part in name if "Identifier" in part)
+
+
+_NO_COLUMNS: Final = ("name", "alias", "data_type", "Dot")
+_NO_VALUES: Final = (*_NO_COLUMNS, "condition", "filter", "over", "Cast")
+"""Keys of nodes below which names are no columns, or none that a number is made of."""
+
+
+def column_name(matrix: str, entry: str) -> str:
+    """Return the name of the column of an entry of a matrix.
+
+    >>> column_name("X", "it's")
+    "X['it''s']"
+    """
+    return f"{matrix}[{quoted_string(entry)}]"
+
+
+def name_of_column(node: Node) -> str | None:
+    """Return the name of a column, in brackets or not; None if a node is something else."""
+    subscript = subscript_of(node)
+    if subscript is not None:
+        name, entry = subscript.parts[-1]["value"], string_of(subscript.inside)
+        return str(name) if entry is None else column_name(name, entry)
+    parts = identifiers_of(node)
+    return None if parts is None else values_of(parts)[-1]
+
+
+def names_in(node: Any, *, of_value: bool = False) -> frozenset[str]:
+    """Return the names of the columns in an expression, and of what its subqueries select.
+
+    Parameters
+    ----------
+    of_value
+        Only of those that its number is made of: not of conditions and casts.
+    """
+    left_out = _NO_VALUES if of_value else _NO_COLUMNS
+    found, stack = set[str](), [node]
+    while stack:
+        each = stack.pop()
+        if isinstance(each, list | tuple):
+            stack.extend(each)
+        elif isinstance(each, dict):
+            name = None if kind_of(each) == "Nested" else name_of_column(each)
+            if name is not None:
+                found.add(name)
+            elif is_query(each):
+                selects = (inner.get("Select") for inner in walk(each["body"]))
+                stack.extend(select["projection"] for select in selects if select)
+            else:
+                stack.extend(value for key, value in each.items() if key not in left_out)
+    return frozenset(found)
 
 
 def function_name(node: Node) -> str:
