@@ -55,13 +55,12 @@ class ConcatenatedAxis:
 
     axis: str
     location: str
-    members: Members
+    members: Readers
     """The data sets that have the axis, in their order."""
+    length: int
+    """The number of entries of all."""
     is_alone: bool = False
     """Whether it is the axis of a single data set, which no column ``dataset`` names."""
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "members", Readers(self.members))
 
     @cached_property
     def starts(self) -> Positions:
@@ -73,11 +72,6 @@ class ConcatenatedAxis:
     def names(self) -> tuple[str, ...]:
         """The names of the data sets, in their order."""
         return tuple(self.members)
-
-    @property
-    def length(self) -> int:
-        """The number of entries of all."""
-        return int(self.starts[-1])
 
     def sources(self, member: str, selected: Positions) -> Positions:  # noqa: ARG002 - of one data set
         """Return selected positions as they are, of the columns of a single data set."""
@@ -238,16 +232,13 @@ class AlignedAxis:
 
     axis: str
     location: str
-    members: Members
+    members: Readers
     """The data sets that have a matrix over it."""
     join: Join
     entries: pa.Array
     """The names: in the order of the first data set, then those of the second, and so on."""
     positions: Mapping[str, Positions]
     """Of each data set, where its entries are among the names; -1 for those that are left out."""
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "members", Readers(self.members))
 
     @property
     def length(self) -> int:
@@ -385,7 +376,7 @@ def aligned_axis(members: Members, axis: str, join: Join, *, location: str) -> A
     entries = {
         name: daf.get_pa_vector(axis, _NAME).cast(pa.string()) for name, daf in members.items()
     }
-    return AlignedAxis(axis, location, members, join, *aligned(entries, join))
+    return AlignedAxis(axis, location, Readers(members), join, *aligned(entries, join))
 
 
 def aligned(entries: Mapping[str, pa.Array], join: Join) -> tuple[pa.Array, dict[str, Positions]]:

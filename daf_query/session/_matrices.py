@@ -13,6 +13,7 @@ from daf_query.session._later import (
     layouts,
     profiles,
     slices,
+    syntax,
     table_functions,
     tables,
     training,
@@ -577,7 +578,10 @@ def _bound(
     values = [*selectors, *expressions]
     listed = [[each] if isinstance(each, str) else [] for each in selectors]
     listed += map(_listed, expressions)
-    strings = iter(engines.bind_all([text for each in listed for text in each], params))
+    texts = [text for each in listed for text in each]
+    if params is None and not any(map(syntax.placeholders, texts)):
+        return values
+    strings = iter(engines.bind_all(texts, params))
     bound = [[next(strings) for _ in each] for each in listed]
     return [
         (new[0] if isinstance(value, str) else new) if new else value

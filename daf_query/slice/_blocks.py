@@ -15,6 +15,7 @@ from daf_query._calls import positive_number
 from daf_query.distributed import BlockKind, Source, reading, token_of
 from daf_query.matrix import (
     ConcatenatedAxis,
+    Readers,
     Selection,
     cut_at,
     other_layout_command,
@@ -223,7 +224,8 @@ def slice_source(whole: Whole) -> Source:
         A data set was closed; or a matrix or an axis was replaced since the slice was made.
     """
     # Names and positions of the whole stay here; one path may be opened by several names.
-    rows, columns = (ConcatenatedAxis(each.axis, each.location, {}) for each in whole.axes)
+    nothing = Readers(), 0
+    rows, columns = (ConcatenatedAxis(each.axis, each.location, *nothing) for each in whole.axes)
     selections = Selection.all(whole.shape[0]), Selection.all(whole.shape[1])
     members = (replace(each, name=str(n)) for n, each in enumerate(whole.members))
     distant = replace(whole, axes=(rows, columns), selections=selections, members=tuple(members))

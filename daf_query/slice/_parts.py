@@ -27,6 +27,7 @@ from daf_query.matrix import (
     EntryAxis,
     PlannedLayouts,
     Positions,
+    Readers,
     Selection,
     SlicePlan,
     count_elements,
@@ -222,13 +223,14 @@ class Whole:
     def of(cls, part: Part) -> Self:
         """Return a slice of one data set."""
         daf = part.daf
+        alone = Readers({daf.name: daf})
         rows, columns = (
-            ConcatenatedAxis(axis, daf.location, {daf.name: daf}, is_alone=True)
+            ConcatenatedAxis(axis, daf.location, alone, daf.axis_length(axis), is_alone=True)
             for axis in part.axes
         )
-        alone = replace(part, places=_all_of(part.selections))
+        members = (replace(part, places=_all_of(part.selections)),)
         kind = part.dtype, part.is_sparse
-        return cls(part.matrix, (rows, columns), part.selections, (alone,), *kind)
+        return cls(part.matrix, (rows, columns), part.selections, members, *kind)
 
     @property
     def is_collection(self) -> bool:

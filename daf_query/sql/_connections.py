@@ -475,8 +475,9 @@ class AxisSchema(SharedSchema):
         members, is_alone = self.readers(), not self.is_collection
         if is_alone:
             members = {self.only.daf.name: self.only.daf}
-        having = {name: daf for name, daf in members.items() if daf.has_axis(axis)}
-        return matrix.ConcatenatedAxis(axis, self.location, having, is_alone)
+        having = matrix.Readers({n: daf for n, daf in members.items() if daf.has_axis(axis)})
+        length = sum(daf.axis_length(axis) for daf in having.values())
+        return matrix.ConcatenatedAxis(axis, self.location, having, length, is_alone)
 
     def _of_each(self, axis: str, selection: _Selected) -> dict[str, matrix.Selection]:
         """Return the selected entries of each data set; nothing where all are selected."""

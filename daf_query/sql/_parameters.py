@@ -51,6 +51,10 @@ def bind(query: str, params: Params | None) -> str:
     >>> bind("SELECT name FROM cell WHERE donor IN $donors", {"donors": ["N1", "N2"]})
     "SELECT name FROM cell WHERE donor IN ('N1', 'N2')"
     """
+    if not isinstance(query, str):
+        raise errors.InvalidInputError(
+            f"a query or a condition is a string of SQL, not {type(query).__name__}"
+        )
     return bind_all([query], params)[0]
 
 
@@ -64,13 +68,6 @@ def bind_all(queries: Sequence[str], params: Params | None) -> list[str]:
     QueryError, InvalidInputError
         As for `bind`.
     """
-    for query in queries:
-        if not isinstance(query, str):
-            raise errors.InvalidInputError(
-                f"a query or a condition is a string of SQL, not {type(query).__name__}"
-            )
-    if params is None and not any("$" in query or "?" in query for query in queries):
-        return list(queries)
     requested = [placeholders(query) for query in queries]
     if isinstance(params, Mapping):
         values = {str(name): value for name, value in params.items()}

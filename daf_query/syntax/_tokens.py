@@ -250,7 +250,7 @@ def placeholders(text: str) -> list[Placeholder]:
     >>> [(each.name, each.of_list, each.is_negated) for each in found]
     [('least', False, False), ('donors', True, True)]
     """
-    tokens = tokens_of(text)
+    tokens = tokens_of(text) if "$" in text or "?" in text else ()
     found: list[Placeholder] = []
     number = 0
     for place, token in enumerate(tokens):

@@ -21,15 +21,15 @@ from daf_query.table._columns import long_names as long_names
 from daf_query.table._columns import warn_of_problems as warn_of_problems
 from daf_query.table._columns import warn_once as warn_once
 from daf_query.table._columns import with_categories as with_categories
+from daf_query.table._dataset import ComputedDataset as ComputedDataset
 from daf_query.table._dataset import TableDataset as TableDataset
 from daf_query.table._dataset import TableView as TableView
+from daf_query.table._dataset import nullable as nullable
 from daf_query.table._fragments import BATCH_ROWS as BATCH_ROWS
 from daf_query.table._fragments import ROWS_PER_FRAGMENT as ROWS_PER_FRAGMENT
-from daf_query.table._fragments import ComputedDataset as ComputedDataset
 from daf_query.table._fragments import Fragment as Fragment
 from daf_query.table._fragments import Piece as Piece
 from daf_query.table._fragments import TableFragment as TableFragment
-from daf_query.table._fragments import nullable as nullable
 from daf_query.table._matrix_dataset import MatrixDataset as MatrixDataset
 from daf_query.table._matrix_dataset import matrix_union as matrix_union
 from daf_query.table._union import Members as Members

@@ -1,7 +1,12 @@
 """A table as a ``pyarrow.dataset.Dataset``, for DataFusion, DuckDB and polars alike.
 
 The class is a Dataset in name only: the C++ dataset behind it has no rows to give, so every
-inherited member is either defined here or refused.  Filters are applied exactly, and as SQL has it:
+inherited member is either defined here or refused.  Some functions of pyarrow hand a dataset to
+C++, which knows nothing of Python: `UnionDataset`, `Scanner.from_dataset`, the right side of a
+join.  Without a C++ dataset they would crash the interpreter; the one behind a table has the
+schema, and refuses to be scanned by an error that says what to pass instead.
+
+Filters are applied exactly, and as SQL has it:
 a row for which the filter is null is left out.
 
 What is scanned for a filter is the table itself or, of several data sets, those that it consists
@@ -10,17 +15,21 @@ of: the rest is the same for both.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
-from typing import Any, Self, TypeAlias
+from operator import attrgetter
+from typing import Any, Final, NoReturn, Self, TypeAlias
 
 import pyarrow as pa
+import pyarrow.dataset as ds
 
 from daf_query.distributed import Source
 from daf_query.index import RTree
 from daf_query.scan import (
     DEFAULT_OPTIONS,
+    NAME,
     Column,
     OpenTable,
     Positions,
@@ -45,23 +54,128 @@ from daf_query.table._columns import (
 )
 from daf_query.table._fragments import (
     BATCH_ROWS,
-    EngineTable,
     Fragmented,
     Piece,
     TableFragment,
     TableScanner,
-    engine_schema,
     is_same,
     until_interpreter_ends,
 )
 from daf_storage import DafError, errors
-from daf_storage._lazy import ds, pc
-from daf_storage.base import DecodedCache
+from daf_storage._lazy import pc
+from daf_storage.base import DecodedCache, ForkLock
 from daf_storage.display import Markup, html_element, html_page, html_table, shortened
 from daf_storage.stores import ReadEstimate
 
 Read: TypeAlias = Callable[[pa.Schema], Iterator[pa.RecordBatch]]
 """Yields the rows that match, with the columns of a schema in its types."""
+
+
+class _RefusingFile:
+    """A file that cannot be read."""
+
+    closed = False
+
+    def close(self) -> None:
+        """Do nothing."""
+
+    def read(self, *_: object) -> NoReturn:
+        """Refuse."""
+        raise errors.InvalidInputError(
+            "a table of a data set cannot be scanned by pyarrow's C++ code; pass its to_table(), "
+            "its scanner() or pyarrow.RecordBatchReader.from_stream(table) instead"
+        )
+
+    seek = tell = read
+
+
+_FORMAT: Final = ds.IpcFileFormat()
+_FRAGMENT: Final = _FORMAT.make_fragment(_RefusingFile())
+
+
+@functools.lru_cache(maxsize=64)
+def unscannable(schema: pa.Schema) -> ds.Dataset:
+    """Return a C++ dataset with a schema, of which no row can be read; that of equal ones is one.
+
+    >>> unscannable(pa.schema([("n", pa.int64())])).schema.names
+    ['n']
+    """
+    return ds.FileSystemDataset([_FRAGMENT], schema, _FORMAT)
+
+
+def nullable(schema: pa.Schema) -> pa.Schema:
+    """Return a schema whose columns may all be NULL."""
+    return pa.schema([field.with_nullable(True) for field in schema], schema.metadata)  # noqa: FBT003 - of Arrow
+
+
+def engine_schema(schema: pa.Schema, strings: pa.DataType) -> pa.Schema:
+    """Return a schema as the engine sees it: columns may be NULL, and strings are of some type.
+
+    Names stay as they are: all of them are different, so to make views of them brings nothing.
+    """
+    fields = [
+        field.with_type(strings) if field.type == pa.string() and field.name != NAME else field
+        for field in schema
+    ]
+    return nullable(pa.schema(fields, schema.metadata))
+
+
+class EngineTable(ds.UnionDataset):
+    """A Dataset in name: it has a schema, and no rows in C++."""
+
+    def __init__(self, schema: pa.Schema) -> None:
+        self._schema = schema
+        # A C++ dataset behind this object, lest pyarrow follow a null pointer.
+        ds.UnionDataset.__init__(self, schema, [unscannable(schema)])
+
+    # Not a line of Python: of a Ctrl-C at one the engine would die here.
+    schema = property(attrgetter("_schema"), doc="The Arrow schema.")
+
+
+class ComputedDataset(EngineTable):
+    """Rows that a function returns, once; for an engine that evaluates filters itself.
+
+    Parameters
+    ----------
+    schema
+        The names and types of the columns, which are known before.
+    compute
+        Returns the rows.
+    """
+
+    def __init__(self, schema: pa.Schema, compute: Callable[[], pa.Table]) -> None:
+        super().__init__(nullable(schema))
+        self._compute = compute
+        self._table: pa.Table | None = None
+        self._lock = ForkLock()
+
+    def _batches(self) -> Iterator[pa.RecordBatch]:
+        with self._lock:
+            if self._table is None:
+                self._table = self._compute().cast(self._schema)
+        yield from self._table.to_batches()
+
+    def get_fragments(
+        self,
+        filter: pc.Expression | None = None,  # noqa: ARG002 - pyarrow's signature
+    ) -> Iterator[Any]:
+        """Yield one fragment, which has all rows; nothing is computed so far."""
+        yield self
+
+    def scanner(
+        self,
+        schema: pa.Schema | None = None,  # noqa: ARG002 - that of a fragment
+        columns: Any = None,
+        filter: pc.Expression | None = None,
+        **_: Any,
+    ) -> Any:
+        """Return a scanner of all rows; nothing is computed until it is consumed."""
+        return ds.Scanner.from_batches(
+            until_interpreter_ends(self._batches()),
+            schema=self._schema,
+            columns=self._schema.names if columns is None else columns,
+            filter=filter,
+        )
 
 
 @dataclass(frozen=True, eq=False)

@@ -5,11 +5,6 @@ filter.  It holds no values: it is pickled, and whoever has it opens the paths a
 is the rows of a fragment that are of one data set, with the source that is opened to read them.
 What an engine scans side by side in this process are table fragments.
 
-Some functions of pyarrow hand a dataset to C++, which knows nothing of Python: `UnionDataset`,
-`Scanner.from_dataset`, the right side of a join.  Without a C++ dataset they would crash the
-interpreter; the one behind a table has the schema, and refuses to be scanned by an error that says
-what to pass instead.
-
 Engines read tables in threads of their own, and go on for a moment after their consumer has all
 that it wants (``LIMIT 3``).  A thread that asks for Python while the interpreter is torn down is
 ended by it in the middle of native code, which aborts the process.  So the end of the interpreter
@@ -19,14 +14,13 @@ waits until no batch is being made, and none is made after that.
 from __future__ import annotations
 
 import atexit
-import functools
 import os
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
-from operator import attrgetter, itemgetter
-from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeVar
+from operator import itemgetter
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import pyarrow as pa
 import pyarrow.dataset as ds
@@ -34,10 +28,10 @@ import pyarrow.dataset as ds
 from daf_query._calls import positive_number
 from daf_query.distributed import Source, reading, series_of, token_of
 from daf_query.matrix import Selection
-from daf_query.scan import INDEX, NAME, Scan
+from daf_query.scan import INDEX, Scan
 from daf_storage import errors
 from daf_storage._lazy import pc
-from daf_storage.base import ForkLock, Span, optional_import
+from daf_storage.base import Span, optional_import
 
 if TYPE_CHECKING:
     import dask.dataframe as dd
@@ -118,38 +112,6 @@ def until_interpreter_ends(batches: Iterator[_T]) -> Iterator[_T]:
         _readers.opened.discard(reader)
 
 
-class _RefusingFile:
-    """A file that cannot be read."""
-
-    closed = False
-
-    def close(self) -> None:
-        """Do nothing."""
-
-    def read(self, *_: object) -> NoReturn:
-        """Refuse."""
-        raise errors.InvalidInputError(
-            "a table of a data set cannot be scanned by pyarrow's C++ code; pass its to_table(), "
-            "its scanner() or pyarrow.RecordBatchReader.from_stream(table) instead"
-        )
-
-    seek = tell = read
-
-
-_FORMAT: Final = ds.IpcFileFormat()
-_FRAGMENT: Final = _FORMAT.make_fragment(_RefusingFile())
-
-
-@functools.lru_cache(maxsize=64)
-def unscannable(schema: pa.Schema) -> ds.Dataset:
-    """Return a C++ dataset with a schema, of which no row can be read; that of equal ones is one.
-
-    >>> unscannable(pa.schema([("n", pa.int64())])).schema.names
-    ['n']
-    """
-    return ds.FileSystemDataset([_FRAGMENT], schema, _FORMAT)
-
-
 BATCH_ROWS: Final = 1 << 17
 """The most rows of a batch, unless fewer are asked for."""
 
@@ -201,35 +163,6 @@ class TableScanner:
         return getattr(rows, name)
 
 
-def nullable(schema: pa.Schema) -> pa.Schema:
-    """Return a schema whose columns may all be NULL."""
-    return pa.schema([field.with_nullable(True) for field in schema], schema.metadata)  # noqa: FBT003 - of Arrow
-
-
-def engine_schema(schema: pa.Schema, strings: pa.DataType) -> pa.Schema:
-    """Return a schema as the engine sees it: columns may be NULL, and strings are of some type.
-
-    Names stay as they are: all of them are different, so to make views of them brings nothing.
-    """
-    fields = [
-        field.with_type(strings) if field.type == pa.string() and field.name != NAME else field
-        for field in schema
-    ]
-    return nullable(pa.schema(fields, schema.metadata))
-
-
-class EngineTable(ds.UnionDataset):
-    """A Dataset in name: it has a schema, and no rows in C++."""
-
-    def __init__(self, schema: pa.Schema) -> None:
-        self._schema = schema
-        # A C++ dataset behind this object, lest pyarrow follow a null pointer.
-        ds.UnionDataset.__init__(self, schema, [unscannable(schema)])
-
-    # Not a line of Python: of a Ctrl-C at one the engine would die here.
-    schema = property(attrgetter("_schema"), doc="The Arrow schema.")
-
-
 class FileRows(ds.FileSystemDataset):
     """Rows of Parquet or Arrow files as they are when a query begins.
 
@@ -276,52 +209,6 @@ class FileRows(ds.FileSystemDataset):
                 f"{of_now.files[0]}: it was replaced by a file without {other}; register it again"
             )
         return iter(rows.get_fragments(filter))
-
-
-class ComputedDataset(EngineTable):
-    """Rows that a function returns, once; for an engine that evaluates filters itself.
-
-    Parameters
-    ----------
-    schema
-        The names and types of the columns, which are known before.
-    compute
-        Returns the rows.
-    """
-
-    def __init__(self, schema: pa.Schema, compute: Callable[[], pa.Table]) -> None:
-        super().__init__(nullable(schema))
-        self._compute = compute
-        self._table: pa.Table | None = None
-        self._lock = ForkLock()
-
-    def _batches(self) -> Iterator[pa.RecordBatch]:
-        with self._lock:
-            if self._table is None:
-                self._table = self._compute().cast(self._schema)
-        yield from self._table.to_batches()
-
-    def get_fragments(
-        self,
-        filter: pc.Expression | None = None,  # noqa: ARG002 - pyarrow's signature
-    ) -> Iterator[Any]:
-        """Yield one fragment, which has all rows; nothing is computed so far."""
-        yield self
-
-    def scanner(
-        self,
-        schema: pa.Schema | None = None,  # noqa: ARG002 - that of a fragment
-        columns: Any = None,
-        filter: pc.Expression | None = None,
-        **_: Any,
-    ) -> Any:
-        """Return a scanner of all rows; nothing is computed until it is consumed."""
-        return ds.Scanner.from_batches(
-            until_interpreter_ends(self._batches()),
-            schema=self._schema,
-            columns=self._schema.names if columns is None else columns,
-            filter=filter,
-        )
 
 
 ROWS_PER_FRAGMENT: Final = 1 << 20
