@@ -16,6 +16,7 @@ import itertools
 import math
 import struct
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
@@ -66,35 +67,22 @@ def rtree_of(sides: Sequence[npt.NDArray[Any]]) -> npt.NDArray[np.uint8]:
     return np.frombuffer(builder.finish(), np.uint8)
 
 
+@dataclass(frozen=True, slots=True, eq=False)
 class RTree:
-    """An R-tree over a number of items; `open` makes one of bytes.
+    """An R-tree over a number of items; `open` makes one of bytes."""
 
-    Parameters
-    ----------
-    boxes
-        Those of all levels, the items' first.
-    items
-        The number of each item.
-    levels
-        How many boxes each level has.
-    """
-
-    def __init__(
-        self,
-        boxes: npt.NDArray[Any],
-        items: npt.NDArray[Any],
-        levels: Sequence[int],
-        node_size: int,
-    ) -> None:
-        self._boxes = boxes
-        self._items = items
-        self._levels = levels
-        self._node_size = node_size
+    boxes: npt.NDArray[Any]
+    """Those of all levels, the items' first."""
+    items: npt.NDArray[Any]
+    """The number of each item."""
+    levels: Sequence[int]
+    """How many boxes each level has."""
+    node_size: int
 
     @property
     def nbytes(self) -> int:
         """How much memory it takes, if it is not mapped."""
-        return int(self._boxes.nbytes + self._items.nbytes)
+        return int(self.boxes.nbytes + self.items.nbytes)
 
     @classmethod
     def open(cls, data: npt.NDArray[np.uint8], n_items: int) -> RTree:
@@ -128,11 +116,11 @@ class RTree:
     def search(self, bounds: Bounds) -> Positions:
         """Return the items whose boxes overlap a box, ascending."""
         left, bottom, right, top = self._rounded(bounds)
-        start, node_size = len(self._boxes), self._node_size
+        start, node_size = len(self.boxes), self.node_size
         found = np.zeros(1, np.int64)
-        for number, count in enumerate(reversed(self._levels)):
+        for number, count in enumerate(reversed(self.levels)):
             start -= count
-            boxes = self._boxes[start : start + count]
+            boxes = self.boxes[start : start + count]
             is_few = found.size * node_size < count // 4
             if number and is_few:
                 below = (found[:, None] * node_size + np.arange(node_size)).reshape(-1)
@@ -142,11 +130,11 @@ class RTree:
             overlaps &= (boxes[:, 2] >= left) & (boxes[:, 3] >= bottom)
             # A box that overlaps is within one that does: to look at all of them finds no others.
             found = below[overlaps] if number and is_few else np.flatnonzero(overlaps)
-        return np.sort(self._items[found].astype(np.int64))
+        return np.sort(self.items[found].astype(np.int64))
 
     def _rounded(self, bounds: Bounds) -> Bounds:
         """Return a box that is no smaller where the tree has narrower numbers than the query."""
-        if self._boxes.itemsize == np.dtype(np.float64).itemsize:
+        if self.boxes.itemsize == np.dtype(np.float64).itemsize:
             return bounds
         sides = np.array(bounds, np.float64).astype(np.float32)
         outwards = np.array([-np.inf, -np.inf, np.inf, np.inf], np.float32)

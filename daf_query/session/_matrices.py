@@ -39,8 +39,8 @@ class MatrixQuestions(Queries):
         rows, columns, by = _bound(params, chosen, [how.pop("by", ())])
         if how.get("max_bytes") is not None:
             how["max_bytes"] = slices.byte_count(how["max_bytes"])
-        schema = self._engine.connections.schema(schema).name
-        return slices.SliceRequest(self._engine, schema, axes, name, rows, columns, by=by, **how)
+        tables = self._connections.schema(schema)
+        return slices.SliceRequest(self._engine, tables, axes, name, rows, columns, by=by, **how)
 
     @attended
     def matrix(  # noqa: PLR0913 - what is chosen, and how

@@ -201,7 +201,7 @@ def coordinates_of(
                 f"components={components!r}: {name!r} has {length:,} columns, counted from 0"
             )
         axes, columns = (points_axis, columns_axis), list(components)
-        part = matrix_slice(SliceRequest(engine, tables.name, axes, name, rows, columns))
+        part = matrix_slice(SliceRequest(engine, tables, axes, name, rows, columns))
         if part.dtype == object:
             raise errors.InvalidInputError(f"{name!r} is a matrix of strings; draw numbers")
         labels = [f"{name.removeprefix('X_')} {each + 1}" for each in components]

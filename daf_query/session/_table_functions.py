@@ -11,7 +11,7 @@ from daf_query.session._queries import PROFILE_MAX_BYTES
 
 def matrix_table(request: slices.SliceRequest) -> tables.TableDataset:
     """Return the long form of a matrix; see `DafSession.matrix_table`."""
-    schema = request.engine.connections.schemas[request.schema]
+    schema = request.tables
     if request.rows is None and request.columns is None:
         return schema.matrix_table(*request.axes, request.name)
     found = slices.matrix_axes(request)

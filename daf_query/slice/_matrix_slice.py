@@ -654,5 +654,5 @@ def matrix_slice(request: SliceRequest) -> MatrixSlice:
     empty = tuple(each.empty for each in found.chosen if each.empty is not None)
     is_described = request.engine.connections.provenance
     return MatrixSlice(
-        whole, SliceRecord(request.schema, rows.written, columns.written, is_described, empty)
+        whole, SliceRecord(request.tables.name, rows.written, columns.written, is_described, empty)
     )

@@ -100,8 +100,8 @@ class SliceRequest:
     """What a slice is asked for."""
 
     engine: Engine
-    schema: str
-    """What the session calls the data set."""
+    tables: AxisSchema
+    """The data sets."""
     axes: tuple[str, str]
     """That of the rows, and that of the columns."""
     name: str
@@ -148,8 +148,7 @@ def matrix_axes(request: SliceRequest) -> MatrixAxes:
     InvalidInputError
         The join is none, or ``along`` none of the axes; or an inner join leaves nothing.
     """
-    engine, axes = request.engine, request.axes
-    tables = engine.connections.schemas[request.schema]
+    engine, tables, axes = request.engine, request.tables, request.axes
     try:
         having = tables.matrix_readers(axes, request.name)
     except errors.AxisNotFoundError as error:

@@ -162,26 +162,19 @@ _ColumnsRead: TypeAlias = "tuple[Hashable, frozenset[str] | None, tables.TableCo
 _Selected: TypeAlias = "matrix.Selection | None"
 
 
+@dataclass(eq=False)
 class Member:
     """One of the data sets that a schema shows, or the only one."""
 
-    def __init__(
-        self,
-        daf: DafReader,
-        cache: DecodedCache,
-        scan_options: ScanOptions,
-        categoricals: tables.Categoricals = "string",
-    ) -> None:
-        self.daf = daf
-        """The data set."""
-        self.cache = cache
-        """Where values of its tables are kept."""
-        self.scan_options = scan_options
-        """How its tables are cut, pruned and read."""
-        self._categoricals: tables.Categoricals = categoricals
-        self._columns_read: dict[str, _ColumnsRead] = {}
-        self._broken: dict[str, tables.BrokenColumns] = {}
-        self._lock = ForkLock()
+    daf: DafReader
+    cache: DecodedCache
+    """Where values of its tables are kept."""
+    scan_options: ScanOptions
+    """How its tables are cut, pruned and read."""
+    categoricals: tables.Categoricals
+    _columns_read: dict[str, _ColumnsRead] = field(default_factory=dict)
+    _broken: dict[str, tables.BrokenColumns] = field(default_factory=dict)
+    _lock: ForkLock = field(default_factory=ForkLock)
 
     def columns(self, axis: str, names: frozenset[str] | None = None) -> tables.TableColumns:
         """Return the columns of an axis; the same as before, unless its metadata changed.
@@ -210,7 +203,7 @@ class Member:
     def _read(self, axis: str, names: frozenset[str] | None) -> tables.TableColumns:
         with self._lock:
             broken = self._broken.setdefault(axis, tables.broken_columns(self.daf, axis))
-        return tables.axis_columns(self.daf, axis, broken, self._categoricals, among=names)
+        return tables.axis_columns(self.daf, axis, broken, self.categoricals, among=names)
 
     def table(self, axis: str, columns: tables.TableColumns) -> tables.AxisDataset:
         """Return the table of an axis whose columns are known."""

@@ -397,10 +397,8 @@ class QueryResult(Advised):
         """Return what `_repr_mimebundle_` does; an error of the rows is raised."""
         rows = self._first_rows(LOOKED_AT_ROWS + 1)
         text = table_text(rows.slice(0, SHOWN_ROWS))
-        return {"text/plain": text, "text/html": self._page(rows)}
-
-    def _page(self, rows: pa.Table) -> str:
-        return plan_page(rows) if self._is_plan() else rows_page(rows)
+        page = plan_page(rows) if self._is_plan() else rows_page(rows)
+        return {"text/plain": text, "text/html": page}
 
     def _first_rows(self, count: int) -> pa.Table:
         """Return the first rows, computed now."""

@@ -48,7 +48,7 @@ USAGES: Final[Mapping[str, str]] = {
 class TableCall(TypedDict):
     """What a table function is asked for: which part of which matrix."""
 
-    schema: str
+    tables: AxisSchema
     axes: tuple[str, str]
     name: str
     rows: str | None
@@ -97,10 +97,10 @@ def _call(
     first, second, name, *given = (_constant(function, argument) for argument in arguments)
     if first is None or second is None or name is None:
         raise _wrong_use(function, "its first three arguments are names, not NULL")
-    schema, axis = _located(schemas, default, first)
+    tables, axis = _located(schemas, default, first)
     by, rows, columns = [*[None][: function not in _GROUPED], *given, None, None][:3]
     return {
-        "schema": schema,
+        "tables": tables,
         "axes": (axis, second),
         "name": name,
         "rows": rows,
@@ -124,7 +124,7 @@ def _wrong_use(function: str, problem: str) -> errors.QueryError:
     return errors.QueryError(f"{function}(): {problem}; write {USAGES[function]}")
 
 
-def _located(schemas: Mapping[str, AxisSchema], default: str, axis: str) -> tuple[str, str]:
+def _located(schemas: Mapping[str, AxisSchema], default: str, axis: str) -> tuple[AxisSchema, str]:
     """Return the schema and the axis of ``axis`` or ``schema.axis``.
 
     Raises
@@ -134,9 +134,9 @@ def _located(schemas: Mapping[str, AxisSchema], default: str, axis: str) -> tupl
     """
     for name, schema in schemas.items():
         if axis.startswith(f"{name}.") and axis[len(name) + 1 :] in schema.axes_set():
-            return name, axis[len(name) + 1 :]
+            return schema, axis[len(name) + 1 :]
     if default in schemas:
-        return default, axis
+        return schemas[default], axis
     available = [f"{name}.{each}" for name, schema in schemas.items() for each in schema.axes_set()]
     having = [f"{name}.{axis}" for name in schemas if f"{name}.{axis}" in available]
     if having:

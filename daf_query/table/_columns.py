@@ -447,13 +447,6 @@ def wide_columns(columns: Mapping[str, Column], names: AbstractSet[str]) -> dict
     }
 
 
-def column_as(column: Column | None, field: pa.Field, length: int) -> Column:
-    """Return a column of one data set with the field of the union; ``None`` if it is absent."""
-    if column is None:
-        return ConstantColumn(field, None, length)
-    return replace(TableColumn.of(column), shown=field)
-
-
 @dataclass(frozen=True, eq=False)
 class ConstantColumn:
     """A column with the same string in all rows, or null in all."""

@@ -195,7 +195,14 @@ class TableView:
     options: ScanOptions = DEFAULT_OPTIONS
     """How rows are cut, pruned and read."""
     engine_strings: pa.DataType | None = None
-    """The type of strings for DataFusion; None if it is another engine that scans the table."""
+    """The type of strings for DataFusion; None if it is another engine that scans the table.
+
+    Views are made of distinct strings by their codes, and it groups and joins them twice as fast.
+    Its columns may have NULL: over those that are declared to have none, it answers ``(SELECT ...)
+    IS NULL`` of no rows, ``NOT IN (SELECT ...)`` with NULL on the left and ``x & -x`` wrongly, and
+    fails on a filter above an outer join.  It asks for batches of so few rows that handing them
+    over takes longer than to make them.
+    """
 
     @property
     def is_filtered(self) -> bool:
@@ -445,33 +452,6 @@ class TableDataset(Fragmented, EngineTable):
         scans = (table.scan(predicate) for table in self._members())
         return until_interpreter_ends(first_rows(scans, schema, count, offset))
 
-    def for_engine(self, strings: pa.DataType) -> Self:
-        """Return the same table for DataFusion: its columns may have NULL.
-
-        Over columns that are declared to have none, it answers ``(SELECT ...) IS NULL`` of no rows,
-        ``NOT IN (SELECT ...)`` with NULL on the left and ``x & -x`` wrongly, and fails on a filter
-        above an outer join; over others it is right.  It asks for batches of so few rows that
-        handing them over takes longer than to make them.
-
-        Parameters
-        ----------
-        strings
-            The type of strings: views are made of distinct strings by their codes, and it groups
-            and joins them twice as fast.
-
-        Examples
-        --------
-        >>> import daf_query, daf_storage
-        >>> daf = daf_storage.MemoryDaf()
-        >>> daf.add_axis("cell", ["A"])
-        >>> table = daf_query.connect(daf).table("cell")
-        >>> table.schema.field("name").nullable
-        False
-        >>> table.for_engine(pa.string()).schema.field("name").nullable
-        True
-        """
-        return self.with_view(engine_strings=strings)
-
     def with_options(self, options: ScanOptions) -> Self:
         """Return the same table, which is cut, pruned and read in another way."""
         return self.with_view(options=options)
@@ -538,7 +518,8 @@ class TableDataset(Fragmented, EngineTable):
         NotFoundError
             The table lacks one of them.
         """
-        filtered = self._fields(filter)
+        found = field_names(filter)
+        filtered = self.table_columns.columns if found is None else found  # Arrow may not tell them
         needed = {*self._needed(columns, filtered), *filtered}
         return [name for name in self.table_columns.columns if name in needed]
 
@@ -568,11 +549,6 @@ class TableDataset(Fragmented, EngineTable):
         if unknown:
             raise self.column_not_found(min(unknown))
         return [name for name in available if name in needed]
-
-    def _fields(self, expression: pc.Expression | None) -> Iterable[str]:
-        """Return the columns of an expression; all if Arrow does not tell them."""
-        found = field_names(expression)
-        return self.table_columns.columns if found is None else found
 
     def column_not_found(self, name: str) -> DafError:
         """Return an error that names the columns, or why this one cannot be read."""

@@ -116,6 +116,7 @@ BATCH_ROWS: Final = 1 << 17
 """The most rows of a batch, unless fewer are asked for."""
 
 
+@dataclass(frozen=True, eq=False)
 class TableScanner:
     """Batches that are filtered and projected already, read as they are asked for.
 
@@ -123,18 +124,16 @@ class TableScanner:
     threads of its own.
     """
 
-    def __init__(
-        self, schema: pa.Schema, batches: Iterator[pa.RecordBatch], batch_rows: int
-    ) -> None:
-        self.projected_schema = schema
-        self._batches = batches
-        self._batch_rows = batch_rows
+    projected_schema: pa.Schema
+    batches: Iterator[pa.RecordBatch]
+    batch_rows: int
+    """How many rows a batch may have that leaves."""
 
     def to_batches(self) -> Iterator[pa.RecordBatch]:
         """Yield the batches, none of them with more rows than was asked for."""
-        for batch in self._batches:
-            for start in range(0, batch.num_rows, self._batch_rows):
-                yield batch.slice(start, self._batch_rows)
+        for batch in self.batches:
+            for start in range(0, batch.num_rows, self.batch_rows):
+                yield batch.slice(start, self.batch_rows)
 
     def to_reader(self) -> pa.RecordBatchReader:
         """Return the batches as a stream."""
@@ -153,7 +152,7 @@ class TableScanner:
 
     def count_rows(self) -> int:
         """Return how many rows there are; Ctrl-C ends it as well."""
-        return sum(batch.num_rows for batch in self._batches)
+        return sum(batch.num_rows for batch in self.batches)
 
     def __getattr__(self, name: str) -> Any:
         """Return a method of pyarrow's scanner: ``head``, ``take``, ``scan_batches``."""
@@ -273,20 +272,18 @@ class Fragment:
                 yield from rows.to_batches(columns=self.schema.names, filter=self.filter)
 
 
+@dataclass(frozen=True, eq=False)
 class TableFragment:
     """Some partitions of a table, or of those that it consists of; a Fragment of pyarrow."""
 
-    def __init__(
-        self, dataset: Any, pieces: Sequence[tuple[Scan, Span]], filter: pc.Expression | None
-    ) -> None:
-        self._dataset = dataset
-        self._pieces = pieces
-        self._filter = filter
+    dataset: Any
+    pieces: Sequence[tuple[Scan, Span]]
+    filter: pc.Expression | None
 
     @property
     def partitions(self) -> Sequence[Span]:
         """Ascending, of each of the tables."""
-        return [span for _, span in self._pieces]
+        return [span for _, span in self.pieces]
 
     def scanner(
         self,
@@ -297,19 +294,19 @@ class TableFragment:
         **_: Any,
     ) -> ds.Scanner:
         """Return a scanner of these rows."""
-        predicate = self._dataset.predicate_of(filter)
+        predicate = self.dataset.predicate_of(filter)
         # Another filter needs another scan: an index may have left out rows for this one.
-        is_planned = is_same(filter, self._filter)
+        is_planned = is_same(filter, self.filter)
 
         def read(schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-            for scan, pieces in groupby(self._pieces, itemgetter(0)):
+            for scan, pieces in groupby(self.pieces, itemgetter(0)):
                 spans = [span for _, span in pieces]
                 chosen = scan if is_planned else scan.again(predicate, spans)
                 yield from chosen.batches(schema, spans)
 
-        if self._dataset.view.engine_strings is not None:
+        if self.dataset.view.engine_strings is not None:
             batch_size = BATCH_ROWS
-        return self._dataset.scanner_of(read, predicate, columns, batch_size)
+        return self.dataset.scanner_of(read, predicate, columns, batch_size)
 
     def to_batches(
         self, schema: pa.Schema | None = None, **kwargs: Any

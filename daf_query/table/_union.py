@@ -47,8 +47,8 @@ from daf_query.table._columns import (
     DATASET,
     ConstantColumn,
     MatrixEntry,
+    TableColumn,
     TableColumns,
-    column_as,
     signature_of,
     vector_of,
 )
@@ -190,7 +190,10 @@ def columns_as(name: str, source: TableColumns, fields: Iterable[pa.Field]) -> T
 def _column_of(name: str, source: TableColumns, field: pa.Field) -> Column:
     if field.name == DATASET:
         return ConstantColumn(field, name, source.length)
-    return column_as(source.columns.get(field.name), field, source.length)
+    column = source.columns.get(field.name)
+    if column is None:
+        return ConstantColumn(field, None, source.length)
+    return replace(TableColumn.of(column), shown=field)
 
 
 class Members:

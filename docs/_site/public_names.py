@@ -31,7 +31,7 @@ INNER_MEMBERS: Final = {
     "QueryResult": "is_described rows",
     "Report": "changed kept lost refuse_losses renamed warn",
     "TableDataset": """
-        column_not_found data_version first for_engine fragments needed open_table pieces
+        column_not_found data_version first fragments needed open_table pieces
         predicate_of readable rows_of rtree scan scanner_of
         with_matrix_columns with_view
     """,

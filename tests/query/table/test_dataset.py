@@ -185,7 +185,7 @@ def test_a_vector_replaced_during_a_query_is_an_error(tiny_path: Path) -> None:
 
 def test_a_query_is_not_interrupted_where_the_engine_asks_for_columns() -> None:
     """It dies of an exception there, so there is no line of Python."""
-    table = connect(data_set(cell=["A"])).table("cell").for_engine(pa.string_view())
+    table = connect(data_set(cell=["A"])).table("cell").with_view(engine_strings=pa.string_view())
     with Interruption(1) as interruption:
         assert table.schema.names == ["name", "index"]
     assert interruption.lines == 0
