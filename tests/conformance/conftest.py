@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 import pytest
 
 from tests.conformance.forms import Forms
@@ -9,5 +11,6 @@ from tests.conformance.forms import Forms
 
 @pytest.fixture(scope="session")
 def forms(tmp_path_factory: pytest.TempPathFactory) -> Forms:
-    """Return the data in each form, written when they are asked for."""
-    return Forms(tmp_path_factory.mktemp("conformance"))
+    """Return the data in each form, written when one of the processes of pytest-xdist asks."""
+    own = tmp_path_factory.getbasetemp()
+    return Forms((own.parent if "PYTEST_XDIST_WORKER" in os.environ else own) / "conformance")

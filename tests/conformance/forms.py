@@ -6,6 +6,7 @@ matrices of both.  What the oracles see is made of the same frames by pyarrow al
 
 from __future__ import annotations
 
+import fcntl
 import warnings
 from collections.abc import Mapping
 from functools import cache
@@ -252,7 +253,7 @@ class Forms:
                 session.register(table, name)
             return session
         folder = self.folder / ("large" if is_large else "small")
-        folder.mkdir(exist_ok=True)
+        folder.mkdir(parents=True, exist_ok=True)
         if form == "collection":
             parts = LARGE_PARTS if is_large else PARTS
             members = zip(_MEMBERS, accumulate((0, *parts)), parts, strict=False)
@@ -270,20 +271,22 @@ class Forms:
 def _written(
     path: Path, *, is_large: bool, packed: bool = False, cells: slice = slice(None)
 ) -> Path:
-    """Return a path after writing there, once, what it is to have."""
-    if path.exists():
-        return path
-    daf = _daf_of(cells, is_large=is_large)
-    if path.suffix == ".h5ad":
-        with warnings.catch_warnings(action="ignore"):
-            export_h5ad(daf, path, obs_is="cell", var_is="gene")
-        return path
-    with open_daf(path, "w", packed=packed) as copy:
-        copy_all(daf, copy)
-    if path.name == _FILES["indexed"]:
-        with connect(path, mode="r+") as session:
-            for axis, names in _indexed_columns(is_large=is_large).items():
-                session.build_index(axis, ["name", *names], progress="never")
+    """Return a path after writing there, once in all processes, what it is to have."""
+    with (path.parent / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if path.exists():
+            return path
+        daf = _daf_of(cells, is_large=is_large)
+        if path.suffix == ".h5ad":
+            with warnings.catch_warnings(action="ignore"):
+                export_h5ad(daf, path, obs_is="cell", var_is="gene")
+            return path
+        with open_daf(path, "w", packed=packed) as copy:
+            copy_all(daf, copy)
+        if path.name == _FILES["indexed"]:
+            with connect(path, mode="r+") as session:
+                for axis, names in _indexed_columns(is_large=is_large).items():
+                    session.build_index(axis, ["name", *names], progress="never")
     return path
 
 

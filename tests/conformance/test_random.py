@@ -11,7 +11,7 @@ from tests.conformance.forms import Forms, entries, tables
 from tests.conformance.oracles import Oracles, answer_of
 from tests.random_conditions import Conditions
 
-COUNT = int(os.environ.get("DAF_RANDOM_QUERIES", "8"))
+COUNT = int(os.environ.get("DAF_RANDOM_QUERIES", "3"))
 LEFT_OUT = {"edge", "huge"}
 """Columns with values that engines compare in other ways: `docs/reference/limits.md`."""
 

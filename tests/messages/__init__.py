@@ -13,6 +13,6 @@ folder of their own (`scenes`), and goes there.  Then come rows, each a call and
     all the lines of its output, and ``exit N`` is its exit code: else 1 if there is a ``!``, or 0.
     ``traceback`` says that there is one.
 
-A call that fails has changed nothing: neither the files of the folder nor the data set ``daf``, but for
-what ``leaves NAME`` names.
+Calls that fail, one or several after each other, have changed nothing: neither the files of the folder
+nor the data set ``daf``.
 """

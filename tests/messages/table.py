@@ -7,6 +7,7 @@ import shlex
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -32,9 +33,12 @@ class Row:
         return self.call.startswith("$ ")
 
     @property
-    def left(self) -> tuple[str, ...]:
-        """What may be there after a failure."""
-        return tuple(line[7:] for line in self.expected if line.startswith("leaves "))
+    def status(self) -> int:
+        """The exit code of a command, or 1 of a call that raises."""
+        signs = [line.partition(" ")[0] for line in self.expected]
+        if "exit" in signs:
+            return int(self.expected[signs.index("exit")][5:])
+        return int("!" in signs if self.is_command else any(sign != "warns" for sign in signs))
 
 
 @dataclass(frozen=True)
@@ -84,15 +88,13 @@ def problems(
     scene: Scene, names: dict[str, Any], capfd: pytest.CaptureFixture[str]
 ) -> Iterator[str]:
     """Try the rows of a scene in the working directory; yield what is not as expected."""
-    state = _state(names)
-    for row in scene.rows:
-        found = _command(row, capfd) if row.is_command else _call(row, names)
-        for problem in found.problems:
-            yield f"{row.place}\n  {row.call}\n  {problem}"
-        before, state = state, _state(names)
-        changed = {name for name, _ in before.items() ^ state.items()}
-        if found.has_failed and not all(name.startswith(row.left) for name in changed):
-            yield f"{row.place}\n  {row.call}\n  it fails, and changes {sorted(changed)}"
+    for is_to_fail, rows in groupby(scene.rows, lambda row: row.status in (1, 2)):
+        before = _state(names) if is_to_fail else {}
+        for row in rows:
+            for problem in _command(row, capfd) if row.is_command else _call(row, names):
+                yield f"{row.place}\n  {row.call}\n  {problem}"
+        if is_to_fail and (changed := before.items() ^ _state(names).items()):
+            yield f"{row.place}\n  {row.call}\n  or above: fails, and changes {sorted(dict(changed))}"
 
 
 def _state(names: dict[str, Any]) -> dict[str, str]:
@@ -102,26 +104,19 @@ def _state(names: dict[str, Any]) -> dict[str, str]:
     return {name: str((stat.st_size, stat.st_mtime_ns)) for name, stat in files.items()} | stored
 
 
-@dataclass(frozen=True)
-class _Found:
-    problems: list[str]
-    has_failed: bool
-
-
-def _call(row: Row, names: dict[str, Any]) -> _Found:
+def _call(row: Row, names: dict[str, Any]) -> list[str]:
     warns = [line[6:] for line in row.expected if line.startswith("warns ")]
     wanted = " ".join(line for line in row.expected if not line.startswith("warns "))
     with warnings.catch_warnings(record=True, action="always") as warned:
         try:
             exec(row.call, names)  # noqa: S102 - of our own
         except Exception as error:  # noqa: BLE001 - it is compared with what is expected
-            found = [] if _is_said(wanted, error) else [f"says {type(error).__name__}: {error}"]
-            return _Found(found, has_failed=True)
+            return [] if _is_said(wanted, error) else [f"says {type(error).__name__}: {error}"]
     found = ["says nothing"] if wanted else []
     said = [each.message for each in warned if isinstance(each.message, Warning)]
     if warns and (warns != ["nothing"] if not said else not _are_said(warns, said)):
         found.append(f"warns {said}")
-    return _Found(found, has_failed=False)
+    return found
 
 
 def _is_said(wanted: str, raised: BaseException) -> bool:
@@ -136,7 +131,7 @@ def _are_said(warns: list[str], said: list[Warning]) -> bool:
     return len(warns) == len(said) and all(map(_is_said, warns, said))
 
 
-def _command(row: Row, capfd: pytest.CaptureFixture[str]) -> _Found:
+def _command(row: Row, capfd: pytest.CaptureFixture[str]) -> list[str]:
     words = shlex.split(row.call.removeprefix("$ "))
     start = words.index("daf")
     with pytest.MonkeyPatch.context() as patch, warnings.catch_warnings():
@@ -149,9 +144,7 @@ def _command(row: Row, capfd: pytest.CaptureFixture[str]) -> _Found:
             code = ended.code
     out, err = capfd.readouterr()
     lines = [line.partition(" ")[::2] for line in row.expected]
-    wanted = [int(rest) for sign, rest in lines if sign == "exit"]
-    wanted = wanted or [int(any(sign == "!" for sign, _ in lines))]
-    found = [] if [code] == wanted else [f"exit code {code}: {err}"]
+    found = [] if code == row.status else [f"exit code {code}: {err}"]
     for sign, text in (("!", err), (">", out)):
         patterns = [rest for each, rest in lines if each == sign]
         found += [f"{sign} {each!r} is not in {text!r}" for each in patterns if not re.search(each, text)]  # fmt: skip
@@ -162,7 +155,7 @@ def _command(row: Row, capfd: pytest.CaptureFixture[str]) -> _Found:
         code == 1 and "daf: error: " not in err and not out
     ):
         found.append(f"is no sentence: {err}")
-    return _Found(found, has_failed=code in (1, 2))
+    return found
 
 
 def subjects() -> list[str]:

@@ -4,7 +4,7 @@
 SELECT repeat(s, x) AS v FROM cell;
 SELECT repeat('x', NULL) IS NULL AS v FROM cell;
 SELECT name FROM cell WHERE repeat(s, y * 2000) = '';
-SELECT length(repeat(repeat('x', 6000), 6000)) AS v FROM cell;
+SELECT length(repeat(repeat('x', 6000), 6000)) AS v FROM cell LIMIT 1;
 --: theirs SELECT lpad(name, CAST(x + 1 AS INT), '0') AS v, '' AS w, '' AS u, true AS n FROM cell
 SELECT lpad(name, x + 1, '0') AS v, lpad(name, -x) AS w, rpad('xyz', -5, 'ab') AS u, lpad(NULL, -5) IS NULL AS n FROM cell;
 --: theirs SELECT [x, x] AS v FROM cell

@@ -29,7 +29,7 @@ from daf_storage import DafWriter, MemoryDaf, Packing, open_daf, verify
 from daf_storage.base import _strings as strings
 from tests.limits import lower
 from tests.random_conditions import Conditions
-from tests.support import create, data_set, filled, reopen, there
+from tests.support import create, data_set, every, filled, reopen, there
 
 N = 5_000
 
@@ -188,7 +188,8 @@ def test_rows_found_by_indexes_are_the_same(empty: DafWriter) -> None:
     fill(numbers := empty)
     random_ones = Conditions(connect(numbers).table("cell").to_table(), 5)
     box = "x BETWEEN 10 AND 12 AND y BETWEEN 3 AND 4"
-    conditions = [box, f"{box} AND u < 100", *(random_ones.of_columns(depth=1) for _ in range(20))]
+    of_columns = [random_ones.of_columns(depth=1) for _ in range(40 // every(4))]
+    conditions = [box, f"{box} AND u < 100", *of_columns]
     queries = [f"SELECT index FROM cell WHERE {where} ORDER BY index" for where in conditions]
     expected = [connect(numbers).sql(query).to_pydict() for query in queries]
     names = ["name", "u", "f", "big", "code", "sparse", "x"]
@@ -290,7 +291,7 @@ def test_random_changes_indexes_and_queries(empty: DafWriter) -> None:
     for column in "figs":
         made.set_vector("cell", column, vector(column))
     session = connect(made, cache_bytes=rng.choice([0, 1 << 28]), scan_options=options)
-    for _ in range(12):
+    for _ in range(24 // every(4)):
         if rng.random() < 0.4 and not is_fixed:
             column = rng.choice("figs")
             made.set_vector("cell", column, vector(column), if_exists="replace")

@@ -17,7 +17,7 @@ from daf_query import DafSession, UnusedIndexWarning, append_rows, build_spatial
 from daf_storage import errors
 from tests import seams
 from tests.query.table.zarr_groups import age, objects, ring, squares, store_of, with_geometry, wkb
-from tests.support import recorded_calls, there
+from tests.support import every, recorded_calls, there
 
 pytest.importorskip("geodatafusion")
 pytest.importorskip("geoindex_rs.rtree")
@@ -225,7 +225,7 @@ def test_random_rectangles(tmp_path: Path) -> None:
     shapes = objects(wkb(random_shape(rng) for _ in range(240)))
     path = indexed(store_of(tmp_path / "x.zarr", shapes, 8))
     fast, plain = with_geometry(path), without_index(path)
-    for number in range(44):
+    for number in range(88 // every(4)):
         sides = (*rng.integers(-2, 15, 2), *rng.integers(1, 24, 2))
         shift = 0.0 if number % 2 else 0.25
         area = rectangle(*(float(side) + shift for side in sides))

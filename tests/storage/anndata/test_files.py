@@ -276,6 +276,7 @@ def test_columns_are_listed_without_objects_of_h5py(
     assert not [name for name in made if name.removeprefix("/obs/") in numbers]
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("form", FORMS)
 def test_all_vectors_at_once_are_those_of_each(paths: dict[Form, Path], form: Form) -> None:
     """Their types, or the errors, in alphabetical order; names that do not exist are none."""

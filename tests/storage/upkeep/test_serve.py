@@ -292,13 +292,13 @@ def test_idle_connections_are_closed(server: DafServer, monkeypatch: pytest.Monk
         assert b"HTTP/" not in rest(connection)
     (server.root / "large").write_bytes(LARGE)
     with connected(server, sending=LARGE_REQUEST) as connection:
-        time.sleep(4)
+        time.sleep(2)
         with suppress(ConnectionResetError):
             assert len(rest(connection)) < len(LARGE)
     with connected(server, sending=LARGE_REQUEST) as connection:
         received = 0
         while received < len(LARGE):
-            if received < 15 << 20:
+            if received < 10 << 20:
                 time.sleep(0.2)
             block = connection.recv(1 << 20)
             assert block
