@@ -830,7 +830,6 @@ def estimate_read(plan: SlicePlan) -> ReadEstimate:
     return estimate
 
 
-Offsets: TypeAlias = npt.NDArray[np.int64]
 Values: TypeAlias = npt.NDArray[Any] | pa.Array
 """Numbers, or strings of Arrow."""
 
@@ -875,7 +874,7 @@ class Elements:
         size = -(-target // self.step) * self.step
         return [Span(start, min(start + size, self.count)) for start in range(0, self.count, size)]
 
-    def part(self, part: ElementPart, span: Span, offsets: Offsets | None) -> Any:
+    def part(self, part: ElementPart, span: Span, offsets: Positions | None) -> Any:
         """Return a part of each element of a block, or of those of some numbers within it.
 
         The parts of the last block of each thread are kept, each as it was first asked for.
@@ -911,7 +910,7 @@ class Elements:
         rows = plan.row_numbers(ranges)
         return np.subtract(rows, base, dtype=np.int32, casting="unsafe")
 
-    def _dense(self, majors: Offsets) -> Values:
+    def _dense(self, majors: Positions) -> Values:
         """Return the values of some majors; strings are decoded all, once: they are one chunk."""
         plan = self._plan
         if not plan.stored.info.storage_type.is_string:

@@ -212,11 +212,10 @@ def joined(kind: type[And | Or], parts: Iterable[Predicate]) -> Predicate:
     Constant(value=True)
     """
     given = flat(kind, parts).parts
-    others = {IsNull(each.column, not each.is_negated) for each in given if type(each) is IsNull}
-    if not others.isdisjoint(each for each in given if type(each) is IsNull):
-        return Constant(value=kind is Or)
-    if Constant(value=kind is Or) in given:
-        return Constant(value=kind is Or)
+    decisive = Constant(value=kind is Or)
+    tests = {(each.column, each.is_negated) for each in given if isinstance(each, IsNull)}
+    if decisive in given or len({column for column, _ in tests}) < len(tests):
+        return decisive
     needed = [each for each in given if not isinstance(each, Constant)]
     if len(needed) > 1:
         return kind(tuple(needed))

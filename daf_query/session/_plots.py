@@ -184,9 +184,7 @@ def coordinates_of(
     InvalidInputError
         Several axes have one; or it has no such columns, or no numbers.
     """
-    members = list(tables.readers().values())
-    if axis is not None and axis not in tables.axes_set():
-        raise errors.axis_not_found(tables.location, axis, tables.axes_set())
+    members = list(tables.having(*[] if axis is None else [axis]).readers().values())
     pairs = {pair for daf in members for pair in candidates(daf, axis)}
     found = sorted({(points, columns) for points, columns, each in pairs if each == name})
     if len(found) > 1:

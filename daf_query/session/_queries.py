@@ -102,20 +102,10 @@ class Queries(Advised):
             return f"the axes are {errors.shown_names(axes)}"
         return ""
 
-    def _with_axis(self, schema: str | None, axis: str) -> engines.AxisSchema:
-        """Return the tables of a schema, which have an axis."""
-        found = self._connections.schema(schema)
-        if not found.has_axis(axis):
-            raise errors.axis_not_found(found.location, axis, found.axes_set())
-        return found
-
     def _writable(self, schema: str | None, *axes: str) -> tuple[str, DafWriter]:
         """Return the name of a schema, and its data set, which has axes and can be changed."""
-        name = self._connections.schema(schema).name
+        name = self._connections.schema(schema).having(*axes).name
         daf = self._connections.reader(name)
-        for axis in axes:
-            if not daf.has_axis(axis):
-                raise errors.axis_not_found(daf.location, axis, daf.axes_set())
         if not isinstance(daf, DafWriter):
             raise errors.ReadOnlyError(f"{daf.location}: {writing_remedy(daf)}")
         return name, daf
@@ -277,8 +267,10 @@ class Queries(Advised):
               0       0  donor = 'n3'
                            'n3' does not occur in donor; nearest: 'N3' (2 rows)
         """
-        name, bound = self._with_axis(schema, axis).name, engines.bind(predicate, params)
-        return engines.diagnose(self._engine, name, axis, bound, select=syntax.is_select(bound))
+        found = self._connections.schema(schema).having(axis)
+        bound = engines.bind(predicate, params)
+        is_select = syntax.is_select(bound)
+        return engines.diagnose(self._engine, found.name, axis, bound, select=is_select)
 
     def matrix_columns(
         self, axis: str, written: str, *, schema: str | None = None
@@ -311,7 +303,8 @@ class Queries(Advised):
         >>> connect(daf).matrix_columns("cell", "X['CD8A'], X['CST3'] AS cst3")
         {"X['CD8A']": ('gene', 'X', 'CD8A'), 'cst3': ('gene', 'X', 'CST3')}
         """
-        entries = engines.entry_columns(self._with_axis(schema, axis), axis, written)
+        found = self._connections.schema(schema).having(axis)
+        entries = engines.entry_columns(found, axis, written)
         return {name: (each.axis, each.matrix, each.entry) for name, each in entries.items()}
 
     def requirements(self, query: str, *, schema: str | None = None) -> engines.QueryRequirements:
@@ -391,10 +384,9 @@ class Queries(Advised):
         >>> table.to_table(columns=["name", "cd8"]).to_pydict()
         {'name': ['A', 'B'], 'cd8': [0.0, 2.0]}
         """
-        found = self._with_axis(schema, axis).dataset(
-            axis, None if columns is None else frozenset(columns)
-        )
-        return tables.with_matrix_columns(found, matrix_columns or {})
+        found = self._connections.schema(schema).having(axis)
+        table = found.dataset(axis, None if columns is None else frozenset(columns))
+        return tables.with_matrix_columns(table, matrix_columns or {})
 
     def lazy_frame(
         self,

@@ -583,10 +583,7 @@ class AxisRows:
         NotFoundError
             There is no such schema, or no such axis.
         """
-        tables = engine.connections.schema(schema)
-        if not tables.has_axis(axis):
-            raise errors.axis_not_found(tables.location, axis, tables.axes_set())
-        return cls(engine, tables, axis)
+        return cls(engine, engine.connections.schema(schema).having(axis), axis)
 
     @cached_property
     def whole(self) -> ConcatenatedAxis:

@@ -609,15 +609,12 @@ def direct_scan(tables: Tables, text: str, first: int | None = None) -> DirectSc
         return None
     condition = scope.select["selection"]
     is_whole = condition is None
-    schema, axis = tables.named(scope.sources[0])
-    axes = tables.schemas.get(schema)
-    if axes is None or axis in axes.added:
-        return None
-    if axes.is_collection and not (is_whole and is_first and axes.has_axis(axis)):
-        return None
     used, _ = needed_names(statement) or (frozenset[str](), None)
     try:
-        table = axes.dataset(axis, used if selected else None)
+        found = tables.find(scope.sources[0])
+        if found is None or (found[0].is_collection and not (is_whole and is_first)):
+            return None
+        table = found[0].dataset(found[1], used if selected else None)
     except (DafError, errors.DafWarning):  # the engine's path says it, or goes on without it
         return None
     listed = table.table_columns

@@ -14,7 +14,7 @@ import itertools
 from collections.abc import Callable, Hashable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, Final, Literal, TypeAlias
+from typing import Any, Final, Literal, Self, TypeAlias
 
 import pyarrow as pa
 
@@ -373,6 +373,19 @@ class AxisSchema(SharedSchema):
     def has_axis(self, axis: str) -> bool:
         """Return whether some data set has an axis; does not list the others."""
         return any(member.daf.has_axis(axis) for member in self.members.values())
+
+    def having(self, *axes: str) -> Self:
+        """Return itself.
+
+        Raises
+        ------
+        AxisNotFoundError
+            No data set has one of some axes.
+        """
+        for axis in axes:
+            if not self.has_axis(axis):
+                raise errors.axis_not_found(self.location, axis, self.axes_set())
+        return self
 
     def axis_length(self, axis: str) -> int:
         """Return the number of rows of a table."""
@@ -818,15 +831,14 @@ class Tables:
         schema, table = (self.default, *source.parts)[-2:]
         return schema, table
 
-    def find(self, source: syntax.Source) -> TableName | None:
+    def find(self, source: syntax.Source) -> tuple[AxisSchema, str] | None:
         """Return the axis that a FROM names; None if it names something else."""
         if not source.parts:
             return None
         schema, axis = self.named(source)
         tables = self.schemas.get(schema)
-        if tables is None or axis in tables.added or not tables.has_axis(axis):
-            return None
-        return schema, axis
+        is_axis = tables is not None and axis not in tables.added and tables.has_axis(axis)
+        return (tables, axis) if tables is not None and is_axis else None
 
     def query_of(self, source: syntax.Source) -> syntax.Query | None:
         """Return the query whose rows a FROM names: a subquery, one of WITH, or a view."""

@@ -154,7 +154,7 @@ class Engine:
         register_category_order(context, schemas)
         for name, function in self.functions.items():
             make = self._without_cycle(function)
-            table_of = partial(table_of_call, name, make, schemas, self.tables.default)
+            table_of = partial(table_of_call, name, make, self.tables)
             context.register_udtf(datafusion.udtf(table_of, name))
         return context
 
@@ -354,8 +354,8 @@ class Engine:
             return
         others, tables = _parsed(views.values()), self.tables
         read = {tables.find(each) for every in (statement, *others) for each in every.sources}
-        axes = [(tables.schemas[name[0]], name[1]) for name in read if name is not None]
-        yield from category_keys(statement, recorded_categories(axes), others)
+        axes = recorded_categories(axis for axis in read if axis is not None)
+        yield from category_keys(statement, axes, others)
 
     def _views(self) -> dict[TableName, str]:
         """Return the queries of the views that there are: some were dropped or unregistered."""

@@ -169,7 +169,7 @@ class _Rule:
             problems: list[DafError] = []
             for table in dict.fromkeys(map(self._tables.find, sources)):
                 try:
-                    is_column |= table is not None and self._provide(table, reference)
+                    is_column |= table is not None and self._provide(*table, reference)
                 except DafError as error:
                     problems.append(error)
             if is_column:
@@ -205,7 +205,7 @@ class _Rule:
         name = ".".join((*reference.qualifier[-1:], reference.name))
         scopes = reference.scope.chain() if reference.scope is not None else ()
         for table in (self._tables.find(source) for each in scopes for source in each.sources):
-            if table is not None and _matrices(self._tables.schemas[table[0]], table[1], name):
+            if table is not None and _matrices(*table, name):
                 if reference.entry is None:
                     raise _malformed(reference, name)
                 raise errors.QueryError(
@@ -213,7 +213,7 @@ class _Rule:
                     f"write {quoted_name(name)}[{reference.subscript}]"
                 )
 
-    def _provide(self, table: TableName, reference: EntryReference) -> bool:
+    def _provide(self, schema: AxisSchema, axis: str, reference: EntryReference) -> bool:
         """Return whether a table provides a column, which it gets then.
 
         Raises
@@ -221,7 +221,6 @@ class _Rule:
         QueryError, EntryNotFoundError
             It has such a matrix, but the reference does not name one of its entries.
         """
-        schema, axis = self._tables.schemas[table[0]], table[1]
         available = schema.dataset(axis).table_columns.columns
         if reference.column in available:
             return True
@@ -248,7 +247,7 @@ class _Rule:
         remedy = f"FROM matrix('{axis}', '{other}', '{name}') AS m WHERE m.{other} = $entry"
         check_column_names([reference.column], "a query", remedy)
         entry = MatrixEntry(other, name, reference.entry)
-        self.columns.setdefault(table, {})[reference.column] = entry
+        self.columns.setdefault((schema.name, axis), {})[reference.column] = entry
         return True
 
     def wildcards(self) -> Iterator[Edit]:
@@ -282,8 +281,8 @@ class _Rule:
 
     def _got(self, sources: Sequence[Source]) -> list[str]:
         """Return the columns that sources got."""
-        tables = [self._tables.find(source) for source in sources]
-        return [name for table in tables if table for name in self.columns.get(table, ())]
+        found = filter(None, map(self._tables.find, sources))
+        return [name for on, axis in found for name in self.columns.get((on.name, axis), ())]
 
     def _unqualified(self, star: Node, scope: Scope) -> Iterator[Edit]:
         shown = [source for source in scope.sources if not source.is_hidden]

@@ -77,7 +77,7 @@ class Message:
 def translated(error: Exception, failed: FailedQuery) -> DafError:
     """Return an error of planning or running a query in the words of the data sets."""
     if isinstance(error, EnginePanic):
-        source = ", ".join(tables.location for tables in failed.schemas.values())
+        source = ", ".join(tables.location for tables in failed.tables.schemas.values())
         query = shortened(failed.query)
         return errors.QueryError(f"{source}: {error}; write the query in another way: {query}")
     if isinstance(error, DafError):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os.path
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
@@ -65,11 +65,6 @@ class FailedQuery:
     text: str = ""
     """What the engine says."""
 
-    @property
-    def schemas(self) -> Mapping[str, AxisSchema]:
-        """The data sets, by name."""
-        return self.tables.schemas
-
     @cached_property
     def statement(self) -> Statement | None:
         """The tree of the query; None if it has none."""
@@ -89,18 +84,22 @@ class FailedQuery:
         """Return what the query reads from."""
         return self.statement.sources if self.statement is not None else ()
 
+    def axes(self) -> list[tuple[AxisSchema, str]]:
+        """Return the axes of all data sets."""
+        schemas = self.tables.schemas.values()
+        return [(each, axis) for each in schemas for axis in sorted(each.axes_set())]
+
     def columns(self) -> Iterator[str]:
         """Yield the names of all columns of all axes."""
-        for tables in self.schemas.values():
-            for axis in sorted(tables.axes_set()):
-                yield from _columns(tables, axis)
+        for axis in self.axes():
+            yield from _columns(*axis)
 
     def schema_of(self, source: Source) -> pa.Schema | None:
         """Return the columns of a table of a FROM; None of a subquery, or of a broken table."""
         table = self.tables.find(source)
         with suppress(DafError, KeyError):
             if table is not None:
-                return self.schemas[table[0]].dataset(table[1]).schema
+                return table[0].dataset(table[1]).schema
             shared = self.connections.shared["".join(source.parts[-1:])]
             return (shared.rows if isinstance(shared, UserTable) else shared).schema
         return None
@@ -117,7 +116,7 @@ class FailedQuery:
 
 def missing_table(failed: FailedQuery, match: re.Match[str]) -> DafError:
     """Return the error of a table that is not there."""
-    schemas = failed.schemas
+    schemas = failed.tables.schemas
     schema, name = _data_set_and_table(match["table"], schemas)
     if schema not in {*schemas, PUBLIC}:
         has = errors.shown_names(schemas)
@@ -143,12 +142,11 @@ def missing_table(failed: FailedQuery, match: re.Match[str]) -> DafError:
         )
     available = {each for tables in schemas.values() for each in tables.table_names}
     source = ", ".join(tables.location for tables in schemas.values())
-    axes = [(each, axis) for each in schemas.values() for axis in sorted(each.axes_set())]
     has = errors.shown_names(failed.connections.table_names, none="no tables")
     return errors.AxisNotFoundError(
         f"{source}: there is no table {name!r}; there are {has}"
         f"{errors.nearest_axis(name, available)}{_base_hint(schemas.values())}"
-        f"{unknown_entry_hint(name, axes, None)}"
+        f"{unknown_entry_hint(name, failed.axes(), None)}"
     )
 
 
@@ -182,8 +180,7 @@ def missing_column(failed: FailedQuery, field: str) -> DafError:
     valid = {each[-1] for each in fields}
     relations = {each[-2] for each in fields if len(each) > 1}
     named = [each for each in failed.sources() if each.name in relations]
-    axes = dict.fromkeys(filter(None, map(failed.tables.find, named)))
-    tables = [(failed.schemas[schema], axis) for schema, axis in axes]
+    tables = [*dict.fromkeys(filter(None, map(failed.tables.find, named)))]
     columns = valid.union(*(_columns(*each) for each in tables))
     if qualifier and qualifier[-1] not in relations:
         table, dotted = ".".join(qualifier), ".".join((*qualifier, name))
@@ -224,12 +221,8 @@ def _absent_column(
     else:
         has = errors.choices(name, valid, none="no columns")
         error = errors.VectorNotFoundError(f"the query has no column {name!r}; it has {has}")
-    elsewhere = [
-        axis
-        for tables_of in failed.schemas.values()
-        for axis in sorted(tables_of.axes_set())
-        if (tables_of, axis) not in tables and name in _columns(tables_of, axis)
-    ]
+    others = (each for each in failed.axes() if each not in tables)
+    elsewhere = [each[1] for each in others if name in _columns(*each)]
     hint = (
         unknown_entry_hint(name, tables, failed.statement)
         or _longer_hint(name, failed.query, [each for pair in tables for each in _columns(*pair)])

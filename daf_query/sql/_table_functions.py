@@ -12,7 +12,7 @@ from typing import Any, Final, TypeAlias, TypedDict, TypeVar
 
 import pyarrow as pa
 
-from daf_query.sql._connections import AxisSchema
+from daf_query.sql._connections import AxisSchema, Tables
 from daf_query.sql._planning import (
     PLANNING,
     PlanningContext,
@@ -63,26 +63,18 @@ MakeTable: TypeAlias = Callable[[TableCall], TableDataset | ComputedDataset]
 
 
 def table_of_call(
-    function: str, make: MakeTable, schemas: Mapping[str, AxisSchema], default: str, *arguments: Any
+    function: str, make: MakeTable, tables: Tables, *arguments: Any
 ) -> datafusion.catalog.Table:
-    """Return the table that a function makes of the arguments that a query gives to it.
-
-    Parameters
-    ----------
-    default
-        The schema of axes that are named without one.
-    """
-    call = _call(schemas, default, function, arguments)
+    """Return the table that a function makes of the arguments that a query gives to it."""
+    call = _call(tables, function, arguments)
     with errors.located(f"{function}()"):
         table = _beside_planning(lambda: make(call))
     if isinstance(table, TableDataset):
-        return table_for_query(default, f"{function}()", table)
+        return table_for_query(tables.default, f"{function}()", table)
     return datafusion.catalog.Table(engine_table(table))
 
 
-def _call(
-    schemas: Mapping[str, AxisSchema], default: str, function: str, arguments: Sequence[Any]
-) -> TableCall:
+def _call(tables: Tables, function: str, arguments: Sequence[Any]) -> TableCall:
     """Return what a function is asked for.
 
     Raises
@@ -97,10 +89,10 @@ def _call(
     first, second, name, *given = (_constant(function, argument) for argument in arguments)
     if first is None or second is None or name is None:
         raise _wrong_use(function, "its first three arguments are names, not NULL")
-    tables, axis = _located(schemas, default, first)
+    schema, axis = _located(tables, first)
     by, rows, columns = [*[None][: function not in _GROUPED], *given, None, None][:3]
     return {
-        "tables": tables,
+        "tables": schema,
         "axes": (axis, second),
         "name": name,
         "rows": rows,
@@ -124,7 +116,7 @@ def _wrong_use(function: str, problem: str) -> errors.QueryError:
     return errors.QueryError(f"{function}(): {problem}; write {USAGES[function]}")
 
 
-def _located(schemas: Mapping[str, AxisSchema], default: str, axis: str) -> tuple[AxisSchema, str]:
+def _located(tables: Tables, axis: str) -> tuple[AxisSchema, str]:
     """Return the schema and the axis of ``axis`` or ``schema.axis``.
 
     Raises
@@ -132,11 +124,12 @@ def _located(schemas: Mapping[str, AxisSchema], default: str, axis: str) -> tupl
     InvalidInputError
         Several data sets are connected, and the axis is named without one.
     """
+    schemas = tables.schemas
     for name, schema in schemas.items():
         if axis.startswith(f"{name}.") and axis[len(name) + 1 :] in schema.axes_set():
             return schema, axis[len(name) + 1 :]
-    if default in schemas:
-        return schemas[default], axis
+    if tables.default in schemas:
+        return schemas[tables.default], axis
     available = [f"{name}.{each}" for name, schema in schemas.items() for each in schema.axes_set()]
     having = [f"{name}.{axis}" for name in schemas if f"{name}.{axis}" in available]
     if having:

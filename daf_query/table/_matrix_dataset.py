@@ -229,9 +229,6 @@ class MatrixDataset(TableDataset):
     def _checked_info(self) -> MatrixInfo:
         """Return the metadata of the matrix in one of its layouts; raise if it has none."""
         daf, axes = self._daf, self._axes
-        for axis in axes:
-            if not daf.has_axis(axis):
-                raise errors.axis_not_found(daf.location, axis, daf.axes_set())
         if not daf.has_matrix(*axes, self._name):
             available = daf.matrices_set(*axes)
             raise errors.matrix_not_found(daf.location, *axes, self._name, available)

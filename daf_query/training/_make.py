@@ -257,9 +257,7 @@ def load_sampler(engine: Engine, schema: str | None, path: Path, if_changed: IfC
     """Return a saved sampler; see `DafSession.load_sampler`."""
     check_choice(if_changed, IfChanged, "if_changed")
     saved = read_sampler(path)
-    tables = engine.connections.schema(schema)
-    if saved.axis not in tables.axes_set():
-        raise errors.axis_not_found(tables.location, saved.axis, tables.axes_set())
+    tables = engine.connections.schema(schema).having(saved.axis)
     axis = tables.concatenated(saved.axis)
     if if_changed == "keep":
         return _placed(saved, axis, path)
