@@ -505,8 +505,8 @@ class QueryResult(Advised):
 
     def limit(self, count: int, offset: int = 0) -> QueryResult:
         """Return at most ``count`` rows, after ``offset`` others."""
-        count = positive_number(count, "count", least=0)
-        offset = positive_number(offset, "offset", least=0)
+        count = min(positive_number(count, "count", least=0), MOST_ROWS)
+        offset = min(positive_number(offset, "offset", least=0), MOST_ROWS)
         return self._then(lambda frame: frame.limit(count, offset), "limit", (count, offset))
 
     def head(self, count: int = 5) -> QueryResult:

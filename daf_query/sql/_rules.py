@@ -158,7 +158,7 @@ def _named(statement: Statement, query: Node, name: str) -> Iterator[Edit]:
         yield Edit(pair.closing, pair.closing, f"\n) AS quantified({name})")
 
 
-MOST_ROWS: Final = 2**62
+MOST_ROWS: Final = 2**61
 """More than any table has."""
 _SETS = ("Rollup", "Cube", "GroupingSets")
 

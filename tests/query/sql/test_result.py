@@ -83,6 +83,7 @@ def test_results_are_built_upon(session: DafSession) -> None:
         .select("Is Odd", "index", "age / 10 AS decade", datafusion.col("age"))
         .sort("age DESC", datafusion.col("index").sort())
         .limit(50, offset=10)
+        .limit(2**70)
     )
     assert isinstance(built, QueryResult)
     whole = result.to_arrow_table()
