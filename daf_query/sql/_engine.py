@@ -202,6 +202,7 @@ class Engine:
         """Connect the same again, and create the views."""
         connections, functions, default, views = state
         Engine.__init__(self, connections, functions, Tables(connections.schemas, default))
+        ENGINE.note_start()
         for (schema, name), query in views.items():
             view = f"{quoted_name(schema)}.{quoted_name(name)}"
             self.plan(f"CREATE OR REPLACE VIEW {view} AS {query}", allow="write")
