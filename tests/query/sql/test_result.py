@@ -77,13 +77,12 @@ def test_numbers_are_not_copied(session: DafSession, path: Path) -> None:
 
 def test_results_are_built_upon(session: DafSession) -> None:
     """By names, SQL and expressions of the engine, as DuckDB does it; each is a result again."""
-    result = session.sql('SELECT index, age, score, is_odd AS "Is Odd" FROM cell')
+    result = session.sql('SELECT index, age, score, is_odd AS "Is Odd" FROM cell').limit(2**70)
     built = (
         result.filter("age >= 80", datafusion.col("index") < 1000)
         .select("Is Odd", "index", "age / 10 AS decade", datafusion.col("age"))
         .sort("age DESC", datafusion.col("index").sort())
         .limit(50, offset=10)
-        .limit(2**70)
     )
     assert isinstance(built, QueryResult)
     whole = result.to_arrow_table()

@@ -32,7 +32,7 @@ from tests.support import edited_bytes, edited_json
 LENGTH = 503
 NUMBERS = np.random.default_rng(0).integers(0, 100, LENGTH)
 STRINGS = [f"näme {n}" * (n % 3) for n in NUMBERS]
-DTYPES = ["<f4", ">i4", "u1", "?", "<i8"]
+DTYPES = ["<f4", ">i4", ">f8", "u1", "<u2", "?", "<i8"]
 BLOSC = numcodecs.Blosc(cname="lz4", clevel=5, shuffle=1)
 
 
