@@ -23,6 +23,8 @@ from daf_query._formats import ROW_FORMATS
 from daf_query.cli._later import slices
 from daf_storage import DafError
 
+_MOST: Final = 2**61
+"""More than there is of anything."""
 _LONGEST_NAME: Final = 256
 """No file has a longer one; a query may be longer."""
 
@@ -37,7 +39,7 @@ def whole_number(text: str) -> int:
     """Return a number of things, as an argument names it."""
     if not text.isdecimal():
         raise argparse.ArgumentTypeError(f"{text!r} is no whole number, 0 or more")
-    return int(text)
+    return min(int(text), _MOST)
 
 
 def byte_size(text: str) -> int:

@@ -359,6 +359,7 @@ _FORMS: Final[Any] = (
     (r"\bparams=(?= has)", "--param"),
     (r"\bsay which format\b", "say which format with --format"),
     (r"\bprefix=True", "--prefix"),
+    (r"\bis_log1p=False", "--counts"),
     (r"\bcolumns=\{'([^']*)': '([^']*)'\}", r"--columns \1=\2"),
     (r"\b(of|pass) split=(?= )", r"\1 --share"),
     (
@@ -368,7 +369,7 @@ _FORMS: Final[Any] = (
     (re.escape(errors.SKIP_BROKEN), "--skip-broken"),
     (r"\bnames=\[\.\.\.\]", "--names"),
     (r"\banother dataset_axis\b(, or dataset_property=False)?", "another --dataset-axis"),
-    (r"\bconnect\('([^']*)', overlay=\"([^\"]*)\"\)", r"daf annotate \1 \2"),
+    (r"\bconnect\('([^']*)', overlay=\"([^\"]*)\"\)", r"daf save-vector \1 ... --overlay \2"),
     (r"\bconnect\('([^']*)', overlay='([^']*)'\)", r"pass \1 --overlay \2"),
     (r"^(.*): (\w+= .*; )db\.diagnose\('(.*)', (.*)\)", r"\2daf diagnose \1 \3 \4"),
     (

@@ -28,6 +28,9 @@ if TYPE_CHECKING:
 
 STATISTICS: Final = ("sum", "mean", "variance", "min", "max", "nonzero", "missing", "fraction")
 _NAME: Final = option("NAME")
+_WRITTEN_OVERLAY: Final = option(
+    "--overlay OVERLAY", "write into this one on top of PATH, which is only read"
+)
 
 
 @command(
@@ -37,6 +40,7 @@ _NAME: Final = option("NAME")
     option("[QUERY]", "an expression, or a SELECT of name or index and a column; '-': stdin"),
     shared.QUERY_FILE,
     shared.PARAM,
+    _WRITTEN_OVERLAY,
     shared.overwrite("the vector, if there is one"),
     *shared.REPORT,
     one_of=("query", "file"),
@@ -51,13 +55,14 @@ def save_vector_command(options: Namespace) -> None:
         "SELECT name, rank() OVER (PARTITION BY type ORDER BY age) FROM cell"
     daf save-vector pbmc.daf.zarr cell is_old 'age > $least' --param least=50 --overwrite
     daf save-vector pbmc.daf.zarr cell score -f score.sql --quiet
+    daf save-vector atlas.h5ad obs is_old "age > 60" --overlay notes.daf.zarr
     """
-    with session.connect(options.path, mode="r+") as connected:
+    with _writing(options) as (connected, target):
         connected.save_vector(
             options.axis, options.name, selection.query_of(options), **_choice(options)
         )
-    text = f"stored vector {options.name} of axis {options.axis} in {options.path}"
-    report(options, text, path=options.path, axis=options.axis, vector=options.name)
+    text = f"stored vector {options.name} of axis {options.axis} in {target}"
+    report(options, text, path=target, axis=options.axis, vector=options.name)
 
 
 @command(
@@ -67,6 +72,7 @@ def save_vector_command(options: Namespace) -> None:
     shared.QUERY_FILE,
     option("--name COLUMN", "column with the names (default: name)", default="name"),
     shared.PARAM,
+    _WRITTEN_OVERLAY,
     shared.overwrite("the axis, if there is one, with its vectors and matrices"),
     *shared.REPORT,
     one_of=("query", "file"),
@@ -81,13 +87,13 @@ def save_axis_command(options: Namespace) -> None:
     daf save-axis pbmc.daf.zarr donor "SELECT DISTINCT donor FROM cell" --name donor
     daf save-axis pbmc.daf.zarr type -f types.sql --param least=5 --overwrite --quiet
     """
-    with session.connect(options.path, mode="r+") as connected:
+    with _writing(options) as (connected, target):
         connected.save_axis(
             options.axis, selection.query_of(options), name=options.name, **_choice(options)
         )
         length = connected.reader().axis_length(options.axis)
-    text = f"stored axis {options.axis} in {options.path}: {length:,} entries"
-    report(options, text, path=options.path, axis=options.axis, entries=length)
+    text = f"stored axis {options.axis} in {target}: {length:,} entries"
+    report(options, text, path=target, axis=options.axis, entries=length)
 
 
 def _choice(options: Namespace) -> dict[str, Any]:
@@ -211,11 +217,7 @@ def annotate_command(options: Namespace) -> None:
     daf sql atlas.h5ad --overlay notes.daf.zarr "SELECT cell_type, age FROM cell"
     """
     selection.check_table(options.table, "--csv")
-    target = options.path if options.overlay is None else options.overlay
-    access: dict[str, Any] = (
-        {"mode": "r+"} if options.overlay is None else {"overlay": options.overlay}
-    )
-    with _without_empty(target), session.connect(options.path, **access) as connected:
+    with _writing(options) as (connected, target):
         found = connected.annotate(
             options.axis,
             options.table,
@@ -227,12 +229,19 @@ def annotate_command(options: Namespace) -> None:
 
 
 @contextlib.contextmanager
-def _without_empty(target: str) -> Iterator[None]:
-    """Remove the file or directory of a new data set if the block fails and has stored nothing."""
+def _writing(options: Namespace) -> Iterator[tuple[DafSession, str]]:
+    """Connect the path of a command, or what is on top of it, for writing; yield which, too.
+
+    A new data set is removed again if the block fails and has stored nothing.
+    """
+    is_alone = options.overlay is None
+    target = options.path if is_alone else options.overlay
+    access: dict[str, Any] = {"mode": "r+"} if is_alone else {"overlay": target}
     container = Path(target.partition("#/")[0])
     was_there = container.exists()
     try:
-        yield
+        with session.connect(options.path, **access) as connected:
+            yield connected, target
     except BaseException:
         with contextlib.suppress(errors.DafError, OSError):  # what failed is the error to be seen
             if not was_there and container.exists() and not daf_storage.open_daf(target).axes_set():

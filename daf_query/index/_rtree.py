@@ -67,7 +67,7 @@ def rtree_of(sides: Sequence[npt.NDArray[Any]]) -> npt.NDArray[np.uint8]:
     return np.frombuffer(builder.finish(), np.uint8)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class RTree:
     """An R-tree over a number of items; `open` makes one of bytes."""
 
@@ -78,6 +78,7 @@ class RTree:
     levels: Sequence[int]
     """How many boxes each level has."""
     node_size: int
+    """How many boxes a node has."""
 
     @property
     def nbytes(self) -> int:

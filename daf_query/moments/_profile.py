@@ -68,6 +68,12 @@ class GroupProfile:
         """The names of both axes."""
         return self.axes[0].axis, self.axes[1].axis
 
+    def has_counts(self) -> bool:
+        """Return whether all sums and maxima are whole numbers, as those of logarithms are not."""
+        sums, highest = self.moments.statistic("sum"), self.moments.statistic("max")
+        are_whole = all((each[np.isfinite(each)] % 1 == 0).all() for each in (sums, highest))
+        return are_whole and bool((highest > 1).any())
+
     def labels(self) -> list[str]:
         """Return a label for each group: its values, joined; each label once."""
         if not self.groups:

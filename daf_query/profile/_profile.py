@@ -303,6 +303,12 @@ def marker_rows(  # noqa: PLR0913 - the choices of a test
 ) -> pa.Table:
     """Return how each group differs from the others, or from one; see `DafSession.markers`."""
     content = prepared.compute(progress=progress)
+    if is_log1p and content.has_counts():
+        warn_caller(
+            f"{request.tables.location}: {request.name!r} has whole numbers, as counts are, and "
+            "log_fold_change takes them for log1p of counts; pass is_log1p=False for counts",
+            errors.DafWarning,
+        )
     if method == "t-test":
         return welch_markers(content, reference, is_log1p=is_log1p, top=top)
     comparisons = comparisons_of(content, reference)

@@ -578,11 +578,11 @@ def _bound(
     values = [*selectors, *expressions]
     listed = [[each] if isinstance(each, str) else [] for each in selectors]
     listed += map(_listed, expressions)
-    texts = [text for each in listed for text in each]
-    if params is None and not any(map(syntax.placeholders, texts)):
+    strings = [string for each in listed for string in each]
+    if params is None and not any(map(syntax.placeholders, strings)):
         return values
-    strings = iter(engines.bind_all(texts, params))
-    bound = [[next(strings) for _ in each] for each in listed]
+    replaced = iter(engines.bind_all(strings, params))
+    bound = [[next(replaced) for _ in each] for each in listed]
     return [
         (new[0] if isinstance(value, str) else new) if new else value
         for value, new in zip(values, bound, strict=True)

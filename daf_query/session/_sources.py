@@ -236,6 +236,11 @@ def opened_overlay(
         There are several data sets, or none that an overlay can be on top of.
     """
     check_mode(mode or "r")
+    if isinstance(source, Mapping):
+        raise errors.InvalidInputError(
+            f"overlay={str(overlay)!r} is on top of one data set, and a mapping names several; "
+            "connect that alone"
+        )
     if isinstance(source, Sequence) and not isinstance(source, str) and len(source) == 1:
         source = source[0]
     with ExitStack() as stack:

@@ -224,8 +224,9 @@ def slice_source(whole: Whole) -> Source:
         A data set was closed; or a matrix or an axis was replaced since the slice was made.
     """
     # Names and positions of the whole stay here; one path may be opened by several names.
-    nothing = Readers(), 0
-    rows, columns = (ConcatenatedAxis(each.axis, each.location, *nothing) for each in whole.axes)
+    rows, columns = (
+        ConcatenatedAxis(each.axis, each.location, Readers(), length=0) for each in whole.axes
+    )
     selections = Selection.all(whole.shape[0]), Selection.all(whole.shape[1])
     members = (replace(each, name=str(n)) for n, each in enumerate(whole.members))
     distant = replace(whole, axes=(rows, columns), selections=selections, members=tuple(members))

@@ -101,7 +101,7 @@ class SliceRequest:
 
     engine: Engine
     tables: AxisSchema
-    """The data sets."""
+    """Those of the data set, or of the collection."""
     axes: tuple[str, str]
     """That of the rows, and that of the columns."""
     name: str

@@ -6,6 +6,8 @@ the same.
 
 Tables that describe a data set, its relations and matrices, are made of metadata alone, whenever a
 query names one.  Those of a collection have the rows of all members, and a column ``dataset``.
+
+What a FROM names is found by `Tables`: an axis of a schema, or the query of a view.
 """
 
 from __future__ import annotations
@@ -162,16 +164,18 @@ _ColumnsRead: TypeAlias = "tuple[Hashable, frozenset[str] | None, tables.TableCo
 _Selected: TypeAlias = "matrix.Selection | None"
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class Member:
     """One of the data sets that a schema shows, or the only one."""
 
     daf: DafReader
+    """The data set."""
     cache: DecodedCache
-    """Where values of its tables are kept."""
+    """Where values of its tables are cached."""
     scan_options: ScanOptions
     """How its tables are cut, pruned and read."""
     categoricals: tables.Categoricals
+    """How its categoricals are shown."""
     _columns_read: dict[str, _ColumnsRead] = field(default_factory=dict)
     _broken: dict[str, tables.BrokenColumns] = field(default_factory=dict)
     _lock: ForkLock = field(default_factory=ForkLock)
@@ -375,12 +379,12 @@ class AxisSchema(SharedSchema):
         return any(member.daf.has_axis(axis) for member in self.members.values())
 
     def having(self, *axes: str) -> Self:
-        """Return itself.
+        """Return these tables, in which some data set has each of some axes.
 
         Raises
         ------
         AxisNotFoundError
-            No data set has one of some axes.
+            No data set has one of them.
         """
         for axis in axes:
             if not self.has_axis(axis):
@@ -832,7 +836,7 @@ class Tables:
         return schema, table
 
     def find(self, source: syntax.Source) -> tuple[AxisSchema, str] | None:
-        """Return the axis that a FROM names; None if it names something else."""
+        """Return the schema and the axis that a FROM names; None if it names something else."""
         if not source.parts:
             return None
         schema, axis = self.named(source)

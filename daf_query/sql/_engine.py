@@ -111,7 +111,7 @@ def _named_views(views: Mapping[TableName, str], query: str) -> dict[TableName, 
     return found
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class Engine:
     """A DataFusion context over what is connected, and how queries are planned."""
 

@@ -285,7 +285,7 @@ def is_out_of_memory(error: Exception) -> bool:
     return "Resources exhausted" in str(error)
 
 
-ENGINE: Final = ThreadedLibrary("the query engine", start="a data set was connected for SQL")
+ENGINE: Final = ThreadedLibrary("the query engine", start="SQL or a slice was asked for")
 """DataFusion, whose threads start with its first context."""
 
 

@@ -397,8 +397,10 @@ class QueryResult(Advised):
         """Return what `_repr_mimebundle_` does; an error of the rows is raised."""
         rows = self._first_rows(LOOKED_AT_ROWS + 1)
         text = table_text(rows.slice(0, SHOWN_ROWS))
-        page = plan_page(rows) if self._is_plan() else rows_page(rows)
-        return {"text/plain": text, "text/html": page}
+        return {"text/plain": text, "text/html": self._page(rows)}
+
+    def _page(self, rows: pa.Table) -> str:
+        return plan_page(rows) if self._is_plan() else rows_page(rows)
 
     def _first_rows(self, count: int) -> pa.Table:
         """Return the first rows, computed now."""
@@ -439,7 +441,7 @@ class QueryResult(Advised):
 
     def show(self, count: int = 20) -> None:
         """Print the first rows."""
-        count = positive_number(count, "count", least=0)
+        count = min(positive_number(count, "count", least=0), MOST_ROWS)
         self._run(lambda: self._begun(count).show(count))
 
     def __arrow_c_schema__(self) -> object:

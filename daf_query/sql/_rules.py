@@ -159,7 +159,7 @@ def _named(statement: Statement, query: Node, name: str) -> Iterator[Edit]:
 
 
 MOST_ROWS: Final = 2**61
-"""More than any table has."""
+"""More than any table has, and twice that, of a limit and an offset, is an Int64."""
 _SETS = ("Rollup", "Cube", "GroupingSets")
 
 

@@ -1,6 +1,7 @@
 """A SQL text that was parsed: its tree, the places of its nodes, its queries and scopes; terms.
 
-A term is an expression of a condition, and the constants that it is compared with.
+A term is an expression of a condition, and the constants that it is compared with.  A column is
+named by an identifier, or by one with a subscript, as in ``X['CD8A']``.
 
 The parser is that of DataFusion, sqlparser-rs.  Its nodes carry the places of identifiers,
 literals and ``*`` alone; where an expression ends is seen from the brackets around it.
@@ -169,7 +170,7 @@ _NO_VALUES: Final = (*_NO_COLUMNS, "condition", "filter", "over", "Cast")
 
 
 def column_name(matrix: str, entry: str) -> str:
-    """Return the name of the column of an entry of a matrix.
+    """Return the name of a column that is written with a subscript.
 
     >>> column_name("X", "it's")
     "X['it''s']"

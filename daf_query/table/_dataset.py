@@ -1,13 +1,12 @@
 """A table as a ``pyarrow.dataset.Dataset``, for DataFusion, DuckDB and polars alike.
 
-The class is a Dataset in name only: the C++ dataset behind it has no rows to give, so every
+`TableDataset` is a Dataset in name only: the C++ dataset behind it has no rows to give, so every
 inherited member is either defined here or refused.  Some functions of pyarrow hand a dataset to
 C++, which knows nothing of Python: `UnionDataset`, `Scanner.from_dataset`, the right side of a
 join.  Without a C++ dataset they would crash the interpreter; the one behind a table has the
 schema, and refuses to be scanned by an error that says what to pass instead.
 
-Filters are applied exactly, and as SQL has it:
-a row for which the filter is null is left out.
+Filters are applied exactly, and as SQL has it: a row for which the filter is null is left out.
 
 What is scanned for a filter is the table itself or, of several data sets, those that it consists
 of: the rest is the same for both.
@@ -197,11 +196,12 @@ class TableView:
     engine_strings: pa.DataType | None = None
     """The type of strings for DataFusion; None if it is another engine that scans the table.
 
-    Views are made of distinct strings by their codes, and it groups and joins them twice as fast.
-    Its columns may have NULL: over those that are declared to have none, it answers ``(SELECT ...)
-    IS NULL`` of no rows, ``NOT IN (SELECT ...)`` with NULL on the left and ``x & -x`` wrongly, and
-    fails on a filter above an outer join.  It asks for batches of so few rows that handing them
-    over takes longer than to make them.
+    Arrow's views of strings are made of the distinct ones by their codes, and DataFusion groups and
+    joins them twice as fast.  For it all columns may have NULL (`engine_schema`): over those that
+    are declared to have none, it answers ``(SELECT ...) IS NULL`` of no rows, ``NOT IN (SELECT
+    ...)`` with NULL on the left and ``x & -x`` wrongly, and fails on a filter above an outer join.
+    Batches have our size, not that which it asks for: to hand over so few rows takes longer than to
+    make them.
     """
 
     @property

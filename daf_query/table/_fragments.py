@@ -116,7 +116,7 @@ BATCH_ROWS: Final = 1 << 17
 """The most rows of a batch, unless fewer are asked for."""
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class TableScanner:
     """Batches that are filtered and projected already, read as they are asked for.
 
@@ -125,7 +125,9 @@ class TableScanner:
     """
 
     projected_schema: pa.Schema
+    """The columns that leave."""
     batches: Iterator[pa.RecordBatch]
+    """The rows, which are read once."""
     batch_rows: int
     """How many rows a batch may have that leaves."""
 
@@ -272,13 +274,16 @@ class Fragment:
                 yield from rows.to_batches(columns=self.schema.names, filter=self.filter)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class TableFragment:
     """Some partitions of a table, or of those that it consists of; a Fragment of pyarrow."""
 
     dataset: Any
+    """The table."""
     pieces: Sequence[tuple[Scan, Span]]
+    """Which rows of which scans."""
     filter: pc.Expression | None
+    """What the scans were planned for."""
 
     @property
     def partitions(self) -> Sequence[Span]:

@@ -1,4 +1,4 @@
-"""Names that every part of the package shares: value types, strings, packing, progress, caches.
+"""Names that every part of the package shares: value types, strings, packing, threads, caches.
 
 **Nouns.** `StorageType` is an element type, `Span` a range of positions along an axis, `Packing`
 how an array is cut into chunks and compressed; `DecodedCache` keeps decoded arrays within a budget

@@ -3,7 +3,7 @@
 ``fork`` copies the memory of a process and only the thread that called it.  Whoever waits in the
 child for one of the others waits for ever, so that is refused, or avoided.  Threads stay for the
 next task: to begin one takes longer than many a task.  They are as many as cores, and those that
-wait for servers a few more; all arrays of the process share them.
+wait for servers a few more; all that is read in the process shares them.
 
 The garbage collector is paused while HDF5 waits for a server: HDF5 has a lock meanwhile, and a
 thread that collects one of its objects waits for it.  Reference counting goes on.

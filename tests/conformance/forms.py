@@ -276,18 +276,18 @@ def _written(
         fcntl.flock(lock, fcntl.LOCK_EX)
         if path.exists():
             return path
-        daf = _daf_of(cells, is_large=is_large)
+        daf, made = _daf_of(cells, is_large=is_large), path.with_name(f"made-{path.name}")
         if path.suffix == ".h5ad":
             with warnings.catch_warnings(action="ignore"):
-                export_h5ad(daf, path, obs_is="cell", var_is="gene")
-            return path
-        with open_daf(path, "w", packed=packed) as copy:
-            copy_all(daf, copy)
+                export_h5ad(daf, made, obs_is="cell", var_is="gene", if_exists="replace")
+        else:
+            with open_daf(made, "w", packed=packed) as copy:
+                copy_all(daf, copy)
         if path.name == _FILES["indexed"]:
-            with connect(path, mode="r+") as session:
+            with connect(made, mode="r+") as session:
                 for axis, names in _indexed_columns(is_large=is_large).items():
                     session.build_index(axis, ["name", *names], progress="never")
-    return path
+        return made.rename(path)
 
 
 def _indexed_columns(*, is_large: bool) -> dict[str, list[str]]:

@@ -18,7 +18,7 @@ from daf_storage import errors
 from tests.support import data_set
 
 pytestmark = pytest.mark.filterwarnings(
-    "ignore::RuntimeWarning", "ignore::pandas.errors.PerformanceWarning"
+    "ignore::RuntimeWarning", "ignore::pandas.errors.PerformanceWarning", "ignore:.*whole numbers"
 )
 
 
