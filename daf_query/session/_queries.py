@@ -104,8 +104,9 @@ class Queries(Advised):
 
     def _writable(self, schema: str | None, *axes: str) -> tuple[str, DafWriter]:
         """Return the name of a schema, and its data set, which has axes and can be changed."""
-        name = self._connections.schema(schema).having(*axes).name
-        daf = self._connections.reader(name)
+        tables = self._connections.schema(schema)
+        name, daf = tables.name, self._connections.reader(tables.name)
+        tables.having(*axes)
         if not isinstance(daf, DafWriter):
             raise errors.ReadOnlyError(f"{daf.location}: {writing_remedy(daf)}")
         return name, daf

@@ -222,11 +222,13 @@ class Whole:
     @classmethod
     def of(cls, part: Part) -> Self:
         """Return a slice of one data set."""
-        daf = part.daf
+        daf, shape = part.daf, part.plan.stored.info.shape  # it may be closed by now
         alone = Readers({daf.name: daf})
         rows, columns = (
-            ConcatenatedAxis(axis, daf.location, alone, daf.axis_length(axis), is_alone=True)
-            for axis in part.axes
+            ConcatenatedAxis(axis, daf.location, alone, length, is_alone=True)
+            for axis, length in zip(
+                part.axes, shape[::-1] if part.plan.rows_are_major else shape, strict=True
+            )
         )
         members = (replace(part, places=_all_of(part.selections)),)
         kind = part.dtype, part.is_sparse
