@@ -351,7 +351,7 @@ class MatrixQuestions(Queries):
         >>> daf.add_axis("gene", ["FOXA1", "WNT6"])
         >>> daf.set_vector("cell", "type", ["T", "T", "B", "B"])
         >>> daf.set_matrix("cell", "gene", "X", [[0.0, 1.0], [1.0, 2.0], [5.0, 1.0], [6.0, 2.0]])
-        >>> markers = connect(daf).markers("cell", "gene", "X", by="type")
+        >>> markers = connect(daf).markers("cell", "gene", "X", by="type", is_log1p=False)
         >>> markers.select("type", "gene", "round(score, 2) AS score", "mean").head(2).to_pylist()
         [{'type': 'B', 'gene': 'FOXA1', 'score': 7.07, 'mean': 5.5},
          {'type': 'B', 'gene': 'WNT6', 'score': 0.0, 'mean': 1.5}]
