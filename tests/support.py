@@ -375,7 +375,7 @@ def mapped_ranges(path: Path) -> list[tuple[int, int]]:
     """Return the address ranges at which this process maps a file, or one in a directory."""
     ranges = []
     for line in Path("/proc/self/maps").read_text().splitlines():
-        if f"{line}/".partition(" /")[2].startswith(f"{path}/"[1:]):
+        if Path(f"/{line.partition(' /')[2]}").is_relative_to(path):
             start, stop = line.split(" ", 1)[0].split("-")
             ranges.append((int(start, 16), int(stop, 16)))
     return ranges

@@ -24,7 +24,7 @@ from daf_query.cli._later import slices
 from daf_storage import DafError
 
 _MOST: Final = 2**61
-"""More than there is of anything."""
+"""More rows than a table has; what is larger is no number of the engine."""
 _LONGEST_NAME: Final = 256
 """No file has a longer one; a query may be longer."""
 

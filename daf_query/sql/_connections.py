@@ -176,9 +176,9 @@ class Member:
     """How its tables are cut, pruned and read."""
     categoricals: tables.Categoricals
     """How its categoricals are shown."""
-    _columns_read: dict[str, _ColumnsRead] = field(default_factory=dict)
-    _broken: dict[str, tables.BrokenColumns] = field(default_factory=dict)
-    _lock: ForkLock = field(default_factory=ForkLock)
+    _columns_read: dict[str, _ColumnsRead] = field(default_factory=dict, init=False)
+    _broken: dict[str, tables.BrokenColumns] = field(default_factory=dict, init=False)
+    _lock: ForkLock = field(default_factory=ForkLock, init=False)
 
     def columns(self, axis: str, names: frozenset[str] | None = None) -> tables.TableColumns:
         """Return the columns of an axis; the same as before, unless its metadata changed.
