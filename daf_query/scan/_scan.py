@@ -216,14 +216,14 @@ def plan_scan(table: OpenTable, predicate: Predicate | None) -> ScanPlan:
 
 
 def target_rows(length: int, options: ScanOptions) -> int:
-    """Return about how many rows a partition has: whole zones, and some for each thread.
+    """Return about how many rows a partition has: whole zones, and as many for each thread.
 
     >>> options = ScanOptions(threads=2, partition_rows=100, min_partition_rows=10, zone_rows=10)
     >>> target_rows(500, options), target_rows(101, options), target_rows(12, options)
-    (100, 30, 10)
+    (90, 30, 10)
     """
-    share = -(-length // (2 * options.threads))
-    target = min(options.partition_rows, max(share, options.min_partition_rows))
+    per_thread = max(2, -(-length // (options.partition_rows * options.threads)))
+    target = max(-(-length // (per_thread * options.threads)), options.min_partition_rows)
     if target <= max(options.zone_rows, options.min_partition_rows):
         return target
     return -(-target // options.zone_rows) * options.zone_rows
@@ -359,7 +359,7 @@ def balanced(items: Sequence[_T], size: Callable[[_T], int], *, max_groups: int)
     return groups
 
 
-_BATCH_ROWS: Final = 1 << 15
+_BATCH_ROWS: Final = 1 << 16  # of fewer, threads wait for each other at each batch
 
 
 class Scan:
