@@ -23,7 +23,7 @@ def paths(tiny_path: Path, tmp_path: Path) -> dict[str, Path]:
     folder.mkdir()
     shutil.copytree(tiny_path, folder / "x.daf.zarr")
     convert(tiny_path, folder / "p.daf.zarr", packed=True)
-    for name in ("x.daf.zarr.zip", "x.h5df"):
+    for name in ("x.daf.zarr.zip", "x.h5df", "x.daf"):
         convert(tiny_path, folder / name)
     return {path.name: path for path in folder.iterdir()}
 
@@ -50,7 +50,7 @@ def test_another_process_sees_the_same(paths: dict[str, Path]) -> None:
     assert len(set(mine)) == len(paths)
 
 
-@pytest.mark.parametrize("form", ["x.daf.zarr", "x.daf.zarr.zip"])
+@pytest.mark.parametrize("form", ["x.daf.zarr", "x.daf.zarr.zip", "x.daf"])
 def test_each_property_has_its_own(paths: dict[str, Path], form: str) -> None:
     """Adding a vector changes neither; a matrix, a vector and the axis change what they belong to."""
     path = paths[form]
