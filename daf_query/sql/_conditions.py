@@ -69,7 +69,6 @@ from daf_query.syntax import (
     Statement,
     Term,
     arguments_of,
-    constant_of,
     function_name,
     identifiers_of,
     is_query,
@@ -78,6 +77,7 @@ from daf_query.syntax import (
     names_in,
     parsed,
     quoted_name,
+    string_of,
     term_of,
     values_of,
     walk,
@@ -131,19 +131,17 @@ class Conditions:
 
     def predicate(self, node: Node, *, is_negated: bool = False) -> Predicate | None:
         """Return the predicate of a condition, or of its negation; None if it is not known."""
-        kind = kind_of(node)
-        body: Any = node.get(kind)
-        if kind == "Nested":
-            return self.predicate(body, is_negated=is_negated)
-        if kind == "UnaryOp" and body["op"] == "Not":
-            return self.predicate(body["expr"], is_negated=not is_negated)
-        if kind == "BinaryOp" and body["op"] in ("And", "Or"):
-            is_and = (body["op"] == "And") != is_negated
-            operands = _operands(node, body["op"])
-            parts = [self.predicate(each, is_negated=is_negated) for each in operands]
-            if is_and and not self.is_exact:
-                parts = [each for each in parts if each is not None]
-            return _joined(And if is_and else Or, parts)
+        match node:
+            case {"Nested": inner}:
+                return self.predicate(inner, is_negated=is_negated)
+            case {"UnaryOp": {"op": "Not", "expr": inner}}:
+                return self.predicate(inner, is_negated=not is_negated)
+            case {"BinaryOp": {"op": "And" | "Or" as op}}:
+                is_and, operands = (op == "And") != is_negated, _operands(node, op)
+                parts = [self.predicate(each, is_negated=is_negated) for each in operands]
+                if is_and and not self.is_exact:
+                    parts = [each for each in parts if each is not None]
+                return _joined(And if is_and else Or, parts)
         found = self._of_term(term_of(self.statement, node, is_negated=is_negated))
         return found if found is not None or self.is_exact or is_negated else self._weaker(node)
 
@@ -170,23 +168,19 @@ class Conditions:
 
     def _weaker(self, node: Node) -> Predicate | None:
         """Return what a condition implies that is no predicate itself."""
-        kind = kind_of(node)
-        body: Any = node.get(kind)
-        if kind == "Cast" and body["data_type"] == "Boolean":
-            return self.predicate(body["expr"])
-        if kind == "Like" and not (body["negated"] or body["any"] or body["escape_char"]):
-            pattern = constant_of(body["pattern"])
-            prefix = _WILD.split(pattern)[0] if isinstance(pattern, str) else None
-            return self._begins(body["expr"], prefix)
-        given = arguments_of(node)
-        if function_name(node) == "starts_with" and len(given) > 1:
-            return self._begins(given[0], constant_of(given[1]))
+        match node, function_name(node), arguments_of(node):
+            case {"Cast": {"data_type": "Boolean", "expr": inner}}, *_:
+                return self.predicate(inner)
+            case {"Like": {"negated": False, "any": False, "escape_char": None} as like}, *_:
+                return self._begins(like["expr"], _WILD.split(string_of(like["pattern"]) or "")[0])
+            case _, "starts_with", [column, prefix, *_]:
+                return self._begins(column, string_of(prefix) or "")
         return self._in_box(node)
 
-    def _begins(self, node: Node, prefix: object) -> Predicate | None:
+    def _begins(self, node: Node, prefix: str) -> Predicate | None:
         """Return the range of the strings that begin with a prefix."""
         field = self._column(node)
-        if field is None or field.type != pa.string() or not (isinstance(prefix, str) and prefix):
+        if field is None or field.type != pa.string() or not prefix:
             return None
         following = chr(min(ord(prefix[-1]) + 1, _LAST_CHARACTER))
         from_it = Compare(field.name, ">=", prefix)
@@ -599,11 +593,18 @@ def direct_scan(tables: Tables, text: str, first: int | None = None) -> DirectSc
     first
         Of how many rows, at most; None for all.
     """
-    simple = _simple(text, first)
-    if simple is None:
+    statement = parsed(text) if len(text) <= _MAX_CHARACTERS else None
+    if statement is None or list(map(kind_of, statement.tree)) != ["Query"]:
         return None
-    statement, selected, limit, offset = simple
-    (scope,) = statement.scopes
+    if len(statement.queries) != 1 or len(statement.scopes) != 1:
+        return None
+    query, (scope,) = statement.queries[0].node, statement.scopes
+    selected = _selected(scope) if _is_of_one(query, scope) else None
+    limits = _limits(query["limit_clause"])
+    if selected is None or limits is None:
+        return None
+    limit, offset = limits
+    limit = min((each for each in (first, limit) if each is not None), default=None)
     is_first = limit is not None and limit <= _MAX_FIRST_ROWS
     if not is_first and (limit is not None or offset):
         return None
@@ -629,23 +630,6 @@ def direct_scan(tables: Tables, text: str, first: int | None = None) -> DirectSc
     if predicate is None and condition is not None:
         return None
     return DirectScan(table, tuple(names), predicate, limit, offset)
-
-
-def _simple(text: str, first: int | None) -> tuple[Statement, list[str], int | None, int] | None:
-    """Return a query of one table, its columns, LIMIT and OFFSET."""
-    statement = parsed(text) if len(text) <= _MAX_CHARACTERS else None
-    if statement is None or list(map(kind_of, statement.tree)) != ["Query"]:
-        return None
-    if len(statement.queries) != 1 or len(statement.scopes) != 1:
-        return None
-    query, (scope,) = statement.queries[0].node, statement.scopes
-    selected = _selected(scope) if _is_of_one(query, scope) else None
-    limits = _limits(query["limit_clause"])
-    if selected is None or limits is None:
-        return None
-    limit, offset = limits
-    limit = min((each for each in (first, limit) if each is not None), default=None)
-    return statement, selected, limit, offset
 
 
 def direct_rows(tables: Tables, schema: str, axis: str, condition: str) -> DirectScan | None:
@@ -710,13 +694,11 @@ def _column(node: Node, source: Source) -> tuple[str, ...] | None:
 
 def _limits(clause: Node | None) -> tuple[int | None, int] | None:
     """Return LIMIT and OFFSET; None if there is something else."""
-    if clause is None:
-        return None, 0
-    limits = clause.get("LimitOffset")
-    if limits is None or not _has_only(limits, "limit", "offset"):
+    none = {"limit": None, "offset": None}
+    limits = none if clause is None else clause.get("LimitOffset", {"by": clause})
+    if not _has_only(limits, *none):
         return None
-    limit = None if limits["limit"] is None else whole_number_of(limits["limit"])
-    offset = 0 if limits["offset"] is None else whole_number_of(limits["offset"]["value"])
-    if offset is None or (limit is None and limits["limit"] is not None):
-        return None
-    return limit, offset
+    limit, offset = limits["limit"], limits["offset"]
+    first = None if limit is None else whole_number_of(limit)
+    passed = 0 if offset is None else whole_number_of(offset["value"])
+    return None if passed is None or (first is None) != (limit is None) else (first, passed)

@@ -313,8 +313,7 @@ class Engine:
         for name, rewriting in written.items():
             with planning(replace(context, matrix_columns=rewriting.columns)):
                 frame = self._sql(rewriting.query, "read")
-            unique = with_unique_columns(frame, is_reported=False)
-            context = context.replacing({name: unique})
+            context = context.replacing({name: with_unique_columns(frame)})
         with planning(replace(context, matrix_columns=own.columns)):
             return self._sql(own.query, allow)
 
@@ -422,7 +421,7 @@ def unique_names(names: Sequence[str]) -> list[str]:
 
 
 def with_unique_columns(
-    frame: datafusion.DataFrame, *, once: Collection[str] = (), is_reported: bool = True
+    frame: datafusion.DataFrame, *, once: Collection[str] = ()
 ) -> datafusion.DataFrame:
     """Return a frame of which each column has a name of its own.
 
@@ -430,8 +429,6 @@ def with_unique_columns(
     ----------
     once
         Names that decide what the result means, and must not occur twice.
-    is_reported
-        Whether to warn of columns that are renamed.
 
     Raises
     ------
@@ -460,14 +457,13 @@ def with_unique_columns(
             "one, or name them with AS"
         )
     unique = unique_names(names)
-    if is_reported:
-        both = zip(shown, names, unique, strict=True)
-        renamed = [f"{each} is {new!r}" for each, name, new in both if name != new]
-        warn_caller(
-            f"the query yields more than one column named {', '.join(map(repr, twice))}: "
-            f"{', '.join(renamed)}; name them with AS",
-            DuplicateColumnsWarning,
-        )
+    both = zip(shown, names, unique, strict=True)
+    renamed = [f"{each} is {new!r}" for each, name, new in both if name != new]
+    warn_caller(
+        f"the query yields more than one column named {', '.join(map(repr, twice))}: "
+        f"{', '.join(renamed)}; name them with AS",
+        DuplicateColumnsWarning,
+    )
     return frame.select(
         *(
             (

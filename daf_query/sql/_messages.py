@@ -357,12 +357,9 @@ _ORDERS: Final = ("Lt", "LtEq", "Gt", "GtEq", "Eq", "NotEq")
 def _chain(failed: FailedQuery, _: Match) -> Said:
     """Return the error of ``a < b < c``."""
     for statement, _scope, node in failed.nodes("op", "left"):
-        if kind_of(node["left"]) != "BinaryOp":
-            continue
-        left = node["left"]["BinaryOp"]
+        left = node["left"].get("BinaryOp", {"op": ""})
         if node["op"] in _ORDERS and left["op"] in _ORDERS:
-            is_binary = kind_of(left["right"]) == "BinaryOp"
-            middle = left["right"]["BinaryOp"]["op"] if is_binary else ""
+            middle = left["right"].get("BinaryOp", {"op": ""})["op"]
             chain = "comparisons are no chain in SQL: write a < b AND b < c, or b BETWEEN a AND c"
             reason = _BITS if middle in ("BitwiseAnd", "BitwiseOr") else chain
             return _at(failed, statement.span(node)[0], reason)

@@ -29,7 +29,6 @@ from daf_query.syntax import (
     identifiers_of,
     item_of,
     joined_names,
-    kind_of,
     parsed,
     plain_name,
     quoted_name,
@@ -281,17 +280,19 @@ def _string_hint(failed: FailedQuery, name: str, *, is_near: bool) -> str:
     """
     written = quoted_string(name)
     for _, _, node in failed.nodes():
-        kind = kind_of(node)
-        body = node[kind] if kind else {}
-        values = list(body["list"]) if kind == "InList" else []
-        values += [body["right"]] if kind == "BinaryOp" else []
-        values += [body["pattern"]] if kind in ("Like", "ILike") else []
-        for parts in filter(None, map(identifiers_of, values)):
-            if values_of(parts) != (name,):
+        match node:
+            case {"InList": {"list": values}}:
+                is_string = True
+            case {"BinaryOp": {"op": op, "right": right}}:
+                values, is_string = [right], op in _COMPARISONS and not is_near
+            case {"Like": {"pattern": pattern}} | {"ILike": {"pattern": pattern}}:
+                values, is_string = [pattern], False
+            case _:
                 continue
-            if parts[0]["quote_style"] == '"':
+        for parts in filter(None, map(identifiers_of, values)):
+            if values_of(parts) == (name,) and parts[0]["quote_style"] == '"':
                 return f"; double quotes are for names, so write a string as {written}"
-            if kind == "InList" or (body.get("op") in _COMPARISONS and not is_near):
+            if values_of(parts) == (name,) and is_string:
                 return f"; a string is written in single quotes: {written}"
     return ""
 

@@ -122,26 +122,25 @@ def corrections(statement: Statement) -> Iterator[Edit]:
         id(item.get("UnnamedExpr")) for s in statement.scopes for item in s.select["projection"]
     }
     for _, node in statement.nodes:
-        kind = kind_of(node)
-        if function_name(node) in ("nvl", "ifnull"):
-            yield Edit(*statement.span(node[kind]["name"]), "coalesce")
-        elif kind == "Subquery" and id(node) not in apart:
-            pair = statement.brackets_of(node[kind])
-            yield Edit(pair.opening, pair.opening, "nullif(")
-            yield Edit(pair.closing + 1, pair.closing + 1, ", NULL)")
-        elif kind in ("AnyOp", "AllOp"):
-            apart.update(map(id, walk(node[kind]["right"])))
-            for query in [each for each in walk(node[kind]["right"]) if is_query(each)][:1]:
-                name = quoted_name(f"__quantified_{next(numbers)}")
-                yield from _named(statement, query, name)
-        elif kind in ("IsDistinctFrom", "IsNotDistinctFrom"):
-            right = node[kind][1]
-            operator = right["BinaryOp"]["op"].upper() if kind_of(right) == "BinaryOp" else ""
-            if operator in ("AND", "OR"):
+        match node:
+            case {"Function": {"name": name}} if function_name(node) in ("nvl", "ifnull"):
+                yield Edit(*statement.span(name), "coalesce")
+            case {"Subquery": query} if id(node) not in apart:
+                pair = statement.brackets_of(query)
+                yield Edit(pair.opening, pair.opening, "nullif(")
+                yield Edit(pair.closing + 1, pair.closing + 1, ", NULL)")
+            case {"AnyOp": {"right": right}} | {"AllOp": {"right": right}}:
+                apart.update(map(id, walk(right)))
+                for query in [each for each in walk(right) if is_query(each)][:1]:
+                    name = quoted_name(f"__quantified_{next(numbers)}")
+                    yield from _named(statement, query, name)
+            case {"IsDistinctFrom": [_, {"BinaryOp": {"op": "And" | "Or" as operator}}]} | {
+                "IsNotDistinctFrom": [_, {"BinaryOp": {"op": "And" | "Or" as operator}}]
+            }:
                 raise errors.QueryError(
-                    f"IS DISTINCT FROM ... {operator} is refused: the engine takes all that "
-                    "follows for the right side of the comparison; write "
-                    f"(a IS DISTINCT FROM b) {operator} ..."
+                    f"IS DISTINCT FROM ... {operator.upper()} is refused: the engine takes all "
+                    "that follows for the right side of the comparison; write "
+                    f"(a IS DISTINCT FROM b) {operator.upper()} ..."
                 )
 
 
@@ -232,39 +231,38 @@ def _lists(statement: Statement, scope: Scope | None, node: Node) -> Iterator[tu
     A chain that no brackets are around, and that is no item of SELECT, is beside nothing that it
     could be merged with wrongly; a pattern cannot be hidden.
     """
-    kind = kind_of(node)
-    if kind == "InList":
-        first = statement.span(node[kind]["list"])[0]
-        stop = next(pair for pair in statement.around(first) if pair.before == "IN").closing + 1
-        yield (Edit(stop, stop, "::BOOLEAN"),)
-    elif kind == "BinaryOp" and node[kind]["op"] in _PATTERNS:
-        yield ()
-    elif kind == "Nested" and _is_list(node[kind]):
-        start, stop = statement.span(node)
-        stop = next(pair for pair in statement.around(start) if pair.closing >= stop).closing + 1
-        yield (Edit(stop, stop, "::BOOLEAN"),)
-    elif kind in ("UnnamedExpr", "ExprWithAlias") and scope is not None:
-        is_grouped = any(scope.select["group_by"].get("Expressions", "*"))
-        if not is_grouped and _is_list(item_of(node)[0]):
-            start, stop = statement.item(node)
-            yield Edit(start, start, "("), Edit(stop, stop, ")::BOOLEAN")
+    match node:
+        case {"InList": {"list": listed}}:
+            pairs = statement.around(statement.span(listed)[0])
+            stop = next(pair for pair in pairs if pair.before == "IN").closing + 1
+            yield (Edit(stop, stop, "::BOOLEAN"),)
+        case {"BinaryOp": {"op": str() as op}} if op in _PATTERNS:
+            yield ()
+        case {"Nested": inner} if _is_list(inner):
+            start, end = statement.span(inner)
+            stop = next(pair for pair in statement.around(start) if pair.closing >= end).closing + 1
+            yield (Edit(stop, stop, "::BOOLEAN"),)
+        case {"UnnamedExpr": _} | {"ExprWithAlias": _} if scope is not None:
+            is_grouped = any(scope.select["group_by"].get("Expressions", "*"))
+            if not is_grouped and _is_list(item_of(node)[0]):
+                start, stop = statement.item(node)
+                yield Edit(start, start, "("), Edit(stop, stop, ")::BOOLEAN")
 
 
 def _is_list(node: Node) -> bool:
     """Return whether OR joins comparisons with =, or AND such with <>, so that they are a list."""
-    operator = node["BinaryOp"]["op"] if kind_of(node) == "BinaryOp" else ""
+    joining = node.get("BinaryOp", {}).get("op")
     count, stack = 0, [node]
     while stack:
-        part = stack.pop()
-        while kind_of(part) == "Nested":
-            part = part["Nested"]
-        kind = kind_of(part)
-        if kind == "BinaryOp" and part[kind]["op"] == operator:
-            stack += [part[kind]["left"], part[kind]["right"]]
-        elif kind == "BinaryOp":
-            count += part[kind]["op"] == ("Eq" if operator == "Or" else "NotEq")
-        elif kind in ("Like", "ILike"):
-            count += part[kind]["negated"] == (operator == "And")
+        match stack.pop():
+            case {"Nested": inner}:
+                stack.append(inner)
+            case {"BinaryOp": {"op": op, "left": left, "right": right}} if op == joining:
+                stack += [left, right]
+            case {"BinaryOp": {"op": op}}:
+                count += op == ("Eq" if joining == "Or" else "NotEq")
+            case {"Like": {"negated": negated}} | {"ILike": {"negated": negated}}:
+                count += negated == (joining == "And")
     return count > 1
 
 
@@ -305,17 +303,16 @@ def signed_ranks(statement: Statement) -> Iterator[Edit]:
 
 def _operands(node: Node) -> list[Node]:
     """Return what is computed with each other, or changes its sign."""
-    kind = kind_of(node)
-    if kind == "BinaryOp" and node[kind]["op"] in _WRAPPING:
-        both = [node[kind]["left"], node[kind]["right"]]
-        return [] if any(map(_is_number, both)) else both
-    if kind == "UnaryOp" and node[kind]["op"] == "Minus":
-        return [node[kind]["expr"]]
+    match node:
+        case {"BinaryOp": {"op": str() as op, "left": left, "right": right}} if op in _WRAPPING:
+            return [] if _is_number(left) or _is_number(right) else [left, right]
+        case {"UnaryOp": {"op": "Minus", "expr": operand}}:
+            return [operand]
     return arguments_of(node) if function_name(node) == "abs" else []
 
 
 def _is_number(node: Node) -> bool:
-    while kind_of(node) in ("Nested", "UnaryOp"):
+    while "Nested" in node or "UnaryOp" in node:
         node = node["Nested"] if "Nested" in node else node["UnaryOp"]["expr"]
     return isinstance(constant_of(node), Number)
 

@@ -13,7 +13,7 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from daf_query.syntax._statement import Node, Statement, kind_of, parsed
+from daf_query.syntax._statement import Node, Statement, parsed
 from daf_query.syntax._tokens import (
     Brackets,
     Edit,
@@ -162,18 +162,17 @@ def conjuncts_of(
     pending = [(node, start, stop)]
     while pending:
         node, start, stop = pending.pop()
-        kind = kind_of(node)
-        if kind == "Nested":
-            pair = next(pair for pair in statement.brackets if pair.opening >= start)
-            pending.append((node["Nested"], pair.opening + 1, pair.closing))
-        elif kind == "BinaryOp" and node["BinaryOp"]["op"] == "And":
-            left, right = node["BinaryOp"]["left"], node["BinaryOp"]["right"]
-            first, last = statement.span(left)[1], statement.span(right)[0]
-            between = (t for t in statement.tokens if first <= t.start < last)
-            joint = next(token for token in between if token.is_word("AND"))
-            pending += [(right, joint.stop, stop), (left, start, joint.start)]
-        else:
-            yield statement.text[start:stop].strip(), node
+        match node:
+            case {"Nested": inner}:
+                pair = next(pair for pair in statement.brackets if pair.opening >= start)
+                pending.append((inner, pair.opening + 1, pair.closing))
+            case {"BinaryOp": {"op": "And", "left": left, "right": right}}:
+                first, last = statement.span(left)[1], statement.span(right)[0]
+                between = (t for t in statement.tokens if first <= t.start < last)
+                joint = next(token for token in between if token.is_word("AND"))
+                pending += [(right, joint.stop, stop), (left, start, joint.start)]
+            case _:
+                yield statement.text[start:stop].strip(), node
 
 
 _SKIPPED: Final = r"--[^\n]*|/\*.*?\*/"

@@ -95,43 +95,43 @@ def kind_of(node: Any) -> str:
 
 def identifiers_of(node: Node) -> list[Node] | None:
     """Return the identifiers of a column, ``a.b``; None if a node is none. Brackets are passed."""
-    while kind_of(node) == "Nested":
+    while "Nested" in node:
         node = node["Nested"]
-    if kind_of(node) == "Identifier":
-        return [node["Identifier"]]
-    found: list[Node] | None = node.get("CompoundIdentifier") if kind_of(node) else None
-    return found
+    match node:
+        case {"Identifier": identifier}:
+            return [identifier]
+        case {"CompoundIdentifier": [*parts]}:
+            return parts
+    return None
 
 
 def subscript_of(node: Node) -> Subscript | None:
     """Return the first subscript of a column; None if a node is none, or a slice."""
-    access = node.get("CompoundFieldAccess") if kind_of(node) else None
-    root = None if access is None or kind_of(access["root"]) == "Nested" else access["root"]
-    parts = None if root is None else identifiers_of(root)
-    if access is None or parts is None:
-        return None
-    parts = list(parts)
-    for step in access["access_chain"]:
-        if kind_of(step.get("Dot")) == "Identifier":
-            parts.append(step["Dot"]["Identifier"])
-            continue
-        index = step["Subscript"].get("Index") if "Subscript" in step else None
-        return None if index is None else Subscript(parts, index["index"])
+    access = node.get("CompoundFieldAccess", {"root": node, "access_chain": ()})
+    parts = None if "Nested" in access["root"] else identifiers_of(access["root"])
+    for step in access["access_chain"] if parts else ():
+        match step:
+            case {"Dot": {"Identifier": identifier}}:
+                parts = [*(parts or ()), identifier]
+            case {"Subscript": {"Index": {"index": inside}}}:
+                return Subscript(parts or [], inside)
+            case _:
+                return None
     return None
 
 
 def constant_of(node: Any) -> Number | str | bool | None:
     """Return a number, a boolean, or the value of a string in single quotes; else None."""
-    sign = ""
-    if kind_of(node) == "UnaryOp" and node["UnaryOp"]["op"] == "Minus":
-        node, sign = node["UnaryOp"]["expr"], "-"
-    value: Any = node["Value"]["value"] if kind_of(node) == "Value" else None
-    if not isinstance(value, dict):
-        return None
-    if "Number" in value:
-        return Number(sign + value["Number"][0])
-    found: str | bool | None = value.get("SingleQuotedString", value.get("Boolean"))
-    return None if sign else found
+    match node:
+        case {"UnaryOp": {"op": "Minus", "expr": {"Value": {"value": {"Number": [text, _]}}}}}:
+            return Number(f"-{text}")
+        case {"Value": {"value": {"Number": [text, _]}}}:
+            return Number(text)
+        case {"Value": {"value": {"SingleQuotedString": str() | bool() as value}}}:
+            return value
+        case {"Value": {"value": {"Boolean": str() | bool() as value}}}:
+            return value
+    return None
 
 
 def string_of(node: Node) -> str | None:
@@ -148,10 +148,10 @@ def whole_number_of(node: Any) -> int | None:
 
 def item_of(item: Node) -> tuple[Node, str | None]:
     """Return the expression of an item of SELECT, empty for a wildcard, and the name after AS."""
-    named = item.get("ExprWithAlias")
-    if named is None:
-        return item.get("UnnamedExpr", {}), None
-    return named["expr"], named["alias"]["value"]
+    match item:
+        case {"ExprWithAlias": {"expr": expression, "alias": {"value": name}}}:
+            return expression, name
+    return item.get("UnnamedExpr", {}), None
 
 
 def values_of(identifiers: list[Node]) -> tuple[str, ...]:
@@ -216,16 +216,16 @@ def names_in(node: Any, *, of_value: bool = False) -> frozenset[str]:
 
 def function_name(node: Node) -> str:
     """Return what a function is called, in small letters; empty if a node is none."""
-    name = node["Function"]["name"] if kind_of(node) == "Function" else []
-    return "".join(name_of(name)[-1:]).lower()
+    return "".join(name_of(node["Function"]["name"])[-1:]).lower() if "Function" in node else ""
 
 
 def arguments_of(node: Node) -> list[Node]:
     """Return the expressions that a function is given by position; none if a node is none."""
-    given: Any = node["Function"]["args"] if kind_of(node) == "Function" else ""
-    listed = given["List"]["args"] if kind_of(given) == "List" else ()
-    unnamed = [each.get("Unnamed") for each in listed]
-    return [each["Expr"] for each in unnamed if kind_of(each) == "Expr"]
+    match node:
+        case {"Function": {"args": {"List": {"args": listed}}}}:
+            unnamed = [each.get("Unnamed", ()) for each in listed]
+            return [each["Expr"] for each in unnamed if "Expr" in each]
+    return []
 
 
 _HIDING_RIGHT = ("LeftSemi", "LeftAnti", "Semi", "Anti")
@@ -789,45 +789,45 @@ def terms_of(statement: Statement, condition: Node) -> Iterator[Term]:
     pending = [(condition, False)]
     while pending:
         node, negated = pending.pop()
-        kind = kind_of(node)
-        body = node[kind] if kind else {}
-        if kind == "Nested":
-            pending.append((body, negated))
-        elif kind == "UnaryOp" and body["op"] == "Not":
-            pending.append((body["expr"], not negated))
-        elif kind == "BinaryOp" and body["op"] in ("And", "Or"):
-            pending += [(body["right"], negated), (body["left"], negated)]
-        elif (term := term_of(statement, node, is_negated=negated)) is not None:
-            yield term
+        match node:
+            case {"Nested": inner}:
+                pending.append((inner, negated))
+            case {"UnaryOp": {"op": "Not", "expr": inner}}:
+                pending.append((inner, not negated))
+            case {"BinaryOp": {"op": "And" | "Or", "left": left, "right": right}}:
+                pending += [(right, negated), (left, negated)]
+            case _ if (term := term_of(statement, node, is_negated=negated)) is not None:
+                yield term
 
 
 def term_of(statement: Statement, node: Node, *, is_negated: bool = False) -> Term | None:
     """Return a condition that nothing joins as a term; None if it is something else."""
-    form: TermForm = "equal"
-    kind, operator = kind_of(node), "="
-    body, side, given = node[kind] if kind else {}, node, list[Any]()
-    if kind == "BinaryOp" and body["op"] in _OPERATORS:
-        side, given, operator = body["left"], [body["right"]], _OPERATORS[body["op"]]
-        if _constants(given) is None:
-            side, given, operator = given[0], [side], _FLIPPED.get(operator, operator)
-        form = "equal" if operator in ("=", "<>") else "order"
-        is_negated, operator = is_negated != (operator == "<>"), operator.replace("<>", "=")
-    elif kind == "InList":
-        side, operator = body["expr"], "IN"
-        given = statement.constants_in(body["list"]) or body["list"]
-    elif kind == "Between":
-        form, side, given, operator = "order", body["expr"], [body["low"], body["high"]], "BETWEEN"
-    elif kind == "Like":
-        form, side, given, operator = "pattern", body["expr"], [body["pattern"]], "LIKE"
-    elif kind in ("IsNull", "IsNotNull"):
-        form, side, operator = "missing", body, "IS NULL"
-        is_negated = is_negated != (kind == "IsNotNull")
-    elif kind in ("Identifier", "CompoundIdentifier"):
-        form, operator = "boolean", ""
-    else:
-        return None
-    if kind in ("InList", "Between", "Like"):
-        is_negated = is_negated != body["negated"]
+    form: TermForm
+    given: Sequence[Any] = ()
+    match node:
+        case {"BinaryOp": {"op": str() as op, "left": side, "right": right}} if op in _OPERATORS:
+            operator, given = _OPERATORS[op], [right]
+            if _constants(given) is None:
+                side, given, operator = right, [side], _FLIPPED.get(operator, operator)
+            form = "equal" if operator in ("=", "<>") else "order"
+            is_negated, operator = is_negated != (operator == "<>"), operator.replace("<>", "=")
+        case {"InList": {"expr": side, "list": listed, "negated": negated}}:
+            form, operator, is_negated = "equal", "IN", is_negated != negated
+            given = statement.constants_in(listed) or listed
+        case {"Between": {"expr": side, "low": low, "high": high, "negated": negated}}:
+            form, operator, is_negated = "order", "BETWEEN", is_negated != negated
+            given = low, high
+        case {"Like": {"expr": side, "pattern": pattern, "negated": negated}}:
+            form, operator, is_negated = "pattern", "LIKE", is_negated != negated
+            given = (pattern,)
+        case {"IsNull": side}:
+            form, operator = "missing", "IS NULL"
+        case {"IsNotNull": side}:
+            form, operator, is_negated = "missing", "IS NULL", not is_negated
+        case {"Identifier": _} | {"CompoundIdentifier": _}:
+            form, operator, side = "boolean", "", node
+        case _:
+            return None
     constants = _constants(given)
     if constants is None or not (identifiers_of(side) or _is_placed(side)):
         return None
@@ -842,10 +842,8 @@ def _constants(listed: Sequence[Node | Constant]) -> tuple[Constant, ...] | None
 
 def _is_placed(node: Node) -> bool:
     """Return whether the text of an expression is known, and it is no constant."""
-    kind = kind_of(node)
-    if kind == "BinaryOp":
-        sides = (node[kind]["left"], node[kind]["right"])
-        return any(map(_is_placed, sides)) and all(
-            _is_placed(side) or kind_of(side) == "Value" for side in sides
-        )
-    return kind in _PLACED and not any("over" in each and each["over"] for each in walk(node))
+    match node:
+        case {"BinaryOp": {"left": left, "right": right}}:
+            placed = [_is_placed(left), _is_placed(right)]
+            return all(placed) or (any(placed) and ("Value" in left or "Value" in right))
+    return kind_of(node) in _PLACED and not any(each.get("over") for each in walk(node))
