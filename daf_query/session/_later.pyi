@@ -7,7 +7,6 @@ from daf_query import sql as engines
 from daf_query import table as tables
 from daf_query.session import _plots as plots
 from daf_query.session import _stored as stored
-from daf_query.session import _table_functions as table_functions
 from daf_storage import combined, upkeep
 
 __all__ = [
@@ -23,7 +22,6 @@ __all__ = [
     "slices",
     "stored",
     "syntax",
-    "table_functions",
     "tables",
     "training",
     "upkeep",

@@ -14,11 +14,10 @@ from daf_query.session._later import (
     profiles,
     slices,
     syntax,
-    table_functions,
     tables,
     training,
 )
-from daf_query.session._queries import PROFILE_MAX_BYTES, Queries
+from daf_query.session._queries import PROFILE_MAX_BYTES, Queries, matrix_table
 from daf_storage import ShowProgress
 from daf_storage.base import check_choice, progress_bar
 
@@ -180,9 +179,7 @@ class MatrixQuestions(Queries):
         {'cell': ['GATA', 'GATA'], 'gene': ['FOXA1', 'WNT6'], 'value': [2, 3]}
         """
         axes = rows_axis, columns_axis
-        return table_functions.matrix_table(
-            self._request(schema, params, axes, name, rows, columns, join="outer")
-        )
+        return matrix_table(self._request(schema, params, axes, name, rows, columns, join="outer"))
 
     @attended
     def profile(  # noqa: PLR0913 - the choices of a profile

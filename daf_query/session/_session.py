@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, Final, Self
 
@@ -19,7 +20,6 @@ from daf_query.session._sources import (
     Source,
     is_pattern,
     opened,
-    opened_by_name,
     opened_overlay,
     schema_name,
 )
@@ -157,10 +157,11 @@ class DafSession(MatrixQuestions, Writing):
         ... ).to_pydict()
         {'name': ['N1'], 'centre': ['Basel']}
         """
-        connected = opened(source)
-        self._connections.connect(
-            schema_name(source, connected) if name is None else name, connected
-        )
+        with ExitStack() as closing:
+            connected = opened(source, closing)
+            title = schema_name(source, connected) if name is None else name
+            self._connections.connect(title, connected)
+            closing.pop_all()
 
     def unregister(self, name: str) -> None:
         """Let go of a data set or a table; what was opened for it is closed."""
@@ -253,25 +254,28 @@ def connect(  # noqa: PLR0913 - how data sets are opened, and how they are asked
         raise errors.InvalidInputError(
             f"skip_broken= is for a pattern, and {source} is one path; leave it out"
         )
-    named: dict[str, Any]
-    if overlay is not None:
-        named = dict([opened_overlay(source, overlay, mode, names, skip_broken=skip_broken)])
-    elif isinstance(source, Mapping):
-        if not source:
-            raise errors.InvalidInputError("connect() was given no data set")
-        named = dict(opened_by_name(source, mode or "r", names, skip_broken=skip_broken))
-    else:
-        connected = opened(source, mode or "r", names, skip_broken=skip_broken)
-        named = {schema_name(source, connected): connected}
+    if isinstance(source, Mapping) and not source:
+        raise errors.InvalidInputError("connect() was given no data set")
     if cache_bytes != CACHE_BYTES:  # only that needs slices
         cache_bytes = slices.byte_count(cache_bytes, keyword="cache_bytes")
-    connections = engines.Connections(
-        named,
-        cache_bytes,
-        scan_options=scan_options,
-        categoricals=categoricals,
-        provenance=provenance,
-    )
+    how: dict[str, Any] = {"names": names, "skip_broken": skip_broken}
+    with ExitStack() as closing:
+        named: dict[str, Any]
+        if overlay is not None:
+            named = dict([opened_overlay(source, overlay, closing, mode, **how)])
+        elif isinstance(source, Mapping):
+            named = {n: opened(each, closing, mode or "r", **how) for n, each in source.items()}
+        else:
+            connected = opened(source, closing, mode or "r", **how)
+            named = {schema_name(source, connected): connected}
+        connections = engines.Connections(
+            named,
+            cache_bytes,
+            scan_options=scan_options,
+            categoricals=categoricals,
+            provenance=provenance,
+        )
+        closing.pop_all()
     return DafSession(connections)
 
 

@@ -52,22 +52,21 @@ _LEAVE_OUT: Final = errors.Remedy("pass ", errors.SKIP_BROKEN, " to leave it out
 
 def opened(
     source: object,
+    closing: ExitStack,
     mode: Mode = "r",
-    names: AxisNames = NO_NAMES,
-    closing: ExitStack | None = None,
     *,
+    names: AxisNames = NO_NAMES,
     skip_broken: bool | None = None,
 ) -> Connected:
     """Open what can be connected: a data set, several as one, or a table.
 
-    If one of several cannot be opened, those that were opened before it are closed.
-
     Parameters
     ----------
+    closing
+        What closes the readers that are opened by their paths, and not passed, if it is closed
+        itself: whoever connects them takes them out of it.
     names
         What the axes of AnnData that are opened by their paths are called.
-    closing
-        What is to close the readers that are opened by their paths, and not passed.
     skip_broken
         Whether those of several that cannot be opened are left out; None if the caller has no
         choice.
@@ -82,49 +81,25 @@ def opened(
         return _in_mode(source, mode)
     if isinstance(source, Collection):
         return source
-    if not isinstance(source, Path | Sequence) or is_user_table(source):
-        return _table(source)
+    if is_user_table(source):
+        return source if isinstance(source, tables.TableDataset) else user_table(source)
     if isinstance(source, str | Path):
         if _is_table(source):
             return tables.zarr_table(source)
         if not is_pattern(source):
-            daf = open_daf(source, mode, **names)
-            if closing is not None:
-                closing.callback(daf.close)
-            return daf
+            return _closed_by(closing, open_daf(source, mode, **names))
         location, source = str(source), matching_paths(str(source))
-    elif source:
+    elif isinstance(source, Sequence) and source:
         location = f"{len(source):,} data sets"
     else:
         raise _not_connectable(source)
-    with ExitStack() as stack:
-        collection = _collection(location, source, mode, names, stack, skip_broken)
-        opened_here = stack.pop_all()
-    if closing is not None:
-        closing.enter_context(opened_here)
-    return collection
-
-
-def _table(source: object) -> tables.TableDataset | UserTable:
-    """Return a table that was passed, or that of a data frame or a file of rows."""
-    if isinstance(source, tables.TableDataset):
-        return source
-    if not is_user_table(source):
-        raise _not_connectable(source)
-    return user_table(source)
-
-
-def _collection(
-    location: str,
-    sources: Sequence[Any],
-    mode: Mode,
-    names: AxisNames,
-    stack: ExitStack,
-    skip_broken: bool | None,  # noqa: FBT001 - as it was given
-) -> Collection:
-    """Open several data sets as one."""
-    readers = usable(sources, lambda each: _member(each, mode, names, stack), skip_broken, mode)
+    readers = usable(source, lambda each: _member(each, mode, names, closing), skip_broken, mode)
     return Collection(location, _by_name(readers, location))
+
+
+def _closed_by(closing: ExitStack, daf: DafReader) -> DafReader:
+    closing.callback(daf.close)
+    return daf
 
 
 def usable(
@@ -165,7 +140,7 @@ def usable(
     return found
 
 
-def _member(source: object, mode: Mode, names: AxisNames, stack: ExitStack) -> DafReader:
+def _member(source: object, mode: Mode, names: AxisNames, closing: ExitStack) -> DafReader:
     """Open one of several; the names are of those that are AnnData."""
     if isinstance(source, DafReader):
         return _in_mode(source, mode)
@@ -173,8 +148,7 @@ def _member(source: object, mode: Mode, names: AxisNames, stack: ExitStack) -> D
     if names and is_in_place(daf):
         daf.close()
         daf = open_daf(str(source), mode, **names)
-    stack.callback(daf.close)
-    return daf
+    return _closed_by(closing, daf)
 
 
 def _not_connectable(source: object) -> errors.InvalidInputError:
@@ -193,19 +167,6 @@ def _not_connectable(source: object) -> errors.InvalidInputError:
     )
 
 
-def opened_by_name(
-    sources: Mapping[str, object], mode: Mode, names: AxisNames, *, skip_broken: bool
-) -> dict[str, Connected]:
-    """Open several things, each to be connected by its name; see `opened`."""
-    with ExitStack() as stack:
-        named = {
-            name: opened(each, mode, names, stack, skip_broken=skip_broken)
-            for name, each in sources.items()
-        }
-        stack.pop_all()
-    return named
-
-
 def check_mode(mode: Mode) -> None:
     """Refuse a mode that `connect` does not have."""
     if mode not in ("r", "r+"):
@@ -217,9 +178,10 @@ def check_mode(mode: Mode) -> None:
 def opened_overlay(
     source: object,
     overlay: str | Path | DafWriter,
+    closing: ExitStack,
     mode: Mode | None,
-    names: AxisNames = NO_NAMES,
     *,
+    names: AxisNames,
     skip_broken: bool,
 ) -> tuple[str, DafReader]:
     """Open one data set for reading, and another one on top of it; return its name, too.
@@ -243,20 +205,16 @@ def opened_overlay(
         )
     if isinstance(source, Sequence) and not isinstance(source, str) and len(source) == 1:
         source = source[0]
-    with ExitStack() as stack:
-        base = opened(source, names=names, closing=stack, skip_broken=skip_broken)
-        if isinstance(base, Collection) and len(base.members) == 1:
-            base = next(iter(base.members.values()))
-        if not isinstance(base, DafReader):
-            is_several = isinstance(base, Collection)
-            what = f"{base.location} holds several" if is_several else "it is a table"
-            raise errors.InvalidInputError(
-                f"overlay={str(overlay)!r} is on top of one data set, and {what}; connect that "
-                "alone"
-            )
-        found = schema_name(source, base), open_overlay(base, overlay, mode or "w+")
-        stack.pop_all()
-    return found
+    base = opened(source, closing, names=names, skip_broken=skip_broken)
+    if isinstance(base, Collection) and len(base.members) == 1:
+        base = next(iter(base.members.values()))
+    if not isinstance(base, DafReader):
+        is_several = isinstance(base, Collection)
+        what = f"{base.location} holds several" if is_several else "it is a table"
+        raise errors.InvalidInputError(
+            f"overlay={str(overlay)!r} is on top of one data set, and {what}; connect that alone"
+        )
+    return schema_name(source, base), open_overlay(base, overlay, mode or "w+")
 
 
 def _in_mode(daf: DafReader, mode: Mode) -> DafReader:
@@ -361,13 +319,15 @@ def named_sources(sources: Sequence[str | Path]) -> dict[str, Connected]:
         Two have the same name.
     """
     named: dict[str, Connected] = {}
-    for source in sources:
-        connected = opened(source)
-        name = schema_name(source, connected)
-        if name in named:
-            raise errors.ExistsError(
-                f"{named[name].location} and {source} would both be called {name!r}; pass a "
-                "mapping of other names to them"
-            )
-        named[name] = connected
+    with ExitStack() as closing:
+        for source in sources:
+            connected = opened(source, closing)
+            name = schema_name(source, connected)
+            if name in named:
+                raise errors.ExistsError(
+                    f"{named[name].location} and {source} would both be called {name!r}; pass a "
+                    "mapping of other names to them"
+                )
+            named[name] = connected
+        closing.pop_all()
     return named
