@@ -239,11 +239,6 @@ class Column(Protocol):
         """Rows per chunk."""
         ...
 
-    @property
-    def is_string(self) -> bool:
-        """Whether its values are strings or bytes, which are expensive to compare."""
-        ...
-
     def open(self, cache: DecodedCache, options: ScanOptions) -> OpenColumn:
         """Open it for reading."""
         ...
@@ -453,11 +448,6 @@ class VectorColumn:
         return self.info.chunk_rows
 
     @property
-    def is_string(self) -> bool:
-        """Whether its values are strings."""
-        return self.info.storage_type.is_string
-
-    @property
     def field(self) -> pa.Field:
         """Its name and Arrow type.
 
@@ -489,9 +479,8 @@ class VectorColumn:
         if self.info.name == INDEX:
             zones = ZoneMap.of_positions(self.info.length, options.zone_rows)
             return NumberColumn(lambda: lambda span: Rows(span).positions, zones)
-        if self.is_string:
-            return self._open_strings(cache, options)
-        return self._open_numbers(cache, options)
+        is_string = self.info.storage_type.is_string
+        return (self._open_strings if is_string else self._open_numbers)(cache, options)
 
     def estimate(self, read: ReadEstimate) -> None:
         """Add what all of it downloads, if it is on a server; metadata are read at most."""

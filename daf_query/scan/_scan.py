@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from functools import cache
 from typing import Any, Final, TypeAlias, TypeVar
 
@@ -82,12 +82,6 @@ def by_columns(conditions: Iterable[Predicate]) -> list[Predicate]:
     return [And(tuple(each)) if len(each) > 1 else each[0] for each in joined.values()]
 
 
-_SHOWN: Final = (
-    *("table", "length", "predicate", "index_rows", "indexes", "ranges", "pruned", "rows_pruned"),
-    *("read", "rows_in", "rows_out", "values", "bytes", "notes"),
-)
-
-
 @dataclass
 class ScanReport:
     """What a scan was to read, and what it read; counted while it runs."""
@@ -96,6 +90,16 @@ class ScanReport:
     """The name of the table."""
     length: int
     """Its number of rows."""
+    index_rows: int | None = None
+    """How many rows indexes left; ``None`` if none was used."""
+    indexes: list[str] = field(default_factory=list)
+    """The columns whose indexes were used."""
+    ranges: int = 0
+    """Partitions of the table."""
+    pruned: int = 0
+    """Partitions that were left out."""
+    rows_pruned: int = 0
+    """Rows that were left out, of those partitions and of others."""
     plan: ScanPlan = field(default=ScanPlan((), ()), repr=False, compare=False)
     """What the scan was to read; nothing if it was not begun."""
     read: int = 0
@@ -120,39 +124,21 @@ class ScanReport:
         return "" if self.plan.predicate is None else describe(self.plan.predicate)
 
     @property
-    def index_rows(self) -> int | None:
-        """How many rows indexes left; ``None`` if none was used."""
-        return None if self.plan.rows is None else self.plan.rows.size
-
-    @property
-    def indexes(self) -> list[str]:
-        """The columns whose indexes were used."""
-        return list(self.plan.indexes)
-
-    @property
-    def ranges(self) -> int:
-        """Partitions of the table."""
-        return len(self.plan.spans)
-
-    @property
-    def pruned(self) -> int:
-        """Partitions that were left out."""
-        return self.plan.pruned
-
-    @property
-    def rows_pruned(self) -> int:
-        """Rows that were left out, of those partitions and of others."""
-        return self.plan.rows_pruned
-
-    @property
     def cache_hits(self) -> int:
         """How often something decoded by an earlier query was used."""
         return 0 if self.cache is None else self.cache.hits
 
     def as_dict(self) -> dict[str, Any]:
         """Return it as plain Python, for machines."""
-        shown = {name: getattr(self, name) for name in _SHOWN}
-        return {**shown, "values": dict(self.values), "bytes": dict(self.bytes)}
+        shown = {each.name: getattr(self, each.name) for each in fields(self) if each.compare}
+        copied = {"values": dict(self.values), "bytes": dict(self.bytes)}
+        return {**shown, **copied, "predicate": self.predicate}
+
+    def begin(self, plan: ScanPlan) -> None:
+        """Note what a scan is to read."""
+        self.plan, self.ranges, self.pruned = plan, len(plan.spans), plan.pruned
+        self.rows_pruned, self.indexes = plan.rows_pruned, list(plan.indexes)
+        self.index_rows = None if plan.rows is None else plan.rows.size
 
     def count(self, column: str, read: Values) -> None:
         """Add to the values read of a column."""
@@ -285,12 +271,17 @@ def _pruned(
 
 def _cost(table: OpenTable, condition: Predicate) -> tuple[bool, bool]:
     """Return the rank of a condition: first what is cheap and leaves few rows."""
-    is_string = any(
-        table.columns[name].is_string and table.column(name).zones is None
+    is_costly = any(
+        not _is_number(table.columns[name].field.type) and table.column(name).zones is None
         for name in columns_of(condition)
     )
     is_equality = isinstance(condition, Compare) and condition.operator == "=="
-    return is_string, not is_equality
+    return is_costly, not is_equality
+
+
+def _is_number(kind: pa.DataType) -> bool:
+    """Return whether values are cheap to compare: strings are not, nor what is made of them."""
+    return bool(pa.types.is_primitive(kind) and not pa.types.is_temporal(kind))
 
 
 def common_step(chunk_rows: Iterable[int], *, length: int) -> int:
@@ -369,7 +360,7 @@ class Scan:
         self.plan = plan
         self._table = table
         self._report = table.report
-        self._report.plan = plan
+        self._report.begin(plan)
 
     def batches(
         self, schema: pa.Schema, partitions: Sequence[Span] | None = None

@@ -213,11 +213,6 @@ class MatrixColumn:
         return "" if self.is_by_entry else _note(self)
 
     @property
-    def is_string(self) -> bool:
-        """Whether its values are strings."""
-        return self.storage_type.is_string
-
-    @property
     def stored_type(self) -> pa.DataType:
         """The Arrow type of what is stored."""
         return arrow_type(self.storage_type)
@@ -242,7 +237,7 @@ class MatrixColumn:
             raise self.replaced()
         key = (self.daf.location, *self.axes, self.source.matrix, now.position, "entry")
         parts = CachedParts(cache, key, identity)
-        if self.is_string:
+        if self.storage_type.is_string:
             return StringColumn(lambda: parts.get("strings", now.read_strings))
         column = _OpenMatrixColumn(now, parts, options)
         if self.field.type == self.stored_type:

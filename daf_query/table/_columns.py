@@ -202,11 +202,6 @@ class TableColumn:
         return self.stored.chunk_rows
 
     @property
-    def is_string(self) -> bool:
-        """Whether what is stored, and has to be converted to be compared, is strings or bytes."""
-        return self.stored.is_string
-
-    @property
     def note(self) -> str:
         """What a report of a scan says of it."""
         return str(getattr(self.stored, "note", ""))
@@ -454,7 +449,6 @@ class ConstantColumn:
     field: pa.Field
     value: str | None
     length: int
-    is_string = True  # nothing that could be counted in bytes
     chunk_rows = 0
 
     def open(self, cache: DecodedCache, options: ScanOptions) -> OpenColumn:

@@ -133,7 +133,6 @@ class ElementColumn:
     elements: Elements
     entries: AxisEntries | None = None
     """The entries of its axis; None for values."""
-    is_string = False
     chunk_rows = 0
     zones = None
 

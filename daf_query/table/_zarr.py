@@ -37,7 +37,7 @@ import zarr
 from zarr.dtype import DataTypeValidationError, RawBytes, data_type_registry
 
 from daf_query.index import RTree, UnfitIndexError, warn_once
-from daf_query.scan import PLAIN_TYPES, OpenColumn, Rows, ScanOptions, Values, runs_of_chunks
+from daf_query.scan import OpenColumn, Rows, ScanOptions, Values, runs_of_chunks
 from daf_query.table._columns import (
     GEOMETRY,
     META,
@@ -138,11 +138,6 @@ class ZarrColumn:
     def chunk_rows(self) -> int:
         """Rows per chunk."""
         return max(int(self.array.chunks[0]), 1)
-
-    @property
-    def is_string(self) -> bool:
-        """Whether its values are strings or bytes."""
-        return self.field.type in PLAIN_TYPES
 
     def snapshot(self) -> Snapshot:
         """Return its files as they are now."""
