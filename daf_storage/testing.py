@@ -19,9 +19,23 @@ import numpy as np
 import pytest
 
 from daf_storage import errors
-from daf_storage.stores import WritableStore
+from daf_storage.stores import Snapshot, WritableStore
 
 __all__ = ["AppendOnlyStoreSuite", "ChangingStoreSuite", "StoreSuite"]
+
+
+def _put(store: WritableStore, key: str, data: bytes, *, replace: bool = False) -> None:
+    """Publish a prefix with the key that is directly below it."""
+    with store.transaction() as changes:
+        changes.write(key, data)
+        changes.publish(key.rpartition("/")[0], replace=replace)
+
+
+def _pinned(store: WritableStore, prefix: str) -> Snapshot:
+    """Return a view of a prefix that is there."""
+    snapshot = store.snapshot(prefix)
+    assert snapshot is not None
+    return snapshot
 
 
 class StoreSuite:
@@ -43,8 +57,7 @@ class StoreSuite:
             changes.write("a/b/x", b"3")
             changes.write("a/b/c/y", b"")
             changes.publish("a/b", replace=False)
-        snapshot = store.snapshot("a/b")
-        assert snapshot is not None
+        snapshot = _pinned(store, "a/b")
         assert snapshot.names() == ["c", "x"]
         assert snapshot.names("c") == ["y"]
         assert snapshot.names("nothing") == []
@@ -71,8 +84,7 @@ class StoreSuite:
             assert array.tolist() == [0, 0, 0, 0]
             array[:] = [1, 2, 3, 4]
             changes.publish("a", replace=False)
-        snapshot = store.snapshot("a")
-        assert snapshot is not None
+        snapshot = _pinned(store, "a")
         assert snapshot.read("x") == bytes([1, 2, 3, 4])
 
     def test_a_single_key_can_be_published(self, store: WritableStore) -> None:
@@ -81,15 +93,13 @@ class StoreSuite:
             changes.write("one", b"1")
             changes.write("other", b"2")
             changes.publish("one", replace=False)
-        snapshot = store.snapshot("")
-        assert snapshot is not None
+        snapshot = _pinned(store, "")
         assert (snapshot.read("one"), snapshot.read("other")) == (b"1", None)
         with store.transaction() as changes:
             changes.write("one", b"2")
             with pytest.raises(FileExistsError):
                 changes.publish("one", replace=False)
-        again = store.snapshot("")
-        assert again is not None
+        again = _pinned(store, "")
         assert again.read("one") == b"1"
 
     def test_removing_what_is_not_there_is_nothing(self, store: WritableStore) -> None:
@@ -115,16 +125,12 @@ class ChangingStoreSuite(StoreSuite):
     def test_publish_refuses_to_replace_unasked(self, store: WritableStore) -> None:
         """A prefix that is there stays, unless replacing it was asked for."""
         for value, replace in ((b"1", False), (b"2", True)):
-            with store.transaction() as changes:
-                changes.write("a/x", value)
-                changes.publish("a", replace=replace)
+            _put(store, "a/x", value, replace=replace)
         with store.transaction() as changes:
             changes.write("a/x", b"3")
             with pytest.raises(FileExistsError):
                 changes.publish("a", replace=False)
-        snapshot = store.snapshot("a")
-        assert snapshot is not None
-        assert snapshot.read("x") == b"2"
+        assert _pinned(store, "a").read("x") == b"2"
 
     def test_a_snapshot_survives_replacement_and_removal(self, store: WritableStore) -> None:
         """What is read through one pin belongs together, whatever writers do meanwhile."""
@@ -132,9 +138,7 @@ class ChangingStoreSuite(StoreSuite):
             changes.write("a/x", b"old")
             changes.write("a/y", b"old")
             changes.publish("a", replace=False)
-        snapshot = store.snapshot("a")
-        assert snapshot is not None
-        view = snapshot.map("x")
+        view = _pinned(store, "a").map("x")
         with store.transaction() as changes:
             changes.write("a/x", b"new")
             changes.publish("a", replace=True)
@@ -146,12 +150,8 @@ class ChangingStoreSuite(StoreSuite):
         """Replacing a prefix changes its identity."""
         seen = []
         for value in (b"1", b"2"):
-            with store.transaction() as changes:
-                changes.write("a/x", value)
-                changes.publish("a", replace=True)
-            snapshot = store.snapshot("a")
-            assert snapshot is not None
-            seen.append(snapshot.identity())
+            _put(store, "a/x", value, replace=True)
+            seen.append(_pinned(store, "a").identity())
         assert seen[0] != seen[1]
 
     def test_a_single_key_can_be_replaced(self, store: WritableStore) -> None:
@@ -159,9 +159,7 @@ class ChangingStoreSuite(StoreSuite):
         with store.transaction() as changes:
             for value in (b"1", b"22"):
                 changes.replace_file("top", value)
-        snapshot = store.snapshot("")
-        assert snapshot is not None
-        assert snapshot.read("top") == b"22"
+        assert _pinned(store, "").read("top") == b"22"
 
 
 class AppendOnlyStoreSuite(StoreSuite):
@@ -170,9 +168,7 @@ class AppendOnlyStoreSuite(StoreSuite):
     def test_what_is_there_stays(self, store: WritableStore) -> None:
         """Replacing and removing are refused; what is there is as it was."""
         assert store.is_append_only
-        with store.transaction() as changes:
-            changes.write("a/x", b"1")
-            changes.publish("a", replace=False)
+        _put(store, "a/x", b"1")
         with store.transaction() as changes:
             changes.write("a/x", b"2")
             with pytest.raises(FileExistsError):
@@ -184,26 +180,18 @@ class AppendOnlyStoreSuite(StoreSuite):
             with pytest.raises(errors.AppendOnlyError):
                 changes.replace_file("a/x", b"2")
             changes.replace_file("a/x", b"1")
-        snapshot = store.snapshot("a")
-        assert snapshot is not None
-        assert snapshot.read("x") == b"1"
+        assert _pinned(store, "a").read("x") == b"1"
 
     def test_a_pin_does_not_see_what_comes_later(self, store: WritableStore) -> None:
         """A view of a prefix stays as it was while more is added below it."""
-        identities = []
         pins = []
         for name in "xyz":
-            with store.transaction() as changes:
-                changes.write(f"a/{name}/0", name.encode())
-                changes.publish(f"a/{name}", replace=False)
-            snapshot = store.snapshot("a")
-            assert snapshot is not None
-            pins.append(snapshot)
-            identities.append(snapshot.identity())
+            _put(store, f"a/{name}/0", name.encode())
+            pins.append(_pinned(store, "a"))
         assert [snapshot.names() for snapshot in pins] == [["x"], ["x", "y"], ["x", "y", "z"]]
         assert pins[0].read("y/0") is None
         assert pins[0].size("z/0") is None
-        assert len(set(identities)) == 3
+        assert len({snapshot.identity() for snapshot in pins}) == 3
 
     def test_large_reservations(self, store: WritableStore) -> None:
         """Several at a time, published in another order than they were made, or not at all."""
@@ -219,9 +207,7 @@ class AppendOnlyStoreSuite(StoreSuite):
             changes.publish("c", replace=False)
             changes.publish("a", replace=False)
         for prefix, value in (("a", 1), ("c", 3)):
-            snapshot = store.snapshot(prefix)
-            assert snapshot is not None
-            data = snapshot.map("x")
+            data = _pinned(store, prefix).map("x")
             assert data is not None
             assert np.all(np.frombuffer(data, np.uint8) == value)
         assert store.snapshot("b") is None
@@ -229,22 +215,17 @@ class AppendOnlyStoreSuite(StoreSuite):
     def test_a_batch_is_undone_by_an_error(self, store: WritableStore) -> None:
         """What was published within the block is gone, what was there before is not."""
 
-        def put(key: str) -> None:
-            with store.transaction() as changes:
-                changes.write(f"{key}/x", b"1")
-                changes.publish(key, replace=False)
-
         def fail() -> None:
             with store.batch():
-                put("b")
+                _put(store, "b/x", b"1")
                 assert store.snapshot("b") is not None
                 with store.batch():
-                    put("c")
+                    _put(store, "c/x", b"1")
                 raise RuntimeError
 
-        put("a")
+        _put(store, "a/x", b"1")
         with pytest.raises(RuntimeError):
             fail()
         assert [store.snapshot(key) is not None for key in "abc"] == [True, False, False]
-        put("b")
+        _put(store, "b/x", b"1")
         assert store.snapshot("b") is not None
