@@ -288,8 +288,39 @@ def from_os_error(error: OSError, location: str = "") -> DafError:
     stated = STATED_NUMBER.search(str(error))
     code = int(stated.group(1)) if error.errno is None and stated else error.errno
     kind, sentence = _SENTENCES.get(code or 0, (StorageError, ""))
-    reason = " ".join((error.strerror or str(error)).split()) or type(error).__name__
-    return kind(f"{start}{sentence or reason}")
+    return kind(f"{start}{sentence or error.strerror or reason_of(error)}")
+
+
+def reason_of(error: BaseException) -> str:
+    r"""Return the message of an error in one line; one of ours, which says it, is raised again.
+
+    >>> reason_of(ValueError("bad\n  magic")), reason_of(EOFError())
+    ('bad magic', 'EOFError')
+    """
+    if isinstance(error, DafError):
+        raise error
+    return " ".join(str(error).split()) or type(error).__name__
+
+
+@contextmanager
+def translated(
+    caught: type[Exception] | tuple[type[Exception], ...],
+    kind: type[DafError],
+    what: str,
+    after: str = "",
+) -> Iterator[None]:
+    """Raise what a library raises within the block as an error of ours, which has its reason.
+
+    >>> with translated(OSError, CorruptDataError, "x.h5: it cannot be read"):
+    ...     raise OSError("no signature")
+    Traceback (most recent call last):
+        ...
+    daf_storage.errors.CorruptDataError: x.h5: it cannot be read (no signature)
+    """
+    try:
+        yield
+    except caught as error:
+        raise kind(f"{what} ({reason_of(error)}){after}") from error
 
 
 def shown_names(available: Iterable[str], *, none: str = "none") -> str:

@@ -356,7 +356,7 @@ def taken_elements(monkeypatch: pytest.MonkeyPatch) -> list[TakenElements]:
         def call(plan: SlicePlan, ranges: Any) -> Any:
             for part in plan.stored.element_arrays()[name == "values" :][:1]:
                 item_bytes = part.info.storage_type.dtype.itemsize
-                taken.append(TakenElements(ranges.total, item_bytes))
+                taken.append(TakenElements(ranges.size, item_bytes))
             return method(plan, ranges)
 
         return call

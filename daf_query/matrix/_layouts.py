@@ -241,7 +241,7 @@ class SlicePlan:
     def values(self, ranges: Ranges) -> Numbers:
         """Return the values of some ranges; of a Bool matrix that stores none, all are true."""
         _, *values = self.stored.element_arrays()
-        return _taken(values[0], ranges) if values else np.ones(ranges.total, np.bool_)
+        return _taken(values[0], ranges) if values else np.ones(ranges.size, np.bool_)
 
     def groups(self, target: int) -> Iterator[tuple[Span, int]]:
         """Cut the selected majors into groups of about ``target`` elements, but of one at least.
@@ -347,7 +347,7 @@ def _gathered(
     """Gather the elements of all minors, or of some, each given once, in their order."""
     stored, some = plan.stored, list(blocks_of(plan))
     shape, base = (plan.major.size, stored.info.shape[0]), stored.index_base
-    count = sum(ranges.total for _, ranges in some)
+    count = sum(ranges.size for _, ranges in some)
     numbers = np.empty(0, np.int32)
     if minors is not None:
         count, shape = count * minors.size // max(shape[1], 1), (plan.major.size, minors.size)
@@ -369,7 +369,7 @@ def _gathered(
         read = computed(tasks, "blocks") if is_mapped else (task() for task in tasks)
         for (_, ranges), found in zip(some, read, strict=True):
             yield found
-            progress(ranges.total)
+            progress(ranges.size)
 
     dtype = stored.info.storage_type.dtype.newbyteorder("=")
     return csr_of_blocks(blocks(), shape, dtype, count, base=base, is_ordered=stored.is_ordered)

@@ -1,7 +1,7 @@
 """Elements of a file of AnnData, and what a tree of Daf has that is made of them.
 
-A *virtual node* is made of nodes of the file; nothing of it is read before it is asked for.  What
-an element is follows from its metadata alone.
+Nothing of such a property is read before it is asked for.  What an element is follows from its
+metadata alone.
 """
 
 from __future__ import annotations
@@ -17,8 +17,14 @@ import pyarrow as pa
 
 from daf_storage._lazy import sp
 from daf_storage.base import AnyArray, Span, StorageType, is_remote, name_problem, string_array
-from daf_storage.data import Convention, convention_attributes, kept, required_array
-from daf_storage.errors import CorruptDataError, DafError, FormatError, UnsupportedDataError
+from daf_storage.data import Convention, MadeNode, convention_attributes, kept, required_array
+from daf_storage.errors import (
+    CorruptDataError,
+    DafError,
+    FormatError,
+    UnsupportedDataError,
+    translated,
+)
 from daf_storage.stores import ReadEstimate
 from daf_storage.trees import (
     ArrayInfo,
@@ -39,47 +45,6 @@ _MOST_CHARACTERS: Final = 120
 
 ArrayMaker = Callable[[], StoredArray | None]
 Nodes = tuple[Node, ...]
-
-
-class VirtualNode:
-    """A group or an array made of pinned nodes of a file; see `Node`."""
-
-    def __init__(
-        self,
-        kind: NodeKind,
-        sources: Nodes,
-        arrays: Mapping[str, ArrayMaker],
-        attributes: Callable[[], Mapping[str, Any]],
-    ) -> None:
-        self.kind = kind
-        self._sources = sources
-        self._makers = arrays
-        self._arrays: dict[str, StoredArray | None] = {}
-        self._attributes = attributes
-
-    @property
-    def identity(self) -> Hashable:
-        """What a cache goes by: that of all that it is made of."""
-        return tuple(source.identity for source in self._sources)
-
-    def is_same(self, other: object) -> bool:
-        """Return whether another node is made of the very same stored ones."""
-        if not isinstance(other, VirtualNode):
-            return False
-        mine, theirs = self._sources, other._sources  # noqa: SLF001 - of the same class
-        return len(mine) == len(theirs) and all(
-            one.is_same(other) for one, other in zip(mine, theirs, strict=True)
-        )
-
-    def array(self, name: str = "") -> StoredArray | None:
-        """Return this array, or the array of that name below this group; made once."""
-        if name not in self._arrays:
-            self._arrays[name] = self._makers[name]() if name in self._makers else None
-        return self._arrays[name]
-
-    def attribute(self, name: str) -> Any:
-        """Return an attribute; those of the file itself do not count."""
-        return self._attributes().get(name)
 
 
 def node_at(tree: Tree, path: str) -> Node:
@@ -111,7 +76,7 @@ class Property:
     state: Hashable | None = None
     """The identity of its sources when something of them was read; None if nothing is kept."""
 
-    def node(self, tree: Tree) -> VirtualNode:
+    def node(self, tree: Tree) -> MadeNode:
         """Return it, pinned.
 
         Raises
@@ -120,7 +85,13 @@ class Property:
             Something of it is missing.
         """
         nodes = tuple(node_at(tree, path) for path in self.sources)
-        return VirtualNode(self.kind, nodes, self.arrays(nodes), self.attributes)
+        makers = self.arrays(nodes)
+        return MadeNode(
+            self.kind,
+            nodes,
+            lambda name: makers[name]() if name in makers else None,
+            lambda name: self.attributes().get(name),
+        )
 
 
 def array_property(
@@ -507,16 +478,9 @@ def read_value(tree: Tree, path: str) -> Any:
     CorruptDataError
         It cannot be read.
     """
-    with element(tree, path) as stored:
-        try:
-            return kept.read_element(stored)
-        except DafError:
-            raise
-        except Exception as error:  # anndata raises many kinds for what it cannot read
-            reason = " ".join(str(error).split()) or type(error).__name__
-            raise CorruptDataError(
-                f"{tree.location}: {path}: anndata cannot read it ({reason})"
-            ) from error
+    what = f"{tree.location}: {path}: anndata cannot read it"
+    with element(tree, path) as stored, translated(Exception, CorruptDataError, what):
+        return kept.read_element(stored)
 
 
 # Matrices

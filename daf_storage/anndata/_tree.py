@@ -27,18 +27,17 @@ from daf_storage.anndata._contents import (
     anndata_parts,
     parts_of_object,
 )
-from daf_storage.anndata._frames import FrameVector, SeriesColumn, StoredFrame
+from daf_storage.anndata._frames import Column, SeriesColumn, StoredFrame
 from daf_storage.anndata._restored import AXIS_KEYS, NOTES, AnnDataWarning, Report, scalar_value
 from daf_storage.anndata._stored import (
     Place,
     Property,
-    VirtualNode,
     array_property,
     part_label,
     strings_property,
 )
 from daf_storage.base import AnyArray, StorageType, name_problem, string_array
-from daf_storage.data import kept, layout, required_array
+from daf_storage.data import MadeNode, kept, layout, required_array
 from daf_storage.stores import MemoryStore
 from daf_storage.trees import Hdf5File, Hdf5Tree, MemoryArray, NodeKind, Tree, WritableZarrTree
 
@@ -205,7 +204,7 @@ class AnnDataTree:
         groups = (*vectors.frame.sources, "uns")
         return vectors.frame.renewals, *map(self.base.listing_identity, groups)
 
-    def node(self, path: str) -> VirtualNode | None:
+    def node(self, path: str) -> MadeNode | None:
         """Return the property at ``path``, pinned; None if there is none."""
         shown = self.current()
         found = shown.find(path)
@@ -275,7 +274,7 @@ class Shown(Contents):
     ) -> None:
         super().__init__(tree, parts, names)
         self._within = within
-        self._nodes: dict[str, VirtualNode] = {}
+        self._nodes: dict[str, MadeNode] = {}
 
     @functools.cached_property
     def _of_uns(self) -> dict[str, tuple[Property, str]]:
@@ -317,11 +316,10 @@ class Shown(Contents):
             for vector in vectors.every():
                 if not vector.problem:
                     continue
-                column = vector.column
-                place = Place(column.sources[0])
-                is_whole = isinstance(vectors.frame, StoredFrame) and len(column.sources) == 1
-                if isinstance(column, SeriesColumn) and not is_whole:
-                    place = Place(column.sources[0], column.value().values)
+                place = Place(vector.sources[0])
+                is_whole = isinstance(vectors.frame, StoredFrame) and len(vector.sources) == 1
+                if isinstance(vector, SeriesColumn) and not is_whole:
+                    place = Place(vector.sources[0], vector.value().values)
                 yield KeptPlace((axis,), vectors.part, vector.column_name, place, vector.problem)
 
     @functools.cached_property
@@ -360,10 +358,10 @@ class Shown(Contents):
                 columns.append(self._rule(axis, vector))
         return {"index_name": frame.frame.index_name, "columns": columns}
 
-    def _rule(self, axis: str, vector: FrameVector) -> dict[str, Any]:
+    def _rule(self, axis: str, vector: Column) -> dict[str, Any]:
         """Return what restores a column from its vector."""
-        rule = {"column": vector.column_name, "vector": vector.name, **vector.column.rule()}
-        categories = vector.column.categories()
+        rule = {"column": vector.column_name, "vector": vector.name, **vector.rule()}
+        categories = vector.categories()
         category_axis = self.category_axes.get((axis, vector.column_name))
         if category_axis is not None:
             rule["axis"] = category_axis.axis
@@ -375,7 +373,7 @@ class Shown(Contents):
 
     def column_rules(self, axis: str, names: Iterable[str] | None) -> list[dict[str, Any]]:
         """Return what the notes say of some vectors of an axis, by default of all of them."""
-        vectors: Iterable[FrameVector | None] = self.columns(axis)
+        vectors: Iterable[Column | None] = self.columns(axis)
         if names is not None and axis in self.frames:
             vectors = map(self.frames[axis].find, sorted(names))
         rules = []
@@ -398,8 +396,8 @@ class Shown(Contents):
                     report.lost(what, str(vector.error))
                 elif vector.problem:
                     report.kept(what, vector.problem)
-                elif vector.column.note:
-                    report.changed(what, vector.column.note)
+                elif vector.note:
+                    report.changed(what, vector.note)
                 if not vector.problem and vector.name != vector.column_name:
                     report.renamed(what, f"stored as the vector {vector.name!r}")
         report.items += self.lost.items
@@ -426,7 +424,7 @@ class Shown(Contents):
         image = functools.partial(kept_image, self.tree, place, self._within + place.part)
         return array_property((place.place.path,), lambda _: MemoryArray(image))
 
-    def node(self, path: str, found: Property) -> VirtualNode:
+    def node(self, path: str, found: Property) -> MadeNode:
         """Return a property, pinned.
 
         In a file of HDF5 it is opened once: whatever changes in the file, there are other contents.
@@ -439,13 +437,13 @@ class Shown(Contents):
 
     def is_group(self, path: str) -> bool:
         """Return whether there is a group at a path; no column is looked at."""
-        top, *names = path.split("/")
+        group, names, depth = layout.split(path)
         if not path or path in layout.SKELETON:
             return True
-        if top in (layout.VECTORS, layout.MATRICES):
-            most = 1 if top == layout.VECTORS else 2
-            return len(names) <= most and set(self.axes) >= set(names)
-        return top == kept.GROUP and any(f"{part}/".startswith(f"{path}/") for part in self.kept)
+        if group in (layout.VECTORS, layout.MATRICES):
+            return len(names) <= (depth or 0) and set(self.axes) >= set(names)
+        is_kept = group.startswith(kept.GROUP)
+        return is_kept and any(f"{part}/".startswith(f"{path}/") for part in self.kept)
 
     def children(self, path: str) -> dict[str, NodeKind]:
         """Return the names directly below a group, and what each is."""

@@ -28,10 +28,9 @@ from daf_storage.data import (
     ENTRIES_OF,
     DafReader,
     EntrySelection,
-    PartsNode,
+    MadeNode,
     Picks,
     Positions,
-    RunPicks,
     StoredMatrix,
     SubsetArray,
     check_rows,
@@ -41,9 +40,10 @@ from daf_storage.data import (
     layout,
     required_array,
     subset_vector,
+    with_arrays,
 )
 from daf_storage.errors import CorruptDataError, InvalidInputError, InvalidNameError
-from daf_storage.trees import MemoryArray, Node, NodeKind, StoredArray, Tree, memory_array
+from daf_storage.trees import MemoryArray, Node, NodeKind, Ranges, StoredArray, Tree, memory_array
 
 Pairs: TypeAlias = list[tuple[Any, str | None]]
 
@@ -274,7 +274,7 @@ def subset_matrix(
         starts, counts = starts[span.slice], counts[span.slice]
     elif columns is not None:
         starts, counts = starts[columns.positions], counts[columns.positions]
-        picks = RunPicks(starts, counts)
+        picks = Ranges.joined(starts, counts)
     rowval: StoredArray = SubsetArray(stored.entries("rowval"), picks)
     if rows is not None:
         minors, picks, counts = _filtered(stored, rows, starts, counts)
@@ -294,7 +294,7 @@ def _filtered(
     rowval, pointers = stored.entries("rowval"), np.append(0, np.cumsum(counts))
     minors, places, kept = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
     for span in column_blocks(pointers):
-        runs = RunPicks(starts[span.slice], counts[span.slice])
+        runs = Ranges.joined(starts[span.slice], counts[span.slice])
         numbers = SubsetArray(rowval, runs).read()
         check_rows(numbers, rows.length, stored.what)
         begins = pointers[span.start : span.stop + 1] - pointers[span.start]
@@ -312,17 +312,6 @@ def _filtered(
 _NOTES: Final = layout.scalar_path("anndata_notes")
 _NAMES_OF_AXES: Final = (_NOTES, layout.scalar_path("obs_is"), layout.scalar_path("var_is"))
 """Scalars of an AnnData import that name axes."""
-
-
-_DEPTHS: Final = {layout.AXES: 0, **{level: depth for depth, level in enumerate(kept.LEVELS)}}
-"""By the last part of where properties are, of how many axes they are."""
-
-
-def _split(path: str) -> tuple[list[str], list[str]]:
-    """Return where properties are, which may be below the group of what is kept, and the rest."""
-    names = path.split("/")
-    count = 2 if names[0] == kept.GROUP else 1
-    return names[:count], names[count:]
 
 
 class ViewTree:
@@ -366,16 +355,15 @@ class ViewTree:
         base_path = self._base_path(path)
         if base_path is None:
             return {}
-        place, axes = _split(path)
-        depth = _DEPTHS.get(place[-1], -1)
+        group, axes, depth = layout.split(path)
         names: Iterable[str] = self._axes
-        if len(axes) > depth:
+        if depth is None or len(axes) > depth:
             shown = self._tree(path).children(base_path)
-            if place != [layout.INDEXES]:
+            if group != layout.INDEXES:
                 return shown
             names = shown
-        elif len(axes) == depth and place != [layout.AXES]:
-            is_of_matrices = place == [layout.MATRICES]
+        elif len(axes) == depth and group != layout.AXES:
+            is_of_matrices = group == layout.MATRICES
             found = self._matrices(*axes) if is_of_matrices else self._base.children(base_path)
             names = self._rules.names(tuple(axes), found)
         kinds = {name: self.kind(f"{path}/{name}") for name in names}
@@ -418,12 +406,9 @@ class ViewTree:
         is_whole = is_whole and path not in _NAMES_OF_AXES
         if is_whole and (self._is_of_whole_axes or not path.startswith(f"{layout.VECTORS}/")):
             return node
-        return ViewNode(
-            node,
-            None if is_whole else self._arrays(path, node, axes),
-            self._token,
-            self._entries_axis,
-        )
+        shown = node if is_whole else with_arrays(node, self._arrays(path, node, axes))
+        attribute = partial(self._attribute, node)
+        return MadeNode(shown.kind, (node,), shown.array, attribute, self._token)
 
     def _tree(self, path: str) -> Tree:
         is_index = path.partition("/")[0] == layout.INDEXES
@@ -434,13 +419,12 @@ class ViewTree:
 
         No matrix of two parts of one axis is: its two orientations would be two matrices.
         """
-        start, names = _split(path)
-        depth = _DEPTHS.get(start[-1])
+        group, names, depth = layout.split(path)
         if not names:
             return path
         if depth is None:
-            return path if start[0] != layout.INDEXES or self._shows_index(names) else None
-        if start == [layout.AXES]:
+            return path if group != layout.INDEXES or self._shows_index(names) else None
+        if group == layout.AXES:
             axis = self._axes.get(names[0])
             return None if axis is None else "/".join([layout.AXES, axis.base, *names[1:]])
         axes, below = names[:depth], names[depth:]
@@ -450,11 +434,11 @@ class ViewTree:
             return None
         if below:
             name = self._rules.base_name(tuple(axes), below[0])
-            is_matrix = start == [layout.MATRICES]
+            is_matrix = group == layout.MATRICES
             if name is None or (is_matrix and name not in self._matrices(*axes)):
                 return None
             below = [name, *below[1:]]
-        return "/".join([*start, *base_axes, *below])
+        return "/".join([group, *base_axes, *below])
 
     def _matrices(self, rows: str, columns: str) -> dict[str, NodeKind]:
         """Return the matrices of the base that are shown in an orientation, by their names there.
@@ -592,11 +576,14 @@ class ViewTree:
                 "made of some of its entries; make the view again"
             )
 
-    def _entries_axis(self, base: str) -> str | None:
-        """Return the axis of the view that has all entries of an axis of the base."""
+    def _attribute(self, node: Node, name: str) -> Any:
+        """Return an attribute of a node of the base, with the names of axes that are whole here."""
+        value = node.attribute(name)
+        if name != ENTRIES_OF or not isinstance(value, str):
+            return value
         shown = self._axes.values()
         return next(
-            (each.name for each in shown if (each.base, each.entries) == (base, None)), None
+            (each.name for each in shown if (each.base, each.entries) == (value, None)), None
         )
 
     def _identity(self, path: str, of: Callable[[Tree, str], Hashable]) -> Hashable:
@@ -605,26 +592,6 @@ class ViewTree:
             return None
         identity = of(self._tree(path), base_path)
         return None if identity is None else (self._token, identity)
-
-
-class ViewNode(PartsNode):
-    """A node of the base as a view shows it; see `Node`."""
-
-    def __init__(
-        self,
-        node: Node,
-        arrays: Mapping[str, StoredArray] | None,
-        token: Hashable,
-        entries_axis: Callable[[str], str | None],
-    ) -> None:
-        super().__init__(node, arrays, token)
-        self._entries_axis = entries_axis
-
-    def attribute(self, name: str) -> Any:
-        """Return an attribute of the node in the base, with the names of the view."""
-        value = super().attribute(name)
-        is_axis = name == ENTRIES_OF and isinstance(value, str)
-        return self._entries_axis(value) if is_axis else value
 
 
 def _is_costlier(rows: ViewAxis, columns: ViewAxis) -> bool:

@@ -49,7 +49,6 @@ from daf_storage.data._entries import (
     EntrySelection,
     Picks,
     Positions,
-    RunPicks,
     SubsetArray,
     subset_vector,
 )
@@ -59,7 +58,7 @@ from daf_storage.data._layout import (
     MINOR_VERSION,
     Convention,
     ConventionWarning,
-    PartsNode,
+    MadeNode,
     Relation,
     RelationSource,
     SparseVectorParts,
@@ -71,6 +70,7 @@ from daf_storage.data._layout import (
     relation_of,
     required_array,
     values_without_entry,
+    with_arrays,
 )
 from daf_storage.data._layout import attributes_of as convention_attributes
 from daf_storage.data._page import axis_section, data_set_section, vector_previews

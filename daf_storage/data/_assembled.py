@@ -39,11 +39,18 @@ from daf_storage.data._encoding import (
     write_text,
     write_vector,
 )
-from daf_storage.data._entries import Alignment, EntrySelection, Positions, RunPicks, SubsetArray
+from daf_storage.data._entries import Alignment, EntrySelection, Positions, SubsetArray
 from daf_storage.data._layout import StoredMatrix, StoredVector, check_rows
 from daf_storage.data._property_reader import numpy_vector
 from daf_storage.data._reader import DafReader, stored_properties
-from daf_storage.trees import StoredArray, TreeTransaction, WritableTree, memory_array, new_node
+from daf_storage.trees import (
+    Ranges,
+    StoredArray,
+    TreeTransaction,
+    WritableTree,
+    memory_array,
+    new_node,
+)
 
 _HELD_PER_ELEMENT: Final = 96
 """What an element takes on its way, as numbers of rows, columns and places."""
@@ -207,7 +214,7 @@ def _sparse_columns(part: Part, stored: StoredMatrix) -> _SparseColumns:
         return columns
     is_there = part.chosen >= 0
     starts, counts = columns.colptr[:-1], np.append(np.diff(columns.colptr), 0)[part.chosen]
-    picks = RunPicks(np.append(starts, 0)[part.chosen], counts)
+    picks = Ranges.joined(np.append(starts, 0)[part.chosen], counts)
     arrays = [columns.rowval, *([] if columns.nzval is None else [columns.nzval])]
     if not bool((np.diff(part.chosen[is_there]) > 0).all()):
         arrays = [_mapped(array, part, picks.size * _HELD_PER_ELEMENT) for array in arrays]

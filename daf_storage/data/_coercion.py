@@ -27,7 +27,7 @@ import pyarrow as pa
 
 from daf_storage._lazy import pc, sp
 from daf_storage.base import MAX_STRING_BYTES, AnyArray, StorageType, one_array
-from daf_storage.errors import UnsupportedInputError, wrong_labels, wrong_length
+from daf_storage.errors import UnsupportedInputError, translated, wrong_labels, wrong_length
 
 Place: TypeAlias = Callable[[tuple[int, ...]], str]
 """Says in words where the element with these indices is, as `position_of` does."""
@@ -340,12 +340,9 @@ def arrow_values(value: pa.Array | pa.ChunkedArray, *, what: str) -> AnyArray | 
         array = one_array(value)
         if pa.types.is_string_view(array.type):
             array = array.cast(pa.large_string())
-        try:
+        problem = f"{what} holds strings that are not UTF-8"
+        with translated(pa.ArrowException, UnsupportedInputError, problem):
             array.validate(full=True)
-        except pa.ArrowException as error:
-            raise UnsupportedInputError(
-                f"{what} holds strings that are not UTF-8 ({error})"
-            ) from error
         return array
     kinds = (pa.types.is_integer, pa.types.is_floating, pa.types.is_boolean, pa.types.is_decimal)
     if not any(is_kind(value.type) for is_kind in kinds):

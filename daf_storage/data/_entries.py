@@ -15,7 +15,7 @@ from daf_storage._lazy import pc
 from daf_storage.base import AnyArray, Span
 from daf_storage.data._layout import StoredVector
 from daf_storage.stores import ReadEstimate
-from daf_storage.trees import ArrayInfo, StoredArray, memory_array
+from daf_storage.trees import ArrayInfo, Ranges, StoredArray, memory_array
 
 Positions: TypeAlias = npt.NDArray[np.int64]
 
@@ -133,29 +133,7 @@ def positions_among(requested: Any, own: Any) -> npt.NDArray[np.int64]:
     return np.asarray(found[numbers], np.int64)
 
 
-class RunPicks:
-    """Runs of neighbouring positions, one after the other; they are not written out."""
-
-    def __init__(self, starts: Positions, counts: Positions) -> None:
-        self._starts = starts
-        self._stops = np.cumsum(counts)
-        self._counts = counts
-        self.size = int(self._stops[-1]) if counts.size else 0
-
-    def part(self, span: Span) -> Positions:
-        """Return some of the positions."""
-        if not span.size:
-            return np.zeros(0, np.int64)
-        first = int(np.searchsorted(self._stops, span.start, side="right"))
-        last = int(np.searchsorted(self._stops, span.stop, side="left")) + 1
-        counts = self._counts[first:last]
-        begins = self._stops[first:last] - counts
-        positions = np.repeat(self._starts[first:last] - begins, counts)
-        positions += np.arange(int(begins[0]), int(begins[0]) + positions.size)
-        return positions[span.start - int(begins[0]) : span.stop - int(begins[0])]
-
-
-Picks: TypeAlias = Span | EntrySelection | RunPicks
+Picks: TypeAlias = Span | EntrySelection | Ranges
 """Positions along one dimension of an array, in the order in which they are shown."""
 
 
@@ -234,11 +212,7 @@ class SubsetArray(StoredArray):
         numbers, which = np.unique(positions // height, return_inverse=True)
         begins = numbers * height
         lengths = np.minimum(begins + height, array.info.shape[0]) - begins
-        spans = [
-            Span(int(begins[run[0]]), int(begins[run[-1]] + lengths[run[-1]]))
-            for run in np.split(np.arange(numbers.size), np.flatnonzero(np.diff(numbers) != 1) + 1)
-            if run.size
-        ]
+        spans = Ranges.joined(begins, lengths).spans()
         joined = np.concatenate(array.read_spans(spans or [Span(0, 0)], across))
         offsets = np.cumsum(lengths) - lengths
         picked: AnyArray = joined[offsets[which] + positions % height]

@@ -22,9 +22,9 @@ from daf_storage.data import _layout as layout
 from daf_storage.data._entries import EntrySelection
 from daf_storage.errors import (
     CorruptDataError,
-    DafError,
     UnsupportedDataError,
     UnsupportedInputError,
+    translated,
 )
 from daf_storage.trees import (
     StoredArray,
@@ -40,6 +40,7 @@ Writer: TypeAlias = Callable[[Any, str], None]
 
 _ELEMENTS: Final = "elements"
 _NAME: Final = "0"
+_OF_H5PY: Final = (OSError, KeyError, ValueError, TypeError, RuntimeError)
 _DOCUMENT: Final = b'{"type":"element","name":"0"}'
 """What the format has beside the value: it is one element."""
 
@@ -141,17 +142,14 @@ def opened(array: StoredArray, *, what: str) -> Iterator[Any]:
     h5py = optional_import("h5py", extra="anndata")
     if len(array.info.shape) != 1 or array.info.storage_type.dtype != np.uint8:
         raise CorruptDataError(f"{what}: it is no array of bytes, as a part of an AnnData is")
-    try:
-        with h5py.File(io.BytesIO(array.read().tobytes()), "r") as file:
-            check_contained(file, what=what)
-            yield file[_ELEMENTS][_NAME]
-    except DafError:
-        raise
-    except Exception as error:  # anndata raises many kinds; the others are those of h5py
-        kinds = (OSError, KeyError, ValueError, TypeError, RuntimeError)
-        kind = CorruptDataError if isinstance(error, kinds) else UnsupportedDataError
-        reason = " ".join(str(error).split())
-        raise kind(f"{what}: this part of an AnnData cannot be read ({reason})") from error
+    text = f"{what}: this part of an AnnData cannot be read"
+    with (
+        translated(Exception, UnsupportedDataError, text),  # anndata raises many kinds
+        translated(_OF_H5PY, CorruptDataError, text),
+        h5py.File(io.BytesIO(array.read().tobytes()), "r") as file,
+    ):
+        check_contained(file, what=what)
+        yield file[_ELEMENTS][_NAME]
 
 
 @contextmanager

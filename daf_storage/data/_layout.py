@@ -10,6 +10,7 @@ programs that do not know them ignore them.  Source: docs/reference/format.md, "
 from __future__ import annotations
 
 import enum
+import functools
 import reprlib
 import warnings
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping
@@ -61,7 +62,7 @@ SKELETON: Final = (SCALARS, AXES, VECTORS, MATRICES)
 KEPT: Final = "anndata"
 """The group of the parts of an AnnData that Daf has no place for."""
 
-_AXES_OF: Final = {SCALARS: 0, VECTORS: 1, MATRICES: 2}
+_AXES_OF: Final = {SCALARS: 0, AXES: 0, VECTORS: 1, MATRICES: 2}
 """Of how many axes the properties are that a group has."""
 
 
@@ -91,14 +92,10 @@ def property_of(path: str) -> PropertyPath | None:
     >>> property_of("vectors/cell") is None
     True
     """
-    names = path.split("/")
-    if names[0] == AXES:
-        return PropertyPath("/".join(names[:2])) if len(names) > 1 else None
-    start = 1 + (names[0] == KEPT)
-    depth = _AXES_OF.get(names[:start][-1])
-    if depth is None or len(names) <= start + depth:
+    group, names, depth = split(path)
+    if depth is None or len(names) <= depth:
         return None
-    return PropertyPath("/".join(names[: start + depth + 1]), tuple(names[start : start + depth]))
+    return PropertyPath("/".join([group, *names[: depth + 1]]), tuple(names[:depth]))
 
 
 def axes_of_group(path: str) -> tuple[str, ...]:
@@ -107,10 +104,21 @@ def axes_of_group(path: str) -> tuple[str, ...]:
     >>> axes_of_group("matrices/cell/gene")
     ('cell', 'gene')
     """
-    group, *names = path.split("/")
-    if group == KEPT and names:
-        group, *names = names
-    return tuple(names[: _AXES_OF.get(group, 0)])
+    _, names, depth = split(path)
+    return tuple(names[: depth or 0])
+
+
+def split(path: str) -> tuple[str, list[str], int | None]:
+    """Return the group of properties at or above a path, what is below it, and the axes of each.
+
+    None instead of how many axes these are, if the path is of no such group.
+
+    >>> split("anndata/vectors/cell/age"), split("indexes/cell")
+    (('anndata/vectors', ['cell', 'age'], 1), ('indexes', ['cell'], None))
+    """
+    names = path.split("/")
+    count = 2 if names[0] == KEPT else 1
+    return "/".join(names[:count]), names[count:], _AXES_OF.get(names[:count][-1])
 
 
 def check_key(key: object, argument: str) -> None:
@@ -209,7 +217,7 @@ def _node(tree: Tree, path: str, shape: tuple[int, ...]) -> Node | None:
     node = tree.node(path)
     if node is None or node.kind != "group" or node.array("nztxt") is None:
         return node
-    return PartsNode(node, {"": SparseStrings(node, shape, what=f"{tree.location}: {path}")})
+    return with_arrays(node, {"": SparseStrings(node, shape, what=f"{tree.location}: {path}")})
 
 
 def open_vector(tree: Tree, axis: str, name: str, length: int) -> StoredVector | None:
@@ -570,47 +578,62 @@ class SparseStrings(StoredArray):
         return columns * n_rows + rows.astype(np.int64) - 1
 
 
-class PartsNode:
-    """A node whose arrays may be others than those that are stored; see `Node`.
+class MadeNode:
+    """A group or an array made of pinned nodes; see `Node`.
 
     Parameters
     ----------
-    arrays
-        By their names; None for those that are stored.
+    sources
+        The nodes, whose identities are its own.
+    array
+        Returns an array by its name, this one by an empty one; it is asked for each once.
+    attribute
+        Returns an attribute by its name.
     variant
-        What tells its identity from that of the node, and of others that are made of it.
+        What tells its identity from that of the nodes, and of others that are made of them.
     """
 
     def __init__(
-        self, node: Node, arrays: Mapping[str, StoredArray] | None, variant: Hashable = "parts"
+        self,
+        kind: NodeKind,
+        sources: tuple[Node, ...],
+        array: Callable[[str], StoredArray | None],
+        attribute: Callable[[str], Any],
+        variant: Hashable | None = None,
     ) -> None:
-        self._node = node
-        self._arrays = arrays
-        self._variant = variant
-
-    @property
-    def kind(self) -> NodeKind:
-        """Whether it is an array or a group of some."""
-        if self._arrays is None:
-            return self._node.kind
-        return "array" if "" in self._arrays else "group"
+        self.kind = kind
+        self._sources = sources
+        self._array = functools.cache(array)
+        self._attribute = attribute
+        self._variant = () if variant is None else (variant,)
 
     @property
     def identity(self) -> Hashable:
-        """What a cache goes by."""
-        return self._variant, self._node.identity
+        """What a cache goes by: that of all that it is made of."""
+        return (*self._variant, *(source.identity for source in self._sources))
 
     def is_same(self, other: object) -> bool:
-        """Return whether another node is the very same stored one."""
-        return isinstance(other, PartsNode) and self._node.is_same(other._node)  # noqa: SLF001 - its own
+        """Return whether another node is made of the very same stored ones."""
+        if not isinstance(other, MadeNode):
+            return False
+        mine, theirs = self._sources, other._sources  # noqa: SLF001 - of the same class
+        return len(mine) == len(theirs) and all(
+            one.is_same(other) for one, other in zip(mine, theirs, strict=True)
+        )
 
     def array(self, name: str = "") -> StoredArray | None:
-        """Return this array, or one of the parts."""
-        return self._node.array(name) if self._arrays is None else self._arrays.get(name)
+        """Return this array, or the array of that name below this group; made once."""
+        return self._array(name)
 
     def attribute(self, name: str) -> Any:
-        """Return an attribute of the stored node; None if it has none of this name."""
-        return self._node.attribute(name)
+        """Return an attribute; None if it has none of this name."""
+        return self._attribute(name)
+
+
+def with_arrays(node: Node, arrays: Mapping[str, StoredArray]) -> MadeNode:
+    """Return a node with other arrays than those that are stored; one has no name."""
+    kind: NodeKind = "array" if "" in arrays else "group"
+    return MadeNode(kind, (node,), arrays.get, node.attribute, "parts")
 
 
 _MAX_KEPT_COLUMNS: Final = 1 << 18

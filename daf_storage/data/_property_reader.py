@@ -43,7 +43,7 @@ from daf_storage.data._coercion import (
     given_vector,
 )
 from daf_storage.data._encoding import column_blocks
-from daf_storage.data._layout import PartsNode, StoredMatrix, StoredVector, checked_indices
+from daf_storage.data._layout import StoredMatrix, StoredVector, checked_indices, with_arrays
 from daf_storage.trees import Node, StoredArray, Tree, memory_array
 
 
@@ -194,7 +194,7 @@ def _in_memory(stored: StoredMatrix) -> StoredMatrix:
         "rowval": (matrix.indices.astype(np.int64) + 1).astype(index_dtype),
         "nzval": matrix.data,
     }
-    node = PartsNode(stored.node, {name: memory_array(part) for name, part in parts.items()})
+    node = with_arrays(stored.node, {name: memory_array(part) for name, part in parts.items()})
     return StoredMatrix(replace(stored.info, nnz=int(matrix.nnz)), node, what=stored.what)
 
 

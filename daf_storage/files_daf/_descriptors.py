@@ -26,6 +26,7 @@ from daf_storage.errors import (
     UnsupportedDataError,
     UnsupportedInputError,
     VersionError,
+    translated,
 )
 from daf_storage.stores import Fingerprint, ReadEstimate, Snapshot
 from daf_storage.trees import (
@@ -468,10 +469,8 @@ def decode_lines(
     ends = pa.py_buffer(np.array([0, len(data) - 1]))
     whole = pa.Array.from_buffers(pa.large_string(), 1, [None, ends, pa.py_buffer(data)])
     found = pc.split_pattern(whole, "\n").flatten()
-    try:
+    with translated(pa.ArrowException, CorruptDataError, f"{what}: its lines are not UTF-8"):
         found.validate(full=True)
-    except pa.ArrowException as error:
-        raise CorruptDataError(f"{what}: its lines are not UTF-8 ({error})") from None
     return found if len(data) >= _LARGE_BYTES else found.cast(pa.string())
 
 

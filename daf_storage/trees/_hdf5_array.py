@@ -37,6 +37,8 @@ from daf_storage.errors import (
     MissingDependencyError,
     UnsupportedDataError,
     located,
+    reason_of,
+    translated,
 )
 from daf_storage.stores import Fingerprint, ReadEstimate, stable_fingerprint
 from daf_storage.trees._hdf5_chunks import (
@@ -62,7 +64,6 @@ from daf_storage.trees._hdf5_file import (
     h5py,
     node_kind,
     open_below,
-    reason_of,
 )
 from daf_storage.trees._metadata import check_chunk_bytes
 from daf_storage.trees._stored_array import (
@@ -91,9 +92,6 @@ _MAX_WALKS: Final = 4
 """So many times the bytes of the file may be walked for one dataset."""
 _OBJECTS_IN_ROW: Final = 8
 """So many objects have to follow each other on average for their places to be worked out."""
-
-_BLOCK_BYTES: Final = 1 << 20
-"""How many bytes of strings are gathered at once; there are 8 of places for each."""
 
 Bytes: TypeAlias = npt.NDArray[np.uint8]
 Numbers: TypeAlias = npt.NDArray[np.int64]
@@ -153,7 +151,7 @@ def read_many(
             found.append(None)
             continue
         rows = slice(0, size - count)
-        found += [_gathered(file, *piece) for piece in _pieces(places[rows], lengths[rows])]
+        found.append(_gathered(file, places[rows], lengths[rows]))
         count += min(lengths.size, size - count)
     if count == size and None not in found:
         return one_array(pa.chunked_array(found, pa.string()))
@@ -313,25 +311,11 @@ def _numbers_at(file: Bytes, places: Numbers) -> Numbers:
     return np.ascontiguousarray(file[places[:, None] + np.arange(8)]).view("<i8").reshape(-1)
 
 
-def _pieces(places: Numbers, lengths: Numbers) -> Iterator[tuple[Numbers, Numbers]]:
-    """Cut strings into ranges of so many bytes, unless one string alone has more."""
-    ends = np.cumsum(lengths)
-    first = 0
-    while first < lengths.size:
-        most = ends[first] - lengths[first] + _BLOCK_BYTES
-        stop = max(int(np.searchsorted(ends, most, "right")), first + 1)
-        yield places[first:stop], lengths[first:stop]
-        first = stop
-
-
 def _gathered(file: Bytes, places: Numbers, lengths: Numbers) -> pa.Array | None:
     """Return strings that lie at some places; None if HDF5 had better read them."""
     offsets = np.zeros(lengths.size + 1, np.int64)
     np.cumsum(lengths, out=offsets[1:])
-    if lengths.size == 1:
-        data = file[places[0] : places[0] + lengths[0]].copy()
-    else:
-        data = file[np.repeat(places - offsets[:-1], lengths) + np.arange(offsets[-1])]
+    data = Ranges(places, lengths, offsets[:-1]).taken(file)
     if offsets[-1] > np.iinfo(np.int32).max or not data.all():
         return None
     buffers = [None, pa.py_buffer(offsets.astype(np.int32)), pa.py_buffer(data)]
@@ -385,13 +369,11 @@ class Hdf5Node:
         what = f"{self.what}: the attribute {name!r}"
         with self._shared.lock:
             h5a, found = h5py().h5a, self.held.id
-            try:
+            with translated(H5PY_ERRORS, CorruptDataError, f"{what} cannot be read"):
                 if not h5a.exists(found, name.encode()):
                     return None
                 check_type(h5a.open(found, name.encode()).get_type(), what)
                 return h5py().AttributeManager(self.held)[name]
-            except (OSError, RuntimeError, ValueError, TypeError, KeyError) as error:
-                raise CorruptDataError(f"{what} cannot be read ({reason_of(error)})") from error
 
 
 class Hdf5Array(StoredArray):
@@ -402,12 +384,8 @@ class Hdf5Array(StoredArray):
         self._held = held
         self.what = what
         """The dataset as messages name it."""
-        try:
+        with translated(H5PY_ERRORS, CorruptDataError, f"{what}: cannot be read"):
             self._look(held.id)
-        except DafError:
-            raise
-        except H5PY_ERRORS as error:
-            raise CorruptDataError(f"{what}: cannot be read ({reason_of(error)})") from error
 
     def _look(self, dataset: Any) -> None:
         """Look at what is said of the elements, and where they are."""

@@ -39,11 +39,12 @@ from daf_storage.base import (
 from daf_storage.errors import (
     CorruptDataError,
     DafError,
-    FormatError,
     InvalidInputError,
     NotADafError,
     SourceNotFoundError,
     UnsupportedDataError,
+    reason_of,
+    translated,
 )
 from daf_storage.stores import (
     DirectoryStore,
@@ -122,16 +123,6 @@ def as_object(found: Any, *, is_writable: bool) -> Any:
     return h5py().Datatype(found)
 
 
-def reason_of(error: BaseException) -> str:
-    """Return the message of an error in one line; h5py wraps some.
-
-    One of ours that came through HDF5, as of a server, is raised as it is.
-    """
-    if isinstance(error, DafError):
-        raise error
-    return " ".join(str(error).split()) or type(error).__name__
-
-
 # Types.
 
 
@@ -205,12 +196,13 @@ def open_below(group: Any, name: str, *, what: str) -> Any:
         The identifier of the group.
     """
     is_linked = _check_links(group, name, what=what)
-    try:
-        return h5py().h5o.open(group, name.encode())
-    except H5PY_ERRORS as error:
-        if isinstance(error, KeyError) and not is_linked:  # h5py raises it for damage, too
+    with translated(H5PY_ERRORS, CorruptDataError, f"{what} cannot be read"):
+        try:
+            return h5py().h5o.open(group, name.encode())
+        except KeyError:  # h5py raises it for damage, too
+            if is_linked:
+                raise
             return None
-        raise CorruptDataError(f"{what} cannot be read ({reason_of(error)})") from error
 
 
 def _check_links(group: Any, path: str, *, what: str) -> bool:
@@ -282,7 +274,7 @@ def check_contained(file: Any, *, what: str) -> None:
         The file cannot be looked through.
     """
     h5o = h5py().h5o
-    try:
+    with translated(H5PY_ERRORS, CorruptDataError, f"{what} cannot be read"):
         seen, referred = {h5o.get_info(file.id).addr}, [file]
         while referred:
             for found in _referred(referred.pop(), what):
@@ -290,10 +282,6 @@ def check_contained(file: Any, *, what: str) -> None:
                 if address not in seen:
                     seen.add(address)
                     referred.append(found)
-    except FormatError:
-        raise
-    except H5PY_ERRORS as error:
-        raise CorruptDataError(f"{what} cannot be read ({reason_of(error)})") from error
 
 
 def _referred(item: Any, what: str) -> Iterator[Any]:

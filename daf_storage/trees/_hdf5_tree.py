@@ -37,7 +37,6 @@ from daf_storage.trees._hdf5_file import (
     index_tree,
     node_kind,
     open_below,
-    reason_of,
     write_errors,
 )
 from daf_storage.trees._hdf5_output import METADATA_BYTES, string_bytes
@@ -137,7 +136,7 @@ class Hdf5Transaction(ArrayChanges):
         except ValueError as error:
             raise errors.UnsupportedInputError(
                 f"{self._tree.location}: {path} cannot be stored in HDF5, whose strings end at the "
-                f"first NUL character ({reason_of(error)})"
+                f"first NUL character ({errors.reason_of(error)})"
             ) from error
 
     def reserve_array(
@@ -388,12 +387,9 @@ class Hdf5Tree:
 
     def _names(self, group: Any) -> list[str]:
         listed = h5py().Group(group)
-        try:
+        what = f"{self.location}: the group {listed.name!r} cannot be read"
+        with errors.translated(H5PY_ERRORS, errors.CorruptDataError, what):
             return list(listed)
-        except H5PY_ERRORS as error:
-            raise errors.CorruptDataError(
-                f"{self.location}: the group {listed.name!r} cannot be read ({reason_of(error)})"
-            ) from error
 
     def look_ahead(self, path: str) -> None:
         """Download the headers of all that is directly below a group, if it is on a server."""

@@ -323,9 +323,19 @@ class Ranges:
         return self.starts + self.sizes
 
     @property
-    def total(self) -> int:
+    def size(self) -> int:
         """How many rows they have together."""
         return int(self.sizes.sum())
+
+    def part(self, span: Span) -> Positions:
+        """Return some of the rows of the source that are put one after the other."""
+        stops = self.targets + self.sizes
+        first = int(np.searchsorted(stops, span.start, side="right"))
+        some = slice(first, int(np.searchsorted(stops, span.stop, side="left")) + 1)
+        rows = np.repeat(self.starts[some] - self.targets[some], self.sizes[some])
+        begin = int(self.targets[first]) if rows.size else 0
+        rows += np.arange(begin, begin + rows.size)
+        return rows[span.start - begin : span.stop - begin]
 
     def spans(self) -> list[Span]:
         """Return them one by one."""
@@ -368,7 +378,7 @@ class Ranges:
         target_rest: tuple[slice, ...] = (),
     ) -> None:
         """Copy them; of the other dimensions, only some elements."""
-        total = self.total
+        total = self.size
         if self.sizes.size <= 1 or self.sizes.size * _LONG_ELEMENTS <= total:
             columns = (each.tolist() for each in (self.starts, self.sizes, self.targets))
             for start, size, to in zip(*columns, strict=True):
@@ -386,7 +396,7 @@ class Ranges:
 
     def taken(self, source: AnyArray) -> AnyArray:
         """Return them, one after the other, as a new array; the source is contiguous."""
-        size, total = self.sizes.size, self.total
+        size, total = self.sizes.size, self.size
         if not size * _SHORT_ELEMENTS <= total < size * _HUGE_ELEMENTS:
             out = np.empty((total, *source.shape[1:]), source.dtype)
             replace(self, targets=np.cumsum(self.sizes) - self.sizes).copy(source, out)

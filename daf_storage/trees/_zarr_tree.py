@@ -503,14 +503,10 @@ class ZarrTree(StoreTree):
         snapshot = self._snapshot("")
         if snapshot is None or self.kind(path) is None:
             raise errors.CorruptDataError(f"{self.location}: {path} is missing")
-        try:
+        what = f"{self.location}: {path}: zarr-python cannot read it"
+        with errors.translated(Exception, errors.UnsupportedDataError, what):  # it raises many
             store = stores.SnapshotZarrStore(snapshot)
             found = zarr.open(store, path=path, mode="r", zarr_format=self.format.version)
-        except Exception as error:  # zarr raises many kinds for what it does not know
-            reason = " ".join(str(error).split()) or type(error).__name__
-            raise errors.UnsupportedDataError(
-                f"{self.location}: {path}: zarr-python cannot read it ({reason})"
-            ) from error
         yield found
 
     @property

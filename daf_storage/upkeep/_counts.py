@@ -13,7 +13,7 @@ import numpy as np
 from daf_storage import errors
 from daf_storage.anndata import NOTES, imported_label, read_notes
 from daf_storage.base import AnyArray, Span, StorageType
-from daf_storage.data import DafReader, PartsNode, StoredMatrix, changed_by
+from daf_storage.data import DafReader, StoredMatrix, changed_by, with_arrays
 from daf_storage.trees import StoredArray
 
 CountType: TypeAlias = Literal["uint8", "uint16", "uint32"]
@@ -122,7 +122,7 @@ def counted_matrix(
     for name, kind in kinds.items():
         if name in arrays and arrays[name].info.storage_type not in (kind, StorageType.STRING):
             arrays[name] = _CountedArray(arrays[name], kind, refused)
-    return StoredMatrix(stored.info, PartsNode(stored.node, arrays), what=stored.what)
+    return StoredMatrix(stored.info, with_arrays(stored.node, arrays), what=stored.what)
 
 
 class CountedCopy:
