@@ -91,7 +91,8 @@ def test_a_new_file_needs_room_too(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert list(tmp_path.iterdir()) == []
 
 
-def test_an_order_that_does_not_fit_leaves_the_file_whole(tmp_path: Path) -> None:
+@pytest.mark.parametrize("more", [0, 999])
+def test_an_order_that_does_not_fit_leaves_the_file_whole(tmp_path: Path, more: int) -> None:
     """Reading flushes what HDF5 has in memory, so the room is asked for before anything changes."""
     path = tmp_path / "x.h5df"
     filled(path).close()
@@ -99,15 +100,14 @@ def test_an_order_that_does_not_fit_leaves_the_file_whole(tmp_path: Path) -> Non
         "import resource, signal, sys\n"
         "from daf_storage import errors, open_daf\n"
         "signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
-        "limit = int(sys.argv[2])\n"
-        "resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))\n"
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv[2]),) * 2)\n"
         "with open_daf(sys.argv[1], 'r+') as daf:\n"
         "    try:\n"
         "        daf.reorder_axis('cell', [2, 1, 0], progress='never')\n"
         "    except errors.StorageFullError as error:\n"
         "        print(error)\n"
     )
-    limit = str(path.stat().st_size + 999)
+    limit = str(path.stat().st_size + more)
     done = subprocess.run(
         [sys.executable, "-c", script, str(path), limit], capture_output=True, text=True, check=True
     )
