@@ -381,6 +381,14 @@ def mapped_ranges(path: Path) -> list[tuple[int, int]]:
     return ranges
 
 
+def still_open(folder: Path) -> list[Any]:
+    """Return the files and mappings of files of a directory that this process has, where it can."""
+    if sys.platform != "linux":
+        return []
+    links = (os.path.realpath(each.path) for each in os.scandir("/proc/self/fd"))
+    return [*(link for link in links if link.startswith(str(folder))), *mapped_ranges(folder)]
+
+
 def is_mapped(address: int, path: Path) -> bool:
     """Return whether an address lies in a mapping of the file."""
     return any(start <= address < stop for start, stop in mapped_ranges(path))

@@ -1,13 +1,16 @@
-"""Each call of the table says what it should, and changes nothing where it fails."""
+"""Each call of the table says what it should, changes nothing where it fails, and leaves nothing open."""
 
 from __future__ import annotations
 
+import gc
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.messages import scenes
 from tests.messages.table import problems, scenes_of, subjects
+from tests.support import still_open
 
 
 @pytest.mark.parametrize("subject", subjects())
@@ -19,7 +22,7 @@ def test_calls_say_what_they_should(
     capfd: pytest.CaptureFixture[str],
 ) -> None:
     """Row by row, in the order of the table."""
-    found = list[str]()
+    found, names = list[str](), dict[str, Any]()
     for number, scene in enumerate(scenes_of(subject)):
         folder = tmp_path / f"scene{number}"
         folder.mkdir()
@@ -28,5 +31,8 @@ def test_calls_say_what_they_should(
         found += problems(scene, names, capfd)
         if "db" in names:
             names["db"].close()
+    names.clear()
+    gc.collect()
+    found += [f"{each} is still open or mapped" for each in still_open(tmp_path)]
     if found:
         pytest.fail("\n\n".join(["", *found]), pytrace=False)

@@ -14,7 +14,7 @@ import pytest
 from daf_query.scan import number_array
 from daf_storage import ZarrDaf, open_daf
 from tests.limits import lower
-from tests.support import UMIS, data_set, is_mapped, mapped_ranges, reopen
+from tests.support import UMIS, data_set, is_mapped, reopen
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc/self/maps")
 
@@ -69,13 +69,3 @@ def test_mapped_data_outlive_reader_and_property(tiny_path: Path) -> None:
     gc.collect()
     assert ages.tolist() == arrow.to_pylist() == [30, 60, 90]
     assert umis.tolist() == UMIS.tolist()
-
-
-def test_mappings_end_with_the_last_view(tiny_path: Path) -> None:
-    """Nothing stays mapped once nobody holds it."""
-    chunk = tiny_path / "vectors/cell/age/0"
-    ages = ZarrDaf(tiny_path).get_np_vector("cell", "age")
-    assert mapped_ranges(chunk)
-    del ages
-    gc.collect()
-    assert not mapped_ranges(chunk)

@@ -19,7 +19,7 @@ from daf_storage.base import STAGING_NAME
 from daf_storage.stores import DirectoryStore, WritableStore
 from daf_storage.testing import ChangingStoreSuite
 from tests.limits import without_exchange
-from tests.support import create, data_set, open_descriptors, there
+from tests.support import create, data_set, there
 
 
 class TestDirectoryStore(ChangingStoreSuite):
@@ -89,17 +89,6 @@ def test_a_directory_without_write_permission_says_so(
     monkeypatch.setattr(Path, "mkdir", refuse)
     with pytest.raises(errors.ReadOnlyError, match="no permission to write"):
         DirectoryStore(tmp_path).transaction().__enter__()
-
-
-def test_descriptors_are_closed(tmp_path: Path) -> None:
-    """Pins do not leak file descriptors."""
-    store = published(tmp_path)
-    before = open_descriptors()
-    for _ in range(100):
-        snapshot = there(store.snapshot("a/b"))
-        snapshot.map("x")
-    del snapshot
-    assert open_descriptors() <= before + 1
 
 
 def test_what_is_pinned_is_not_deleted_until_it_is_free(tmp_path: Path) -> None:
