@@ -302,27 +302,6 @@ def reason_of(error: BaseException) -> str:
     return " ".join(str(error).split()) or type(error).__name__
 
 
-@contextmanager
-def translated(
-    caught: type[Exception] | tuple[type[Exception], ...],
-    kind: type[DafError],
-    what: str,
-    after: str = "",
-) -> Iterator[None]:
-    """Raise what a library raises within the block as an error of ours, which has its reason.
-
-    >>> with translated(OSError, CorruptDataError, "x.h5: it cannot be read"):
-    ...     raise OSError("no signature")
-    Traceback (most recent call last):
-        ...
-    daf_storage.errors.CorruptDataError: x.h5: it cannot be read (no signature)
-    """
-    try:
-        yield
-    except caught as error:
-        raise kind(f"{what} ({reason_of(error)}){after}") from error
-
-
 def shown_names(available: Iterable[str], *, none: str = "none") -> str:
     """Return a readable list of names, shortened when there are many.
 

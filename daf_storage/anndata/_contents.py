@@ -41,6 +41,7 @@ from daf_storage.anndata._stored import (
 )
 from daf_storage.base import AnyArray, StorageType, name_problem, pandas
 from daf_storage.data import ENTRIES_OF, layout, required_array
+from daf_storage.stores import translated
 from daf_storage.trees import Hdf5Tree, MemoryArray, Node, Tree
 
 _LONG_BYTES = 8
@@ -238,7 +239,7 @@ def _readable(tree: Tree, path: str) -> AbstractContextManager[None]:
     """Let what h5py, numpy and pandas raise of an old part be a `CorruptDataError`."""
     caught, what = (OSError, TypeError, ValueError, IndexError), f"{tree.location}: {path}"
     after = "; is the file complete?"
-    return errors.translated(caught, errors.CorruptDataError, f"{what} cannot be read", after)
+    return translated(caught, errors.CorruptDataError, f"{what} cannot be read", after)
 
 
 def _old_frame(tree: Tree, path: str) -> Any:

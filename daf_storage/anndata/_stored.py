@@ -18,14 +18,8 @@ import pyarrow as pa
 from daf_storage._lazy import sp
 from daf_storage.base import AnyArray, Span, StorageType, is_remote, name_problem, string_array
 from daf_storage.data import Convention, MadeNode, convention_attributes, kept, required_array
-from daf_storage.errors import (
-    CorruptDataError,
-    DafError,
-    FormatError,
-    UnsupportedDataError,
-    translated,
-)
-from daf_storage.stores import ReadEstimate
+from daf_storage.errors import CorruptDataError, DafError, FormatError, UnsupportedDataError
+from daf_storage.stores import ReadEstimate, translated
 from daf_storage.trees import (
     ArrayInfo,
     Hdf5Tree,

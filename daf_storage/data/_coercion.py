@@ -27,7 +27,8 @@ import pyarrow as pa
 
 from daf_storage._lazy import pc, sp
 from daf_storage.base import MAX_STRING_BYTES, AnyArray, StorageType, one_array
-from daf_storage.errors import UnsupportedInputError, translated, wrong_labels, wrong_length
+from daf_storage.errors import UnsupportedInputError, wrong_labels, wrong_length
+from daf_storage.stores import translated
 
 Place: TypeAlias = Callable[[tuple[int, ...]], str]
 """Says in words where the element with these indices is, as `position_of` does."""

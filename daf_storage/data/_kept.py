@@ -20,12 +20,8 @@ from daf_storage._lazy import sp
 from daf_storage.base import AnyArray, name_problem, optional_import
 from daf_storage.data import _layout as layout
 from daf_storage.data._entries import EntrySelection
-from daf_storage.errors import (
-    CorruptDataError,
-    UnsupportedDataError,
-    UnsupportedInputError,
-    translated,
-)
+from daf_storage.errors import CorruptDataError, UnsupportedDataError, UnsupportedInputError
+from daf_storage.stores import translated
 from daf_storage.trees import (
     StoredArray,
     Tree,

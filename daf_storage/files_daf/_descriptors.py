@@ -26,9 +26,8 @@ from daf_storage.errors import (
     UnsupportedDataError,
     UnsupportedInputError,
     VersionError,
-    translated,
 )
-from daf_storage.stores import Fingerprint, ReadEstimate, Snapshot
+from daf_storage.stores import Fingerprint, ReadEstimate, Snapshot, translated
 from daf_storage.trees import (
     ArrayInfo,
     ArrayMetadata,

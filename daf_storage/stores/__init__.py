@@ -43,6 +43,7 @@ from daf_storage.stores._files import (
     stable,
     stable_fingerprint,
     status_at,
+    translated,
 )
 from daf_storage.stores._mapping_store import MappingStore, MemoryStore
 from daf_storage.stores._remote import (

@@ -120,6 +120,27 @@ def os_errors(location: str) -> Iterator[None]:
         raise errors.from_os_error(OSError(str(error)), location) from error
 
 
+@contextmanager
+def translated(
+    caught: type[Exception] | tuple[type[Exception], ...],
+    kind: type[errors.DafError],
+    what: str,
+    after: str = "",
+) -> Iterator[None]:
+    """Raise what a library raises within the block as an error of ours, which has its reason.
+
+    >>> with translated(OSError, CorruptDataError, "x.h5: it cannot be read"):
+    ...     raise OSError("no signature")
+    Traceback (most recent call last):
+        ...
+    daf_storage.errors.CorruptDataError: x.h5: it cannot be read (no signature)
+    """
+    try:
+        yield
+    except caught as error:
+        raise kind(f"{what} ({errors.reason_of(error)}){after}") from error
+
+
 _FAILED = ctypes.c_void_p(-1).value
 
 

@@ -45,14 +45,8 @@ from daf_storage.base import (
     run_all,
 )
 from daf_storage.base import strings as vlen
-from daf_storage.errors import (
-    CorruptDataError,
-    DafError,
-    UnsupportedDataError,
-    reason_of,
-    translated,
-)
-from daf_storage.stores import ReadEstimate
+from daf_storage.errors import CorruptDataError, DafError, UnsupportedDataError, reason_of
+from daf_storage.stores import ReadEstimate, translated
 from daf_storage.trees._metadata import ChunkEncoding, Codec
 from daf_storage.trees._stored_array import (
     STRING_BYTES,

@@ -38,9 +38,8 @@ from daf_storage.errors import (
     UnsupportedDataError,
     located,
     reason_of,
-    translated,
 )
-from daf_storage.stores import Fingerprint, ReadEstimate, stable_fingerprint
+from daf_storage.stores import Fingerprint, ReadEstimate, stable_fingerprint, translated
 from daf_storage.trees._hdf5_chunks import (
     MAX_LISTED_CHUNKS,
     UNKNOWN,

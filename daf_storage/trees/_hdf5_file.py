@@ -44,7 +44,6 @@ from daf_storage.errors import (
     SourceNotFoundError,
     UnsupportedDataError,
     reason_of,
-    translated,
 )
 from daf_storage.stores import (
     DirectoryStore,
@@ -61,6 +60,7 @@ from daf_storage.stores import (
     map_file,
     os_errors,
     stable_fingerprint,
+    translated,
 )
 from daf_storage.trees._hdf5_output import OutputFile, OutputLock, require_space
 from daf_storage.trees._stored_array import NodeKind

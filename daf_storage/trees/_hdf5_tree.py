@@ -19,7 +19,7 @@ import pyarrow as pa
 
 from daf_storage import errors
 from daf_storage.base import AnyArray, Packing, StorageType, optional_import
-from daf_storage.stores import stable
+from daf_storage.stores import stable, translated
 from daf_storage.trees._chunked_array import fill_blocks
 from daf_storage.trees._file_changes import ArrayChanges
 from daf_storage.trees._hdf5_array import Hdf5Node
@@ -388,7 +388,7 @@ class Hdf5Tree:
     def _names(self, group: Any) -> list[str]:
         listed = h5py().Group(group)
         what = f"{self.location}: the group {listed.name!r} cannot be read"
-        with errors.translated(H5PY_ERRORS, errors.CorruptDataError, what):
+        with translated(H5PY_ERRORS, errors.CorruptDataError, what):
             return list(listed)
 
     def look_ahead(self, path: str) -> None:

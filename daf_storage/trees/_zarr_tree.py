@@ -504,7 +504,7 @@ class ZarrTree(StoreTree):
         if snapshot is None or self.kind(path) is None:
             raise errors.CorruptDataError(f"{self.location}: {path} is missing")
         what = f"{self.location}: {path}: zarr-python cannot read it"
-        with errors.translated(Exception, errors.UnsupportedDataError, what):  # it raises many
+        with stores.translated(Exception, errors.UnsupportedDataError, what):  # it raises many
             store = stores.SnapshotZarrStore(snapshot)
             found = zarr.open(store, path=path, mode="r", zarr_format=self.format.version)
         yield found
