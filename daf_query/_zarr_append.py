@@ -78,7 +78,7 @@ def append_rows(path: str | Path, rows: Mapping[str, Any] | pa.Table, group: str
     start = min((array.shape[0] for array in arrays.values()), default=0)
     if any(array.shape[0] != start for array in arrays.values()):
         zarr_table(path, group)  # says which has which length
-    found.attrs[PENDING] = [start, start + max(lengths, default=0)]
+    found.attrs[PENDING] = [start, start + sum(lengths)]
     try:
         for name, array in arrays.items():
             array.resize((start + len(columns[name]),))
@@ -87,7 +87,7 @@ def append_rows(path: str | Path, rows: Mapping[str, Any] | pa.Table, group: str
         _recover(found)
         raise
     del found.attrs[PENDING]
-    return int(start + max(lengths, default=0))
+    return int(start + sum(lengths))
 
 
 def build_spatial_index(path: str | Path, column: str = GEOMETRY, group: str = META) -> int:

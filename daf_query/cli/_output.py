@@ -325,7 +325,7 @@ def described(path: str) -> str:
 
 def size_bytes(path: str) -> int:
     """Return how many bytes a data set has on disk."""
-    container = Path(path.split("#/", 1)[0])
+    container = Path(path.partition("#/")[0])
     files = container.rglob("*") if container.is_dir() else [container]
     return sum(file.stat().st_size for file in files if file.is_file())
 

@@ -322,7 +322,7 @@ def repair_command(options: Namespace) -> int:
     daf repair pbmc.daf.zarr --format json | jq .lost
     """
     report = daf_storage.repair(options.path, progress=progress_of(options))
-    is_there = Path(options.path.split("#/", 1)[0]).exists()  # or else only leftovers were
+    is_there = Path(options.path.partition("#/")[0]).exists()  # or else only leftovers were
     rebuilt = index.rebuild_indexes(options.path) if is_there else []
     report = dataclasses.replace(report, done=(*report.done, *rebuilt))
     code = DONE if report.is_whole else DATA_LOST

@@ -119,7 +119,7 @@ def _encode_nullable(series: Any) -> EncodedColumn:
             return EncodedColumn(series.to_numpy(dtype=bool), rule)
         truths = series.fillna(value=False).to_numpy(dtype=bool)
         return _as_text(np.where(truths, "true", "false"), is_missing, rule)
-    plain = np.dtype(str(series.dtype).lower().split("[", 1)[0])
+    plain = np.dtype(str(series.dtype).lower().partition("[")[0])
     if not is_missing.any():
         return EncodedColumn(_encode_numbers(series.to_numpy(dtype=plain)).values, rule)
     if plain.kind == "f":
@@ -268,7 +268,7 @@ def narrowed(values: npt.NDArray[Any], dtype: Any) -> npt.NDArray[Any]:
 
 def _check_nullable(values: npt.NDArray[Any], target: str) -> None:
     """Raise unless these are values that encoding such a column yields."""
-    plain = np.dtype("bool" if target == "boolean" else target.lower().split("[", 1)[0])
+    plain = np.dtype("bool" if target == "boolean" else target.lower().partition("[")[0])
     is_gappy = plain.kind in "iu" and values.dtype == np.float64
     if values.dtype not in (np.dtype(object), plain) and not is_gappy:
         raise TypeError(f"{values.dtype} values are no {target}")

@@ -460,7 +460,7 @@ def _recorded(daf: DafReader, rule: Rule) -> RecordedType | None:
         return RecordedType(_timestamp(match["unit"], match["zone"]))
     if kind == "nullable":
         with suppress(ValueError):
-            found = pa.type_for_alias(dtype.lower().split("[", 1)[0])
+            found = pa.type_for_alias(dtype.lower().partition("[")[0])
             if pa.types.is_integer(found) or pa.types.is_boolean(found):
                 return RecordedType(found)
     return None

@@ -47,8 +47,8 @@ def optional_import(module: str, *, extra: str) -> Any:
             show_pandas()
         return importlib.import_module(module)
     except ModuleNotFoundError as error:
-        package = module.split(".", 1)[0]
-        if error.name and error.name.split(".", 1)[0] != package:
+        package = module.partition(".")[0]
+        if error.name and error.name.partition(".")[0] != package:
             raise
         raise MissingDependencyError(
             f"this needs the package {package!r}, which is not installed; "

@@ -489,7 +489,7 @@ class ViewTree:
             is_text = stored.info.storage_type.is_string and stored.info.size == 1
             return {"": MemoryArray(partial(self._recorded, path, stored)) if is_text else stored}
         lengths = [layout.axis_array(self._base, axis.base).info.size for axis in axes]
-        name = str(self._base_path(path)).rsplit("/", 1)[-1]
+        name = str(self._base_path(path)).rpartition("/")[2]
         first = axes[0].entries
         if path.startswith(f"{layout.AXES}/"):
             return {"": SubsetArray(required_array(node, "", path), first)}

@@ -411,7 +411,7 @@ def relation_of(axes: Collection[str], vector: VectorInfo) -> Relation | None:
         return None
     if vector.entries_of in axes:
         return Relation(vector.axis, vector.name, str(vector.entries_of), "import")
-    for name in (vector.name, vector.name.split(".", 1)[0]):
+    for name in (vector.name, vector.name.partition(".")[0]):
         if name in axes:
             return Relation(vector.axis, vector.name, name, "name")
     return None

@@ -116,7 +116,7 @@ class DafPath:
     @property
     def given_container(self) -> str:
         """The container as the caller wrote it."""
-        return self.given.split("#/", 1)[0] if self.group else self.given
+        return self.given.partition("#/")[0] if self.group else self.given
 
 
 def path_input(path: object, other: str = "a mutable mapping of keys to bytes") -> str:

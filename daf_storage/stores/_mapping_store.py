@@ -186,7 +186,7 @@ class MappingSnapshot(Snapshot):
         """Return the names directly below ``key``, sorted."""
         start = f"{key}/" if key else ""
         below = (entry[len(start) :] for entry in self.keys if entry.startswith(start))
-        return sorted({entry.split("/", 1)[0] for entry in below})
+        return sorted({entry.partition("/")[0] for entry in below})
 
 
 class MappingTransaction:

@@ -329,7 +329,7 @@ def _matching(root: str, store: Any, folder: str, steps: list[str]) -> Iterator[
         raise request_failure(where, error, cloud_of(root)) from None
     files = [] if rest else [str(meta["path"]) for meta in listed["objects"]]
     for name in [*map(str, listed["common_prefixes"]), *files]:
-        if fnmatchcase(name.rsplit("/", 1)[-1], step):
+        if fnmatchcase(name.rpartition("/")[2], step):
             yield from _matching(root, store, name, rest) if rest else [name]
 
 
@@ -680,7 +680,7 @@ def estimate_ranges(
 
 def _is_document(path: str) -> bool:
     """Return whether a path is that of metadata, all of which the consolidated one lists."""
-    return path.rsplit("/", 1)[-1] in METADATA_NAMES
+    return path.rpartition("/")[2] in METADATA_NAMES
 
 
 class RemoteStore:
@@ -728,7 +728,7 @@ class RemoteSnapshot(Snapshot):
         """Return the names that the metadata has directly below ``key``."""
         start = f"{self._start}{key}/" if key else self._start
         below = (path[len(start) :] for path in self._documents if path.startswith(start))
-        return sorted({path.split("/", 1)[0] for path in below})
+        return sorted({path.partition("/")[0] for path in below})
 
     def read(self, key: str) -> bytes | None:
         """Return a document of the metadata, or download a file."""

@@ -31,7 +31,7 @@ def test_calls_say_what_they_should(
         found += problems(scene, names, capfd)
         if "db" in names:
             names["db"].close()
-    names.clear()
+        names.clear()
     gc.collect()
     found += [f"{each} is still open or mapped" for each in still_open(tmp_path)]
     if found:

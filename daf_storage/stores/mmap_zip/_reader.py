@@ -193,7 +193,7 @@ class ArchiveReader:
     def children(self, prefix: str = "", limit: int | None = None) -> list[str]:
         """Return the names directly below ``prefix``, of entries and of directories, sorted."""
         cut = len(prefix) + 1 if prefix else 0
-        return sorted({name[cut:].split("/", 1)[0] for name in self._below(prefix, limit)})
+        return sorted({name[cut:].partition("/")[0] for name in self._below(prefix, limit)})
 
     def _below(self, prefix: str, limit: int | None = None) -> list[str]:
         """Return the names that begin with ``prefix`` and a slash, sorted."""
