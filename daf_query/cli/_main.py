@@ -28,6 +28,7 @@ from daf_query.cli._output import (
     INTERRUPTED,
     LEFT_OUT,
     coloured,
+    command_line,
     failure_sentence,
     option_forms,
 )
@@ -44,6 +45,7 @@ _COMMANDS: Final = {
 """As help lists them."""
 _FILES: Final = re.compile(r"PATH|SRC|DST|OUT|.*FILE(\.sql)?|.*\.h5ad")
 """How arguments that are files are called, which shells complete."""
+_NO_WORDS: Final = ("", "-", "--")
 _WITHOUT_PANDAS: Final = ("sql", "head", "describe", "diagnose", "totals", "markers")
 """Commands that seldom need pandas, and hide it until they do."""
 
@@ -157,8 +159,11 @@ def _parsed(arguments: Sequence[str]) -> Namespace:
     try:
         if command is None:
             parser, _ = _built(())
-            if name and not name.startswith("-"):
-                parser.refuse("there is no command", name, list(_COMMANDS))
+            if os.path.exists(name):  # noqa: PTH110 - it may be empty, or too long for a Path
+                info = command_line("info", name)
+                parser.error(f"{name} is no command; '{info}' shows what is in it")
+            if arguments and (name in _NO_WORDS or not name.startswith("-")):
+                parser.refuse("there is no command", name or "''", list(_COMMANDS))
             parser.check_options(arguments)
             parser.parse_args(list(arguments))
             raise SystemExit(2)

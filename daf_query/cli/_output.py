@@ -6,6 +6,7 @@ is that of ``PAGER``, or less.  Rows are written as they come.
 
 from __future__ import annotations
 
+import ast
 import io
 import itertools
 import math
@@ -312,11 +313,6 @@ def print_report(found: Any, file_format: str | None) -> None:
         print(visible(found))
 
 
-def note(text: str) -> None:
-    """Say on stderr what may not be what was meant."""
-    print(visible_name(f"daf: note: {text}"), file=sys.stderr)
-
-
 def described(path: str) -> str:
     """Return a file that was written, with its size if it has one."""
     is_there = Path(path).is_dir() or stores.find_output(path).is_regular
@@ -341,6 +337,10 @@ def command_line(*words: str) -> str:
     return " ".join(["daf", *(f'"{each}"' if easy else shlex.quote(each) for each, easy in pairs)])
 
 
+def _diagnosing(*words: str) -> str:
+    return visible_name(command_line("diagnose", *words))  # in one line
+
+
 _ARGUMENTS: Final = (
     *("rows", "columns", "obs_is", "var_is", "X_is", "fill", "name", "key", "merge", "empty"),
     *("port", "host", "max_bytes", "skip_broken", "by", "where", "weights", "stratify", "groups"),
@@ -354,7 +354,7 @@ _FORMS: Final[Any] = (
         lambda found: f"--empty {'/'.join(re.findall(_QUOTED, found[1]))}=VALUE",
     ),
     (r"\b(join|merge)=[\"'](\w+)[\"']", r"--\1 \2"),
-    (r'\b(rows|columns)="', r'--\1 "'),
+    (r"\b(rows|columns|by|where|weights|stratify|groups)=([\"'])", r"--\1 \2"),
     (r"\bparams=\{'([^']*)': [^}]*\}", r"--param \1=..."),
     (r"\bparams=(?= has)", "--param"),
     (r"\bsay which format\b", "say which format with --format"),
@@ -371,7 +371,10 @@ _FORMS: Final[Any] = (
     (r"\banother dataset_axis\b(, or dataset_property=False)?", "another --dataset-axis"),
     (r"\bconnect\('([^']*)', overlay=\"([^\"]*)\"\)", r"daf save-vector \1 ... --overlay \2"),
     (r"\bconnect\('([^']*)', overlay='([^']*)'\)", r"pass \1 --overlay \2"),
-    (r"^(.*): (\w+= .*; )db\.diagnose\('(.*)', (.*)\)", r"\2daf diagnose \1 \3 \4"),
+    (
+        r"^(.*): (\w+= .*; )db\.diagnose\((.*)\)",
+        lambda found: found[2] + _diagnosing(found[1], *ast.literal_eval(f"({found[3]})")),
+    ),
     (
         rf"(?<![\w'\"-])({'|'.join(_ARGUMENTS)})=(?=[ ,;]|$)",
         lambda found: f"--{found[1].replace('_', '-')}",

@@ -165,9 +165,7 @@ def extract_command(options: Namespace) -> None:
     with selection.reading(options) as session:
         axes, chosen = selection.selected(session, options, join="inner")
         part = session.matrix(*axes, options.matrix, **chosen, max_bytes=options.max_bytes)
-        for each in part.empty_selections if options.dry_run or not options.quiet else ():
-            diagnosing = outputs.command_line("diagnose", options.path, each.axis, each.predicate)
-            outputs.note(f"--{each.keyword} selects no {each.axis}; {diagnosing} says why")
+        selection.warn_of_none(part, options)
         if options.dry_run:
             print_report(part.explain(), "json" if is_json else None)
             return

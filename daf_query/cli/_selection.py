@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+import warnings
 from argparse import Namespace
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Final
@@ -13,6 +14,7 @@ from daf_storage import errors
 
 if TYPE_CHECKING:
     from daf_query.session import DafSession
+    from daf_query.slice import MatrixSlice
     from daf_storage import DafReader
 
 _STANDARD_INPUT: Final = "-"
@@ -160,6 +162,12 @@ def selected(
         chosen["fill_value"] = math.nan if is_nan else value_of(options.fill_value)
         chosen["along"] = options.along
     return axes, chosen
+
+
+def warn_of_none(part: MatrixSlice, options: Namespace) -> None:
+    """Warn of each predicate of a slice that selects nothing."""
+    for empty in part.empty_selections:
+        warnings.warn(f"{options.path}: {empty}", errors.DafWarning, stacklevel=2)
 
 
 def entries_or_sql(

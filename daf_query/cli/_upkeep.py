@@ -151,9 +151,11 @@ def save_matrix_command(options: Namespace) -> None:
             source, requested = connected, options
             if options.source is not None:
                 source = stack.enter_context(session.connect(options.source))
-                requested = Namespace(**{**vars(options), "rows_axis": None, "columns_axis": None})
+                own = {"path": options.source, "rows_axis": None, "columns_axis": None}
+                requested = Namespace(**{**vars(options), **own})
             taken, chosen = selection.selected(source, requested)
             content = source.matrix(*taken, options.matrix, **chosen)
+            selection.warn_of_none(content, requested)
             axes = (
                 options.rows_axis or content.rows_axis,
                 options.columns_axis or content.columns_axis,
@@ -452,7 +454,7 @@ def sidecar_line(status: SidecarStatus) -> str:
     parts = [path for path in status.properties if path.startswith("matrices/")]
     vectors = sum(path.startswith("vectors/") for path in status.properties)
     if vectors:
-        parts.append(f"{vectors:,} columns")
+        parts.append(f"{vectors:,} column{'s' * (vectors > 1)}")
     parts += [f"index of {name}" for name in status.indexes]
     return f"{head}: {', '.join(parts) or 'the entries of axes'}"
 

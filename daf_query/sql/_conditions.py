@@ -51,6 +51,7 @@ from daf_query.scan import (
 )
 from daf_query.sql._connections import AxisSchema, Connections, Tables
 from daf_query.sql._matrix_entries import with_entries
+from daf_query.sql._parameters import text_of_query
 from daf_query.sql._planning import (
     ENGINE,
     PLANNING,
@@ -403,7 +404,7 @@ def requirements_of(schema: AxisSchema, query: str) -> QueryRequirements:
     QueryError, EntryNotFoundError
         An entry of a matrix is written wrongly, or there is none.
     """
-    rewriting = with_entries(query, Tables({schema.name: schema}, schema.name))
+    rewriting = with_entries(text_of_query(query), Tables({schema.name: schema}, schema.name))
     statement = parsed(rewriting.query)
     needed = needed_names(statement)
     statement = None if needed is None else statement

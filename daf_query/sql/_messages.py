@@ -276,7 +276,7 @@ def _missing_function(failed: FailedQuery, match: Match) -> Said:
             instead = advice.format(column=parts[0], arguments=arguments)
             reason = f"columns have no methods here; write {instead}"
             return _at(failed, statement.start(first), reason)
-    return None
+    return strip_prefixes(failed.text).replace(".\nDid you mean", "; did you mean")
 
 
 def _ambiguous(failed: FailedQuery, match: Match) -> str:
@@ -347,6 +347,10 @@ _UNGROUPED: Final = (
 _NO_MEMORY: Final = (
     "; a query has three quarters of the memory, or what its service allows: filter before "
     "joining, or join by a key of which each value occurs once on one side"
+)
+_TOO_LARGE: Final = (
+    "{value} is too large for a whole number of 64 bits, which those of LIMIT and OFFSET are, too; "
+    "the largest is 9223372036854775807"
 )
 _TOO_DEEP: Final = (
     ": brackets are too deep within each other; write inner ones as WITH name AS (...)"
@@ -450,6 +454,7 @@ MESSAGES: Final = (
     Message(r"table '(?P<table>[^']+)' not found", missing_table),
     Message(_NO_VALUE, _IN_CONDITIONS),
     Message(r"expression ScalarSubquery\(|Correlated scalar subquery", _OF_AROUND),
+    Message(r"Can't cast value (?P<value>\d{19,}) to type Int64", _TOO_LARGE),
     Message("null_aware anti join only supports single column", _NOT_AROUND),
     Message(rf"LIMIT BY clause|{_NO_FIELD}", _limit_by),
     Message(_NO_FIELD, lambda failed, match: missing_column(failed, match["field"])),

@@ -51,11 +51,22 @@ def bind(query: str, params: Params | None) -> str:
     >>> bind("SELECT name FROM cell WHERE donor IN $donors", {"donors": ["N1", "N2"]})
     "SELECT name FROM cell WHERE donor IN ('N1', 'N2')"
     """
-    if not isinstance(query, str):
-        raise errors.InvalidInputError(
-            f"a query or a condition is a string of SQL, not {type(query).__name__}"
-        )
-    return bind_all([query], params)[0]
+    return bind_all([text_of_query(query)], params)[0]
+
+
+def text_of_query(query: object) -> str:
+    """Return a query if it is a string.
+
+    Raises
+    ------
+    InvalidInputError
+        It is something else.
+    """
+    if isinstance(query, str):
+        return query
+    raise errors.InvalidInputError(
+        f"a query or a condition is a string of SQL, not {type(query).__name__}"
+    )
 
 
 def bind_all(queries: Sequence[str], params: Params | None) -> list[str]:

@@ -233,7 +233,7 @@ def _named_at(
     if is_there or any(character in str(path) for character in "#*?["):
         return error
     beside = siblings(Path(os.path.abspath(path)))
-    return errors.with_message(error, f"{error}; there is no such file{beside}")
+    return errors.with_message(error, f"no such file: {path}{beside}; {error}")
 
 
 def open_at(

@@ -246,11 +246,14 @@ def _no_path(given: str, container: str) -> errors.InvalidInputError:
         hint = f"; turn an h5ad file into one with: daf import {given} OUT.daf.zarr"
         if not Path(given).exists():  # it was to be written
             hint = "; write one of these, and make the h5ad of it: daf export OUT.daf.zarr " + given
+    elif given.endswith((".zarr", ".zarr.zip")):  # of an AnnData, which is only read
+        before, _, after = given.rpartition(".zarr")
+        hint = f"; a Daf data set is called {before}.daf.zarr{after}"
     elif given and Path(container or given).is_dir():
         hint = f"; it is a directory: a pattern takes what is in it, as {container}/*.h5ad"
     return errors.InvalidInputError(
-        f"can't parse as path of a data set: {given}; expected one of: {_EXPECTED}; "
-        f"to be read also an AnnData, {_READ}{hint}"
+        f"can't parse as path of a data set: {given or repr(given)}{hint}; expected one of: "
+        f"{_EXPECTED}; to be read also an AnnData, {_READ}"
     )
 
 
@@ -351,7 +354,10 @@ def path_of_url(base: str) -> str:
 
 
 def siblings(root: Path) -> str:
-    """Name what can be read beside a path that does not exist, or say where its link leads."""
+    """Name what is nearly called like a path that does not exist, or else what is beside it.
+
+    Of a symbolic link, say where it leads.
+    """
     if root.is_symlink():
         return f"; it is a symbolic link to {root.readlink()}, which is not there"
     if literal := errors.unresolved(root):
@@ -369,7 +375,10 @@ def siblings(root: Path) -> str:
         and not name.startswith(".")
         and (root.parent / name).exists()
     ]
-    return f"; beside it: {errors.shown_names(beside, none='')}" if beside else ""
+    word, *_ = root.name.split(".")
+    near = [name for name in beside if errors.nearest(word, name.split(".")[:1])]  # all end alike
+    others = f"; beside it: {errors.shown_names(beside)}" if beside else ""
+    return errors.nearest(root.name, near) or others
 
 
 # Files of others that are not read
