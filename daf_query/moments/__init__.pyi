@@ -5,11 +5,9 @@ from daf_query.moments._group_moments import Statistic as Statistic
 from daf_query.moments._group_moments import group_rows as group_rows
 from daf_query.moments._markers import REST as REST
 from daf_query.moments._markers import Comparison as Comparison
-from daf_query.moments._markers import comparisons_of as comparisons_of
 from daf_query.moments._markers import marker_schema as marker_schema
 from daf_query.moments._markers import marker_table as marker_table
 from daf_query.moments._markers import rank_sums as rank_sums
-from daf_query.moments._markers import welch_markers as welch_markers
 from daf_query.moments._profile import STATISTICS as STATISTICS
 from daf_query.moments._profile import GroupProfile as GroupProfile
 from daf_query.moments._profile import PreparedProfile as PreparedProfile

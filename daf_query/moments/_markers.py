@@ -7,27 +7,29 @@ computes.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 from operator import itemgetter
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
 from daf_query.moments._group_moments import Counts, Doubles, Moments
-from daf_query.moments._profile import GroupProfile
-from daf_query.scan import number_array
+from daf_query.moments._profile import GroupProfile, schema_of
 from daf_storage import errors
 from daf_storage._lazy import lazy_module, pc, sp
+from daf_storage.base import AnyArray
 
 if TYPE_CHECKING:
     from scipy import special
 else:
     special = lazy_module("scipy.special")
 
+Test: TypeAlias = tuple[Doubles, Doubles]
+"""The score of each column, and its p-value."""
 REST: Final = "rest"
 """Compares each group with all other rows."""
 NUMBERS: Final = (
@@ -249,17 +251,20 @@ def _text(values: Sequence[Any]) -> str:
     return "_".join(str(each).lower() if isinstance(each, bool) else str(each) for each in plain)
 
 
-def marker_schema(groups: Mapping[str, pa.DataType], columns_axis: str) -> pa.Schema:
+def marker_schema(groups: Mapping[str, pa.Array], columns_axis: str) -> pa.Schema:
     """Return the names and types of the columns of a table of markers."""
-    entries = pa.dictionary(pa.int32(), pa.string())
-    numbers = ((name, pa.float64()) for name in NUMBERS)
-    return pa.schema([*groups.items(), (columns_axis, entries), *numbers])
+    return schema_of(groups, columns_axis, (), NUMBERS)
+
+
+def welch_tests(comparisons: Sequence[Comparison]) -> list[Test]:
+    """Compare by Welch's t-test."""
+    return [welch(each.sample, each.other) for each in comparisons]
 
 
 def marker_table(
     content: GroupProfile,
-    comparisons: Sequence[Comparison],
-    tests: Sequence[tuple[Doubles, Doubles]],
+    reference: Any = REST,
+    tests_of: Callable[[Sequence[Comparison]], Sequence[Test]] = welch_tests,
     *,
     is_log1p: bool,
     top: int | None = None,
@@ -268,35 +273,10 @@ def marker_table(
 
     Parameters
     ----------
-    tests
-        The scores and the p-values of each comparison.
+    tests_of
+        Compares groups.
     top
         How many columns of each group; None for all.
-    """
-    axis = content.axes[1]
-    unique, places = np.unique(content.columns.positions, return_inverse=True)
-    names = axis.entries_at(unique)
-    codes = places.reshape(-1).astype(np.int32)
-    schema = marker_schema({n: values.type for n, values in content.groups.items()}, axis.axis)
-    tables = []
-    for each, (score, pvalue) in zip(comparisons, tests, strict=True):
-        order = np.argsort(-score, kind="stable")[:top]  # NaN is last
-        sides = each.sample, each.other
-        change = log_fold_change(*sides, is_log1p=is_log1p)
-        numbers = [score, change, pvalue, adjusted(pvalue)]
-        numbers += [side.mean for side in sides] + [side.fraction for side in sides]
-        group = pa.array(np.full(order.size, each.group))
-        arrays = [values.take(group) for values in content.groups.values()]
-        arrays += [pa.DictionaryArray.from_arrays(pa.array(codes[order]), names)]
-        arrays += [number_array(values[order]) for values in numbers]
-        tables.append(pa.table(arrays, schema))
-    return pa.concat_tables(tables).combine_chunks() if tables else schema.empty_table()
-
-
-def welch_markers(
-    content: GroupProfile, reference: Any = REST, *, is_log1p: bool, top: int | None = None
-) -> pa.Table:
-    """Return the markers of a profile by Welch's t-test.
 
     Raises
     ------
@@ -304,5 +284,17 @@ def welch_markers(
         As `comparisons_of`.
     """
     comparisons = comparisons_of(content, reference)
-    tests = [welch(each.sample, each.other) for each in comparisons]
-    return marker_table(content, comparisons, tests, is_log1p=is_log1p, top=top)
+    schema = marker_schema(content.groups, content.axes[1].axis)
+    found: list[tuple[AnyArray, ...]] = []
+    for each, (score, pvalue) in zip(comparisons, tests_of(comparisons), strict=True):
+        order = np.argsort(-score, kind="stable")[:top]  # NaN is last
+        sides = each.sample, each.other
+        change = log_fold_change(*sides, is_log1p=is_log1p)
+        numbers = [score, change, pvalue, adjusted(pvalue)]
+        numbers += [side.mean for side in sides] + [side.fraction for side in sides]
+        group = np.full(order.size, each.group)
+        found.append((group, order, *(values[order] for values in numbers)))
+    if not found:
+        return schema.empty_table()
+    groups, columns, *numbers = map(np.concatenate, zip(*found, strict=True))
+    return content.rows(groups, columns, numbers, schema)

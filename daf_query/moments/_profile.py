@@ -7,7 +7,7 @@ exact, since counts, sums and squared deviations of groups combine, whatever the
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import count
 from typing import Final, TypeAlias
@@ -30,7 +30,7 @@ from daf_query.moments._group_moments import (
 from daf_query.scan import INDEX, NAME, number_array
 from daf_storage import DafReader, ShowProgress, errors
 from daf_storage._lazy import pc
-from daf_storage.base import is_remote, progress_bar
+from daf_storage.base import AnyArray, is_remote, progress_bar
 
 COUNTS: Final[tuple[str, ...]] = ("count", "missing", "nonzero")
 NUMBERS: Final[tuple[Statistic, ...]] = ("sum", "mean", "variance", "min", "max")
@@ -86,22 +86,26 @@ class GroupProfile:
 
     def to_table(self) -> pa.Table:
         """Return a row for each group and column; the moments are not copied."""
-        moments, axis = self.moments, self.axes[1]
-        n_groups, n_columns = self.sizes.size, self.columns.size
-        codes = pa.array(np.repeat(np.arange(n_groups), n_columns))
+        moments, n_groups, n_columns = self.moments, self.sizes.size, self.columns.size
+        counts = np.repeat(self.sizes, n_columns), moments.missing, moments.nonzero
+        schema = schema_of(self.groups, self.axes[1].axis)
+        numbers = [*counts, *map(moments.statistic, NUMBERS)]
+        codes = np.repeat(np.arange(n_groups), n_columns)
+        return self.rows(codes, np.tile(np.arange(n_columns), n_groups), numbers, schema)
+
+    def rows(
+        self, groups: AnyArray, columns: AnyArray, numbers: Sequence[AnyArray], schema: pa.Schema
+    ) -> pa.Table:
+        """Return a table of numbers that some groups and columns have, each by its place."""
         unique, places = np.unique(self.columns.positions, return_inverse=True)
-        names = axis.entries_at(unique)
-        repeated = np.tile(places.reshape(-1).astype(np.int32), n_groups)
-        arrays: dict[str, pa.Array] = {
-            **{name: values.take(codes) for name, values in self.groups.items()},
-            axis.axis: pa.DictionaryArray.from_arrays(pa.array(repeated), names),
-            "count": pa.array(np.repeat(self.sizes, n_columns)),
-            "missing": pa.array(moments.missing.reshape(-1)),
-            "nonzero": pa.array(moments.nonzero.reshape(-1)),
-        }
-        for name in NUMBERS:
-            arrays[name] = number_array(moments.statistic(name).reshape(-1))
-        return pa.table(arrays, _schema_of(self.groups, axis.axis))
+        entries = pa.array(places.reshape(-1).astype(np.int32)[columns])
+        names = self.axes[1].entries_at(unique)
+        arrays = [values.take(pa.array(groups)) for values in self.groups.values()]
+        arrays += [pa.DictionaryArray.from_arrays(entries, names)]
+        for values, field in zip(numbers, list(schema)[len(arrays) :], strict=True):
+            is_whole = pa.types.is_integer(field.type)
+            arrays.append((pa.array if is_whole else number_array)(values.reshape(-1)))
+        return pa.table(arrays, schema)
 
 
 def _unique(labels: list[str]) -> list[str]:
@@ -132,7 +136,7 @@ class PreparedProfile:
     @property
     def schema(self) -> pa.Schema:
         """The names and types of its columns."""
-        return _schema_of(self.groups.columns, self.axes[1].axis)
+        return schema_of(self.groups.columns, self.axes[1].axis)
 
     def check_size(self, max_bytes: int | None) -> None:
         """Raise if the result would be too large, or more would be downloaded of a server.
@@ -306,13 +310,18 @@ def _row_bytes(groups: Mapping[str, pa.Array]) -> int:
     return int(of_groups) + _BYTES * (len(STATISTICS) + 1)
 
 
-def _schema_of(groups: Mapping[str, pa.Array], columns_axis: str) -> pa.Schema:
-    """Return the names and types of the columns of a profile."""
+def schema_of(
+    groups: Mapping[str, pa.Array],
+    columns_axis: str,
+    counts: Sequence[str] = COUNTS,
+    numbers: Sequence[str] = NUMBERS,
+) -> pa.Schema:
+    """Return the names and types of the columns of what is computed of groups and columns."""
     return pa.schema(
         [
             *((name, values.type) for name, values in groups.items()),
             (columns_axis, pa.dictionary(pa.int32(), pa.string())),
-            *((name, pa.int64()) for name in COUNTS),
-            *((name, pa.float64()) for name in NUMBERS),
+            *((name, pa.int64()) for name in counts),
+            *((name, pa.float64()) for name in numbers),
         ]
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
@@ -25,11 +26,9 @@ from daf_query.moments import (
     PreparedProfile,
     PreparedTotals,
     Statistic,
-    comparisons_of,
     group_rows,
     marker_table,
     rank_sums,
-    welch_markers,
 )
 from daf_query.profile._plot import ProfilePlots
 from daf_query.scan import NAME
@@ -309,21 +308,21 @@ def marker_rows(  # noqa: PLR0913 - the choices of a test
             "log_fold_change takes them for log1p of counts; pass is_log1p=False for counts",
             errors.DafWarning,
         )
+    how: dict[str, Any] = {"is_log1p": is_log1p, "top": top}
     if method == "t-test":
-        return welch_markers(content, reference, is_log1p=is_log1p, top=top)
-    comparisons = comparisons_of(content, reference)
+        return marker_table(content, reference, **how)
     options: dict[str, Any] = {"memory_bytes": memory_bytes, "tie_correct": tie_correct}
     with progress_bar("markers", None, show=progress) as bar:
-        tests = _rank_tests(request, prepared, comparisons, bar, **options)
-    return marker_table(content, comparisons, tests, is_log1p=is_log1p, top=top)
+        ranks = partial(_rank_tests, request, prepared, progress=bar, **options)
+        return marker_table(content, reference, ranks, **how)
 
 
 def _rank_tests(
     request: SliceRequest,
     prepared: PreparedProfile,
     comparisons: Sequence[Comparison],
-    progress: Progress,
     *,
+    progress: Progress,
     memory_bytes: int,
     tie_correct: bool,
 ) -> list[tuple[AnyArray, AnyArray]]:
