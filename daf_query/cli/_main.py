@@ -12,7 +12,6 @@ import os
 import re
 import signal
 import sys
-import traceback
 import warnings
 from argparse import Namespace
 from collections.abc import Sequence
@@ -27,10 +26,9 @@ from daf_query.cli._output import (
     FAILED,
     INTERRUPTED,
     LEFT_OUT,
-    coloured,
     command_line,
-    failure_sentence,
     option_forms,
+    print_failure,
 )
 from daf_storage import errors
 from daf_storage._lazy import HiddenPandas
@@ -45,7 +43,6 @@ _COMMANDS: Final = {
 """As help lists them."""
 _FILES: Final = re.compile(r"PATH|SRC|DST|OUT|.*FILE(\.sql)?|.*\.h5ad")
 """How arguments that are files are called, which shells complete."""
-_NO_WORDS: Final = ("", "-", "--")
 _WITHOUT_PANDAS: Final = ("sql", "head", "describe", "diagnose", "totals", "markers")
 """Commands that seldom need pandas, and hide it until they do."""
 
@@ -144,11 +141,14 @@ def main(arguments: Sequence[str]) -> int:
         # The reader of our output is gone; keep Python from complaining at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     except KeyboardInterrupt:
-        return _fail("interrupted", INTERRUPTED)
+        code = INTERRUPTED
+        print_failure("interrupted")
     except Terminated as ended:
-        return _fail(f"ended by {ended.signal.name}", 128 + ended.signal)
+        code = 128 + ended.signal
+        print_failure(f"ended by {ended.signal.name}")
     except Exception as error:  # noqa: BLE001 - the engine raises plain Exceptions
-        return _fail(failure_sentence(error), FAILED)
+        code = FAILED
+        print_failure(error, written=getattr(options, "written", ""))
     return (LEFT_OUT if getattr(options, "has_left_out", False) else DONE) if code is None else code
 
 
@@ -160,9 +160,8 @@ def _parsed(arguments: Sequence[str]) -> Namespace:
         if command is None:
             parser, _ = _built(())
             if os.path.exists(name):  # noqa: PTH110 - it may be empty, or too long for a Path
-                info = command_line("info", name)
-                parser.error(f"{name} is no command; '{info}' shows what is in it")
-            if arguments and (name in _NO_WORDS or not name.startswith("-")):
+                parser.error(f"{name} is no command; see '{command_line('info', name)}'")
+            if arguments and (name in ("", "-", "--") or not name.startswith("-")):
                 parser.refuse("there is no command", name or "''", list(_COMMANDS))
             parser.check_options(arguments)
             parser.parse_args(list(arguments))
@@ -242,14 +241,3 @@ def _show_warning(message: Warning | str, *_: object, **__: object) -> None:
     """Print a warning of ours in one line; those of other packages are not for users."""
     if isinstance(message, errors.DafWarning):
         print(visible(f"daf: warning: {option_forms(str(message))}"), file=sys.stderr)
-
-
-def _fail(message: str, code: int) -> int:
-    """Print an error in one line; its details on a terminal only, tracebacks on request only."""
-    if os.environ.get("DAF_DEBUG"):
-        traceback.print_exc()
-    first, _, details = visible(message).partition("\n")
-    print(f"{coloured('daf: error:', 'error', sys.stderr)} {first}", file=sys.stderr)
-    if details and sys.stderr.isatty():
-        print(details, file=sys.stderr)
-    return code

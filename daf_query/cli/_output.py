@@ -17,6 +17,7 @@ import shutil
 import signal
 import sys
 import textwrap
+import traceback
 from argparse import Namespace
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -419,6 +420,31 @@ def failure_sentence(error: Exception) -> str:
     if isinstance(error, MemoryError):
         return "not enough memory for the result; ask for fewer rows or columns"
     return sql.strip_prefixes(str(error)) or type(error).__name__
+
+
+def print_failure(
+    error: Exception | str, title: str = "daf: error:", *, written: str = "", is_full: bool = False
+) -> None:
+    """Print an error in one line; details on a terminal only, tracebacks on request only.
+
+    Parameters
+    ----------
+    written
+        The SQL that it may be in: its place is marked in the details.
+    is_full
+        Whether details are printed in any case.
+    """
+    if os.environ.get("DAF_DEBUG"):
+        traceback.print_exc()
+    sentence = error if isinstance(error, str) else failure_sentence(error)
+    first, *details = visible(sentence).split("\n")
+    place = sql.error_place(error, written) if written and isinstance(error, DafError) else None
+    if place is not None:
+        marked = [f"  {line}" for line in visible(place.mark(written)).split("\n")]
+        details = marked if isinstance(error, errors.QueryError) else details + marked
+    print(f"{coloured(title, 'error', sys.stderr)} {first}", file=sys.stderr)
+    if details and (is_full or sys.stderr.isatty()):
+        print(*details, sep="\n", file=sys.stderr)
 
 
 def progress_of(options: Namespace) -> ShowProgress:

@@ -10,7 +10,6 @@ import os
 import sys
 import threading
 import time
-import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -25,7 +24,6 @@ from daf_query.cli import _output as outputs
 from daf_query.cli._output import (
     coloured,
     described,
-    failure_sentence,
     has_colours,
     pager,
     print_table,
@@ -33,10 +31,10 @@ from daf_query.cli._output import (
 from daf_query.cli._selection import longest_axes
 from daf_query.completion import SqlCompleter
 from daf_query.session import DafSession
-from daf_query.sql import error_place, listed_tables
+from daf_query.sql import listed_tables
 from daf_query.syntax import is_ended, placeholders, quoted_name, statements
 from daf_storage import errors
-from daf_storage._terminal_text import visible, visible_name
+from daf_storage._terminal_text import visible_name
 from daf_storage.base import optional_import
 
 MODES: Final = ("table", *(each.name for each in ROW_FORMATS.values() if each.is_text))
@@ -223,7 +221,8 @@ class _Prompt:
         except (EOFError, BrokenPipeError):
             raise
         except Exception as error:  # noqa: BLE001 - the engine raises plain Exceptions
-            _report(error, written)
+            of_sql = "" if written.startswith(".") else written
+            outputs.print_failure(error, "error:", written=of_sql, is_full=True)
         finally:
             self.completer.forget()
 
@@ -373,20 +372,6 @@ def _one_of(command: str, argument: str, choices: Sequence[Any]) -> Any:
             f"{repr(argument) if argument else 'nothing'}"
         )
     return argument
-
-
-def _report(error: Exception, written: str) -> None:
-    """Print an error, and mark its place in what was written."""
-    if os.environ.get("DAF_DEBUG"):
-        traceback.print_exc()
-    sentence = failure_sentence(error)
-    place = None if written.startswith(".") else error_place(error, written)
-    if place is not None and isinstance(error, errors.QueryError):
-        sentence = sentence.partition("\n")[0]
-    print(f"{coloured('error:', 'error', sys.stderr)} {visible(sentence)}", file=sys.stderr)
-    if place is not None:
-        for line in place.mark(written).split("\n"):
-            print(f"  {visible(line)}", file=sys.stderr)
 
 
 @contextlib.contextmanager

@@ -163,9 +163,7 @@ def extract_command(options: Namespace) -> None:
     if target:
         slices.check_format(Path(target), file_format)
     with selection.reading(options) as session:
-        axes, chosen = selection.selected(session, options, join="inner")
-        part = session.matrix(*axes, options.matrix, **chosen, max_bytes=options.max_bytes)
-        selection.warn_of_none(part, options)
+        part = selection.slice_of(session, options, join="inner", max_bytes=options.max_bytes)
         if options.dry_run:
             print_report(part.explain(), "json" if is_json else None)
             return
@@ -182,6 +180,7 @@ def extract_command(options: Namespace) -> None:
             )
         counts = part.counts if part.of_several else {}
         if is_json:
+            axes = part.rows_axis, part.columns_axis
             shape = {"rows": part.shape[0], "columns": part.shape[1], "nonzero": part.nnz}
             print_json({"path": output, "axes": axes, **shape, "data_sets": counts})
         elif not options.quiet:

@@ -53,9 +53,12 @@ def query_of(options: Namespace) -> str:
     if options.query is not None and options.query != _STANDARD_INPUT:
         if os.path.exists(options.query):  # noqa: PTH110 - a query may be too long for a Path
             raise errors.InvalidInputError(f"{options.query} is a file: write daf sql PATH QUERY")
-        return syntax.one_statement(options.query)
-    path = options.query if options.file is None else options.file
-    return syntax.one_statement(read_text(path), source="standard input" if path == "-" else path)
+        options.written, source = options.query, "the query"
+    else:
+        path = options.query if options.file is None else options.file
+        source = "standard input" if path == _STANDARD_INPUT else path
+        options.written = read_text(path)
+    return syntax.one_statement(options.written, source=source)
 
 
 def read_text(path: str) -> str:
@@ -164,10 +167,15 @@ def selected(
     return axes, chosen
 
 
-def warn_of_none(part: MatrixSlice, options: Namespace) -> None:
-    """Warn of each predicate of a slice that selects nothing."""
+def slice_of(
+    connected: DafSession, options: Namespace, *, join: str | None = None, **more: Any
+) -> MatrixSlice:
+    """Return the slice that a command names; warn of each predicate that selects nothing."""
+    axes, chosen = selected(connected, options, join=join)
+    part = connected.matrix(*axes, options.matrix, **chosen | more)
     for empty in part.empty_selections:
         warnings.warn(f"{options.path}: {empty}", errors.DafWarning, stacklevel=2)
+    return part
 
 
 def entries_or_sql(

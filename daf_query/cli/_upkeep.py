@@ -153,9 +153,7 @@ def save_matrix_command(options: Namespace) -> None:
                 source = stack.enter_context(session.connect(options.source))
                 own = {"path": options.source, "rows_axis": None, "columns_axis": None}
                 requested = Namespace(**{**vars(options), **own})
-            taken, chosen = selection.selected(source, requested)
-            content = source.matrix(*taken, options.matrix, **chosen)
-            selection.warn_of_none(content, requested)
+            content = selection.slice_of(source, requested)
             axes = (
                 options.rows_axis or content.rows_axis,
                 options.columns_axis or content.columns_axis,

@@ -248,10 +248,9 @@ def _function(function: Any, given: Any, types: Mapping[str, pa.DataType]) -> pc
     match function, given:
         case "Not", [node]:
             return ~_translated(node, types)
-        case "IsNull", [{"Column": name}] if types[name] in _TYPES.values():
-            return pc.field(name).is_null()
-        case "IsNotNull", [{"Column": name}] if types[name] in _TYPES.values():
-            return ~pc.field(name).is_null()
+        case "IsNull" | "IsNotNull", [{"Column": name}] if types[name] in _TYPES.values():
+            missing = pc.field(name).is_null()
+            return missing if function == "IsNull" else ~missing
         case {"IsBetween": {"closed": ends}}, [column, {"Literal": low}, {"Literal": high}]:
             least, most = _BETWEEN[ends]
             above, below = (least, low), (most, high)

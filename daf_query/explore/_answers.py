@@ -18,15 +18,15 @@ from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, Final
+from typing import Final
 from urllib.parse import quote
 
 import numpy as np
 import pyarrow as pa
 
 from daf_query._formats import ROW_FORMATS
-from daf_query._row_files import Rows, save_rows, wire_parts
-from daf_query.explore._catalogue import catalogue, summarised, values_of
+from daf_query._row_files import Rows, save_rows, wire_parts, with_nulls
+from daf_query.explore._catalogue import data_set, summarised, values_of
 from daf_query.explore._explorer import Download, Explorer, Selection, axis_rows
 from daf_query.explore._http import (
     ARROW,
@@ -68,7 +68,7 @@ def overview(explorer: Explorer, _: Question) -> Answer:
         "overlay": explorer.data.overlay,
         "limits": {"rows": limits.rows, "bytes": limits.bytes, "seconds": limits.seconds},
         "selection": table,
-        "data_sets": catalogue(session),
+        "data_sets": [data_set(tables) for tables in session._connections.schemas.values()],  # noqa: SLF001 - our own
     }
 
 
@@ -251,15 +251,10 @@ def profile(explorer: Explorer, question: Question) -> Answer:
             for group in groups
         ],
         "columns": columns,
-        "mean": _without_nan(made.statistic("mean")),
-        "fraction": _without_nan(made.statistic("fraction")),
+        "mean": with_nulls(made.statistic("mean").tolist()),
+        "fraction": with_nulls(made.statistic("fraction").tolist()),
         "sizes": made.content.sizes.tolist(),
     }
-
-
-def _without_nan(values: Any) -> Any:
-    """Return numbers for JSON, which has no NaN."""
-    return np.asarray(np.where(np.isfinite(values), values, None)).tolist()
 
 
 # The selection, and saving

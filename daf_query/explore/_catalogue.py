@@ -15,7 +15,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from daf_query.scan import INDEX, NAME
-from daf_query.session import DafSession, candidates, vector_pairs
+from daf_query.session import candidates, vector_pairs
 from daf_query.slice import AxisRows
 from daf_query.sql import AxisSchema, is_number
 from daf_query.syntax import unopened_bracket
@@ -172,12 +172,6 @@ _SHOWN: Final = 200
 _KEYS: Final = (NAME, INDEX)
 
 
-def catalogue(session: DafSession) -> list[dict[str, Any]]:
-    """Return the data sets, for JSON."""
-    schemas = session._connections.schemas  # noqa: SLF001 - our own
-    return [_data_set(tables) for tables in schemas.values()]
-
-
 def embeddings_of(tables: AxisSchema, axis: str) -> list[str]:
     """Return the embeddings of an axis, those that people look at first coming first.
 
@@ -215,7 +209,8 @@ _KINDS: Final[Mapping[str, tuple[str, ...]]] = {
 }
 
 
-def _data_set(tables: AxisSchema) -> dict[str, Any]:
+def data_set(tables: AxisSchema) -> dict[str, Any]:
+    """Return what a data set has, for JSON."""
     members = tables.readers()
     return {
         "schema": tables.name,

@@ -38,6 +38,7 @@ from daf_query.scan import plain_schema
 from daf_query.session import DafSession, connect
 from daf_query.sql import is_out_of_memory, unbound_schemas
 from daf_storage import errors
+from daf_storage.stores import os_errors
 from daf_storage.upkeep import Serving, cannot_listen
 
 _UPDATES: Final = (
@@ -458,10 +459,8 @@ def is_loopback(host: str) -> bool:
 
 
 def _read(path: str | Path) -> bytes:
-    try:
+    with os_errors(str(path)):
         return Path(path).read_bytes()
-    except OSError as error:
-        raise errors.from_os_error(error, str(path)) from None
 
 
 def _locations(session: DafSession) -> dict[str, str]:

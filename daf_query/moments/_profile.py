@@ -47,26 +47,32 @@ Part: TypeAlias = tuple[DafReader, Positions, Positions, Positions]
 
 
 @dataclass(frozen=True, slots=True)
-class GroupProfile:
-    """What a profile consists of."""
+class _OfMatrix:
+    """Something of the rows of a matrix and of some of its columns."""
 
     axes: tuple[ConcatenatedAxis, EntryAxis]
-    """That of the rows which were grouped, and that of the columns."""
+    """That of the rows, along which their positions count through, and that of the columns."""
     name: str
     """The name of the matrix."""
-    groups: Mapping[str, pa.Array]
-    """The value of each group, by the names of the group columns."""
     columns: Selection
     """The selected columns."""
-    sizes: Counts
-    """Number of rows of each group."""
-    moments: Moments
-    """The numbers, of shape ``(groups, columns)``."""
 
     @property
     def axis_names(self) -> tuple[str, str]:
         """The names of both axes."""
         return self.axes[0].axis, self.axes[1].axis
+
+
+@dataclass(frozen=True, slots=True)
+class GroupProfile(_OfMatrix):
+    """What a profile consists of."""
+
+    groups: Mapping[str, pa.Array]
+    """The value of each group, by the names of the group columns."""
+    sizes: Counts
+    """Number of rows of each group."""
+    moments: Moments
+    """The numbers, of shape ``(groups, columns)``."""
 
     def has_counts(self) -> bool:
         """Return whether all sums and maxima are whole numbers, as those of logarithms are not."""
@@ -122,14 +128,50 @@ def _unique(labels: list[str]) -> list[str]:
 
 
 @dataclass(frozen=True, slots=True)
-class PreparedProfile:
+class _Prepared(_OfMatrix):
+    """What is computed of a matrix whose entries are chosen, and of which nothing was read."""
+
+    def _parts(self, rows: Positions) -> Iterator[Part]:
+        """Yield data sets that have rows: which, where they are in it, and where the columns are.
+
+        A column that it lacks is at -1.
+
+        Raises
+        ------
+        MatrixNotFoundError
+            Rows are selected of a data set that lacks the matrix.
+        """
+        along, across = self.axes
+        what = f"matrix {self.name!r} for the axes {along.axis!r} and {across.axis!r}"
+        for member, daf, mine, own in along.parts(rows, across.members, what):
+            yield daf, mine, own, across.sources(member, self.columns.positions)
+
+    def _download(self, parts: Iterable[Part]) -> tuple[int, str]:
+        """Return about how many bytes of it are on servers, and a sentence about them."""
+        names, n_bytes, requests = self.axis_names, 0, 0
+        for daf, _, rows, sources in parts:
+            if is_remote(daf.location):
+                chosen = (
+                    Selection.of(each_once(each), daf.axis_length(axis))
+                    for each, axis in zip((rows, sources[sources >= 0]), names, strict=True)
+                )
+                read = estimate_segments(daf, names, self.name, *chosen)
+                n_bytes += read.size_bytes if read.is_remote else 0
+                requests += read.requests
+        return n_bytes, f"downloads about {n_bytes:,} bytes in about {requests:,} requests"
+
+    def _check_bytes(self, n_bytes: int, max_bytes: int, what: str, advice: str) -> None:
+        """Refuse what is larger than its budget."""
+        if n_bytes > max_bytes:
+            message = f"{self.axes[1].location}: {what}, which is more than the budget of"
+            raise errors.over_budget(f"{message} {max_bytes:,}", advice)
+
+
+@dataclass(frozen=True, slots=True)
+class PreparedProfile(_Prepared):
     """A profile whose groups are known, and for which nothing of the matrix was read."""
 
-    axes: tuple[ConcatenatedAxis, EntryAxis]
-    """That of the rows, along which their positions count through, and that of the columns."""
-    name: str
     groups: Groups
-    columns: Selection
     fill: float = math.nan
     """What stands where a data set lacks a column; NaN is a missing value."""
 
@@ -155,24 +197,20 @@ class PreparedProfile:
             f"{self.axes[1].axis}), about {n_bytes:,} bytes"
         )
         if n_bytes <= max_bytes:
-            parts = _parts(self.axes, self.name, self.groups.rows.positions, self.columns)
-            n_bytes, what = _download(self.axes, self.name, parts)
-        what = f"{self.axes[1].location}: the profile of {self.name!r} {what}"
-        _check_bytes(n_bytes, max_bytes, what, "choose fewer rows, groups or columns")
+            n_bytes, what = self._download(self._parts(self.groups.rows.positions))
+        what = f"the profile of {self.name!r} {what}"
+        self._check_bytes(n_bytes, max_bytes, what, "choose fewer rows, groups or columns")
 
     def _moments(self, progress: Callable[[int], None]) -> Moments:
         """Read the matrices one after the other; return the moments of each group and column."""
-        rows, n_columns, (along, across) = self.groups.rows, self.columns.size, self.axes
+        rows, n_columns, across = self.groups.rows, self.columns.size, self.axes[1]
         accumulator = Accumulator(rows.n_groups * n_columns)
         keys = np.arange(rows.n_groups * n_columns).reshape(rows.n_groups, n_columns)
-        for daf, mine, positions, sources in _parts(
-            self.axes, self.name, rows.positions, self.columns
-        ):
+        for daf, mine, positions, sources in self._parts(rows.positions):
             own = GroupedRows(positions, rows.codes[mine], rows.n_groups)
             has, lacks = np.flatnonzero(sources >= 0), np.flatnonzero(sources < 0)
             columns = Selection.of(sources[has], daf.axis_length(across.axis))
-            both = along.axis, across.axis
-            segments = group_segments(daf, both, self.name, own, columns, progress)
+            segments = group_segments(daf, self.axis_names, self.name, own, columns, progress)
             accumulator.merge(keys[:, has].reshape(-1), segments.map(np.ravel))
             if lacks.size:
                 sizes = own.sizes()
@@ -186,20 +224,15 @@ class PreparedProfile:
         with progress_bar("profile", None, show=progress) as bar:
             moments = self._moments(bar.add)
         groups, sizes = self.groups.columns, self.groups.rows.sizes()
-        return GroupProfile(self.axes, self.name, groups, self.columns, sizes, moments)
+        return GroupProfile(self.axes, self.name, self.columns, groups, sizes, moments)
 
 
 @dataclass(frozen=True, slots=True)
-class PreparedTotals:
-    """Totals of which the entries are chosen, and for which nothing of the matrix was read."""
+class PreparedTotals(_Prepared):
+    """Totals of rows, of which the columns are added up."""
 
-    axes: tuple[ConcatenatedAxis, EntryAxis]
-    """That of the entries that have totals, and that of what is added up."""
-    name: str
-    """The name of the matrix."""
     rows: Selection
-    columns: Selection
-    """What is added up."""
+    """The entries that have totals."""
 
     @property
     def schema(self) -> pa.Schema:
@@ -222,13 +255,11 @@ class PreparedTotals:
         across = self.axes[1]
         parts = (
             (daf, mine, rows, np.arange(daf.axis_length(across.axis)))
-            for daf, mine, rows, _ in _parts(
-                self.axes, self.name, self.rows.positions, self.columns
-            )
+            for daf, mine, rows, _ in self._parts(self.rows.positions)
         )
-        n_bytes, what = _download(self.axes, self.name, parts)
-        what = f"{across.location}: summing rows of {self.name!r} {what}"
-        _check_bytes(n_bytes, max_bytes, what, "choose fewer rows")
+        n_bytes, what = self._download(parts)
+        what = f"summing rows of {self.name!r} {what}"
+        self._check_bytes(n_bytes, max_bytes, what, "choose fewer rows")
 
     def compute(self, progress: Callable[[int], None] = lambda _: None) -> pa.Table:
         """Read the matrix once, and return a row for each entry.
@@ -240,15 +271,15 @@ class PreparedTotals:
         """
         along, across = self.axes
         chosen, others, nonzero, n = np.zeros((4, self.rows.size))
-        both = along.axis, across.axis
-        parts = _parts(self.axes, self.name, self.rows.positions, self.columns)
-        for daf, mine, own, sources in parts:
+        for daf, mine, own, sources in self._parts(self.rows.positions):
             # What is added up is a group of columns, the others are the second one.
             codes = np.ones(daf.axis_length(across.axis), np.int32)
             codes[sources[sources >= 0]] = 0
             groups = GroupedRows(np.arange(codes.size), codes, 2)
             rows = Selection.of(own, daf.axis_length(along.axis))
-            found = group_segments(daf, both, self.name, groups, rows, progress, is_transposed=True)
+            found = group_segments(
+                daf, self.axis_names, self.name, groups, rows, progress, is_transposed=True
+            )
             (chosen[mine], others[mine]), nonzero[mine] = found.sum, found.nonzero[0]
             n[mine] = found.n[0]
         with np.errstate(all="ignore"):
@@ -259,49 +290,6 @@ class PreparedTotals:
         arrays += [pa.array(chosen), pa.array(nonzero.astype(np.int64))]
         arrays += [number_array(mean), number_array(share)]
         return pa.table(arrays, self.schema)
-
-
-def _parts(
-    axes: tuple[ConcatenatedAxis, EntryAxis], name: str, rows: Positions, columns: Selection
-) -> Iterator[Part]:
-    """Yield data sets that have rows: which, where they are in it, and where the columns are.
-
-    A column that it lacks is at -1.
-
-    Raises
-    ------
-    MatrixNotFoundError
-        Rows are selected of a data set that lacks the matrix.
-    """
-    along, across = axes
-    what = f"matrix {name!r} for the axes {along.axis!r} and {across.axis!r}"
-    for member, daf, mine, own in along.parts(rows, across.members, what):
-        yield daf, mine, own, across.sources(member, columns.positions)
-
-
-def _download(
-    axes: tuple[ConcatenatedAxis, EntryAxis], name: str, parts: Iterable[Part]
-) -> tuple[int, str]:
-    """Return about how many bytes of a matrix are on servers, and a sentence about them."""
-    names = axes[0].axis, axes[1].axis
-    n_bytes = requests = 0
-    for daf, _, rows, sources in parts:
-        if is_remote(daf.location):
-            chosen = (
-                Selection.of(each_once(each), daf.axis_length(axis))
-                for each, axis in zip((rows, sources[sources >= 0]), names, strict=True)
-            )
-            read = estimate_segments(daf, names, name, *chosen)
-            n_bytes += read.size_bytes if read.is_remote else 0
-            requests += read.requests
-    return n_bytes, f"downloads about {n_bytes:,} bytes in about {requests:,} requests"
-
-
-def _check_bytes(n_bytes: int, max_bytes: int, what: str, advice: str) -> None:
-    """Refuse what is larger than its budget."""
-    if n_bytes > max_bytes:
-        message = f"{what}, which is more than the budget of {max_bytes:,}"
-        raise errors.over_budget(message, advice)
 
 
 def _row_bytes(groups: Mapping[str, pa.Array]) -> int:

@@ -41,8 +41,16 @@ from daf_query.slice import (
     matrix_slice,
     with_used_categories,
 )
-from daf_query.sql import By, Engine, TableResult, pandas_frame, rows_page, written_items
-from daf_query.syntax import list_items, unquoted_name, without_name
+from daf_query.sql import (
+    By,
+    Engine,
+    TableResult,
+    listed_expressions,
+    pandas_frame,
+    rows_page,
+    written_items,
+)
+from daf_query.syntax import unquoted_name, without_name
 from daf_storage import ShowProgress, errors
 from daf_storage.anndata import write_anndata
 from daf_storage.base import AnyArray, Progress, optional_import, progress_bar
@@ -261,7 +269,7 @@ def prepared_profile(request: SliceRequest) -> tuple[PreparedProfile, dict[str, 
     )
     groups = group_rows(values, rows.selection.positions)
     axes = along, found.columns
-    prepared = PreparedProfile(axes, request.name, groups, columns.selection, float(fill))
+    prepared = PreparedProfile(axes, request.name, columns.selection, groups, float(fill))
     prepared.check_size(request.max_bytes)
     requested = {**_requested("profile", request, found), "by": written_items(request.by)}
     if found.tables.is_collection:
@@ -274,7 +282,7 @@ def prepared_totals(request: SliceRequest) -> tuple[PreparedTotals, dict[str, An
     found = matrix_axes(request)
     rows, columns = found.chosen
     axes = _concatenated_rows(found, "totals are of"), found.columns
-    prepared = PreparedTotals(axes, request.name, rows.selection, columns.selection)
+    prepared = PreparedTotals(axes, request.name, columns.selection, rows.selection)
     prepared.check_size(request.max_bytes)
     return prepared, _requested("totals", request, found)
 
@@ -363,18 +371,13 @@ def group_values(source: AxisRows, columns_axis: str, by: By) -> list[GroupValue
     InvalidInputError
         Two columns would have one name.
     """
-    written: list[str] = []
-    for text in written_items(by):
-        written += [text] if text in source.vectors else list_items(text)
     groups: dict[str, GroupValues] = {}
-    for text in written:
+    for text in listed_expressions(by, source.vectors):
         expression, called = without_name(text)
         vector = expression.strip()
         vector = vector if vector in source.vectors else unquoted_name(vector)
         is_vector = vector in source.vectors
-        name = called or (vector if is_vector else text.strip())
-        if not name:
-            raise errors.QueryError("by= is empty; pass a vector, or an expression of SQL")
+        name = called or (vector if is_vector else text)
         if name in groups or name in (columns_axis, *STATISTICS):
             what = "another group column" if name in groups else "another column"
             raise errors.InvalidInputError(

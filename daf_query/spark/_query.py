@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, reduce
 from operator import and_, or_
+from pathlib import Path
 from typing import Any, Final
 
 import pyarrow as pa
@@ -79,22 +80,6 @@ class ReadOptions:
         """The path or the pattern, or how many paths there are; for messages."""
         return _shown(self.paths)
 
-    def selected(self, names: Sequence[str]) -> Sequence[str]:
-        """Return the columns that are selected of a table with columns of these names.
-
-        Raises
-        ------
-        NotFoundError
-            There is no column of a name.
-        """
-        for name in self.select or ():
-            if name not in names:
-                raise errors.NotFoundError(
-                    f"{self.location}: the table {self.table!r} has no column {name!r}; it has "
-                    f"{errors.choices(name, names)}"
-                )
-        return names if self.select is None else self.select
-
     @classmethod
     def of(cls, options: Mapping[str, str]) -> ReadOptions:
         """Return what options mean.
@@ -147,11 +132,7 @@ def path_option(paths: Paths) -> str:
     >>> path_option(["a.daf.zarr", "b.daf.zarr"])
     '["a.daf.zarr", "b.daf.zarr"]'
     """
-    if isinstance(paths, list | tuple):
-        if not paths:
-            raise errors.InvalidInputError("no path was given; pass a path, a pattern or a list")
-        return json.dumps([str(path) for path in paths])
-    return str(paths)
+    return str(paths) if isinstance(paths, str | Path) else json.dumps([*map(str, paths)])
 
 
 def names_of(value: str) -> tuple[str, ...]:
@@ -273,8 +254,13 @@ class TableRead:
         table = _table_of(options)
         schema = _schema_of(options, table)
         shown = spark_schema(schema)
-        names = shown.names if options.select is None else options.selected(schema.names)
+        names = shown.names if options.select is None else options.select
         for name in names:
+            if name not in schema.names:
+                raise errors.NotFoundError(
+                    f"{options.location}: the table {options.table!r} has no column {name!r}; it "
+                    f"has {errors.choices(name, schema.names)}"
+                )
             if name not in shown.names:
                 raise errors.UnsupportedDataError(
                     f"{options.location}: Spark has no type for {schema.field(name).type}, which "

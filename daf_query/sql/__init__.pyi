@@ -50,4 +50,5 @@ from daf_query.sql._rules import AlphabeticalOrderWarning as AlphabeticalOrderWa
 from daf_query.sql._table_functions import USAGES as USAGES
 from daf_query.sql._table_functions import By as By
 from daf_query.sql._table_functions import TableCall as TableCall
+from daf_query.sql._table_functions import listed_expressions as listed_expressions
 from daf_query.sql._table_functions import written_items as written_items

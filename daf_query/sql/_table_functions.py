@@ -6,7 +6,7 @@ called.  DataFusion calls a table function while it plans a query, each time tha
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final, TypeAlias, TypedDict, TypeVar
 
@@ -21,6 +21,7 @@ from daf_query.sql._planning import (
     planning,
     table_for_query,
 )
+from daf_query.syntax import list_items
 from daf_query.table import ComputedDataset, TableDataset
 from daf_storage import errors
 
@@ -176,3 +177,19 @@ def written_items(by: object, keyword: str = "by") -> list[str]:
             f"{type(by).__name__}; values of your own become a vector with set_vector()"
         )
     return list(items)
+
+
+def listed_expressions(by: object, vectors: Collection[str], keyword: str = "by") -> list[str]:
+    """Return vectors and expressions, of which a string may have several, with commas between them.
+
+    Raises
+    ------
+    QueryError
+        One is empty.
+    """
+    listed: list[str] = []
+    for text in written_items(by, keyword):
+        listed += [text] if text in vectors else map(str.strip, list_items(text))
+    if not all(listed):
+        raise errors.QueryError(f"{keyword}= is empty; pass a vector, or an expression of SQL")
+    return listed

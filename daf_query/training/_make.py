@@ -15,8 +15,8 @@ from daf_query._provenance import record_of
 from daf_query.matrix import ConcatenatedAxis, each_once
 from daf_query.scan import INDEX, NAME
 from daf_query.slice import AxisRows, Selector
-from daf_query.sql import Engine, is_number, written_items
-from daf_query.syntax import list_items, real_divisions
+from daf_query.sql import Engine, is_number, listed_expressions
+from daf_query.syntax import real_divisions
 from daf_query.table import DATASET
 from daf_query.training import _splits as splitting
 from daf_query.training._sampler import SPLIT, WEIGHT, Sampler, coded, read_sampler
@@ -207,7 +207,9 @@ def classes_of(
     InvalidInputError
         A value is missing where that is not allowed; or they are of a type without equality.
     """
-    items = expressions_of(expressions, keyword)
+    items = listed_expressions(expressions, chosen.vectors, keyword)
+    if not items:
+        raise errors.QueryError(f"{keyword}= is empty; pass a vector, or an expression of SQL")
     codes, keys = np.zeros(len(names), np.int64), np.zeros(len(names), np.uint64)
     for item in items:
         with errors.located(f"{keyword}="):
@@ -225,16 +227,6 @@ def classes_of(
         keys = keys * _FACTOR + item_keys[item_codes]
         _, first_rows, codes = np.unique(codes, return_index=True, return_inverse=True)
     return codes, keys[first_rows]
-
-
-def expressions_of(expressions: object, keyword: str) -> list[str]:
-    """Return expressions of SQL, of which one string may have several."""
-    listed = [
-        part.strip() for item in written_items(expressions, keyword) for part in list_items(item)
-    ]
-    if not listed or not all(listed):
-        raise errors.QueryError(f"{keyword}= is empty; pass a vector, or an expression of SQL")
-    return listed
 
 
 def _coded(values: pa.Array, keyword: str, seed: int) -> tuple[Codes, Keys]:

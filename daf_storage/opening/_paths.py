@@ -364,16 +364,10 @@ def siblings(root: Path) -> str:
         return literal
     if any(character in root.name for character in "*?["):
         return NOT_A_PATTERN
-    try:
-        names = os.listdir(root.parent)
-    except OSError:
-        return ""
     beside = [
-        name
-        for name in names
-        if name.endswith(tuple(_ENDINGS))
-        and not name.startswith(".")
-        and (root.parent / name).exists()
+        each.name
+        for each in root.parent.glob("[!.]*")
+        if each.name.endswith(tuple(_ENDINGS)) and each.exists()
     ]
     word, *_ = root.name.split(".")
     near = [name for name in beside if errors.nearest(word, name.split(".")[:1])]  # all end alike
