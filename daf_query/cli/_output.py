@@ -355,7 +355,7 @@ _FORMS: Final[Any] = (
         lambda found: f"--empty {'/'.join(re.findall(_QUOTED, found[1]))}=VALUE",
     ),
     (r"\b(join|merge)=[\"'](\w+)[\"']", r"--\1 \2"),
-    (r"\b(rows|columns|by|where|weights|stratify|groups)=([\"'])", r"--\1 \2"),
+    (r"\b(rows|columns|by|where|weights|stratify|groups|reference)=([\"'])", r"--\1 \2"),
     (r"\bparams=\{'([^']*)': [^}]*\}", r"--param \1=..."),
     (r"\bparams=(?= has)", "--param"),
     (r"\bsay which format\b", "say which format with --format"),

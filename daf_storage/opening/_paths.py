@@ -245,7 +245,7 @@ def _no_path(given: str, container: str) -> errors.InvalidInputError:
     if given.endswith(".h5ad"):
         hint = f"; turn an h5ad file into one with: daf import {given} OUT.daf.zarr"
         if not Path(given).exists():  # it was to be written
-            hint = "; write one of these, and make the h5ad of it: daf export OUT.daf.zarr " + given
+            hint = f"; write another one first, and then: daf export OUT.daf.zarr {given}"
     elif given.endswith((".zarr", ".zarr.zip")):  # of an AnnData, which is only read
         before, _, after = given.rpartition(".zarr")
         hint = f"; a Daf data set is called {before}.daf.zarr{after}"
