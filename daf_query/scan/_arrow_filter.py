@@ -65,7 +65,7 @@ def parse(expression: pc.Expression | None, schema: pa.Schema) -> Predicate:
     except pa.ArrowException:
         return Opaque(expression, tuple(schema.names))
     try:
-        return _Parser(tokens, literals, schema).parse()
+        return _Parser(iter(tokens), literals, schema).parse()
     except _UNKNOWN:
         return Opaque(expression, _fields(tokens))
 
@@ -107,37 +107,35 @@ class Call:
     options: dict[str, Any]
 
 
+@dataclass(frozen=True, slots=True)
 class _Parser:
     """Reads the tokens of one expression: ``call``, its arguments, its options, ``end``."""
 
-    def __init__(
-        self, tokens: list[tuple[str, str]], literals: pa.RecordBatch, schema: pa.Schema
-    ) -> None:
-        self._tokens: Iterator[tuple[str, str]] = iter(tokens)
-        self._literals = literals
-        self._schema = schema
+    tokens: Iterator[tuple[str, str]]
+    literals: pa.RecordBatch
+    schema: pa.Schema
 
     def parse(self) -> Predicate:
-        return self._predicate(self._node(next(self._tokens)), negated=False)
+        return self._predicate(self._node(next(self.tokens)), negated=False)
 
     def _node(self, token: tuple[str, str]) -> Any:
         role, value = token
         if role == "field_ref":
-            if value not in self._schema.names:
+            if value not in self.schema.names:
                 raise UnknownPartError
             return value
         if role == "literal":
-            return self._literals.column(int(value))[0]
+            return self.literals.column(int(value))[0]
         if role != "call":
             raise UnknownPartError
         arguments: list[Any] = []
         options: dict[str, Any] = {}
         while True:
-            token = next(self._tokens)
+            token = next(self.tokens)
             if token[0] == "end":
                 return Call(value, arguments, options)
             if token[0] == "options":
-                scalar = self._literals.column(int(token[1]))[0]
+                scalar = self.literals.column(int(token[1]))[0]
                 options = {name: scalar[name] for name in scalar}
             else:
                 arguments.append(self._node(token))
@@ -211,7 +209,7 @@ class _Parser:
     def _field(self, node: Any) -> pa.Field:
         if not isinstance(node, str):
             raise UnknownPartError
-        field = self._schema.field(node)
+        field = self.schema.field(node)
         return field.with_type(_plain(field.type))
 
 

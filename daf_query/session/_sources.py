@@ -11,7 +11,7 @@ from typing import Any, Final, Literal, TypeAlias, TypeVar
 
 from daf_query import table as tables
 from daf_query._runs import warn_caller
-from daf_query.sql import Collection
+from daf_query.sql import Collection, Connectable
 from daf_query.table import UserTable, is_user_table, table_name, user_table
 from daf_storage import DafReader, DafWriter, errors, open_daf, open_overlay
 from daf_storage.base import is_remote
@@ -29,9 +29,6 @@ Source: TypeAlias = (
 
 Frame: TypeAlias = Any
 """A table that a user brings: of pandas, polars, DuckDB, Arrow or whatever hands out Arrow."""
-
-Connected: TypeAlias = "DafReader | Collection | tables.TableDataset | UserTable"
-"""What can be connected, opened."""
 
 
 AxisNames: TypeAlias = Mapping[str, Any]
@@ -57,7 +54,7 @@ def opened(
     *,
     names: AxisNames = NO_NAMES,
     skip_broken: bool | None = None,
-) -> Connected:
+) -> Connectable:
     """Open what can be connected: a data set, several as one, or a table.
 
     Parameters
@@ -293,7 +290,7 @@ def _by_name(readers: Sequence[DafReader], location: str) -> dict[str, DafReader
     return members
 
 
-def schema_name(source: object, connected: Connected) -> str:
+def schema_name(source: object, connected: Connectable) -> str:
     """Return what people would call a data set: its file name; several, that of their folder."""
     if isinstance(connected, DafReader):
         return stem_of(connected.location)
@@ -310,7 +307,7 @@ def schema_name(source: object, connected: Connected) -> str:
     return folder if folder and not glob.has_magic(folder) else "all"
 
 
-def named_sources(sources: Sequence[str | Path]) -> dict[str, Connected]:
+def named_sources(sources: Sequence[str | Path]) -> dict[str, Connectable]:
     """Open sources, each by the name that people would call it.
 
     Raises
@@ -318,7 +315,7 @@ def named_sources(sources: Sequence[str | Path]) -> dict[str, Connected]:
     ExistsError
         Two have the same name.
     """
-    named: dict[str, Connected] = {}
+    named: dict[str, Connectable] = {}
     with ExitStack() as closing:
         for source in sources:
             connected = opened(source, closing)

@@ -8,6 +8,7 @@ from daf_query.sql._conditions import geometry_boxes as geometry_boxes
 from daf_query.sql._conditions import requirements_of as requirements_of
 from daf_query.sql._connections import AxisSchema as AxisSchema
 from daf_query.sql._connections import Collection as Collection
+from daf_query.sql._connections import Connectable as Connectable
 from daf_query.sql._connections import Connections as Connections
 from daf_query.sql._connections import ListedTable as ListedTable
 from daf_query.sql._connections import Tables as Tables
@@ -19,7 +20,6 @@ from daf_query.sql._engine import DuplicateColumnsWarning as DuplicateColumnsWar
 from daf_query.sql._engine import Engine as Engine
 from daf_query.sql._engine import NeverNullWarning as NeverNullWarning
 from daf_query.sql._engine import QuotedColumnWarning as QuotedColumnWarning
-from daf_query.sql._engine import TableFunction as TableFunction
 from daf_query.sql._matrix_entries import entry_columns as entry_columns
 from daf_query.sql._messages import STRINGS as STRINGS
 from daf_query.sql._messages import ErrorPlace as ErrorPlace
@@ -50,5 +50,6 @@ from daf_query.sql._rules import AlphabeticalOrderWarning as AlphabeticalOrderWa
 from daf_query.sql._table_functions import USAGES as USAGES
 from daf_query.sql._table_functions import By as By
 from daf_query.sql._table_functions import TableCall as TableCall
+from daf_query.sql._table_functions import TableFunction as TableFunction
 from daf_query.sql._table_functions import listed_expressions as listed_expressions
 from daf_query.sql._table_functions import written_items as written_items

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Hashable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, InitVar, dataclass, field
 from functools import partial
 from typing import Any, Final, Literal, Self, TypeAlias
 
@@ -162,6 +162,7 @@ DESCRIPTIONS: Final = {
 
 _ColumnsRead: TypeAlias = "tuple[Hashable, frozenset[str] | None, tables.TableColumns | None]"
 _Selected: TypeAlias = "matrix.Selection | None"
+_Union: TypeAlias = "tuple[dict[str, tables.TableColumns], tables.UnionDataset]"
 
 
 @dataclass(eq=False, repr=False)
@@ -257,31 +258,25 @@ SharedTable: TypeAlias = "tables.TableDataset | BroughtTable"
 """A table that belongs to no data set."""
 
 
+@dataclass(eq=False, repr=False)
 class SharedSchema:
-    """Tables that belong to no data set, and those that queries create.
+    """Tables that belong to no data set, and those that queries create."""
 
-    Parameters
-    ----------
-    shared
-        Tables that belong to no data set, and can be seen from everywhere.
-    """
-
+    shared: Mapping[str, SharedTable]
+    """Tables that belong to no data set, and can be seen from everywhere."""
     name: str = PUBLIC
     """The schema as queries call it."""
-
-    def __init__(self, shared: Mapping[str, SharedTable]) -> None:
-        self.added: dict[str, Any] = {}
-        """The tables and views that queries created, by name."""
-        self._shared = shared
+    added: dict[str, Any] = field(default_factory=dict, init=False)
+    """The tables and views that queries created, by name."""
 
     @property
     def table_names(self) -> list[str]:
         """What was registered, then what queries created."""
-        return sorted(self._shared) + sorted(self.added)
+        return sorted(self.shared) + sorted(self.added)
 
     def table_exist(self, name: str) -> bool:
         """Return whether there is a table of this name."""
-        return name in self._shared or name in self.added
+        return name in self.shared or name in self.added
 
     def table(self, name: str) -> datafusion.catalog.Table | None:
         """Return a table as it is now; None if there is none."""
@@ -293,12 +288,12 @@ class SharedSchema:
         table = self.find(name)
         if table is not None:
             return table_for_query(self.name, name, table)
-        shared = self._shared.get(name)
+        shared = self.shared.get(name)
         return datafusion.catalog.Table(shared.frame) if isinstance(shared, BroughtTable) else None
 
     def find(self, name: str) -> tables.TableDataset | None:
         """Return a table that belongs to no data set, of those of its columns that can be read."""
-        table = self._shared.get(name)
+        table = self.shared.get(name)
         if not isinstance(table, tables.TableDataset) or name in self.added:
             return None
         readable = table.readable()
@@ -314,52 +309,26 @@ class SharedSchema:
         self.added.pop(name, None)
 
 
+@dataclass(eq=False, repr=False)
 class AxisSchema(SharedSchema):
     """Axes as tables, those that describe the data sets, and what queries created.
 
     The tables of a collection have the rows of all its data sets, with a column ``dataset``.
-
-    Parameters
-    ----------
-    name
-        The schema as queries call it.
-    members
-        The data sets: of a collection, by what the column ``dataset`` calls each.
-    shared
-        Tables that belong to no data set, and can be seen from everywhere.
-    location
-        Where a collection is, for messages; None for a single data set.
-    cache
-        Where values of small members of a collection are kept.
     """
 
-    def __init__(
-        self,
-        name: str,
-        members: Mapping[str, Member],
-        shared: Mapping[str, SharedTable],
-        *,
-        location: str | None,
-        cache: DecodedCache,
-    ) -> None:
-        super().__init__(shared)
-        self.name = name
-        """The schema as queries call it."""
-        self.members = members
-        """The data sets."""
-        self.is_collection = location is not None
-        """Whether tables have the rows of several data sets, even if there is just one."""
-        self._location = location
-        self._cache = cache
-        self._warned: set[str] = set()
-        self._unions: dict[str, tuple[dict[str, tables.TableColumns], tables.UnionDataset]] = {}
-        self._joined: dict[str, DecodedCache] = {}
-        self._lock = ForkLock()
-
-    @property
-    def location(self) -> str:
-        """Where it is, for messages."""
-        return self.only.daf.location if self._location is None else self._location
+    _: KW_ONLY
+    members: Mapping[str, Member]
+    """The data sets: of a collection, by what the column ``dataset`` calls each."""
+    location: str
+    """Where they are, for messages."""
+    is_collection: bool
+    """Whether tables have the rows of several data sets, even if there is just one."""
+    cache: DecodedCache
+    """Where values of small members of a collection are cached."""
+    _warned: set[str] = field(default_factory=set, init=False)
+    _unions: dict[str, _Union] = field(default_factory=dict, init=False)
+    _joined: dict[str, DecodedCache] = field(default_factory=dict, init=False)
+    _lock: ForkLock = field(default_factory=ForkLock, init=False)
 
     @property
     def only(self) -> Member:
@@ -423,7 +392,7 @@ class AxisSchema(SharedSchema):
         """Return the table of an axis: that of the last query, if the columns are its own."""
         with self._lock:
             cached = self._unions.get(axis)
-            cache = self._joined.setdefault(axis, self._cache.part())
+            cache = self._joined.setdefault(axis, self.cache.part())
         if cached is not None and cached[0] == columns:
             return cached[1]
         members = tables.Members(
@@ -442,11 +411,8 @@ class AxisSchema(SharedSchema):
         AxisNotFoundError, MatrixNotFoundError
             None has an axis, or the matrix.
         """
-        available_axes = self.axes_set()
-        for axis in axes:
-            if str(axis) not in available_axes:
-                raise errors.axis_not_found(self.location, axis, available_axes)
-        over = {key: daf for key, daf in self.readers().items() if all(map(daf.has_axis, axes))}
+        readers = self.having(*map(str, axes)).readers()
+        over = {key: daf for key, daf in readers.items() if all(map(daf.has_axis, axes))}
         having = {key: daf for key, daf in over.items() if daf.has_matrix(*axes, name)}
         if not having:
             available = {each for daf in over.values() for each in daf.matrices_set(*axes)}
@@ -528,12 +494,12 @@ class AxisSchema(SharedSchema):
         """The axes in alphabetical order, then descriptions, then what queries created."""
         axes = sorted(self.axes_set())
         descriptions = [name for name in self.descriptions if name not in axes]
-        others = sorted({*self.added, *self._shared} - {*axes, *descriptions})
+        others = sorted({*self.added, *self.shared} - {*axes, *descriptions})
         return axes + descriptions + others
 
     def table_exist(self, name: str) -> bool:
         """Return whether there is a table of this name; does not list the others."""
-        is_own = name in self.added or name in self.descriptions or name in self._shared
+        is_own = name in self.added or name in self.descriptions or name in self.shared
         return is_own or self.has_axis(name)
 
     def table(self, name: str) -> datafusion.catalog.Table | None:
@@ -578,53 +544,40 @@ Connectable: TypeAlias = "DafReader | Collection | tables.TableDataset | UserTab
 """What has been opened, and can be connected."""
 
 
+@dataclass(eq=False, repr=False)
 class Connections:
-    """Data sets and tables by name; what is connected or disconnected shows in the next query.
+    """Data sets and tables by name; what is connected or disconnected shows in the next query."""
 
-    Parameters
-    ----------
-    sources
-        What is connected first; a data set may have any name.
-    cache_bytes
-        How much of what was decoded is kept, of all together.
-    """
+    sources: InitVar[Mapping[str, Connectable]]
+    """What is connected first; a data set may have any name."""
+    cache_bytes: int
+    """How much of what was decoded is cached, of all together."""
+    _: KW_ONLY
+    scan_options: ScanOptions = DEFAULT_OPTIONS
+    """How tables are scanned."""
+    categoricals: tables.Categoricals = "string"
+    """Whether categoricals of an AnnData are strings or Arrow dictionaries."""
+    provenance: bool = True
+    """Whether files and AnnData say where they come from, unless a call says otherwise."""
+    schemas: dict[str, AxisSchema] = field(default_factory=dict, init=False)
+    """The tables of each data set, or of several as one, by schema name."""
+    shared: dict[str, SharedTable] = field(default_factory=dict, init=False)
+    """Tables that belong to no data set, by name."""
 
-    def __init__(
-        self,
-        sources: Mapping[str, Connectable],
-        cache_bytes: int,
-        *,
-        scan_options: ScanOptions = DEFAULT_OPTIONS,
-        categoricals: tables.Categoricals = "string",
-        provenance: bool = True,
-    ) -> None:
-        self.cache_bytes = cache_bytes
-        """How much of what was decoded is kept."""
-        if categoricals not in ("string", "dictionary"):
+    def __post_init__(self, sources: Mapping[str, Connectable]) -> None:
+        if self.categoricals not in ("string", "dictionary"):
             raise errors.InvalidInputError(
-                f"categoricals= is 'string' or 'dictionary', not {categoricals!r}"
+                f"categoricals= is 'string' or 'dictionary', not {self.categoricals!r}"
             )
-        self.scan_options = scan_options
-        """How tables are scanned."""
-        self.categoricals: tables.Categoricals = categoricals
-        """Whether categoricals of an AnnData are strings or Arrow dictionaries."""
-        self.provenance = provenance
-        """Whether files and AnnData say where they come from, unless a call says otherwise."""
-        self.cache = DecodedCache(max_bytes=cache_bytes)
+        self.cache = DecodedCache(max_bytes=self.cache_bytes)
         """What was decoded, of all data sets and tables together."""
-        self.schemas: dict[str, AxisSchema] = {}
-        """The tables of each data set, or of several as one, by schema name."""
-        self.shared: dict[str, SharedTable] = {}
-        """Tables that belong to no data set, by name."""
         self.public = SharedSchema(self.shared)
         """The schema of the tables that belong to no data set."""
-        others = dict(sources)
         for name, source in sources.items():
             if isinstance(source, DafReader | Collection):
                 self._add_schema(name, source)
-                del others[name]
-        for name, source in others.items():
-            self.connect(name, source)
+        for name in [each for each in sources if each not in self.schemas]:
+            self.connect(name, sources[name])
 
     @property
     def names(self) -> list[str]:
@@ -804,14 +757,20 @@ class Connections:
             schema.close()
 
     def _add_schema(self, name: str, source: DafReader | Collection) -> None:
+        is_collection = isinstance(source, Collection)
         readers = source.members if isinstance(source, Collection) else {name: source}
-        location = source.location if isinstance(source, Collection) else None
-        categoricals = self.categoricals if location is None else "string"
-        members = {
-            key: Member(daf, self.cache.part(), self.scan_options, categoricals)
-            for key, daf in readers.items()
-        }
-        schema = AxisSchema(name, members, self.shared, location=location, cache=self.cache.part())
+        categoricals = "string" if is_collection else self.categoricals
+        schema = AxisSchema(
+            self.shared,
+            name,
+            members={
+                key: Member(daf, self.cache.part(), self.scan_options, categoricals)
+                for key, daf in readers.items()
+            },
+            location=source.location,
+            is_collection=is_collection,
+            cache=self.cache.part(),
+        )
         for title in (t for t, each in self.shared.items() if isinstance(each, UserTable)):
             if title in schema.descriptions or schema.has_axis(title):
                 raise errors.ExistsError(

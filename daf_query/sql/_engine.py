@@ -44,7 +44,7 @@ from daf_query.sql._rules import (
     signed_ranks,
     with_bounded_sizes,
 )
-from daf_query.sql._table_functions import MakeTable, TableCall, table_of_call
+from daf_query.sql._table_functions import TableFunction, table_of_call
 from daf_query.syntax import (
     Edit,
     Scope,
@@ -57,14 +57,12 @@ from daf_query.syntax import (
     quoted_name,
     string_of,
 )
-from daf_query.table import ComputedDataset, TableDataset, table_format, user_table
+from daf_query.table import table_format, user_table
 from daf_storage import errors
 from daf_storage.base import ForkLock
 
 Allow: TypeAlias = Literal["read", "write"]
 """What queries may do."""
-TableFunction: TypeAlias = Callable[["Engine", TableCall], TableDataset | ComputedDataset]
-"""Returns the table of a call, over what an engine has."""
 
 
 def _options(*, may_write: bool) -> datafusion.SQLOptions:
@@ -153,27 +151,10 @@ class Engine:
         register_size_checks(context)
         register_category_order(context, schemas)
         for name, function in self.functions.items():
-            make = self._without_cycle(function)
-            table_of = partial(table_of_call, name, make, self.tables)
+            # A reference: Python cannot see a cycle that goes through DataFusion.
+            table_of = partial(table_of_call, name, function, self.tables, ref(self))
             context.register_udtf(datafusion.udtf(table_of, name))
         return context
-
-    def _without_cycle(self, function: TableFunction) -> MakeTable:
-        """Return a function that does not keep the engine alive.
-
-        The engine has the context, and Python cannot see a cycle that goes through DataFusion.
-        """
-        reference = ref(self)
-
-        def make(call: TableCall) -> TableDataset | ComputedDataset:
-            engine = reference()
-            if engine is None:
-                raise errors.QueryError(
-                    "the session of this context is gone; keep it to plan queries"
-                )
-            return function(engine, call)
-
-        return make
 
     def served(self, memory_bytes: int | None) -> Engine:
         """Return an engine over the same tables and views for a service: it reads no other files.

@@ -59,17 +59,29 @@ class TableCall(TypedDict):
     """What the rows are grouped by; empty for one group."""
 
 
-MakeTable: TypeAlias = Callable[[TableCall], TableDataset | ComputedDataset]
-"""Returns the table of a call."""
+TableFunction: TypeAlias = Callable[[Any, TableCall], TableDataset | ComputedDataset]
+"""Returns the table of a call, over what an engine has."""
 
 
 def table_of_call(
-    function: str, make: MakeTable, tables: Tables, *arguments: Any
+    function: str,
+    make: TableFunction,
+    tables: Tables,
+    reference: Callable[[], Any],
+    *arguments: Any,
 ) -> datafusion.catalog.Table:
-    """Return the table that a function makes of the arguments that a query gives to it."""
-    call = _call(tables, function, arguments)
+    """Return the table that a function makes of the arguments that a query gives to it.
+
+    Parameters
+    ----------
+    reference
+        Returns the engine, as long as its session is there.
+    """
+    call, engine = _call(tables, function, arguments), reference()
+    if engine is None:
+        raise errors.QueryError("the session of this context is gone; keep it to plan queries")
     with errors.located(f"{function}()"):
-        table = _beside_planning(lambda: make(call))
+        table = _beside_planning(lambda: make(engine, call))
     if isinstance(table, TableDataset):
         return table_for_query(tables.default, f"{function}()", table)
     return datafusion.catalog.Table(engine_table(table))

@@ -15,7 +15,6 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Seq
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from types import MappingProxyType
 from typing import Any, Final, Self, TypeAlias
 
 import numpy as np
@@ -68,8 +67,8 @@ _SCRATCH_BYTES: Final = 1 << 16
 def unified(
     schemas: Mapping[str, pa.Schema],
     table: str,
-    broken: Mapping[str, str] = MappingProxyType({}),
-    of_matrices: Mapping[str, set[pa.DataType]] = MappingProxyType({}),
+    broken: Mapping[str, str],
+    of_matrices: Mapping[str, set[pa.DataType]],
 ) -> tuple[list[pa.Field], dict[str, str]]:
     """Return the columns of several tables as one, and why some cannot be.
 
@@ -81,7 +80,7 @@ def unified(
         The columns that are entries of matrices, and the types in which these are stored.
 
     >>> first, second = pa.schema([("n", pa.uint8())]), pa.schema([("n", pa.int16())])
-    >>> unified({"a": first, "b": second}, "cell")[0][1:]
+    >>> unified({"a": first, "b": second}, "cell", {}, {})[0][1:]
     [pyarrow.Field<n: int16>]
     """
     names = dict.fromkeys(name for schema in schemas.values() for name in schema.names)
