@@ -16,6 +16,7 @@ from daf_query.matrix._layouts import find_layouts as find_layouts
 from daf_query.matrix._layouts import gather_dense as gather_dense
 from daf_query.matrix._layouts import gather_sparse as gather_sparse
 from daf_query.matrix._layouts import index_of as index_of
+from daf_query.matrix._layouts import info_of as info_of
 from daf_query.matrix._layouts import keep_freed_memory as keep_freed_memory
 from daf_query.matrix._layouts import major_counts as major_counts
 from daf_query.matrix._layouts import minor_counts as minor_counts

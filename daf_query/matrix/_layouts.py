@@ -40,7 +40,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from daf_storage import DafReader, errors
+from daf_storage import DafReader, MatrixInfo, errors
 from daf_storage._lazy import sp
 from daf_storage.base import ForkLock, Span, computed, is_remote
 from daf_storage.data import StoredMatrix, checked_indices, is_in_place, ordered
@@ -668,6 +668,22 @@ def open_layouts(
         except (errors.FormatError, errors.MatrixNotFoundError):
             continue
     return stored, faults
+
+
+def info_of(daf: DafReader, axes: tuple[str, str], name: str) -> MatrixInfo:
+    """Return the metadata of a matrix in one of its layouts.
+
+    Raises
+    ------
+    AxisNotFoundError, MatrixNotFoundError
+        There is no such axis, or no such matrix.
+    FormatError
+        No layout is whole.
+    """
+    stored, faults = open_layouts(daf, axes, name)
+    if not stored:
+        raise faults[0]
+    return stored[0].info
 
 
 def other_layout_command(daf: DafReader, name: str) -> str:

@@ -21,10 +21,11 @@ from daf_query.matrix import (
     EntryAxis,
     Selection,
     aligned_axis,
+    info_of,
     open_layouts,
 )
 from daf_query.slice._blocks import dask_array
-from daf_query.slice._parts import Part, Whole, info_of, read_whole, slice_of
+from daf_query.slice._parts import Part, Whole, read_whole, slice_of
 from daf_query.slice._tables import axis_tables
 from daf_storage import AnnDataWarning, errors
 from daf_storage.anndata import ANNDATA_PARTS, AlignedMatrix, aligned_matrices

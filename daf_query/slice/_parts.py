@@ -35,9 +35,9 @@ from daf_query.matrix import (
     cut_at,
     find_layouts,
     index_of,
+    info_of,
     major_counts,
     minor_counts,
-    open_layouts,
 )
 from daf_storage import DafReader, MatrixInfo, Origin, errors
 from daf_storage._lazy import sp
@@ -395,14 +395,6 @@ def slice_of(
     return Whole(
         name, axes, selections, parts, dtype, is_sparse, fill, given_fill, aligned=1 - number
     )
-
-
-def info_of(daf: DafReader, axes: Axes, name: str) -> MatrixInfo:
-    """Return the metadata of a matrix in one of its layouts."""
-    stored, faults = open_layouts(daf, axes, name)
-    if not stored:
-        raise faults[0]
-    return stored[0].info
 
 
 def fill_of(given: Any, *, is_sparse: bool, of_strings: bool) -> Any:

@@ -27,7 +27,7 @@ from daf_query.matrix import (
     SlicePlan,
     each_once,
     find_layouts,
-    open_layouts,
+    info_of,
 )
 from daf_query.scan import (
     Codes,
@@ -227,18 +227,11 @@ class MatrixDataset(TableDataset):
 
     def _checked_info(self) -> MatrixInfo:
         """Return the metadata of the matrix in one of its layouts; raise if it has none."""
-        daf, axes = self._daf, self._axes
-        if not daf.has_matrix(*axes, self._name):
-            available = daf.matrices_set(*axes)
-            raise errors.matrix_not_found(daf.location, *axes, self._name, available)
-        stored, faults = open_layouts(daf, axes, self._name)
-        if not stored:
-            raise faults[0]
-        info = stored[0].info
+        info = info_of(self._daf, self._axes, self._name)
         if max(info.shape) > _MOST_ENTRIES:
             raise errors.UnsupportedDataError(
-                f"{daf.location}: {self._what} has an axis of {max(info.shape):,} entries; the "
-                f"codes of its columns have room for {_MOST_ENTRIES:,}"
+                f"{self._daf.location}: {self._what} has an axis of {max(info.shape):,} entries; "
+                f"the codes of its columns have room for {_MOST_ENTRIES:,}"
             )
         return info
 
