@@ -128,8 +128,7 @@ def table_for_query(schema: str, name: str, table: tables.TableDataset) -> dataf
     restrict = context.restrictions.get((schema, name))
     entries = context.matrix_columns.get((schema, name), {})
     table = as_planned(table, entries) if restrict is None else restrict(table)
-    table = table if context.reports is None else table.with_view(reports=context.reports)
-    return pushed_to(table.with_view(engine_strings=context.strings))
+    return pushed_to(table.with_view(reports=context.reports, engine_strings=context.strings))
 
 
 def pushed_to(dataset: pa.dataset.Dataset) -> datafusion.catalog.Table:
