@@ -179,8 +179,8 @@ def remote_directory(files: RemoteFiles) -> RemoteStore:
     if denied is not None:
         raise denied
     raise errors.NotADafError(
-        f"nothing was found at {files.location}; if it is a directory, it has no consolidated "
-        f".zmetadata or zarr.json, which is {_NOT_LISTED}"
+        f"failed to open remote zarr group: {files.location}; there is nothing, or a directory "
+        f"without a consolidated .zmetadata or zarr.json, which is {_NOT_LISTED}"
     )
 
 
