@@ -288,7 +288,8 @@ def from_os_error(error: OSError, location: str = "") -> DafError:
     stated = STATED_NUMBER.search(str(error))
     code = int(stated.group(1)) if error.errno is None and stated else error.errno
     kind, sentence = _SENTENCES.get(code or 0, (StorageError, ""))
-    return kind(f"{start}{sentence or error.strerror or reason_of(error)}")
+    reason = " ".join((error.strerror or "").split()) or reason_of(error)
+    return kind(f"{start}{sentence or reason}")
 
 
 def reason_of(error: BaseException) -> str:

@@ -21,8 +21,8 @@ from daf_storage import errors
 from daf_storage.anndata import _stored as elements
 from daf_storage.anndata._encoding import encode_frame
 from daf_storage.anndata._frames import (
-    Column,
     Frame,
+    FrameVector,
     FrameVectors,
     MemoryFrame,
     stored_frame,
@@ -516,7 +516,7 @@ class Contents:
         colors = self.uns[f"{column_name}{_COLORS}"]
         try:
             vector = vectors.of_column(column_name)
-            count = vector.category_count()
+            count = vector.column.category_count()
             if count is None or vector.problem or not _are_colors(self.tree, colors, count):
                 return
         except errors.FormatError:
@@ -525,7 +525,7 @@ class Contents:
         name = self._free_axis(f"{name}_{vectors.part}" if name in self._entries else name)
         self._entries[name] = None
         self.properties[layout.axis_path(name)] = array_property(
-            vector.sources, lambda _: _categories_of(vectors, column_name)
+            vector.column.sources, lambda _: _categories_of(vectors, column_name)
         )
         self.properties[layout.vector_path(name, "color")] = _strings_at(colors)
         del self.uns[f"{column_name}{_COLORS}"]
@@ -635,28 +635,28 @@ class Contents:
 
     def vector(self, axis: str, name: str) -> Property | None:
         """Return the vector of a column; other columns are not looked at."""
-        column = self.frames[axis].find(name) if axis in self.frames else None
-        if column is None or column.problem:
+        vector = self.frames[axis].find(name) if axis in self.frames else None
+        if vector is None or vector.problem:
             return None
-        is_companion = name == column.companion
-        if column.error is not None:
-            return broken_property(column.error)
+        column, is_companion = vector.column, name == vector.companion
+        if vector.error is not None:
+            return broken_property(vector.error)
         if is_companion:
             return array_property(column.sources, column.is_missing, state=column.state)
-        own_axis = self.category_axes.get((axis, column.column_name))
+        own_axis = self.category_axes.get((axis, vector.column_name))
         more = {} if own_axis is None else {ENTRIES_OF: own_axis.axis}
         return array_property(
             column.sources, column.array, lambda: {**column.attributes(), **more}, column.state
         )
 
-    def columns(self, axis: str) -> Iterator[Column]:
+    def columns(self, axis: str) -> Iterator[FrameVector]:
         """Yield the columns of an axis."""
         return self.frames[axis].every() if axis in self.frames else iter(())
 
 
 def _categories_of(vectors: FrameVectors, column_name: str) -> MemoryArray:
     """Return the categories of a column, as they are now."""
-    column = vectors.of_column(column_name)
+    column = vectors.of_column(column_name).column
     shape = (column.category_count() or 0,)
     return MemoryArray(column.categories, shape=shape, storage_type=StorageType.STRING)
 

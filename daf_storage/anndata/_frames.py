@@ -66,12 +66,6 @@ class Column:
     """What the vector does not have of the column; empty if nothing."""
     may_have_companion = True
     """Whether a second vector may say what is missing, as far as its type tells."""
-    column_name: str
-    """Its own name."""
-    name: str
-    """The name of the vector, if Daf has such a vector."""
-    companion_name: str
-    """That of the second vector, if there is one."""
 
     def __init__(
         self,
@@ -87,21 +81,6 @@ class Column:
         self.error = error
         self.state: Hashable | None = None
         """The identity of the sources before they were looked at; None if nothing is kept."""
-
-    @property
-    def is_shown(self) -> bool:
-        """Whether there is such a vector, and nothing is wrong with its metadata."""
-        return not self.problem and self.error is None
-
-    @functools.cached_property
-    def companion(self) -> str:
-        """The name of the vector that says what is missing; empty if there is none."""
-        try:
-            may_have_one = self.is_shown and self.may_have_companion
-            has_one = may_have_one and self.missing_as() == "vector"
-        except errors.FormatError as error:
-            self.error, has_one = error, False
-        return self.companion_name if has_one else ""
 
     def rule(self) -> dict[str, Any]:
         """Return what restores the column from the vector."""
@@ -728,7 +707,7 @@ class FrameVectors:
         both = (self._companions, self._names)
         self._positions = {name: n for listed in both for n, name in enumerate(listed)}
 
-    def find(self, name: str) -> Column | None:
+    def find(self, name: str) -> FrameVector | None:
         """Return the vector of this name, or that whose companion has it; None if there is none."""
         position = self._positions.get(name)
         vector = None if position is None else self._vector(position)
@@ -736,20 +715,49 @@ class FrameVectors:
             return vector
         return vector if vector.companion == name else None
 
-    def every(self) -> Iterator[Column]:
+    def every(self) -> Iterator[FrameVector]:
         """Yield those of all columns, in their order."""
         yield from map(self._vector, range(len(self._names)))
 
-    def of_column(self, column_name: str) -> Column:
+    def of_column(self, column_name: str) -> FrameVector:
         """Return the vector of the first column of this name."""
         return self._vector(self.frame.column_names.index(column_name))
 
-    def _vector(self, position: int) -> Column:
-        column, column.column_name = self.frame.column(position), self.frame.column_names[position]
-        column.name, column.companion_name = self._names[position], self._companions[position]
-        return column
+    def _vector(self, position: int) -> FrameVector:
+        column_name, column = self.frame.column_names[position], self.frame.column(position)
+        return FrameVector(column_name, column, self._names[position], self._companions[position])
 
 
 def _added(name: str, taken: set[str]) -> str:
     taken.add(name)
     return name
+
+
+class FrameVector:
+    """The vector of a column; of a damaged one, it raises when it is used."""
+
+    def __init__(self, column_name: str, column: Column, name: str, companion: str) -> None:
+        self.column_name = column_name
+        self.column = column
+        self.name = name
+        """The name of the vector, if Daf has such a vector."""
+        self._companion = companion
+        self.error = column.error
+        """What is wrong with its metadata."""
+        self.problem = column.problem
+        """Why there is no such vector."""
+
+    @property
+    def is_shown(self) -> bool:
+        """Whether there is such a vector, and nothing is wrong with its metadata."""
+        return not self.problem and self.error is None
+
+    @functools.cached_property
+    def companion(self) -> str:
+        """The name of the vector that says what is missing; empty if there is none."""
+        try:
+            may_have_one = self.is_shown and self.column.may_have_companion
+            has_one = may_have_one and self.column.missing_as() == "vector"
+        except errors.FormatError as error:
+            self.error, has_one = error, False
+        return self._companion if has_one else ""

@@ -27,7 +27,7 @@ from daf_storage.anndata._contents import (
     anndata_parts,
     parts_of_object,
 )
-from daf_storage.anndata._frames import Column, SeriesColumn, StoredFrame
+from daf_storage.anndata._frames import FrameVector, SeriesColumn, StoredFrame
 from daf_storage.anndata._restored import AXIS_KEYS, NOTES, AnnDataWarning, Report, scalar_value
 from daf_storage.anndata._stored import (
     Place,
@@ -316,10 +316,11 @@ class Shown(Contents):
             for vector in vectors.every():
                 if not vector.problem:
                     continue
-                place = Place(vector.sources[0])
-                is_whole = isinstance(vectors.frame, StoredFrame) and len(vector.sources) == 1
-                if isinstance(vector, SeriesColumn) and not is_whole:
-                    place = Place(vector.sources[0], vector.value().values)
+                column = vector.column
+                place = Place(column.sources[0])
+                is_whole = isinstance(vectors.frame, StoredFrame) and len(column.sources) == 1
+                if isinstance(column, SeriesColumn) and not is_whole:
+                    place = Place(column.sources[0], column.value().values)
                 yield KeptPlace((axis,), vectors.part, vector.column_name, place, vector.problem)
 
     @functools.cached_property
@@ -358,10 +359,10 @@ class Shown(Contents):
                 columns.append(self._rule(axis, vector))
         return {"index_name": frame.frame.index_name, "columns": columns}
 
-    def _rule(self, axis: str, vector: Column) -> dict[str, Any]:
+    def _rule(self, axis: str, vector: FrameVector) -> dict[str, Any]:
         """Return what restores a column from its vector."""
-        rule = {"column": vector.column_name, "vector": vector.name, **vector.rule()}
-        categories = vector.categories()
+        rule = {"column": vector.column_name, "vector": vector.name, **vector.column.rule()}
+        categories = vector.column.categories()
         category_axis = self.category_axes.get((axis, vector.column_name))
         if category_axis is not None:
             rule["axis"] = category_axis.axis
@@ -373,7 +374,7 @@ class Shown(Contents):
 
     def column_rules(self, axis: str, names: Iterable[str] | None) -> list[dict[str, Any]]:
         """Return what the notes say of some vectors of an axis, by default of all of them."""
-        vectors: Iterable[Column | None] = self.columns(axis)
+        vectors: Iterable[FrameVector | None] = self.columns(axis)
         if names is not None and axis in self.frames:
             vectors = map(self.frames[axis].find, sorted(names))
         rules = []
@@ -396,8 +397,8 @@ class Shown(Contents):
                     report.lost(what, str(vector.error))
                 elif vector.problem:
                     report.kept(what, vector.problem)
-                elif vector.note:
-                    report.changed(what, vector.note)
+                elif vector.column.note:
+                    report.changed(what, vector.column.note)
                 if not vector.problem and vector.name != vector.column_name:
                     report.renamed(what, f"stored as the vector {vector.name!r}")
         report.items += self.lost.items

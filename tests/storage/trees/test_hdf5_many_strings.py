@@ -72,14 +72,14 @@ STRINGS = st.lists(
 )
 
 
-@given(STRINGS, st.sampled_from([*LAYOUTS]), st.sampled_from([1, 3, 1 << 20]))
+@given(STRINGS, st.sampled_from([*LAYOUTS]), st.sampled_from([1, 20, 1 << 20]))
 def test_the_strings_are_those_of_hdf5(
-    tmp_path_factory: pytest.TempPathFactory, strings: list[str], layout: str, block: int
+    tmp_path_factory: pytest.TempPathFactory, strings: list[str], layout: str, block_bytes: int
 ) -> None:
     """Of any length, in any layout, cut into pieces of any size."""
     path = written(tmp_path_factory.mktemp("many") / "x.h5", strings, **LAYOUTS[layout])
     with pytest.MonkeyPatch.context() as patch:
-        lower(patch, string_references=block)
+        lower(patch, string_block_bytes=block_bytes)
         assert read(path) == strings == expected(path)
 
 
