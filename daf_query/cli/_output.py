@@ -338,10 +338,6 @@ def command_line(*words: str) -> str:
     return " ".join(["daf", *(f'"{each}"' if easy else shlex.quote(each) for each, easy in pairs)])
 
 
-def _diagnosing(*words: str) -> str:
-    return visible_name(command_line("diagnose", *words))  # in one line
-
-
 _ARGUMENTS: Final = (
     *("rows", "columns", "obs_is", "var_is", "X_is", "fill", "name", "key", "merge", "empty"),
     *("port", "host", "max_bytes", "skip_broken", "by", "where", "weights", "stratify", "groups"),
@@ -373,15 +369,12 @@ _FORMS: Final[Any] = (
     (r"\bconnect\('([^']*)', overlay=\"([^\"]*)\"\)", r"daf save-vector \1 ... --overlay \2"),
     (r"\bconnect\('([^']*)', overlay='([^']*)'\)", r"pass \1 --overlay \2"),
     (
-        r"^(.*): (\w+= .*; )db\.diagnose\((.*)\)",
-        lambda found: found[2] + _diagnosing(found[1], *ast.literal_eval(f"({found[3]})")),
-    ),
-    (
         rf"(?<![\w'\"-])({'|'.join(_ARGUMENTS)})=(?=[ ,;]|$)",
         lambda found: f"--{found[1].replace('_', '-')}",
     ),
 )
 """How arguments and calls are written in messages, and on the command line."""
+_DIAGNOSING: Final = re.compile(r"(.*): (\w+= .*; )db\.diagnose\((.*)\)(.*)")
 
 
 def option_forms(text: str) -> str:
@@ -392,6 +385,10 @@ def option_forms(text: str) -> str:
     >>> option_forms("rows= on axis 'cell': no vector 'a'")
     "--rows on axis 'cell': no vector 'a'"
     """
+    if (found := _DIAGNOSING.match(text)) is not None:  # what is asked there stays as it is
+        path, before, arguments, after = found.groups()
+        command = command_line("diagnose", path, *ast.literal_eval(f"({arguments})"))
+        return option_forms(before) + visible_name(command) + after  # in one line
     for pattern, form in _FORMS:
         text = re.sub(pattern, form, text)
     return text

@@ -173,7 +173,7 @@ def slice_of(
     """Return the slice that a command names; warn of each predicate that selects nothing."""
     axes, chosen = selected(connected, options, join=join)
     part = connected.matrix(*axes, options.matrix, **chosen | more)
-    for empty in part.empty_selections:
+    for empty in () if options.quiet else part.empty_selections:
         warnings.warn(f"{options.path}: {empty}", errors.DafWarning, stacklevel=2)
     return part
 

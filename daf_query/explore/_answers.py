@@ -18,14 +18,14 @@ from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Final
+from typing import Any, Final
 from urllib.parse import quote
 
 import numpy as np
 import pyarrow as pa
 
 from daf_query._formats import ROW_FORMATS
-from daf_query._row_files import Rows, save_rows, wire_parts, with_nulls
+from daf_query._row_files import Rows, save_rows, wire_parts
 from daf_query.explore._catalogue import data_set, summarised, values_of
 from daf_query.explore._explorer import Download, Explorer, Selection, axis_rows
 from daf_query.explore._http import (
@@ -251,10 +251,15 @@ def profile(explorer: Explorer, question: Question) -> Answer:
             for group in groups
         ],
         "columns": columns,
-        "mean": with_nulls(made.statistic("mean").tolist()),
-        "fraction": with_nulls(made.statistic("fraction").tolist()),
+        "mean": _without_nan(made.statistic("mean")),
+        "fraction": _without_nan(made.statistic("fraction")),
         "sizes": made.content.sizes.tolist(),
     }
+
+
+def _without_nan(values: Any) -> Any:
+    """Return numbers for JSON, which has no NaN."""
+    return np.asarray(np.where(np.isfinite(values), values, None)).tolist()
 
 
 # The selection, and saving

@@ -209,7 +209,8 @@ def target_rows(length: int, options: ScanOptions) -> int:
     (90, 30, 10)
     """
     per_thread = max(2, -(-length // (options.partition_rows * options.threads)))
-    target = max(-(-length // (per_thread * options.threads)), options.min_partition_rows)
+    share = -(-length // (per_thread * options.threads))
+    target = min(max(share, options.min_partition_rows), options.partition_rows)
     if target <= max(options.zone_rows, options.min_partition_rows):
         return target
     return -(-target // options.zone_rows) * options.zone_rows

@@ -132,6 +132,8 @@ def path_option(paths: Paths) -> str:
     >>> path_option(["a.daf.zarr", "b.daf.zarr"])
     '["a.daf.zarr", "b.daf.zarr"]'
     """
+    if not paths:
+        raise errors.InvalidInputError("no path was given; pass a path, a pattern or a list")
     return str(paths) if isinstance(paths, str | Path) else json.dumps([*map(str, paths)])
 
 
