@@ -214,7 +214,7 @@ def json_lines(objects: Iterable[Mapping[str, Any]], file_format: str) -> Iterat
     >>> list(json_lines([{"x": float("nan"), "y": [1.5, float("inf")]}], "ndjson"))
     ['{"x": null, "y": [1.5, null]}']
     """
-    lines = (json.dumps(with_nulls(each), ensure_ascii=False, default=str) for each in objects)
+    lines = (json.dumps(_with_nulls(each), ensure_ascii=False, default=str) for each in objects)
     if file_format == "ndjson":
         yield from lines
         return
@@ -228,15 +228,15 @@ def json_lines(objects: Iterable[Mapping[str, Any]], file_format: str) -> Iterat
     yield "]"
 
 
-def with_nulls(value: Any) -> Any:
+def _with_nulls(value: Any) -> Any:
     """Return a value for JSON, which has neither NaN nor the infinities, also within others."""
     match value:
         case float():
             return value if math.isfinite(value) else None
         case dict():
-            return {name: with_nulls(each) for name, each in value.items()}
+            return {name: _with_nulls(each) for name, each in value.items()}
         case list() | tuple():
-            return [with_nulls(each) for each in value]
+            return [_with_nulls(each) for each in value]
     return value
 
 

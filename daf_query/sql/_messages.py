@@ -349,8 +349,8 @@ _NO_MEMORY: Final = (
     "joining, or join by a key of which each value occurs once on one side"
 )
 _TOO_LARGE: Final = (
-    "{value} is too large for a whole number of 64 bits, which those of LIMIT and OFFSET are, too; "
-    "the largest is 9223372036854775807"
+    "{value} is too large for a BIGINT, as LIMIT and OFFSET take it; the largest is "
+    "9223372036854775807"
 )
 _TOO_DEEP: Final = (
     ": brackets are too deep within each other; write inner ones as WITH name AS (...)"
