@@ -76,9 +76,12 @@ def test_an_interrupt_at_any_line(stored: Path, ask: Callable[[DafSession], Any]
     """It is a KeyboardInterrupt, and the same session answers the next question in any thread."""
     with connect(stored) as session:
         expected = ask(session)
-    with connect(stored) as session, Interruption(0) as uninterrupted:
-        ask(session)
-    for line in range(1, uninterrupted.lines + 1, 3):
+    counts = []
+    for _ in range(3):  # a run that had to wait passes more lines
+        with connect(stored) as session, Interruption(0) as uninterrupted:
+            ask(session)
+        counts.append(uninterrupted.lines)
+    for line in range(1, min(counts) + 1, 3):
         with connect(stored) as session:
             with pytest.raises(KeyboardInterrupt), Interruption(line) as interruption:
                 ask(session)
