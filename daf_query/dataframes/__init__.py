@@ -25,8 +25,8 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
-from daf_query.scan import COMPARISONS
-from daf_query.table import BATCH_ROWS, CATEGORIES, TableDataset
+from daf_query.scan import BATCH_ROWS, COMPARISONS
+from daf_query.table import CATEGORIES, TableDataset
 from daf_storage import errors
 from daf_storage._lazy import pc
 from daf_storage.base import optional_import

@@ -13,6 +13,7 @@ from daf_query.scan._arrow_arrays import size_bytes as size_bytes
 from daf_query.scan._arrow_arrays import without_string_views as without_string_views
 from daf_query.scan._arrow_filter import field_names as field_names
 from daf_query.scan._arrow_filter import parse as parse
+from daf_query.scan._columns import BATCH_ROWS as BATCH_ROWS
 from daf_query.scan._columns import DEFAULT_OPTIONS as DEFAULT_OPTIONS
 from daf_query.scan._columns import INDEX as INDEX
 from daf_query.scan._columns import NAME as NAME

@@ -99,25 +99,20 @@ def parts_of(array: pa.Array, arrow_type: pa.DataType) -> Callable[[int, int], p
     """
     if _has_type(array, arrow_type) or not pa.types.is_dictionary(array.type):
         return lambda start, stop: cast_to(array.slice(start, stop - start), arrow_type)
-    if pa.types.is_dictionary(arrow_type):  # each category once, and what is missing no category
-        kept = plain_array(array.dictionary).dictionary_encode()
-        return lambda start, stop: kept.take(array.indices[start:stop]).cast(arrow_type)
-    if arrow_type not in PLAIN_TYPES or array.null_count or not len(array.dictionary):
-        plain = cast_to(array.dictionary, PLAIN_TYPES.get(arrow_type, arrow_type))
-        return lambda start, stop: cast_to(plain.take(array.indices[start:stop]), arrow_type)
+    if arrow_type not in PLAIN_TYPES:
+        plain = plain_array(array.dictionary)
+        if pa.types.is_dictionary(arrow_type):  # each category once, what is missing is none
+            plain = plain.dictionary_encode()
+        return lambda start, stop: plain.take(array.indices[start:stop]).cast(arrow_type)
     distinct = cast_to(array.dictionary, arrow_type)
-    _, views, *data = distinct.buffers()
-    codes = array.indices.to_numpy()
-    table = np.frombuffer(views, np.complex128)[distinct.offset :]  # of 16 bytes, as views are
-    is_valid = distinct.is_valid().to_numpy(zero_copy_only=False) if distinct.null_count else None
+    validity, views, *data = distinct.buffers()
+    table = pa.Array.from_buffers(  # as bytes, of which Arrow takes as it does of numbers
+        pa.binary(16), len(distinct), [validity, views], offset=distinct.offset
+    )
 
     def views_of(start: int, stop: int) -> pa.Array:
-        part = codes[start:stop]
-        validity = None
-        if is_valid is not None:
-            validity = pa.py_buffer(np.packbits(is_valid[part], bitorder="little"))
-        buffers = [validity, pa.py_buffer(table.take(part)), *data]
-        return pa.Array.from_buffers(arrow_type, part.size, buffers, 0 if validity is None else -1)
+        taken = table.take(array.indices[start:stop])
+        return pa.Array.from_buffers(arrow_type, len(taken), [*taken.buffers(), *data])
 
     return views_of
 

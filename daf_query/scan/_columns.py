@@ -59,7 +59,8 @@ _T = TypeVar("_T")
 _MAX_SINGLE_STRINGS: Final = 1 << 11
 """The strings of more rows are not read one by one."""
 
-_BATCH_ROWS: Final = 1 << 17
+BATCH_ROWS: Final = 1 << 17
+"""The most rows of a batch; of batches of fewer, threads wait for each other at each of them."""
 _SAMPLE_ROWS: Final = 1 << 13
 _MANY_IN_SAMPLE: Final = 1 << 11
 """With so many different strings among the first, codes are not worth it."""
@@ -338,8 +339,8 @@ class DictionaryCodes:
 def _encoded(batches: Iterable[pa.Array]) -> Iterator[pa.DictionaryArray]:
     """Yield pieces as dictionaries, none of them large; nulls as empty strings."""
     for batch in batches:
-        for start in range(0, len(batch), _BATCH_ROWS):
-            piece = batch.slice(start, _BATCH_ROWS)
+        for start in range(0, len(batch), BATCH_ROWS):
+            piece = batch.slice(start, BATCH_ROWS)
             piece = piece.fill_null("") if piece.null_count else piece
             if not pa.types.is_dictionary(piece.type):
                 piece = piece.dictionary_encode()

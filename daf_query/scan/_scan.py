@@ -15,7 +15,7 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from functools import cache
-from typing import Any, Final, TypeAlias, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -23,7 +23,14 @@ import pyarrow as pa
 
 from daf_query._runs import check_cancelled
 from daf_query.scan._arrow_arrays import parts_of, size_bytes
-from daf_query.scan._columns import DEFAULT_OPTIONS, Column, OpenColumn, Rows, ScanOptions
+from daf_query.scan._columns import (
+    BATCH_ROWS,
+    DEFAULT_OPTIONS,
+    Column,
+    OpenColumn,
+    Rows,
+    ScanOptions,
+)
 from daf_query.scan._predicate import (
     And,
     Codes,
@@ -351,9 +358,6 @@ def balanced(items: Sequence[_T], size: Callable[[_T], int], *, max_groups: int)
     return groups
 
 
-_BATCH_ROWS: Final = 1 << 16  # of fewer, threads wait for each other at each batch
-
-
 class Scan:
     """A plan that is executed, partition by partition, by one thread or by several."""
 
@@ -461,7 +465,7 @@ def _pieces(
         yield pa.RecordBatch.from_arrays([pa.nulls(count)], names=["none"]).select([])
     elif count:
         columns = [parts_of(read(field.name), field.type) for field in schema]
-        rows = -(-count // -(-count // _BATCH_ROWS))
+        rows = -(-count // -(-count // BATCH_ROWS))
         for start in range(0, count, rows):
             parts = [part(start, min(start + rows, count)) for part in columns]
             yield pa.RecordBatch.from_arrays(parts, schema=schema)

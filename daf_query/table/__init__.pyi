@@ -25,7 +25,6 @@ from daf_query.table._dataset import ComputedDataset as ComputedDataset
 from daf_query.table._dataset import TableDataset as TableDataset
 from daf_query.table._dataset import TableView as TableView
 from daf_query.table._dataset import nullable as nullable
-from daf_query.table._fragments import BATCH_ROWS as BATCH_ROWS
 from daf_query.table._fragments import ROWS_PER_FRAGMENT as ROWS_PER_FRAGMENT
 from daf_query.table._fragments import Fragment as Fragment
 from daf_query.table._fragments import Piece as Piece

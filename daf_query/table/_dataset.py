@@ -27,6 +27,7 @@ import pyarrow.dataset as ds
 from daf_query.distributed import Source
 from daf_query.index import RTree
 from daf_query.scan import (
+    BATCH_ROWS,
     DEFAULT_OPTIONS,
     NAME,
     Column,
@@ -52,7 +53,6 @@ from daf_query.table._columns import (
     wide_columns,
 )
 from daf_query.table._fragments import (
-    BATCH_ROWS,
     Fragmented,
     Piece,
     TableFragment,

@@ -28,7 +28,7 @@ import pyarrow.dataset as ds
 from daf_query._calls import positive_number
 from daf_query.distributed import Source, reading, series_of, token_of
 from daf_query.matrix import Selection
-from daf_query.scan import INDEX, Scan
+from daf_query.scan import BATCH_ROWS, INDEX, Scan
 from daf_storage import errors
 from daf_storage._lazy import pc
 from daf_storage.base import Span, optional_import
@@ -110,10 +110,6 @@ def until_interpreter_ends(batches: Iterator[_T]) -> Iterator[_T]:
             yield batch
     finally:
         _readers.opened.discard(reader)
-
-
-BATCH_ROWS: Final = 1 << 17
-"""The most rows of a batch, unless fewer are asked for."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
