@@ -502,14 +502,14 @@ def _varint(number: int) -> bytes:
 def test_limits_are_kept_and_named(session: DafSession) -> None:
     """Rows, bytes, seconds, queries and bytes of SQL: the sentence says which, and how to raise it."""
     limits = FlightSqlLimits(
-        max_rows=2000, max_bytes=100_000, max_seconds=1.0, max_queries=1, max_query_bytes=2000
+        max_rows=2000, max_bytes=100_000, max_seconds=3.0, max_queries=1, max_query_bytes=2000
     )
     with FlightSqlServer(session, limits=limits) as server, _cursor(server) as cursor:
         for query, message in (
             ("SELECT age FROM cell", "more than 2,000 rows.*--max-rows.*max_rows="),
             ("SELECT repeat(name, 50) FROM cell LIMIT 1000", "more than 100,000 bytes.*--max-b"),
             (f"SELECT '{'x' * 4000}'", "more than 2,000, .*--max-query-bytes"),
-            (ENDLESS, "not ended after 1 seconds.*--max-seconds"),
+            (ENDLESS, "not ended after 3 seconds.*--max-seconds"),
         ):
             _refused(cursor, query, message)
         wait_until(lambda: server.running_queries == 0)
