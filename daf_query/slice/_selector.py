@@ -319,8 +319,7 @@ def _key(names: Sequence[str]) -> tuple[str, str]:
     columns = f"{dataset}, {_INDEX}"
     if list(names) == sorted(names):
         return columns, columns
-    numbered = enumerate(map(quoted_string, names))
-    cases = " ".join(f"WHEN {name} THEN {number}" for number, name in numbered)
+    cases = " ".join(f"WHEN {quoted_string(each)} THEN {n}" for n, each in enumerate(names))
     return columns, f"CASE {dataset} {cases} END, {_INDEX}"
 
 
@@ -375,7 +374,8 @@ def _as_arrow(selector: Any, keyword: str) -> Any:
     if hasattr(selector, "dtype") and hasattr(selector, "to_arrow"):
         return selector.to_arrow()
     try:
-        values = selector if isinstance(selector, list | tuple) else np.asarray(selector)
+        is_known = isinstance(selector, list | tuple) or hasattr(selector, "__arrow_array__")
+        values = selector if is_known else np.asarray(selector)
         column = pa.array(getattr(selector, "array", values), from_pandas=True)
     except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
         if np.ndim(selector) == 1:

@@ -128,12 +128,8 @@ def _question(schema: str, axis: str, text: str, *, select: bool) -> tuple[str, 
         return table, [(condition, ())]
     scopes = statement.queries[-1].scopes if statement is not None else []
     sources = scopes[0].sources if len(scopes) == 1 else []
-    if (
-        statement is None
-        or len(sources) != 1
-        or not sources[0].parts
-        or not scopes[0].select["selection"]
-    ):
+    is_one = len(sources) == 1 and sources[0].parts and scopes[0].select["selection"]
+    if statement is None or not is_one:
         raise errors.QueryError(
             "a diagnosis is of a predicate, or of a SELECT of one table with a WHERE; write the "
             "predicate alone"

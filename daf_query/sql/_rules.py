@@ -103,7 +103,9 @@ def corrections(statement: Statement) -> Iterator[Edit]:
     The engine takes the column of ``x >= ALL (SELECT x FROM t)`` for that of the query around, so
     it gets another name; ``nvl`` and ``ifnull`` make floats of unsigned integers.  It takes a
     subquery of one value for one that is never NULL where its column is not, such as ``count(*)``:
-    it may have no row.  What ``nullif`` returns may be NULL.
+    it may have no row.  What ``nullif`` returns may be NULL.  NULL in the subquery of NOT IN is
+    passed over beside a constant, which takes its place, and where the subquery names columns of
+    the query around it: as a derived table it cannot.
 
     Raises
     ------
@@ -134,6 +136,12 @@ def corrections(statement: Statement) -> Iterator[Edit]:
                 for query in [each for each in walk(right) if is_query(each)][:1]:
                     name = quoted_name(f"__quantified_{next(numbers)}")
                     yield from _named(statement, query, name)
+            case {"InSubquery": {"expr": left, "subquery": query, "negated": True}}:
+                value, columns, name = constant_of(left), "*", "__quantified"
+                if value is not None:
+                    same = value.text if isinstance(value, Number) else literal(value)
+                    columns, name = f"CASE WHEN v IS NULL THEN {same} ELSE v END", f"{name}(v)"
+                yield from _selecting(statement, query, columns, f"\n) AS {name}")
             case {"IsDistinctFrom": [_, {"BinaryOp": {"op": "And" | "Or" as operator}}]} | {
                 "IsNotDistinctFrom": [_, {"BinaryOp": {"op": "And" | "Or" as operator}}]
             }:
@@ -152,9 +160,14 @@ def _named(statement: Statement, query: Node, name: str) -> Iterator[Edit]:
         stop = statement.span(parts)[1]
         yield Edit(stop, stop, f" AS {name}")
     elif kind_of(items[0]) != "UnnamedExpr":  # a derived table is of no use where it is correlated
-        pair = statement.brackets_of(query)
-        yield Edit(pair.opening + 1, pair.opening + 1, "SELECT * FROM (")
-        yield Edit(pair.closing, pair.closing, f"\n) AS quantified({name})")
+        yield from _selecting(statement, query, "*", f"\n) AS quantified({name})")
+
+
+def _selecting(statement: Statement, query: Node, columns: str, rest: str) -> Iterator[Edit]:
+    """Yield what makes a query in brackets the table of another."""
+    pair = statement.brackets_of(query)
+    yield Edit(pair.opening + 1, pair.opening + 1, f"SELECT {columns} FROM (")  # noqa: S608 - of the session
+    yield Edit(pair.closing, pair.closing, rest)
 
 
 MOST_ROWS: Final = 2**61
@@ -171,17 +184,14 @@ def limit_barriers(statement: Statement) -> Iterator[Edit]:
     'SELECT n FROM (SELECT * FROM (SELECT n FROM t LIMIT 3\n) WHERE random() >= 0.0) ORDER BY n'
     """
     for query in (each for each in statement.queries if each.is_source):
-        clause, is_total = query.node["limit_clause"], any(map(_has_total, query.scopes))
-        if clause is None and not is_total:
-            continue
-        pair = statement.brackets_of(query.node)
+        clause = query.node["limit_clause"]
         is_limited = clause and clause.get("LimitOffset", {"limit": clause})["limit"]
         limit = "" if is_limited else f"\nLIMIT {MOST_ROWS}"
         if clause is not None:
-            yield Edit(pair.opening + 1, pair.opening + 1, "SELECT * FROM (")
-            yield Edit(pair.closing, pair.closing, f"{limit}\n) WHERE random() >= 0.0")
-        else:
-            yield Edit(pair.closing, pair.closing, limit)
+            yield from _selecting(statement, query.node, "*", f"{limit}\n) WHERE random() >= 0.0")
+        elif any(map(_has_total, query.scopes)):
+            end = statement.brackets_of(query.node).closing
+            yield Edit(end, end, limit)
 
 
 def _has_total(scope: Scope) -> bool:
@@ -286,10 +296,10 @@ def computed_names(statements: Sequence[Statement]) -> frozenset[str]:
     return names
 
 
-def signed_ranks(statement: Statement) -> Iterator[Edit]:
-    """Yield a cast for each rank of a query that computes: a difference of two may be negative."""
+def signed_ranks(statement: Statement, *, is_part: bool) -> Iterator[Edit]:
+    """Yield a cast for each rank of a query that computes, or of a view: some are subtracted."""
     named_so = [n["Function"] for _, n in statement.nodes if function_name(n) in _RANKS]
-    is_computed = named_so and any(_operands(node) for _, node in statement.nodes)
+    is_computed = is_part or (named_so and any(_operands(node) for _, node in statement.nodes))
     for rank in (each for each in named_so if is_computed and each["over"]):
         start, named = statement.span(rank["name"])[0], rank["over"].get("NamedWindow")
         windows = (each for each in statement.brackets if each.before == "OVER")
@@ -352,8 +362,7 @@ def _categories(schemas: Mapping[str, AxisSchema], name: str) -> pa.Array:
                     by_column.setdefault(f"{axis}.{column}", recorded.categories)
                     by_column[f"{schema.name}.{axis}.{column}"] = recorded.categories
     if name not in by_column:
-        listed = [each for each in by_column if each.count(".") == 1]
-        has = errors.choices(name, listed)
+        has = errors.choices(name, [each for each in by_column if each.count(".") == 1])
         raise errors.QueryError(
             f"{_ORDER}() knows no categories of {name!r}; there are those of {has}"
         )

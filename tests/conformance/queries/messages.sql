@@ -106,6 +106,10 @@ SELECT x FROM cell ORDER BY (SELECT max(x) FROM gene WHERE gene.x = cell.x);
 SELECT (SELECT max(x) FROM gene WHERE gene.x = cell.x) AS m FROM cell GROUP BY m;
 --: error write NOT EXISTS
 SELECT x FROM cell WHERE x NOT IN (SELECT x FROM gene WHERE gene.name = cell.name);
+--: error write NOT EXISTS
+SELECT x FROM cell WHERE x NOT IN (SELECT x FROM gene WHERE gene.k < cell.k);
+--: error write NOT EXISTS
+SELECT x FROM cell c WHERE 5 NOT IN (SELECT g.k FROM gene g WHERE g.x = c.x);
 
 -- Of entries of matrices.
 --: not own

@@ -62,3 +62,13 @@ SELECT name FROM commented ORDER BY name;
 --: not collection
 --: rows [[3]]
 SELECT count(*) FROM sorted;
+
+-- Places in an order, of which one is subtracted from another.
+CREATE VIEW ranked AS SELECT name, row_number() OVER (ORDER BY name) AS r, rank() OVER (ORDER BY x, name) AS s FROM cell;
+CREATE VIEW ranks AS SELECT * FROM ranked WHERE r > 2;
+--: theirs SELECT r::BIGINT - s::BIGINT AS d, -s::BIGINT AS m FROM ranked
+SELECT r - s AS d, -s AS m FROM ranked;
+--: theirs SELECT name FROM ranks WHERE r::BIGINT - s::BIGINT < 0
+SELECT name FROM ranks WHERE r - s < 0;
+--: theirs SELECT min(r)::BIGINT - max(s)::BIGINT AS d FROM ranks
+SELECT min(r) - max(s) AS d FROM ranks;
