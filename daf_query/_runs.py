@@ -25,14 +25,12 @@ import sys
 import threading
 import time
 import traceback
-import warnings
 import weakref
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextvars import ContextVar
 from dataclasses import dataclass
 from numbers import Real
-from pathlib import Path
 from typing import Any, ClassVar, Final, Generic, ParamSpec, TypeAlias, TypeVar
 
 from daf_query._calls import positive_number
@@ -45,12 +43,8 @@ Produce: TypeAlias = Callable[[], Iterator[_T]]
 """Yields results; the engine, which takes long, is called by `call_engine`."""
 
 _Call: TypeAlias = Callable[[Callable[[], Any]], Any]
-_Noted: TypeAlias = tuple[str, type[Warning]]
 _CALL: Final[ContextVar[_Call | None]] = ContextVar("call", default=None)
 """How the run of this thread calls the engine; None outside of runs."""
-_WARNINGS: Final[ContextVar[list[_Noted] | None]] = ContextVar("warnings", default=None)
-"""What the main thread is to warn of when this one has computed; None in others."""
-_OWN: Final = str(Path(__file__).parent)
 _AHEAD: Final = 2
 """How many results a thread computes before they are taken."""
 _LOOK_SECONDS: Final = 0.05
@@ -391,20 +385,6 @@ def attended(function: Callable[_P, _T]) -> Callable[_P, _T]:
     return call
 
 
-def warn_caller(text: str, category: type[Warning]) -> None:
-    """Warn at the line that called this software, from whichever thread computes for it."""
-    noted = _WARNINGS.get()
-    if noted is not None:
-        noted.append((text, category))
-        return
-    frame = sys._getframe()  # noqa: SLF001 - as warnings do
-    while (outer := frame.f_back) is not None and frame.f_code.co_filename.startswith(_OWN):
-        frame = outer
-    place = (frame.f_code.co_filename, frame.f_lineno, frame.f_globals.get("__name__"))
-    registry = frame.f_globals.setdefault("__warningregistry__", {})
-    warnings.warn_explicit(text, category, *place, registry)
-
-
 def _is_attended() -> bool:
     """Return whether this is the thread in which signals arrive, and whether any raises."""
     return threading.current_thread() is threading.main_thread() and any(
@@ -415,11 +395,11 @@ def _is_attended() -> bool:
 def _called_beside(function: Callable[[], _T]) -> _T:
     """Call a function in another thread; Ctrl-C ends it, and the wait for it."""
     work: Work[_T] = Work(b"", math.inf, AssertionError)
-    noted: list[_Noted] = []
+    called_by = errors.caller()
     ended = threading.Lock()  # not an event: its Python code is what Ctrl-C would leave half done
 
     def compute() -> None:
-        _WARNINGS.set(noted)
+        errors.CALLER.set(called_by)
         work.run(lambda: iter([function()]))
         ended.release()
 
@@ -443,8 +423,6 @@ def _called_beside(function: Callable[[], _T]) -> _T:
         if not work.has_ended.is_set():
             ended.acquire(timeout=_LAST_SECONDS)
         raise
-    for warning in noted:
-        warn_caller(*warning)
     if work.error is None:
         return work.results.get()
     try:

@@ -44,10 +44,13 @@ import difflib
 import errno
 import os
 import re
+import sys
+import warnings
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
-from typing import Final, TypeVar
+from typing import Any, Final, TypeAlias, TypeVar
 
 
 @dataclass(frozen=True, slots=True)
@@ -485,3 +488,26 @@ def wrong_labels(source: str, what: str, axis: str) -> LabelsError:
         f"{source}: the labels of {what} are not the entries of axis {axis!r} in the same order; "
         "reindex the input, or pass its values without labels"
     )
+
+
+Caller: TypeAlias = tuple[str, int, str, dict[Any, Any]]
+"""A file, a line, the name of a module, and what it was warned of."""
+CALLER: Final[ContextVar[Caller | None]] = ContextVar("caller", default=None)
+"""Who called this software, where that was in another thread; None in his own."""
+
+
+def caller() -> Caller:
+    """Return the line that called this software, however far that is from here."""
+    found = frame = sys._getframe()  # noqa: SLF001 - as warnings do
+    while outer := frame.f_back:
+        package = frame.f_globals.get("__name__", "").partition(".")[0]
+        found = outer if package in ("daf_query", "daf_storage") else found
+        frame = outer
+    names = found.f_globals
+    warned = names.setdefault("__warningregistry__", {})
+    return found.f_code.co_filename, found.f_lineno, names.get("__name__", "<unknown>"), warned
+
+
+def warn(text: str, category: type[Warning]) -> None:
+    """Warn at the line that called this software."""
+    warnings.warn_explicit(text, category, *(CALLER.get() or caller()))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import os
-import warnings
 from argparse import Namespace
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Final
@@ -174,7 +173,7 @@ def slice_of(
     axes, chosen = selected(connected, options, join=join)
     part = connected.matrix(*axes, options.matrix, **chosen | more)
     for empty in () if options.quiet else part.empty_selections:
-        warnings.warn(f"{options.path}: {empty}", errors.DafWarning, stacklevel=2)
+        errors.warn(f"{options.path}: {empty}", errors.DafWarning)
     return part
 
 

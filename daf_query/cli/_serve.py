@@ -6,7 +6,6 @@ import contextlib
 import json
 import os
 import sys
-import warnings
 from argparse import Namespace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -139,7 +138,7 @@ def _serve_flight_sql(options: Namespace) -> None:
     ):
         if tokens and not has_tls and not flight_sql.is_loopback(options.host):
             said = "tokens and rows are sent in clear: give --tls-cert and --tls-key"
-            warnings.warn(ClearTextWarning(said), stacklevel=2)
+            errors.warn(said, ClearTextWarning)
         text = f"serving {', '.join(sources)} at {server.uri}; stop with Ctrl-C"
         access: dict[str, Any] = {"needs_token": bool(tokens), "tls": has_tls}
         _run(options, server, text, uri=server.uri, schemas=list(sources), **access)

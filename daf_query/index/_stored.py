@@ -15,7 +15,6 @@ Those of a data set that is read in place are built in its sidecar, of the copie
 from __future__ import annotations
 
 import struct
-import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -91,7 +90,7 @@ def warn_once(owner: object, location: str, what: str, problem: str, remedy: str
         is_known = text in warned
         warned.add(text)
     if not is_known:
-        warnings.warn(text, UnusedIndexWarning, stacklevel=3)
+        errors.warn(text, UnusedIndexWarning)
 
 
 def hashes_of(strings: Any) -> Hashes:

@@ -30,7 +30,6 @@ Memory: at most two times the result, and a few blocks.
 from __future__ import annotations
 
 import threading
-import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, partial
@@ -703,13 +702,12 @@ def other_layout_command(daf: DafReader, name: str) -> str:
 
 def _warn(fault: errors.FormatError, other: SlicePlan) -> None:
     info = other.stored.info
-    warnings.warn(
+    errors.warn(
         f"{fault}; it is read from the other layout, {info.rows_axis} x "
         f"{info.columns_axis}. To write the damaged one again, open the data set with 'r+' and "
         f"call relayout_matrix({info.rows_axis!r}, {info.columns_axis!r}, {info.name!r}, "
         "if_exists='replace'); `daf verify` lists all damage",
         DamagedLayoutWarning,
-        stacklevel=2,
     )
 
 

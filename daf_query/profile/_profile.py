@@ -15,7 +15,7 @@ import pyarrow as pa
 from daf_query._formats import PROFILE_FORMATS
 from daf_query._provenance import KEY, as_json, refuse_own_files
 from daf_query._row_files import Format, format_of
-from daf_query._runs import check_cancelled, warn_caller
+from daf_query._runs import check_cancelled
 from daf_query.matrix import AlignedAxis, ConcatenatedAxis
 from daf_query.moments import (
     LAYERS,
@@ -290,7 +290,7 @@ def prepared_totals(request: SliceRequest) -> tuple[PreparedTotals, dict[str, An
 def _requested(what: str, request: SliceRequest, found: MatrixAxes) -> dict[str, Any]:
     """Return what was asked, for the provenance; warn of what selects nothing."""
     for empty in (each.empty for each in found.chosen if each.empty is not None):
-        warn_caller(f"{found.tables.location}: {empty}", errors.DafWarning)
+        errors.warn(f"{found.tables.location}: {empty}", errors.DafWarning)
     names = dict(zip(("rows_axis", "columns_axis"), request.axes, strict=True))
     rows, columns = (each.written for each in found.chosen)
     return {what: {"name": request.name, **names}, "rows": rows, "columns": columns}
@@ -311,7 +311,7 @@ def marker_rows(  # noqa: PLR0913 - the choices of a test
     """Return how each group differs from the others, or from one; see `DafSession.markers`."""
     content = prepared.compute(progress=progress)
     if is_log1p and content.has_counts():
-        warn_caller(
+        errors.warn(
             f"{request.tables.location}: {request.name!r} has whole numbers, as counts are, and "
             "log_fold_change takes them for log1p of counts; pass is_log1p=False for counts",
             errors.DafWarning,

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any, Final, Literal, TypeAlias, TypeVar
 
 from daf_query import table as tables
-from daf_query._runs import warn_caller
 from daf_query.sql import Collection, Connectable
 from daf_query.table import UserTable, is_user_table, table_name, user_table
 from daf_storage import DafReader, DafWriter, errors, open_daf, open_overlay
@@ -131,7 +130,7 @@ def usable(
                 if skip_broken is False and not isinstance(error, of_calls):
                     errors.with_remedy(error, error.remedy or _LEAVE_OUT)
                 raise
-            warn_caller(f"left out: {error}", errors.DafWarning)
+            errors.warn(f"left out: {error}", errors.DafWarning)
     if not found:
         raise errors.InvalidInputError(f"none of {len(sources):,} data sets can be opened")
     return found

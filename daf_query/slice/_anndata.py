@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 import posixpath
-import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, TypeAlias, TypedDict
@@ -417,7 +416,7 @@ def warn_of_left_out(
 
 
 def _warn(text: str) -> None:
-    warnings.warn(text, AnnDataWarning, stacklevel=5)
+    errors.warn(text, AnnDataWarning)
 
 
 def _sizes(companions: Iterable[Companion]) -> str:

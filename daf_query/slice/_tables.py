@@ -6,7 +6,6 @@ aligned axis var has those on whose values all data sets agree that have them.
 
 from __future__ import annotations
 
-import warnings
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -71,12 +70,11 @@ class Labels:
         count, name, having = self._repeated()
         if count:
             what = "name occurs" if count == 1 else "names occur"
-            warnings.warn(
+            errors.warn(
                 f"{location}: {count:,} {what} on axis {self.axis!r} of several data sets, such as "
                 f"{name!r} in {' and '.join(having[:2])}; the labels are NAME-DATASET, as "
                 f"'{name}-{having[0]}', and the column dataset says which it is",
                 DuplicateNamesWarning,
-                stacklevel=4,
             )
 
     def _repeated(self) -> tuple[int, str, list[str]]:
@@ -328,11 +326,10 @@ def _of_all(
     names = {each.frame.index.name for each in own}
     joined.index.name = names.pop() if len(names) == 1 else None
     if conflicts:
-        warnings.warn(
+        errors.warn(
             f"{what[0]} lacks {', '.join(conflicts)}; ask the table {what[1]!r} for what each data "
             "set has",
             AnnDataWarning,
-            stacklevel=5,
         )
     return joined, joined_colors(own, joined)
 

@@ -12,7 +12,7 @@ from weakref import ref
 
 import pyarrow as pa
 
-from daf_query._runs import attended, warn_caller, without_panics
+from daf_query._runs import attended, without_panics
 from daf_query.sql._conditions import needed_names, placed_tables, restrictions_of, small_tables
 from daf_query.sql._connections import Connections, DafCatalog, Tables
 from daf_query.sql._matrix_entries import Rule, with_entries
@@ -201,6 +201,8 @@ class Engine:
         """
         try:
             return self.plan_raw(query, allow=allow, once=once)
+        except errors.DafWarning:  # where warnings are errors
+            raise
         except Exception as error:  # noqa: BLE001 - the engine raises plain Exceptions
             raise self.translated(error, query) from None
 
@@ -243,7 +245,7 @@ class Engine:
             for said, kind in hints(statements[0], self._has_column):
                 if said not in self.hinted:
                     self.hinted.add(said)
-                    warn_caller(said, kind)
+                    errors.warn(said, kind)
         return with_unique_columns(frame, once=once)
 
     def _has_column(self, scope: Scope, name: str) -> bool:
@@ -440,7 +442,7 @@ def with_unique_columns(
     unique = unique_names(names)
     both = zip(shown, names, unique, strict=True)
     renamed = [f"{each} is {new!r}" for each, name, new in both if name != new]
-    warn_caller(
+    errors.warn(
         f"the query yields more than one column named {', '.join(map(repr, twice))}: "
         f"{', '.join(renamed)}; name them with AS",
         DuplicateColumnsWarning,

@@ -39,7 +39,6 @@ from typing import Any, Final, NamedTuple
 
 import pyarrow as pa
 
-from daf_query._runs import warn_caller
 from daf_query.sql._connections import AxisSchema
 from daf_query.sql._parameters import literal
 from daf_query.sql._planning import datafusion, new_context
@@ -426,7 +425,7 @@ def category_keys(
             query is not None and any(scope.select["distinct"] for scope in query.scopes)
         )
         if is_distinct or categorical_of[name] is None:
-            warn_caller(
+            errors.warn(
                 f"ORDER BY {written} sorts strings here, not categories: the query gives the name "
                 "to something else, too, or says DISTINCT (write GROUP BY instead); ORDER BY "
                 f"category_order('AXIS.COLUMN', {written}) sorts by categories anywhere",

@@ -21,7 +21,6 @@ import dataclasses
 import json
 import threading
 import time
-import warnings
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
@@ -558,7 +557,7 @@ def warn_once(text: str, warned: set[str]) -> None:
     """Warn of something that cannot be read, unless ``warned`` has the text."""
     if text not in warned:
         warned.add(text)
-        warnings.warn(text, UnreadableVectorWarning, stacklevel=4)
+        errors.warn(text, UnreadableVectorWarning)
 
 
 def warn_of_problems(columns: TableColumns, warned: set[str]) -> None:

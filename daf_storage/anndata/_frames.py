@@ -8,7 +8,6 @@ what is missing.
 from __future__ import annotations
 
 import functools
-import warnings
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from contextlib import suppress
@@ -24,13 +23,7 @@ from daf_storage.anndata import _encoding as encoding
 from daf_storage.anndata import _stored as elements
 from daf_storage.anndata._restored import AnnDataWarning
 from daf_storage.anndata._stored import CodedStrings, Nodes, free_name, node_at
-from daf_storage.base import (
-    RESERVED_VECTORS,
-    StorageType,
-    first_duplicate,
-    pandas,
-    string_offsets,
-)
+from daf_storage.base import RESERVED_VECTORS, StorageType, first_duplicate, pandas, string_offsets
 from daf_storage.data import Convention, required_array, strings_input
 from daf_storage.data import convention_attributes as attributes_of
 from daf_storage.trees import ArrayInfo, Hdf5Tree, MemoryArray, Node, StoredArray, Tree
@@ -650,11 +643,10 @@ class EntryNames(StoredArray):
         return strings_input(index, what=self._what)
 
     def _unique(self, names: pa.Array, twice: str) -> pa.Array:
-        warnings.warn(
+        errors.warn(
             f"{self._what} are not unique: {twice!r} occurs more than once; they are made unique "
             f"as AnnData does it, such as {twice + '-1'!r}",
             AnnDataWarning,
-            stacklevel=2,
         )
         return made_unique(names)
 

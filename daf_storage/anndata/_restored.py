@@ -13,7 +13,6 @@ from __future__ import annotations
 import json
 import posixpath
 import re
-import warnings
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -104,7 +103,7 @@ class Report:
         """Issue a warning for each part that was lost or changed."""
         for item in self.items:
             if item.kind in {"lost", "changed"}:
-                warnings.warn(f"{item.what}: {item.message}", AnnDataWarning, stacklevel=3)
+                errors.warn(f"{item.what}: {item.message}", AnnDataWarning)
 
     def __str__(self) -> str:
         return "\n".join(map(str, self.items))
@@ -179,11 +178,10 @@ def read_notes(daf: DafReader) -> Notes:
         found = json.loads(found)
     notes: Notes = _fitting(found, _FORM, NOTES, others) or {}
     if others:
-        warnings.warn(
+        errors.warn(
             f"{daf.location}: this is not what an import notes, and is ignored: "
             f"{errors.shown_names(others, none='')}",
             AnnDataWarning,
-            stacklevel=2,
         )
     return notes
 
@@ -314,7 +312,7 @@ def axis_frame(
             if unreadable == "raise":
                 raise
             text = f"vector {vector!r} of axis {axis!r} is left out, it cannot be read: {error}"
-            warnings.warn(text, AnnDataWarning, stacklevel=3)
+            errors.warn(text, AnnDataWarning)
             continue
         column = rule.get("column", vector)
         column = vector if column in columns else column
@@ -350,7 +348,7 @@ def unstructured(daf: DafReader) -> dict[str, Any]:
                 uns[part.key] = part.value()
             except errors.FormatError as error:
                 text = f"uns[{part.key!r}] is left out, it cannot be read: {error}"
-                warnings.warn(text, AnnDataWarning, stacklevel=5)
+                errors.warn(text, AnnDataWarning)
     return uns
 
 

@@ -10,7 +10,6 @@ import functools
 import json
 import posixpath
 import time
-import warnings
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from typing import Any, Final, TypeAlias
@@ -164,7 +163,7 @@ class AnnDataTree:
         self._state = self._base_state()
         self._shown = self._looked_at()
         for what, problem in self.losses():
-            warnings.warn(f"{what} is not shown: {problem}", AnnDataWarning, stacklevel=3)
+            errors.warn(f"{what} is not shown: {problem}", AnnDataWarning)
 
     @property
     def location(self) -> str:

@@ -7,14 +7,13 @@ from __future__ import annotations
 
 import posixpath
 import re
-import warnings
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from daf_storage.base import METADATA_NAMES, Span
 from daf_storage.data import _layout as layout
-from daf_storage.errors import DafError, shown_names
+from daf_storage.errors import DafError, shown_names, warn
 from daf_storage.stores import MmapZipStore, Recovery, RecoveryWarning
 from daf_storage.trees import Tree, ZarrTree
 
@@ -149,12 +148,11 @@ def remove_lost(store: MmapZipStore, lost: Sequence[Damage], keys: Sequence[str]
         store.remove_entries(keys)
     if lost:
         what = shown_names((damage.what for damage in lost), none="")
-        warnings.warn(
+        warn(
             f"{store.location}: {what} could not be read and "
             "was taken away: a writer had stopped in the middle of writing it, or the file was "
             "damaged; write it again, or take it from a backup",
             RecoveryWarning,
-            stacklevel=4,
         )
 
 

@@ -12,7 +12,6 @@ from __future__ import annotations
 import enum
 import functools
 import reprlib
-import warnings
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Final, Generic, Literal, TypeAlias, TypeVar
@@ -31,6 +30,7 @@ from daf_storage.errors import (
     ReadOnlyError,
     UnsupportedDataError,
     VersionError,
+    warn,
 )
 from daf_storage.trees import ArrayInfo, Node, NodeKind, StoredArray, StoredTree, Tree
 
@@ -358,7 +358,7 @@ def conventions_of(
     convention, axis, problems = read_conventions(node, *allowed)
     for problem in problems:
         text = f"{what}: {problem}; it is ignored: write the property again"
-        warnings.warn(text, ConventionWarning, stacklevel=3)
+        warn(text, ConventionWarning)
     return convention, axis
 
 

@@ -16,7 +16,6 @@ import gc
 import os
 import posixpath
 import time
-import warnings
 from collections import Counter
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
@@ -248,13 +247,12 @@ def _passed_hdf5(file: Any, location: str, mode: OpenMode) -> Hdf5File:
         )
     threshold, interval = file.id.get_access_plist().get_alignment()
     if threshold > ALIGNMENT[0] or interval != ALIGNMENT[1]:
-        warnings.warn(
+        errors.warn(
             f"unsafe HDF5 file alignment for Daf: ({threshold}, {interval}); the safe HDF5 file "
             f"alignment is: {ALIGNMENT}; unaligned data is read less efficiently; to force the "
             "alignment, open the file with h5py.File(path, mode, alignment_threshold=1, "
             "alignment_interval=8)",
             UnsafeAlignmentWarning,
-            stacklevel=6,
         )
     return shared
 
@@ -672,12 +670,11 @@ def _recover(tree: WritableStoredTree) -> None:
     except OSError as error:
         if error.errno not in _FULL:
             raise
-        warnings.warn(
+        errors.warn(
             f"{tree.location}: the disk is full, so the consolidated metadata is not up to date: "
             "programs that depend on it, such as readers over HTTP, do not see everything; make "
             f"room and open it again, or run 'daf repair {tree.location}'",
             RecoveryWarning,
-            stacklevel=5,
         )
 
 
@@ -736,11 +733,10 @@ def _written_hdf5(tree: WritableHdf5Tree, mode: OpenMode) -> WritableTree:
                 changes.remove(child)
     make_or_check(tree, mode)
     if tree.is_half_replaced():
-        warnings.warn(
+        errors.warn(
             f"{tree.location}: a writer was stopped while it changed an axis; what was there "
             "before is there again",
             RecoveryWarning,
-            stacklevel=5,
         )
     tree.recover()
     indexes = tree.index_tree

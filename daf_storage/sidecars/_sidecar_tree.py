@@ -16,7 +16,6 @@ import json
 import os
 import stat
 import time
-import warnings
 from collections.abc import Callable, Hashable, Iterator
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -644,11 +643,10 @@ class SidecarTree:
         self.problem = problem
         is_default = self._sidecar == sidecar_beside(self.source)
         command = f"daf index {self.source}{'' if is_default else f' --into {self._sidecar}'}"
-        warnings.warn(
+        errors.warn(
             f"{self._sidecar}: this sidecar is ignored: {problem}; make it again with "
             f"'{command} --refresh', or take it away with '{command} --remove'",
             SidecarWarning,
-            stacklevel=2,
         )
 
 

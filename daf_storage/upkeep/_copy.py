@@ -6,7 +6,6 @@ array: what is stored sparse stays sparse, and each orientation of a matrix is c
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -773,11 +772,10 @@ def _copy_kept(copier: Copier) -> None:
         kept.keep(destination.writable_tree, path, array.read())
         copier.add(size_bytes([array]))
     if left:
-        warnings.warn(
+        errors.warn(
             f"{destination.location}: {', '.join(left)} of {copier.source.location} were not "
             "copied: their axes have other entries, or there are such parts already",
             errors.DafWarning,
-            stacklevel=4,
         )
 
 

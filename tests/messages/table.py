@@ -113,6 +113,7 @@ def _call(row: Row, names: dict[str, Any]) -> list[str]:
         except Exception as error:  # noqa: BLE001 - it is compared with what is expected
             return [] if _is_said(wanted, error) else [f"says {type(error).__name__}: {error}"]
     found = ["says nothing"] if wanted else []
+    found += [f"warns at {each.filename}" for each in warned if "/daf_" in each.filename]
     said = [each.message for each in warned if isinstance(each.message, Warning)]
     if warns and (warns != ["nothing"] if not said else not _are_said(warns, said)):
         found.append(f"warns {said}")

@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import os
 import threading
-import warnings
 from bisect import insort
 from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
@@ -209,12 +208,11 @@ class MmapZipStore(ArchiveReader):
             if sync:
                 sync_folder(self.path)
             if self.names_dropped and self.recovery.dropped:
-                warnings.warn(
+                errors.warn(
                     f"{self.location}: {', '.join(map(repr, self.recovery.dropped))} could not be "
                     "read and was taken away: a writer had stopped in the middle of writing it, or "
                     "the file was damaged; write it again, or take it from a backup",
                     RecoveryWarning,
-                    stacklevel=4,
                 )
         except BaseException:
             file.close()
