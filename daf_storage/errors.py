@@ -44,6 +44,7 @@ import difflib
 import errno
 import os
 import re
+import shlex
 import sys
 import warnings
 from collections.abc import Iterable, Iterator
@@ -320,6 +321,18 @@ def shown_names(available: Iterable[str], *, none: str = "none") -> str:
     shown = ", ".join(names[:_MOST_NAMES_SHOWN])
     rest = len(names) - _MOST_NAMES_SHOWN
     return f"{shown} and {rest:,} more" if rest > 0 else shown
+
+
+def in_shell(word: object) -> str:
+    """Return a path, a name or SQL as a shell takes it, for a command that is advised.
+
+    >>> print(in_shell("x.dafs.zarr.zip#/monday"), in_shell("my runs/run0.h5ad"), in_shell('"a"'))
+    x.dafs.zarr.zip#/monday "my runs/run0.h5ad" '"a"'
+    """
+    text = str(word)
+    if re.fullmatch(r"[\w@%+=:,./#~-]+", text):
+        return text
+    return shlex.quote(text) if set(text) & set('"$`\\') else f'"{text}"'
 
 
 _SAME_AXES: Final = (("obs", "cell", "cells"), ("var", "gene", "genes"))

@@ -12,7 +12,6 @@ import itertools
 import math
 import os
 import re
-import shlex
 import shutil
 import signal
 import sys
@@ -331,11 +330,9 @@ def command_line(*words: str) -> str:
     """Return a command as a shell takes it; strings of SQL stay as they are.
 
     >>> print(command_line("diagnose", "my pbmc.h5ad", "obs", "type = 'T'"))
-    daf diagnose 'my pbmc.h5ad' obs "type = 'T'"
+    daf diagnose "my pbmc.h5ad" obs "type = 'T'"
     """
-    is_easy = [bool("'" in each and not set(each) & set('"$`\\!')) for each in words]
-    pairs = zip(words, is_easy, strict=True)
-    return " ".join(["daf", *(f'"{each}"' if easy else shlex.quote(each) for each, easy in pairs)])
+    return " ".join(["daf", *map(errors.in_shell, words)])
 
 
 _ARGUMENTS: Final = (
@@ -366,10 +363,11 @@ _FORMS: Final[Any] = (
     (re.escape(errors.SKIP_BROKEN), "--skip-broken"),
     (r"\bnames=\[\.\.\.\]", "--names"),
     (r"\banother dataset_axis\b(, or dataset_property=False)?", "another --dataset-axis"),
+    (r"\bconnect\('(\S+ [^']*)', overlay=\"([^\"]*)\"\)", r'daf save-vector "\1" ... --overlay \2'),
     (r"\bconnect\('([^']*)', overlay=\"([^\"]*)\"\)", r"daf save-vector \1 ... --overlay \2"),
     (r"\bconnect\('([^']*)', overlay='([^']*)'\)", r"pass \1 --overlay \2"),
     (
-        rf"(?<![\w'\"-])({'|'.join(_ARGUMENTS)})=(?=[ ,;]|$)",
+        rf"(?<![\w'\"-])({'|'.join(_ARGUMENTS)})=(?=[ ,;:]|$)",
         lambda found: f"--{found[1].replace('_', '-')}",
     ),
 )

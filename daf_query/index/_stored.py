@@ -290,7 +290,7 @@ class StoredIndexes:
                 return None
             except UnfitIndexError as error:
                 problem = str(error)
-        remedy = f"'daf repair {_location(self._daf)}' builds it again"
+        remedy = f"'daf repair {errors.in_shell(_location(self._daf))}' builds it again"
         warn_once(cache, self._daf.location, place.path, problem, remedy)
         return None
 

@@ -692,12 +692,13 @@ def other_layout_command(daf: DafReader, name: str) -> str:
     """
     if not is_in_place(daf):
         return ""
+    command = f"daf index {errors.in_shell(daf.location)} --matrix {errors.in_shell(name)}"
     if not can_have_sidecar(daf) and is_remote(daf.location):
-        return f"'daf index {daf.location} --matrix {name} --into mine.daf.zarr'"
+        return f"'{command} --into mine.daf.zarr'"
     if not can_have_sidecar(daf):
         place = f"open_daf({daf.location!r}, obs_is=..., sidecar='other.daf.zarr')"
         return f"accelerate({name!r}) of a session over {place}"
-    return f"'daf index {daf.location} --matrix {name}'"
+    return f"'{command}'"
 
 
 def _warn(fault: errors.FormatError, other: SlicePlan) -> None:

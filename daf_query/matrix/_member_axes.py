@@ -343,8 +343,8 @@ def concatenated_of(
     ----------
     along
         That axis, if the caller names it.  By default that of the observations: what the scalar
-        ``obs_is`` of an imported AnnData says, or ``obs``, ``cell`` or ``metacell``; if neither
-        axis is, that of the rows.
+        ``obs_is`` of an imported AnnData says, or ``obs``, ``cell`` or ``metacell``, also of a
+        modality (``prot.obs``); if neither axis is, that of the rows.
 
     Raises
     ------
@@ -368,7 +368,8 @@ def concatenated_of(
             return obs
         if var and var in axes:
             return axes[1] if axes[0] == var else axes[0]
-    return next((axis for axis in _OBSERVATIONS if axis in axes), axes[0])
+    known = (axis for name in _OBSERVATIONS for axis in axes if axis.rpartition(".")[2] == name)
+    return next(known, axes[0])
 
 
 def aligned_axis(members: Members, axis: str, join: Join, *, location: str) -> AlignedAxis:

@@ -307,23 +307,21 @@ def schema_name(source: object, connected: Connectable) -> str:
 
 
 def named_sources(sources: Sequence[str | Path]) -> dict[str, Connectable]:
-    """Open sources, each by the name that people would call it.
+    """Open sources, each by the name that people would call it; by what differs, if two share it.
 
     Raises
     ------
     ExistsError
-        Two have the same name.
+        Two are the same.
     """
-    named: dict[str, Connectable] = {}
     with ExitStack() as closing:
-        for source in sources:
-            connected = opened(source, closing)
-            name = schema_name(source, connected)
-            if name in named:
-                raise errors.ExistsError(
-                    f"{named[name].location} and {source} would both be called {name!r}; pass a "
-                    "mapping of other names to them"
-                )
-            named[name] = connected
+        found = [opened(source, closing) for source in sources]
+        names = [schema_name(source, each) for source, each in zip(sources, found, strict=True)]
+        if len(set(names)) < len(names):
+            names = short_names([str(source) for source in sources])
+        if twice := [name for name in names if names.count(name) > 1]:
+            raise errors.ExistsError(
+                f"two data sets would both be called {twice[0]!r}; pass each once"
+            )
         closing.pop_all()
-    return named
+    return dict(zip(names, found, strict=True))

@@ -325,9 +325,9 @@ def _with_cast(term: Term, values: pa.ChunkedArray) -> str:
     """Return how to ask strings for a number, if all of them are numbers; else nothing."""
     with suppress(pa.ArrowInvalid):
         present = pc.cast(values.drop_null(), pa.float64())
-        number = next(each for each in term.values if not isinstance(each, str))
+        number = next((each for each in term.values if not isinstance(each, str | bool)), None)
         operator = term.operator if term.form == "order" and term.operator != "BETWEEN" else "="
-        if len(present):
+        if len(present) and number is not None:
             cast = f"CAST({term.expression} AS DOUBLE) {operator} {number}"
             return f"all of them are numbers: write {cast}"
     return ""

@@ -387,9 +387,8 @@ def _wrong_type(failed: FailedQuery, _: Match) -> Said:
 def mismatch(term: Term, arrow_type: pa.DataType) -> str:
     """Return what to write where a term compares values of two types; empty if it does not."""
     name = term.expression
-    if pa.types.is_dictionary(arrow_type):
-        arrow_type = arrow_type.value_type
-    numbers = [each for each in term.values if not isinstance(each, str | bool)]
+    arrow_type = arrow_type.value_type if pa.types.is_dictionary(arrow_type) else arrow_type
+    no_strings = [each for each in term.values if not isinstance(each, str)]
     others = [each for each in term.values if not _is_numeral(each)]
     if term.form not in ("equal", "order"):
         return ""
@@ -397,8 +396,10 @@ def mismatch(term: Term, arrow_type: pa.DataType) -> str:
         return f"{name} is true or false: write {name}, or NOT {name}"
     if is_number(arrow_type) and others:
         return f"{others[0]!r} is no number, and {name} holds {arrow_type}"
-    if arrow_type in STRINGS and numbers:
-        return f"{name} holds strings, and {numbers[0]} is a number: write '{numbers[0]}'"
+    if arrow_type in STRINGS and no_strings:
+        given, kind = no_strings[0], "BOOLEAN" if isinstance(no_strings[0], bool) else "DOUBLE"
+        said = f"{name} holds strings, and {given} is no string: write '{given}'"
+        return f"{said}, or compare TRY_CAST({name} AS {kind})"
     return ""
 
 

@@ -16,7 +16,7 @@ from daf_query.matrix import ConcatenatedAxis, each_once
 from daf_query.scan import INDEX, NAME
 from daf_query.slice import AxisRows, Selector
 from daf_query.sql import Engine, is_number, listed_expressions
-from daf_query.syntax import real_divisions
+from daf_query.syntax import plain_name, real_divisions
 from daf_query.table import DATASET
 from daf_query.training import _splits as splitting
 from daf_query.training._sampler import SPLIT, WEIGHT, Sampler, coded, read_sampler
@@ -216,11 +216,12 @@ def classes_of(
             values = chosen.values(item)
         if refuses_null and values.null_count:
             first = names[int(np.argmax(np.asarray(values.is_null())))].as_py()
+            written = plain_name(item) if item in chosen.vectors else item
             raise errors.InvalidInputError(
                 f"{keyword}= is missing for {values.null_count:,} of {len(names):,} entries of "
                 f"axis {chosen.axis!r}, the first is {first!r}, and nothing says to which "
-                f"group they belong; leave them out (where={f'{item} IS NOT NULL'!r}), or make "
-                f"each one a group ({keyword}={f'coalesce({item}, name)'!r})"
+                f"group they belong; leave them out (where={f'{written} IS NOT NULL'!r}), or make "
+                f"each one a group ({keyword}={f'coalesce({written}, name)'!r})"
             )
         item_codes, item_keys = _coded(values, keyword, seed)
         codes = codes * item_keys.size + item_codes

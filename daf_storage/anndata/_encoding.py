@@ -326,8 +326,7 @@ def decode_frame(values: Any, note: dict[str, Any], *, index: Any, columns: Any)
     labels = labels if len(labels) == values.shape[1] else columns
     frame = pandas().DataFrame(values, index=index, columns=labels)
     for position, dtype in enumerate(note.get("dtypes", [])[: frame.shape[1]]):
-        narrow = narrowed(frame.iloc[:, position].to_numpy(), dtype)
-        frame.isetitem(position, narrow)
+        frame.isetitem(position, narrowed(frame.iloc[:, position].to_numpy(), dtype))
     return frame
 
 

@@ -588,12 +588,9 @@ class MemoryFrame:
     def column(self, position: int) -> Column:
         """Return a column."""
         if position not in self._columns:
-            series = functools.partial(self._series, position)
+            series = functools.partial(self._frame.iloc.__getitem__, (slice(None), position))
             self._columns[position] = SeriesColumn(self.sources, series)
         return self._columns[position]
-
-    def _series(self, position: int) -> Any:
-        return self._frame.iloc[:, position]
 
     def names(self, nodes: Nodes) -> StoredArray:  # noqa: ARG002 - it was read
         """Return the index as entries of an axis."""

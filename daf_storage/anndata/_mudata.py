@@ -303,11 +303,9 @@ def _names_where_mapped(names: Any, nodes: Nodes) -> StoredArray:
                 f"the places of entries in a modality lead to the {positions.max():,}th of "
                 f"{len(own):,} entries"
             )
-        taken = own.take(pa.array(positions - 1, mask=positions < 1))
-        return taken.fill_null("")
+        return own.take(pa.array(positions - 1, mask=positions < 1)).fill_null("")
 
-    size = (places.info.size,)
-    return MemoryArray(strings, shape=size, storage_type=StorageType.STRING)
+    return MemoryArray(strings, shape=(places.info.size,), storage_type=StorageType.STRING)
 
 
 # Back

@@ -327,8 +327,7 @@ def axis_frame(
     names = daf.get_pa_vector(axis, NAME_VECTOR)
     labels = (names if taken is None else names.take(taken)).to_numpy(zero_copy_only=False)
     index = pandas().Index(labels.astype(object), dtype=str, name=notes.get("index_name"))
-    frame = pandas().DataFrame(columns, index=index, copy=False)
-    return frame, uns
+    return pandas().DataFrame(columns, index=index, copy=False), uns
 
 
 def unstructured(daf: DafReader) -> dict[str, Any]:
@@ -408,8 +407,7 @@ def _with_kept_columns(
         values = {key: value[positions] for key, value in values.items()}
     order = [own[n["kept"]].key if n.get("kept") in own else n.get("column") for n in noted]
     every = {**columns, **values}
-    first = {key: every[key] for key in order if key in every}
-    return {**first, **every}
+    return {**{key: every[key] for key in order if key in every}, **every}
 
 
 # Types

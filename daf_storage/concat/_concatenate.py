@@ -274,8 +274,7 @@ def _merge_shared(run: Run, notes: MergedNotes) -> None:
     """Merge the properties of other axes."""
     for name in sorted({name for member in run.members for name in member.daf.scalars_set()}):
         if name != NOTES:
-            is_name = name in AXIS_KEYS
-            merge_scalar(run, name, "same" if is_name else run.options.merge_action(name))
+            merge_scalar(run, name, "same" if name in AXIS_KEYS else run.options.merge_action(name))
     axes = run.of_axes(is_concatenated=False)
     for number, axis in enumerate(axes):
         for name in run.vectors(axis):

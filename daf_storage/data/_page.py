@@ -103,8 +103,7 @@ def _spread(length: int, most: int, pieces: int = _PIECES, chunk: int = 1) -> li
     if length <= most:
         return [Span(0, length)] if length else []
     size = max(most // pieces, 1)
-    last = (length - size) // chunk
-    starts = np.unique(np.linspace(0, last, pieces).astype(np.int64)) * chunk
+    starts = np.unique(np.linspace(0, (length - size) // chunk, pieces).astype(np.int64)) * chunk
     return [Span(start, min(start + size, length)) for start in starts.tolist()]
 
 

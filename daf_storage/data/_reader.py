@@ -75,7 +75,7 @@ def writing_remedy(daf: DafReader) -> str:
         return (
             "it is read in place and never written; write beside it: "
             f'connect({daf.location!r}, overlay="mine.daf.zarr"), or import it into a data set of '
-            f"its own: daf import {daf.location} OUT.daf.zarr"
+            f"its own: daf import {errors.in_shell(daf.location)} OUT.daf.zarr"
         )
     return daf.how_to_write
 

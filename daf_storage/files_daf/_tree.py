@@ -293,7 +293,8 @@ class FilesTree(StoreTree):
                     is_sparse(name, names) or self._is_sparse_remote(snapshot, file)
                 )
                 kinds[name] = "group" if is_group else "array"
-            elif not _has_properties_only(path) and self._is_folder(snapshot, path, file):
+            # what is below a property is a part of it
+            elif place_of(f"{path}/x").kind == "other" and self._is_folder(snapshot, path, file):
                 kinds[file] = "group"
         return kinds
 
@@ -446,11 +447,6 @@ def _has_folders_only(path: str) -> bool:
     names = names[1:] if names[:1] == [kept.GROUP] else names
     depths = {layout.VECTORS: _VECTORS_DEPTH, layout.MATRICES: _MATRICES_DEPTH}
     return not names or len(names) < depths.get(names[0], 1)
-
-
-def _has_properties_only(path: str) -> bool:
-    """Return whether whatever is not a property in a directory is a part of one."""
-    return place_of(f"{path}/x").kind != "other"
 
 
 class WritableFilesTree(FilesTree, FileTree[dict[str, Any]]):

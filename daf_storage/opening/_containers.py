@@ -441,7 +441,7 @@ def existing_directory(root: Path, given: str, *, is_read: bool = False) -> Dire
         if is_read and was_interrupted(root):
             raise errors.SourceNotFoundError(
                 f"{given}: another program was stopped while it replaced this; open it for "
-                f"writing, or run 'daf repair {given}', to get back what was there"
+                f"writing, or run 'daf repair {errors.in_shell(given)}', to get back what was there"
             )
         raise errors.SourceNotFoundError(f"no such directory: {root}{siblings(root)}")
     if not os.access(root, os.R_OK | os.X_OK):
@@ -550,8 +550,9 @@ def written_in_place(location: str, mode: OpenMode) -> errors.ReadOnlyError:
     """Say that an AnnData is not written."""
     return errors.ReadOnlyError(
         f"{location}: an AnnData is read in place and never written, so it cannot be opened with "
-        f"mode {mode!r}; import it into a data set of its own (daf import {location} "
-        f'OUT.daf.zarr), or write beside it: connect({location!r}, overlay="mine.daf.zarr")'
+        f"mode {mode!r}; import it into a data set of its own (daf import "
+        f"{errors.in_shell(location)} OUT.daf.zarr), or write beside it: "
+        f'connect({location!r}, overlay="mine.daf.zarr")'
     )
 
 
@@ -673,7 +674,7 @@ def _recover(tree: WritableStoredTree) -> None:
         errors.warn(
             f"{tree.location}: the disk is full, so the consolidated metadata is not up to date: "
             "programs that depend on it, such as readers over HTTP, do not see everything; make "
-            f"room and open it again, or run 'daf repair {tree.location}'",
+            f"room and open it again, or run 'daf repair {errors.in_shell(tree.location)}'",
             RecoveryWarning,
         )
 

@@ -694,8 +694,7 @@ def _opened_with_bases(
         bases = _opened_with_bases(path, "r", daf, seen | {key})
         opened = [*bases, daf]
         if daf.has_scalar(BASE_VIEW):
-            whole = _chain(bases, name=f"{path}.complete")
-            opened = [_part_of_base(whole, daf), daf]
+            opened = [_part_of_base(_chain(bases, name=f"{path}.complete"), daf), daf]
         return opened
     except Exception:
         for each in opened:

@@ -243,9 +243,10 @@ def _no_path(given: str, container: str) -> errors.InvalidInputError:
             )
     hint = ""
     if given.endswith(".h5ad"):
-        hint = f"; turn an h5ad file into one with: daf import {given} OUT.daf.zarr"
+        path = errors.in_shell(given)
+        hint = f"; turn an h5ad file into one with: daf import {path} OUT.daf.zarr"
         if not Path(given).exists():  # it was to be written
-            hint = f"; write another one first, and then: daf export OUT.daf.zarr {given}"
+            hint = f"; write another one first, and then: daf export OUT.daf.zarr {path}"
     elif given.endswith((".zarr", ".zarr.zip")):  # of an AnnData, which is only read
         before, _, after = given.rpartition(".zarr")
         hint = f"; a Daf data set is called {before}.daf.zarr{after}"
@@ -405,7 +406,9 @@ class OtherKind:
     def error(self, path: str) -> errors.NotADafError:
         """Return the error that says what it is."""
         stem = Path(path).name.split(".")[0]
-        advice = self.advice.format(path=path, stem=stem)
+        paths = {"here": path, "folder": Path(path).parent, "made": f"{stem}.daf.zarr"}
+        words = {name: errors.in_shell(each) for name, each in paths.items()}
+        advice = self.advice.format(path=path, stem=stem, **words)
         return errors.NotADafError(f"{path}: this is {self.what}, which is not read; {advice}")
 
 
@@ -446,13 +449,13 @@ OTHER_KINDS: Final = (
     ),
     OtherKind(
         "a matrix of Matrix Market",
-        "import the folder that it is in: daf import FOLDER {stem}.daf.zarr",
+        "import the folder that it is in: daf import {folder} {made}",
         suffixes=(".mtx", ".mtx.gz"),
         begins=(b"%%MatrixMarket",),
     ),
     OtherKind(
         "a folder of Matrix Market",
-        "import it: daf import {path} {stem}.daf.zarr",
+        "import it: daf import {here} {made}",
         holds=(frozenset({"matrix.mtx"}), frozenset({"matrix.mtx.gz"})),
     ),
     OtherKind(
@@ -470,7 +473,7 @@ def other_kind_at(path: str | Path) -> errors.NotADafError | None:
     where, names, beginning = Path(path), set[str](), b""
     try:
         if where.is_dir():
-            names = {each.name for each in where.iterdir()}
+            names = {re.sub(r"^.*(?=matrix\.mtx)", "", each.name) for each in where.iterdir()}
         elif where.is_file():
             beginning = _beginning(where)
         else:

@@ -642,7 +642,8 @@ class SidecarTree:
     def _warn(self, problem: str) -> None:
         self.problem = problem
         is_default = self._sidecar == sidecar_beside(self.source)
-        command = f"daf index {self.source}{'' if is_default else f' --into {self._sidecar}'}"
+        into = "" if is_default else f" --into {errors.in_shell(self._sidecar)}"
+        command = f"daf index {errors.in_shell(self.source)}{into}"
         errors.warn(
             f"{self._sidecar}: this sidecar is ignored: {problem}; make it again with "
             f"'{command} --refresh', or take it away with '{command} --remove'",

@@ -475,8 +475,7 @@ class Hdf5File:
             status = self.status()
             if status is not None:
                 pending = max(int(self.file.id.get_filesize()) - status.st_size, 0)
-                handle = self._handle()
-                require_space(handle, size_bytes, self.location, pending_bytes=pending)
+                require_space(self._handle(), size_bytes, self.location, pending_bytes=pending)
 
     def flush(self) -> None:
         """Write what HDF5 has in memory."""

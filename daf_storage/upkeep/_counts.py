@@ -156,8 +156,8 @@ class CountedCopy:
         obs, axes = str(self._daf.get_scalar("obs_is", default="obs")), self._daf.axes_set()
         for columns, matrix in itertools.product(axes if obs in axes else (), self._types):
             label = imported_label(self._daf, obs, columns, matrix)
-            if label and self._daf.has_matrix(obs, columns, matrix):
-                dtype = self._daf.matrix_info(obs, columns, matrix).storage_type.dtype
+            pairs = ((obs, columns), (columns, obs)) if label else ()
+            for stored in filter(None, (self._daf.find_matrix(*pair, matrix) for pair in pairs)):
                 note = notes.setdefault("matrices", {}).setdefault(label, {})
-                note.setdefault("dtype", dtype.str)
+                note.setdefault("dtype", stored.info.storage_type.dtype.str)
         return json.dumps(notes, separators=(",", ":"))

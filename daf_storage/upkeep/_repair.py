@@ -88,8 +88,8 @@ def repair(path: str | Path, *, progress: ShowProgress = "auto") -> RepairReport
         raise errors.ReadOnlyError(
             f"{path}: what lies here is read in place and never written, so it is not repaired; "
             "write it again with the program that made it, or import what can be read of an "
-            f"AnnData: daf import {path} OUT.daf.zarr; a sidecar is made again with 'daf index "
-            f"{path} --refresh'"
+            f"AnnData: daf import {errors.in_shell(path)} OUT.daf.zarr; a sidecar is made again "
+            f"with 'daf index {errors.in_shell(path)} --refresh'"
         )
     where = container_of(path)
     with os_errors(where.given):

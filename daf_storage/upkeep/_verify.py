@@ -44,7 +44,7 @@ from daf_storage.data import (
     relation_of,
     values_without_entry,
 )
-from daf_storage.errors import DafError, MissingDependencyError
+from daf_storage.errors import DafError, MissingDependencyError, in_shell
 from daf_storage.files_daf import FilesTree
 from daf_storage.files_daf import incomplete_properties as incomplete_files
 from daf_storage.opening import (
@@ -252,7 +252,7 @@ def _check_sidecar(found: _Findings, daf: DafReader) -> None:
     tree = daf.tree
     if isinstance(tree, SidecarTree):
         for path, problem in tree.damage():
-            remedy = f"'daf index {tree.source} --refresh' makes it again"
+            remedy = f"'daf index {in_shell(tree.source)} --refresh' makes it again"
             found.error(f"{tree.sidecar.name}/{path}", f"{problem}; {remedy}")
 
 
@@ -270,7 +270,7 @@ def _check_abandoned(found: _Findings, where: DafPath) -> None:
         found.warning(
             "",
             f"a program that was making or replacing this was killed, and left {folder.name}; "
-            f"'daf repair {where.given}' removes it",
+            f"'daf repair {in_shell(where.given)}' removes it",
         )
 
 
@@ -285,7 +285,7 @@ def _verify_archive(found: _Findings, where: DafPath, progress: ShowProgress) ->
             found.warning(
                 "",
                 "a writer stopped in the middle of adding something; what was complete is served, "
-                f"and 'daf repair {where.container}' takes the rest away",
+                f"and 'daf repair {in_shell(where.container)}' takes the rest away",
             )
         total = 2 * sum(entry.size_bytes for entry in store.entries())
         with _bar(where, total, progress) as bar:
@@ -323,12 +323,13 @@ def _verify_group(where: DafPath, store: MmapZipStore, group: str, add: Add) -> 
 def _verify_directory(found: _Findings, where: DafPath) -> None:
     """Check what only directories have: consolidated metadata, and leftovers of writers."""
     store = DirectoryStore(where.container, location=where.given)
+    command = f"daf repair {in_shell(where.given)}"
     if store.has_leftovers():
         found.warning(
             "",
-            f"a writer is at work, or left something behind; 'daf repair {where.given}' clears it",
+            f"a writer is at work, or left something behind; '{command}' clears it",
         )
-    tree, remedy = open_directory_tree(where), f"'daf repair {where.given}' writes it again"
+    tree, remedy = open_directory_tree(where), f"'{command}' writes it again"
     try:
         if not tree.repeated():
             problem = "there is no consolidated metadata, which readers over HTTP need"
@@ -386,8 +387,8 @@ def _check_indexes(found: _Findings, daf: DafReader) -> None:
             note = found.error if index.state == "damaged" else found.warning
             note(
                 place.path,
-                f"{index.problem}; queries do not use this index, and 'daf repair {daf.location}' "
-                "builds it again",
+                f"{index.problem}; queries do not use this index, and "
+                f"'daf repair {in_shell(daf.location)}' builds it again",
             )
 
 

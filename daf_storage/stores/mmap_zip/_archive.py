@@ -168,8 +168,7 @@ class MmapZipStore(ArchiveReader):
         finally:
             file.close()
         self._have(directory)
-        present = self._view[: self.present_bytes()]
-        check_last_entry(directory, present, self.location, self.path)
+        check_last_entry(directory, self._view[: self.present_bytes()], self.location, self.path)
 
     def _open_for_writing(self, max_file_size: int, *, sync: bool) -> None:
         """Make the file what it was after the last whole entry, and index it."""

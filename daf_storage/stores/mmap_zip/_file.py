@@ -423,7 +423,8 @@ def check_last_entry(directory: Directory, data: memoryview, location: str, path
     if not is_there or (is_checked and not is_whole(last, data)):
         raise errors.CorruptDataError(
             f"{location}: a writer stopped in the middle of adding {last.name!r}, and reading does "
-            f"not change the file; go back to what was complete with: daf repair {path}"
+            "not change the file; go back to what was complete with: daf repair "
+            f"{errors.in_shell(path)}"
         )
 
 

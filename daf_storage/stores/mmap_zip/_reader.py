@@ -305,7 +305,7 @@ class ArchiveReader:
         if is_own_entry(entry) and not (header.is_filled and agrees(entry, header)):
             raise errors.CorruptDataError(
                 f"{self._what(entry)} is damaged: its local header and the directory differ; go "
-                f"back to what was complete with: daf repair {self.location}"
+                f"back to what was complete with: daf repair {errors.in_shell(self.location)}"
             )
         return start
 
@@ -371,7 +371,8 @@ def _problem(store: ArchiveReader, entry: Entry, progress: Callable[[int], None]
         return str(error)
     progress(0 if entry.method == records.STORED else entry.stored_bytes)
     if is_own_entry(entry) and not store.is_headed(entry):
-        return f"its local header is damaged; 'daf repair {store.location}' writes it again"
+        command = f"daf repair {errors.in_shell(store.location)}"
+        return f"its local header is damaged; '{command}' writes it again"
     return None
 
 
