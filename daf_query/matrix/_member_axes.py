@@ -368,8 +368,8 @@ def concatenated_of(
             return obs
         if var and var in axes:
             return axes[1] if axes[0] == var else axes[0]
-    known = (axis for name in _OBSERVATIONS for axis in axes if axis.rpartition(".")[2] == name)
-    return next(known, axes[0])
+    present = (axis for name in _OBSERVATIONS for axis in axes if axis.rpartition(".")[2] == name)
+    return next(present, axes[0])
 
 
 def aligned_axis(members: Members, axis: str, join: Join, *, location: str) -> AlignedAxis:

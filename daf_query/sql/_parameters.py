@@ -220,7 +220,8 @@ def _check(
     shown, s = ", ".join(written), "s" * (len(written) > 1)
     has = f"the parameter{s} {shown}" if written else "no parameters"
     if "?" in written:
-        has = f"{len(names)} parameter{'s' * (len(names) > 1)} (?)"
+        unquoted = " without quotes" * (params is None)
+        has = f"{len(names)} parameter{'s' * (len(names) > 1)} (?){unquoted}"
     given = f"{len(values)} value{'s' * (len(values) != 1)}"
     given = f"values for {errors.shown_names(values)}" if is_named else given
     given = "no values" if params is None else f"params= has {given}"
