@@ -52,6 +52,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias, TypeVar
+from weakref import WeakKeyDictionary
 
 
 @dataclass(frozen=True, slots=True)
@@ -521,6 +522,12 @@ def caller() -> Caller:
     return found.f_code.co_filename, found.f_lineno, names.get("__name__", "<unknown>"), warned
 
 
-def warn(text: str, category: type[Warning]) -> None:
-    """Warn at the line that called this software."""
-    warnings.warn_explicit(text, category, *(CALLER.get() or caller()))
+_warned: WeakKeyDictionary[object, set[str]] = WeakKeyDictionary()
+
+
+def warn(text: str, category: type[Warning], *, once_for: object | None = None) -> None:
+    """Warn at the line that called this software; only once for an object, while it lives."""
+    given = set() if once_for is None else _warned.setdefault(once_for, set())
+    if text not in given:
+        given.add(text)
+        warnings.warn_explicit(text, category, *(CALLER.get() or caller()))

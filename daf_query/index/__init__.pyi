@@ -10,4 +10,4 @@ from daf_query.index._stored import build_point_index as build_point_index
 from daf_query.index._stored import hashes_of as hashes_of
 from daf_query.index._stored import rebuild_indexes as rebuild_indexes
 from daf_query.index._stored import refreshed as refreshed
-from daf_query.index._stored import warn_once as warn_once
+from daf_query.index._stored import warn_of_index as warn_of_index

@@ -19,7 +19,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, TypeAlias
-from weakref import WeakKeyDictionary
 
 import numpy as np
 import numpy.typing as npt
@@ -50,7 +49,7 @@ from daf_storage import (
     sidecar_status,
     write_sidecar,
 )
-from daf_storage.base import DecodedCache, ForkLock, Span, StorageType, is_remote, progress_bar
+from daf_storage.base import DecodedCache, Span, StorageType, is_remote, progress_bar
 from daf_storage.upkeep import (
     IndexPlace,
     IndexStorage,
@@ -78,19 +77,10 @@ class UnusedIndexWarning(errors.DafWarning):
     """An index is damaged or does not fit its table, so it is not used."""
 
 
-_warned: WeakKeyDictionary[object, set[str]] = WeakKeyDictionary()
-_lock = ForkLock()
-
-
-def warn_once(owner: object, location: str, what: str, problem: str, remedy: str) -> None:
-    """Warn of an index, once per owner: an object that lives as long as a session."""
+def warn_of_index(owner: object, location: str, what: str, problem: str, remedy: str) -> None:
+    """Warn of an index, once for an object that lives as long as a session."""
     text = f"{location}: the index {what} is not used: {problem}; {remedy}"
-    with _lock:
-        warned = _warned.setdefault(owner, set())
-        is_known = text in warned
-        warned.add(text)
-    if not is_known:
-        errors.warn(text, UnusedIndexWarning)
+    errors.warn(text, UnusedIndexWarning, once_for=owner)
 
 
 def hashes_of(strings: Any) -> Hashes:
@@ -291,7 +281,7 @@ class StoredIndexes:
             except UnfitIndexError as error:
                 problem = str(error)
         remedy = f"'daf repair {errors.in_shell(_location(self._daf))}' builds it again"
-        warn_once(cache, self._daf.location, place.path, problem, remedy)
+        warn_of_index(cache, self._daf.location, place.path, problem, remedy)
         return None
 
     def _index(self, place: IndexPlace, arrays: Arrays) -> Any:

@@ -297,7 +297,7 @@ class SharedSchema:
         if not isinstance(table, tables.TableDataset) or name in self.added:
             return None
         readable = table.readable()
-        tables.warn_of_problems(readable.table_columns, readable.table_columns.broken.warned)
+        tables.warn_of_problems(readable.table_columns, readable.table_columns.broken)
         return readable
 
     def register_table(self, name: str, table: Any) -> None:
@@ -325,7 +325,6 @@ class AxisSchema(SharedSchema):
     """Whether tables have the rows of several data sets, even if there is just one."""
     cache: DecodedCache
     """Where values of small members of a collection are cached."""
-    _warned: set[str] = field(default_factory=set, init=False)
     _unions: dict[str, _Union] = field(default_factory=dict, init=False)
     _joined: dict[str, DecodedCache] = field(default_factory=dict, init=False)
     _lock: ForkLock = field(default_factory=ForkLock, init=False)
@@ -376,16 +375,16 @@ class AxisSchema(SharedSchema):
         """
         if not self.is_collection:
             columns = self.only.columns(axis, names)
-            tables.warn_of_problems(columns, self._warned)
+            tables.warn_of_problems(columns, self)
             return self.only.table(axis, columns)
         found: dict[str, tables.TableColumns] = {}
         for name, member in self.members.items():
             if member.daf.has_axis(axis):
                 check_cancelled()
                 found[name] = member.columns(axis, names)
-                tables.warn_of_problems(found[name], self._warned)
+                tables.warn_of_problems(found[name], self)
         table = self._union(axis, found)
-        tables.warn_of_problems(table.table_columns, self._warned)
+        tables.warn_of_problems(table.table_columns, self)
         return table
 
     def _union(self, axis: str, columns: dict[str, tables.TableColumns]) -> tables.UnionDataset:
@@ -486,7 +485,8 @@ class AxisSchema(SharedSchema):
         described = {key if self.is_collection else None: m.daf for key, m in self.members.items()}
         table, problems = DESCRIPTIONS[name](self.name, described)
         for what, problem in problems.items():
-            tables.warn_once(f"the table {name!r} lacks {what}: {problem}", self._warned)
+            text = f"the table {name!r} lacks {what}: {problem}"
+            errors.warn(text, tables.UnreadableVectorWarning, once_for=self)
         return table
 
     @property

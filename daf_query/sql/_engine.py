@@ -123,8 +123,6 @@ class Engine:
     """How much memory sorts, joins and groups may take; None is no limit."""
     origin: Engine | None = None
     """The engine whose tables and views a service answers queries over."""
-    hinted: set[str] = field(default_factory=set)
-    """The hints that were given, each of them once."""
     _context: datafusion.SessionContext | None = field(default=None, init=False)
     _lock: ForkLock = field(default_factory=ForkLock, init=False)
 
@@ -243,9 +241,7 @@ class Engine:
             self._remember_view(query)
         elif statements and statements[0].text == query:
             for said, kind in hints(statements[0], self._has_column):
-                if said not in self.hinted:
-                    self.hinted.add(said)
-                    errors.warn(said, kind)
+                errors.warn(said, kind, once_for=self.connections)
         return with_unique_columns(frame, once=once)
 
     def _has_column(self, scope: Scope, name: str) -> bool:

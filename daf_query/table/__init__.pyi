@@ -19,7 +19,6 @@ from daf_query.table._columns import category_columns as category_columns
 from daf_query.table._columns import check_column_names as check_column_names
 from daf_query.table._columns import long_names as long_names
 from daf_query.table._columns import warn_of_problems as warn_of_problems
-from daf_query.table._columns import warn_once as warn_once
 from daf_query.table._columns import with_categories as with_categories
 from daf_query.table._dataset import ComputedDataset as ComputedDataset
 from daf_query.table._dataset import TableDataset as TableDataset

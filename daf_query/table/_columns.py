@@ -96,8 +96,6 @@ class BrokenColumns:
         self._lock = threading.Lock()
         self.count = 0
         """How often a column turned out to be broken."""
-        self.warned: set[str] = set()
-        """The warnings that were given already, where a table outlives its queries."""
 
     def reading(self, name: str, read: Callable[[], _T]) -> _T:
         """Read something of a column; keep an error that says that it is unreadable."""
@@ -553,14 +551,8 @@ class UnreadableVectorWarning(errors.DafWarning):
     """A vector cannot be read, so a table lacks its column."""
 
 
-def warn_once(text: str, warned: set[str]) -> None:
-    """Warn of something that cannot be read, unless ``warned`` has the text."""
-    if text not in warned:
-        warned.add(text)
-        errors.warn(text, UnreadableVectorWarning)
-
-
-def warn_of_problems(columns: TableColumns, warned: set[str]) -> None:
-    """Warn once of each column that a table lacks, with the reason."""
+def warn_of_problems(columns: TableColumns, owner: object) -> None:
+    """Warn of each column that a table lacks, with the reason; once for what has the table."""
     for name, problem in columns.problems.items():
-        warn_once(f"the table {columns.table!r} lacks the column {name!r}: {problem}", warned)
+        text = f"the table {columns.table!r} lacks the column {name!r}: {problem}"
+        errors.warn(text, UnreadableVectorWarning, once_for=owner)

@@ -36,7 +36,7 @@ import pyarrow as pa
 import zarr
 from zarr.dtype import DataTypeValidationError, RawBytes, data_type_registry
 
-from daf_query.index import RTree, UnfitIndexError, warn_once
+from daf_query.index import RTree, UnfitIndexError, warn_of_index
 from daf_query.scan import OpenColumn, Rows, ScanOptions, Values, runs_of_chunks
 from daf_query.table._columns import (
     GEOMETRY,
@@ -461,7 +461,7 @@ def zarr_table(path: str | Path, group: str = META) -> ZarrTable:
     broken = BrokenColumns()
     guarded = {name: TableColumn(column, broken) for name, column in columns.items()}
     table = TableColumns(group, length, guarded, problems, broken=broken)
-    warn_of_problems(table, broken.warned)
+    warn_of_problems(table, broken)
     absolute = str(path) if is_remote(path) else str(Path(path).absolute())
     return ZarrTable(table, location, (absolute, group))
 
@@ -575,7 +575,7 @@ class ZarrTable(TableDataset):
             tree: RTree = self.view.cache.get(key, identity, lambda: self._tree(column, array))
         except UnfitIndexError as error:
             what = f"of {column!r}"
-            warn_once(self.view.cache, self.location, what, str(error), "build it again")
+            warn_of_index(self.view.cache, self.location, what, str(error), "build it again")
             return None
         return tree
 
