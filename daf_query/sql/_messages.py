@@ -487,7 +487,8 @@ MESSAGES: Final = (
     ),
     Message(
         _TWICE + _NAME,
-        "the query has two columns called '{name}'; name them with AS, or write * EXCEPT ({name})",
+        "the query has two columns called '{name}'; name them with AS, or write * EXCEPT ({name}); "
+        "what ORDER BY sorts by, as in ORDER BY t.{name}, may be one of them",
     ),
     Message("Column in SELECT must be in GROUP BY", _UNGROUPED),
     Message("SQL error: RecursionLimitExceeded", _TOO_DEEP),

@@ -301,12 +301,10 @@ def signed_ranks(statement: Statement, *, is_part: bool) -> Iterator[Edit]:
     is_computed = is_part or (named_so and any(_operands(node) for _, node in statement.nodes))
     for rank in (each for each in named_so if is_computed and each["over"]):
         start, named = statement.span(rank["name"])[0], rank["over"].get("NamedWindow")
-        windows = (each for each in statement.brackets if each.before == "OVER")
-        stop = (
-            statement.span(named)[1]
-            if named
-            else next(each.closing + 1 for each in windows if each.opening > start)
+        over = (
+            each for each in statement.brackets if each.before == "OVER" and each.opening > start
         )
+        stop = statement.span(named)[1] if named else next(over).closing + 1
         yield from (Edit(start, start, "CAST("), Edit(stop, stop, " AS BIGINT)"))
 
 
