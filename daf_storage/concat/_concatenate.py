@@ -432,8 +432,7 @@ def concatenate(  # noqa: PLR0913 - the choices of the reference
         for member in members:
             check_outside(member.daf, destination)
         new = stack.enter_context(new_data_set(destination, if_exists=if_exists, **style))
-        folder = parse_path(destination).container.parent
-        return _run(Run(new, members, options, folder), progress)
+        return _run(Run(new, members, options, parse_path(destination).container.parent), progress)
 
 
 def _members(

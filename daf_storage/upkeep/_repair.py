@@ -142,7 +142,8 @@ def _repair_archive(where: DafPath) -> tuple[list[str], tuple[Damage, ...]]:
         done = [f"dropped {name}, which was not complete" for name in found.dropped]
         done += [f"completed {name}, whose data was there" for name in found.completed]
         if found.cut_bytes:
-            done.append(f"gave back {found.cut_bytes:,} bytes that belonged to no entry")
+            cut = f"gave back {found.cut_bytes:,} bytes that belonged to no entry"
+            done.append(cut if found.cut_bytes > 0 else "wrote the records at its end again")
         for group in groups_of(store):
             tree = tree_of(store, group)
             recovered = recovery_of(tree)(store, tree, group)
