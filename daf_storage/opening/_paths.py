@@ -73,7 +73,7 @@ _ZARR_DOCUMENTS: Final = (".zgroup", ".zmetadata", "zarr.json")
 HDF5_BEGINNING: Final = b"\x89HDF\r\n\x1a\n"
 _ZIP_BEGINNING: Final = b"PK\3\4"
 NOT_A_PATTERN: Final = (
-    "; a pattern is taken by connect() and the commands info, sql, extract, profile and concat: "
+    "; a pattern is taken by connect() and the commands that query, slice or concatenate: "
     "name one data set"
 )
 
