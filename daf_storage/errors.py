@@ -327,13 +327,13 @@ def shown_names(available: Iterable[str], *, none: str = "none") -> str:
 def in_shell(word: object) -> str:
     """Return a path, a name or SQL as a shell takes it, for a command that is advised.
 
-    >>> print(in_shell("x.dafs.zarr.zip#/monday"), in_shell("my runs/run0.h5ad"), in_shell('"a"'))
-    x.dafs.zarr.zip#/monday "my runs/run0.h5ad" '"a"'
+    >>> print(in_shell("x.zip#/monday"), in_shell("my runs/run0.h5ad"), in_shell("wow!/a"))
+    x.zip#/monday "my runs/run0.h5ad" 'wow!/a'
     """
     text = str(word)
-    if re.fullmatch(r"[\w@%+=:,./#~-]+", text):
-        return text
-    return shlex.quote(text) if set(text) & set('"$`\\') else f'"{text}"'
+    if re.search(r'["$`\\]|!(?![=\s])', text):  # ! begins what was typed before
+        return shlex.quote(text)
+    return text if re.fullmatch(r"[\w@%+=:,./#~-]+", text) else f'"{text}"'
 
 
 _SAME_AXES: Final = (("obs", "cell", "cells"), ("var", "gene", "genes"))
