@@ -349,6 +349,7 @@ _FORMS: Final[Any] = (
     ),
     (r"\b(join|merge)=[\"'](\w+)[\"']", r"--\1 \2"),
     (r"\b(rows|columns|by|where|weights|stratify|groups|reference)=([\"'])", r"--\1 \2"),
+    (r"\b(rows|columns)_axis='([^']*)'", r"--\1-axis \2"),
     (r"\bparams=\{'([^']*)': [^}]*\}", r"--param \1=..."),
     (r"\bparams=(?= has)", "--param"),
     (r"\bsay which format\b", "say which format with --format"),

@@ -202,9 +202,9 @@ class Chooser:
             try:
                 positions = positions_of(axis, selector, keyword)
             except errors.EntryNotFoundError as error:
-                raise errors.with_message(
-                    error, f"{error}{_symbol_hint(keyword, *self._spelled(error.entry))}"
-                ) from None
+                hint = _symbol_hint(keyword, *self._spelled(error.entry))
+                hint = hint or self._elsewhere(error.entry)
+                raise errors.with_message(error, f"{error}{hint}") from None
         else:
             table, has_order = found
             positions = self._named(table, is_query=has_order is not None)
@@ -277,13 +277,22 @@ class Chooser:
         vector, entry = self._spelled(bare)
         if vector == NAME and entry == bare:
             return f"; to take an entry by its name pass a list: {keyword}=[{bare!r}]"
-        return _symbol_hint(keyword, vector, entry)
+        return _symbol_hint(keyword, vector, entry) or self._elsewhere(bare)
 
     def _spelled(self, name: str) -> tuple[str, str]:
         """Return in which vector of the axis there is a name, and how; empty if in none."""
         having = (daf for daf in self.tables.readers().values() if daf.has_axis(self.axis.axis))
         found = (spelled_entry(daf, self.axis.axis, [name]) for daf in having)
         return next(filter(None, found), ("", ""))
+
+    def _elsewhere(self, name: str) -> str:
+        """Return which axis that has a matrix over the other one has a name; empty if none has."""
+        for daf in self.tables.readers().values():
+            for axis in sorted(daf.axes_set()) if daf.has_axis(self.other) else ():
+                has_matrix = axis != self.axis.axis and daf.matrices_set(self.other, axis)
+                if has_matrix and spelled_entry(daf, axis, [name]) == (NAME, name):
+                    return f"; axis {axis!r} has it: pass {self.keyword}_axis={axis!r}"
+        return ""
 
     def _named(self, table: pa.Table, *, is_query: bool) -> Positions:
         """Return the positions of the entries that the rows of a table name."""
