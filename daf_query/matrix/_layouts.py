@@ -694,7 +694,7 @@ def other_layout_command(daf: DafReader, name: str) -> str:
         return ""
     command = f"daf index {errors.in_shell(daf.location)} --matrix {errors.in_shell(name)}"
     if not can_have_sidecar(daf) and is_remote(daf.location):
-        return f"'{command} --into mine.daf.zarr'"
+        return f"'export DAF_SIDECARS=$PWD; {command}'"
     if not can_have_sidecar(daf):
         place = f"open_daf({daf.location!r}, obs_is=..., sidecar='other.daf.zarr')"
         return f"accelerate({name!r}) of a session over {place}"

@@ -143,7 +143,7 @@ def test_only_what_is_asked_for_is_downloaded(tmp_path: Path, compression: Any) 
         with pytest.raises(errors.BudgetError, match="downloads about .* requests"):
             db.matrix("obs", "var", "X", columns=["g7"], max_bytes="1MB")
         note = db.explain("SELECT count(*) FROM obs WHERE X['g7'] > 0").notes["X['g7']"]
-        assert re.search("about [0-9,]+ bytes in [0-9]+ requests.* --into mine.daf.zarr", note)
+        assert re.search("bytes in [0-9]+ requests.*export DAF_SIDECARS=[$]PWD; daf index", note)
 
 
 def test_a_question_asks_for_its_columns_alone(tmp_path: Path) -> None:
