@@ -456,7 +456,7 @@ MESSAGES: Final = (
     Message(_NO_VALUE, _IN_CONDITIONS),
     Message(r"expression ScalarSubquery\(|Correlated scalar subquery", _OF_AROUND),
     Message(r"Can't cast value (?P<value>\d{19,}) to type Int64", _TOO_LARGE),
-    Message("No field named __quantified", _NOT_AROUND),
+    Message("No field named __quantified|null_aware anti join only supports single", _NOT_AROUND),
     Message(rf"LIMIT BY clause|{_NO_FIELD}", _limit_by),
     Message(_NO_FIELD, lambda failed, match: missing_column(failed, match["field"])),
     Message(r"table function '(?P<name>[^']*)' not found", _missing_table_function),

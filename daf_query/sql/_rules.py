@@ -103,8 +103,8 @@ def corrections(statement: Statement) -> Iterator[Edit]:
     it gets another name; ``nvl`` and ``ifnull`` make floats of unsigned integers.  It takes a
     subquery of one value for one that is never NULL where its column is not, such as ``count(*)``:
     it may have no row.  What ``nullif`` returns may be NULL.  NULL in the subquery of NOT IN is
-    passed over beside a constant, which takes its place, and where the subquery names columns of
-    the query around it: as a derived table it cannot.
+    passed over beside a constant, which takes its place where false is as good as NULL, and where
+    the subquery names columns of the query around it: as a derived table it cannot.
 
     Raises
     ------
@@ -122,6 +122,7 @@ def corrections(statement: Statement) -> Iterator[Edit]:
     apart = {
         id(item.get("UnnamedExpr")) for s in statement.scopes for item in s.select["projection"]
     }
+    choosing = {id(each) for scope in statement.scopes for each in _alternatives(scope.select)}
     for _, node in statement.nodes:
         match node:
             case {"Function": {"name": name}} if function_name(node) in ("nvl", "ifnull"):
@@ -136,10 +137,10 @@ def corrections(statement: Statement) -> Iterator[Edit]:
                     name = quoted_name(f"__quantified_{next(numbers)}")
                     yield from _named(statement, query, name)
             case {"InSubquery": {"expr": left, "subquery": query, "negated": True}}:
-                value, columns, name = constant_of(left), "*", "__quantified"
-                if value is not None:
-                    same = value.text if isinstance(value, Number) else literal(value)
-                    columns, name = f"CASE WHEN v IS NULL THEN {same} ELSE v END", f"{name}(v)"
+                value, columns, name = constant_of(left.get("Nested", left)), "*", "__quantified"
+                if value is not None and id(node) in choosing:
+                    columns = value.text if isinstance(value, Number) else literal(value)
+                    name += f"(v) WHERE v IS NULL OR v = {columns}"
                 yield from _selecting(statement, query, columns, f"\n) AS {name}")
             case {"IsDistinctFrom": [_, {"BinaryOp": {"op": "And" | "Or" as operator}}]} | {
                 "IsNotDistinctFrom": [_, {"BinaryOp": {"op": "And" | "Or" as operator}}]
@@ -149,6 +150,20 @@ def corrections(statement: Statement) -> Iterator[Edit]:
                     "that follows for the right side of the comparison; write "
                     f"(a IS DISTINCT FROM b) {operator.upper()} ..."
                 )
+
+
+def _alternatives(select: Node) -> Iterator[Node]:
+    """Yield what AND and OR join in the conditions of a SELECT: NULL of it chooses as false does."""
+    stack = [select["selection"], select["having"], select["qualify"]]
+    stack += [each["On"] for each in walk(select["from"], into_queries=False) if "On" in each]
+    while stack:
+        match stack.pop():
+            case {"Nested": inner}:
+                stack.append(inner)
+            case {"BinaryOp": {"op": "And" | "Or", "left": left, "right": right}}:
+                stack += [left, right]
+            case node:
+                yield node
 
 
 def _named(statement: Statement, query: Node, name: str) -> Iterator[Edit]:

@@ -12,7 +12,7 @@ SELECT strlen(s) FROM cell;
 SELECT list(x) FROM cell;
 --: error write first_value
 SELECT arg_max(name, x) FROM cell;
---: error line 1, column 29: louvain holds strings, and 5 is a number
+--: error line 1, column 29: louvain holds strings, and 5 is no string
 SELECT name FROM cell WHERE louvain = 5;
 --: error line 1.*maybe
 SELECT name FROM cell WHERE maybe = 'nope';
@@ -108,6 +108,8 @@ SELECT (SELECT max(x) FROM gene WHERE gene.x = cell.x) AS m FROM cell GROUP BY m
 SELECT x FROM cell WHERE x NOT IN (SELECT x FROM gene WHERE gene.name = cell.name);
 --: error write NOT EXISTS
 SELECT x FROM cell WHERE x NOT IN (SELECT x FROM gene WHERE gene.k < cell.k);
+--: error write NOT EXISTS
+SELECT x FROM cell WHERE k NOT IN (SELECT x FROM gene WHERE gene.x = cell.x);
 --: error write NOT EXISTS
 SELECT x FROM cell c WHERE 5 NOT IN (SELECT g.k FROM gene g WHERE g.x = c.x);
 

@@ -127,6 +127,18 @@ SELECT y FROM cell GROUP BY y HAVING true NOT IN (SELECT k > 2 FROM gene WHERE x
 --: duckdb the engine passes over NULL beside a constant
 SELECT name FROM cell WHERE $key NOT IN (SELECT k FROM gene WHERE x = 1);
 SELECT name FROM cell WHERE 7 NOT IN ((SELECT x FROM gene WHERE k = 2) UNION ALL (SELECT 3));
+--: with {"key": -2}
+--: theirs SELECT name FROM cell WHERE -2 NOT IN (SELECT k FROM gene)
+--: duckdb the engine passes over NULL beside a constant
+SELECT name FROM cell WHERE $key NOT IN (SELECT k FROM gene);
+--: duckdb the engine passes over NULL beside a constant
+SELECT c.name FROM cell c JOIN gene g ON c.x = g.x AND 127 NOT IN (SELECT k FROM gene);
+SELECT name FROM cell WHERE b AND NOT ('zz' NOT IN (SELECT chrom FROM gene WHERE x > 2));
+SELECT name FROM cell WHERE NOT (x > 2 OR 127 NOT IN (SELECT k FROM gene));
+SELECT name FROM cell WHERE (127 NOT IN (SELECT k FROM gene)) IS FALSE;
+--: duckdb the engine compares them as strings
+SELECT name FROM cell WHERE '2' NOT IN (SELECT x FROM gene WHERE x = 2);
+SELECT name FROM cell WHERE '2' NOT IN (SELECT k FROM gene WHERE x > 99);
 
 -- Chains that a subquery gives names meet above it.
 --: duckdb the engine merges two lists for one column and forgets NULL
