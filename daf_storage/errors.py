@@ -327,13 +327,13 @@ def shown_names(available: Iterable[str], *, none: str = "none") -> str:
 def in_shell(word: object) -> str:
     """Return a path, a name or SQL as a shell takes it, for a command that is advised.
 
-    >>> print(in_shell("x.zip#/monday"), in_shell("my runs/run0.h5ad"), in_shell("wow!/a"))
-    x.zip#/monday "my runs/run0.h5ad" 'wow!/a'
+    >>> print(in_shell("x.zip#/a"), in_shell("#1.h5ad"), in_shell("my runs"), in_shell("wow!/a"))
+    x.zip#/a "#1.h5ad" "my runs" 'wow!/a'
     """
     text = str(word)
     if re.search(r'["$`\\]|!(?![=\s])', text):  # ! begins what was typed before
         return shlex.quote(text)
-    return text if re.fullmatch(r"[\w@%+=:,./#~-]+", text) else f'"{text}"'
+    return text if re.fullmatch(r"(?![#~])[\w@%+=:,./#~-]+", text) else f'"{text}"'
 
 
 _SAME_AXES: Final = (("obs", "cell", "cells"), ("var", "gene", "genes"))
@@ -514,12 +514,12 @@ def caller() -> Caller:
     """Return the line that called this software, however far that is from here."""
     found = frame = sys._getframe()  # noqa: SLF001 - as warnings do
     while outer := frame.f_back:
-        package = frame.f_globals.get("__name__", "").partition(".")[0]
+        package = str(frame.f_globals.get("__name__")).partition(".")[0]
         found = outer if package in ("daf_query", "daf_storage") else found
         frame = outer
     names = found.f_globals
     warned = names.setdefault("__warningregistry__", {})
-    return found.f_code.co_filename, found.f_lineno, names.get("__name__", "<unknown>"), warned
+    return found.f_code.co_filename, found.f_lineno, str(names.get("__name__")), warned
 
 
 _warned: WeakKeyDictionary[object, set[str]] = WeakKeyDictionary()

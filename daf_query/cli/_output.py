@@ -364,8 +364,10 @@ _FORMS: Final[Any] = (
     (re.escape(errors.SKIP_BROKEN), "--skip-broken"),
     (r"\bnames=\[\.\.\.\]", "--names"),
     (r"\banother dataset_axis\b(, or dataset_property=False)?", "another --dataset-axis"),
-    (r"\bconnect\('(\S+ [^']*)', overlay=\"([^\"]*)\"\)", r'daf save-vector "\1" ... --overlay \2'),
-    (r"\bconnect\('([^']*)', overlay=\"([^\"]*)\"\)", r"daf save-vector \1 ... --overlay \2"),
+    (
+        r"\bconnect\('([^']*)', overlay=\"([^\"]*)\"\)",
+        lambda found: f"daf save-vector {errors.in_shell(found[1])} ... --overlay {found[2]}",
+    ),
     (r"\bconnect\('([^']*)', overlay='([^']*)'\)", r"pass \1 --overlay \2"),
     (
         rf"(?<![\w'\"-])({'|'.join(_ARGUMENTS)})=(?=[ ,;:]|$)",

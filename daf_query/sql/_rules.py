@@ -153,7 +153,7 @@ def corrections(statement: Statement) -> Iterator[Edit]:
 
 
 def _alternatives(select: Node) -> Iterator[Node]:
-    """Yield what AND and OR join in the conditions of a SELECT: NULL of it chooses as false does."""
+    """Yield what AND and OR join in the conditions of a SELECT: NULL chooses what false does."""
     stack = [select["selection"], select["having"], select["qualify"]]
     stack += [each["On"] for each in walk(select["from"], into_queries=False) if "On" in each]
     while stack:
