@@ -103,8 +103,7 @@ def corrections(statement: Statement) -> Iterator[Edit]:
     it gets another name; ``nvl`` and ``ifnull`` make floats of unsigned integers.  It takes a
     subquery of one value for one that is never NULL where its column is not, such as ``count(*)``:
     it may have no row.  What ``nullif`` returns may be NULL.  NULL in the subquery of NOT IN is
-    passed over beside a constant, which takes its place where false is as good as NULL, and where
-    the subquery names columns of the query around it: as a derived table it cannot.
+    passed over where that names columns of the query around it: as a derived table it cannot.
 
     Raises
     ------
@@ -122,7 +121,6 @@ def corrections(statement: Statement) -> Iterator[Edit]:
     apart = {
         id(item.get("UnnamedExpr")) for s in statement.scopes for item in s.select["projection"]
     }
-    choosing = {id(each) for scope in statement.scopes for each in _alternatives(scope.select)}
     for _, node in statement.nodes:
         match node:
             case {"Function": {"name": name}} if function_name(node) in ("nvl", "ifnull"):
@@ -136,12 +134,8 @@ def corrections(statement: Statement) -> Iterator[Edit]:
                 for query in [each for each in walk(right) if is_query(each)][:1]:
                     name = quoted_name(f"__quantified_{next(numbers)}")
                     yield from _named(statement, query, name)
-            case {"InSubquery": {"expr": left, "subquery": query, "negated": True}}:
-                value, columns, name = constant_of(left.get("Nested", left)), "*", "__quantified"
-                if value is not None and id(node) in choosing:
-                    columns = value.text if isinstance(value, Number) else literal(value)
-                    name += f"(v) WHERE v IS NULL OR v = {columns}"
-                yield from _selecting(statement, query, columns, f"\n) AS {name}")
+            case {"InSubquery": {"subquery": query, "negated": True}}:
+                yield from _selecting(statement, query, "\n) AS __quantified")
             case {"IsDistinctFrom": [_, {"BinaryOp": {"op": "And" | "Or" as operator}}]} | {
                 "IsNotDistinctFrom": [_, {"BinaryOp": {"op": "And" | "Or" as operator}}]
             }:
@@ -152,20 +146,6 @@ def corrections(statement: Statement) -> Iterator[Edit]:
                 )
 
 
-def _alternatives(select: Node) -> Iterator[Node]:
-    """Yield what AND and OR join in the conditions of a SELECT: NULL chooses what false does."""
-    stack = [select["selection"], select["having"], select["qualify"]]
-    stack += [each["On"] for each in walk(select["from"], into_queries=False) if "On" in each]
-    while stack:
-        match stack.pop():
-            case {"Nested": inner}:
-                stack.append(inner)
-            case {"BinaryOp": {"op": "And" | "Or", "left": left, "right": right}}:
-                stack += [left, right]
-            case node:
-                yield node
-
-
 def _named(statement: Statement, query: Node, name: str) -> Iterator[Edit]:
     """Yield a name of its own for the column of a subquery."""
     items = query["body"]["Select"]["projection"] if "Select" in query["body"] else [{}]
@@ -174,13 +154,13 @@ def _named(statement: Statement, query: Node, name: str) -> Iterator[Edit]:
         stop = statement.span(parts)[1]
         yield Edit(stop, stop, f" AS {name}")
     elif kind_of(items[0]) != "UnnamedExpr":  # a derived table is of no use where it is correlated
-        yield from _selecting(statement, query, "*", f"\n) AS quantified({name})")
+        yield from _selecting(statement, query, f"\n) AS quantified({name})")
 
 
-def _selecting(statement: Statement, query: Node, columns: str, rest: str) -> Iterator[Edit]:
+def _selecting(statement: Statement, query: Node, rest: str) -> Iterator[Edit]:
     """Yield what makes a query in brackets the table of another."""
     pair = statement.brackets_of(query)
-    yield Edit(pair.opening + 1, pair.opening + 1, f"SELECT {columns} FROM (")  # noqa: S608 - of the session
+    yield Edit(pair.opening + 1, pair.opening + 1, "SELECT * FROM (")
     yield Edit(pair.closing, pair.closing, rest)
 
 
@@ -202,7 +182,7 @@ def limit_barriers(statement: Statement) -> Iterator[Edit]:
         is_limited = clause and clause.get("LimitOffset", {"limit": clause})["limit"]
         limit = "" if is_limited else f"\nLIMIT {MOST_ROWS}"
         if clause is not None:
-            yield from _selecting(statement, query.node, "*", f"{limit}\n) WHERE random() >= 0.0")
+            yield from _selecting(statement, query.node, f"{limit}\n) WHERE random() >= 0.0")
         elif any(map(_has_total, query.scopes)):
             end = statement.brackets_of(query.node).closing
             yield Edit(end, end, limit)
