@@ -481,6 +481,10 @@ MESSAGES: Final = (
     Message("Cannot access field at argument 1", _NO_FIELD_OF),
     Message("Source table contains", _ONE_MORE),
     Message(
+        "Too many columns! The subquery should",
+        "a subquery after IN, or whose value is compared, has one column; name one in its SELECT",
+    ),
+    Message(
         rf"{_TWICE}(?=\S*\(){_NAME}",
         "the query has two columns called '{name}'; name them with AS. The engine takes aggregates "
         "that differ only by a CAST for the same column: write arrow_cast(x, 'Float64') instead",

@@ -104,6 +104,8 @@ SELECT x FROM cell WHERE (SELECT max(x) FROM gene WHERE gene.x = cell.x OR x = 5
 SELECT x FROM cell ORDER BY (SELECT max(x) FROM gene WHERE gene.x = cell.x);
 --: error ^QueryError: a subquery of one value that names .* a join
 SELECT (SELECT max(x) FROM gene WHERE gene.x = cell.x) AS m FROM cell GROUP BY m;
+--: error ^QueryError: a subquery after IN, or whose value is compared, has one column
+SELECT x FROM cell WHERE x NOT IN (SELECT x, k FROM gene);
 --: error write NOT EXISTS
 SELECT x FROM cell WHERE x NOT IN (SELECT x FROM gene WHERE gene.name = cell.name);
 --: error write NOT EXISTS
