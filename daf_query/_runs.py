@@ -395,11 +395,11 @@ def _is_attended() -> bool:
 def _called_beside(function: Callable[[], _T]) -> _T:
     """Call a function in another thread; Ctrl-C ends it, and the wait for it."""
     work: Work[_T] = Work(b"", math.inf, AssertionError)
-    called_by = errors.caller()
+    caller = threading.get_ident()
     ended = threading.Lock()  # not an event: its Python code is what Ctrl-C would leave half done
 
     def compute() -> None:
-        errors.CALLER.set(called_by)
+        errors.CALLER.set(caller)
         work.run(lambda: iter([function()]))
         ended.release()
 

@@ -46,12 +46,13 @@ import os
 import re
 import shlex
 import sys
+import threading
 import warnings
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
-from typing import Any, Final, TypeAlias, TypeVar
+from typing import Final, TypeVar
 from weakref import WeakKeyDictionary
 
 
@@ -504,30 +505,28 @@ def wrong_labels(source: str, what: str, axis: str) -> LabelsError:
     )
 
 
-Caller: TypeAlias = tuple[str, int, str, dict[Any, Any]]
-"""A file, a line, the name of a module, and what it was warned of."""
-CALLER: Final[ContextVar[Caller | None]] = ContextVar("caller", default=None)
-"""Who called this software, where that was in another thread; None in his own."""
-
-
-def caller() -> Caller:
-    """Return the line that called this software, however far that is from here."""
-    found = frame = sys._getframe()  # noqa: SLF001 - as warnings do
-    while outer := frame.f_back:
-        package = str(frame.f_globals.get("__name__")).partition(".")[0]
-        found = outer if package in ("daf_query", "daf_storage") else found
-        frame = outer
-    names = found.f_globals
-    warned = names.setdefault("__warningregistry__", {})
-    return found.f_code.co_filename, found.f_lineno, str(names.get("__name__")), warned
-
-
+CALLER: Final[ContextVar[int | None]] = ContextVar("caller", default=None)
+"""The thread that called this software, and waits for this one; None if it is the same."""
 _warned: WeakKeyDictionary[object, set[str]] = WeakKeyDictionary()
 
 
 def warn(text: str, category: type[Warning], *, once_for: object | None = None) -> None:
-    """Warn at the line that called this software; only once for an object, while it lives."""
+    """Warn at the line that called this software, however far that is from here.
+
+    Parameters
+    ----------
+    once_for
+        For this object the text is given once, while it lives.
+    """
     given = set() if once_for is None else _warned.setdefault(once_for, set())
-    if text not in given:
-        given.add(text)
-        warnings.warn_explicit(text, category, *(CALLER.get() or caller()))
+    if text in given:
+        return
+    given.add(text)
+    found = frame = sys._current_frames()[CALLER.get() or threading.get_ident()]  # noqa: SLF001 - as warnings do
+    while outer := frame.f_back:
+        package = str(frame.f_globals.get("__name__")).partition(".")[0]
+        found = outer if package in ("daf_query", "daf_storage") else found
+        frame = outer
+    names, code = found.f_globals, found.f_code
+    warned, module = names.setdefault("__warningregistry__", {}), str(names.get("__name__"))
+    warnings.warn_explicit(text, category, code.co_filename, found.f_lineno, module, warned)

@@ -85,6 +85,8 @@ def repair(path: str | Path, *, progress: ShowProgress = "auto") -> RepairReport
             "stored"
         )
     if foreign_path(path) is not None:
+        if not Path(path).exists():
+            open_daf(path).close()  # which says so
         raise errors.ReadOnlyError(
             f"{path}: what lies here is read in place and never written, so it is not repaired; "
             "write it again with the program that made it, or import what can be read of an "
