@@ -340,8 +340,8 @@ def bins_of(
 
     >>> bins_of(np.array([1, 1, 3]))
     (2, 0, 1)
-    >>> bins_of(np.array([np.inf, 5.0])), bins_of(np.array([np.inf]))
-    ((1,), ())
+    >>> [bins_of(np.array(each)) for each in ([np.inf, 5.0], [np.inf], [0, 5e-324])]
+    [(1,), (), (2,)]
     """
     values = numbers.astype(np.float64)
     is_finite = np.isfinite(values)
@@ -350,7 +350,7 @@ def bins_of(
     if not values.size:
         return ()
     least, greatest = float(values.min()), float(values.max())
-    if math.isclose(least, greatest, rel_tol=1e-14):
+    if math.isclose(least, greatest, rel_tol=1e-14, abs_tol=1e-300):  # too near for numpy
         return (int(values.size if counts is None else counts.sum()),)
     is_whole = numbers.dtype.kind in "iu"
     width = int(numbers.max()) - int(numbers.min()) + 1 if is_whole else parts
