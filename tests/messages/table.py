@@ -17,6 +17,7 @@ from daf_query.cli import main
 from tests.support import contents
 
 TABLES = Path(__file__).parent / "tables"
+OWN = main.__code__.co_filename.rpartition("daf_query/")[0] + "daf_"
 
 
 @dataclass(frozen=True)
@@ -113,7 +114,7 @@ def _call(row: Row, names: dict[str, Any]) -> list[str]:
         except Exception as error:  # noqa: BLE001 - it is compared with what is expected
             return [] if _is_said(wanted, error) else [f"says {type(error).__name__}: {error}"]
     found = ["says nothing"] if wanted else []
-    found += [f"warns at {each.filename}" for each in warned if "/daf_" in each.filename]
+    found += [f"warns at {each.filename}" for each in warned if each.filename.startswith(OWN)]
     said = [each.message for each in warned if isinstance(each.message, Warning)]
     if warns and (warns != ["nothing"] if not said else not _are_said(warns, said)):
         found.append(f"warns {said}")

@@ -76,12 +76,11 @@ def test_an_interrupt_at_any_line(stored: Path, ask: Callable[[DafSession], Any]
     """It is a KeyboardInterrupt, and the same session answers the next question in any thread."""
     with connect(stored) as session:
         expected = ask(session)
-    counts = []
-    for _ in range(3):  # a run that had to wait passes more lines
-        with connect(stored) as session, Interruption(0) as uninterrupted:
+    uninterrupted = [Interruption(0) for _ in range(3)]
+    for run in uninterrupted:  # one that had to wait passes more lines
+        with connect(stored) as session, run:
             ask(session)
-        counts.append(uninterrupted.lines)
-    for line in range(1, min(counts) + 1, 3):
+    for line in range(1, min(run.lines for run in uninterrupted) + 1, 3):
         with connect(stored) as session:
             with pytest.raises(KeyboardInterrupt), Interruption(line) as interruption:
                 ask(session)
