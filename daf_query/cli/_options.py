@@ -108,7 +108,7 @@ class Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         """Refuse wrong usage; what is in the data set is listed by ``daf info``."""
-        is_of_data = re.search(r" required: .*(AXIS|--axis|--matrix|--by)\b", message)
+        is_of_data = re.search(r" required: .*(AXIS|--axis|--by)\b", message)
         hint = "; 'daf info PATH' lists what the data set contains" if is_of_data else ""
         hint = "; 'daf --help' lists them" if message.endswith("required: COMMAND") else hint
         super().error(f"{message}{hint}")
@@ -286,7 +286,7 @@ ROWS: Final = option(
 )
 SLICE: Final = (
     PATH,
-    option("--matrix NAME", "the name of the matrix", required=True),
+    option("--matrix NAME", "the name of the matrix (default: the main one, X)"),
     ROWS,
     option("--columns WHICH", "the same for the other axis"),
     PARAM,

@@ -152,6 +152,7 @@ def selected(
         How several data sets become one by default; None if the command does not ask.
     """
     readers = list(connected.members().values())
+    options.matrix = options.matrix or str(readers[0].get_scalar("X_is", default="X"))
     axes = matrix_axes(readers, options.matrix, options.rows_axis, options.columns_axis)
     chosen: dict[str, Any] = {
         "rows": entries_or_sql(readers, axes[0], options.rows),
@@ -273,7 +274,7 @@ def _axes_of(daf: DafReader, name: str, given: set[str]) -> tuple[str, str]:
         available = {info.name for info in matrices}
         has = errors.shown_names(available, none="no matrices")
         raise errors.MatrixNotFoundError(
-            f"{daf.location}: there is no matrix {name!r}; there are {has}"
+            f"{daf.location}: there is no matrix {name!r} (--matrix); there are {has}"
             f"{errors.nearest(name, available)}{sql.missing_base(daf)}"
         )
     fitting = [pair for pair in pairs if given <= set(pair)]

@@ -7,7 +7,7 @@ ones that count as missing.
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Final
@@ -266,12 +266,13 @@ def annotate(  # noqa: PLR0913 - how a table is read
 
     Nothing is stored if one of them is refused.
     """
-    if key is None and NAME not in table.column_names:
-        listed = ", ".join(table.column_names)
+    index = (table.schema.pandas_metadata or {}).get("index_columns", ())
+    candidates = [name for name in (NAME, *index) if name in table.column_names]
+    if key is None and not candidates:
         raise errors.InvalidInputError(
-            f"say which column has the entries with key=; there are {listed}"
+            f"say which column has the entries with key=; there are {', '.join(table.column_names)}"
         )
-    key = key or NAME
+    key = key or candidates[0]
     named = _chosen(table, key, columns)
     for name in fill:
         if name not in named:
@@ -314,24 +315,21 @@ def _chosen(
     if isinstance(columns, str):
         columns = [columns]
     if columns is None:
-        columns = [column for column in table.column_names if column != key]
+        left_out = (key, "__index_level_0__")  # what pandas calls an index without a name
+        columns = [column for column in table.column_names if column not in left_out]
     named = dict(columns) if isinstance(columns, Mapping) else {name: name for name in columns}
     if not named:
         raise errors.InvalidInputError(f"the table has no column beside the key {key!r}")
-    _check_columns(table, [key, *named.values()])
+    for column in (key, *named.values()):
+        if column not in table.column_names:
+            has = errors.choices(column, table.column_names)
+            raise errors.InvalidInputError(f"the table has no column {column!r}; it has {has}")
     for reserved in {NAME, INDEX} & set(named):
         raise errors.InvalidNameError(
             f"no vector can be called {reserved!r}, since every axis has one of this name; pass "
             f"columns={{'other': {reserved!r}}}, or only the columns that are meant"
         )
     return named
-
-
-def _check_columns(table: pa.Table, columns: Collection[str]) -> None:
-    for column in columns:
-        if column not in table.column_names:
-            has = errors.choices(column, table.column_names)
-            raise errors.InvalidInputError(f"the table has no column {column!r}; it has {has}")
 
 
 def _rows_of_entries(
@@ -447,14 +445,12 @@ class Place:
         """Return an array, filled with ``fill`` if it is not about to be set as a whole."""
         if not is_filled:
             return np.empty(shape, dtype, order="F")
-        filled = None
-        if isinstance(self.fill, str) == (dtype.kind == "O"):
-            filled = _as_scalar(self.fill, dtype)
+        of_strings = dtype.kind == "O"
+        filled = _as_scalar(self.fill, dtype) if isinstance(self.fill, str) == of_strings else None
         if filled is None:
-            stored = "strings" if dtype.kind == "O" else dtype
             raise errors.InvalidInputError(
-                f"fill={self.fill!r} does not fit {self.what}, whose values are {stored}; pass a "
-                "value of that type"
+                f"fill={self.fill!r} does not fit {self.what}, whose values are "
+                f"{'strings' if of_strings else dtype}; pass a value of that type"
             )
         return np.full(shape, filled, dtype, order="F")
 

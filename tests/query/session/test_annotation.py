@@ -23,7 +23,7 @@ def daf() -> DafWriter:
     return fill(MemoryDaf())
 
 
-@pytest.mark.parametrize("form", ["csv", "tsv.gz", "parquet", "frame", "query"])
+@pytest.mark.parametrize("form", ["csv", "tsv.gz", "parquet", "pandas.parquet", "frame", "query"])
 def test_columns_find_their_entries(tmp_path: Path, daf: DafWriter, form: str) -> None:
     """Rows in another order, some unknown, some entries without: as a join of pandas has it."""
     frame = pd.DataFrame({"barcode": ["CATA", "NADA", "TATA"], "label": ["t", "x", "b"]})
@@ -31,8 +31,8 @@ def test_columns_find_their_entries(tmp_path: Path, daf: DafWriter, form: str) -
     rows: Any = tmp_path / f"labels.{form}"
     params = None
     db = connect(daf)
-    if form == "parquet":
-        frame.to_parquet(rows)
+    if "parquet" in form:
+        (frame.set_index("barcode") if "pandas" in form else frame).to_parquet(rows)
     elif form == "frame":
         rows = frame
     elif form == "query":
@@ -40,7 +40,7 @@ def test_columns_find_their_entries(tmp_path: Path, daf: DafWriter, form: str) -
         rows, params = "SELECT * FROM labels WHERE barcode <> $no", {"no": "nothing"}
     else:
         frame.to_csv(rows, sep="\t" if "tsv" in form else ",", index=False)
-    found = db.annotate("cell", rows, key="barcode", params=params)
+    found = db.annotate("cell", rows, key=None if "pandas" in form else "barcode", params=params)
     assert found.to_dict() == {
         "axis": "cell",
         "vectors": {"label": "String", "n": "Float64", "score": "Float64"},
