@@ -330,7 +330,7 @@ def annotation_at(tree: Tree, place: Place) -> Annotation:
     header = place.header(tree)
     if header.problem:
         raise errors.UnsupportedInputError(header.problem)
-    note = {"format": header.layout, "dtype": str(header.dtype)}
+    note = {"format": header.layout, "dtype": str(header.restored_dtype)}
     note |= {"is_array": True} if header.is_array else {}
     return Annotation([str(n) for n in range(header.shape[1])], note, header)
 
@@ -582,8 +582,10 @@ class Contents:
         note: dict[str, Any] = {} if header.layout == "dense" else {"format": header.layout}
         if header.is_array:
             note["is_array"] = True
-        if header.dtype == np.float16:
+        if header.restored_dtype == np.float16:
             note["dtype"] = "float16"
+        elif header.dtype == np.float16:
+            self.lost.changed(label, "scipy has no such matrices of Float16; it became Float32")
         if note:
             self.matrix_notes[label] = note
         return True
@@ -620,14 +622,14 @@ class Contents:
         self.properties[layout.axis_path(key)] = strings_property(place.path, lambda: labels)
         return key
 
-    def _entries_of(self, axis: str, length: int) -> list[str]:
+    def _entries_of(self, axis: str, length: int) -> list[str] | None:
         """Return the entries of an axis that was added before, unless it has another length."""
         cached = self._entries[axis]
         if cached is not None:
             return cached
         array = self.properties[layout.axis_path(axis)].node(self.tree).array()
         if array is None or array.info.size != length:
-            return []
+            return None
         entries: list[str] = array.read_strings().to_pylist()
         return entries
 

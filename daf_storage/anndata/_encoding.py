@@ -231,12 +231,14 @@ def decode_column(
 def _decode_categorical(
     values: Any, rule: Rule, is_missing: npt.NDArray[np.bool_] | None, categories: list[str]
 ) -> Any:
-    codes, found = pandas().factorize(values, use_na_sentinel=False)
-    used = found if is_missing is None else found[np.unique(codes[~is_missing])]
+    encoded = pa.array(values, pa.large_string()).dictionary_encode()  # pandas ends text at a NUL
+    found, codes = encoded.dictionary.to_pylist(), encoded.indices.to_numpy()
+    used = found if is_missing is None else [found[n] for n in np.unique(codes[~is_missing])]
     listed = {*categories, ""} if is_missing is None else {*categories}
     added = sorted(set(used) - listed)
     kind = pandas().CategoricalDtype([*categories, *added], ordered=rule.get("ordered", False))
-    codes = kind.categories.get_indexer(found)[codes]
+    places = {category: place for place, category in enumerate(kind.categories)}
+    codes = np.array([places.get(name, -1) for name in found], np.intp)[codes]
     if is_missing is not None:
         codes[is_missing] = -1
     typed = pandas().Categorical.from_codes(codes, dtype=kind)
@@ -279,12 +281,9 @@ def _check_nullable(values: npt.NDArray[Any], target: str) -> None:
 def _decode_nullable(values: Any, rule: Rule) -> Any:
     target = rule["dtype"]
     _check_nullable(values, target)
-    if values.dtype == object and target == "boolean":
-        listed: list[Any] = [None if v == "" else _TRUTH[v] for v in values]
-        typed = pandas().array(listed, dtype=target)
-    elif values.dtype == object:
-        listed = [None if v == "" else int(v) for v in values]
-        typed = pandas().array(listed, dtype=target)
+    if values.dtype == object:
+        parse: Any = _TRUTH.__getitem__ if target == "boolean" else int
+        typed = pandas().array([None if v == "" else parse(v) for v in values], dtype=target)
     else:
         kind = "Float64" if values.dtype.kind == "f" and target != "Float32" else target
         typed = pandas().Series(values).astype(kind).astype(target).array  # NaN is missing

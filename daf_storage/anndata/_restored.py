@@ -205,8 +205,7 @@ def _fitting(found: Any, form: Any, at: str, others: list[str]) -> Any:
 
 def axis_notes(notes: Notes, axis: str) -> dict[str, Any]:
     """Return the notes of one axis: its columns in order, their rules, and its index name."""
-    of_axis: dict[str, Any] = notes.get("axes", {}).get(axis, {})
-    return of_axis
+    return dict(notes.get("axes", {}).get(axis, {}))
 
 
 def note_categories(
@@ -400,11 +399,14 @@ def _with_kept_columns(
     }
     if not own:
         return columns
-    length = daf.axis_length(axis)
-    values = {part.key: part.value() for part in own.values()}
-    values = {key: value for key, value in values.items() if len(value) == length}
-    if positions is not None:
-        values = {key: value[positions] for key, value in values.items()}
+    shape, values = (daf.axis_length(axis),), {}
+    for part in own.values():
+        value = part.value()
+        if np.shape(value) == shape:
+            values[part.key] = value if positions is None else value[positions]
+        else:
+            text = f"it has the shape {np.shape(value)}, and its axes {shape}"
+            errors.warn(f"{part_label(part.part, part.key)}: {text}", AnnDataWarning)
     order = [own[n["kept"]].key if n.get("kept") in own else n.get("column") for n in noted]
     every = {**columns, **values}
     return {**{key: every[key] for key in order if key in every}, **every}
@@ -448,9 +450,11 @@ def recorded_types(
 def _recorded(daf: DafReader, rule: Rule) -> RecordedType | None:
     kind, dtype = rule.get("kind"), rule.get("dtype", "")
     if kind == "categorical":
-        categories = _recorded_categories(daf, rule)
-        if categories is None:
+        listed, axis = rule.get("categories"), rule.get("axis", "")
+        if listed is None and not daf.has_axis(axis):
             return None
+        listed = daf.axis_entries(axis) if listed is None else listed
+        categories = pa.array([*dict.fromkeys(listed)], pa.string())
         return RecordedType(pa.string(), categories, is_ordered=rule.get("ordered") is True)
     if kind == "date" and (match := _DATE.match(dtype)):
         return RecordedType(_timestamp(match["unit"], match["zone"]))
@@ -473,15 +477,6 @@ def _timestamp(unit: str, zone: str | None) -> pa.DataType:
     except (pa.ArrowException, ValueError, LookupError):
         return pa.timestamp(unit, "UTC")
     return pa.timestamp(unit, zone)
-
-
-def _recorded_categories(daf: DafReader, rule: dict[str, Any]) -> pa.Array | None:
-    listed, axis = rule.get("categories"), rule.get("axis")
-    if listed is not None:
-        return pa.array(list(dict.fromkeys(listed)), pa.string())
-    if axis is not None and daf.has_axis(axis):
-        return pa.array(daf.axis_entries(axis).tolist(), pa.string())
-    return None
 
 
 Part: TypeAlias = Literal["X", "layers", "obsm", "varm", "obsp", "varp"]
@@ -655,8 +650,7 @@ class _Axes:
         return self._notes.get("layers", {}).get(name, name) if is_imported else name
 
     def _note(self, label: str) -> dict[str, Any]:
-        note: dict[str, Any] = self._notes.get("matrices", {}).get(label, {})
-        return note
+        return dict(self._notes.get("matrices", {}).get(label, {}))
 
 
 def _unused_key(key: str, used: set[str]) -> str:

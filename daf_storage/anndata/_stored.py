@@ -329,6 +329,12 @@ class MatrixHeader:
     is_array: bool = False
     """Whether it is one of scipy's sparse arrays rather than matrices."""
 
+    @property
+    def restored_dtype(self) -> np.dtype[Any]:
+        """The type of the elements in an AnnData: scipy has none of half precision."""
+        is_half = self.layout != "dense" and self.dtype == np.float16
+        return np.dtype(np.float32) if is_half else self.dtype
+
 
 @dataclass(frozen=True, slots=True)
 class Place:

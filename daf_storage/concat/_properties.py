@@ -33,7 +33,6 @@ from daf_storage.data import (
     SparseVectorInput,
     StoredMatrix,
     StoredVector,
-    VectorInput,
     aligned_vector,
     convention_attributes,
     number_strings,
@@ -178,12 +177,9 @@ def merged_rule(rules: Iterable[Rule | None], extra: Mapping[str, Any]) -> Rule:
 
 def _categorical(rules: Sequence[Rule]) -> Rule:
     """Return the rule of a categorical with the categories of all, in the order they occur."""
-    merged: Rule = {"kind": "categorical"}
     lists = [rule.get("categories") for rule in rules]
-    same_order = all(rule.get("ordered") for rule in rules) and all(
-        listed == lists[0] for listed in lists
-    )
-    merged["ordered"] = same_order
+    is_ordered = all(rule.get("ordered") and rule.get("categories") == lists[0] for rule in rules)
+    merged: Rule = {"kind": "categorical", "ordered": is_ordered}
     dtypes = {rule.get("dtype") for rule in rules}
     if len(dtypes) == 1 and None not in dtypes:
         merged["dtype"] = dtypes.pop()
@@ -191,8 +187,7 @@ def _categorical(rules: Sequence[Rule]) -> Rule:
     if len(axes) == 1:
         merged["axis"] = axes.pop()
         return merged
-    categories = [name for listed in lists for name in listed or ()]
-    merged["categories"] = list(dict.fromkeys(categories))
+    merged["categories"] = [*dict.fromkeys(name for listed in lists for name in listed or ())]
     return merged
 
 
@@ -401,8 +396,7 @@ class MergedVector:
             fill, are_floats = np.nan, all(dtype.kind == "f" for dtype in dtypes)
             dtypes = dtypes if are_floats else [*dtypes, np.dtype(np.float64)]
         dtype = promoted(dtypes, fill if self.lacks_values else None)
-        values = self._merged(self._parts(dtype), fill if self.lacks_values else 0)
-        value: VectorInput = values
+        value = values = self._merged(self._parts(dtype), fill if self.lacks_values else 0)
         if self._is_sparse(dtype, fill):
             places = np.flatnonzero(values)
             index = np.uint32 if values.size <= _UINT32_MOST else np.uint64
@@ -434,8 +428,13 @@ class MergedVector:
         merged = self._merged(
             self._parts(None), None if self.empty is None else string_of(self.empty)
         )
-        has_missing = merged.null_count > 0
-        is_ambiguous = has_missing and pc.any(pc.equal(merged, ""), min_count=0).as_py()
+        has_missing, rule = merged.null_count > 0, merged_rule(self._rules, {})
+        is_named = rule.get("kind") == "categorical" and any(
+            "" in given.get("categories", ()) for given in self._rules if given
+        )
+        is_ambiguous = has_missing and (
+            is_named or pc.any(pc.equal(merged, ""), min_count=0).as_py()
+        )
         strings = merged.fill_null("")
         daf.set_vector(
             axis,
@@ -444,15 +443,13 @@ class MergedVector:
             empty_is_missing=has_missing and not is_ambiguous,
             entries_of=self._entries_of(strings),
         )
-        extra: Rule = {}
         if is_ambiguous:
             companion = f"{self._name}{MISSING_SUFFIX}"
             taken = {name for member in self._run.members for name in member.vectors(axis)}
             while companion in taken:
                 companion = f"{companion}_"
             daf.set_vector(axis, companion, merged.is_null())
-            extra = {"is_missing": companion}
-        rule = merged_rule(self._rules, extra)
+            rule = merged_rule(self._rules, {"is_missing": companion})
         if self._is_bool:
             return {**rule, "kind": "nullable", "dtype": "boolean"}
         if has_missing and rule.get("kind") is None:

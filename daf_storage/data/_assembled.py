@@ -322,7 +322,7 @@ def _dense_pieces(part: Part) -> Iterator[AnyArray]:
                 if columns is None
                 else _as_result(_moved(part, columns, span).toarray(), part, columns.what)
             )
-            if part.fill:
+            if part.fill and part.missing_rows.size:
                 block[:, part.missing_rows] = part.fill
         if columns is not None and columns.is_lacking is not None:
             is_lacking = columns.is_lacking[span.slice]

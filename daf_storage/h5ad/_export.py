@@ -356,10 +356,11 @@ class _Exporter:
             return "it belongs to axes that are not exported"
         lengths = tuple(map(self._daf.axis_length, part.axes))
         try:
-            shape = part.shape() if lengths and part.part not in self._axes else lengths
+            shape = part.shape() if lengths else lengths
         except errors.UnsupportedDataError as error:
             return str(error)
-        if shape is None or shape[: len(lengths)] == lengths:
+        n_given = None if part.part in self._axes else len(lengths)
+        if shape is None or shape[:n_given] == lengths:
             return ""
         return f"it has the shape {shape}, and its axes {lengths}"
 

@@ -264,7 +264,7 @@ class _Import:
         found = {parts[name]: kind for name, kind in counts.items()}
         for label, header in self._shown.matrices.values():
             if label in found and found[label].dtype != header.dtype:
-                self._shown.matrix_notes.setdefault(label, {})["dtype"] = header.dtype.str
+                self._shown.matrix_notes.setdefault(label, {})["dtype"] = header.restored_dtype.str
         return found
 
     def _copy_axes(self) -> None:
