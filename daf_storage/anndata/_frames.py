@@ -26,7 +26,7 @@ from daf_storage.anndata._stored import CodedStrings, Nodes, free_name, node_at
 from daf_storage.base import RESERVED_VECTORS, StorageType, first_duplicate, pandas, string_offsets
 from daf_storage.data import Convention, required_array, strings_input
 from daf_storage.data import convention_attributes as attributes_of
-from daf_storage.trees import ArrayInfo, Hdf5Tree, MemoryArray, Node, StoredArray, Tree
+from daf_storage.trees import ArrayInfo, Hdf5Tree, MemoryArray, Node, StoredArray, Tree, ZarrTree
 
 _UNREADABLE: Final = (ValueError, TypeError, pa.ArrowException)
 """What pandas and Arrow raise for a column that no vector has; errors of Daf are such, too."""
@@ -551,11 +551,14 @@ def stored_frame(tree: Tree, path: str) -> StoredFrame:
     node = node_at(tree, path)
     index = elements.text_of(node.attribute("_index")) or "_index"
     names = elements.names_of(node.attribute("column-order"))
+    slashes = str.maketrans(
+        {"\\": "/"} if isinstance(tree, ZarrTree) else {}
+    )  # as zarr-python does
     return StoredFrame(
         tree,
         path,
-        f"{path}/{index}",
-        [(name, f"{path}/{name}") for name in names],
+        f"{path}/{index}".translate(slashes),
+        [(name, f"{path}/{name}".translate(slashes)) for name in names],
         index_name=None if index == "_index" else index,
         is_old=elements.text_of(node.attribute("encoding-version")) == "0.1.0",
     )

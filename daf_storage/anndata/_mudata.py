@@ -156,8 +156,7 @@ class _Modality:
         inner = base.below(f"mod/{name}")
         if is_mudata(inner) or not is_anndata(inner):
             raise errors.UnsupportedDataError(
-                f"{base.location}: its modality {name!r} is no AnnData, and modalities of other "
-                "kinds are not read"
+                f"{base.location}: its modality {name!r} is no AnnData; others are not read"
             )
         self.shared = {part: at for part, at in axes.items() if _is_same(base, inner, name, part)}
         """The global axes that are its own as well, by ``obs`` and ``var``."""
@@ -300,8 +299,7 @@ def _names_where_mapped(names: Any, nodes: Nodes) -> StoredArray:
         own = names(nodes[1:]).read_strings().cast("string")
         if positions.size and int(positions.max()) > len(own):
             raise errors.CorruptDataError(
-                f"the places of entries in a modality lead to the {positions.max():,}th of "
-                f"{len(own):,} entries"
+                f"a place in a modality is the {positions.max():,}th of {len(own):,} entries"
             )
         return own.take(pa.array(positions - 1, mask=positions < 1)).fill_null("")
 

@@ -512,8 +512,7 @@ def matrix_property(
         if header.shape != lengths():
             raise CorruptDataError(
                 f"{tree.location}: {place.path}: the sparse matrix has the shape "
-                f"{list(header.shape)}, and its axes have {lengths()[0]:,} and {lengths()[1]:,} "
-                "entries"
+                f"{list(header.shape)}, and its axes have {lengths()[0]:,} and {lengths()[1]:,}"
             )
         return _stored_parts(tree, nodes[0], place.path, header)
 

@@ -332,12 +332,13 @@ def arrow_strings(values: Iterable[Any]) -> Any:
 def arrow_values(value: pa.Array | pa.ChunkedArray, *, what: str) -> AnyArray | pa.Array:
     """Return the values of an Arrow array as numpy, or as they are if they are strings."""
     _check_nulls(value, what=what)
-    if isinstance(value.type, pa.DictionaryType) or pa.types.is_run_end_encoded(value.type):
-        value = _decoded(value)
+    has_runs = pa.types.is_run_end_encoded(value.type)
+    if has_runs or isinstance(value.type, pa.DictionaryType):
+        value = pc.run_end_decode(value) if has_runs else value.cast(value.type.value_type)
         _check_nulls(value, what=what)  # the dictionary may have one
     if value.type == pa.null():
         return pa.array([], pa.string())
-    if _is_any_string(value.type):
+    if value.type in (pa.string(), pa.large_string(), pa.string_view()):
         array = one_array(value)
         if pa.types.is_string_view(array.type):
             array = array.cast(pa.large_string())
@@ -382,8 +383,7 @@ def _unmasked(value: Any, *, what: str) -> AnyArray:
         first = np.unravel_index(int(np.argmax(mask)), mask.shape)
         where = position_of(tuple(map(int, first)))
         raise UnsupportedInputError(
-            f"{what} has a masked value{where}; Daf has no missing values: call filled() with "
-            "the value to store"
+            f"{what} has a masked value{where}; Daf has no missing values: call filled(value)"
         )
     return np.asarray(np.ma.getdata(value))
 
@@ -442,18 +442,6 @@ def _check_nulls(value: pa.Array | pa.ChunkedArray, *, what: str) -> None:
             f"{what} has a missing value{position_of((first,))}; Daf has none: fill it first (NaN "
             "is a float as any, '' says that there is no string)"
         )
-
-
-def _is_any_string(kind: pa.DataType) -> bool:
-    types = pa.types
-    return bool(types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind))
-
-
-def _decoded(value: Any) -> Any:
-    """Return a dictionary or a run-end encoding as plain values."""
-    if pa.types.is_run_end_encoded(value.type):
-        return pc.run_end_decode(value)
-    return value.cast(value.type.value_type)
 
 
 def _is_unicode(text: str) -> bool:

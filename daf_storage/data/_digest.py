@@ -199,9 +199,6 @@ def _of_data(version: Any) -> Hashable:
     if len(version) == _FILE_PARTS and isinstance(version[0], str):
         name, _, size, time_of_data, _ = version
         return name, size, time_of_data
-    return tuple(_of_data(part) for part in version if not _is_folder(part))
-
-
-def _is_folder(part: Any) -> bool:
-    """Return whether a part of a version is of the directory itself, whose size says nothing."""
-    return isinstance(part, tuple) and part[:1] == ("",)
+    # the size of the directory itself says nothing
+    parts = (part for part in version if not isinstance(part, tuple) or part[:1] != ("",))
+    return tuple(map(_of_data, parts))

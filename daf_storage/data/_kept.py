@@ -68,8 +68,9 @@ def image_of(part: str, key: str, write: Writer) -> AnyArray:
 def writer_of(value: Any) -> Writer:
     """Return what writes a value as anndata does; a group or a dataset is copied as it is.
 
-    What does not say how it is encoded is not, since anndata warns of it, nor are DataFrames of
-    AnnData 0.7: their columns refer to categories elsewhere in the file.
+    What does not say how it is encoded is not, since anndata warns of it, unless anndata cannot
+    write what it reads; nor are DataFrames of AnnData 0.7: their columns refer to categories
+    elsewhere in the file.
     """
     h5py = optional_import("h5py", extra="anndata")
     if not isinstance(value, h5py.Group | h5py.Dataset):
@@ -77,13 +78,20 @@ def writer_of(value: Any) -> Writer:
     nodes = [value]
     if isinstance(value, h5py.Group):
         value.visititems(lambda _, node: nodes.append(node))
-    if "encoding-type" not in value.attrs or any(
-        _is_frame(node) and str(node.attrs.get("encoding-version", "")) == "0.1.0" for node in nodes
-    ):
-        return writer_of(read_element(value))
-    return lambda group, name: value.file.copy(
-        value, group, name, expand_soft=True, expand_external=True
-    )
+    frames = [node for node in nodes if _is_frame(node)]
+    is_old = any(str(node.attrs.get("encoding-version", "")) == "0.1.0" for node in frames)
+
+    def write(group: Any, name: str) -> None:
+        try:
+            if is_old or "encoding-type" not in value.attrs:
+                write_element(group, name, read_element(value))
+        except UnsupportedInputError:
+            if is_old:
+                raise
+        if name not in group:
+            value.file.copy(value, group, name, expand_soft=True, expand_external=True)
+
+    return write
 
 
 def _is_frame(node: Any) -> bool:

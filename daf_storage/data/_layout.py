@@ -776,9 +776,10 @@ class StoredMatrix(_StoredProperty[MatrixInfo]):
         nnz = self.entries("rowval").info.size
         stored = check_indices(self.node, "colptr", self.info.shape[1] + 1, self.what).read()
         if not is_colptr(stored, self.info.shape[1], nnz):
+            first, name = self.index_base, "colptr" if self.index_base else "indptr"
             raise CorruptDataError(
-                f"{self.what}: colptr does not rise from 1 to {nnz + 1:,} "
-                f"over {self.info.shape[1]:,} columns"
+                f"{self.what}: {name} does not rise from {first} to {nnz + first:,} "
+                f"over {self.info.shape[1]:,} entries of {self.info.columns_axis!r}"
             )
         colptr: AnyArray = stored.astype(np.int64)
         colptr -= 1
@@ -842,8 +843,7 @@ class StoredMatrix(_StoredProperty[MatrixInfo]):
             is_twice = columns[1:] == columns[:-1]
             if np.any(is_twice & (same[1:] >= span.start) & (same[:-1] < span.stop)):
                 raise CorruptDataError(
-                    f"{self.what}: {name} is missing: as it is read, several elements of a row "
-                    "or a column are in one place"
+                    f"{self.what}: {name} is missing: several elements would be in one place"
                 )
         is_known = asks_server or self.indices.info.is_mappable  # of what is mapped, all is
         self._filled |= {is_known, False}

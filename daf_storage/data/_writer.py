@@ -417,8 +417,7 @@ class DafWriter(DafReader):
         if self.is_append_only:
             raise errors.AppendOnlyError(
                 f"{self.location}: can't reorder {', '.join(map(repr, orders))} of a zip-backed "
-                "data set, which is append-only; convert it to a directory (.daf.zarr), reorder "
-                "that, and convert back"
+                "data set, which is append-only; convert it to a directory and reorder that"
             )
         for axis in orders:
             self._require_axis(axis)
@@ -703,8 +702,7 @@ it, or change the value
         if unknown is not None:
             raise errors.UnsupportedInputError(
                 f"{self.location}: {unknown[1]:,} values of {what} are no entries of the axis "
-                f"{axis!r}, first {unknown[0]!r}; nothing was stored: change the values, or leave "
-                "out entries_of"
+                f"{axis!r}, first {unknown[0]!r}; nothing was stored: change them or entries_of"
             )
 
     # Matrices

@@ -511,6 +511,14 @@ class WritableFilesTree(FilesTree, FileTree[dict[str, Any]]):
         """Return ``metadata.json``."""
         return to_json(dict(sorted(documents.items())))
 
+    def lost_file(self, key: str) -> str | None:
+        """Return where a document was that is gone, while files of its property are there."""
+        place = place_of(key)
+        folder = self.folder(place.folder)
+        if folder is None or self._files(place) or not {*folder.names()} & {*place.candidates}:
+            return None
+        return posixpath.join(self.key(place.folder), place.document)
+
     def documents(self, path: str) -> Iterator[tuple[str, dict[str, Any]]]:
         """Yield the documents at and below a path, but for those that cannot be read."""
         for below in self.paths(path):

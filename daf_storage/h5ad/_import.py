@@ -311,7 +311,9 @@ class _Import:
             write = functools.partial(write_value, what=what, report=self._report)
             try:
                 image = kept_image(self.tree.base, place, place.part, write)
-            except errors.UnsupportedInputError:  # the report says why
+            except errors.UnsupportedInputError as error:
+                if not any(item.what.startswith(what) for item in self._report.items):
+                    self._report.lost(what, str(error))
                 lost.add(what)
             else:
                 kept.keep(self.daf.writable_tree, path, image)

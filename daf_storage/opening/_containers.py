@@ -249,9 +249,8 @@ def _passed_hdf5(file: Any, location: str, mode: OpenMode) -> Hdf5File:
     if threshold > ALIGNMENT[0] or interval != ALIGNMENT[1]:
         errors.warn(
             f"unsafe HDF5 file alignment for Daf: ({threshold}, {interval}); the safe HDF5 file "
-            f"alignment is: {ALIGNMENT}; unaligned data is read less efficiently; to force the "
-            "alignment, open the file with h5py.File(path, mode, alignment_threshold=1, "
-            "alignment_interval=8)",
+            f"alignment is: {ALIGNMENT}; unaligned data is read less efficiently; open it with "
+            "h5py.File(path, mode, alignment_threshold=1, alignment_interval=8)",
             UnsafeAlignmentWarning,
         )
     return shared
@@ -264,6 +263,8 @@ def _opened_hdf5(path: Path, mode: OpenMode, location: str) -> Hdf5File:
     is_new = mode in {"w", "w+"} and not os.path.lexists(path)
     if not is_new:
         _check_file(path, location)
+        if mode == "r+" and not path.stat().st_size:  # HDF5 would make a file of it
+            raise errors.NotADafError(f"{location}: this is not an HDF5 file: it is empty")
     elif not path.parent.is_dir():
         raise errors.SourceNotFoundError(
             f"{location}: there is no directory {path.parent} to create it in"
@@ -325,8 +326,7 @@ def _translated(error: OSError, location: str) -> errors.DafError:
     if "signature" in reason:
         return errors.NotADafError(f"{location}: this is not an HDF5 file ({reason})")
     return errors.CorruptDataError(
-        f"{location}: the HDF5 file cannot be opened ({reason}); if it was cut short, take it from "
-        "a backup"
+        f"{location}: the HDF5 file cannot be opened ({reason}); restore a backup"
     )
 
 
@@ -724,8 +724,7 @@ def _written_hdf5(tree: WritableHdf5Tree, mode: OpenMode) -> WritableTree:
         if mode != "r+":
             raise errors.NotADafError(
                 f"{tree.location}: not a daf data set, and not empty: it holds "
-                f"{errors.shown_names(children, none='')}; nothing was changed; choose another "
-                "file or group"
+                f"{errors.shown_names(children, none='')}; choose another file or group"
             )
     if mode == "w" and is_daf:
         tree.recover()
@@ -735,8 +734,7 @@ def _written_hdf5(tree: WritableHdf5Tree, mode: OpenMode) -> WritableTree:
     make_or_check(tree, mode)
     if tree.is_half_replaced():
         errors.warn(
-            f"{tree.location}: a writer was stopped while it changed an axis; what was there "
-            "before is there again",
+            f"{tree.location}: a writer was stopped while it changed an axis, which is as before",
             RecoveryWarning,
         )
     tree.recover()

@@ -451,8 +451,7 @@ def FilesDaf(  # noqa: N802 - the constructor's name in all implementations
     where = _place(path, mode, partial(parse_path, expects_files=True))
     if where.form != "files" and where.kind != "url":
         raise errors.InvalidInputError(
-            f"can't parse as FilesDaf path: {where.given}; it is another format: open it with "
-            "open_daf"
+            f"can't parse as FilesDaf path: {where.given}; it is another format: use open_daf"
         )
     return open_at(where, mode, name, style_of(where, mode))
 
@@ -676,8 +675,7 @@ def _opened_with_bases(
     key = path if is_remote(path) else os.path.realpath(path)
     if key in seen:
         raise errors.CorruptDataError(
-            f"{path}: the data sets that {BASE!r} names form a circle; correct that scalar "
-            "of one of them"
+            f"{path}: the data sets that {BASE!r} names form a circle; correct that scalar"
         )
     if len(seen) > _MOST_BASES:
         raise errors.UnsupportedDataError(

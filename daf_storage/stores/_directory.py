@@ -794,8 +794,7 @@ class DirectoryStore:
                 if isinstance(error, errors.DafError):
                     raise
                 raise errors.ReadOnlyError(
-                    f"{root}: this needs permission to write in the directory that it is in, "
-                    f"{root.parent}"
+                    f"{root}: this needs permission to write in the directory {root.parent}"
                 ) from error
 
     def _refuse_other_writers(self) -> None:

@@ -252,8 +252,7 @@ def _cloud_failure(where: str, error: Exception, cloud: Cloud) -> errors.DafErro
         region = _EXPECTED_REGION.search(text)
         which = (region.group(1) or region.group(2)) if region else "<its region>"
         return errors.RemoteError(
-            f"{where}: the bucket is in another region than the one that was asked; set "
-            f"AWS_REGION={which}"
+            f"{where}: the bucket is in another region; set AWS_REGION={which}"
         )
     if name in ("PermissionDeniedError", "UnauthenticatedError") or re.search(
         r"status code: 40[13]", text
@@ -596,8 +595,7 @@ class RemoteFiles:
 
     def _changed(self, path: str) -> errors.CorruptDataError:
         return errors.CorruptDataError(
-            f"{self.location}: {path or 'the file'} was changed on the server while it was open; "
-            "open it again"
+            f"{self.location}: {path or 'the file'} was changed on the server; open it again"
         )
 
 

@@ -32,6 +32,7 @@ from daf_storage.base import strings as vlen
 from daf_storage.errors import CorruptDataError, DafError, FormatError, ReadOnlyError
 from daf_storage.stores import Transaction, WritableStore, os_errors
 from daf_storage.trees._chunked_array import fill_blocks, groups
+from daf_storage.trees._metadata import to_json
 from daf_storage.trees._zarr_array import CHECKSUM_BYTES, ENTRY_BYTES, StoreTree
 
 T = TypeVar("T")
@@ -184,6 +185,10 @@ class FileTree(StoreTree, Generic[T]):
     def consolidate(self, documents: Mapping[str, T]) -> bytes:
         """Return the file that repeats documents."""
 
+    @abstractmethod
+    def lost_file(self, key: str) -> str | None:
+        """Return where a document was that is gone, while the data of its node are there."""
+
     def packing_as(self, packing: Packing | None) -> Self:
         """Return the same tree, which packs what is written so; None leaves it unpacked."""
         self.check_packing(packing)
@@ -261,10 +266,9 @@ class FileTree(StoreTree, Generic[T]):
     def consolidated(self) -> bytes | None:
         """Return the file that repeats all documents; None if none can be read."""
         snapshot = self._writable.snapshot(self.key(""))
-        try:
+        with suppress(FormatError, ReadOnlyError):
             return None if snapshot is None else snapshot.read(self.consolidated_file)
-        except (FormatError, ReadOnlyError):
-            return None
+        return None
 
     def repeated(self) -> Mapping[str, T]:
         """Return the documents that it repeats; none if there is no such file.
@@ -307,6 +311,15 @@ class FileTree(StoreTree, Generic[T]):
         for key in sorted(listed.keys() - stored.keys()):
             if key.startswith(prefixes) and self.kind(key) is None:  # what is there is not readable
                 yield key, "gone, and still in"
+
+    def restore(self, documents: Mapping[str, T]) -> list[str]:
+        """Write documents again whose files are lost; return their keys."""
+        files = {key: file for key in documents if (file := self.lost_file(key)) is not None}
+        with self._writable.transaction() as changes, self.lock():
+            for key, file in files.items():
+                data = documents[key]
+                changes.replace_file(file, data if isinstance(data, bytes) else to_json(data))
+        return list(files)
 
     def refresh(self) -> bool:
         """Write the file that repeats all documents; say whether it had been another one."""

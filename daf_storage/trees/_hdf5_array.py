@@ -223,7 +223,8 @@ class _Heaps:
         before = np.cumsum(needed) - needed
         at: Numbers = np.repeat(begins - before[firsts], counts) + before
         stored = self._file[at].astype(np.int64) | (self._file[at + 1].astype(np.int64) << 8)
-        is_expected = (stored == indexes) & (_numbers_at(self._file, at + 8) == lengths)
+        sizes = np.ascontiguousarray(self._file[at[:, None] + np.arange(8, 16)]).view("<i8")
+        is_expected = (stored == indexes) & (sizes.reshape(-1) == lengths)  # below 0 beyond int64
         return at + HEADER_BYTES if bool(is_expected.all()) else None
 
     def _begin(self, address: int, index: int) -> int:
@@ -303,14 +304,8 @@ class _Heaps:
 
     def _damaged(self, problem: str) -> CorruptDataError:
         return CorruptDataError(
-            f"{self._what}: the heap of its strings is damaged: {problem}; take the file from a "
-            "backup"
+            f"{self._what}: the heap of its strings is damaged: {problem}; restore a backup"
         )
-
-
-def _numbers_at(file: Bytes, places: Numbers) -> Numbers:
-    """Return the unsigned numbers of 8 bytes at some places; those beyond int64 are negative."""
-    return np.ascontiguousarray(file[places[:, None] + np.arange(8)]).view("<i8").reshape(-1)
 
 
 def _pieces(places: Numbers, lengths: Numbers) -> Iterator[tuple[Numbers, Numbers]]:
@@ -454,7 +449,8 @@ class Hdf5Array(StoredArray):
         if self._is_chunked:
             lacks = is_complete and dataset.get_num_chunks() < math.prod(grid_of(self.info))
         else:
-            lacks = dataset.get_storage_size() < size_bytes
+            stored = dataset.get_storage_size()  # of what was never written: nothing
+            lacks = stored < size_bytes and (is_complete or stored > 0)
         if lacks and 0 not in shape:
             raise CorruptDataError(
                 f"{self.what}: the shape {list(shape)} needs more elements than are stored"
@@ -605,11 +601,9 @@ class Hdf5Array(StoredArray):
         self._check_expansion(())
         n_rows = self.info.shape[0] if self.info.shape else 0
         step = max(STRING_BLOCK * n_rows // max(self.info.size, 1), 1)
-        picks: list[Any] = [slice(n, n + step) for n in range(0, n_rows, step)]
-        blocks = [
-            pa.array(self._objects(pick), pa.string())
-            for pick in (picks if self.info.shape else [()])
-        ]
+        starts = range(0, n_rows, step)
+        picks: list[Any] = [slice(n, n + step) for n in starts] if self.info.shape else [()]
+        blocks = [pa.array(self._objects(pick), pa.string()) for pick in picks]
         return one_array(pa.chunked_array(blocks, pa.string()))
 
     def _objects(self, pick: Any) -> AnyArray:

@@ -506,8 +506,7 @@ class _ShardFile:
             checksum = struct.unpack("<I", data[index_bytes:])[0]
             if google_crc32c.value(bytes(stored)) != checksum:
                 raise CorruptDataError(
-                    f"{self._array.what}: the checksum of the index of its chunks is wrong; "
-                    "the file is damaged"
+                    f"{self._array.what}: damaged: the checksum of the index of its chunks is wrong"
                 )
         return np.frombuffer(stored, "<u8").reshape(-1, 2)
 

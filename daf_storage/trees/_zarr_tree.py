@@ -596,6 +596,13 @@ class WritableZarrTree(ZarrTree, FileTree[bytes]):
         """Return the file that has the consolidated metadata."""
         return self.format.consolidated(self._snapshot(""), documents)
 
+    def lost_file(self, key: str) -> str | None:
+        """Return where a document was that is gone, while its node has other files."""
+        found = self._snapshot(posixpath.dirname(key))
+        if found is None or self.format.kind(found, "") or set(found.names()) <= METADATA_NAMES:
+            return None
+        return self.key(key)
+
 
 class ZarrTransaction(FileChanges):
     """Changes to a Zarr hierarchy; see `TreeTransaction`."""

@@ -744,8 +744,7 @@ def _source_mode(source: str | Path, destination: str | Path) -> OpenMode:
     """Return how to open the source: whoever opens a file first decides whether it is written."""
     if is_remote(destination):
         raise errors.ReadOnlyError(
-            f"{shown_url(str(destination))}: data sets on a server are read-only; convert to a "
-            "local path and upload that"
+            f"{shown_url(str(destination))}: a server is read-only; convert locally and upload that"
         )
     target = parse_path(destination)
     if is_remote(source):

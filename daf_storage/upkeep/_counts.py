@@ -38,8 +38,7 @@ def count_types(
     for name, requested in by_name.items():
         if requested not in _NAMES:
             raise errors.InvalidInputError(
-                f"counts_as: the matrix {name!r} cannot be stored as {requested!r}; choose one of "
-                f"{', '.join(_NAMES)}"
+                f"counts_as: {name!r} cannot be {requested!r}; choose one of {', '.join(_NAMES)}"
             )
     unknown = by_name.keys() - set(available)
     if unknown:

@@ -126,8 +126,7 @@ def _group_indices(values: Any) -> AnyArray:
     if indices.size and int(indices.min()) < 0:
         place = int(np.argmax(indices < 0))
         raise errors.InvalidInputError(
-            f"group_indices has {indices[place]} at position {place:,}; groups count from 1, and "
-            "0 stands for no group"
+            f"group_indices has {indices[place]} at position {place:,}; groups count from 1"
         )
     return indices
 
@@ -375,8 +374,7 @@ def _candidates(
         _check_names(daf, axis, names, argument)
         if implicit in names:
             raise errors.InvalidInputError(
-                f"{daf.location}: {argument} names {implicit!r}, which is the vector that the "
-                "axis is made of"
+                f"{daf.location}: {argument} names {implicit!r}, of which the axis is made"
             )
     chosen = daf.vectors_set(axis) - {implicit} if requested is None else set(requested)
     return sorted(chosen - set(skipped))

@@ -209,8 +209,7 @@ class IndexStorage:
     def _writer(self) -> DafWriter:
         if not isinstance(self._daf, DafWriter):
             raise errors.ReadOnlyError(
-                f"{self._daf.location}: it was opened for reading; open it with mode 'r+' to "
-                "change its indexes"
+                f"{self._daf.location}: to change its indexes, open it with mode 'r+'"
             )
         return self._daf
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import warnings
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from daf_storage import errors
 from daf_storage.base import ShowProgress, is_remote
@@ -81,8 +82,7 @@ def repair(path: str | Path, *, progress: ShowProgress = "auto") -> RepairReport
     """
     if is_remote(path):
         raise errors.ReadOnlyError(
-            f"{shown_url(str(path))}: data sets on a server are read-only; repair it where it is "
-            "stored"
+            f"{shown_url(str(path))}: data sets on a server are read-only; repair it there"
         )
     if foreign_path(path) is not None:
         if not Path(path).exists():
@@ -124,14 +124,15 @@ def _repair_container(where: DafPath) -> tuple[list[str], tuple[Damage, ...]]:
 
 
 def _repair_directory(where: DafPath) -> list[str]:
-    tree = open_directory_tree(where)
-    done = []
-    before = tree.consolidated()
+    tree, done = open_directory_tree(where), list[str]()
+    before, repeated = tree.consolidated(), dict[str, Any]()
+    with suppress(errors.FormatError, errors.ReadOnlyError):
+        repeated.update(tree.repeated())
     if tree.recover():
         done.append("cleared away what a crashed writer had left")
-    was_behind = tree.consolidated() != before
     done += _add_groups(tree)
-    if tree.refresh() or was_behind:
+    done += [f"took {key} from the consolidated metadata" for key in tree.restore(repeated)]
+    if tree.refresh() or tree.consolidated() != before:
         done.append("wrote the consolidated metadata again")
     return done
 
@@ -162,10 +163,9 @@ def _repair_archive(where: DafPath) -> tuple[list[str], tuple[Damage, ...]]:
 def _add_groups(tree: WritableTree, prefix: str = "") -> list[str]:
     """Add the groups that each axis needs and does not have; say so."""
     axes = sorted(name for name, kind in tree.children(layout.AXES).items() if kind == "array")
-    needed = [*layout.SKELETON, *(layout.vectors_path(axis) for axis in axes)]
+    needed = [*layout.SKELETON, *map(layout.vectors_path, axes)]
     for axis in axes:
-        needed.append(f"{layout.MATRICES}/{axis}")
-        needed += [layout.matrices_path(axis, other) for other in axes]
+        needed += [f"{layout.MATRICES}/{axis}", *(layout.matrices_path(axis, o) for o in axes)]
     missing = [path for path in needed if tree.kind(path) is None]
     with tree.batch(), tree.transaction() as changes, tree.lock():
         for path in missing:

@@ -269,7 +269,9 @@ def _made(
                     f"{tree.source}: it was changed while its sidecar was being written, which was "
                     "discarded; try again when nothing writes to it"
                 )
-            arrays = {path: array_types(made.tree, path) for path in _properties_of(made)}
+            axis_paths = map(layout.axis_path, made.axes_set())
+            paths = sorted([*axis_paths, *(path for path, _ in stored_properties(made))])
+            arrays = {path: array_types(made.tree, path) for path in paths}
             checksums = {path: array_checksums(made.tree, path) for path in arrays}
             name, size = Path(str(tree.source)).name, state.size_bytes
             document = SidecarDocument(name, state.fingerprint, digest, size, arrays, checksums)
@@ -411,17 +413,11 @@ def _check_target(target: Path) -> None:
         )
     if target.exists() and not is_sidecar(target):
         raise errors.ExistsError(
-            f"{target}: there is something here that is no sidecar, and it is not replaced; name "
-            "another path"
+            f"{target}: what is here is no sidecar, and is not replaced; name another path"
         )
 
 
 # Writing
-
-
-def _properties_of(daf: DafReader) -> tuple[str, ...]:
-    axes = [layout.axis_path(axis) for axis in daf.axes_set()]
-    return tuple(sorted([*axes, *(path for path, _ in stored_properties(daf))]))
 
 
 def _write_flipped(stored: StoredMatrix, new: DafWriter, add: Callable[[int], None]) -> None:

@@ -413,8 +413,7 @@ class MmapZipStore(ArchiveReader):
             self._writing()
             if self._batches:
                 raise errors.InvalidInputError(
-                    f"{self.location}: what is in the archive already cannot be changed within a "
-                    "batch"
+                    f"{self.location}: what is in the archive cannot be changed within a batch"
                 )
             self._keep([e for e in self._entries if e.name not in unwanted])
             self._commit_or_forget(len(self._entries))
@@ -458,8 +457,7 @@ class MmapZipStore(ArchiveReader):
         problem = "is a directory's" if key.endswith("/") else records.name_problem(key)
         if problem is not None:
             raise errors.InvalidNameError(
-                f"{self.location}: {key!r} cannot be the name of an entry: it {problem}; use a "
-                "path such as 'axes/cell/0'"
+                f"{self.location}: {key!r} is no name of an entry: it {problem}"
             )
         return appender
 

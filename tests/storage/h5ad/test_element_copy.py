@@ -153,7 +153,7 @@ def test_the_first_value_that_is_no_count_is_named(tmp_path: Path, layout: str) 
     [
         ("indices", np.zeros(3, "i4"), r"nzval: the stored shape is \[423\], but rowval needs"),
         ("data", np.zeros(3, "f4"), r"nzval: the stored shape is \[3\], but rowval needs"),
-        ("indptr", np.arange(41) % 7, "colptr does not rise from 1 to 424 over 40 columns"),
+        ("indptr", np.arange(41) % 7, "indptr does not rise from 0 to 423 over 40 entries"),
         ("indptr", np.zeros(9, "i4"), "colptr is not a list of 41 positions"),
         ("indices", np.full(423, -1), "rowval leaves the range 0 to 29"),
         ("indices", np.full(10_000, -1), "has no room for so many"),

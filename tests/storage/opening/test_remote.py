@@ -689,7 +689,7 @@ def test_downloading_and_verifying(folder: Path, tmp_path: Path, name: str) -> N
         convert(server.url, tmp_path / "down.h5df")
         assert contents(open_daf(tmp_path / "down.h5df")) == contents(ZarrDaf(folder))
         assert verify(server.url) == []
-        with pytest.raises(errors.ReadOnlyError, match="repair it where it is stored"):
+        with pytest.raises(errors.ReadOnlyError, match="repair it there"):
             repair(server.url)
         with pytest.raises(errors.ReadOnlyError, match="upload"):
             convert(folder, server.url)
