@@ -61,7 +61,7 @@ def _end(number: int, _: FrameType | None) -> NoReturn:
     A second signal, as some programs send it, is ignored: cleaning up is not interrupted.
     """
     signal.signal(number, signal.SIG_IGN)
-    raise Terminated(number)
+    raise KeyboardInterrupt if number == signal.SIGINT else Terminated(number)
 
 
 def _raise_later(ignored: Any) -> None:
@@ -88,7 +88,7 @@ def run_command() -> NoReturn:
     of the interpreter would fail on them.
     """
     _open_closed_streams()
-    for number in (signal.SIGTERM, signal.SIGHUP):
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         if signal.getsignal(number) is not signal.SIG_IGN:  # as nohup has it
             signal.signal(number, _end)
     sys.unraisablehook = _raise_later

@@ -114,13 +114,18 @@ class Parser(argparse.ArgumentParser):
         super().error(f"{message}{hint}")
 
     def check_options(self, arguments: Sequence[str]) -> None:
-        """Refuse unknown options, before anything else is missed."""
-        present = self._option_string_actions.keys()
+        """Refuse unknown options, before anything else is missed; and one that is given twice."""
+        present, given = self._option_string_actions, set[argparse.Action]()
         for word in takewhile("--".__ne__, arguments):
             option = word.partition("=")[0]
-            if re.fullmatch(r"-[-a-zA-Z]\S*", option) and present.isdisjoint((option, option[:2])):
+            if re.fullmatch(r"-[-a-zA-Z]\S*", option) and not {option, option[:2]} & present.keys():
                 available = sorted(each for each in present if each.startswith("--"))
                 self.refuse("there is no option", option, available)
+            action = present.get(option)
+            if action in given:
+                self.error(f"{option} is given twice: join conditions by AND, and names by commas")
+            if action is not None and action.nargs is None and action.default != []:
+                given.add(action)
 
     def refuse(self, what: str, name: str, available: Sequence[str]) -> NoReturn:
         """Refuse an unknown name, and suggest similar ones."""

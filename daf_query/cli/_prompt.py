@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import signal
 import sys
 import threading
 import time
@@ -79,6 +80,7 @@ def run_prompt(session: DafSession, *, output: str | None, **settings: Any) -> N
     names = ", ".join(map(visible_name, session._connections.names))  # noqa: SLF001 - our own
     print(f"daf sql: {names}: {shown}{', ...' if len(lengths) > 4 else ''}")
     print("a semicolon ends a statement, .help lists commands, Ctrl-D leaves")
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # each ends a line, or a query
     while True:
         try:
             line = read()

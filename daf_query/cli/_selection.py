@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import os
 from argparse import Namespace
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from daf_query.cli._later import json, matrix, session, sql, stores, syntax, table
+from daf_query.cli._later import json, matrix, session, sql, storage_data, stores, syntax, table
 from daf_storage import errors
 
 if TYPE_CHECKING:
@@ -268,10 +269,10 @@ def _axes_of(daf: DafReader, name: str, given: set[str]) -> tuple[str, str]:
     for axis in given:
         if not daf.has_axis(axis):
             raise errors.axis_not_found(daf.location, axis, daf.axes_set())
-    matrices = [each.info for each in daf.summary().matrices]
-    pairs = {(info.rows_axis, info.columns_axis) for info in matrices if info.name == name}
+    every = itertools.combinations_with_replacement(storage_data.axes_in_order(daf), 2)
+    pairs = [pair for pair in every if daf.has_matrix(*pair, name)]  # a damaged one, too
     if not pairs:
-        available = {info.name for info in matrices}
+        available = {each.info.name for each in daf.summary().matrices}
         has = errors.shown_names(available, none="no matrices")
         raise errors.MatrixNotFoundError(
             f"{daf.location}: there is no matrix {name!r} (--matrix); there are {has}"
@@ -282,7 +283,7 @@ def _axes_of(daf: DafReader, name: str, given: set[str]) -> tuple[str, str]:
         main = {str(daf.get_scalar(f"{key}_is", default=key)) for key in ("obs", "var")}
         fitting = [pair for pair in fitting if set(pair) == main]
     if len(fitting) != 1:
-        listed = "; ".join(f"{rows} x {columns}" for rows, columns in sorted(pairs))
+        listed = "; ".join(f"{rows} x {columns}" for rows, columns in pairs)
         raise errors.InvalidInputError(
             f"{daf.location}: matrix {name!r} exists for the axes {listed}; "
             "say which with --rows-axis and --columns-axis"

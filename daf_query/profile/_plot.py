@@ -172,16 +172,13 @@ class ProfilePlots:
                 f"columns= is a list of entries of {self._axes[1]!r}, not a dict; pass those of "
                 "all its values as one list"
             )
-        n_groups = self.content.sizes.size
-        if not n_groups:
-            raise errors.InvalidInputError(
-                "there is nothing to draw: the profile has no groups, since no "
-                f"{self._axes[0]} was chosen"
-            )
         place_of = {entry: place for place, entry in enumerate(self.entries)}
-        chosen = list(place_of) if columns is None else list(columns)
-        if isinstance(columns, str):
-            chosen = [columns]
+        n_groups, listed = self.content.sizes.size, list(place_of if columns is None else columns)
+        chosen = [columns] if isinstance(columns, str) else listed
+        if not chosen or not n_groups:
+            why = f"the profile has no groups, since no {self._axes[0]} was chosen"
+            why = why if not n_groups else f"columns= names no {self._axes[1]}"
+            raise errors.InvalidInputError(f"there is nothing to draw: {why}")
         for entry in chosen:
             if not isinstance(entry, str):
                 raise errors.InvalidInputError(
@@ -192,10 +189,6 @@ class ProfilePlots:
                     f"the profile of {len(place_of):,} {self._axes[1]} has none called {entry!r}"
                     f"{errors.nearest(entry, place_of)}"
                 )
-        if not chosen:
-            raise errors.InvalidInputError(
-                f"there is nothing to draw: columns= names no {self._axes[1]}"
-            )
         if len(chosen) * n_groups > _MAX_DOTS:
             raise errors.InvalidInputError(
                 f"{n_groups:,} groups x {len(chosen):,} {self._axes[1]} are more than "

@@ -505,9 +505,8 @@ def _chosen(daf: DafReader, name: str, value: Any) -> tuple[str | None, slices.S
     """Return the axis of the base, and which of its entries are asked for; None for all of them."""
     if isinstance(value, tuple) and len(value) == 2 and isinstance(value[0], str):
         return value
-    if value is None or name == _ANY:
-        return None, None
-    if isinstance(value, str) and (value == _SAME or daf.has_axis(value)):
+    is_name = isinstance(value, str) and (value == _SAME or daf.has_axis(value))
+    if is_name or value is None or name == _ANY:
         return None, None
     return name, value
 

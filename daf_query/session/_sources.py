@@ -205,8 +205,7 @@ def opened_overlay(
     if isinstance(base, Collection) and len(base.members) == 1:
         base = next(iter(base.members.values()))
     if not isinstance(base, DafReader):
-        is_several = isinstance(base, Collection)
-        what = f"{base.location} holds several" if is_several else "it is a table"
+        what = f"{base.location} holds several" if isinstance(base, Collection) else "it is a table"
         raise errors.InvalidInputError(
             f"overlay={str(overlay)!r} is on top of one data set, and {what}; connect that alone"
         )

@@ -382,6 +382,8 @@ def _as_arrow(selector: Any, keyword: str) -> Any:
         return selector
     if hasattr(selector, "dtype") and hasattr(selector, "to_arrow"):
         return selector.to_arrow()
+    if isinstance(selector, np.ma.MaskedArray):
+        return pa.array(np.ma.getdata(selector), mask=np.ma.getmaskarray(selector))
     try:
         is_known = isinstance(selector, list | tuple) or hasattr(selector, "__arrow_array__")
         values = selector if is_known else np.asarray(selector)

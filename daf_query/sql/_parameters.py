@@ -127,6 +127,7 @@ def literal(value: object) -> str:
     """
     if isinstance(value, pa.Scalar):
         value = value.as_py()
+    value = value[()] if isinstance(value, np.ndarray) else value  # without dimensions
     if isinstance(value, np.generic) and not isinstance(value, np.datetime64):
         value = value.item()
     match value:
@@ -252,8 +253,8 @@ def _written(parameter: Placeholder, value: Any) -> str:
 
 def _items(value: Any) -> list[Any] | None:
     """Return the values of a list, an array, a series or a set; None of anything else."""
-    is_one = isinstance(value, str | bytes | bytearray | memoryview | Mapping | np.generic)
-    if is_one or isinstance(value, pa.Scalar) or not isinstance(value, Iterable):
+    is_one = isinstance(value, str | bytes | bytearray | memoryview | Mapping | pa.Scalar)
+    if is_one or getattr(value, "ndim", 1) == 0 or not isinstance(value, Iterable):
         return None
     return sorted(value, key=repr) if isinstance(value, AbstractSet) else list(value)
 

@@ -551,9 +551,7 @@ def stored_frame(tree: Tree, path: str) -> StoredFrame:
     node = node_at(tree, path)
     index = elements.text_of(node.attribute("_index")) or "_index"
     names = elements.names_of(node.attribute("column-order"))
-    slashes = str.maketrans(
-        {"\\": "/"} if isinstance(tree, ZarrTree) else {}
-    )  # as zarr-python does
+    slashes = str.maketrans("\\", "/") if isinstance(tree, ZarrTree) else {}  # as zarr-python does
     return StoredFrame(
         tree,
         path,

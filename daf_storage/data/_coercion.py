@@ -134,11 +134,10 @@ def _check_fits(values: AnyArray, kind: StorageType, *, what: str, place: Place)
             misfits = _misfits(block, kind)
         if misfits.any():
             first = np.unravel_index(int(np.argmax(misfits)), block.shape)
-            item = block[first]
             indices = tuple(int(n) for n in first)
             if indices:
                 indices = (indices[0] + start, *indices[1:])
-            raise refused(item, place(indices), kind, what=what)
+            raise refused(block[first], place(indices), kind, what=what)
 
 
 def _blocks(values: AnyArray) -> Iterator[tuple[int, AnyArray]]:
@@ -333,15 +332,17 @@ def arrow_values(value: pa.Array | pa.ChunkedArray, *, what: str) -> AnyArray | 
     """Return the values of an Arrow array as numpy, or as they are if they are strings."""
     _check_nulls(value, what=what)
     has_runs = pa.types.is_run_end_encoded(value.type)
+    view, large = pa.string_view(), pa.large_string()
     if has_runs or isinstance(value.type, pa.DictionaryType):
-        value = pc.run_end_decode(value) if has_runs else value.cast(value.type.value_type)
+        kind = large if value.type.value_type == view else value.type.value_type
+        # Arrow decodes no dictionary of views.
+        encoding = value.type if has_runs else pa.dictionary(value.type.index_type, kind)
+        value = pc.run_end_decode(value) if has_runs else value.cast(encoding).cast(kind)
         _check_nulls(value, what=what)  # the dictionary may have one
     if value.type == pa.null():
         return pa.array([], pa.string())
-    if value.type in (pa.string(), pa.large_string(), pa.string_view()):
-        array = one_array(value)
-        if pa.types.is_string_view(array.type):
-            array = array.cast(pa.large_string())
+    if value.type in (pa.string(), large, view):
+        array = one_array(value.cast(large) if value.type == view else value)
         problem = f"{what} holds strings that are not UTF-8"
         with translated(pa.ArrowException, UnsupportedInputError, problem):
             array.validate(full=True)
@@ -681,7 +682,8 @@ def given_matrix(
     parts = [f"the {part} of {called} {name!r}" for part in ("rows", "columns")]
     for axis, part, length in zip((rows, columns), parts, stored.shape, strict=True):
         axis.check_length(length, part)
-    for axis, part, labels in zip((rows, columns), parts, ("index", "columns"), strict=True):
+    names = "column_names" if isinstance(value, pa.Table | pa.RecordBatch) else "columns"
+    for axis, part, labels in zip((rows, columns), parts, ("index", names), strict=True):
         axis.check_labels(getattr(value, labels, None), part)
     return stored
 
@@ -722,8 +724,7 @@ def _sparse_matrix_input(value: Any, dtype: Any, *, what: str) -> SparseMatrixIn
         column = int(np.searchsorted(csc.indptr, numbers[0], side="right")) - 1
         return position_of((int(indices[numbers[0]]), column))
 
-    dtype = _final_dtype(value, dtype)
-    values = stored_numbers(csc.data[:nnz], dtype, what=what, place=place)
+    values = stored_numbers(csc.data[:nnz], _final_dtype(value, dtype), what=what, place=place)
     return SparseMatrixInput((csc.shape[0], csc.shape[1]), csc.indptr, indices, values)
 
 

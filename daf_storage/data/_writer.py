@@ -702,7 +702,8 @@ it, or change the value
         if unknown is not None:
             raise errors.UnsupportedInputError(
                 f"{self.location}: {unknown[1]:,} values of {what} are no entries of the axis "
-                f"{axis!r}, first {unknown[0]!r}; nothing was stored: change them or entries_of"
+                f"{axis!r}, first {unknown[0]!r}; nothing was stored: change the values, or leave "
+                "out entries_of"
             )
 
     # Matrices

@@ -457,7 +457,8 @@ class MmapZipStore(ArchiveReader):
         problem = "is a directory's" if key.endswith("/") else records.name_problem(key)
         if problem is not None:
             raise errors.InvalidNameError(
-                f"{self.location}: {key!r} is no name of an entry: it {problem}"
+                f"{self.location}: {key!r} cannot be the name of an entry: it {problem}; use a "
+                "path such as 'axes/cell/0'"
             )
         return appender
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import multiprocessing
 import os
 import shutil
@@ -46,8 +47,7 @@ def pausing(function: Callable[..., Any]) -> Callable[..., Any]:
 
     def paused(*args: Any, **kwargs: Any) -> Any:
         found = function(*args, **kwargs)
-        sys.stderr.write("ready\n")
-        sys.stderr.flush()
+        os.write(2, b"ready\n")
         time.sleep(60)
         return found
 
@@ -61,9 +61,8 @@ def run_paused(errors: Connection, arguments: list[str], ignored: int) -> None:
     signal.signal(signal.SIGINT, signal.default_int_handler)
     if ignored:
         signal.signal(ignored, signal.SIG_IGN)
-    patch = pytest.MonkeyPatch()
     for place in seams.PAUSES:
-        patch.setattr(place, pausing(seams.real(place)))
+        pytest.MonkeyPatch().setattr(place, pausing(seams.real(place)))
     sys.argv = ["daf", *arguments]
     cli.run()
 
@@ -88,7 +87,8 @@ class Paused:
 
     def send_signal(self, number: int) -> None:
         """Let the process have a signal."""
-        os.kill(there(self._process.pid), number)
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(there(self._process.pid), number)
 
     def __enter__(self) -> Self:
         return self
@@ -137,14 +137,15 @@ def everything(folder: Path) -> list[str]:
 
 
 @pytest.mark.parametrize("command", commands(Path()))
-def test_sigterm_leaves_nothing_behind(folder: Path, command: str) -> None:
-    """The exit code is 143, one line says why, and the folder is what it was."""
+def test_signals_leave_nothing_behind(folder: Path, command: str) -> None:
+    """The exit code is the signal's, one line says why, and the folder is what it was."""
     before = everything(folder)
+    code, said = (130, "interrupted") if "import" in command else (143, "ended by SIGTERM")
     with Paused(*commands(folder)[command]) as process:
         assert everything(folder) != before
-        process.send_signal(signal.SIGTERM)
-        assert process.wait(60) == 143
-        assert process.stderr.read() == "daf: error: ended by SIGTERM\n"
+        while process.wait(0.001) is None:
+            process.send_signal(code - 128)
+        assert (process.wait(60), process.stderr.read()) == (code, f"daf: error: {said}\n")
     assert everything(folder) == before
 
 
@@ -164,9 +165,8 @@ def test_after_a_kill_the_next_one_clears_away(folder: Path, command: str) -> No
     before = everything(folder)
     with Paused(*arguments) as process:
         if command == "import":
-            with pytest.raises(errors.SourceNotFoundError) as caught:
+            with pytest.raises(errors.SourceNotFoundError, match="^((?!daf-tmp).)*$"):
                 open_daf(folder / "nothing.daf.zarr")
-            assert "daf-tmp" not in str(caught.value)
         process.send_signal(signal.SIGKILL)
     assert everything(folder) != before
     assert main([*arguments, "--quiet"]) == 0
