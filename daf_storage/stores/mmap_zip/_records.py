@@ -347,8 +347,6 @@ def read_directory(read_at: ReadAt, size_bytes: int) -> Directory:
                 return _directory_before(read_at, start + position, data)
             except MalformedError as error:
                 reason = str(error)  # with the error itself, its frames would stay for a while
-                if len(data) == END_BYTES:
-                    raise
     raise MalformedError(reason)
 
 
