@@ -121,10 +121,10 @@ class Parser(argparse.ArgumentParser):
             if re.fullmatch(r"-[-a-zA-Z]\S*", option) and not {option, option[:2]} & present.keys():
                 available = sorted(each for each in present if each.startswith("--"))
                 self.refuse("there is no option", option, available)
-            action = present.get(option)
+            action = present.get(option) or present.get(option[:2])
             if action in given:
-                self.error(f"{option} is given twice: join conditions by AND, and names by commas")
-            if action is not None and action.nargs is None and action.default != []:
+                self.error(f"{option} is given twice; pass it once")
+            if isinstance(action, argparse._StoreAction):  # noqa: SLF001 - it has no other name
                 given.add(action)
 
     def refuse(self, what: str, name: str, available: Sequence[str]) -> NoReturn:

@@ -267,12 +267,13 @@ def annotate(  # noqa: PLR0913 - how a table is read
     Nothing is stored if one of them is refused.
     """
     index = (table.schema.pandas_metadata or {}).get("index_columns", ())
-    candidates = [name for name in (NAME, *index) if name in table.column_names]
-    if key is None and not candidates:
+    labels = [n for n in index if n in table.column_names and table.column(n).type in STRINGS]
+    labels = [NAME] if NAME in table.column_names else labels
+    if key is None and len(labels) != 1:
         raise errors.InvalidInputError(
             f"say which column has the entries with key=; there are {', '.join(table.column_names)}"
         )
-    key = key or candidates[0]
+    key = key or labels[0]
     named = _chosen(table, key, columns)
     for name in fill:
         if name not in named:

@@ -89,7 +89,7 @@ def make_sampler(  # noqa: PLR0913 - what is chosen, and how it is split
         "where": where if is_sql else f"<{type(where).__name__}>",
         "where_is_sql": is_sql,
         "weights": weights,
-        "split": None if split is None else list(split.items()),  # whose order counts
+        "split": None if split is None else [(n, float(x)) for n, x in split.items()],  # in order
         "seed": seed,
         **{key: e if isinstance(e, str | None) else list(e) for key, e in expressions.items()},
         "schema": tables.name,

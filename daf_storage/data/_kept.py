@@ -80,13 +80,16 @@ def writer_of(value: Any) -> Writer:
         value.visititems(lambda _, node: nodes.append(node))
     frames = [node for node in nodes if _is_frame(node)]
     is_old = any(str(node.attrs.get("encoding-version", "")) == "0.1.0" for node in frames)
+    kinds = [node.dtype for node in nodes if isinstance(node, h5py.Dataset)]
+    kinds += [field[0] for kind in kinds for field in (kind.fields or {}).values()]
+    has_references = any(h5py.check_ref_dtype(kind) for kind in kinds)  # copies refer to nothing
 
     def write(group: Any, name: str) -> None:
         try:
             if is_old or "encoding-type" not in value.attrs:
                 write_element(group, name, read_element(value))
         except UnsupportedInputError:
-            if is_old:
+            if is_old or has_references:
                 raise
         if name not in group:
             value.file.copy(value, group, name, expand_soft=True, expand_external=True)
