@@ -78,8 +78,7 @@ def writer_of(value: Any) -> Writer:
     nodes = [value]
     if isinstance(value, h5py.Group):
         value.visititems(lambda _, node: nodes.append(node))
-    frames = [node for node in nodes if _is_frame(node)]
-    is_old = any(str(node.attrs.get("encoding-version", "")) == "0.1.0" for node in frames)
+    is_old = any(_is_frame(n) and str(n.attrs.get("encoding-version")) == "0.1.0" for n in nodes)
     kinds = [node.dtype for node in nodes if isinstance(node, h5py.Dataset)]
     kinds += [field[0] for kind in kinds for field in (kind.fields or {}).values()]
     has_references = any(h5py.check_ref_dtype(kind) for kind in kinds)  # copies refer to nothing
