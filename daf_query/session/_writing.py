@@ -163,8 +163,8 @@ class Writing(Queries):
             A file (CSV, TSV, Parquet, Arrow), a data frame, a SELECT, or the result of one; a row
             for an entry, in any order.
         key
-            The column that has the entries; by default ``name``, else the index of a DataFrame that
-            pandas wrote to a Parquet file.
+            The column that has the entries; by default ``name``, else the index of a DataFrame of
+            pandas that was written to a Parquet file, if that holds strings.
         columns
             Which columns, or a mapping of vectors to columns; by default all but the key.
         fill
