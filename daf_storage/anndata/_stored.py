@@ -511,8 +511,8 @@ def matrix_property(
             return {"": lambda: _numbers(tree, nodes[0], "", place.path, header.dtype)}
         if header.shape != lengths():
             raise CorruptDataError(
-                f"{tree.location}: {place.path}: the sparse matrix has the shape "
-                f"{list(header.shape)}, and its axes have {lengths()[0]:,} and {lengths()[1]:,}"
+                f"{tree.location}: {place.path}: the matrix has the shape {list(header.shape)}, "
+                f"and its axes have {lengths()[0]:,} and {lengths()[1]:,} entries"
             )
         return _stored_parts(tree, nodes[0], place.path, header)
 
