@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import posixpath
 import warnings
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
@@ -124,12 +126,14 @@ def _repair_container(where: DafPath) -> tuple[list[str], tuple[Damage, ...]]:
 
 
 def _repair_directory(where: DafPath) -> list[str]:
-    tree, done = open_directory_tree(where), list[str]()
+    tree, done, root = open_directory_tree(where), list[str](), os.path.realpath(where.container)
     before, repeated = tree.consolidated(), dict[str, Any]()
     with suppress(errors.FormatError, errors.ReadOnlyError):
-        repeated.update(tree.repeated())
-    if tree.recover():
-        done.append("cleared away what a crashed writer had left")
+        for key, document in tree.repeated().items():
+            folder = f"{root}/{posixpath.dirname(key)}"
+            if os.path.realpath(folder) == folder:  # not outside of it, by dots or by a link
+                repeated[key] = document
+    done += ["cleared away what a crashed writer had left"] * bool(tree.recover())
     done += _add_groups(tree)
     done += [f"took {key} from the consolidated metadata" for key in tree.restore(repeated)]
     if tree.refresh() or tree.consolidated() != before:
@@ -151,11 +155,8 @@ def _repair_archive(where: DafPath) -> tuple[list[str], tuple[Damage, ...]]:
             tree = tree_of(store, group)
             recovered = recovery_of(tree)(store, tree, group)
             lost += recovered
-            done += [
-                f"took away {damage.path}, of which a part was missing"
-                for damage in recovered
-                if damage.path
-            ]
+            gone = [damage.path for damage in recovered if damage.path]
+            done += [f"took away {path}, of which a part was missing" for path in gone]
             done += _add_groups(tree, f"{group}/" if group else "")
     return done, one_each(lost)
 

@@ -336,10 +336,9 @@ def _verify_directory(found: _Findings, where: DafPath) -> None:
             found.warning(tree.consolidated_file, f"{problem}; {remedy}")
             return
         for key, problem in tree.differences((*layout.SKELETON, layout.KEPT)):
-            is_gone = tree.lost_file(key) is None
-            note, does = (
-                (found.warning, "writes that again") if is_gone else (found.error, "puts it back")
-            )
+            is_lost = tree.lost_file(key) is not None
+            note = found.error if is_lost else found.warning
+            does = "puts it back" if is_lost else "writes that again"
             note(key, f"{problem} the consolidated metadata; '{command}' {does}")
     except DafError as error:
         found.error(tree.consolidated_file, f"{error}; {remedy}")
