@@ -20,27 +20,8 @@ from typing import Any, Final, Self, TypeAlias
 import numpy as np
 import pyarrow as pa
 
+from daf_query import scan
 from daf_query._runs import check_cancelled
-from daf_query.scan import (
-    INDEX,
-    NAME,
-    CachedParts,
-    Column,
-    DictionaryCodes,
-    Mask,
-    NumberColumn,
-    OpenColumn,
-    Predicate,
-    Rows,
-    ScanOptions,
-    StringColumn,
-    ZoneMap,
-    columns_of,
-    conjuncts,
-    evaluate,
-    numpy_type,
-    plain_array,
-)
 from daf_query.table._axis_dataset import MatrixColumn
 from daf_query.table._columns import (
     DATASET,
@@ -84,7 +65,7 @@ def unified(
     [pyarrow.Field<n: int16>]
     """
     names = dict.fromkeys(name for schema in schemas.values() for name in schema.names)
-    first = [name for name in (NAME, INDEX) if name in names]
+    first = [name for name in (scan.NAME, scan.INDEX) if name in names]
     fields = [pa.field(DATASET, pa.string(), nullable=False)]
     problems = dict(broken)
     for name in (*first, *sorted(set(names) - {*first, *broken})):
@@ -143,7 +124,7 @@ def common_type(types: set[pa.DataType]) -> pa.DataType | None:
         return next(iter(types))
     if not all(pa.types.is_integer(t) or pa.types.is_floating(t) for t in types):
         return None
-    common = np.result_type(*map(numpy_type, types))
+    common = np.result_type(*map(scan.numpy_type, types))
     if common.kind == "f" and all(map(pa.types.is_integer, types)):  # Int64 with UInt64
         return None
     return pa.from_numpy_dtype(common)
@@ -186,7 +167,7 @@ def columns_as(name: str, source: TableColumns, fields: Iterable[pa.Field]) -> T
     return TableColumns(f"{name}.{source.table}", source.length, columns, {}, source.stored_indexes)
 
 
-def _column_of(name: str, source: TableColumns, field: pa.Field) -> Column:
+def _column_of(name: str, source: TableColumns, field: pa.Field) -> scan.Column:
     if field.name == DATASET:
         return ConstantColumn(field, name, source.length)
     column = source.columns.get(field.name)
@@ -219,7 +200,7 @@ class Members:
         else:
             self.union = _columns_of_all(table, columns)
         self._shown: dict[int, TableColumns] = {}
-        self._runs: tuple[ScanOptions, Sequence[JoinedRun]] | None = None
+        self._runs: tuple[scan.ScanOptions, Sequence[JoinedRun]] | None = None
 
     @classmethod
     def of(cls, table: str, sources: Mapping[str, TableDataset]) -> Self:
@@ -247,25 +228,25 @@ class Members:
         """The tables of all data sets."""
         return {name: self.source(name) for name in self.names}
 
-    def runs(self, options: ScanOptions) -> Sequence[JoinedRun]:
+    def runs(self, options: scan.ScanOptions) -> Sequence[JoinedRun]:
         """Return neighbouring small data sets that are scanned as one."""
         if self._runs is None or self._runs[0] != options:
             self._runs = (options, joined_runs(self.columns, self.union, options))
         return self._runs[1]
 
 
-def may_match_by_name(predicate: Predicate, names: Sequence[str]) -> Mask:
+def may_match_by_name(predicate: scan.Predicate, names: Sequence[str]) -> scan.Mask:
     """Return for which data sets a predicate may be true, by their names alone."""
     strings = pa.array(names, pa.string())
     may = np.ones(len(names), np.bool_)
-    for condition in conjuncts(predicate):
-        if set(columns_of(condition)) <= {DATASET}:
-            may &= evaluate(condition, lambda _: strings, len(names))
+    for condition in scan.conjuncts(predicate):
+        if set(scan.columns_of(condition)) <= {DATASET}:
+            may &= scan.evaluate(condition, lambda _: strings, len(names))
     return may
 
 
 def joined_runs(
-    of: Mapping[str, TableColumns], union: TableColumns, options: ScanOptions
+    of: Mapping[str, TableColumns], union: TableColumns, options: scan.ScanOptions
 ) -> list[JoinedRun]:
     """Return the runs of members that are worth joining.
 
@@ -289,7 +270,7 @@ def joined_runs(
 
 
 def _spans(
-    signatures: Sequence[Hashable | None], lengths: Sequence[int], options: ScanOptions
+    signatures: Sequence[Hashable | None], lengths: Sequence[int], options: scan.ScanOptions
 ) -> Iterator[Span]:
     """Yield neighbours that have the same columns, and together not too many rows."""
     start, rows, current = 0, 0, None
@@ -310,7 +291,7 @@ def _joined_columns(
     names = tuple(name for name, _ in members)
     sources = [columns for _, columns in members]
     length = sum(columns.length for columns in sources)
-    joined: dict[str, Column] = {
+    joined: dict[str, scan.Column] = {
         name: JoinedColumn(shown.field, (union.table, names), names, sources)
         if name == DATASET or name in sources[0].columns
         else ConstantColumn(shown.field, None, length)
@@ -333,7 +314,7 @@ class JoinedColumn:
     chunk_rows = 0
 
     @cached_property
-    def parts(self) -> Sequence[Column]:
+    def parts(self) -> Sequence[scan.Column]:
         """That of each data set, as the union has it."""
         of_each = zip(self.names, self.sources, strict=True)
         return [_column_of(name, columns, self.field) for name, columns in of_each]
@@ -343,53 +324,55 @@ class JoinedColumn:
         """Whether its values are strings."""
         return bool(pa.types.is_string(self.field.type))
 
-    def open(self, cache: DecodedCache, options: ScanOptions) -> OpenColumn:
+    def open(self, cache: DecodedCache, options: scan.ScanOptions) -> scan.OpenColumn:
         """Open it for reading; values that were joined count while what is stored is the same."""
-        is_fixed = self.field.name == INDEX  # what is in it cannot change
+        is_fixed = self.field.name == scan.INDEX  # what is in it cannot change
         vectors = [None if is_fixed else vector_of(column) for column in self.parts]
         identity = tuple(vector and vector.identity for vector in vectors)
         shown = (self.field.name, str(self.field.type), self.field.nullable)
         key = (self.key, shown, options.zone_rows, options.max_distinct_strings)
-        parts = CachedParts(cache, key, identity)
+        parts = scan.CachedParts(cache, key, identity)
         values = partial(self._joined, options)
         if not self.is_string:
-            dtype = numpy_type(self.field.type)
+            dtype = scan.numpy_type(self.field.type)
             length = sum(each.length for each in self.sources)
-            return NumberColumn(
+            return scan.NumberColumn(
                 lambda: lambda span: parts.get("values", values)[span.slice],
-                parts.get("zones", lambda: ZoneMap.unknown(length, dtype, options.zone_rows)),
+                parts.get("zones", lambda: scan.ZoneMap.unknown(length, dtype, options.zone_rows)),
             )
         strings = parts.peek("values")
 
-        def codes() -> DictionaryCodes:
+        def codes() -> scan.DictionaryCodes:
             given = values() if strings is None else strings
             is_missing = given.null_count > 0
-            return DictionaryCodes.of([given], len(given), options, empty_is_missing=is_missing)
+            return scan.DictionaryCodes.of(
+                [given], len(given), options, empty_is_missing=is_missing
+            )
 
-        return StringColumn(
+        return scan.StringColumn(
             lambda: parts.get("values", values),
-            lambda: None if self.field.name == NAME else parts.get("codes", codes),
+            lambda: None if self.field.name == scan.NAME else parts.get("codes", codes),
             parts.peek("codes"),
             strings,
         )
 
-    def _joined(self, options: ScanOptions) -> Any:
+    def _joined(self, options: scan.ScanOptions) -> Any:
         """Return the values of all data sets: numbers, or strings of Arrow."""
         values = list(self._values(options))
         if self.is_string:
             return pa.concat_arrays([pa.array([], pa.string()), *values])
-        dtype = numpy_type(self.field.type)
+        dtype = scan.numpy_type(self.field.type)
         return np.concatenate([np.empty(0, dtype), *map(np.asarray, values)], dtype=dtype)
 
-    def _values(self, options: ScanOptions) -> Iterator[Any]:
+    def _values(self, options: scan.ScanOptions) -> Iterator[Any]:
         """Yield the values of each data set."""
         scratch = DecodedCache(max_bytes=_SCRATCH_BYTES)
         for column, source in zip(self.parts, self.sources, strict=True):
             check_cancelled()
             if source.length:
-                opened, rows = column.open(scratch, options), Rows(Span(0, source.length))
+                opened, rows = column.open(scratch, options), scan.Rows(Span(0, source.length))
                 is_string = self.is_string
-                yield plain_array(opened.to_arrow(rows)) if is_string else opened.values(rows)
+                yield scan.plain_array(opened.to_arrow(rows)) if is_string else opened.values(rows)
 
 
 class UnionDataset(TableDataset):
@@ -457,7 +440,7 @@ class UnionDataset(TableDataset):
     def _members(self) -> Iterator[TableDataset]:
         return (self._of.part(number, self.view) for number in range(len(self._of.names)))
 
-    def _scanned(self, predicate: Predicate) -> Sequence[TableDataset]:
+    def _scanned(self, predicate: scan.Predicate) -> Sequence[TableDataset]:
         """Return what is scanned for a predicate: data sets, and runs of small ones as one table.
 
         Where a condition on the column ``dataset`` leaves few of a run, these are scanned singly.
@@ -549,5 +532,7 @@ def _columns_of_all(table: str, members: Mapping[str, TableColumns]) -> TableCol
             if isinstance(column, MatrixColumn):
                 of_matrices.setdefault(name, set()).add(column.stored_type)
     fields, problems = unified(schemas, table, broken, of_matrices)
-    shown: dict[str, Column] = {field.name: ConstantColumn(field, None, length) for field in fields}
+    shown: dict[str, scan.Column] = {
+        field.name: ConstantColumn(field, None, length) for field in fields
+    }
     return TableColumns(table, length, shown, problems)

@@ -52,7 +52,10 @@ def is_user_table(source: object) -> bool:
     """
     if isinstance(source, str | Path):
         return table_format(source) is not None
-    return isinstance(source, ds.Dataset | ds.Scanner) or _is_frame(source)
+    if hasattr(source, "__arrow_c_stream__") or hasattr(source, "to_arrow_table"):
+        return True
+    is_arrow = isinstance(source, ds.Dataset | ds.Scanner | pa.RecordBatch)
+    return is_arrow or bool(_library_of(source))
 
 
 def table_format(path: str | Path) -> str | None:
@@ -112,7 +115,7 @@ def arrow_table(frame: Any) -> pa.Table:
     location = f"a {type(frame).__module__.partition('.')[0]} {type(frame).__name__}"
     try:
         table = _converted(frame)
-    except (pa.ArrowException, TypeError, ValueError) as error:
+    except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
         if isinstance(error, errors.DafError):
             raise
         reason = "; ".join(str(part) for part in error.args) or type(error).__name__
@@ -121,11 +124,6 @@ def arrow_table(frame: Any) -> pa.Table:
         ) from error
     _check_schema(table.schema, location)
     return _plain(table)
-
-
-def _is_frame(source: object) -> bool:
-    is_stream = hasattr(source, "__arrow_c_stream__") or isinstance(source, pa.RecordBatch)
-    return is_stream or hasattr(source, "to_arrow_table") or bool(_library_of(source))
 
 
 def _library_of(source: object) -> str:
@@ -162,7 +160,19 @@ def _of_pandas(frame: Any) -> pa.Table:
                 "it with rename_axis(), or leave it out with reset_index(drop=True)"
             )
     _check_columns(names, "a pandas DataFrame")
-    return pa.Table.from_pandas(frame, preserve_index=not is_positions)
+    table = pa.Table.from_pandas(frame, preserve_index=not is_positions)
+    for place, field in enumerate(table.schema):
+        if _has_extension_codes(field.type):  # intervals of cut(), and periods
+            coded = table.column(place).combine_chunks()
+            strings, is_ordered = coded.dictionary.to_pandas().astype(str), field.type.ordered
+            shown = pa.DictionaryArray.from_arrays(coded.indices, strings, ordered=is_ordered)
+            table = table.set_column(place, field.name, shown)
+    return table
+
+
+def _has_extension_codes(kind: pa.DataType) -> bool:
+    """Return whether categories have the type of an extension, which the engine reads wrongly."""
+    return pa.types.is_dictionary(kind) and isinstance(kind.value_type, pa.BaseExtensionType)
 
 
 def _check_columns(names: list[str], location: str) -> None:
@@ -187,9 +197,10 @@ def _check_schema(schema: pa.Schema, location: str) -> None:
 
 
 def _is_unreadable(kind: pa.DataType) -> bool:
-    """Return whether list views, which Arrow hands over wrongly, or runs are in a type."""
+    """Return whether a type has list views or codes of extensions, handed over wrongly, or runs."""
     parts = (kind.field(number).type for number in range(kind.num_fields))
-    return kind.id in _UNREADABLE or any(map(_is_unreadable, parts))
+    is_one = kind.id in _UNREADABLE or _has_extension_codes(kind)
+    return is_one or any(map(_is_unreadable, parts))
 
 
 def _plain(table: pa.Table) -> pa.Table:
