@@ -280,7 +280,9 @@ class StoredIndexes:
                 return None
             except UnfitIndexError as error:
                 problem = str(error)
-        remedy = f"'daf repair {errors.in_shell(_location(self._daf))}' builds it again"
+        status = sidecar_status(self._daf)  # of the data set that has the indexes, if not itself
+        location = self._daf.location if status is None else status.path
+        remedy = f"'daf repair {errors.in_shell(location)}' builds it again"
         warn_of_index(cache, self._daf.location, place.path, problem, remedy)
         return None
 
@@ -297,12 +299,6 @@ class StoredIndexes:
             return _zone_map(arrays, length)
         _check_strings(arrays, length)
         return StringIndex(column, arrays, daf.string_array(place.axis, column).plain_strings())
-
-
-def _location(daf: DafReader) -> str:
-    """Return the path of the data set that has the indexes: a sidecar, or itself."""
-    status = sidecar_status(daf)
-    return daf.location if status is None else status.path
 
 
 def _check_strings(arrays: Arrays, length: int) -> None:
@@ -412,7 +408,10 @@ def build_point_index(daf: DafWriter, axis: str, x: str, y: str) -> int:
         One of them was changed meanwhile; the index was not stored.
     """
     for name in (x, y):
-        _check_numbers(daf, axis, name)
+        if name in (NAME, INDEX) or daf.vector_info(axis, name).storage_type.is_string:
+            raise errors.InvalidInputError(
+                f"{daf.location}: {name!r} of axis {axis!r} holds no numbers, which coordinates are"
+            )
     if not daf.axis_length(axis):  # the library has no trees without points
         return 0
     storage = IndexStorage(daf)
@@ -476,13 +475,6 @@ def _rebuilt(daf: DafWriter, place: IndexPlace, state: str) -> str:
     if IndexStorage(daf).identity(place) is None:
         return f"took away the index {place.path}, which was {state}: numbers have a zone map"
     return f"built the index {place.path} again, which was {state}"
-
-
-def _check_numbers(daf: DafReader, axis: str, name: str) -> None:
-    if name in (NAME, INDEX) or daf.vector_info(axis, name).storage_type.is_string:
-        raise errors.InvalidInputError(
-            f"{daf.location}: {name!r} of axis {axis!r} holds no numbers, which coordinates are"
-        )
 
 
 def _build(daf: DafWriter, axis: str, name: str, bar: Progress, *, is_requested: bool) -> bool:

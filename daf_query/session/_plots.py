@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Final
@@ -14,7 +14,6 @@ import pyarrow as pa
 
 from daf_query._calls import Advised
 from daf_query.plot import (
-    Colouring,
     Palette,
     axes_for,
     colouring_of,
@@ -140,7 +139,11 @@ class SessionPlots(Advised):
         colouring = None
         if color is not None:
             values, order = _values(found, color)
-            colouring = _colouring(values, order, palette, found.rows.colours(color))
+            noted = found.rows.colours(color) if palette is None else None
+            if noted is not None:
+                with suppress(errors.InvalidInputError):  # they may be none, or not of all
+                    colouring = colouring_of(values, order=order, palette=noted)
+            colouring = colouring or colouring_of(values, order=order, palette=palette)
         beside = legend_inches(colouring) if legend else 0.0
         ax = axes_for(ax, inches=(max(_INCHES[0], _SQUARE + beside), _INCHES[1]))
         style: dict[str, Any] = {"size": size, "cmap": cmap, "seed": seed, "legend": legend}
@@ -260,19 +263,6 @@ def _values(points: Coordinates, text: str) -> tuple[pa.Array, pa.Array | None]:
     if order is None and points.positions.size < len(whole):
         order = _categories(whole)
     return whole.take(pa.array(points.positions)), order
-
-
-def _colouring(
-    values: pa.Array,
-    order: pa.Array | None,
-    palette: Palette | None,
-    noted: Mapping[str, str] | None,
-) -> Colouring:
-    if palette is None and noted is not None:
-        # Colours that were noted may be none, or not of all.
-        with suppress(errors.InvalidInputError):
-            return colouring_of(values, order=order, palette=noted)
-    return colouring_of(values, order=order, palette=palette)
 
 
 def _is_pair(components: Any, length: int) -> bool:

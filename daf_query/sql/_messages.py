@@ -16,29 +16,10 @@ from typing import Final, TypeAlias
 
 import pyarrow as pa
 
+from daf_query import syntax
 from daf_query._runs import EnginePanic
 from daf_query.sql._missing_names import FailedQuery, missing_column, missing_table, parts_of_name
 from daf_query.sql._table_functions import USAGES
-from daf_query.syntax import (
-    Term,
-    error_at,
-    identifiers_of,
-    kind_of,
-    line_and_column,
-    name_of,
-    one_statement,
-    place_of,
-    plain_name,
-    quoted_name,
-    shortened,
-    span_at,
-    span_of_name,
-    terms_of,
-    unquoted_name,
-    values_of,
-    whole_number_of,
-    words_at,
-)
 from daf_storage import DafError, errors
 from daf_storage._terminal_text import text_width
 from daf_storage.base import install_command
@@ -71,14 +52,14 @@ class Message:
         nodes = [(s, n) for s, _, n in failed.nodes("op") if n["op"] in self.operators]
         for statement, node in nodes if len(nodes) == 1 else ():
             return _at(failed, statement.span(node)[0], said)
-        return f"{shortened(strip_prefixes(failed.text))}{said}" if said[0] in ";:" else said
+        return f"{syntax.shortened(strip_prefixes(failed.text))}{said}" if said[0] in ";:" else said
 
 
 def translated(error: Exception, failed: FailedQuery) -> DafError:
     """Return an error of planning or running a query in the words of the data sets."""
     if isinstance(error, EnginePanic):
         source = ", ".join(tables.location for tables in failed.tables.schemas.values())
-        query = shortened(failed.query)
+        query = syntax.shortened(failed.query)
         return errors.QueryError(f"{source}: {error}; write the query in another way: {query}")
     if isinstance(error, DafError):
         return error
@@ -90,14 +71,14 @@ def translated(error: Exception, failed: FailedQuery) -> DafError:
     if said is not None:
         return said if isinstance(said, DafError) else errors.QueryError(said)
     try:
-        one_statement(failed.query)
+        syntax.one_statement(failed.query)
     except errors.QueryError as of_the_text:  # none, or several: it says where
         return of_the_text
-    return errors.QueryError(shortened(strip_prefixes(failed.text)))
+    return errors.QueryError(syntax.shortened(strip_prefixes(failed.text)))
 
 
 def _at(failed: FailedQuery, place: int, reason: str) -> errors.QueryError:
-    return error_at(reason, failed.query, place, title="SQL error")
+    return syntax.error_at(reason, failed.query, place, title="SQL error")
 
 
 def strip_prefixes(text: str) -> str:
@@ -128,8 +109,10 @@ _NAMED_ERROR: Final = re.compile(r"(?P<error>[A-Z]\w+Error): (?P<message>.*)$", 
 _PLACE: Final = re.compile(r"\s*(?:at|near) Line: (?P<line>\d+), Column: (?P<column>\d+)")
 
 
-def unknown_result_column(error: Exception, columns: Collection[str]) -> DafError | None:
-    """Return the error for a column that a result does not have; None if it is another error."""
+def unknown_in_result(error: Exception, columns: Collection[str]) -> DafError | None:
+    """Return the error for a column or a table that a result lacks; None if it is another error."""
+    if re.search(_NO_TABLE, str(error)):
+        return errors.QueryError(_NO_SUBQUERY)
     match = re.search(_NO_FIELD, str(error), re.DOTALL)
     if match is None:
         return None
@@ -164,17 +147,17 @@ def _syntax(failed: FailedQuery, match: Match) -> DafError:
     if place is not None:
         line, column = int(place["line"]), int(place["column"])
     reason = _PLACE.sub("", problem).replace('\\"', '"')
-    at = place_of(query, line, column)
-    return error_at(reason + _syntax_hint(failed, at), query, at)
+    at = syntax.place_of(query, line, column)
+    return syntax.error_at(reason + _syntax_hint(failed, at), query, at)
 
 
 def _syntax_hint(failed: FailedQuery, place: int) -> str:
     """Return what to write instead of the words at a place; empty if nothing is known."""
-    before, found = words_at(failed.query, place)
+    before, found = syntax.words_at(failed.query, place)
     gap = " " * failed.query[:place].endswith(" ")
     for column in failed.columns() if before and found else ():
         if f"{before}{gap}{found}".casefold() in column.casefold():
-            return f"; put the whole name in double quotes: {quoted_name(column)}"
+            return f"; put the whole name in double quotes: {syntax.quoted_name(column)}"
     for (left, right), hint in _SYNTAX.items():
         if left in ("", before) and right in ("", found):
             return f"; {hint}"
@@ -267,7 +250,7 @@ def _missing_function(failed: FailedQuery, match: Match) -> Said:
             f"geodatafusion.register_all(db.context); install it with: {install_command('spatial')}"
         )
     for statement, _scope, node in failed.nodes("name", "args"):
-        parts = name_of(node["name"])
+        parts = syntax.name_of(node["name"])
         if len(parts) > 1 and ".".join(parts).lower() == name:
             first, last = (node["name"][place]["Identifier"] for place in (0, -1))
             pair = statement.brackets_after(last)
@@ -280,13 +263,13 @@ def _missing_function(failed: FailedQuery, match: Match) -> Said:
 
 
 def _ambiguous(failed: FailedQuery, match: Match) -> str:
-    name = unquoted_name(match["name"])
+    name = syntax.unquoted_name(match["name"])
     if name.endswith("']"):
         return f"{name} is to be left out of SELECT * of several tables; write a.*, b.* instead"
     for _, scope, node in failed.nodes("value", "quote_style"):
         sources = scope.sources if scope is not None and node["value"] == name else ()
         having = [
-            ".".join(map(plain_name, each.written))
+            ".".join(map(syntax.plain_name, each.written))
             for each in sources
             if (schema := failed.schema_of(each)) is None or name in schema.names
         ]
@@ -331,6 +314,13 @@ _NO_LIMIT_BY: Final = (
 _VARIABLE: Final = (
     "@{name} is a variable of Python: write ${name}, and pass params={{'{name}': ...}}"
 )
+_NO_SUBQUERY: Final = "a result has no tables that a subquery could name: write it in the query"
+_NOT_COMPUTED: Final = (
+    "aggregates and windows are columns of a SELECT: name one there by AS, and filter or sort in a "
+    "query around it (groups by HAVING); of a result, select() takes windows alone"
+)
+_NO_RANGE: Final = "; write ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW behind its ORDER BY"
+_ONE_UNIT: Final = "; write arrow_cast(t, 'Timestamp(ns, \"UTC\")') for each of the two times"
 _NO_SIZE: Final = (
     "a size, as in repeat('x', n), lpad(name, n) or generate_series(1, n), is a whole number, not "
     "{type}; write CAST(n AS BIGINT)"
@@ -373,18 +363,18 @@ def _chain(failed: FailedQuery, _: Match) -> Said:
 def _wrong_type(failed: FailedQuery, _: Match) -> Said:
     """Return the error of a column that is compared with a constant of another type."""
     for statement, scope, node in failed.nodes():
-        if kind_of(node) not in ("BinaryOp", "InList", "Between"):
+        if syntax.kind_of(node) not in ("BinaryOp", "InList", "Between"):
             continue
-        for term in terms_of(statement, node):
-            parts = identifiers_of(term.node)
-            type_ = None if parts is None else failed.type_of(scope, values_of(parts))
+        for term in syntax.terms_of(statement, node):
+            parts = syntax.identifiers_of(term.node)
+            type_ = None if parts is None else failed.type_of(scope, syntax.values_of(parts))
             said = "" if type_ is None else mismatch(term, type_)
             if said:
                 return _at(failed, statement.span(term.node)[0], said)
     return None
 
 
-def mismatch(term: Term, arrow_type: pa.DataType) -> str:
+def mismatch(term: syntax.Term, arrow_type: pa.DataType) -> str:
     """Return what to write where a term compares values of two types; empty if it does not."""
     name = term.expression
     arrow_type = arrow_type.value_type if pa.types.is_dictionary(arrow_type) else arrow_type
@@ -420,14 +410,15 @@ def _is_numeral(value: object) -> bool:
 def _division(failed: FailedQuery, _: Match) -> Said:
     """Return the error of a division by zero: of the constant, or of the only one there may be."""
     nodes = [(s, n) for s, _, n in failed.nodes("op", "left") if n["op"] in ("Divide", "Modulo")]
-    found = [(s, n) for s, n in nodes if not whole_number_of(n["right"])]
-    zeros = [(s, n) for s, n in found if whole_number_of(n["right"]) == 0]
+    found = [(s, n) for s, n in nodes if not syntax.whole_number_of(n["right"])]
+    zeros = [(s, n) for s, n in found if syntax.whole_number_of(n["right"]) == 0]
     if not zeros and len(found) != 1:
         return _NO_ZERO
     statement, node = (zeros or found)[0]
     return _at(failed, statement.span(node)[0], _NO_ZERO)
 
 
+_NO_TABLE: Final = r"table '(?P<table>[^']+)' not found"
 _NO_FIELD: Final = r"No field named (?P<field>.+?)\.(?: Did you mean|\s|$)"
 _BOOLEAN: Final = r"for comparison operation Boolean"
 _TYPES: Final = (
@@ -452,7 +443,7 @@ MESSAGES: Final = (
     Message(_OURS, _ours),
     Message(r"(?:Parser|Tokenizer)Error\(\"(?P<problem>.*)\"\)", _syntax),
     Message(r"(?:DDL|DML|Statement) not supported: (?P<name>\w+)", _refused),
-    Message(r"table '(?P<table>[^']+)' not found", missing_table),
+    Message(_NO_TABLE, missing_table),
     Message(_NO_VALUE, _IN_CONDITIONS),
     Message(r"expression ScalarSubquery\(|Correlated scalar subquery", _OF_AROUND),
     Message(r"Can't cast value (?P<value>\d{19,}) to type Int64", _TOO_LARGE),
@@ -466,6 +457,10 @@ MESSAGES: Final = (
     Message("Divide by zero", _division),
     Message(r"'daf_checked_size\((?P<type>.+), Int64, Int64, Int64\)'", _NO_SIZE),
     Message(_BOOLEAN, _chain),
+    Message("support logical expression (?:Aggregate|Window)Function", _NOT_COMPUTED),
+    Message("FD pruning unexpectedly removed", "sort() needs a column to sort by"),
+    Message("Cannot run range queries on datatype", _NO_RANGE),
+    Message(r"coerce arithmetic expression Timestamp\(\S+ \S+ - Timestamp\(\S+ \S", _ONE_UNIT),
     Message("Error parsing timestamp|comparison operation Timestamp", _TIMES),
     Message(_TYPES, _wrong_type),
     Message("common type for bitwise operation", _BITS, ("BitwiseAnd", "BitwiseOr")),
@@ -549,9 +544,13 @@ def error_place(error: BaseException, sql: str) -> ErrorPlace | None:
     if not isinstance(error, DafError):
         return None
     if isinstance(error, errors.QueryError) and error.line and error.column:
-        start, stop = span_at(sql, place_of(sql, error.line, error.column))
+        start, stop = syntax.span_at(sql, syntax.place_of(sql, error.line, error.column))
         return ErrorPlace(error.line, error.column, stop - start)
     match = _NAMED.search(str(error))
     name = "" if match is None else match["name"].replace("\\'", "'").replace("\\\\", "\\")
-    span = None if match is None else span_of_name(sql, name)
-    return None if span is None else ErrorPlace(*line_and_column(sql, span[0]), span[1] - span[0])
+    span = None if match is None else syntax.span_of_name(sql, name)
+    return (
+        None
+        if span is None
+        else ErrorPlace(*syntax.line_and_column(sql, span[0]), span[1] - span[0])
+    )

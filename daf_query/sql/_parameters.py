@@ -128,6 +128,7 @@ def literal(value: object) -> str:
     if isinstance(value, pa.Scalar):
         value = value.as_py()
     value = value[()] if isinstance(value, np.ndarray) else value  # without dimensions
+    value = None if type(value).__name__ == "NAType" else value  # of pandas
     if isinstance(value, np.generic) and not isinstance(value, np.datetime64):
         value = value.item()
     match value:
@@ -252,11 +253,17 @@ def _written(parameter: Placeholder, value: Any) -> str:
 
 
 def _items(value: Any) -> list[Any] | None:
-    """Return the values of a list, an array, a series or a set; None of anything else."""
+    """Return the values of a list, an array, a series or a set; None of anything else.
+
+    NaN among strings is how pandas writes a missing one.
+    """
     is_one = isinstance(value, str | bytes | bytearray | memoryview | Mapping | pa.Scalar)
     if is_one or getattr(value, "ndim", 1) == 0 or not isinstance(value, Iterable):
         return None
-    return sorted(value, key=repr) if isinstance(value, AbstractSet) else list(value)
+    items = sorted(value, key=repr) if isinstance(value, AbstractSet) else list(value)
+    if any(isinstance(item, str) for item in items):
+        return [None if isinstance(item, float) and math.isnan(item) else item for item in items]
+    return items
 
 
 def _with_both_zeros(items: Sequence[Any]) -> Sequence[Any]:

@@ -26,7 +26,7 @@ from daf_query.scan import ScanReport, converted, size_bytes
 from daf_query.sql._conditions import DirectScan, direct_scan
 from daf_query.sql._engine import Allow, Engine
 from daf_query.sql._matrix_entries import with_existing_columns
-from daf_query.sql._messages import unknown_result_column
+from daf_query.sql._messages import unknown_in_result
 from daf_query.sql._planning import (
     ENGINE,
     PLANNING,
@@ -234,7 +234,12 @@ def expressions(
             found.append(datafusion.col(quoted_name(column)))
         else:
             rules = (corrections, lambda each: list_barriers(each, is_part=True))
-            found.append(frame.parse_sql_expr(with_existing_columns(column, names, rules)))
+            written = with_existing_columns(column, names, rules)
+            try:
+                found.append(frame.parse_sql_expr(written))
+            except Exception as error:
+                error.add_note(written)  # for a message that shows where it is wrong
+                raise
     return found
 
 
@@ -525,8 +530,9 @@ class QueryResult(Advised):
         try:
             frame = _built(build, self.frame)
         except Exception as error:  # noqa: BLE001 - the engine raises plain Exceptions
-            unknown = unknown_result_column(error, self.column_names)
-            raise unknown or self._translated(error) from None
+            unknown = unknown_in_result(error, self.column_names)
+            written = [self._query, *getattr(error, "__notes__", ())][-1]
+            raise unknown or self._engine.translated(error, written) from None
         return QueryResult(
             self._engine,
             self._query,
@@ -712,7 +718,8 @@ class QueryResult(Advised):
         ordered = {
             name: polars.Enum(table.column(name).chunk(0).dictionary.to_pylist())
             for name, kind in zip(table.column_names, table.schema.types, strict=True)
-            if pa.types.is_dictionary(kind) and kind.ordered and table.num_rows
+            if pa.types.is_dictionary(kind)
+            and (kind.ordered and table.num_rows and pa.types.is_string(kind.value_type))
         }
         return frame.cast(ordered) if ordered else frame
 
