@@ -321,6 +321,7 @@ _NOT_COMPUTED: Final = (
 )
 _NO_RANGE: Final = "; write ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW behind its ORDER BY"
 _ONE_UNIT: Final = "; write arrow_cast(t, 'Timestamp(ns, \"UTC\")') for each of the two times"
+_NO_SERIES: Final = "generate_series() and range() after FROM take constants, whole numbers"
 _NO_SIZE: Final = (
     "a size, as in repeat('x', n), lpad(name, n) or generate_series(1, n), is a whole number, not "
     "{type}; write CAST(n AS BIGINT)"
@@ -460,6 +461,8 @@ MESSAGES: Final = (
     Message("support logical expression (?:Aggregate|Window)Function", _NOT_COMPUTED),
     Message("FD pruning unexpectedly removed", "sort() needs a column to sort by"),
     Message("Cannot run range queries on datatype", _NO_RANGE),
+    Message(r"Unsupported (?P<word>LIMIT|OFFSET) expr", "{word} takes a constant, a whole number"),
+    Message(r"Argument #\d must be an INTEGER.* got (?:Alias|Column|Scalar)", _NO_SERIES),
     Message(r"coerce arithmetic expression Timestamp\(\S+ \S+ - Timestamp\(\S+ \S", _ONE_UNIT),
     Message("Error parsing timestamp|comparison operation Timestamp", _TIMES),
     Message(_TYPES, _wrong_type),
