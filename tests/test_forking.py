@@ -70,11 +70,7 @@ _, status = os.wait()
 print("status", status)
 """
 
-_WORKS = {
-    "vector": "[30, 60, 90]",
-    "table": "3",
-    "arrow": "2",
-}
+_WORKS = {"vector": "[30, 60, 90]", "table": "3", "arrow": "2"}
 _REFUSED = "ForkedProcessError True"
 
 

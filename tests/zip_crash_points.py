@@ -63,8 +63,7 @@ def crash_at(last: int, part: float, change: Callable[[], None]) -> bool:
         view = memoryview(data).cast("B")
         done = int(len(view) * part)
         failing.step(
-            lambda: write_at(self, offset, view),
-            lambda: write_at(self, offset, view[:done]),
+            lambda: write_at(self, offset, view), lambda: write_at(self, offset, view[:done])
         )
 
     def failing_change(name: str) -> Callable[..., None]:

@@ -20,13 +20,7 @@ import numpy as np
 from daf_storage import errors
 from daf_storage.anndata import _stored as elements
 from daf_storage.anndata._encoding import encode_frame
-from daf_storage.anndata._frames import (
-    Frame,
-    FrameVector,
-    FrameVectors,
-    MemoryFrame,
-    stored_frame,
-)
+from daf_storage.anndata._frames import Frame, FrameVector, FrameVectors, MemoryFrame, stored_frame
 from daf_storage.anndata._restored import AXIS_KEYS, Report
 from daf_storage.anndata._stored import (
     MatrixHeader,

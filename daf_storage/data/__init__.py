@@ -92,10 +92,5 @@ from daf_storage.data._reader import (
     writing_remedy,
 )
 from daf_storage.data._summary import axes_in_order
-from daf_storage.data._writer import (
-    DafWriter,
-    check_writer,
-    copy_entries,
-    write_transposed,
-)
+from daf_storage.data._writer import DafWriter, check_writer, copy_entries, write_transposed
 from daf_storage.stores import RecoveryWarning

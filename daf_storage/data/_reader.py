@@ -265,7 +265,11 @@ class DafReader(PropertyReader):
         if default is not REQUIRED and not self.has_matrix(
             rows_axis, columns_axis, name, relayout=relayout
         ):
-            return self._default_matrix(rows_axis, columns_axis, name, default)
+            if default is None:
+                return None
+            rows, columns = self.given_axis(rows_axis), self.given_axis(columns_axis)
+            called = "the default for matrix"
+            return numpy_matrix(given_matrix(rows, columns, name, default, called=called))
         if not relayout:
             return self._matrix_values(self.open_matrix(rows_axis, columns_axis, name))
         stored = self.open_orientations(rows_axis, columns_axis, name)[0]
@@ -295,13 +299,6 @@ class DafReader(PropertyReader):
         else:
             values = array.read()
         return values if stored.info.is_row_major else values.T
-
-    def _default_matrix(self, rows_axis: str, columns_axis: str, name: str, default: Any) -> Any:
-        if default is None:
-            return None
-        rows, columns = self.given_axis(rows_axis), self.given_axis(columns_axis)
-        called = "the default for matrix"
-        return numpy_matrix(given_matrix(rows, columns, name, default, called=called))
 
     def description(self) -> str:
         """Return a readable summary: axes, vectors, matrices and scalars.  Reads metadata only."""

@@ -131,7 +131,10 @@ def source_digest(
             for name, status in _files(path):
                 total.update(f"{name}\0{status.st_size}\0".encode(errors="surrogatepass"))
                 if stat.S_ISREG(status.st_mode):
-                    _add_file(total, path / name if name else path, progress)
+                    with (path / name if name else path).open("rb") as file:
+                        while piece := file.read(_PIECE_BYTES):
+                            total.update(piece)
+                            progress(len(piece))
     except errors.SourceNotFoundError:
         return None
     if not state.is_stable or source_state(path) != state:
@@ -142,13 +145,6 @@ def source_digest(
 
 _DIGESTS: Final[dict[Path, tuple[SourceState, str]]] = {}
 """Of sources, with their states then: all of their bytes are read for one."""
-
-
-def _add_file(total: hashlib.blake2b, path: Path, progress: Callable[[int], None]) -> None:
-    with path.open("rb") as file:
-        while piece := file.read(_PIECE_BYTES):
-            total.update(piece)
-            progress(len(piece))
 
 
 def _files(path: Path) -> Iterator[tuple[str, os.stat_result]]:

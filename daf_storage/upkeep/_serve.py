@@ -127,7 +127,10 @@ class DafServer(Serving):
         self.root = Path(os.path.realpath(path))
         if not self.root.exists():
             raise errors.SourceNotFoundError(f"no such file or directory: {self.root}")
-        _check_readable_remotely(self.root)
+        if self.root.is_file() and not (zipfile.is_zipfile(self.root) or h5py().is_hdf5(self.root)):
+            raise errors.InvalidInputError(
+                f"{self.root}: this is no data set, but a file of another kind; serve a data set"
+            )
         for module in ("starlette", "uvicorn"):
             optional_import(module, extra="serve")
         self._host = host
@@ -147,11 +150,3 @@ class DafServer(Serving):
 
     def _end(self) -> None:
         self._server.close()
-
-
-def _check_readable_remotely(root: Path) -> None:
-    """Refuse a file that `open_daf` could not open by its URL: no ZIP archive, and not HDF5."""
-    if root.is_file() and not zipfile.is_zipfile(root) and not h5py().is_hdf5(root):
-        raise errors.InvalidInputError(
-            f"{root}: this is no data set, but a file of another kind; serve a data set"
-        )

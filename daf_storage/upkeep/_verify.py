@@ -60,13 +60,7 @@ from daf_storage.opening import (
 from daf_storage.sidecars import SidecarTree
 from daf_storage.stores import DirectoryStore, MmapZipStore, abandoned, follow_links
 from daf_storage.stores.mmap_zip import check_entries, unused_bytes
-from daf_storage.trees import (
-    Remarked,
-    StoredArray,
-    Tree,
-    WritableZarrTree,
-    ZarrTree,
-)
+from daf_storage.trees import Remarked, StoredArray, Tree, WritableZarrTree, ZarrTree
 from daf_storage.upkeep._index_storage import IndexStorage
 from daf_storage.upkeep._sidecar import size_of
 
@@ -325,10 +319,7 @@ def _verify_directory(found: _Findings, where: DafPath) -> None:
     store = DirectoryStore(where.container, location=where.given)
     command = f"daf repair {in_shell(where.given)}"
     if store.has_leftovers():
-        found.warning(
-            "",
-            f"a writer is at work, or left something behind; '{command}' clears it",
-        )
+        found.warning("", f"a writer is at work, or left something behind; '{command}' clears it")
     tree, remedy = open_directory_tree(where), f"'{command}' writes it again"
     try:
         if not tree.repeated():

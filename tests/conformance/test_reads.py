@@ -32,8 +32,7 @@ def test_ranges_are_skipped(forms: Forms, path: str, condition: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "condition",
-    ["name = 'c012345'", "code = 'k77'", "name IN ('c012345', 'c112345')"],
+    "condition", ["name = 'c012345'", "code = 'k77'", "name IN ('c012345', 'c112345')"]
 )
 def test_indexes_leave_few_rows(forms: Forms, condition: str) -> None:
     """Single values and lists of an indexed column read no other values of it."""

@@ -100,8 +100,7 @@ def _graph(seed: int) -> Any:
 
 def _frame() -> Any:
     return pd.DataFrame(
-        {"x": np.arange(CELLS) / 2, "y": np.arange(CELLS)},
-        index=pd.Index(cells(), dtype=object),
+        {"x": np.arange(CELLS) / 2, "y": np.arange(CELLS)}, index=pd.Index(cells(), dtype=object)
     )
 
 

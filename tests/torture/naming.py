@@ -78,11 +78,7 @@ def _write(daf: DafWriter, rng: random.Random) -> dict[Property, Any]:
         values = np.arange(size * daf.axis_length(other)).reshape(size, -1) % (number + 1)
         form = sp.csc_array(values) if rng.random() < 0.5 else values
         where = Property("matrix", (axis, other, name))
-        store(
-            where,
-            values,
-            partial(daf.set_matrix, axis, other, name, form, relayout=False),
-        )
+        store(where, values, partial(daf.set_matrix, axis, other, name, form, relayout=False))
     return stored
 
 

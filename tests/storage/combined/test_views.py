@@ -256,10 +256,7 @@ def test_names() -> None:
     assert contents(part) == {
         "scalars": {"organism": "human", "species": "human"},
         "axes": {"obs": ["CATA", "GATA"], "gene": daf.axis_entries("gene").tolist()},
-        "vectors": {
-            ("obs", "years"): [90, 60],
-            ("gene", "marker"): [True, False, True, False],
-        },
+        "vectors": {("obs", "years"): [90, 60], ("gene", "marker"): [True, False, True, False]},
         "matrices": {
             key: (values if key[0] == "obs" else values.T).tolist()
             for key, values in (

@@ -24,9 +24,7 @@ INTEGERS = st.one_of(
 )
 SPECIAL = [0.5, -0.5, -0.0, 3.4e38, 3.5e38, 1e300, -1e300, 2.0**63 * 1.5, math.inf, -math.inf]
 FLOATS = st.one_of(
-    st.floats(),
-    st.sampled_from([*SPECIAL, *map(float, EDGES)]),
-    st.integers(-300, 300).map(float),
+    st.floats(), st.sampled_from([*SPECIAL, *map(float, EDGES)]), st.integers(-300, 300).map(float)
 )
 
 NUMBERS = st.one_of(INTEGERS, FLOATS, st.booleans())

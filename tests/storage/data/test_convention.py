@@ -169,9 +169,7 @@ class TestRowMajor:
 
     @pytest.mark.sampled(0)
     @settings(
-        deadline=None,
-        max_examples=5,
-        suppress_health_check=[HealthCheck.function_scoped_fixture],
+        deadline=None, max_examples=5, suppress_health_check=[HealthCheck.function_scoped_fixture]
     )
     @given(seed=st.integers(0, 2**20), order=st.permutations(range(N)))
     def test_copied_and_reordered(self, tmp_path: Path, seed: int, order: list[int]) -> None:

@@ -51,11 +51,7 @@ DAMAGES: dict[str, tuple[Any, type[errors.DafError], str]] = {
     ),
     "pickled numbers": ({"filters": [{"id": "pickle"}]}, UNSUPPORTED, "pickled Python objects"),
     "objects": ({"dtype": "|O", "filters": None}, UNSUPPORTED, "objects with filters none;"),
-    "json objects": (
-        {"dtype": "|O", "filters": [{"id": "json2"}]},
-        UNSUPPORTED,
-        "filters 'json2'",
-    ),
+    "json objects": ({"dtype": "|O", "filters": [{"id": "json2"}]}, UNSUPPORTED, "filters 'json2'"),
     "codec": ({"compressor": {"id": "imaginary"}}, UNSUPPORTED, "codec that is not available"),
     "codec without id": ({"compressor": {"level": 5}}, CORRUPT, "codec without an id"),
     "damaged compression": ({"compressor": {"id": "zlib"}}, CORRUPT, "cannot be decompressed"),

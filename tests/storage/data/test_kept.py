@@ -208,7 +208,7 @@ class TestRoundTrip:
         with pytest.warns(AnnDataWarning) as warned:
             found = to_anndata(from_anndata(odd))
         assert {str(warning.message).split(": ", 1)[0] for warning in warned} == {
-            *("uns['keys'][1]", "uns['keys']['b']['d']", "obs['period']", "obs['twice']"),
+            *("uns['keys'][1]", "uns['keys']['b']['d']", "obs['period']", "obs['twice']")
         }
         expected.uns["keys"] = {"b": {"c": 2}}
         expected.obs["span"] = odd.obs["span"]
@@ -507,11 +507,7 @@ class TestStrict:
         (np.array(["2020-01-01", "NaT"], "M8[ns]"), "uns['odd']", None),
         (pd.array([1.5, None], dtype="Float32"), "uns['odd']", np.array([1.5, np.nan])),
         (b"abc", "", b"abc"),
-        (
-            sp.coo_matrix(np.eye(2)),
-            "uns['odd']: an h5ad file has no coo",
-            sp.csr_matrix(np.eye(2)),
-        ),
+        (sp.coo_matrix(np.eye(2)), "uns['odd']: an h5ad file has no coo", sp.csr_matrix(np.eye(2))),
         (
             np.ma.array([1.5, 2], mask=[False, True]),
             "masked elements became NaN",

@@ -144,8 +144,7 @@ def test_a_group_is_emptied_alone(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("number", "kind"),
-    [(errno.EROFS, errors.ReadOnlyError), (errno.EIO, errors.StorageError)],
+    ("number", "kind"), [(errno.EROFS, errors.ReadOnlyError), (errno.EIO, errors.StorageError)]
 )
 def test_a_file_that_the_system_refuses_to_open_is_not_called_damaged(
     path: Path, monkeypatch: pytest.MonkeyPatch, number: int, kind: type[errors.DafError]

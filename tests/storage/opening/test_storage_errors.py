@@ -108,10 +108,7 @@ def test_errors_of_the_caller_stay_their_own(tmp_path: Path) -> None:
     """What is raised within a block that fills an array is not taken for the file system's."""
     daf = open_daf(tmp_path / "x.daf.zarr", "w")
     fill(daf)
-    with (
-        pytest.raises(OSError, match="mine") as caught,
-        daf.empty_dense_vector("cell", "v", "f8"),
-    ):
+    with pytest.raises(OSError, match="mine") as caught, daf.empty_dense_vector("cell", "v", "f8"):
         raise OSError(errno.ENOSPC, "mine")
     assert not isinstance(caught.value, errors.DafError)
     assert not daf.has_vector("cell", "v")

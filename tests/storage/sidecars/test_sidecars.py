@@ -304,11 +304,7 @@ def test_another_file_of_the_same_size(h5ad: Path, tmp_path: Path) -> None:
 
 @pytest.mark.sampled(2)
 @pytest.mark.parametrize(
-    "damage",
-    [
-        *("cut", "gone", "garbage", "document"),
-        *("format", "arrays", "checksums", "more"),
-    ],
+    "damage", [*("cut", "gone", "garbage", "document"), *("format", "arrays", "checksums", "more")]
 )
 def test_a_damaged_sidecar_is_ignored(h5ad: Path, damage: str) -> None:
     """With a warning; the file answers."""

@@ -105,8 +105,7 @@ def unusual(path: Path, kind: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "kind",
-    ["several dimensions", "chunks that are not there", "a NUL character", "of one length"],
+    "kind", ["several dimensions", "chunks that are not there", "a NUL character", "of one length"]
 )
 def test_hdf5_reads_what_is_unusual(tmp_path: Path, by_h5py: list[Any], kind: str) -> None:
     """What does not lie in order, or ends before its length, is as HDF5 has it."""
