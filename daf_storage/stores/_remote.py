@@ -188,6 +188,10 @@ def _may_use_http() -> bool:
 
 
 _STATUS: Final = re.compile(r"status code: (\d+)")
+_UNUSABLE: Final = re.compile(
+    r"(?i)Generic \w+ error: (.{,26}(?:content.(?:length|range)|last.modified|requested \d).{,80})"
+)
+"""What is said of an answer without a header that is needed, or with one that says nonsense."""
 _LATE: Final = re.compile(r"kind: Timeout|TimedOut|timed out")
 _NO_BUCKET: Final = re.compile("NoSuchBucket|ContainerNotFound|bucket does not exist")
 _WRONG_REGION: Final = re.compile(
@@ -227,11 +231,25 @@ def request_failure(where: str, error: Exception, cloud: Cloud | None) -> errors
     status = _STATUS.search(text)
     if cloud is not None and (refused := _cloud_failure(where, error, cloud)) is not None:
         return refused
+    if text.startswith("Could not parse path"):  # nothing was sent
+        return errors.UnsupportedDataError(
+            f"{where}: no server can be asked for a name with control characters; download the "
+            "data set, or convert it to an archive, which is one file"
+        )
     if isinstance(error, FileNotFoundError):
         return errors.SourceNotFoundError(f"{where}: the server says that there is none (404)")
+    if status is not None and status[1] in ("401", "403"):
+        return errors.AccessDeniedError(
+            f"{where}: the server answered with status {status[1]}: it refuses access, or has "
+            "nothing of this name and does not let anybody know; check the URL"
+        )
     if status is not None:
+        again = ", also when asked again" if " retries, max_retries" in text else ""
+        return errors.RemoteError(f"{where}: the server answered with status {status[1]}{again}")
+    if (unusable := _UNUSABLE.match(text)) is not None:
         return errors.RemoteError(
-            f"{where}: the server answered with status {status.group(1)}, also when asked again"
+            f"{where}: the answer of the server cannot be used ({unusable[1]}); download the data "
+            "set, or serve it with another server, such as 'daf serve'"
         )
     reason = "did not answer in time" if _LATE.search(text) else "cannot be reached, or hung up"
     return errors.RemoteError(f"{where}: the server {reason}; try again later")
@@ -454,24 +472,38 @@ class RemoteFiles:
             )
         return None if found is None else found[1]
 
+    def _received_part(self, path: str, start: int, stop: int, **options: Any) -> bytes | None:
+        """Return what a file has of a range, all of it; None if there is no such file."""
+        found = self._ask(path, stop - start, range=(start, stop), **options)
+        if found is None:
+            return None
+        meta, data = found
+        size = min(stop, meta["size"]) - start
+        if data is None or len(data) != size:
+            raise errors.RemoteError(
+                f"{self._where(path)}: {size:,} bytes were asked for and the server sends "
+                f"{'more' if data is None else f'{len(data):,}'}; nothing of it was used"
+            )
+        return data
+
     def size(self, path: str) -> int | None:
         """Return the length of a file; None if it is absent.
 
         Its first bytes come with it and are remembered: a short file is one request in all.
         """
         if path not in self._versions:
-            found = None
+            data = None
             try:
                 if self._has_ranges:
-                    found = self._ask(path, FIRST_BYTES, range=(0, FIRST_BYTES))
-                    if found is None:
+                    data = self._received_part(path, 0, FIRST_BYTES)
+                    if data is None:
                         return None
             except _NoRangesError as error:  # or the file is empty
                 self._has_ranges = bool(error.args)
-            if found is None and self._ask(path, 0, is_head=True) is None:
+            if data is None and self._ask(path, 0, is_head=True) is None:
                 return None
-            if found is not None and found[1]:
-                self._cut(path, range(-(-len(found[1]) // _BLOCK_BYTES)), found[1])
+            if data:
+                self._cut(path, _blocks_of(0, len(data)), data)
         return int(self._versions[path][0])
 
     def has(self, path: str, start: int, stop: int) -> bool:
@@ -558,19 +590,13 @@ class RemoteFiles:
         stop = stop if size is None else min(stop, size)
         if stop <= start:
             return b""
-        is_strong = tag is not None and not tag.startswith("W/")
-        options = {"if_match": tag} if is_strong else {}
-        found = self._ask(path, stop - start, range=(start, stop), **options)
-        if found is None:
+        options = {"if_match": tag} if tag and not tag.startswith("W/") else {}
+        data = self._received_part(path, start, stop, **options)
+        if data is None:
             raise errors.SourceNotFoundError(
                 f"{self._where(path)}: the server says that there is none (404)"
             )
-        if found[1] is None:
-            raise errors.RemoteError(
-                f"{self._where(path)}: {stop - start:,} bytes were asked for and the server sends "
-                "more; nothing of it was used"
-            )
-        return found[1]
+        return data
 
     def _whole(self, path: str) -> memoryview:
         """Download a whole file, from a server that sends no parts, once for all threads."""

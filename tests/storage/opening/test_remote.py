@@ -330,10 +330,10 @@ def hang(_: Request) -> None:
     time.sleep(1.5)
 
 
-@at_score
-def lie_about_length(_: Request) -> Response:
-    """Announce more than is sent, and hang up."""
-    return Response(b"1234", 206, {"Content-Length": "12", "Content-Range": "bytes 0-11/12"})
+def saying(header: str, value: str, sent: bytes = b"1" * 12) -> Fault:
+    """Return a fault: a part of a file, of which a header says something."""
+    said = {"Content-Length": "12", "Content-Range": "bytes 0-11/12", header: value}
+    return at_score(lambda _: Response(sent, 206, said))
 
 
 @at_score
@@ -349,10 +349,16 @@ def hang_up(_: Request) -> ASGIApp:
 @pytest.mark.parametrize(
     ("fault", "kind", "message"),
     [
-        (failing(500, 99), errors.RemoteError, "answered with status 500"),
+        (failing(500, 99), errors.RemoteError, "with status 500, also when asked again"),
         (failing(403, 99), errors.RemoteError, "answered with status 403"),
         (hang, errors.RemoteError, "did not answer in time"),
-        (lie_about_length, errors.RemoteError, "cannot be reached, or hung up"),
+        (failing(401, 99), errors.AccessDeniedError, "401: it refuses access, or has nothing of"),
+        (failing(409, 99), errors.RemoteError, "answered with status 409$"),
+        (saying("Content-Length", "12", b"1"), errors.RemoteError, "cannot be reached, or hung up"),
+        (saying("Content-Length", "4", b"1234"), errors.RemoteError, "12 bytes .* sends 4; n"),
+        (saying("Content-Range", "bytes 0-11/*"), errors.RemoteError, "used .*0-11/...; download"),
+        (saying("Content-Range", "bytes 0-11/99"), errors.RemoteError, "used .Requested 0"),
+        (saying("Last-Modified", "today"), errors.RemoteError, "used .Invalid last modified"),
         (hang_up, errors.RemoteError, "cannot be reached, or hung up"),
     ],
 )
@@ -364,6 +370,21 @@ def test_failures_are_named(folder: Path, fault: Fault, kind: Any, message: str)
             daf.get_np_vector("cell", "score")
         assert "vectors/cell/score" in str(caught.value)
         assert daf.get_np_vector("cell", "type").tolist() == ["Bcell", "TCell", "TCell"]
+
+
+def test_servers_that_refuse_what_is_absent(folder: Path) -> None:
+    """As a bucket that nobody may list, by its web address: what is there is found all the same."""
+    path = folder.with_name("v3.daf.zarr")
+    convert(folder, path, zarr_format=3)
+
+    def refuse(request: Request) -> Response | None:
+        is_there = (folder.parent / request.url.path.lstrip("/")).is_file()
+        return None if is_there else Response(status_code=403)
+
+    with served(path, refuse) as server:
+        assert contents(open_daf(server.url)) == contents(ZarrDaf(path))
+        with pytest.raises(errors.AccessDeniedError, match="403: it refuses access, or has noth"):
+            open_daf(server.url.replace("v3", "none"))
 
 
 # Servers without ranges, and answers that are too long
