@@ -431,14 +431,14 @@ class DafWriter(DafReader):
         if_exists: IfExists = "error",
         axes: tuple[str, ...] = (),
         flipped: str | None = None,
-        rewrites_flipped: bool = False,
         packed: bool | Packing | None = None,
     ) -> Iterator[TreeTransaction]:
         """Prepare a property and put it in place when the block ends well.
 
-        Where that replaces a matrix, its transpose at ``flipped`` is taken away first: whatever
-        happens, no two orientations of one matrix disagree.  If one of its axes was changed
-        meanwhile, nothing is put in place.
+        With ``if_exists="replace"``, the transpose of a matrix at ``flipped`` is taken away, so
+        that no two orientations of one matrix disagree: before this one is replaced, so that a
+        crash leaves one of them, or after this one was added, so that a crash does not lose it.
+        If one of its axes was changed meanwhile, nothing is put in place.
         """
         self._check_open()
         nodes = [self._tree.node(layout.axis_path(axis)) for axis in axes]
@@ -449,13 +449,16 @@ class DafWriter(DafReader):
             yield changes
             with self._writable.lock():
                 self._check_axes_unchanged(path, axes, nodes)
-                is_stale = rewrites_flipped or self._tree.kind(path) is not None
-                if flipped is not None and if_exists == "replace" and is_stale:
-                    changes.remove(flipped)
+                stale = flipped if if_exists == "replace" else None
+                is_new = self._tree.kind(path) is None
+                if stale is not None and not is_new:
+                    changes.remove(stale)
                 try:
                     changes.publish(path, replace=if_exists == "replace")
                 except FileExistsError:
                     raise errors.property_exists(self.location, path) from None
+                if stale is not None and is_new:
+                    changes.remove(stale)
                 self._count_version(path)
 
     def _check_axes_unchanged(
@@ -730,7 +733,8 @@ it, or change the value
             array, which is stored sparse.
         relayout
             Whether to store the transpose too, so that either axis can be sliced fast.  A matrix
-            of one axis with itself is stored once.
+            of one axis with itself is stored once.  If not, a transpose that is there goes with
+            ``if_exists="replace"``, and stays otherwise: it has to be that of ``value``.
         dtype
             As of `set_vector`: floats are rounded to a narrower float type that is asked for;
             any other value that does not fit exactly is an error.
@@ -899,14 +903,15 @@ it, or change the value
         Parameters
         ----------
         flipped
-            What becomes of the other orientation of a matrix that is replaced; if it is to follow,
-            that must be free as well.
+            What becomes of the other orientation with ``if_exists="replace"``; if it is to follow,
+            it must be free otherwise.
         """
         axes = (rows_axis, columns_axis)
         pairs = list(dict.fromkeys([axes, axes[::-1]]))  # one, if it is square
         path, *other = (layout.matrix_path(*pair, name) for pair in pairs)
         self._check_matrix(*axes, name)
-        for pair in pairs if flipped == "follows" else pairs[:1]:
+        is_replaced = if_exists == "replace" and flipped == "goes"
+        for pair in pairs if is_replaced or flipped == "follows" else pairs[:1]:
             exists = self.has_matrix(*pair, name, relayout=False)
             what = f"matrix {name!r} of axes {pair[0]!r} and {pair[1]!r}"
             self._check_free(exists, if_exists, what, path=layout.matrix_path(*pair, name))
@@ -915,7 +920,6 @@ it, or change the value
             if_exists=if_exists,
             axes=axes,
             flipped=other[0] if other and flipped != "stays" else None,
-            rewrites_flipped=flipped == "follows",
             packed=packed,
         ) as changes:
             yield path, changes

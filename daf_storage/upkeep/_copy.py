@@ -293,7 +293,7 @@ class Copier:
             and is_square >= stored.info.is_row_major
         )
         both = relayout and not is_square
-        follows: Any = "follows" if both or self._if_exists == "replace" else "goes"
+        follows: Any = "follows" if both else "goes"
         with destination.batch():
             with destination.new_matrix(*target, **self._writing, flipped=follows) as new:
                 path, changes = new

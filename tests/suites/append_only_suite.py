@@ -50,6 +50,13 @@ class AppendOnlyDafSuite(DafSuite):
             change(full)
         assert (contents(full), [file.read_bytes() for file in tmp_path.iterdir()]) == before
 
+    def test_the_transpose_of_what_is_there_is_not_replaced(self, full: DafWriter) -> None:
+        """There are not two matrices that disagree."""
+        full.set_matrix("cell", "gene", "once", UMIS, relayout=False)
+        with pytest.raises(errors.AppendOnlyError, match=r"append-only; .* a directory"):
+            full.set_matrix("gene", "cell", "once", UMIS.T * 2, **REPLACE, relayout=False)
+        assert full.get_np_matrix("gene", "cell", "once").tolist() == UMIS.T.tolist()
+
     def test_an_existing_property_says_that_it_stays(self, full: DafWriter) -> None:
         """Without ``if_exists="replace"`` the message does not recommend it."""
         with pytest.raises(errors.ExistsError, match="an archive is append-only"):

@@ -115,7 +115,7 @@ class ChangingDafSuite(DafSuite):
     def test_overwriting_the_only_orientation_there_is(
         self, full: DafWriter, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        """Where only the transpose is stored, it goes before the new matrix comes."""
+        """Where only the transpose is stored, it goes when the new matrix comes."""
         full.delete_matrix("cell", "gene", "UMIs", relayout=False)
 
         def crash(*_: Any, **__: Any) -> None:
@@ -127,6 +127,15 @@ class ChangingDafSuite(DafSuite):
                 full.set_matrix("cell", "gene", "UMIs", UMIS * 2, if_exists="replace")
         for axes, values in ((("cell", "gene"), UMIS * 2), (("gene", "cell"), (UMIS * 2).T)):
             assert full.get_np_matrix(*axes, "UMIs").tolist() == values.tolist()
+
+    def test_overwriting_the_orientation_that_is_not_stored(self, full: DafWriter) -> None:
+        """The one that is stored goes: there are not two matrices that disagree."""
+        full.delete_matrix("cell", "gene", "UMIs", relayout=False)
+        full.set_matrix("cell", "gene", "UMIs", UMIS * 2, if_exists="replace", relayout=False)
+        assert full.get_np_matrix("gene", "cell", "UMIs").tolist() == (UMIS * 2).T.tolist()
+        with full.empty_dense_matrix("gene", "cell", "UMIs", "i4", if_exists="replace") as new:
+            new[:] = UMIS.T
+        assert full.get_np_matrix("cell", "gene", "UMIs").tolist() == UMIS.tolist()
 
     @pytest.mark.parametrize("entries", [None, ["x", "y"], ["x", "y", "z"]])
     def test_an_axis_that_changes_while_a_property_is_written(
