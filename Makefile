@@ -1,4 +1,5 @@
 # Everything runs in .venv, which is made on first use from the pinned versions in requirements/.
+# Modules are compiled when they are first imported: pip would compile all of them, which takes as long as the rest.
 PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
@@ -28,7 +29,7 @@ $(VENV)/.installed: pyproject.toml $(LOCK)
 	@echo "making $(VENV), and installing into it what the tests, the site and all extras need"
 	@$(PYTHON) -m venv $(VENV)
 	@$(BIN)/python -m pip install --quiet --constraint $(LOCK) --upgrade pip
-	@DAF_SKIP_WEB=1 $(BIN)/python $(INSTALL) --editable ".[$(EXTRAS)]" --group dev
+	@DAF_SKIP_WEB=1 $(BIN)/python $(INSTALL) --no-compile --editable ".[$(EXTRAS)]" --group dev
 	@touch $(VENV)/.demo $@
 
 # The page is needed by `daf explore` only, so no other target fails without it; DAF_SKIP_WEB=1 does not even try.
@@ -58,7 +59,7 @@ demo: $(VENV)/.demo page  ## Import, query, slice and plot real data into build/
 	@echo "asking real data: 700 blood cells"
 	@$(BIN)/daf demo $(DEMO)
 
-# A third of what all else needs; what is imported is compiled then.
+# A third of what all else needs.
 $(VENV)/.demo: pyproject.toml $(LOCK)
 	@echo "making $(VENV), and installing into it what the demonstration needs"
 	@$(PYTHON) -m venv $(VENV)

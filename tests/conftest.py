@@ -15,7 +15,7 @@ from daf_storage.base import StorageType
 from tests.support import PBMC, fill, filled
 
 # Speed is measured in benchmarks/ and never asserted in a test.
-settings.register_profile("untimed", deadline=None, max_examples=25)
+settings.register_profile("untimed", deadline=None, max_examples=16)
 settings.register_profile("thorough", deadline=None, max_examples=500)
 settings.load_profile("untimed")
 
