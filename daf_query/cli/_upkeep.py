@@ -210,11 +210,11 @@ def annotate_command(options: Namespace) -> None:
 
     Examples
     --------
-    daf annotate atlas.h5ad notes.daf.zarr --axis cell --csv labels.csv --key barcode
+    daf annotate atlas.h5ad notes.daf.zarr --axis obs --csv labels.csv --key barcode
     daf annotate atlas.daf.zarr notes.daf.zarr --axis cell --csv labels.parquet \
         --columns cell_type=label,score --overwrite --strict
     daf annotate pbmc.daf.zarr --axis cell --csv doublets.tsv --fill is_doublet=false
-    daf sql atlas.h5ad --overlay notes.daf.zarr "SELECT cell_type, age FROM cell"
+    daf sql atlas.h5ad --overlay notes.daf.zarr "SELECT cell_type, age FROM obs"
     """
     selection.check_table(options.table, "--csv")
     with _writing(options) as (connected, target):

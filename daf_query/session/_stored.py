@@ -29,6 +29,7 @@ from daf_storage.anndata import note_categories
 
 _STORED_AS: Final = {pa.string_view(): pa.string(), pa.float16(): pa.float32()}
 _MOST_EXAMPLES: Final = 5
+_UNNAMED: Final = ("__index_level_0__", "")  # an index without a name, of pandas: Parquet, CSV
 
 
 def storable(column: pa.Array | pa.ChunkedArray, what: str, rows: str) -> pa.Array:
@@ -266,14 +267,14 @@ def annotate(  # noqa: PLR0913 - how a table is read
 
     Nothing is stored if one of them is refused.
     """
-    index = (table.schema.pandas_metadata or {}).get("index_columns", ())
+    index = (table.schema.pandas_metadata or {}).get("index_columns", _UNNAMED)
     labels = [n for n in index if n in table.column_names and table.column(n).type in STRINGS]
     labels = [NAME] if NAME in table.column_names else labels
     if key is None and len(labels) != 1:
         raise errors.InvalidInputError(
             f"say which column has the entries with key=; there are {', '.join(table.column_names)}"
         )
-    key = key or labels[0]
+    key = labels[0] if key is None else key
     named = _chosen(table, key, columns)
     for name in fill:
         if name not in named:
@@ -316,8 +317,7 @@ def _chosen(
     if isinstance(columns, str):
         columns = [columns]
     if columns is None:
-        left_out = (key, "__index_level_0__")  # what pandas calls an index without a name
-        columns = [column for column in table.column_names if column not in left_out]
+        columns = [column for column in table.column_names if column not in (key, *_UNNAMED)]
     named = dict(columns) if isinstance(columns, Mapping) else {name: name for name in columns}
     if not named:
         raise errors.InvalidInputError(f"the table has no column beside the key {key!r}")
