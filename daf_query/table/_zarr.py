@@ -253,7 +253,7 @@ class OpenZarrColumn:
                 pinned = zarr.open_array(SnapshotZarrStore(self._files), mode="r")
                 values = np.asarray(pinned[span.start : span.stop])
             return _comparable(values[: span.size])
-        except (errors.RemoteError, errors.AccessDeniedError):
+        except (errors.RemoteError, errors.UnsupportedDataError):
             raise
         except Exception as error:  # zarr raises many kinds for data that it cannot read
             raise errors.CorruptDataError(
