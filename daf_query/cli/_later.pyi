@@ -13,7 +13,7 @@ from daf_query import demo, explore, flight_sql, index, matrix, session, sql, sy
 from daf_query import slice as slices
 from daf_storage import base as storage_base
 from daf_storage import data as storage_data
-from daf_storage import display, opening, stores
+from daf_storage import display, stores
 
 __all__ = [
     "demo",
@@ -25,7 +25,6 @@ __all__ = [
     "matrix",
     "metadata",
     "np",
-    "opening",
     "pa",
     "provenance",
     "pydoc",

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 import daf_storage
 from daf_query.cli import _options as shared
 from daf_query.cli import _selection as selection
-from daf_query.cli._later import index, opening, provenance, session, table, zarr_append
+from daf_query.cli._later import index, provenance, session, storage_data, table, zarr_append
 from daf_query.cli._options import command, given, grouped, option
 from daf_query.cli._output import DATA_LOST, DONE, FAILED, print_json, progress_of, report
 from daf_storage import DafError, errors
@@ -389,8 +389,9 @@ def index_command(options: Namespace) -> None:
     try:
         opened = daf_storage.open_daf(options.path, "r+")
     except errors.ReadOnlyError:
-        if options.points is not None or opening.foreign_path(options.path) is None:
-            raise
+        with daf_storage.open_daf(options.path) as daf:
+            if options.points is not None or not storage_data.is_in_place(daf):
+                raise
         _sidecar(options)
         return
     except DafError:

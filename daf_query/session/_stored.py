@@ -29,7 +29,6 @@ from daf_storage.anndata import note_categories
 
 _STORED_AS: Final = {pa.string_view(): pa.string(), pa.float16(): pa.float32()}
 _MOST_EXAMPLES: Final = 5
-_UNNAMED: Final = ("__index_level_0__", "")  # an index without a name, of pandas: Parquet, CSV
 
 
 def storable(column: pa.Array | pa.ChunkedArray, what: str, rows: str) -> pa.Array:
@@ -267,7 +266,8 @@ def annotate(  # noqa: PLR0913 - how a table is read
 
     Nothing is stored if one of them is refused.
     """
-    index = (table.schema.pandas_metadata or {}).get("index_columns", _UNNAMED)
+    unnamed = [name for name in table.column_names[:1] if not name]  # the index, if pandas wrote it
+    index = (table.schema.pandas_metadata or {}).get("index_columns", unnamed)
     labels = [n for n in index if n in table.column_names and table.column(n).type in STRINGS]
     labels = [NAME] if NAME in table.column_names else labels
     if key is None and len(labels) != 1:
@@ -317,7 +317,9 @@ def _chosen(
     if isinstance(columns, str):
         columns = [columns]
     if columns is None:
-        columns = [column for column in table.column_names if column not in (key, *_UNNAMED)]
+        # What pandas calls an index without a name; in a CSV it is the first column, with none.
+        left_out = (key, "__index_level_0__")
+        columns = [n for at, n in enumerate(table.column_names) if n not in left_out and (at or n)]
     named = dict(columns) if isinstance(columns, Mapping) else {name: name for name in columns}
     if not named:
         raise errors.InvalidInputError(f"the table has no column beside the key {key!r}")

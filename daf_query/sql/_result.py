@@ -544,9 +544,9 @@ class QueryResult(Advised):
         )
 
     def _translated(self, error: Exception) -> DafError:
-        """Return an error of the rows; one of a step has no place in the query."""
-        steps = ".".join(["result", *(written for written, _ in self._steps)])
-        return self._engine.translated(error, steps if self._steps else self._query)
+        """Return an error of the rows; a division has no place in the query if steps may divide."""
+        steps = ".".join(["result", *(written.replace(";", ",") for written, _ in self._steps)])
+        return self._engine.translated(error, steps if {*steps} & {*"/%"} else self._query)
 
     @attended
     def _run(self, work: Callable[[], _T]) -> _T:

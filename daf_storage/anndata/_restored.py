@@ -596,8 +596,8 @@ class _Axes:
         raw = raw_axis_of(self._notes, var)
         self._is_obs = rows_axis == obs
         self._is_var, self._is_raw = columns_axis == var, columns_axis == raw
-        others = {f"{columns_axis}_raw", columns_axis.removesuffix("_raw")}  # of a modality
-        self._main_axes = {rows_axis, columns_axis, obs, var, raw} | others
+        others = f"{columns_axis}_raw", columns_axis.removesuffix("_raw")  # rna.var_raw of rna.var
+        self._main_axes = {rows_axis, columns_axis, obs, var, raw, *(n for n in others if "." in n)}
 
     def label(self, name: str) -> str:
         """Return what the import called a matrix over both axes; empty if it had none there."""
