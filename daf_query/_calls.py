@@ -148,6 +148,6 @@ def positive_number(value: object, argument: str, *, least: int = 1) -> int:
     2
     """
     if isinstance(value, bool) or not isinstance(value, Integral) or int(value) < least:
-        kind = "positive whole number" if least else "number of rows"
+        kind = "positive whole number" if least else "whole number"
         raise errors.InvalidInputError(f"{argument}={value!r} is no {kind}; pass {least} or more")
     return int(value)

@@ -171,7 +171,7 @@ def head_command(options: Namespace) -> None:
         chosen = ["name", *_chosen(options, columns)] if options.columns is not None else columns
         listed = ", ".join(syntax.quoted_name(x) for x in dict.fromkeys(chosen) if x in columns)
         rows = connected.sql(f"SELECT {listed} FROM {name} {by} LIMIT {options.rows}")  # noqa: S608 - quoted
-        outputs.print_rows(rows, options.format, max_rows=0, pager=pager_of(options))
+        outputs.print_rows(rows.rows(), options.format, max_rows=0, pager=pager_of(options))
 
 
 @command(shared.PATH, shared.AXIS, *_SHOWN)

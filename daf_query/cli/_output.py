@@ -239,17 +239,13 @@ def refuse_binary(file_format: str) -> None:
 
 
 def print_rows(
-    result: QueryResult | Rows,
+    rows: Rows,
     file_format: OutputFormat,
     *,
     max_rows: int | None = None,
     pager: str | None = None,
 ) -> None:
     """Print rows, as a table or for programs; on a terminal, visibly."""
-    rows: Rows = result  # type: ignore[assignment] # unless it is a result
-    if not isinstance(result, row_files.Rows):
-        is_described = file_format != "table" and ROW_FORMATS[file_format].is_described
-        rows = result.rows(provenance=None if is_described else False)
     if file_format == "table":
         print_table(table_lines(rows, max_rows=shown_rows(max_rows, pager)), pager)
         return
@@ -283,8 +279,9 @@ def show_or_save(
     """Print the rows of an answer, or write them to a file, as the options of a command say."""
     output = file_of(options.output)
     if output is None:
-        pager = pager_of(options)
-        print_rows(result, file_format, max_rows=options.max_rows, pager=pager)
+        is_described = file_format != "table" and ROW_FORMATS[file_format].is_described
+        rows = result.rows(provenance=None if is_described else False)
+        print_rows(rows, file_format, max_rows=options.max_rows, pager=pager_of(options))
     else:
         provenance.refuse_own_files(session._connections.data_sets(), output)  # noqa: SLF001 - our own
         save_rows(result, file_format, Path(output), progress=progress_of(options))

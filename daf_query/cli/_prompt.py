@@ -242,7 +242,7 @@ class _Prompt:
                     is_wrapped=True,
                 )
         if output is None and self.mode != "table":
-            outputs.print_rows(result, self.mode)
+            outputs.print_rows(result.rows(), self.mode)
         seconds = time.perf_counter() - began
         if lines:
             print_table(lines, self.pager)
@@ -282,7 +282,7 @@ class _Prompt:
     def schema(self, argument: str) -> None:
         """List the columns of a table, or of all."""
         query = _COLUMNS if not argument else f"DESCRIBE {argument}"
-        self._show(self.session.sql(query))
+        self._show(self.session.sql(query).rows())
 
     def matrices(self, _: str) -> None:
         """List the matrices."""
@@ -291,7 +291,7 @@ class _Prompt:
         listed = f"schema, {columns}" if len(schemas) > 1 else columns
         parts = [f"SELECT {listed} FROM {quoted_name(name)}.matrices" for name in schemas]  # noqa: S608 - names of ours
         rows = self.session.sql(" UNION ALL ".join(parts))
-        self._show(rows.sort("rows_axis", "columns_axis", "name"))
+        self._show(rows.sort("rows_axis", "columns_axis", "name").rows())
 
     def set_mode(self, argument: str) -> None:
         """Set how rows are shown."""
@@ -338,7 +338,7 @@ class _Prompt:
         """Leave."""
         raise EOFError
 
-    def _show(self, rows: Any) -> None:
+    def _show(self, rows: Rows) -> None:
         outputs.print_rows(rows, "table", max_rows=0, pager=self.pager)
 
 

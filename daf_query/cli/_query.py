@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import sys
 from argparse import Namespace
 from collections.abc import Mapping
@@ -324,28 +323,11 @@ def diagnose_command(options: Namespace) -> None:
     print_report(diagnosis, options.format)
 
 
-def share(text: str) -> tuple[str, float]:
-    """Return the name of a split and its share.
-
-    >>> share("train=0.8")
-    ('train', 0.8)
-    """
-    name, equals, number = text.partition("=")
-    try:
-        if not name or not equals:
-            raise ValueError
-        return name, float(number)
-    except ValueError:
-        raise argparse.ArgumentTypeError(
-            f"{text!r} is no split and its share; write for example train=0.8"
-        ) from None
-
-
 @command(
     option("PATH", "a data set, or a pattern of several"),
     shared.AXIS,
     option("--where SQL", "which entries (default: all)"),
-    option("--share NAME=SHARE...", "a split and its share; shares add up to 1", type=share),
+    option("--share NAME=SHARE...", "a split and its share; shares add up to 1"),
     option("--weights SQL", "the weight of each entry"),
     option("--stratify SQL", "keep the shares for each value of a vector or expression"),
     option("--groups SQL", "keep entries with the same value together, such as those of a donor"),
@@ -366,13 +348,11 @@ def split_command(options: Namespace) -> None:
         --share train=0.8 --share val=0.2 --stratify type --groups donor --seed 1 -o s.csv
     daf split 'runs/*.h5ad' obs --weights '1 / count(*) OVER (PARTITION BY type)' -o w.csv
     """
-    shares = dict(options.share)
-    if len(shares) < len(options.share):
-        raise errors.InvalidInputError("--share names a split twice; give each once")
+    shares = selection.named_values(options.share, option="--share")
     with selection.reading(options) as session:
         sampler = session.sampler(
             options.axis,
-            split=shares or None,
+            split=shares,
             params=selection.named_values(options.param),
             **given(options, "where", "weights", "seed", "stratify", "groups"),
         )

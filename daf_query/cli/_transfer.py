@@ -216,6 +216,7 @@ def concat_command(options: Namespace) -> None:
     daf concat 'runs/*.daf.zarr' -o all.daf.zarr --dataset-axis run --one-layout
     """
     started = time.monotonic()
+    empty = selection.named_values(options.empty, option="--empty") or {}
     named = [session.matching_paths(p) if session.is_pattern(p) else [p] for p in options.sources]
     paths = [path for each in named for path in each]
     if options.skip_broken:
@@ -229,7 +230,7 @@ def concat_command(options: Namespace) -> None:
             paths,
             names=None if options.names is None else [n.strip() for n in options.names.split(",")],
             dataset_axis=options.dataset_axis or None,
-            empty=dict(property_value(each, "--empty") for each in options.empty),
+            empty={_key(name): value for name, value in empty.items()},
             merge=_merging(options.merge),
             packed=packing_of(options),
             progress=progress_of(options),
@@ -319,30 +320,17 @@ def _merging(given: list[str]) -> list[tuple[Any, Any]]:
     merging: list[tuple[Any, Any]] = [(key, "same") for key in _ALL]
     for each in given:
         if "=" in each:
-            key, action = _key_and_text(each, "--merge")
-            merging.append((key, action))
+            [(name, action)] = (selection.named_values([each], option="--merge") or {}).items()
+            merging.append((_key(name), action))
         else:
-            keys = _ALL[:2] if each == "collect" else _ALL
-            merging += [(key, each) for key in keys]
+            merging += [(key, each) for key in (_ALL[:2] if each == "collect" else _ALL)]
     return merging
 
 
-def property_value(given: str, option: str) -> tuple[Any, Any]:
-    """Return a property and a value, which is a number if it looks like one.
+def _key(name: str) -> Any:
+    """Return a property as `concatenate` names it.
 
-    >>> property_value("cell/age=3", "--empty"), property_value("cell/type=T cell", "--empty")
-    ((('cell', 'age'), 3), (('cell', 'type'), 'T cell'))
+    >>> _key("version"), _key("cell/age")
+    ('version', ('cell', 'age'))
     """
-    key, text = _key_and_text(given, option)
-    value = selection.value_of(text)
-    return key, value if isinstance(value, bool | int | float | str) else text
-
-
-def _key_and_text(given: str, option: str) -> tuple[Any, str]:
-    name, separator, text = given.partition("=")
-    if not separator or not name:
-        raise errors.InvalidInputError(
-            f"{option} {given!r} is no PROPERTY=VALUE, such as cell/donor=unknown"
-        )
-    parts = tuple(name.split("/"))
-    return (parts[0] if len(parts) == 1 else parts), text
+    return tuple(name.split("/")) if "/" in name else name

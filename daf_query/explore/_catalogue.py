@@ -23,7 +23,7 @@ from daf_query.table import DATASET
 from daf_storage import DafReader, DafWriter, errors
 from daf_storage._lazy import pc
 from daf_storage.data import axes_in_order, is_in_place
-from daf_storage.display import bins_of
+from daf_storage.display import bins_of, shortened
 
 
 def identity(rows: AxisRows) -> Hashable | None:
@@ -212,6 +212,7 @@ _KINDS: Final[Mapping[str, tuple[str, ...]]] = {
 def data_set(tables: AxisSchema) -> dict[str, Any]:
     """Return what a data set has, for JSON."""
     members = tables.readers()
+    scalars = [] if tables.is_collection else tables.description("scalars").to_table().to_pylist()
     return {
         "schema": tables.name,
         "path": tables.location,
@@ -219,7 +220,7 @@ def data_set(tables: AxisSchema) -> dict[str, Any]:
         "is_collection": tables.is_collection,
         "axes": [_axis(tables, axis) for axis in _axes(members.values())],
         "matrices": list(_matrices(tables, members.values())),
-        "scalars": _scalars(members.values()),
+        "scalars": {row["name"]: shortened(row["value"], _SHOWN) for row in scalars},
     }
 
 
@@ -296,21 +297,3 @@ def _matrices(tables: AxisSchema, members: Iterable[DafReader]) -> Iterator[dict
         return rows == columns, order.get(rows, 0), order.get(columns, 0), name != "X", name
 
     yield from (merged[key] for key in sorted(merged, key=place))
-
-
-def _scalars(members: Iterable[DafReader]) -> dict[str, Any]:
-    """Return the scalars of a single data set, long ones shortened."""
-    readers: Sequence[DafReader] = list(members)
-    scalars: dict[str, Any] = {}
-    for name in sorted(readers[0].scalars_set()) if len(readers) == 1 else ():
-        with suppress(errors.DafError):
-            value = readers[0].get_scalar(name)
-            is_long = isinstance(value, str) and len(value) > _SHOWN
-            scalars[name] = f"{value[:_SHOWN]}…" if is_long else _plain(value)
-    return scalars
-
-
-def _plain(value: Any) -> Any:
-    """Return a value that JSON has."""
-    plain = value.item() if hasattr(value, "item") else value
-    return plain if not isinstance(plain, float) or abs(plain) < float("inf") else str(plain)

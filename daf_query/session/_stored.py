@@ -380,12 +380,8 @@ def _values(
         plain = plain.cast(pa.float64())
     values = plain.take(pa.array(rows, mask=rows < 0))
     if name in fill:
-        try:
-            values = pc.fill_null(values, pa.scalar(fill[name], values.type))
-        except (pa.ArrowException, TypeError) as error:
-            raise errors.InvalidInputError(
-                f"{what} holds {values.type}, and fill= has {fill[name]!r} for it"
-            ) from error
+        filled = _fitting(fill[name], np.dtype(values.type.to_pandas_dtype()), what)
+        values = pc.fill_null(values, pa.scalar(filled.item(), values.type))
     lacking = f"{what} has no value for {values.null_count:,} entries"
     if values.null_count and pa.types.is_boolean(values.type):
         raise errors.InvalidInputError(
@@ -448,27 +444,30 @@ class Place:
         """Return an array, filled with ``fill`` if it is not about to be set as a whole."""
         if not is_filled:
             return np.empty(shape, dtype, order="F")
-        of_strings = dtype.kind == "O"
-        filled = _as_scalar(self.fill, dtype) if isinstance(self.fill, str) == of_strings else None
-        if filled is None:
-            raise errors.InvalidInputError(
-                f"fill={self.fill!r} does not fit {self.what}, whose values are "
-                f"{'strings' if of_strings else dtype}; pass a value of that type"
-            )
-        return np.full(shape, filled, dtype, order="F")
+        return np.full(shape, _fitting(self.fill, dtype, self.what), dtype, order="F")
 
 
-def _as_scalar(fill: Any, dtype: Any) -> Any:
-    """Return a value in a dtype; None if it does not fit exactly, or is no single value."""
+def _fitting(fill: Any, dtype: np.dtype[Any], what: str) -> Any:
+    """Return the value of what is not given, in a dtype that holds it; floats may be rounded.
+
+    Raises
+    ------
+    InvalidInputError
+        It does not fit, or is no single value.
+    """
+    of_strings, is_rounded = dtype.kind == "O", dtype.kind == "f"
     try:
         with np.errstate(invalid="ignore", over="ignore"):
             filled = np.asarray(fill).astype(dtype)
+        is_rounded &= isinstance(fill, float | np.floating) and np.isinf(filled) == np.isinf(fill)
+        if isinstance(fill, str) == of_strings and (is_rounded or filled.item() == fill):
+            return filled
     except (OverflowError, TypeError, ValueError):
-        return None
-    if filled.ndim:
-        return None
-    both_are_nan = filled != filled and fill != fill  # noqa: PLR0124 - NaN equals nothing
-    return filled if both_are_nan or filled == fill else None
+        pass
+    raise errors.InvalidInputError(
+        f"fill={fill!r} does not fit {what}, whose values are "
+        f"{'strings' if of_strings else dtype}; pass a value of that type"
+    )
 
 
 def matrix_of_slice(place: Place, part: MatrixSlice) -> Any:

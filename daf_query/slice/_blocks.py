@@ -70,20 +70,6 @@ def byte_count(size: object, *, keyword: str = "max_bytes") -> int:
     return int(float(number) * (1024 if is_binary else 1000) ** power)
 
 
-def shown_bytes(size_bytes: int) -> str:
-    """Return a number of bytes for people.
-
-    >>> shown_bytes(999), shown_bytes(1000), shown_bytes(999_960), shown_bytes(2 * 10**15)
-    ('999 bytes', '1.0 kB', '1.0 MB', '2,000.0 TB')
-    """
-    size = float(size_bytes)
-    for unit in ("bytes", "kB", "MB", "GB"):
-        if size < 999.95:
-            return f"{size_bytes:,} bytes" if unit == "bytes" else f"{size:.1f} {unit}"
-        size /= 1000
-    return f"{size:,.1f} TB"
-
-
 BLOCK_BYTES: Final = 128 << 20
 """How large a block is by default, and a slice that is saved as a whole: 128 MiB."""
 

@@ -15,7 +15,6 @@ import numpy as np
 
 from daf_query.matrix import estimate_read, other_layout_command
 from daf_query.slice._anndata import find_companions, select_companions
-from daf_query.slice._blocks import shown_bytes
 from daf_query.slice._parts import Part, Whole, figures_of, read_whole
 from daf_storage import errors
 from daf_storage._lazy import sp
@@ -30,6 +29,7 @@ from daf_storage.display import (
     html_table,
     preview_cells,
     preview_of,
+    readable_bytes,
     shortened,
 )
 
@@ -128,17 +128,17 @@ class SliceExplanation:
             f"{self.columns:,} {self.columns_axis}, {stored} {self.dtype}"
         )
         decoded = (
-            f"{shown_bytes(self.decoded_bytes)} of compressed chunks, of which "
-            f"{shown_bytes(self.used_bytes)} are used"
+            f"{readable_bytes(self.decoded_bytes)} of compressed chunks, of which "
+            f"{readable_bytes(self.used_bytes)} are used"
         )
         lacking = "" if self.layouts else f" ({self.filled_elements:,} lacking)"
         lines = [
             head,
             f"  elements  {at_most}{self.stored_elements:,}{lacking}",
             *(f"  layout    {_text(layout)}" for layout in self.layouts),
-            f"  read      {about}{shown_bytes(self.read_bytes)}{_in_requests(self)}",
+            f"  read      {about}{readable_bytes(self.read_bytes)}{_in_requests(self)}",
             *([f"  decoded   {decoded}"] if self.decoded_bytes else []),
-            f"  result    {at_most}{shown_bytes(self.result_bytes)} of memory",
+            f"  result    {at_most}{readable_bytes(self.result_bytes)} of memory",
             f"  forms     {_forms(self)}",
             *(member._line(name) for name, member in self.members.items()),  # noqa: SLF001 - its own
         ]
@@ -146,7 +146,7 @@ class SliceExplanation:
 
     def _line(self, name: str) -> str:
         chosen = "".join(layout.by for layout in self.layouts if layout.state == "chosen")
-        read = f"{shown_bytes(self.read_bytes)} to read"
+        read = f"{readable_bytes(self.read_bytes)} to read"
         return f"  {name}: {self.rows:,} x {self.columns:,}, by {chosen}, {read}"
 
     def _repr_html_(self) -> str:
@@ -158,7 +158,7 @@ def _in_requests(found: SliceExplanation) -> str:
 
 
 def _forms(found: SliceExplanation) -> str:
-    return ", ".join(f"{name} {shown_bytes(size)}" for name, size in found.memory_bytes.items())
+    return ", ".join(f"{name} {readable_bytes(size)}" for name, size in found.memory_bytes.items())
 
 
 def _text(layout: LayoutCost) -> str:
@@ -166,7 +166,7 @@ def _text(layout: LayoutCost) -> str:
     if layout.state == "not stored":
         text += f"; {layout.remedy} stores it"
     if layout.cost_bytes is not None:
-        text += f" (about {shown_bytes(layout.cost_bytes)})"
+        text += f" (about {readable_bytes(layout.cost_bytes)})"
     return text if layout.problem is None else f"{text}: {layout.problem}"
 
 
@@ -264,7 +264,7 @@ def check_budget(explanation: SliceExplanation, max_bytes: int) -> None:
         f"{explanation.rows_axis} x {explanation.columns:,} {explanation.columns_axis}, "
         f"{what}, more than the budget of "
         f"{max_bytes:,} ({least}{explanation.stored_elements:,} elements; "
-        f"{shown_bytes(explanation.read_bytes)} to read{_in_requests(explanation)}; "
+        f"{readable_bytes(explanation.read_bytes)} to read{_in_requests(explanation)}; "
         f"{_forms(explanation)}); nothing was read"
     )
 

@@ -239,7 +239,7 @@ class RowBlocks:
 
     def set_epoch(self, epoch: int) -> None:
         """Say which epoch comes next: each has another order, always the same."""
-        self._epoch = checked_epoch(epoch)
+        self._epoch = positive_number(epoch, "epoch", least=0)
 
     def of_worker(
         self, *, rank: int = 0, ranks: int = 1, worker: int = 0, workers: int = 1
@@ -263,13 +263,6 @@ class RowBlocks:
             f"{type(self).__name__}({plan.entries:,} rows x {part.shape[1]:,}{weighted}, "
             f"in batches of {plan.batch_rows:,})"
         )
-
-
-def checked_epoch(epoch: object) -> int:
-    """Return the number of an epoch."""
-    if isinstance(epoch, bool) or not isinstance(epoch, int | np.integer) or epoch < 0:
-        raise errors.InvalidInputError(f"epoch {epoch!r} is none; they count from 0")
-    return int(epoch)
 
 
 def torch_blocks(source: RowSource, *, rank: int | None, ranks: int | None) -> Any:
@@ -327,7 +320,7 @@ class _TorchBlocks(RowBlocks):
         return int(self._shared)
 
     def set_epoch(self, epoch: int) -> None:
-        self._shared.fill_(checked_epoch(epoch))
+        self._shared.fill_(positive_number(epoch, "epoch", least=0))
 
     @property
     def consumer(self) -> Consumer:
