@@ -58,7 +58,7 @@ def values_of(rows: AxisRows, sql: str, *, order: pa.Array | None = None) -> pa.
     column = rows.values(sql)
     if is_number(column.type):
         return column.cast(pa.float64(), safe=False).fill_null(float("nan"))
-    return _categories(_strings(column).dictionary_encode(), order)
+    return _categories(_strings(column), order)
 
 
 def _strings(column: Any) -> Any:
@@ -74,19 +74,16 @@ def _strings(column: Any) -> Any:
         ) from None
 
 
-def _categories(coded: pa.DictionaryArray, order: pa.Array | None) -> pa.Array:
+def _categories(strings: Any, order: pa.Array | None) -> pa.Array:
     """Return a dictionary array whose strings are in their order, or the alphabetical."""
-    dictionary = coded.dictionary
     first = pa.array([], pa.string()) if order is None else order.cast(pa.string())
-    others = dictionary.filter(pc.invert(pc.is_in(dictionary, value_set=first)))
+    others = pc.unique(strings).drop_null()
+    others = others.filter(pc.invert(pc.is_in(others, value_set=first)))
     categories = pa.concat_arrays([first, others.take(pc.sort_indices(others))])
     count = len(categories)
-    dtype = next(kind for kind in (np.int8, np.int16, np.int32) if count <= np.iinfo(kind).max)
-    ranks = np.full(len(dictionary) + 1, -1, dtype)
-    ranks[:-1] = pc.index_in(dictionary, value_set=categories).to_numpy(zero_copy_only=False)
-    indices = pc.fill_null(coded.indices, len(dictionary)).to_numpy(zero_copy_only=False)
-    codes = ranks[indices]
-    return pa.DictionaryArray.from_arrays(pa.array(codes, mask=codes < 0), categories)
+    kind = next(each for each in (np.int8, np.int16, np.int32) if count <= np.iinfo(each).max)
+    codes = pc.index_in(strings, value_set=categories).cast(pa.from_numpy_dtype(kind))
+    return pa.DictionaryArray.from_arrays(codes, categories)
 
 
 _BINS: Final = 32

@@ -265,20 +265,17 @@ class Tickets(Generic[_T]):
     """What was asked for, by tickets that are good once, for a minute; of the last hundred."""
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
         self._requested: OrderedDict[str, tuple[float, _T]] = OrderedDict()
 
     def add(self, question: _T) -> str:
         """Return a new ticket."""
         ticket = secrets.token_urlsafe(_TICKET_BYTES)
-        with self._lock:
-            self._requested[ticket] = (time.monotonic() + _TICKET_SECONDS, question)
-            if len(self._requested) > _MOST_TICKETS:
-                self._requested.popitem(last=False)
+        self._requested[ticket] = (time.monotonic() + _TICKET_SECONDS, question)
+        if len(self._requested) > _MOST_TICKETS:
+            self._requested.popitem(last=False)
         return ticket
 
     def take(self, ticket: str) -> _T | None:
         """Return what a ticket is for, once; None if it is unknown, was used or has expired."""
-        with self._lock:
-            expires, question = self._requested.pop(ticket, (0.0, None))
+        expires, question = self._requested.pop(ticket, (0.0, None))
         return question if time.monotonic() < expires else None

@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from daf_query.matrix import Positions, each_once
 from daf_query.profile import Profile
-from daf_query.scan import INDEX, NAME
+from daf_query.scan import INDEX, NAME, numpy_type
 from daf_query.slice import AxisRows, MatrixSlice, positions_in
 from daf_query.sql import STRINGS, Engine, Params, QueryResult, bind, computed_table, query_result
 from daf_query.syntax import is_select
@@ -380,7 +380,7 @@ def _values(
         plain = plain.cast(pa.float64())
     values = plain.take(pa.array(rows, mask=rows < 0))
     if name in fill:
-        filled = _fitting(fill[name], np.dtype(values.type.to_pandas_dtype()), what)
+        filled = _fitting(fill[name], numpy_type(values.type), what)
         values = pc.fill_null(values, pa.scalar(filled.item(), values.type))
     lacking = f"{what} has no value for {values.null_count:,} entries"
     if values.null_count and pa.types.is_boolean(values.type):

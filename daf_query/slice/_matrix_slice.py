@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import math
-import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Self, Unpack
+from typing import TYPE_CHECKING, Any, Self, Unpack
 
 import numpy as np
 import numpy.typing as npt
@@ -32,7 +31,7 @@ from daf_query.slice._blocks import (
 from daf_query.slice._explanation import SliceExplanation, check_budget, explain, slice_page
 from daf_query.slice._files import ANNDATA, Reading, check_format, save_anndata, save_rows
 from daf_query.slice._parts import Part, Whole, figures_of, read_whole, slice_of
-from daf_query.slice._selector import EmptySelection, SliceRequest, Written, matrix_axes
+from daf_query.slice._selector import SliceRequest, Written, matrix_axes
 from daf_storage import DafReader, errors
 from daf_storage._lazy import sp
 from daf_storage._terminal_text import visible_name
@@ -55,8 +54,8 @@ class SliceRecord:
     columns: Written
     is_described: bool = False
     """Whether files and AnnData say where they come from, unless a call says otherwise."""
-    empty: tuple[EmptySelection, ...] = ()
-    """The predicates that select nothing."""
+    empty: tuple[str, ...] = ()
+    """A sentence for each predicate that selects nothing."""
     block: Span | None = None
     """Which of the chosen rows, if not all: those of a block."""
 
@@ -93,21 +92,6 @@ def _plain(fill: Any) -> Any:
     if isinstance(fill, np.generic):
         fill = fill.item()
     return "NaN" if isinstance(fill, float) and math.isnan(fill) else fill
-
-
-class _Tried:
-    def count(self) -> int:
-        """Return the count within a method."""
-        return sys.getrefcount(self)
-
-
-COUNT_IF_UNHELD: Final = _Tried().count() if sys.version_info < (3, 14) else 0
-"""What ``sys.getrefcount(self)`` returns in a method of an object that nobody else holds.
-
-``db.matrix(...).to_scipy()`` leaves nobody who could ask the slice again, so that its values are
-handed over, not copied: twice the memory for a moment otherwise, and half the time more.  From
-Python 3.14 on the count does not tell, and everything counts as held.
-"""
 
 
 class MatrixSlice(Advised):
@@ -192,8 +176,8 @@ class MatrixSlice(Advised):
         return self.whole.selections
 
     @property
-    def empty_selections(self) -> tuple[EmptySelection, ...]:
-        """The predicates of ``rows=`` and ``columns=`` that select nothing."""
+    def empty_selections(self) -> tuple[str, ...]:
+        """A sentence for each of ``rows=`` and ``columns=`` that selects nothing."""
         return self._requested.empty
 
     @property
@@ -333,7 +317,7 @@ class MatrixSlice(Advised):
     def _notes(self) -> list[str]:
         """Return which matrices come along as AnnData, and why nothing was selected, if so."""
         companions = "" if self.of_several else _anndata.describe(self.whole)
-        return [companions] * bool(companions) + [str(each) for each in self.empty_selections]
+        return [companions] * bool(companions) + list(self.empty_selections)
 
     def _repr_html_(self) -> str:
         return slice_page(self.whole, self._gathered, self._notes())
@@ -372,8 +356,7 @@ class MatrixSlice(Advised):
     def to_scipy(self) -> sp.csr_array[Any]:
         """Return a ``scipy.sparse.csr_array`` of shape ``(rows, columns)``, indices ascending.
 
-        It is a copy of the values that the slice keeps; of a slice that nobody holds, as in
-        ``db.matrix(...).to_scipy()``, the values themselves.
+        It is a copy of the values that the slice keeps.
 
         Examples
         --------
@@ -386,8 +369,7 @@ class MatrixSlice(Advised):
         >>> part.to_scipy().toarray().tolist()
         [[2, 3], [4, 5]]
         """
-        is_last = self._gathered is None and sys.getrefcount(self) == COUNT_IF_UNHELD
-        return sp.csr_array(self.values(), copy=not is_last)
+        return sp.csr_array(self.values(), copy=True)
 
     def to_numpy(self) -> npt.NDArray[Any]:
         """Return a dense array of shape ``(rows, columns)``.
@@ -517,15 +499,14 @@ class MatrixSlice(Advised):
         choice = AnnDataChoice(
             layers=layers, obsm=obsm, varm=varm, obsp=obsp, varp=varp, max_bytes=max_bytes
         )
-        is_last = self._gathered is None and sys.getrefcount(self) == COUNT_IF_UNHELD
         record = self._record(is_wanted=provenance)
         if lazy:
             return _anndata.lazy_anndata(self.whole, choice, record, rows_per_block)
         if rows_per_block is not None:
             raise errors.InvalidInputError("rows_per_block= is for lazy=True alone")
-        is_shared = self.is_sparse and not is_last  # of a dense one it is a copy
-        read = (lambda: self.values().copy()) if is_shared else self.values
-        return _anndata.to_anndata(self.whole, read, choice, record)
+        return _anndata.to_anndata(
+            self.whole, self.to_scipy if self.is_sparse else self.values, choice, record
+        )
 
     def to_dask(
         self,

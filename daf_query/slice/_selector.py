@@ -72,27 +72,14 @@ _INDEX: Final = quoted_name(INDEX)
 
 
 @dataclass(frozen=True, slots=True)
-class EmptySelection:
-    """A predicate of ``rows=`` or ``columns=`` that selects none of some entries."""
-
-    keyword: str
-    axis: str
-    predicate: str
-
-    def __str__(self) -> str:
-        call = f"db.diagnose({self.axis!r}, {self.predicate!r})"
-        return f"{self.keyword}= selects no {self.axis}; {call} says why"
-
-
-@dataclass(frozen=True, slots=True)
 class Chosen:
     """The entries that a selector chooses of an axis."""
 
     selection: Selection
     written: Written
     """The selector as it was written; of a list, only how many it chose."""
-    empty: EmptySelection | None
-    """A predicate that selects nothing."""
+    empty: str | None
+    """Which predicate selects nothing, and who says why."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,7 +202,8 @@ class Chooser:
         empty = None
         is_empty = not selection.size and axis.length > 0
         if isinstance(selector, str) and is_empty and not is_select(selector):
-            empty = EmptySelection(keyword, axis.axis, selector.strip())
+            call = f"db.diagnose({axis.axis!r}, {selector.strip()!r})"
+            empty = f"{keyword}= selects no {axis.axis}; {call} says why"
         return Chosen(selection, _written(selector, selection.size, axis.length), empty)
 
     def _rows_of(self, selector: Selector) -> tuple[pa.Table, bool | None] | None:
