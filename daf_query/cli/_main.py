@@ -151,9 +151,9 @@ def _parsed(arguments: Sequence[str]) -> Namespace:
     """Return the arguments of a command; what help prints is flushed, so that it can fail."""
     name = arguments[0] if arguments else ""
     command = _COMMANDS.get(name)
+    parser, parsers = _built()
     try:
         if command is None:
-            parser, _ = _built(())
             if os.path.exists(name):  # noqa: PTH110 - it may be empty, or too long for a Path
                 parser.error(f"{name} is no command; see '{command_line('info', name)}'")
             if arguments and (name in ("", "-", "--") or not name.startswith("-")):
@@ -161,8 +161,7 @@ def _parsed(arguments: Sequence[str]) -> Namespace:
             parser.check_options(arguments)
             parser.parse_args(list(arguments))
             raise SystemExit(2)
-        _, (parser,) = _built((command,))
-        options = command.parse(parser, arguments[1:])
+        options = command.parse(parsers[name], arguments[1:])
     except SystemExit:
         sys.stdout.flush()
         raise
@@ -192,8 +191,8 @@ class _Completion(argparse.Action):
         self, parser: argparse.ArgumentParser, _: Any, shell: Any, __: str | None = None
     ) -> None:
         shtab = storage_base.optional_import("shtab", extra="completion")
-        whole, parsers = _built(_COMMANDS.values())
-        for each in parsers:
+        whole, parsers = _built()
+        for each in parsers.values():
             for action in each._actions:  # noqa: SLF001 - argparse has no other way to list them
                 if isinstance(action.metavar, str) and _FILES.fullmatch(action.metavar):
                     action.complete = shtab.FILE  # type: ignore[attr-defined] # what it looks for
@@ -201,8 +200,8 @@ class _Completion(argparse.Action):
         parser.exit()
 
 
-def _built(chosen: Any) -> tuple[Parser, list[Parser]]:
-    """Return the parser of the command line, and those of some commands."""
+def _built() -> tuple[Parser, dict[str, Parser]]:
+    """Return the parser of the command line, and those of the commands."""
     parser = Parser(
         prog="daf",
         description="SQL over single-cell metadata, then just the slice of the matrix you ask for.",
@@ -225,11 +224,7 @@ Run 'daf COMMAND --help' for more; DAF_DEBUG=1 shows where an error comes from."
         help="print what makes a shell complete commands and options, and exit",
     )
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    built = [command.add_to(commands) for command in chosen]
-    if not built:
-        for command in _COMMANDS.values():
-            command.add_to(commands, is_listed=True)
-    return parser, built
+    return parser, {name: command.add_to(commands) for name, command in _COMMANDS.items()}
 
 
 def _show_warning(message: Warning | str, *_: object, **__: object) -> None:

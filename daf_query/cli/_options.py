@@ -153,8 +153,8 @@ class Command:
         """What is typed."""
         return self.run.__name__.removesuffix("_command").replace("_", "-")
 
-    def add_to(self, commands: Any, *, is_listed: bool = False) -> Parser:
-        """Return its parser, added to that of all commands; without options, if it is listed."""
+    def add_to(self, commands: Any) -> Parser:
+        """Return its parser, added to that of all commands."""
         said, _, examples = inspect.cleandoc(self.run.__doc__ or "").partition(_EXAMPLES)
         parser: Parser = commands.add_parser(
             self.name,
@@ -162,7 +162,7 @@ class Command:
             description=said,
             epilog=f"examples:\n{textwrap.indent(examples, '  ')}",
         )
-        for each in () if is_listed else self.options:
+        for each in self.options:
             each(parser)
         return parser
 
@@ -173,8 +173,8 @@ class Command:
         if rest:
             parser.error(f"unrecognized arguments: {' '.join(rest)}{_pattern(options, rest)}")
         given = sum(getattr(options, name) is not None for name in self.one_of)
-        if self.one_of and given != 1 and not (self.has_prompt and given == 0 and is_terminal()):
-            is_prompt = self.has_prompt and given == 0
+        is_prompt = self.has_prompt and given == 0
+        if self.one_of and given != 1 and not (is_prompt and is_terminal()):
             why = "; '-' reads standard input, and a prompt needs a terminal" if is_prompt else ""
             parser.error(f"give one of {' and '.join(map(_shown, self.one_of))}{why}")
         if self.any_of and not any(getattr(options, name) for name in self.any_of):

@@ -248,8 +248,6 @@ def save_anndata(
         report = write_anndata(adata, prepared, file_format=file_format)
         if values is None:
             with whole.unchanged_axes(), _opened(prepared, file_format) as (root, reading.check):
-                if "X" in root:
-                    del root["X"]
                 _write_matrix(root, "X", whole, contents.main, reading)
                 for part, matrix in large:
                     own = Reading(reading.block_bytes)
@@ -279,11 +277,11 @@ def _write_matrix(
     group: Any, key: str, whole: Whole, matrix: AlignedMatrix, reading: Reading
 ) -> None:
     """Write a matrix in the dtype that it had when it was imported, if all values fit that."""
-    dtype = np.dtype(matrix.note.get("dtype", whole.dtype))
-    if not _is_written(group, key, whole, dtype, reading):
+    for dtype in (np.dtype(matrix.note.get("dtype", whole.dtype)), whole.dtype):
         if key in group:
             del group[key]
-        _is_written(group, key, whole, whole.dtype, reading)
+        if _is_written(group, key, whole, dtype, reading):
+            return
 
 
 def _is_written(group: Any, key: str, whole: Whole, dtype: np.dtype[Any], reading: Reading) -> bool:

@@ -602,8 +602,6 @@ def _read_block(block: Whole) -> Any:
     sizes = np.zeros(block.shape[0], np.int64)
     for rows, values in pieces:
         sizes[rows] += np.diff(values.indptr)
-    if len(pieces) == 1:  # its rows ascend, so its elements are in order
-        return sizes, pieces[0][1].indices, pieces[0][1].data
     free = np.cumsum(sizes) - sizes
     indices, data = np.empty(sizes.sum(), np.int32), np.empty(sizes.sum(), block.dtype)
     for rows, values in pieces:
