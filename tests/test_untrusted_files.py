@@ -33,7 +33,7 @@ from daf_query import connect
 from daf_storage import CodecName, DafReader, Packing, ZarrDaf, errors, open_daf, verify
 from daf_storage.base import Span
 from daf_storage.stores import MmapZipStore
-from daf_storage.trees import decompress_chunk
+from daf_storage.trees import undone
 from tests.storage.data.test_damaged import change_metadata
 from tests.storage.upkeep.test_verify import found
 from tests.support import contents, create, edited_json, fill, served
@@ -302,7 +302,7 @@ def test_chunks_that_expand_to_a_gigabyte(tiny_path: Path, codec: str) -> None:
 
 def decompress(codec: Any, data: memoryview, limit: int) -> memoryview:
     """Undo one codec."""
-    return decompress_chunk([codec], data, count=limit, item_bytes=1)
+    return undone([codec], data, limit, what="it")
 
 
 @pytest.mark.parametrize("codec", BOMBS)

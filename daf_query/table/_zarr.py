@@ -26,6 +26,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Final, Self
@@ -58,8 +59,9 @@ from daf_storage.stores import (
     Snapshot,
     SnapshotZarrStore,
     shown_url,
+    translated,
 )
-from daf_storage.trees import decompress_chunk
+from daf_storage.trees import limit_of_strings, undone
 
 _BITS_PER_BYTE: Final = 8
 _MAX_BYTES: Final = 1 << 24
@@ -74,7 +76,7 @@ _FILTERED_RATIO = 16
 """How much larger a chunk may be before its filters are undone."""
 
 
-def _codecs(array: Any) -> tuple[Callable[[memoryview], Any] | None, list[Mapping[str, Any]]]:
+def _codecs(array: Any) -> tuple[Callable[..., Any] | None, list[Mapping[str, Any]]]:
     """Return what decodes the values of an array, and the compressions to be undone before.
 
     Without the former, zarr-python has to decode it.
@@ -93,21 +95,23 @@ def _codecs(array: Any) -> tuple[Callable[[memoryview], Any] | None, list[Mappin
     first = codecs[0] if codecs else {"id": "bytes"}
     text = _STRING_DECODERS.get(first["id"])
     if len(codecs) <= 1 and text is not None:
-        return (lambda data: text(data, what=array.path)), compressions
+        return (lambda data, what: text(data, what=what)), compressions
     dtype = array.dtype
     is_plain = first["id"] == "bytes" and first.get("endian", "little") == "little"
     is_fixed = dtype.kind in _FIXED_SIZE and dtype.names is None
     if len(codecs) > 1 or not is_plain or not is_fixed:
         return None, compressions
-    return (lambda data: np.frombuffer(data, dtype)), compressions
+    return (lambda data, _: np.frombuffer(data, dtype)), compressions
 
 
-def reason_of(error: BaseException) -> str:
-    """Return a message on one line, of a length that people read."""
-    text = " ".join(str(error).split()) or type(error).__name__
-    return text if len(text) <= 200 else f"{text[:200]}..."
+def _readable(
+    what: str, kind: type[errors.DafError] = errors.CorruptDataError, after: str = ""
+) -> AbstractContextManager[None]:
+    """Let the many kinds that zarr raises of what it cannot read be one."""
+    return translated(Exception, kind, what, after)
 
 
+_OTHERS: Final = "; the other columns can be used"
 _GEOMETRY_METADATA: Final = {
     "ARROW:extension:name": "geoarrow.wkb",
     "ARROW:extension:metadata": '{"crs": "EPSG:4326", "crs_type": "authority_code"}',
@@ -245,35 +249,26 @@ class OpenZarrColumn:
         CorruptDataError
             It is damaged, or would expand to more than such a chunk has.
         """
-        what, array = self._column.what, self._column.array
-        data = None if array.shards else self._files.map(key)
-        try:
-            values: Any = None if data is None else self._decompressed(data)
+        data = None if self._column.array.shards else self._files.map(key)
+        what = f"{self._column.what}: the stored chunks cannot be decoded: {key}"
+        with _readable(f"{what} is damaged"):
+            values = None if data is None else self._decompressed(data, what)
             if values is None or len(values) != self._column.chunk_rows:
                 pinned = zarr.open_array(SnapshotZarrStore(self._files), mode="r")
                 values = np.asarray(pinned[span.start : span.stop])
             return _comparable(values[: span.size])
-        except (errors.RemoteError, errors.UnsupportedDataError):
-            raise
-        except Exception as error:  # zarr raises many kinds for data that it cannot read
-            raise errors.CorruptDataError(
-                f"{what}: the stored chunks cannot be decoded: {key} is damaged "
-                f"({reason_of(error)})"
-            ) from error
 
-    def _decompressed(self, data: memoryview) -> Values | None:
+    def _decompressed(self, data: memoryview, what: str) -> Any:
         """Return the values of a chunk, the last of which is padded; None of unusual codecs.
 
         These are decoded by zarr-python, which has to be kept from making too much of them.
         """
-        array, has_filters = self._column.array, self._codec is None
-        decompressed = decompress_chunk(
-            self._compressions,
-            data,
-            count=self._column.chunk_rows * (_FILTERED_RATIO if has_filters else 1),
-            item_bytes=0 if array.dtype.kind in "OT" else int(array.dtype.itemsize),
-        )
-        return None if self._codec is None else self._codec(decompressed)
+        dtype, count = self._column.array.dtype, self._column.chunk_rows
+        limit = count * (_FILTERED_RATIO if self._codec is None else 1) * int(dtype.itemsize)
+        if dtype.kind in "OT":
+            limit = limit_of_strings(count, len(data))
+        decompressed = undone(self._compressions, data, limit, what=what)
+        return None if self._codec is None else self._codec(decompressed, what)
 
 
 def column_field(name: str, array: Any) -> pa.Field | None:
@@ -396,11 +391,9 @@ def _store_of(path: str | Path, location: str) -> ReadableStore:
 def _root_of(store: ReadableStore, location: str) -> Any:
     """Return the root group; `FormatError` if there is something else."""
     register_raw_bits()
-    try:
-        files = SnapshotZarrStore(snapshot_of(store, "", location))
+    files = SnapshotZarrStore(snapshot_of(store, "", location))
+    with _readable(f"{location}: not a zarr group", errors.FormatError):
         return zarr.open_group(files, mode="r", use_consolidated=False)
-    except Exception as error:  # zarr raises many kinds for what is no group
-        raise errors.FormatError(f"{location}: not a zarr group ({reason_of(error)})") from error
 
 
 def groups_of(group: Any) -> list[str]:
@@ -468,12 +461,8 @@ def zarr_table(path: str | Path, group: str = META) -> ZarrTable:
 
 def _arrays_group(root: Any, group: str, location: str) -> Any:
     """Return the group whose arrays are the columns."""
-    try:
+    with _readable(f"{location}: the metadata of the group {group!r} cannot be read"):
         arrays_group = root.get(group) if group else root
-    except Exception as error:  # zarr raises many kinds for malformed metadata
-        raise errors.CorruptDataError(
-            f"{location}: the metadata of the group {group!r} cannot be read ({reason_of(error)})"
-        ) from error
     if isinstance(arrays_group, zarr.Group):
         return arrays_group
     has = errors.shown_names(groups_of(root), none="no groups")
@@ -490,12 +479,10 @@ def _columns_of(
     for name in files.names():
         what = f"{location}: {group}/{name}"
         try:
-            array = root.get(f"{group}/{name}".strip("/")) if files.names(name) else None
-        except Exception as error:  # noqa: BLE001 - zarr raises many kinds for malformed metadata
-            problems[name] = (
-                f"{what}: its metadata cannot be read ({reason_of(error)}); "
-                "the other columns can be used"
-            )
+            with _readable(f"{what}: its metadata cannot be read", after=_OTHERS):
+                array = root.get(f"{group}/{name}".strip("/")) if files.names(name) else None
+        except errors.FormatError as error:
+            problems[name] = str(error)
             continue
         if not isinstance(array, zarr.Array):
             continue
@@ -504,7 +491,7 @@ def _columns_of(
             shape_or_type = array.dtype if array.ndim == 1 else f"{array.ndim} dimensions"
             problems[name] = (
                 f"{location}: the array {group}/{name} has {shape_or_type}, which no column can "
-                "have; the other columns can be used"
+                f"have{_OTHERS}"
             )
         elif (claim := _absurd_claim(array)) is not None:
             problems[name] = f"{location}: the array {group}/{name} {claim}"
@@ -573,7 +560,7 @@ class ZarrTable(TableDataset):
         try:
             key = (self.location, "rtree", column)
             tree: RTree = self.view.cache.get(key, identity, lambda: self._tree(column, array))
-        except UnfitIndexError as error:
+        except (UnfitIndexError, errors.FormatError) as error:
             what = f"of {column!r}"
             warn_of_index(self.view.cache, self.location, what, str(error), "build it again")
             return None
@@ -587,16 +574,12 @@ class ZarrTable(TableDataset):
 
     def _tree(self, column: str, array: ZarrColumn) -> RTree:
         """Return the R-tree of a column after checking all of it."""
-        try:
+        with _readable("it cannot be opened"):
             index = _root_of(array.store, self.location)[f"{INDEXES}/{column}"]
-        except Exception as error:  # zarr raises many kinds for broken metadata
-            raise UnfitIndexError(f"it cannot be opened ({reason_of(error)})") from error
         if not isinstance(index, zarr.Array) or index.dtype != np.uint8 or index.ndim != 1:
             raise UnfitIndexError("it is no R-tree: it is not a list of bytes")
-        try:
+        with _readable("it cannot be read"):
             data = np.ascontiguousarray(np.asarray(index[:]))
-        except Exception as error:  # zarr raises many kinds for data that it cannot read
-            raise UnfitIndexError(f"it cannot be read ({reason_of(error)})") from error
         noted = index.attrs.get(ATTRIBUTE, {})
         if not isinstance(noted, Mapping):
             raise UnfitIndexError(f"its attribute {ATTRIBUTE!r} is malformed")

@@ -8,10 +8,11 @@ Must not know axes, vectors or matrices.
 
 from daf_storage.trees._chunked_array import (
     ChunkedArray,
-    decompress_chunk,
     has_equal_bytes,
     limit_of_stored,
+    limit_of_strings,
     passing_over,
+    undone,
 )
 from daf_storage.trees._file_changes import Consolidated, FileChanges, FileTree
 from daf_storage.trees._hdf5_file import (

@@ -152,34 +152,6 @@ def limit_of_stored(count: int, item_bytes: int, *, n_chunks: int = 1) -> int:
     return count * item_bytes * 9 // 8 + n_chunks * _CHUNK_OVERHEAD_BYTES + _STORED_BYTES
 
 
-def decompress_chunk(
-    codecs: Iterable[Codec], data: memoryview, *, count: int, item_bytes: int
-) -> memoryview:
-    """Undo the compressions of a chunk of an untrusted array.
-
-    Parameters
-    ----------
-    codecs
-        Names (``id``) and options, in the order in which they are undone.
-    count, item_bytes
-        How many elements the chunk has, and the size of one; 0 if that varies.
-
-    Raises
-    ------
-    CorruptDataError
-        The data is damaged, or expands to more than such a chunk may have.
-
-    Examples
-    --------
-    >>> import zlib
-    >>> data = memoryview(zlib.compress(bytes(8)))
-    >>> bytes(decompress_chunk([{"id": "zlib"}], data, count=1, item_bytes=8)) == bytes(8)
-    True
-    """
-    limit = count * item_bytes if item_bytes else limit_of_strings(count, len(data))
-    return undone(codecs, data, limit, what="it")
-
-
 def _filter(codec: Codec, data: memoryview, limit: int) -> memoryview:  # noqa: ARG001 - undone chunks are checked
     """Undo a codec of numcodecs, which adds little: it is no compression, or a rare one."""
     try:
