@@ -28,13 +28,12 @@ from daf_storage.anndata._stored import (
     Property,
     array_property,
     broken_property,
-    free_name,
     matrix_property,
     part_label,
     strings_property,
 )
 from daf_storage.base import AnyArray, StorageType, name_problem, pandas
-from daf_storage.data import ENTRIES_OF, layout, required_array
+from daf_storage.data import ENTRIES_OF, kept, layout, required_array
 from daf_storage.stores import translated
 from daf_storage.trees import Hdf5Tree, MemoryArray, Node, Tree
 
@@ -303,7 +302,6 @@ class Annotation:
     """What restores the value."""
     header: MatrixHeader
     """How it is stored; a DataFrame is put together by rows."""
-    is_frame: bool = False
 
 
 def annotation_at(tree: Tree, place: Place) -> Annotation:
@@ -317,7 +315,7 @@ def annotation_at(tree: Tree, place: Place) -> Annotation:
     if hasattr(place.value, "iloc"):
         matrix, labels, note = encode_frame(place.value)
         header = MatrixHeader("dense", (matrix.shape[0], len(labels)), matrix.dtype)
-        return Annotation(labels, note, header, is_frame=True)
+        return Annotation(labels, note, header)
     node = tree.node(place.path) if place.is_stored else None
     if node is not None and elements.encoding_of(node) == "dataframe":
         return _frame_annotation(tree, place, elements.names_of(node.attribute("column-order")))
@@ -349,7 +347,7 @@ def _frame_annotation(tree: Tree, place: Place, columns: list[str]) -> Annotatio
         matrix, labels, note = encode_frame(place.read(tree))
     height = elements.shape_and_dtype(tree, posixpath.join(place.path, columns[0]))[0][0]
     header = MatrixHeader("dense", (height, len(columns)), matrix.dtype)
-    return Annotation(labels, note, header, is_frame=True)
+    return Annotation(labels, note, header)
 
 
 def annotation_property(
@@ -357,7 +355,7 @@ def annotation_property(
 ) -> Property:
     """Return the matrix of a value of ``obsm`` or ``varm``, of an axis of some length."""
     header = annotation.header
-    if not annotation.is_frame:
+    if "frame" not in annotation.note:
         n_columns = len(annotation.labels)
         return matrix_property(tree, place, header, lengths=lambda: (length(), n_columns))
     kind = StorageType.of(header.dtype)
@@ -381,7 +379,7 @@ def path_of_matrix(axes: tuple[str, str], name: str, header: MatrixHeader) -> st
     return layout.matrix_path(*(axes if header.layout == "csc" else axes[::-1]), name)
 
 
-_COLORS: Final = "_colors"
+COLORS: Final = "_colors"
 
 
 @dataclass(frozen=True, slots=True)
@@ -394,15 +392,6 @@ class KeptPlace:
     key: str
     place: Place
     why: str
-
-
-@dataclass(frozen=True, slots=True)
-class CategoryAxis:
-    """An axis of the categories of a column that has colours."""
-
-    axis: str
-    is_list: bool
-    """Whether the colours were a list rather than an array."""
 
 
 class Contents:
@@ -432,7 +421,8 @@ class Contents:
         """The axes, the matrices and the colours by their paths."""
         self.unplaced: list[KeptPlace] = []
         """The parts but columns and ``uns`` that Daf has no place for."""
-        self.category_axes: dict[tuple[str, str], CategoryAxis] = {}
+        self.category_axes: dict[tuple[str, str], str] = {}
+        """The axes of the categories of columns that have colours, by axis and column."""
         self.layers: dict[str, str] = {}
         """The keys of layers that have other names."""
         self.annotations: dict[str, dict[str, Any]] = {}
@@ -497,17 +487,17 @@ class Contents:
         self.properties[layout.axis_path(axis)] = array_property(frame.index_sources, frame.names)
 
     def _free_axis(self, name: str) -> str:
-        return free_name(name, {*self._entries, self.obs, self.var})
+        return kept.free_name(name, {*self._entries, self.obs, self.var})
 
     def _add_category_axes(self) -> None:
         """Make axes of the categories of columns that have colours."""
         for axis, vectors in list(self.frames.items()):
             for name in dict.fromkeys(vectors.frame.column_names):
-                if f"{name}{_COLORS}" in self.uns:
+                if f"{name}{COLORS}" in self.uns:
                     self._add_category_axis(axis, vectors, name)
 
     def _add_category_axis(self, axis: str, vectors: FrameVectors, column_name: str) -> None:
-        colors = self.uns[f"{column_name}{_COLORS}"]
+        colors = self.uns[f"{column_name}{COLORS}"]
         try:
             vector = vectors.of_column(column_name)
             count = vector.column.category_count()
@@ -522,9 +512,8 @@ class Contents:
             vector.column.sources, lambda _: _categories_of(vectors, column_name)
         )
         self.properties[layout.vector_path(name, "color")] = _strings_at(colors)
-        del self.uns[f"{column_name}{_COLORS}"]
-        is_list = isinstance(colors.value, list)
-        self.category_axes[axis, column_name] = CategoryAxis(name, is_list)
+        del self.uns[f"{column_name}{COLORS}"]
+        self.category_axes[axis, column_name] = name
 
     # Matrices
 
@@ -536,7 +525,7 @@ class Contents:
             self._add_matrix(parts.raw_main, (obs, self.raw_axis), self.main, "raw.X")
         taken = {self.main}
         for key, place in parts.layers.items():
-            name = free_name(key, taken)
+            name = kept.free_name(key, taken)
             if self._add_matrix(place, (obs, var), name, "layers", key):
                 taken.add(name)
                 if name != key:
@@ -640,7 +629,7 @@ class Contents:
         if is_companion:
             return array_property(column.sources, column.is_missing, state=column.state)
         own_axis = self.category_axes.get((axis, vector.column_name))
-        more = {} if own_axis is None else {ENTRIES_OF: own_axis.axis}
+        more = {} if own_axis is None else {ENTRIES_OF: own_axis}
         return array_property(
             column.sources, column.array, lambda: {**column.attributes(), **more}, column.state
         )

@@ -14,7 +14,6 @@ import numpy as np
 from daf_storage._lazy import sp
 from daf_storage.anndata._contents import named
 from daf_storage.anndata._restored import Report
-from daf_storage.anndata._stored import free_name
 from daf_storage.base import optional_import, pandas
 from daf_storage.data import kept
 from daf_storage.errors import UnsupportedInputError
@@ -135,7 +134,7 @@ def _with_writable_columns(value: Any, what: str, report: Report) -> Any:
 def _with_writable_names(frame: Any, part: str, report: Report) -> Any:
     """Give another name to a column that has the one that is reserved for the labels of rows."""
     if _RESERVED in frame.columns:
-        name = free_name(f"{_RESERVED}_", frame.columns)
+        name = kept.free_name(f"{_RESERVED}_", frame.columns)
         report.changed(f"{part}[{_RESERVED!r}]", f"an h5ad file reserves this name; it is {name!r}")
         frame = frame.rename(columns={_RESERVED: name})
     if frame.index.name in frame.columns:

@@ -22,9 +22,9 @@ from daf_storage._lazy import pc
 from daf_storage.anndata import _encoding as encoding
 from daf_storage.anndata import _stored as elements
 from daf_storage.anndata._restored import AnnDataWarning
-from daf_storage.anndata._stored import CodedStrings, Nodes, free_name, node_at
+from daf_storage.anndata._stored import CodedStrings, Nodes, node_at
 from daf_storage.base import RESERVED_VECTORS, StorageType, first_duplicate, pandas, string_offsets
-from daf_storage.data import Convention, required_array, strings_input
+from daf_storage.data import Convention, kept, required_array, strings_input
 from daf_storage.data import convention_attributes as attributes_of
 from daf_storage.trees import ArrayInfo, Hdf5Tree, MemoryArray, Node, StoredArray, Tree, ZarrTree
 
@@ -53,8 +53,6 @@ class Column:
         What is wrong with its metadata: whoever uses it gets this.
     """
 
-    problem: str = ""
-    """Why Daf has no such vector; empty if it has."""
     note: str = ""
     """What the vector does not have of the column; empty if nothing."""
     may_have_companion = True
@@ -74,6 +72,18 @@ class Column:
         self.error = error
         self.state: Hashable | None = None
         """The identity of the sources before they were looked at; None if nothing is kept."""
+
+    @functools.cached_property
+    def problem(self) -> str:
+        """Why Daf has no such vector; empty if it has."""
+        try:
+            self.check()
+        except _UNREADABLE as error:
+            return str(error)
+        return ""
+
+    def check(self) -> None:
+        """Raise if Daf has no such vector."""
 
     def rule(self) -> dict[str, Any]:
         """Return what restores the column from the vector."""
@@ -118,14 +128,9 @@ class SeriesColumn(Column):
     def _encoded(self) -> encoding.EncodedColumn:
         return encoding.encode_column(self.value())
 
-    @functools.cached_property
-    def problem(self) -> str:  # type: ignore[override]  # made when it is needed
-        """Why Daf has no such vector."""
-        try:
-            _ = self._encoded
-        except _UNREADABLE as error:
-            return str(error)
-        return ""
+    def check(self) -> None:
+        """Raise if Daf has no such vector."""
+        _ = self._encoded
 
     @functools.cached_property
     def note(self) -> str:  # type: ignore[override]  # made when it is needed
@@ -179,15 +184,10 @@ class CategoricalColumn(Column):
     def _codes(self, nodes: Nodes) -> StoredArray:
         return required_array(nodes[0], self._codes_name, self.sources[0])
 
-    @functools.cached_property
-    def problem(self) -> str:  # type: ignore[override]  # made when it is needed
-        """Why Daf has no such vector; strings need not be looked at."""
-        try:
-            if not self._is_string:
-                _ = self._unusual
-        except _UNREADABLE as error:
-            return str(error)
-        return ""
+    def check(self) -> None:
+        """Raise if Daf has no such vector; strings need not be looked at."""
+        if not self._is_string:
+            _ = self._unusual
 
     def category_count(self) -> int:
         """Return how many categories there are."""
@@ -407,8 +407,12 @@ def _array_column(tree: Tree, path: str, node: Node, *, is_old: bool) -> Column:
         return _old_categorical(tree, path, node, old_categories)
     try:
         array = required_array(node, "", path)
-    except errors.UnsupportedDataError:
-        return _unusual_column(tree, path)
+    except errors.UnsupportedDataError:  # such as of numbers of half precision
+        shape, dtype = elements.shape_and_dtype(tree, path)
+        if len(shape) != 1 or dtype != np.float16:
+            return _read_column(tree, path)
+        rule = {"kind": "number", "dtype": "float16"}
+        return Column((path,), lambda _: elements.half_floats(tree, path), rule=rule)
     if (
         len(array.info.shape) != 1
         or node.attribute("categories") is not None
@@ -417,15 +421,6 @@ def _array_column(tree: Tree, path: str, node: Node, *, is_old: bool) -> Column:
         return _read_column(tree, path)
     rule = _OF_STRINGS if array.info.storage_type.is_string else {}
     return Column((path,), lambda nodes: required_array(nodes[0], "", path), rule=rule)
-
-
-def _unusual_column(tree: Tree, path: str) -> Column:
-    """Return a column of numbers of a type that Daf has not."""
-    shape, dtype = elements.shape_and_dtype(tree, path)
-    if len(shape) == 1 and dtype == np.float16:
-        rule = {"kind": "number", "dtype": "float16"}
-        return Column((path,), lambda _: elements.half_floats(tree, path), rule=rule)
-    return _read_column(tree, path)
 
 
 def _old_categorical(tree: Tree, path: str, node: Node, categories_path: str) -> Column:
@@ -690,9 +685,9 @@ class FrameVectors:
         self.part = part
         taken = set(RESERVED_VECTORS)
         names = frame.column_names
-        self._names = [_added(free_name(name, taken), taken) for name in names]
+        self._names = [_added(kept.free_name(name, taken), taken) for name in names]
         self._companions = [
-            _added(free_name(f"{name}{MISSING_SUFFIX}", taken), taken) for name in self._names
+            _added(kept.free_name(f"{name}{MISSING_SUFFIX}", taken), taken) for name in self._names
         ]
         both = (self._companions, self._names)
         self._positions = {name: n for listed in both for n, name in enumerate(listed)}

@@ -7,7 +7,7 @@ metadata alone.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Container, Hashable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Final, Literal, TypeAlias
@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 from daf_storage._lazy import sp
-from daf_storage.base import AnyArray, Span, StorageType, is_remote, name_problem, string_array
+from daf_storage.base import AnyArray, Span, StorageType, is_remote, string_array
 from daf_storage.data import Convention, MadeNode, convention_attributes, kept, required_array
 from daf_storage.errors import CorruptDataError, DafError, FormatError, UnsupportedDataError
 from daf_storage.stores import ReadEstimate, translated
@@ -35,7 +35,6 @@ from daf_storage.trees import (
 
 _BATCH_ROWS: Final = 1 << 20
 _CHUNK_BYTES: Final = 1 << 24
-_MOST_CHARACTERS: Final = 120
 
 ArrayMaker = Callable[[], StoredArray | None]
 Nodes = tuple[Node, ...]
@@ -261,21 +260,6 @@ STORED: Final = object()
 NO_MATRIX: Final = "Daf has no matrices of "
 
 _DIMENSIONS: Final = 2
-
-
-def free_name(name: str, taken: Container[str]) -> str:
-    """Return a name that every format can hold and that is not taken.
-
-    >>> free_name("a/b", {"a_b"}), free_name("x", set()), free_name("..", set())
-    ('a_b_', 'x', '_..')
-    """
-    if name_problem(name) is not None:
-        name = name.replace("/", "_").replace("\0", "_")[:_MOST_CHARACTERS] or "_"
-        if name_problem(name) is not None:
-            name = f"_{name}"
-    while name in taken:
-        name = f"{name}_"
-    return name
 
 
 def part_label(part: str, key: str) -> str:

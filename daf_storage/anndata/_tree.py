@@ -19,6 +19,7 @@ import numpy as np
 from daf_storage import errors
 from daf_storage.anndata import _stored as elements
 from daf_storage.anndata._contents import (
+    COLORS,
     GROUPS,
     Contents,
     KeptPlace,
@@ -326,8 +327,8 @@ class Shown(Contents):
     def notes(self) -> str:
         """What restores the AnnData, as JSON."""
         uns: list[list[Any]] = [
-            [f"{column_name}_colors", {"type": "colors", "list": category.is_list}]
-            for (_, column_name), category in self.category_axes.items()
+            [key, {"type": "colors", "list": isinstance(self.parts.uns[key].value, list)}]
+            for key in (f"{column_name}{COLORS}" for _, column_name in self.category_axes)
         ]
         uns += [[k, {"type": "scalar_of_daf", "of": of}] for k, (_, of) in self._of_uns.items()]
         notes = {
@@ -364,7 +365,7 @@ class Shown(Contents):
         categories = vector.column.categories()
         category_axis = self.category_axes.get((axis, vector.column_name))
         if category_axis is not None:
-            rule["axis"] = category_axis.axis
+            rule["axis"] = category_axis
         elif categories is not None:
             rule["categories"] = categories.to_pylist()
         if vector.companion:

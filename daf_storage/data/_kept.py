@@ -9,7 +9,7 @@ from __future__ import annotations
 import io
 import posixpath
 import warnings
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Container, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
@@ -171,7 +171,7 @@ GROUP: Final = layout.KEPT
 LEVELS: Final = ("scalars", "vectors", "matrices")
 """Groups of the parts that are aligned to no axis, to one, and to two."""
 
-_MOST_CHARACTERS = 60
+_MOST_CHARACTERS = 120
 
 
 @dataclass(frozen=True, slots=True)
@@ -324,17 +324,16 @@ def _taken(value: Any, entries: EntrySelection, dimension: int, *, what: str) ->
 # Helpers
 
 
-def free_name(wanted: str, taken: Collection[str]) -> str:
-    """Return the last component of the path of a part.
+def free_name(name: str, taken: Container[str]) -> str:
+    """Return a name that every format can hold and that is not taken.
 
-    >>> free_name("uns.a/b", {"uns.a_b"}), free_name(".zattrs", ())
-    ('uns.a_b.2', 'part')
+    >>> free_name("a/b", {"a_b"}), free_name("x", set()), free_name("..", set())
+    ('a_b_', 'x', '_..')
     """
-    name = wanted.replace("/", "_").replace("\0", "_")[:_MOST_CHARACTERS]
     if name_problem(name) is not None:
-        name = "part"
-    free, count = name, 1
-    while free in taken:
-        count += 1
-        free = f"{name}.{count}"
-    return free
+        name = name.replace("/", "_").replace("\0", "_")[:_MOST_CHARACTERS] or "_"
+        if name_problem(name) is not None:
+            name = f"_{name}"
+    while name in taken:
+        name = f"{name}_"
+    return name
