@@ -206,20 +206,6 @@ class Accumulator:
         return replace(found, sum=total).map(lambda each: each.reshape(shape))
 
 
-def with_zeros(segments: Moments, sizes: Counts, *, what: str) -> Moments:
-    """Add the zeros that are not stored: as many as each segment is shorter than its size.
-
-    Raises
-    ------
-    CorruptDataError
-        A segment is longer than its size: elements are stored twice.
-    """
-    zeros = sizes - segments.n - segments.missing
-    if zeros.size and int(zeros.min()) < 0:
-        raise errors.CorruptDataError(f"{what}: an element is stored more than once")
-    return segments.merged(constant(0.0, zeros))
-
-
 @dataclass(frozen=True, slots=True)
 class GroupedRows:
     """Selected rows of a matrix, each with the code of its group."""
@@ -356,8 +342,8 @@ _BLOCK_CHUNKS: Final = 4
 
 Reduced: TypeAlias = tuple[Positions, Moments]
 """Moments, and their keys: ``group * number of columns + column``."""
-Tasks: TypeAlias = Iterator[Callable[[], tuple[Reduced | None, int]]]
-"""Reduce a block; None if it has no elements.  With the number of bytes that were read."""
+Tasks: TypeAlias = Iterator[Callable[[], tuple[Reduced, int]]]
+"""Reduce a block.  With the number of bytes that were read."""
 
 
 BLOCK_ELEMENTS: Final = 1 << 18
@@ -466,13 +452,15 @@ def _accumulated(
     tasks = _sparse_tasks if is_sparse else _dense_tasks
     for reduced, n_bytes in computed(tasks(once, layout), "moments", THREADS):
         check_cancelled()
-        if reduced is not None:
-            accumulator.merge(*reduced)
+        accumulator.merge(*reduced)
         progress(n_bytes)
     segments = accumulator.moments(once.n_groups, n_columns)
     if not is_sparse:
         return segments
-    return with_zeros(segments, once.sizes()[:, np.newaxis], what=layout.stored.what)
+    zeros = once.sizes()[:, np.newaxis] - segments.n - segments.missing
+    if int(zeros.min(initial=0)) < 0:
+        raise errors.CorruptDataError(f"{layout.stored.what}: an element is stored more than once")
+    return segments.merged(constant(0.0, zeros))
 
 
 def _sparse_tasks(once: GroupedRows, layout: SlicePlan) -> Tasks:
@@ -500,7 +488,7 @@ def _sparse_tasks(once: GroupedRows, layout: SlicePlan) -> Tasks:
         starts, counts, labels, target = starts[order], counts[order], labels[order], 4 * target
     item_bytes = sum(a.info.storage_type.dtype.itemsize for a in plan.stored.element_arrays())
 
-    def reduce(part: slice) -> tuple[Reduced | None, int]:
+    def reduce(part: slice) -> tuple[Reduced, int]:
         sizes, own = counts[part], labels[part]
         ranges = Ranges.joined(starts[part], sizes)
         rows, values = plan.row_numbers(ranges), plan.values(ranges)
@@ -510,10 +498,7 @@ def _sparse_tasks(once: GroupedRows, layout: SlicePlan) -> Tasks:
         if bool(np.any(own[1:] < own[:-1])):
             order = np.argsort(own, kind="stable")
             by_major, own = by_major[order], own[order]
-        found = _by_bin(by_major, own)
-        if found is None:
-            return None, rows.size * item_bytes
-        of_bins, of_labels, segments = found
+        of_bins, of_labels, segments = _by_bin(by_major, own)
         groups, of_columns = (of_labels, of_bins) if layout.rows_are_major else (of_bins, of_labels)
         return (groups * columns.size + of_columns, segments), rows.size * item_bytes
 
@@ -521,9 +506,7 @@ def _sparse_tasks(once: GroupedRows, layout: SlicePlan) -> Tasks:
         yield partial(reduce, span.slice)
 
 
-def _by_bin(
-    by_major: Any, labels: npt.NDArray[np.int32]
-) -> tuple[Positions, Positions, Moments] | None:
+def _by_bin(by_major: Any, labels: npt.NDArray[np.int32]) -> tuple[Positions, Positions, Moments]:
     """Return the bin and the label of each segment, and the segments; the last bin is left out.
 
     Elements are sorted by their bin, and within it by label, with scipy's conversion from rows to
@@ -531,12 +514,8 @@ def _by_bin(
     """
     by_bin = by_major.tocsc()
     count = int(by_bin.indptr[-2])
-    if not count:
-        return None
     label_of = labels.take(by_bin.indices[:count])
-    is_first = np.empty(count, bool)
-    is_first[0] = True
-    np.not_equal(label_of[1:], label_of[:-1], out=is_first[1:])
+    is_first = np.diff(label_of, prepend=np.int32(-1)) != 0
     bin_starts = by_bin.indptr[:-2]
     is_first[bin_starts[bin_starts < count]] = True
     starts = np.flatnonzero(is_first)
@@ -551,9 +530,7 @@ def _dense_tasks(once: GroupedRows, layout: SlicePlan) -> Tasks:
     array, codes = plan.stored.dense().info, once.codes
     item_bytes = plan.stored.info.storage_type.dtype.itemsize
 
-    def reduce(
-        window: SlicePlan, rows: _SortedRows, first_column: int
-    ) -> tuple[Reduced | None, int]:
+    def reduce(window: SlicePlan, rows: _SortedRows, first_column: int) -> tuple[Reduced, int]:
         order, groups, starts = rows
         values = _native(gather_dense(window))
         by_column = values.T if layout.rows_are_major else values

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import accumulate
+from itertools import accumulate, pairwise
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
@@ -133,36 +133,23 @@ def rank_sums(values: sp.csc_array, codes: npt.NDArray[np.intp], n_groups: int) 
     sizes = np.bincount(codes, minlength=n_groups)
     shape = (n_groups, values.shape[1])
     found = RankSums(np.empty(shape), np.empty(shape, np.int64), np.empty(shape[1]))
-    pointers = values.indptr
-    for column in range(shape[1]):
-        span = slice(pointers[column], pointers[column + 1])
-        _rank_column(found, column, values.data[span], codes[values.indices[span]], sizes)
-    return found
-
-
-def _rank_column(
-    found: RankSums,
-    column: int,
-    stored: npt.NDArray[Any],
-    groups: npt.NDArray[np.intp],
-    sizes: Counts,
-) -> None:
-    missing = np.isnan(stored)
-    if missing.any():
-        sizes = sizes - np.bincount(groups[missing], minlength=sizes.size)
+    for column, (start, stop) in enumerate(pairwise(values.indptr)):
+        stored, groups = values.data[start:stop], codes[values.indices[start:stop]]
+        missing = np.isnan(stored)
+        n = sizes - np.bincount(groups[missing], minlength=n_groups)
         stored, groups = stored[~missing], groups[~missing]
-    zeros = sizes - np.bincount(groups, minlength=sizes.size)
-    _, codes, counts = np.unique(np.append(stored, 0), return_inverse=True, return_counts=True)
-    place = codes[-1]
-    counts[place] += zeros.sum() - 1  # the zero that was appended is no value
-    ranks = np.cumsum(counts) - (counts - 1) / 2.0
-    sums = np.bincount(groups, weights=ranks[codes[:-1]], minlength=sizes.size)
-    found.sums[:, column] = sums + zeros * ranks[place]
-    found.n[:, column] = sizes
-    total = float(sizes.sum())
-    ties = counts.astype(np.float64)
-    lost = float((ties**3 - ties).sum())
-    found.ties[column] = 1.0 - lost / max(total**3 - total, 1.0)
+        zeros = n - np.bincount(groups, minlength=n_groups)
+        _, places, counts = np.unique(np.append(stored, 0), return_inverse=True, return_counts=True)
+        zero = places[-1]
+        counts[zero] += zeros.sum() - 1  # the zero that was appended is no value
+        ranks = np.cumsum(counts) - (counts - 1) / 2.0
+        sums = np.bincount(groups, weights=ranks[places[:-1]], minlength=n_groups)
+        found.sums[:, column] = sums + zeros * ranks[zero]
+        found.n[:, column] = n
+        total, ties = float(n.sum()), counts.astype(np.float64)
+        lost = float((ties**3 - ties).sum())
+        found.ties[column] = 1.0 - lost / max(total**3 - total, 1.0)
+    return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,7 +163,7 @@ class Comparison:
     other: Moments
 
 
-def comparisons_of(content: GroupProfile, reference: Any = REST) -> list[Comparison]:
+def comparisons_of(content: GroupProfile, reference: Any) -> list[Comparison]:
     """Return the groups of a profile that are compared, each with the rest or with another group.
 
     Rows whose group is NULL are no group, but part of the rest.

@@ -424,7 +424,7 @@ class AxisDataset(TableDataset):
     def _place(self) -> tuple[Callable[..., TableDataset], tuple[Any, ...]]:
         columns = self.table_columns.columns.values()
         has_categoricals = any(
-            isinstance(c, TableColumn) and c.categories is not None for c in columns
+            isinstance(c, TableColumn) and c.categorical is not None for c in columns
         )
         categoricals = "dictionary" if has_categoricals else "string"
         entries = {c.name: c.source for c in columns if isinstance(c, MatrixColumn)}

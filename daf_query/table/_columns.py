@@ -128,22 +128,13 @@ class BrokenColumns:
         }
 
 
-@dataclass(frozen=True, eq=False)
-class Categories:
-    """The categories of a column."""
-
-    values: pa.Array
-    """In their order."""
-    is_ordered: bool
-    """Whether the order has a meaning."""
-
-    def field_of(self, stored: pa.Field) -> pa.Field:
-        """Return the name and Arrow type of the codes."""
-        kind = pa.dictionary(pa.int32(), pa.string(), self.is_ordered)
-        metadata = {CATEGORIES: json.dumps(self.values.to_pylist()).encode()}
-        if self.is_ordered:
-            metadata[ORDERED] = b"true"
-        return pa.field(stored.name, kind, nullable=stored.nullable, metadata=metadata)
+def _coded_field(stored: pa.Field, categories: pa.Array, is_ordered: bool) -> pa.Field:  # noqa: FBT001 - as in Arrow
+    """Return the name and Arrow type of the codes of categories."""
+    metadata = {CATEGORIES: json.dumps(categories.to_pylist()).encode()}
+    if is_ordered:
+        metadata[ORDERED] = b"true"
+    kind = pa.dictionary(pa.int32(), pa.string(), is_ordered)
+    return pa.field(stored.name, kind, nullable=stored.nullable, metadata=metadata)
 
 
 @dataclass(frozen=True, eq=False)
@@ -156,7 +147,7 @@ class TableColumn:
     """Where it is noted that it cannot be read."""
     recorded: pa.DataType | None = None
     """The type that an import recorded of a vector, if it is stored in another."""
-    categories: Categories | None = None
+    categorical: RecordedType | None = None
     """What its dictionary has, if it is shown as one."""
     wide: pa.DataType | None = None
     """The type of more bits that its integers have, if they have another."""
@@ -174,8 +165,9 @@ class TableColumn:
         field = self.stored.field
         if self.recorded is not None:
             field = field.with_type(self.recorded)
-        if self.categories is not None:
-            field = self.categories.field_of(field)
+        if self.categorical is not None:
+            shown = self.categorical
+            field = _coded_field(field, shown.categories, shown.is_ordered)
         return field if self.wide is None else field.with_type(self.wide)
 
     @property
@@ -248,10 +240,9 @@ class OpenTableColumn:
 
     def to_arrow(self, rows: Rows) -> pa.Array:
         """Return values as Arrow; NaN as null."""
-        column = self._column
-        array = self._recorded(rows)
-        if column.categories is not None:
-            array = encoded(array, column.categories.values, column.categories.is_ordered)
+        array, shown = self._recorded(rows), self._column.categorical
+        if shown is not None:
+            array = encoded(array, shown.categories, shown.is_ordered)
         return self._shown(self._widened(array))
 
     def _recorded(self, rows: Rows) -> pa.Array:
@@ -301,7 +292,7 @@ class OpenTableColumn:
 def vector_of(column: Column | None) -> VectorColumn | None:
     """Return the vector whose values a column has; ``None`` if it has others."""
     if isinstance(column, TableColumn):
-        is_changed = column.recorded or column.categories or column.wide
+        is_changed = column.recorded or column.categorical or column.wide
         column = None if is_changed else column.stored
     return column if isinstance(column, VectorColumn) else None
 
@@ -328,7 +319,7 @@ def imported_column(
     if noted.type != pa.string() if is_string else pa.types.is_integer(noted.type):
         return replace(column, recorded=noted.type)
     if categoricals == "dictionary" and noted.categories is not None and is_string:
-        return replace(column, categories=Categories(noted.categories, noted.is_ordered))
+        return replace(column, categorical=noted)
     return column
 
 
@@ -453,8 +444,8 @@ class ConstantColumn:
         kind = self.field.type
         if pa.types.is_dictionary(kind):
             stored = replace(self, field=self.field.with_type(kind.value_type))
-            categories = Categories(pa.array([], kind.value_type), kind.ordered)
-            return TableColumn(stored, categories=categories).open(cache, options)
+            shown = RecordedType(kind.value_type, pa.array([], kind.value_type), kind.ordered)
+            return TableColumn(stored, categorical=shown).open(cache, options)
         values = pa.array([self.value], kind)
         zeros = np.broadcast_to(np.uint8(0), self.length)
         codes = DictionaryCodes(zeros, values, options.zone_rows)

@@ -210,11 +210,6 @@ class TableView:
         parts = (self.base_filter, self.rows, self.inferred)
         return any(part is not None for part in parts)
 
-    def pickled(self) -> dict[str, Any]:
-        """Return the parts that another process gets: all but the cache and the reports."""
-        names = ("base_filter", "rows", "inferred", "options")
-        return {name: getattr(self, name) for name in names}
-
 
 class TableDataset(Fragmented, EngineTable):
     """A table of columns that are read when they are asked for; immutable.
@@ -273,7 +268,8 @@ class TableDataset(Fragmented, EngineTable):
 
     def __reduce__(self) -> Any:
         """Pickle the place, not the data; the other process opens it again."""
-        return _open_again, (*self._place(), self.view.pickled())
+        names = ("base_filter", "rows", "inferred", "options")  # not the cache, nor the reports
+        return _open_again, (*self._place(), {name: getattr(self.view, name) for name in names})
 
     def _place(self) -> tuple[Callable[..., TableDataset], tuple[Any, ...]]:
         """Return a function and its arguments that open this table in another process."""
