@@ -43,6 +43,7 @@ from daf_storage import (
     Progress,
     ShowProgress,
     SidecarStatus,
+    VectorInfo,
     errors,
     open_daf,
     refresh_sidecar,
@@ -466,14 +467,13 @@ def _rebuilt(daf: DafWriter, place: IndexPlace, state: str) -> str:
     try:
         if place.kind == "points":
             build_point_index(daf, place.axis, *place.columns)
-        elif place.kind == "lookup":
-            build_index(daf, place.axis, place.columns, progress="never")
         else:
-            _build_zone_map(daf, place.axis, place.columns[0])
+            is_lookup = place.kind == "lookup"
+            _build(daf, place.axis, place.columns[0], Progress(), is_requested=is_lookup)
     except DafError as error:
         return f"took away the index {place.path}, which was {state}: {error}"
     if IndexStorage(daf).identity(place) is None:
-        return f"took away the index {place.path}, which was {state}: numbers have a zone map"
+        return f"took away the index {place.path}, which was {state}: its vector has another type"
     return f"built the index {place.path} again, which was {state}"
 
 
@@ -487,41 +487,31 @@ def _build(daf: DafWriter, axis: str, name: str, bar: Progress, *, is_requested:
         )
     if info is None or info.length == 0:
         return False
-    size_bytes = info.length * _BYTES_PER_ROW
-    if not info.storage_type.is_string:
-        _build_zone_map(daf, axis, name)
-        bar.add(size_bytes)
-        return is_requested
-    storage, place = IndexStorage(daf), IndexPlace(axis, "lookup", (name,))
-    if _is_fit(storage, place):
-        return True  # an archive could not replace it, and need not
-    source = storage.source(place)
-    strings = daf.string_array(axis, name).read_strings()
-    is_default = not is_requested and name != NAME
-    if is_default and len(strings.unique()) * _DISTINCT_DIVISOR < len(strings):
-        return False
-    storage.store(source, arrays_of_strings(strings))
-    bar.add(size_bytes)
-    return True
-
-
-def _is_fit(storage: IndexStorage, place: IndexPlace) -> bool:
+    is_string, storage = info.storage_type.is_string, IndexStorage(daf)
+    place = IndexPlace(axis, "lookup" if is_string else "ranges", (name,))
     stored = storage.load(place)
-    return stored is not None and stored.state == "fit"
+    if stored is None or stored.state != "fit":  # an archive cannot replace one, and need not
+        source = storage.source(place)
+        if is_string:
+            strings = daf.string_array(axis, name).read_strings()
+            is_default = not is_requested and name != NAME
+            if is_default and len(strings.unique()) * _DISTINCT_DIVISOR < len(strings):
+                return False
+            storage.store(source, arrays_of_strings(strings))
+        else:
+            storage.store(source, _zones_of(daf, info))
+    bar.add(info.length * _BYTES_PER_ROW)
+    return is_string or is_requested
 
 
-def _build_zone_map(daf: DafWriter, axis: str, name: str) -> None:
-    storage, place = IndexStorage(daf), IndexPlace(axis, "ranges", (name,))
-    if _is_fit(storage, place):
-        return
-    source = storage.source(place)
-    info = daf.vector_info(axis, name)
-    read = daf.open_vector(axis, name).reader()
+def _zones_of(daf: DafReader, info: VectorInfo) -> Arrays:
+    """Return the arrays of the zone map of a vector of numbers."""
+    read = daf.open_vector(info.axis, info.name).reader()
     zone_map = ZoneMap.unknown(info.length, info.storage_type.dtype)
     for start in range(0, info.length, _BLOCK_ROWS):
         span = Span(start, min(start + _BLOCK_ROWS, info.length))
         zone_map.record(span, read(span))
-    storage.store(source, zone_map.arrays)
+    return zone_map.arrays
 
 
 def accelerated(

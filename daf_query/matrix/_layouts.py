@@ -654,18 +654,26 @@ def _by_cost(layouts: list[SlicePlan], faults: list[errors.FormatError]) -> list
 def open_layouts(
     daf: DafReader, axes: tuple[str, str], name: str
 ) -> tuple[list[StoredMatrix], list[errors.FormatError]]:
-    """Return the layouts whose metadata is whole, and what is wrong with the others."""
+    """Return the layouts whose metadata is whole, and what is wrong with the others.
+
+    Raises
+    ------
+    FormatError
+        None is whole.
+    """
     try:
         return daf.open_orientations(*axes, name), []
     except errors.FormatError as error:
-        faults = [error]
+        fault = error
     stored = []
     for pair in dict.fromkeys([axes, axes[::-1]]):
         try:
             stored.append(daf.open_matrix(*pair, name))
         except (errors.FormatError, errors.MatrixNotFoundError):
             continue
-    return stored, faults
+    if not stored:
+        raise fault
+    return stored, [fault]
 
 
 def info_of(daf: DafReader, axes: tuple[str, str], name: str) -> MatrixInfo:
@@ -678,10 +686,7 @@ def info_of(daf: DafReader, axes: tuple[str, str], name: str) -> MatrixInfo:
     FormatError
         No layout is whole.
     """
-    stored, faults = open_layouts(daf, axes, name)
-    if not stored:
-        raise faults[0]
-    return stored[0].info
+    return open_layouts(daf, axes, name)[0][0].info
 
 
 def other_layout_command(daf: DafReader, name: str) -> str:

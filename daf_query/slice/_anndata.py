@@ -140,10 +140,12 @@ def _companions_of(part: Part) -> Companions:
     unavailable: dict[tuple[str, str], errors.DafError] = {}
     for matrix in others:
         axes = (matrix.rows_axis, matrix.columns_axis)
-        stored, faults = open_layouts(part.daf, axes, matrix.name)
-        if not stored:
-            unavailable[matrix.part, matrix.key] = faults[0]
-        elif stored[0].info.storage_type.is_string and not matrix.is_annotation:
+        try:
+            stored, _ = open_layouts(part.daf, axes, matrix.name)
+        except errors.FormatError as error:
+            unavailable[matrix.part, matrix.key] = error
+            continue
+        if stored[0].info.storage_type.is_string and not matrix.is_annotation:
             what = f"{stored[0].what}: AnnData has no matrices of strings"
             unavailable[matrix.part, matrix.key] = errors.UnsupportedInputError(what)
         else:

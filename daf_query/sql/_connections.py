@@ -93,13 +93,12 @@ def _matrices(daf: DafReader, problems: dict[str, str]) -> Iterator[_Row]:
             continue
         for name in names:
             try:
-                layouts, faults = matrix.open_layouts(daf, pair, name)
-            except (MatrixNotFoundError, ReadOnlyError) as error:
-                layouts, faults = [], [FormatError(str(error))]
-            if layouts:
+                layouts, _ = matrix.open_layouts(daf, pair, name)
+            except (FormatError, MatrixNotFoundError, ReadOnlyError) as error:
+                if daf.has_matrix(*pair, name):
+                    problems[f"{name!r} of {' x '.join(pair)}"] = str(error)
+            else:
                 yield _matrix(layouts)
-            elif daf.has_matrix(*pair, name):
-                problems[f"{name!r} of {' x '.join(pair)}"] = str(faults[0])
 
 
 def _matrix(layouts: list[StoredMatrix]) -> _Row:

@@ -324,9 +324,7 @@ def matrix_column(
         No layout is whole.
     """
     axes = (rows_axis, source.axis)
-    layouts, faults = open_layouts(daf, axes, source.matrix)
-    if not layouts:
-        raise faults[0]
+    layouts, _ = open_layouts(daf, axes, source.matrix)
     stored = next((each for each in layouts if _is_by_entry(each, rows_axis)), layouts[0])
     position = find_entry(daf, source.axis, source.entry, cache)
     if position is None:

@@ -383,6 +383,24 @@ def test_the_same_bytes_of_another_type(tmp_path: Path) -> None:
     assert connect(path).sql("SELECT n FROM cell WHERE n < 0").to_pydict() == {"n": [-1]}
 
 
+def test_a_vector_that_has_another_type(tmp_path: Path) -> None:
+    """Repair takes away the index that such a vector does not have, and may build the other."""
+    path = tmp_path / "x.daf.zarr"
+    with open_daf(path, "w") as daf:
+        data_set(daf, cell={"name": ["a", "b"], "n": np.array([1, 2]), "s": ["x", "y"]})
+        daf.set_vector("cell", "is_t", [True, False])
+        build_index(daf, "cell")
+        daf.set_vector("cell", "n", ["x", "y"], if_exists="replace")
+        daf.set_vector("cell", "s", [1, 2], if_exists="replace")
+        daf.set_vector("cell", "is_t", [True, True], if_exists="replace")
+    done = rebuild_indexes(path)
+    for place in ("n/ranges", "s/lookup"):
+        what = f"took away the index indexes/cell/{place}, which was stale: "
+        assert f"{what}its vector has another type" in done
+    assert "built the index indexes/cell/is_t/ranges again, which was stale" in done
+    assert verify(path) == []
+
+
 def test_data_sets_in_one_archive(tmp_path: Path) -> None:
     """The indexes of each are found and built again."""
     path = tmp_path / "x.dafs.zarr.zip"
