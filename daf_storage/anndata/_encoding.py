@@ -98,17 +98,9 @@ def _encode_categorical(series: Any) -> EncodedColumn:
         rule["dtype"] = str(categories.dtype)
     has_bytes = any(isinstance(category, bytes) for category in categories)
     values = pa.DictionaryArray.from_arrays(pa.array(codes, mask=is_missing), names)
-    filled = values.dictionary_decode().fill_null("")
-    has_missing = bool(is_missing.any())
-    is_ambiguous = has_missing and "" in strings
-    return EncodedColumn(
-        filled,
-        rule,
-        is_missing if is_ambiguous else None,
-        empty_is_missing=has_missing and not is_ambiguous,
-        categories=names,
-        note=_BYTES_NOTE if has_bytes else "",
-    )
+    filled, note = values.dictionary_decode().fill_null(""), _BYTES_NOTE if has_bytes else ""
+    encoded = _filled(filled, is_missing, rule, has_empty="" in strings)
+    return replace(encoded, categories=names, note=note)
 
 
 def _encode_nullable(series: Any) -> EncodedColumn:
@@ -139,28 +131,28 @@ def _encode_dates(series: Any) -> EncodedColumn:
 
 
 def _as_text(values: npt.NDArray[Any], is_missing: npt.NDArray[Any], rule: Rule) -> EncodedColumn:
-    """Return text, none of which is empty, with empty strings for what is missing."""
-    strings = values.astype(object)
-    strings[is_missing] = ""
+    """Encode text of which some may be missing, which becomes empty strings."""
+    has_empty = bool(is_missing.any() and (values[~is_missing] == "").any())
+    filled = pa.array(values, pa.string(), mask=is_missing).fill_null("")
+    return _filled(filled, is_missing, rule, has_empty=has_empty)
+
+
+def _filled(
+    strings: Any, is_missing: npt.NDArray[Any], rule: Rule, *, has_empty: bool
+) -> EncodedColumn:
+    """Return strings that are empty where they are missing, and maybe where they are not."""
     has_missing = bool(is_missing.any())
-    return EncodedColumn(pa.array(strings, pa.string()), rule, empty_is_missing=has_missing)
+    is_ambiguous = has_missing and has_empty
+    mask, has_gaps = is_missing if is_ambiguous else None, has_missing and not is_ambiguous
+    return EncodedColumn(strings, rule, mask, empty_is_missing=has_gaps)
 
 
 def _encode_string(series: Any, rule: Rule) -> EncodedColumn:
-    """Encode strings of which some may be missing, which become empty strings."""
+    """Encode strings of which some may be missing."""
     is_missing = series.isna().to_numpy(dtype=bool)
-    strings = series.to_numpy(dtype=object, copy=True)
-    if not is_missing.any():
-        return EncodedColumn(pa.array(strings, pa.string()), rule)
-    has_empty = bool((strings[~is_missing] == "").any())
-    strings[is_missing] = ""
-    rule = {**rule, "kind": "text", "missing": True}
-    return EncodedColumn(
-        pa.array(strings, pa.string()),
-        rule,
-        is_missing if has_empty else None,
-        empty_is_missing=not has_empty,
-    )
+    if is_missing.any():
+        rule = {**rule, "kind": "text", "missing": True}
+    return _as_text(series.to_numpy(dtype=object), is_missing, rule)
 
 
 def _encode_objects(series: Any) -> EncodedColumn:
