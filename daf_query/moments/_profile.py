@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import count
 from typing import Final, TypeAlias
 
 import numpy as np
@@ -30,6 +29,7 @@ from daf_query.moments._group_moments import (
 from daf_query.scan import INDEX, NAME, number_array
 from daf_storage import DafReader, ShowProgress, errors
 from daf_storage._lazy import pc
+from daf_storage.anndata import made_unique
 from daf_storage.base import AnyArray, is_remote, progress_bar
 
 COUNTS: Final[tuple[str, ...]] = ("count", "missing", "nonzero")
@@ -81,14 +81,14 @@ class GroupProfile(_OfMatrix):
         return are_whole and bool((highest > 1).any())
 
     def labels(self) -> list[str]:
-        """Return a label for each group: its values, joined; each label once."""
+        """Return a label for each group: its values, joined; each label once, as in anndata."""
         if not self.groups:
             return ["all"] * self.sizes.size
         columns = []
         for values in self.groups.values():
             plain = values.dictionary_decode() if pa.types.is_dictionary(values.type) else values
-            columns.append(pc.fill_null(plain.cast(pa.string()), "NULL").to_pylist())
-        return _unique(["_".join(parts) for parts in zip(*columns, strict=True)])
+            columns.append(pc.fill_null(plain.cast(pa.string()), "NULL"))
+        return list(made_unique(pc.binary_join_element_wise(*columns, "_")).to_pylist())
 
     def to_table(self) -> pa.Table:
         """Return a row for each group and column; the moments are not copied."""
@@ -112,19 +112,6 @@ class GroupProfile(_OfMatrix):
             is_whole = pa.types.is_integer(field.type)
             arrays.append((pa.array if is_whole else number_array)(values.reshape(-1)))
         return pa.table(arrays, schema)
-
-
-def _unique(labels: list[str]) -> list[str]:
-    """Return labels, of which those that were there before have a number.
-
-    >>> _unique(["T", "T", "T-1"])
-    ['T', 'T-1', 'T-1-1']
-    """
-    used: dict[str, None] = {}
-    for label in labels:
-        candidates = (f"{label}-{number}" if number else label for number in count())
-        used[next(each for each in candidates if each not in used)] = None
-    return list(used)
 
 
 @dataclass(frozen=True, slots=True)
