@@ -50,7 +50,7 @@ from daf_storage import (
     sidecar_status,
     write_sidecar,
 )
-from daf_storage.base import DecodedCache, Span, StorageType, is_remote, progress_bar
+from daf_storage.base import DecodedCache, StorageType, is_remote, progress_bar, spans_of_length
 from daf_storage.upkeep import (
     IndexPlace,
     IndexStorage,
@@ -508,8 +508,7 @@ def _zones_of(daf: DafReader, info: VectorInfo) -> Arrays:
     """Return the arrays of the zone map of a vector of numbers."""
     read = daf.open_vector(info.axis, info.name).reader()
     zone_map = ZoneMap.unknown(info.length, info.storage_type.dtype)
-    for start in range(0, info.length, _BLOCK_ROWS):
-        span = Span(start, min(start + _BLOCK_ROWS, info.length))
+    for span in spans_of_length(info.length, _BLOCK_ROWS):
         zone_map.record(span, read(span))
     return zone_map.arrays
 

@@ -22,7 +22,6 @@ from daf_query.matrix._layouts import major_counts as major_counts
 from daf_query.matrix._layouts import minor_counts as minor_counts
 from daf_query.matrix._layouts import open_layouts as open_layouts
 from daf_query.matrix._layouts import other_layout_command as other_layout_command
-from daf_query.matrix._layouts import spans_of_length as spans_of_length
 from daf_query.matrix._member_axes import AlignedAxis as AlignedAxis
 from daf_query.matrix._member_axes import ConcatenatedAxis as ConcatenatedAxis
 from daf_query.matrix._member_axes import EntryAxis as EntryAxis

@@ -41,8 +41,8 @@ import pyarrow as pa
 
 from daf_storage import DafReader, MatrixInfo, errors
 from daf_storage._lazy import sp
-from daf_storage.base import ForkLock, Span, computed, is_remote
-from daf_storage.data import StoredMatrix, checked_indices, is_in_place, ordered
+from daf_storage.base import ForkLock, Span, computed, is_remote, spans_of_length
+from daf_storage.data import StoredMatrix, checked_indices, column_blocks, is_in_place, ordered
 from daf_storage.stores import ReadEstimate
 from daf_storage.trees import Ranges, StoredArray
 from daf_storage.upkeep import can_have_sidecar
@@ -298,19 +298,7 @@ def cut_at(sizes: npt.NDArray[Any], target: float) -> Iterator[Span]:
     >>> list(cut_at(np.array([2.0, 2.0, 9.0, 1.0]), 4))
     [Span(start=0, stop=2), Span(start=2, stop=3), Span(start=3, stop=4)]
     """
-    ends = np.cumsum(sizes)
-    start = 0
-    while start < ends.size:
-        before = ends[start - 1] if start else 0
-        stop = max(int(np.searchsorted(ends, before + target, side="right")), start + 1)
-        yield Span(start, stop)
-        start = stop
-
-
-def spans_of_length(count: int, length: int) -> Iterator[Span]:
-    """Yield spans of so many entries; the last may have fewer."""
-    for start in range(0, count, length):
-        yield Span(start, min(start + length, count))
+    return column_blocks(np.append(0, np.cumsum(sizes)), max_elements=target)
 
 
 def gather_sparse(
@@ -891,7 +879,7 @@ class Elements:
     def spans(self, target: int) -> list[Span]:
         """Cut the candidates into blocks of about ``target``."""
         size = -(-target // self.step) * self.step
-        return [Span(start, min(start + size, self.count)) for start in range(0, self.count, size)]
+        return list(spans_of_length(self.count, size))
 
     def part(self, part: ElementPart, span: Span, offsets: Positions | None) -> Any:
         """Return a part of each element of a block, or of those of some numbers within it.

@@ -19,12 +19,11 @@ from daf_query.matrix import (
     Selection,
     cut_at,
     other_layout_command,
-    spans_of_length,
 )
 from daf_query.slice._parts import Figures, Part, Whole, figures_of, read_whole, row_sizes
 from daf_storage import errors
 from daf_storage._lazy import sp
-from daf_storage.base import Span, check_choice, optional_import
+from daf_storage.base import Span, check_choice, optional_import, spans_of_length
 
 ByteSize: TypeAlias = float | str
 """A number of bytes, or text with a unit: ``500MB`` (a million bytes each), ``2GiB`` (2**30)."""

@@ -260,9 +260,7 @@ def _records(tree: Tree, path: str) -> dict[str, Any]:
 
 
 def _text(values: Any) -> Any:
-    if values.dtype.kind not in "SO":
-        return values
-    return [value.decode() if isinstance(value, bytes) else value for value in values.tolist()]
+    return elements.names_of(values) if values.dtype.kind in "SO" else values
 
 
 def _set_categories(tree: Tree, frame: Any, key: str) -> bool:

@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 from daf_storage._lazy import sp
-from daf_storage.base import AnyArray, Span, StorageType, is_remote, string_array
+from daf_storage.base import AnyArray, Span, StorageType, is_remote, spans_of_length, string_array
 from daf_storage.data import Convention, MadeNode, convention_attributes, kept, required_array
 from daf_storage.errors import CorruptDataError, DafError, FormatError, UnsupportedDataError
 from daf_storage.stores import ReadEstimate, translated
@@ -235,9 +235,8 @@ class CodedStrings(StoredArray):
         """Yield the elements in pieces: numbers, and those of the strings that occur."""
         strings = self._strings().cast(pa.string())
         every = pa.concat_arrays([strings, pa.array([""], pa.string())])
-        length = self.info.shape[0]
-        for start in range(0, length, _BATCH_ROWS):
-            codes = self.codes(Span(start, min(start + _BATCH_ROWS, length)))
+        for span in spans_of_length(self.info.shape[0], _BATCH_ROWS):
+            codes = self.codes(span)
             no_string = np.int64(len(strings))  # may be more than the type of the codes holds
             numbers = np.where(codes < 0, no_string, codes)
             is_used = np.bincount(numbers, minlength=len(every)) > 0

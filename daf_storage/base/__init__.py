@@ -33,6 +33,7 @@ from daf_storage.base._model import (
     name_problem,
     one_array,
     packing_of,
+    spans_of_length,
     unique_name,
 )
 from daf_storage.base._optional import (

@@ -12,6 +12,7 @@ import functools
 import itertools
 import math
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Final, Literal, TypeAlias, get_args
 
@@ -144,6 +145,12 @@ class Span:
     def slice(self) -> slice:
         """The same range as a Python slice."""
         return slice(self.start, self.stop)
+
+
+def spans_of_length(count: int, length: int) -> Iterator[Span]:
+    """Yield spans of so many positions; the last may have fewer."""
+    for start in range(0, count, length):
+        yield Span(start, min(start + length, count))
 
 
 @dataclass(frozen=True, slots=True)
