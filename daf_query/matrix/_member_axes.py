@@ -92,15 +92,11 @@ class ConcatenatedAxis:
 
     def entries_at(self, positions: Positions) -> pa.Array:
         """Return the names of the entries at some positions."""
-        owners, own = self.split(positions)
-        order = np.argsort(owners, kind="stable")
-        names = [
-            daf.get_pa_vector(self.axis, _NAME).cast(pa.string()).take(pa.array(own[mine]))
-            for number, daf in enumerate(self.members.values())
-            if (mine := np.flatnonzero(owners == number)).size
-        ]
-        joined = pa.concat_arrays(names) if names else pa.array([], pa.string())
-        return joined.take(pa.array(np.argsort(order)))
+        names, places = [pa.array([], pa.string())], [positions[:0]]
+        for _, daf, mine, own in self.parts(positions, self.names, ""):
+            names.append(daf.get_pa_vector(self.axis, _NAME).cast(pa.string()).take(pa.array(own)))
+            places.append(mine)
+        return pa.concat_arrays(names).take(pa.array(np.argsort(np.concatenate(places))))
 
     def parts(
         self, selected: Positions, having: Collection[str], what: str, *, keyword: str = "rows"
@@ -276,12 +272,10 @@ class AlignedAxis:
 
     def among(self, union: ConcatenatedAxis, selected: Positions) -> Positions:
         """Return the positions of entries of the concatenated axis, without those left out."""
-        owners, own = union.split(selected)
         positions = np.full(selected.size, -1, np.int64)
-        for number, name in enumerate(union.names):
-            mine = np.flatnonzero(owners == number)
-            if mine.size and name in self.positions:
-                positions[mine] = self.positions[name][own[mine]]
+        for name, _, mine, own in union.parts(selected, union.names, ""):
+            if name in self.positions:
+                positions[mine] = self.positions[name][own]
         return positions[positions >= 0]
 
     def in_each(self, union: ConcatenatedAxis, selected: Positions) -> Positions:
