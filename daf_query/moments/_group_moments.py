@@ -325,11 +325,8 @@ def _ranks(values: pa.Array, column: GroupValues) -> npt.NDArray[np.int64]:
         category_places = pc.index_in(encoded.dictionary, value_set=categories)
         category_places = pc.fill_null(category_places, len(categories)).to_numpy()
         order = order[np.argsort(category_places[order], kind="stable")]
-    rank_of_value = np.empty(order.size + 1, np.int64)
-    rank_of_value[order] = np.arange(order.size)
-    rank_of_value[-1] = order.size  # NULL
     codes = pc.fill_null(encoded.indices, order.size).to_numpy(zero_copy_only=False)
-    ranks: npt.NDArray[np.int64] = rank_of_value[codes]
+    ranks: npt.NDArray[np.int64] = np.append(np.argsort(order), order.size)[codes]  # NULL is last
     return ranks
 
 

@@ -333,10 +333,8 @@ class RawBits(RawBytes):
             raise ValueError(f"items of the data type {data!r} are larger than any that are read")
         return cls(length=length)
 
-    def to_json(self, zarr_format: Any) -> Any:
+    def to_json(self, zarr_format: Any) -> Any:  # noqa: ARG002 - inherited
         """Return the spelling."""
-        if zarr_format != 3:
-            raise ValueError("the data type r<N> is of Zarr v3 alone")
         return f"r{self.length * _BITS_PER_BYTE}"
 
     def to_json_scalar(self, data: object, *, zarr_format: Any) -> Any:  # noqa: ARG002 - inherited
