@@ -119,12 +119,9 @@ def _with_writable_columns(value: Any, what: str, report: Report) -> Any:
     taken = set(value.columns)
     renamed = {}
     for name in value.columns:
-        parts = str(name).split("/")
-        if len(parts) == 1 and name not in ("", ".", ".."):
+        if "/" not in str(name) and name not in ("", ".", ".."):
             continue
-        other = "_".join(part.replace(".", "_") if part in (".", "..") else part for part in parts)
-        while other in taken or not other:
-            other += "_"
+        other = kept.free_name(str(name), taken)
         taken.add(other)
         renamed[name] = other
         report.changed(f"{what}[{name!r}]", f"a file has no key of this name; it is {other!r}")
