@@ -65,18 +65,18 @@ class Selection:
     Parameters
     ----------
     positions
-        0-based positions along the axis; any order, duplicates allowed.
-    is_all
-        Whether it is every entry in the order of the axis.
+        0-based positions along the axis; any order, duplicates allowed.  None for all of them.
+    size
+        How many all are.
     """
 
     __slots__ = ("_positions", "is_all", "size")
 
-    def __init__(self, positions: Positions, *, is_all: bool) -> None:
-        self._positions: Positions | None = positions
-        self.is_all = is_all
+    def __init__(self, positions: Positions | None, size: int = 0) -> None:
+        self._positions = positions
+        self.is_all = positions is None
         """Whether it is every entry in the order of the axis."""
-        self.size = positions.size
+        self.size = size if positions is None else positions.size
         """How many entries are chosen."""
 
     @property
@@ -116,7 +116,7 @@ class Selection:
         """
         if self.is_all:
             return Selection.of(offsets, self.size)
-        return Selection(self.positions[offsets], is_all=False)
+        return Selection(self.positions[offsets])
 
     @classmethod
     def of(cls, positions: Positions, axis_length: int) -> Selection:
@@ -125,8 +125,9 @@ class Selection:
         >>> Selection.of(np.array([0, 1]), 2).is_all, Selection.of(np.array([1, 0]), 2).is_all
         (True, False)
         """
-        is_all = positions.size == axis_length and np.array_equal(positions, np.arange(axis_length))
-        return cls(positions, is_all=bool(is_all))
+        if positions.size == axis_length and np.array_equal(positions, np.arange(axis_length)):
+            return cls.all(axis_length)
+        return cls(positions)
 
     @classmethod
     def all(cls, axis_length: int) -> Selection:
@@ -135,10 +136,7 @@ class Selection:
         >>> Selection.all(3).positions.tolist()
         [0, 1, 2]
         """
-        whole = cls.__new__(cls)
-        whole._positions = None  # noqa: SLF001 - of this class
-        whole.is_all, whole.size = True, axis_length
-        return whole
+        return cls(None, axis_length)
 
 
 def each_once(positions: Positions) -> Positions:
@@ -155,10 +153,10 @@ def each_once(positions: Positions) -> Positions:
 
 def _unpacked(start: int, size: int, dtype: str, packed: bytes) -> Selection:
     if not packed:
-        return Selection(np.arange(start, start + size), is_all=False)
+        return Selection(np.arange(start, start + size))
     positions = np.empty(size, np.int64)
     positions[0], positions[1:] = start, np.frombuffer(packed, dtype)
-    return Selection(np.cumsum(positions, out=positions), is_all=False)
+    return Selection(np.cumsum(positions, out=positions))
 
 
 @dataclass(eq=False, slots=True)
@@ -921,7 +919,7 @@ class Elements:
         """Return the values of some majors; strings are decoded all, once: they are one chunk."""
         plan = self._plan
         if not plan.stored.info.storage_type.is_string:
-            return gather_dense(plan.at(Selection(majors, is_all=False), plan.minor)).reshape(-1)
+            return gather_dense(plan.at(Selection(majors), plan.minor)).reshape(-1)
         with self._lock:
             if self._strings is None:
                 self._strings = plan.stored.dense().read_strings()

@@ -518,9 +518,7 @@ def matrix_table(request: slices.SliceRequest) -> tables.TableDataset:
         return schema.matrix_table(*request.axes, request.name)
     found = slices.matrix_axes(request)
     rows, columns = (
-        layouts.Selection(
-            axis.in_each(schema.concatenated(axis.axis), selection.positions), is_all=False
-        )
+        layouts.Selection(axis.in_each(schema.concatenated(axis.axis), selection.positions))
         if isinstance(axis, layouts.AlignedAxis)
         else selection
         for axis, selection in zip((found.rows, found.columns), found.selections, strict=True)

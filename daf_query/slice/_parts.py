@@ -50,7 +50,7 @@ Axes: TypeAlias = tuple[str, str]
 Selections: TypeAlias = tuple[Selection, Selection]
 """Some rows, and some columns."""
 
-NONE = Selection(np.empty(0, np.int64), is_all=False)
+NONE = Selection(np.empty(0, np.int64))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -275,7 +275,7 @@ class Whole:
             return NONE, NONE
         every = np.arange(self.shape[self.aligned])
         lacks = np.setdiff1d(every, part.places[self.aligned].positions, assume_unique=True)
-        found = Selection(lacks, is_all=False)
+        found = Selection(lacks)
         return (found, part.places[1]) if self.aligned == 0 else (part.places[0], found)
 
     @property

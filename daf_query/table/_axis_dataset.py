@@ -262,7 +262,7 @@ class MatrixColumn:
 
     def layouts(self, rows: Selection) -> PlannedLayouts:
         """Return plans of some of its rows."""
-        entry = Selection(np.array([self.position]), is_all=False)
+        entry = Selection(np.array([self.position]))
         return find_layouts(self.daf, self.axes, self.source.matrix, rows, entry)
 
     def replaced(self) -> errors.FormatError:
@@ -289,7 +289,7 @@ class _OpenMatrixColumn:
         """Return numbers; of few rows, only those are gathered."""
         is_few = rows.offsets is not None and rows.count * self._divisor <= self._column.length
         if is_few and self._parts.peek("values") is None:
-            return self._gathered(Selection(rows.positions, is_all=False))
+            return self._gathered(Selection(rows.positions))
         every = Selection.all(self._column.length)
         return rows.of(self._parts.get("values", lambda: self._gathered(every)))
 

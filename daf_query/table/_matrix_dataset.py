@@ -397,7 +397,7 @@ def _as_set(selection: Selection | None) -> Selection | None:
     """Return a selection in the order of the axis, each entry once; ``None`` for all."""
     if selection is None or selection.is_all:
         return None
-    return Selection(each_once(selection.positions), is_all=False)
+    return Selection(each_once(selection.positions))
 
 
 def _open_matrix(

@@ -29,7 +29,7 @@ def test_only_every_entry_in_order_is_all(positions: list[int]) -> None:
 )
 def test_a_pickled_selection_is_the_same(positions: list[int]) -> None:
     """Its positions in their order, duplicates included, and their type."""
-    selection = Selection(np.array(positions, np.int64), is_all=False)
+    selection = Selection(np.array(positions, np.int64))
     again = pickle.loads(pickle.dumps(selection))
     assert (again.positions.tolist(), again.is_all) == (positions, False)
     assert again.positions.dtype == np.int64
@@ -45,7 +45,7 @@ def test_a_pickled_selection_is_the_same(positions: list[int]) -> None:
 )
 def test_a_pickled_selection_is_small(positions: Any, size: int) -> None:
     """A range takes nothing, rows of a predicate a byte each, few far ones as much as they need."""
-    assert len(pickle.dumps(Selection(positions, is_all=False))) < size + 200
+    assert len(pickle.dumps(Selection(positions))) < size + 200
     assert len(pickle.dumps(Selection.all(positions.size))) < 200
 
 
