@@ -97,14 +97,6 @@ class BrokenColumns:
         self.count = 0
         """How often a column turned out to be broken."""
 
-    def reading(self, name: str, read: Callable[[], _T]) -> _T:
-        """Read something of a column; keep an error that says that it is unreadable."""
-        try:
-            return read()
-        except _UNREADABLE as error:
-            self.note(name, str(error))
-            raise
-
     def note(self, name: str, reason: str | None) -> None:
         """Note why a column cannot be read; None if it does not hold what was recorded of it."""
         with self._lock:
@@ -197,7 +189,11 @@ class TableColumn:
 
     def reading(self, read: Callable[[], _T]) -> _T:
         """Read something of what is stored; note an error that says that it is unreadable."""
-        return self.broken.reading(self.stored.field.name, read)
+        try:
+            return read()
+        except _UNREADABLE as error:
+            self.broken.note(self.stored.field.name, str(error))
+            raise
 
     def open(self, cache: DecodedCache, options: ScanOptions) -> OpenColumn:
         """Open it for reading."""

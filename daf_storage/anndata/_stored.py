@@ -246,8 +246,7 @@ class CodedStrings(StoredArray):
 
     def read_strings(self) -> pa.StringArray | pa.LargeStringArray:
         """Return all strings; the missing ones are empty."""
-        decoded = [batch.dictionary_decode() for batch in self.string_pieces()]
-        return pa.concat_arrays(decoded) if decoded else pa.array([], pa.string())
+        return self.string_rows(Span(0, self.info.shape[0]))
 
 
 MatrixLayout: TypeAlias = Literal["dense", "csr", "csc"]
