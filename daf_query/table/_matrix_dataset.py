@@ -66,16 +66,10 @@ class AxisEntries:
     """The entries of an axis, decoded when they are first needed."""
 
     def __init__(
-        self,
-        daf: DafReader,
-        axis: str,
-        length: int,
-        selection: Selection | None,
-        cache: DecodedCache,
-        options: ScanOptions,
+        self, length: int, selection: Selection | None, read: Callable[[], pa.Array]
     ) -> None:
         self._length = length
-        self._strings = Once(partial(_entries, daf, axis, length, cache, options))
+        self._strings = Once(read)
         self._tables: dict[Predicate, Mask] = {}
         self._chosen: Mask = np.full(length, selection is None)
         if selection is not None:
@@ -110,18 +104,6 @@ class AxisEntries:
         """Return positions as a dictionary of the entries; the codes are not copied."""
         indices = pa.Array.from_buffers(pa.int32(), codes.size, [None, pa.py_buffer(codes)])
         return pa.DictionaryArray.from_arrays(indices, self.strings, safe=False)
-
-
-def _entries(
-    daf: DafReader, axis: str, length: int, cache: DecodedCache, options: ScanOptions
-) -> pa.Array:
-    strings = entry_names(daf, axis, cache, options)
-    if len(strings) != length:
-        raise errors.FormatError(
-            f"{daf.location}: the axis {axis!r} was replaced while a matrix of it was being "
-            "queried; run the query again"
-        )
-    return strings if strings.type == pa.string() else strings.cast(pa.string())
 
 
 @dataclass(frozen=True, eq=False)
@@ -355,10 +337,9 @@ class MatrixDataset(TableDataset):
         list or None
             Conditions on values, which are evaluated on each element; ``None`` if nothing is left.
         """
-        options, cache = self.view.options, self.view.cache
         shape = _shape_of(self._info, self._axes)
         entries = {
-            name: AxisEntries(self._daf, axis, length, selection, cache, options)
+            name: AxisEntries(length, selection, partial(self._entries, axis, length))
             for name, axis, length, selection in zip(
                 self._names[:2], self._axes, shape, self._selections, strict=True
             )
@@ -381,6 +362,16 @@ class MatrixDataset(TableDataset):
                 "query again"
             )
         return layout, entries, None if is_never else residual
+
+    def _entries(self, axis: str, length: int) -> pa.Array:
+        """Return the entries of an axis, of which there have to be as many as before."""
+        strings = entry_names(self._daf, axis, self.view.cache, self.view.options)
+        if len(strings) != length:
+            raise errors.FormatError(
+                f"{self.location}: the axis {axis!r} was replaced while a matrix of it was being "
+                "queried; run the query again"
+            )
+        return strings.cast(pa.string())
 
     def _kind_of(self, info: MatrixInfo) -> tuple[Any, ...]:
         """Return what the columns follow from, whichever layout it is of."""

@@ -292,7 +292,7 @@ def _joined_columns(
     sources = [columns for _, columns in members]
     length = sum(columns.length for columns in sources)
     joined: dict[str, scan.Column] = {
-        name: JoinedColumn(shown.field, (union.table, names), names, sources)
+        name: JoinedColumn(shown.field, names, sources)
         if name == DATASET or name in sources[0].columns
         else ConstantColumn(shown.field, None, length)
         for name, shown in union.columns.items()
@@ -305,9 +305,7 @@ class JoinedColumn:
     """A column of several data sets, one after the other."""
 
     field: pa.Field
-    key: Hashable
-    """What its values are cached by, with its name."""
-    names: Sequence[str]
+    names: tuple[str, ...]
     """What the data sets are called."""
     sources: Sequence[TableColumns]
     """The columns of each data set."""
@@ -329,9 +327,9 @@ class JoinedColumn:
         is_fixed = self.field.name == scan.INDEX  # what is in it cannot change
         vectors = [None if is_fixed else vector_of(column) for column in self.parts]
         identity = tuple(vector and vector.identity for vector in vectors)
-        shown = (self.field.name, str(self.field.type), self.field.nullable)
-        key = (self.key, shown, options.zone_rows, options.max_distinct_strings)
-        parts = scan.CachedParts(cache, key, identity)
+        field, how = self.field, (options.zone_rows, options.max_distinct_strings)
+        of = (self.sources[0].table, self.names, field.name, str(field.type), field.nullable)
+        parts = scan.CachedParts(cache, (of, how), identity)
         values = partial(self._joined, options)
         if not self.is_string:
             dtype = scan.numpy_type(self.field.type)
