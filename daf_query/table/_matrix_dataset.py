@@ -127,23 +127,21 @@ class ElementColumn:
         read = self._read(rows)
         if self.entries is not None:
             return Codes(read, self.entries.strings, self.entries.table)
-        return self._converted(read)
+        return read
 
     def to_arrow(self, rows: Rows) -> pa.Array:
         """Return a dictionary of the entries, or values."""
         read = self._read(rows)
         if self.entries is not None:
             return self.entries.encoded(read)
-        values = self._converted(read)
-        return values if isinstance(values, pa.Array) else number_array(values)
+        return read if isinstance(read, pa.Array) else number_array(read)
 
     def _read(self, rows: Rows) -> Any:
-        return self.elements.part(self.part, rows.span, rows.offsets)
-
-    def _converted(self, values: Any) -> Any:
-        is_text = isinstance(values, pa.Array)
-        dtype = numpy_type(self.field.type)
-        return values if is_text else values.astype(dtype, copy=False)
+        """Return codes, strings of Arrow, or numbers in the type that they are shown in."""
+        read = self.elements.part(self.part, rows.span, rows.offsets)
+        if self.entries is not None or isinstance(read, pa.Array):
+            return read
+        return read.astype(numpy_type(self.field.type), copy=False)
 
 
 class MatrixDataset(TableDataset):
@@ -251,8 +249,9 @@ class MatrixDataset(TableDataset):
         return matrix_version(self._daf, *self._axes, self._name)
 
     def _place(self) -> tuple[Callable[..., TableDataset], tuple[Any, ...]]:
-        origin = self._daf.require_origin()
-        return _open_matrix, (origin, self._axes, self._name, self._selections, self._member)
+        rows, columns = self._selections
+        again = partial(_open_matrix, rows=rows, columns=columns, member=self._member)
+        return again, (self._daf.require_origin(), *self._axes, self._name)
 
     @property
     def is_filtered(self) -> bool:
@@ -391,15 +390,8 @@ def _as_set(selection: Selection | None) -> Selection | None:
     return Selection(each_once(selection.positions))
 
 
-def _open_matrix(
-    origin: Origin,
-    axes: tuple[str, str],
-    name: str,
-    selections: tuple[Selection | None, Selection | None],
-    member: tuple[str, pa.DataType] | None,
-) -> MatrixDataset:
-    rows, columns = selections
-    return MatrixDataset(origin.open(), *axes, name, rows=rows, columns=columns, member=member)
+def _open_matrix(origin: Origin, *names: str, **chosen: Any) -> MatrixDataset:
+    return MatrixDataset(origin.open(), *names, **chosen)
 
 
 def matrix_union(tables: Mapping[str, MatrixDataset], location: str) -> UnionDataset:
