@@ -272,6 +272,8 @@ def marker_table(
     """
     comparisons = comparisons_of(content, reference)
     schema = marker_schema(content.groups, content.axes[1].axis)
+    if not comparisons:
+        return schema.empty_table()
     found: list[tuple[AnyArray, ...]] = []
     for each, (score, pvalue) in zip(comparisons, tests_of(comparisons), strict=True):
         order = np.argsort(-score, kind="stable")[:top]  # NaN is last
@@ -281,7 +283,5 @@ def marker_table(
         numbers += [side.mean for side in sides] + [side.fraction for side in sides]
         group = np.full(order.size, each.group)
         found.append((group, order, *(values[order] for values in numbers)))
-    if not found:
-        return schema.empty_table()
     groups, columns, *numbers = map(np.concatenate, zip(*found, strict=True))
     return content.rows(groups, columns, numbers, schema)

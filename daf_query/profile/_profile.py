@@ -340,25 +340,24 @@ def _rank_tests(
     width = max(memory_bytes // max(rows.positions.size * _ELEMENT_BYTES, 1), 1)
     positions, codes = rows.positions, rows.codes.astype(np.intp)
     fill = np.nan if request.fill_value is None else request.fill_value
-    found: list[list[tuple[AnyArray, AnyArray]]] = [[] for _ in pairs]
+    found = [np.empty((len(pairs), 2, 0))]
     for start in range(0, columns.size, width):
         check_cancelled()
         chosen = columns[start : start + width]
         block = replace(request, rows=positions, columns=chosen, fill_value=fill, max_bytes=None)
         values = matrix_slice(block).to_scipy().tocsc()
         whole = rank_sums(values, codes, rows.n_groups) if pairs[0][1] is None else None
-        for results, (group, other) in zip(found, pairs, strict=True):
+        tests = []
+        for group, other in pairs:
             if whole is not None:
-                results.append(whole.scores(group, tie_correct=tie_correct))
+                tests.append(whole.scores(group, tie_correct=tie_correct))
                 continue
             both = np.flatnonzero((codes == group) | (codes == other))
             ranks = rank_sums(values[both], (codes[both] != group).astype(np.intp), 2)
-            results.append(ranks.scores(0, tie_correct=tie_correct))
+            tests.append(ranks.scores(0, tie_correct=tie_correct))
+        found.append(np.array(tests))
         progress.add(values.nnz * _ELEMENT_BYTES)
-    return [
-        (np.concatenate([score for score, _ in each]), np.concatenate([p for _, p in each]))
-        for each in found
-    ]
+    return [(scores, pvalues) for scores, pvalues in np.concatenate(found, axis=2)]
 
 
 def group_values(source: AxisRows, columns_axis: str, by: By) -> list[GroupValues]:

@@ -131,6 +131,16 @@ def test_ranks_leave_out_what_is_missing() -> None:
     assert found == expected
 
 
+@pytest.mark.parametrize("method", ["t-test", "wilcoxon"])
+def test_nothing_to_compare_is_no_row(method: Any) -> None:
+    """Without columns, or where the one group that has a name is the reference."""
+    db = _grouped([[1.0], [2.0], [4.0]], type=list("TTB"))
+    ask: dict[str, Any] = {"method": method, "is_log1p": False}
+    assert db.markers("cell", "gene", "n", by="type", columns=[], **ask).to_pylist() == []
+    only = "CASE WHEN type = 'T' THEN 'T' END AS only"
+    assert db.markers("cell", "gene", "n", by=only, reference="T", **ask).to_pylist() == []
+
+
 def test_too_few_values_have_no_score() -> None:
     """A group of one cell has no variance: NULL, and no p-value that would count for others."""
     db = _grouped([[1.0], [2.0], [4.0]], type=list("TBB"))
