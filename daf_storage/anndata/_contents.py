@@ -523,7 +523,7 @@ class Contents:
             self._add_matrix(parts.raw_main, (obs, self.raw_axis), self.main, "raw.X")
         taken = {self.main}
         for key, place in parts.layers.items():
-            name = kept.free_name(key, taken)
+            name = kept.free_name(key, {*taken})
             if self._add_matrix(place, (obs, var), name, "layers", key):
                 taken.add(name)
                 if name != key:

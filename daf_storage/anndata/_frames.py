@@ -685,10 +685,9 @@ class FrameVectors:
         self.part = part
         taken = set(RESERVED_VECTORS)
         names = frame.column_names
-        self._names = [_added(kept.free_name(name, taken), taken) for name in names]
-        self._companions = [
-            _added(kept.free_name(f"{name}{MISSING_SUFFIX}", taken), taken) for name in self._names
-        ]
+        self._names = [kept.free_name(name, taken) for name in names]
+        companions = (f"{name}{MISSING_SUFFIX}" for name in self._names)
+        self._companions = [kept.free_name(name, taken) for name in companions]
         both = (self._companions, self._names)
         self._positions = {name: n for listed in both for n, name in enumerate(listed)}
 
@@ -711,11 +710,6 @@ class FrameVectors:
     def _vector(self, position: int) -> FrameVector:
         column_name, column = self.frame.column_names[position], self.frame.column(position)
         return FrameVector(column_name, column, self._names[position], self._companions[position])
-
-
-def _added(name: str, taken: set[str]) -> str:
-    taken.add(name)
-    return name
 
 
 class FrameVector:

@@ -307,7 +307,6 @@ class Shown(Contents):
             group = posixpath.join(kept.GROUP, kept.LEVELS[len(place.axes)], *place.axes)
             names = taken.setdefault(group, set())
             name = kept.free_name(f"{place.part}.{place.key}" if place.key else place.part, names)
-            names.add(name)
             found[posixpath.join(group, name)] = place
         return found
 

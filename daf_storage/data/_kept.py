@@ -9,7 +9,7 @@ from __future__ import annotations
 import io
 import posixpath
 import warnings
-from collections.abc import Callable, Collection, Container, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
@@ -219,7 +219,7 @@ def keep(tree: WritableTree, path: str, image: AnyArray) -> None:
     """Store a part of an AnnData, beside one of that name which an earlier import has left."""
     folder, name = posixpath.split(path)
     taken = tree.children(folder) if tree.kind(folder) is not None else ()
-    path = posixpath.join(folder, free_name(name, taken))
+    path = posixpath.join(folder, free_name(name, {*taken}))
     with new_node(tree, path) as changes, tree.lock():
         make_groups(tree, changes, path)
         changes.write_array(path, image)
@@ -324,8 +324,8 @@ def _taken(value: Any, entries: EntrySelection, dimension: int, *, what: str) ->
 # Helpers
 
 
-def free_name(name: str, taken: Container[str]) -> str:
-    """Return a name that every format can hold and that is not taken.
+def free_name(name: str, taken: set[str]) -> str:
+    """Return a name that every format can hold and that is not taken; from now on, it is.
 
     >>> free_name("a/b", {"a_b"}), free_name("x", set()), free_name("..", set())
     ('a_b_', 'x', '_..')
@@ -336,4 +336,5 @@ def free_name(name: str, taken: Container[str]) -> str:
             name = f"_{name}"
     while name in taken:
         name = f"{name}_"
+    taken.add(name)
     return name
