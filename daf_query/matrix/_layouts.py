@@ -96,7 +96,7 @@ class Selection:
         if bool((steps == 1).all()):  # neighbours, as those of a block mostly are
             packed = packed[:0]
         start = int(self.positions[0]) if self.size else 0
-        return partial(_unpacked, start, self.size, packed.dtype.str, packed.tobytes()), ()
+        return _unpacked, (start, self.size, packed.dtype.str, packed.tobytes())
 
     def part(self, start: int, stop: int) -> Selection:
         """Return some of the chosen entries, by their offsets.
@@ -152,10 +152,10 @@ def each_once(positions: Positions) -> Positions:
 
 
 def _unpacked(start: int, size: int, dtype: str, packed: bytes) -> Selection:
-    if not packed:
-        return Selection(np.arange(start, start + size))
-    positions = np.empty(size, np.int64)
-    positions[0], positions[1:] = start, np.frombuffer(packed, dtype)
+    positions = np.ones(size, np.int64)
+    positions[:1] = start
+    if packed:
+        positions[1:] = np.frombuffer(packed, dtype)
     return Selection(np.cumsum(positions, out=positions))
 
 
