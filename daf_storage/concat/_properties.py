@@ -30,7 +30,7 @@ from daf_storage.data import (
     Convention,
     DafReader,
     Part,
-    SparseVectorInput,
+    SparseVectorParts,
     StoredMatrix,
     StoredVector,
     aligned_vector,
@@ -400,7 +400,7 @@ class MergedVector:
         if self._is_sparse(dtype, fill):
             places = np.flatnonzero(values)
             index = np.uint32 if values.size <= _UINT32_MOST else np.uint64
-            value = SparseVectorInput(values.size, places.astype(index), values[places])
+            value = SparseVectorParts(values.size, (places + 1).astype(index), values[places])
         with self._run.daf.new_vector(self._axis.name, self._name) as (path, changes):
             write_vector(changes, path, value)
         return merged_rule(self._rules, {})

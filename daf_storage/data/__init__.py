@@ -11,7 +11,7 @@ from daf_storage.data import _kept as kept
 from daf_storage.data import _layout as layout
 from daf_storage.data._assembled import Part, aligned_vector, entry_positions, write_assembled
 from daf_storage.data._coercion import (
-    SparseVectorInput,
+    SparseVectorParts,
     VectorInput,
     changed_by,
     check_string_dtype,
@@ -61,7 +61,6 @@ from daf_storage.data._layout import (
     MadeNode,
     Relation,
     RelationSource,
-    SparseVectorParts,
     StoredMatrix,
     StoredVector,
     check_rows,

@@ -24,7 +24,7 @@ from daf_storage._lazy import pc, sp
 from daf_storage.base import AnyArray, Span, StorageType
 from daf_storage.data import _kept as kept
 from daf_storage.data import _layout as layout
-from daf_storage.data._coercion import SparseVectorInput, VectorInput, plain_values, stored_numbers
+from daf_storage.data._coercion import SparseVectorParts, VectorInput, plain_values, stored_numbers
 from daf_storage.data._encoding import (
     EmptySparse,
     Filling,
@@ -71,12 +71,12 @@ def aligned_vector(
     dtype
         As of `stored_numbers`; values that are left out need not fit.
     """
-    if isinstance(values, SparseVectorInput) and fill and along.missing.size:
+    if isinstance(values, SparseVectorParts) and fill and along.missing.size:
         values = numpy_vector(values)
     if isinstance(values, pa.Array):
         strings = pa.concat_arrays([values, pa.array([fill or ""], values.type)])
         return strings.take(pa.array(np.where(along.sources < 0, len(values), along.sources)))
-    if not isinstance(values, SparseVectorInput):
+    if not isinstance(values, SparseVectorParts):
         if along.places is None:
             return stored_numbers(values, dtype, what=what)
         is_there = along.sources >= 0
@@ -84,12 +84,14 @@ def aligned_vector(
         out = np.full(along.n_entries, fill or 0, kept.dtype)
         out[is_there] = kept
         return out
-    places = values.positions if along.places is None else along.places[values.positions]
+    positions = values.nzind.astype(np.int64) - 1
+    places = positions if along.places is None else along.places[positions]
     chosen = np.flatnonzero(places >= 0)
     chosen = chosen[np.argsort(places[chosen], kind="stable")]
-    index = np.promote_types(values.positions.dtype, np.min_scalar_type(along.n_entries))
-    kept = stored_numbers(values.values[chosen], dtype, what=what, place=_NOWHERE)
-    return SparseVectorInput(along.n_entries, places[chosen].astype(index), kept)
+    index = np.promote_types(values.nzind.dtype, np.min_scalar_type(along.n_entries))
+    nzval = np.ones(positions.size, bool) if values.nzval is None else values.nzval
+    kept = stored_numbers(nzval[chosen], dtype, what=what, place=_NOWHERE)
+    return SparseVectorParts(along.n_entries, (places[chosen] + 1).astype(index), kept)
 
 
 @dataclass(frozen=True, eq=False)

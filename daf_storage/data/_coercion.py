@@ -26,7 +26,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from daf_storage._lazy import pc, sp
-from daf_storage.base import MAX_STRING_BYTES, AnyArray, StorageType, one_array
+from daf_storage.base import MAX_STRING_BYTES, AnyArray, Span, StorageType, one_array
 from daf_storage.errors import UnsupportedInputError, wrong_labels, wrong_length
 from daf_storage.stores import translated
 
@@ -456,30 +456,28 @@ def _is_unicode(text: str) -> bool:
 _LARGEST_SURE_SUM: Final = 2.0**62
 
 
-@dataclass(frozen=True, slots=True)
-class SparseVectorInput:
-    """A sparse vector, positions ascending and counting from 0."""
+@dataclass(frozen=True, eq=False, slots=True)
+class SparseVectorParts:
+    """A sparse vector as stored: views of the mapped files, indices counting from 1.
+
+    The views are read-only and valid as long as they are referred to.
+    """
 
     length: int
     """Number of elements, zeros included."""
-    positions: AnyArray
-    """Where the stored elements are."""
-    values: AnyArray
-    """The stored elements."""
+    nzind: AnyArray
+    """Positions of the stored elements, ascending, the first position being 1."""
+    nzval: AnyArray | None
+    """The stored elements; None where all are true (Bool)."""
 
-
-@dataclass(frozen=True, slots=True)
-class SparseMatrixInput:
-    """A sparse matrix in CSC form, indices from 0, row numbers ascending in each column."""
-
-    shape: tuple[int, int]
-    """Numbers of rows and of columns."""
-    indptr: AnyArray
-    """Where each column begins."""
-    indices: AnyArray
-    """Row numbers."""
-    values: AnyArray
-    """The stored elements."""
+    def to_dense(self, span: Span) -> AnyArray:
+        """Return the elements of ``span`` with their zeros, as a new array."""
+        bounds = np.searchsorted(self.nzind, np.array([span.start, span.stop], np.int64) + 1)
+        stored = slice(int(bounds[0]), int(bounds[1]))
+        values = True if self.nzval is None else self.nzval[stored]
+        dense = np.zeros(span.size, dtype=bool if self.nzval is None else self.nzval.dtype)
+        dense[self.nzind[stored].astype(np.int64) - (1 + span.start)] = values
+        return dense
 
 
 @dataclass(frozen=True, slots=True)
@@ -492,8 +490,9 @@ class StringMatrixInput:
     """The elements, column after column, as they are stored."""
 
 
-VectorInput: TypeAlias = AnyArray | pa.Array | SparseVectorInput
-MatrixInput: TypeAlias = AnyArray | StringMatrixInput | SparseMatrixInput
+VectorInput: TypeAlias = AnyArray | pa.Array | SparseVectorParts
+MatrixInput: TypeAlias = Any
+"""A 2-D array, a `StringMatrixInput`, or a ``csc_array`` of scipy in its canonical format."""
 
 
 def scalar_input(value: Any, dtype: Any = None, *, what: str = "the scalar") -> Any:
@@ -660,7 +659,7 @@ def given_vector(
     what = f"{called} {name!r}"
     given = f"{axis.location}: {what} of axis {axis.name!r}"
     stored = vector_input(value, length=axis.length, dtype=dtype, what=given)
-    length = stored.length if isinstance(stored, SparseVectorInput) else len(stored)
+    length = stored.length if isinstance(stored, SparseVectorParts) else len(stored)
     axis.check_length(length, what)
     axis.check_labels(getattr(value, "index", None), what)
     return stored
@@ -692,7 +691,7 @@ def given_matrix(
 # format is made of it, and elements that occur twice are added up in their own type, which wraps.
 
 
-def _sparse_vector_input(value: Any, dtype: Any, *, what: str) -> SparseVectorInput:
+def _sparse_vector_input(value: Any, dtype: Any, *, what: str) -> SparseVectorParts:
     """Return the parts of a sparse array of one row or one column."""
     if value.ndim == 2 and 1 not in value.shape:
         raise UnsupportedInputError(f"{what} has shape {value.shape}; a vector has one dimension")
@@ -705,11 +704,11 @@ def _sparse_vector_input(value: Any, dtype: Any, *, what: str) -> SparseVectorIn
         return position_of((int(row.indices[indices[0]]),))
 
     values = stored_numbers(row.data, _final_dtype(value, dtype), what=what, place=place)
-    return SparseVectorInput(length, row.indices, values)
+    return SparseVectorParts(length, from_one(row.indices, length), values)
 
 
-def _sparse_matrix_input(value: Any, dtype: Any, *, what: str) -> SparseMatrixInput:
-    """Return the parts of a sparse matrix by columns; those of a CSC matrix without a copy."""
+def _sparse_matrix_input(value: Any, dtype: Any, *, what: str) -> Any:
+    """Return a sparse matrix by columns; the parts of a CSC matrix without a copy."""
     if value.ndim != 2:
         raise UnsupportedInputError(f"{what} has {value.ndim} dimensions; a matrix has two")
     checked = _summable(value, dtype, what=what)
@@ -725,7 +724,13 @@ def _sparse_matrix_input(value: Any, dtype: Any, *, what: str) -> SparseMatrixIn
         return position_of((int(indices[numbers[0]]), column))
 
     values = stored_numbers(csc.data[:nnz], _final_dtype(value, dtype), what=what, place=place)
-    return SparseMatrixInput((csc.shape[0], csc.shape[1]), csc.indptr, indices, values)
+    return sp.csc_array((values, indices, csc.indptr), shape=csc.shape)
+
+
+def from_one(indices: AnyArray, largest: int) -> AnyArray:
+    """Count from 1, in the caller's integer type unless that overflows."""
+    fits = largest + 1 <= np.iinfo(indices.dtype).max
+    return indices.astype(indices.dtype if fits else np.int64) + 1
 
 
 def _final_dtype(value: Any, dtype: Any) -> Any:

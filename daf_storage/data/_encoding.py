@@ -25,10 +25,10 @@ from daf_storage.base import THREADS, AnyArray, Span, StorageType, computed, run
 from daf_storage.data import _layout as layout
 from daf_storage.data._coercion import (
     MatrixInput,
-    SparseMatrixInput,
-    SparseVectorInput,
+    SparseVectorParts,
     StringMatrixInput,
     VectorInput,
+    from_one,
 )
 from daf_storage.data._layout import StoredMatrix, StoredVector, check_rows, is_colptr, rows_outside
 from daf_storage.stores import os_errors
@@ -230,11 +230,11 @@ def write_vector(
 ) -> None:
     """Prepare a vector: of numbers, of strings, or sparse; all-true Bool needs no values."""
     changes.annotate(path, attributes)
-    if isinstance(value, SparseVectorInput):
+    if isinstance(value, SparseVectorParts):
         changes.create_group(path)
-        changes.write_array(f"{path}/nzind", _from_one(value.positions, value.length))
-        if not layout.is_all_true(value.values):
-            changes.write_array(f"{path}/nzval", value.values)
+        changes.write_array(f"{path}/nzind", value.nzind)
+        if value.nzval is not None and not layout.is_all_true(value.nzval):
+            changes.write_array(f"{path}/nzval", value.nzval)
     elif isinstance(value, np.ndarray):
         changes.write_array(path, value)
     else:
@@ -243,12 +243,12 @@ def write_vector(
 
 def write_matrix(changes: TreeTransaction, path: str, value: MatrixInput) -> None:
     """Prepare one orientation of a matrix, stored by columns; all-true Bool needs no values."""
-    if isinstance(value, SparseMatrixInput):
+    if sp.issparse(value):
         changes.create_group(path)
-        changes.write_array(f"{path}/colptr", _from_one(value.indptr, value.indices.size))
-        changes.write_array(f"{path}/rowval", _from_one(value.indices, value.shape[0]))
-        if not layout.is_all_true(value.values):
-            changes.write_array(f"{path}/nzval", value.values)
+        changes.write_array(f"{path}/colptr", from_one(value.indptr, value.indices.size))
+        changes.write_array(f"{path}/rowval", from_one(value.indices, value.shape[0]))
+        if not layout.is_all_true(value.data):
+            changes.write_array(f"{path}/nzval", value.data)
     elif isinstance(value, StringMatrixInput):
         write_text(changes, path, value.strings, value.shape[::-1])
     else:
@@ -364,12 +364,6 @@ def write_dense_matrix(changes: TreeTransaction, path: str, values: AnyArray) ->
         changes.write_blocks(path, shape, kind, (values[:, n : n + step].T for n in starts))
         return
     transpose_dense(values, changes.reserve_array(path, values.shape[::-1], kind))
-
-
-def _from_one(indices: AnyArray, largest: int) -> AnyArray:
-    """Count from 1, in the caller's integer type unless that overflows."""
-    fits = largest + 1 <= np.iinfo(indices.dtype).max
-    return indices.astype(indices.dtype if fits else np.int64) + 1
 
 
 class Filling:

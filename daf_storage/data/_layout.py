@@ -21,7 +21,7 @@ import pyarrow as pa
 
 from daf_storage._lazy import pc
 from daf_storage.base import AnyArray, MatrixInfo, Span, StorageType, VectorInfo, name_problem
-from daf_storage.data._coercion import SparseVectorInput, VectorInput
+from daf_storage.data._coercion import SparseVectorParts, VectorInput
 from daf_storage.errors import (
     CorruptDataError,
     DafWarning,
@@ -508,30 +508,6 @@ def is_colptr(colptr: AnyArray, n_columns: int, nnz: int) -> bool:
     return bool(is_long and np.all(colptr[1:] >= colptr[:-1]))
 
 
-@dataclass(frozen=True, eq=False, slots=True)
-class SparseVectorParts:
-    """A sparse vector as stored: views of the mapped files, indices counting from 1.
-
-    The views are read-only and valid as long as they are referred to.
-    """
-
-    length: int
-    """Number of elements, zeros included."""
-    nzind: AnyArray
-    """Positions of the stored elements, ascending, the first position being 1."""
-    nzval: AnyArray | None
-    """The stored elements; None where all are true (Bool)."""
-
-    def to_dense(self, span: Span) -> AnyArray:
-        """Return the elements of ``span`` with their zeros, as a new array."""
-        bounds = np.searchsorted(self.nzind, np.array([span.start, span.stop], np.int64) + 1)
-        stored = slice(int(bounds[0]), int(bounds[1]))
-        values = True if self.nzval is None else self.nzval[stored]
-        dense = np.zeros(span.size, dtype=bool if self.nzval is None else self.nzval.dtype)
-        dense[self.nzind[stored].astype(np.int64) - (1 + span.start)] = values
-        return dense
-
-
 class SparseStrings(StoredArray):
     """Strings of which only those that are not empty are stored, presented as a dense array.
 
@@ -695,9 +671,7 @@ class StoredVector(_StoredProperty[VectorInfo]):
             return self.read_strings()
         if not self.info.is_sparse:
             return self.read(Span(0, self.info.length))
-        parts = self.sparse_parts()
-        nzval = np.ones(parts.nzind.size, bool) if parts.nzval is None else parts.nzval
-        return SparseVectorInput(parts.length, parts.nzind - parts.nzind.dtype.type(1), nzval)
+        return self.sparse_parts()
 
     def read(self, span: Span) -> AnyArray:
         """Return a range of a numeric vector; a read-only view of the file if it is dense."""

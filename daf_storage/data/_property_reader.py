@@ -36,8 +36,7 @@ from daf_storage.data import _layout as layout
 from daf_storage.data._coercion import (
     GivenAxis,
     MatrixInput,
-    SparseMatrixInput,
-    SparseVectorInput,
+    SparseVectorParts,
     StringMatrixInput,
     VectorInput,
     given_vector,
@@ -99,19 +98,17 @@ def scipy_index_dtype(largest: int) -> type[np.int32 | np.int64]:
 
 def numpy_vector(value: VectorInput) -> AnyArray:
     """Return a vector that a caller gave as numpy; strings as objects."""
-    if isinstance(value, SparseVectorInput):
-        dense = np.zeros(value.length, value.values.dtype)
-        dense[value.positions] = value.values
-        return dense
+    if isinstance(value, SparseVectorParts):
+        return value.to_dense(Span(0, value.length))
     return value if isinstance(value, np.ndarray) else objects(value)
 
 
 def numpy_matrix(value: MatrixInput) -> Any:
     """Return a matrix that a caller gave as numpy, strings as objects, or as scipy's."""
-    if isinstance(value, SparseMatrixInput):
-        return sp.csc_array((value.values, value.indices, value.indptr), shape=value.shape)
     if isinstance(value, StringMatrixInput):
         return objects(value.strings).reshape(value.shape, order="F")
+    if sp.issparse(value):
+        return value
     is_zero = value.strides == (0, 0) and value.size and not value[0, 0]
     return sp.csc_array(value.shape, dtype=value.dtype) if is_zero else value
 

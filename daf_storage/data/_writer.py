@@ -36,7 +36,7 @@ from daf_storage.data import _layout as layout
 from daf_storage.data._assembled import Part, write_assembled
 from daf_storage.data._coercion import (
     GivenAxis,
-    SparseVectorInput,
+    SparseVectorParts,
     VectorInput,
     given_matrix,
     given_vector,
@@ -123,7 +123,7 @@ def check_vector_name(location: str, axis: str, name: str) -> None:
 
 def check_strings(location: str, axis: str, name: str, stored: VectorInput) -> None:
     """Refuse that an empty string stands for a missing value where there are no strings."""
-    if isinstance(stored, SparseVectorInput | np.ndarray):
+    if isinstance(stored, SparseVectorParts | np.ndarray):
         raise errors.InvalidInputError(
             f"{location}: vector {name!r} of axis {axis!r} holds no strings, so no empty string "
             "can stand for a missing value; leave out empty_is_missing"
@@ -696,7 +696,7 @@ it, or change the value
     def _check_entries(self, stored: Any, axis: str, what: str) -> None:
         """Raise unless these are strings that are entries of an axis, or empty."""
         self._require_axis(axis)
-        if isinstance(stored, SparseVectorInput | np.ndarray):
+        if isinstance(stored, SparseVectorParts | np.ndarray):
             raise errors.InvalidInputError(
                 f"{self.location}: {what} holds no strings, so its values are no entries of the "
                 f"axis {axis!r}; leave out entries_of"
