@@ -49,6 +49,7 @@ from daf_storage.data import (
 from daf_storage.h5ad import undone_on_error
 from daf_storage.opening import check_outside, new_data_set, open_daf, parse_path, short_names
 from daf_storage.trees import ZarrVersion
+from daf_storage.upkeep import copy_matrix
 
 _HINT = "it does not run along a concatenated axis; merge= keeps it"
 _DIFFER = "the data sets have different values"
@@ -135,17 +136,18 @@ def merge_matrix(run: Run, rows: ResultAxis, columns: ResultAxis, name: str) -> 
     if action == "skip":
         run.report.lost(what, _HINT)
         return
-    last = having[-1]
     are_whole = all(a.alignments[n].places is None for a in (rows, columns) for n in having)
     if action == "same" and not (are_whole and _agree(run, axes, name, having)):
         run.report.lost(what, f"{_DIFFER}, or entries")
         return
-    if columns.alignments[last].places is not None:
-        rows, columns = columns, rows
-    own_rows, own_columns = (
-        ResultAxis(axis.name, axis.entries, (axis.alignments[last],)) for axis in (rows, columns)
-    )
-    MergedMatrix(run, own_rows, own_columns, name, [run.members[last]]).write()
+    last = having[-1]
+    source, options = run.members[last].daf, run.options
+    info, dtype = source.open_orientations(*axes, name)[0].info, None
+    fill = options.matrix_fill(axes, name, [info])
+    if any(axis.alignments[last].missing.size for axis in (rows, columns)) and fill != "":
+        dtype = promoted([info.storage_type.dtype], fill)
+    relayout = options.relayout
+    copy_matrix(source, run.daf, *axes, name, dtype=dtype, empty=fill, relayout=relayout)
 
 
 def _agree(run: Run, axes: tuple[str, str], name: str, having: list[int]) -> bool:
@@ -262,7 +264,7 @@ def _matrices(run: Run) -> Iterator[MergedMatrix]:
         for rows in (*run.of_axes(is_concatenated=False), *concatenated[number:]):
             pair = (rows.name, columns.name)
             for name in run.matrices(rows, columns):
-                matrix = MergedMatrix(run, rows, columns, name, run.members)
+                matrix = MergedMatrix(run, rows, columns, name)
                 empty = run.options.empty_of((*pair, name), (*pair[::-1], name))
                 what = f"matrix {name!r} of axes {pair[0]!r} and {pair[1]!r}"
                 is_filled = rows.is_concatenated or empty is not None
@@ -356,7 +358,8 @@ def concatenate(  # noqa: PLR0913 - the choices of the reference
         Values that stand for a property where a source lacks it: by ``(axis, vector)``,
         ``(rows_axis, columns_axis, matrix)`` or the name of a scalar.
     sparse_if_saves_storage_fraction
-        Something is stored sparse if that saves at least this part of the space.
+        Something that is made of several is stored sparse if that saves at least this part of the
+        space.
     merge
         What becomes of scalars, and of vectors and matrices of other axes: ``"skip"`` (the
         default), ``"last"``, ``"collect"`` or ``"same"`` for all of them, or pairs of a property

@@ -9,7 +9,7 @@ from typing import Any, Final, Literal, TypeAlias
 import numpy as np
 
 from daf_storage import errors
-from daf_storage.base import check_choice
+from daf_storage.base import MatrixInfo, check_choice
 from daf_storage.data import layout
 
 Join: TypeAlias = Literal["exact", "inner", "outer"]
@@ -54,6 +54,15 @@ class Options:
     def empty_of(self, *keys: PropertyKey) -> Any:
         """Return the value that stands for a property where a member lacks it; None if unset."""
         return next((self.empty[key] for key in keys if key in self.empty), None)
+
+    def matrix_fill(self, axes: tuple[str, str], name: str, matrices: list[MatrixInfo]) -> Any:
+        """Return what stands where one of these matrices lacks an element."""
+        if any(info.storage_type.is_string for info in matrices):
+            return ""
+        empty = self.empty_of((*axes, name), (*axes[::-1], name))
+        fill = self.fill_value if empty is None else empty
+        default = 0 if any(info.is_sparse for info in matrices) else np.nan
+        return default if fill is None else fill
 
     def merge_action(self, *keys: PropertyKey) -> MergeAction:
         """Return what becomes of a shared property; a matrix has a key for each orientation."""

@@ -195,35 +195,22 @@ _UINT32_MOST = 2**32 - 1
 
 
 class MergedMatrix:
-    """A matrix of the result: whose matrices it consists of, and how it is stored.
+    """A matrix of the result: whose matrices it consists of, and how it is stored."""
 
-    Parameters
-    ----------
-    members
-        Those that it is made of; the alignments of the axes are theirs.
-    """
-
-    def __init__(
-        self, run: Run, rows: ResultAxis, columns: ResultAxis, name: str, members: list[Member]
-    ) -> None:
+    def __init__(self, run: Run, rows: ResultAxis, columns: ResultAxis, name: str) -> None:
         self._run = run
         self._rows, self._columns, self._name = rows, columns, name
         axes = (rows.name, columns.name)
         self.stored: list[StoredMatrix | None] = [
             m.daf.open_orientations(*axes, name)[0] if name in m.matrices(*axes) else None
-            for m in members
+            for m in run.members
         ]
         self._present = [matrix for matrix in self.stored if matrix is not None]
         self._is_square = axes[0] == axes[1]
         self._is_row_major = self._is_square and self._present[0].info.is_row_major
         self._is_string = any(matrix.info.storage_type.is_string for matrix in self._present)
-        fill = run.options.empty_of((*axes, name), (*axes[::-1], name))
-        fill = run.options.fill_value if fill is None else fill
-        if rows.is_concatenated or self._is_string:
-            fill = 0
-        elif fill is None:
-            fill = 0 if any(matrix.info.is_sparse for matrix in self._present) else np.nan
-        self._fill = fill
+        infos = [matrix.info for matrix in self._present]
+        self._fill = 0 if rows.is_concatenated else run.options.matrix_fill(axes, name, infos)
         """What stands where a member has no such entry of an axis, or no such matrix."""
 
     @property
@@ -232,30 +219,17 @@ class MergedMatrix:
         once = size_bytes(array for one in self._present for array in one.arrays().values())
         return once * (2 if self._run.options.relayout and not self._is_square else 1)
 
-    def _n_columns(self, number: int) -> int:
-        """Return how many columns a member contributes."""
-        is_part = self._columns.is_concatenated
-        return self._columns.places(number).size if is_part else self._columns.length
-
     def _n_filled(self, number: int) -> int:
         """Return how many elements among the columns of a member are the fill value."""
-        size = self._n_columns(number) * self._rows.length
         if self._rows.is_concatenated:
             return 0
-        if self.stored[number] is None:
-            return size
-        n_rows = self._rows.length - self._rows.alignments[number].missing.size
-        return size - n_rows * (self._n_columns(number) - self._n_missing(number))
-
-    def _n_missing(self, number: int) -> int:
-        """Return how many columns a member lacks."""
-        is_shared = not self._columns.is_concatenated
-        return self._columns.alignments[number].missing.size if is_shared else 0
+        is_absent = self.stored[number] is None
+        rows = self._rows.length if is_absent else self._rows.alignments[number].missing.size
+        return rows * self._columns.places(number).size
 
     def _is_sparse(self, filled: list[int], itemsize: int) -> bool:
         """Return whether sparse storage saves enough; stored densely is without zeros."""
-        members = range(len(self.stored))
-        if self._is_string or (self._fill and any(map(self._n_missing, members))):
+        if self._is_string:
             return False
         count = sum(filled) if self._fill else 0
         for matrix in self._present:
@@ -272,9 +246,7 @@ class MergedMatrix:
         )
 
     def _part(self, number: int, kind: StorageType) -> Part:
-        stored, columns = self.stored[number], self._columns.alignments[number]
-        is_whole = self._columns.is_concatenated or columns.places is None
-        is_transposed = False
+        stored, is_transposed = self.stored[number], False
         if stored is not None and self._is_square:
             is_transposed = stored.info.is_row_major != self._is_row_major
         elif stored is not None:
@@ -282,11 +254,10 @@ class MergedMatrix:
         return Part(
             stored,
             self._rows.alignments[number],
-            self._n_columns(number),
+            self._columns.places(number).size,
             kind,
             self._fill,
             is_transposed=is_transposed,
-            chosen=None if is_whole else columns.sources,
             folder=self._run.folder,
         )
 
