@@ -229,8 +229,6 @@ class MergedMatrix:
 
     def _is_sparse(self, filled: list[int], itemsize: int) -> bool:
         """Return whether sparse storage saves enough; stored densely is without zeros."""
-        if self._is_string:
-            return False
         count = sum(filled) if self._fill else 0
         for matrix in self._present:
             shape, nnz = matrix.info.shape, matrix.info.nnz
@@ -271,18 +269,14 @@ class MergedMatrix:
         else:
             dtypes = [matrix.info.storage_type.dtype for matrix in self._present]
             kind = StorageType.of(promoted(dtypes, self._fill if any(filled) else None))
-        item_bytes = 1 if kind.is_string else kind.dtype.itemsize
-        is_sparse = self._is_sparse(filled, item_bytes)
+        is_sparse = not kind.is_string and self._is_sparse(filled, kind.dtype.itemsize)
         parts = [self._part(number, kind) for number in members]
         with run.daf.new_matrix(*axes, self._name) as (path, changes):
             if self._is_row_major:
                 changes.annotate(path, convention_attributes(Convention.ROW_MAJOR))
             write_assembled(changes, path, parts, is_sparse=is_sparse, add=run.add)
         if run.options.relayout and not self._is_square:
-            item_bytes += 4 * is_sparse
-            run.daf.relayout_matrix(
-                *axes, self._name, progress=lambda count: run.add(count * item_bytes)
-            )
+            run.daf.relayout_matrix(*axes, self._name, progress=run.add)
 
 
 class MergedVector:

@@ -127,8 +127,6 @@ def refused(item: object, where: str, kind: StorageType, *, what: str) -> Unsupp
 
 
 def _check_fits(values: AnyArray, kind: StorageType, *, what: str, place: Place) -> None:
-    if not values.size or _is_exact(values.dtype, kind):
-        return
     for start, block in _blocks(values):
         with np.errstate(all="ignore"):
             misfits = _misfits(block, kind)
@@ -149,16 +147,6 @@ def _blocks(values: AnyArray) -> Iterator[tuple[int, AnyArray]]:
     step = max(_BLOCK_ELEMENTS // max(width, 1), 1)
     for start in range(0, values.shape[0], step):
         yield start, values[start : start + step]
-
-
-def _is_exact(dtype: np.dtype[Any], kind: StorageType) -> bool:
-    """Return whether a type has all numbers of a dtype.
-
-    numpy calls a conversion safe that rounds: of 64-bit integers to Float64.
-    """
-    is_float = dtype.kind in "iu" and kind.dtype.kind == "f"
-    rounds = is_float and dtype.itemsize >= kind.dtype.itemsize
-    return np.can_cast(dtype, kind.dtype, "safe") and not rounds
 
 
 def _misfits(block: AnyArray, kind: StorageType) -> npt.NDArray[np.bool_]:
@@ -309,7 +297,8 @@ def strings_array(values: Any, *, what: str, shape: tuple[int, ...] | None = Non
     try:
         return one_array(pa.array(listed, pa.string()))
     except (pa.ArrowException, UnicodeEncodeError) as error:
-        number = next((n for n, item in enumerate(listed) if not _is_unicode(item)), 0)
+        lossy = (text.encode(errors="ignore").decode() for text in listed)
+        number = next((n for n, text in enumerate(lossy) if text != listed[n]), 0)
         raise UnsupportedInputError(
             f"{what} holds {listed[number]!r}{place(number)}, which cannot be stored as UTF-8 "
             f"({error})"
@@ -443,14 +432,6 @@ def _check_nulls(value: pa.Array | pa.ChunkedArray, *, what: str) -> None:
             f"{what} has a missing value{position_of((first,))}; Daf has none: fill it first (NaN "
             "is a float as any, '' says that there is no string)"
         )
-
-
-def _is_unicode(text: str) -> bool:
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
 
 
 _LARGEST_SURE_SUM: Final = 2.0**62

@@ -114,7 +114,7 @@ def fill_transpose(
     Parameters
     ----------
     progress
-        Called after each block with the number of elements done.
+        Called after each block with its bytes.
 
     Raises
     ------
@@ -153,7 +153,8 @@ def fill_transpose(
             if (free > ends[1:]).any():
                 raise rows_outside(stored.what, n_rows)
             run_all(puts)
-            progress(sum(piece.nnz for _, piece in pieces))
+            n_bytes = out.rowval.itemsize + out.nzval.itemsize
+            progress(n_bytes * sum(piece.nnz for _, piece in pieces))
 
 
 def _counted(rows: AnyArray, n_rows: int, what: str) -> AnyArray:

@@ -789,7 +789,7 @@ it, or change the value
         packed
             Whether to compress it, and how; by default as the data set was opened.
         progress
-            Called after each block with the number of elements done.
+            Called after each block with its bytes.
 
         Raises
         ------
@@ -938,14 +938,13 @@ def write_transposed(
     Parameters
     ----------
     progress
-        Called after each block with the number of elements done.
+        Called after each block with its bytes.
     """
     kind, (n_rows, n_columns) = stored.info.storage_type, stored.info.shape
     if not stored.info.is_sparse:
         rows = Alignment(None, n_columns)
         part = Part(stored, rows, n_rows, kind, is_transposed=True)
-        write_assembled(changes, path, [part], is_sparse=False)
-        progress(n_rows * n_columns)
+        write_assembled(changes, path, [part], is_sparse=False, add=progress)
         return
     nnz, usual = int(stored.colptr()[-1]), stored.entries("colptr").info.storage_type
     index_kind = index_type(max(n_columns, nnz + 1), usual)

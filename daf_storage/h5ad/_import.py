@@ -338,7 +338,7 @@ class _Import:
         label, header = self._shown.matrices[path]
         count = counts.get(label)
         copied = ordered(stored)
-        info, n_bytes = copied.info, _bytes_of(copied)
+        info = copied.info
         if info.nnz != stored.info.nnz:
             self._report.changed(label, "elements that were stored more than once were added up")
         kinds = {} if count is None else {"nzval" if info.is_sparse else "": count}
@@ -351,11 +351,7 @@ class _Import:
         with self.daf.change(path) as changes:
             copy_stored(changes, path, copied, add=progress.add)
         if self._is_relaid(stored):
-            size = info.nnz or info.shape[0] * info.shape[1]
-            item_bytes = n_bytes / max(size, 1)
-            self.daf.relayout_matrix(
-                *axes, info.name, progress=lambda done: progress.add(int(done * item_bytes))
-            )
+            self.daf.relayout_matrix(*axes, info.name, progress=progress.add)
 
 
 def _bytes_of(stored: StoredMatrix) -> int:

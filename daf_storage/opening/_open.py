@@ -837,14 +837,13 @@ def new_data_set(
             f"cannot create {where.given}: no such directory: {target.parent}"
             f"{errors.unresolved(target)}"
         )
-    checked = _check_replaceable(where, target)
+    _check_replaceable(where, target)
     with stores.os_errors(where.given), scratch(target) as aside:
         prepared = replace(where, container=aside)
         made = cast("DafWriter", open_at(prepared, "w", where.given, style))
         with made as daf, daf.batch():
             yield daf
-        if _identity(target) != checked:
-            _check_replaceable(where, target)
+        _check_replaceable(where, target)  # which may be another one by now
         _put_in_place(aside, target, where, if_exists=if_exists)
         if where.kind == "hdf5":  # those of what was replaced
             shutil.rmtree(indexes_beside(target), ignore_errors=True)
@@ -859,20 +858,10 @@ def _check_empty(daf: DafWriter, where: DafPath) -> None:
         )
 
 
-def _check_replaceable(where: DafPath, target: Path) -> tuple[int, int, int] | None:
-    """Refuse to replace what is no data set; return what tells it from any other."""
+def _check_replaceable(where: DafPath, target: Path) -> None:
+    """Refuse to replace what is no data set."""
     if target.exists():
         open_daf(where.given).close()
-    return _identity(target)
-
-
-def _identity(target: Path) -> tuple[int, int, int] | None:
-    """Return inode and time of what is at a path; file systems give a free inode to the next."""
-    try:
-        status = target.stat()
-    except FileNotFoundError:
-        return None
-    return status.st_dev, status.st_ino, status.st_ctime_ns
 
 
 def _put_in_place(aside: Path, target: Path, where: DafPath, *, if_exists: IfExists) -> None:

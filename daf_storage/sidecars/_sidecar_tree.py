@@ -181,14 +181,11 @@ SIDECARS_VARIABLE: Final = "DAF_SIDECARS"
 SIDECAR_GROUPS: Final = (layout.AXES, layout.VECTORS, layout.MATRICES)
 """The groups of which a sidecar has properties."""
 
-ArrayTypes: TypeAlias = dict[str, tuple[str, list[int]]]
+ArrayTypes: TypeAlias = dict[str, list[Any]]
 """Types of elements and shapes of the arrays of a property, by their names; its own is ''."""
 
 _FORMAT: Final = 1
-_MALFORMED: Final = (
-    *(ValueError, TypeError, KeyError, AttributeError, RecursionError),
-    OverflowError,  # of a length that is Infinity
-)
+_MALFORMED: Final = (ValueError, TypeError, KeyError, AttributeError, RecursionError)
 _PLACE_BYTES: Final = 4
 
 
@@ -232,34 +229,14 @@ class SidecarDocument:
             version = values.pop("format")
             if type(version) is not int or version != _FORMAT:
                 raise CorruptDataError(f"it has the format {version!r}, not {_FORMAT}")
-            values["arrays"] = {
-                _checked_path(path): {
-                    str(name): (str(kind), [int(length) for length in shape])
-                    for name, (kind, shape) in arrays.items()
-                }
-                for path, arrays in values["arrays"].items()
-            }
-            values["checksums"] = {
-                str(path): {str(name): int(sum_of) for name, sum_of in sums.items()}
-                for path, sums in values["checksums"].items()
-            }
+            values |= {part: dict(values[part]) for part in ("arrays", "checksums")}
+            if any(_property_of(path) != path for path in values["arrays"]):
+                raise CorruptDataError(f"its scalar {SIDECAR_SCALAR!r} names what is no property")
             return SidecarDocument(**values)
         except _MALFORMED as error:
             if isinstance(error, CorruptDataError):
                 raise
             raise CorruptDataError(f"its scalar {SIDECAR_SCALAR!r} is malformed") from None
-
-
-def _checked_path(path: str) -> str:
-    """Return the path of an axis, a vector or a matrix; raise ``ValueError`` for any other.
-
-    >>> _checked_path("vectors/cell/age")
-    'vectors/cell/age'
-    """
-    place = layout.property_of(path)
-    if place is None or place.path != path or not path.startswith(SIDECAR_GROUPS):
-        raise ValueError(path)
-    return path
 
 
 def read_document(tree: Tree) -> SidecarDocument:
@@ -289,7 +266,7 @@ def _arrays(tree: Tree, path: str) -> dict[str, StoredArray]:
 def array_types(tree: Tree, path: str) -> ArrayTypes:
     """Return the types and shapes of the arrays that a property consists of."""
     infos = {name: array.info for name, array in _arrays(tree, path).items()}
-    return {name: (info.storage_type.value, list(info.shape)) for name, info in infos.items()}
+    return {name: [info.storage_type.value, list(info.shape)] for name, info in infos.items()}
 
 
 def array_checksums(tree: Tree, path: str) -> dict[str, int]:

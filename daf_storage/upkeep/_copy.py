@@ -310,7 +310,7 @@ class Copier:
             is_copied = is_as_stored and key[0] != key[1]
             flipped = source.find_matrix(key[1], key[0], key[2]) if is_copied else None
             if flipped is None:
-                destination.relayout_matrix(*target, **self._writing)
+                destination.relayout_matrix(*target, **self._writing, progress=self.add)
                 return
             pair = (target[1], target[0], target[2])
             with destination.new_matrix(*pair, **self._writing, flipped="stays") as (path, changes):

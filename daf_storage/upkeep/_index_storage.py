@@ -17,7 +17,7 @@ Source: docs/reference/format.md, "indexes".
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Hashable, Iterator, Mapping
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field
 from typing import Final, Literal, TypeAlias
 from zlib import crc32
@@ -120,7 +120,15 @@ class IndexStorage:
 
     def places(self) -> list[IndexPlace]:
         """Return which indexes there are, fit or not."""
-        return sorted(self._places(), key=lambda place: place.path)
+        found = []
+        for axis in self._tree.children(GROUP):
+            for column in self._tree.children(posixpath.join(GROUP, axis)):
+                kinds = _PARTS_OF.keys() - {"points"}
+                found += [IndexPlace(axis, kind, (column,)) for kind in kinds]
+                others = self.partners(axis, column)
+                found += [IndexPlace(axis, "points", (column, other)) for other in others]
+        stored = [place for place in found if self._tree.identity(place.path) is not None]
+        return sorted(stored, key=lambda place: place.path)
 
     def identity(self, place: IndexPlace) -> Hashable:
         """Return a value that changes whenever an index or its vectors do; None without one."""
@@ -212,16 +220,6 @@ class IndexStorage:
                 f"{self._daf.location}: to change its indexes, open it with mode 'r+'"
             )
         return self._daf
-
-    def _places(self) -> Iterator[IndexPlace]:
-        for axis in self._tree.children(GROUP):
-            for column in self._tree.children(posixpath.join(GROUP, axis)):
-                for kind in _PARTS_OF:
-                    partners = self.partners(axis, column) if kind == "points" else [""]
-                    for other in partners:
-                        place = IndexPlace(axis, kind, (column, other) if other else (column,))
-                        if self._tree.identity(place.path) is not None:
-                            yield place
 
     def _is_of_now(
         self, place: IndexPlace, contents: tuple[int, ...], files: tuple[int, ...]

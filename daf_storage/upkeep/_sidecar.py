@@ -44,8 +44,8 @@ from daf_storage.sidecars import (
     stable_state,
 )
 from daf_storage.stores import os_errors, scratch
-from daf_storage.trees import Tree
 from daf_storage.upkeep._copy import copy_all
+from daf_storage.upkeep._index_storage import IndexStorage
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,10 +70,11 @@ def sidecar_status(daf: DafReader) -> SidecarStatus | None:
     """Return what is known of the sidecar of a data set; None if it has none."""
     check_reader(daf, "sidecar_status")
     tree = daf.tree
-    return _status(tree) if isinstance(tree, SidecarTree) and is_sidecar(tree.sidecar) else None
+    return _status(daf) if isinstance(tree, SidecarTree) and is_sidecar(tree.sidecar) else None
 
 
-def _status(tree: SidecarTree) -> SidecarStatus:
+def _status(daf: DafReader) -> SidecarStatus:
+    tree = sidecar_tree(daf)
     document = tree.document()
     is_used = document is not None
     return SidecarStatus(
@@ -82,7 +83,7 @@ def _status(tree: SidecarTree) -> SidecarStatus:
         problem="" if is_used else tree.problem or "it was changed just now",
         size_bytes=size_of(tree.sidecar),
         properties=() if document is None else document.properties,
-        indexes=_indexes_of(tree) if is_used else (),
+        indexes=_indexes_of(daf) if is_used else (),
     )
 
 
@@ -90,18 +91,14 @@ def sidecar_indexes(daf: DafReader) -> tuple[str, ...]:
     """Return the vectors that have an index in the sidecar, also of one that is not used."""
     try:
         with open_daf(sidecar_tree(daf).sidecar) as opened:
-            return _indexes_of(opened.tree)
+            return _indexes_of(opened)
     except errors.DafError:
         return ()
 
 
-def _indexes_of(tree: Tree) -> tuple[str, ...]:
-    names = [
-        f"{axis}/{name}"
-        for axis in tree.children(layout.INDEXES)
-        for name in tree.children(f"{layout.INDEXES}/{axis}")
-    ]
-    return tuple(sorted(names))
+def _indexes_of(daf: DafReader) -> tuple[str, ...]:
+    places = IndexStorage(daf).places()
+    return tuple(sorted({f"{place.axis}/{place.columns[0]}" for place in places}))
 
 
 def can_have_sidecar(daf: DafReader) -> bool:
@@ -279,7 +276,7 @@ def _made(
             if max_bytes is not None:
                 _check_budget(daf, size_of(Path(made.location)), max_bytes)
     tree.look_at(target)
-    return _status(tree)
+    return _status(daf)
 
 
 def refresh_sidecar(daf: DafReader, *, progress: ShowProgress = "auto") -> SidecarStatus:
@@ -315,7 +312,7 @@ def refresh_sidecar(daf: DafReader, *, progress: ShowProgress = "auto") -> Sidec
                 note = replace(document, fingerprint=state.fingerprint)
                 writer.set_scalar(SIDECAR_SCALAR, note.text(), if_exists="replace")
             tree.look_at(target)
-            return _status(tree)
+            return _status(daf)
     parts = [path.split("/") for path in document.properties]
     columns = [(p[1], p[2]) for p in parts if p[0] == layout.VECTORS and _has(daf, "/".join(p))]
     names = [p[3] for p in parts if p[0] == layout.MATRICES]
@@ -423,7 +420,6 @@ def _check_target(target: Path) -> None:
 def _write_flipped(stored: StoredMatrix, new: DafWriter, add: Callable[[int], None]) -> None:
     """Write a matrix in the other layout, block by block."""
     info = stored.info
-    item_bytes = info.storage_type.dtype.itemsize + 4 * info.is_sparse
     path = layout.matrix_path(info.columns_axis, info.rows_axis, info.name)
     with new.change(path) as changes:
-        write_transposed(changes, path, stored, progress=lambda count: add(count * item_bytes))
+        write_transposed(changes, path, stored, progress=add)
