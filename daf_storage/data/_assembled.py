@@ -358,15 +358,12 @@ def write_assembled(
     parts: Sequence[Part],
     *,
     is_sparse: bool,
-    kinds: tuple[StorageType, StorageType] | None = None,
     add: Callable[[int], None] = lambda _: None,
 ) -> None:
     """Prepare a matrix that consists of parts, of one kind, one after the other.
 
     Parameters
     ----------
-    kinds
-        The types of ``colptr`` and of ``rowval``; by default the smallest usual one.
     add
         Called after each block with its bytes.
     """
@@ -375,7 +372,7 @@ def write_assembled(
     if kind.is_string:
         write_text(changes, path, pa.concat_arrays([_strings_of(part) for part in parts]), shape)
     elif is_sparse:
-        _write_sparse(changes, path, parts, kinds, add)
+        _write_sparse(changes, path, parts, add)
     else:
         blocks = counted_blocks(itertools.chain.from_iterable(map(_dense_pieces, parts)), add)
         changes.write_blocks(path, shape, kind, blocks)
@@ -385,15 +382,13 @@ def _write_sparse(
     changes: TreeTransaction,
     path: str,
     parts: Sequence[Part],
-    kinds: tuple[StorageType, StorageType] | None,
     add: Callable[[int], None],
 ) -> None:
     kind, n_rows = parts[0].kind, parts[0].rows.n_entries
     colptr = np.concatenate([[1], *map(_counts, parts)]).astype(np.int64)
     np.cumsum(colptr, out=colptr)
     nnz = int(colptr[-1]) - 1
-    usual = index_type(max(nnz + 1, n_rows))
-    pointer, index = (usual, usual) if kinds is None else kinds
+    pointer, index = _index_types(parts, nnz + 1, n_rows)
     changes.create_group(path)
     changes.write_array(f"{path}/colptr", colptr.astype(pointer.dtype))
     filling = Filling(changes, parts[0].folder)
@@ -412,6 +407,15 @@ def _write_sparse(
         add((stop - start) * (index.dtype.itemsize + has_values * kind.dtype.itemsize))
         start = stop
     filling.finish()
+
+
+def _index_types(parts: Sequence[Part], *largest: int) -> list[StorageType]:
+    """Return the types of pointers and row numbers: of a single matrix those that it has."""
+    stored = parts[0].stored if len(parts) == 1 else None
+    if stored is None or not stored.info.is_sparse:
+        return [index_type(max(largest))] * 2
+    own = [stored.entries(part).info.storage_type for part in ("colptr", "rowval")]
+    return [index_type(most, kind) for most, kind in zip(largest, own, strict=True)]
 
 
 def _strings_of(part: Part) -> pa.Array:
@@ -550,11 +554,8 @@ def _write_matrix(
     changes: TreeTransaction, path: str, stored: StoredMatrix, orders: Orders
 ) -> None:
     changes.annotate(path, stored.attributes)
-    info, kinds = stored.info, None
+    info = stored.info
     rows, columns = orders.get(info.rows_axis), orders.get(info.columns_axis)
-    if info.is_sparse:
-        pointers, index = (stored.entries(part).info.storage_type for part in ("colptr", "rowval"))
-        kinds = pointers, index_type(info.shape[0], index)
     moved = Alignment.reordered(rows, info.shape[0])
     part = Part(stored, moved, info.shape[1], info.storage_type, chosen=columns)
-    write_assembled(changes, path, [part], is_sparse=info.is_sparse, kinds=kinds)
+    write_assembled(changes, path, [part], is_sparse=info.is_sparse)

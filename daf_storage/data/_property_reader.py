@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Hashable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any, Final, Self, TypeVar
+from typing import Any, Final, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -211,9 +211,8 @@ REQUIRED: Final = _Required.REQUIRED
 _MAX_ENTRIES: Final = 1 << 40
 
 _LOOKS: Final = 4
-"""How often to look for a matrix that a writer may be replacing."""
-
-_Found = TypeVar("_Found")
+"""How often to look for a matrix.  A writer that replaces both orientations takes one away when the
+other is in place: whoever looked for that before finds neither."""
 
 
 class PropertyReader:
@@ -631,11 +630,8 @@ class PropertyReader:
         if name_problem(name) is not None:
             return False
         pairs = [(rows_axis, columns_axis)] + [(columns_axis, rows_axis)] * relayout
-
-        def look() -> bool:
-            return any(self._tree.kind(layout.matrix_path(r, c, name)) for r, c in pairs)
-
-        return look() or bool(self._look_again(pairs, look))
+        paths = [layout.matrix_path(*pair, name) for pair in pairs] * _LOOKS
+        return any(self._tree.kind(path) for path in paths)
 
     def matrix_axes(self, axis: str, name: str) -> list[str]:
         """Return the other axes of the matrices of a name over an axis, in alphabetical order."""
@@ -710,23 +706,9 @@ class PropertyReader:
             There is none in either orientation.
         """
         pairs = list(dict.fromkeys([(rows_axis, columns_axis), (columns_axis, rows_axis)]))
-        look = partial(self._orientations, pairs, name)
-        stored = look() or self._look_again(pairs, look)
-        if not stored:
+        looks = (self._orientations(pairs, name) for _ in range(_LOOKS))
+        stored = next(filter(None, looks), None)
+        if stored is None:
             available = self.matrices_set(rows_axis, columns_axis)
             raise errors.matrix_not_found(self.location, rows_axis, columns_axis, name, available)
         return stored
-
-    def _look_again(self, pairs: list[tuple[str, str]], look: Callable[[], _Found]) -> _Found:
-        """Look for a matrix until nothing changes meanwhile.
-
-        A writer that replaces both orientations takes one away before it puts the other in place:
-        whoever looks at them one after the other may find neither.
-        """
-        paths = [layout.matrices_path(rows, columns) for rows, columns in pairs]
-        for _ in range(_LOOKS):
-            before = [self._tree.identity(path) for path in paths]
-            found = look()
-            if found or before == [self._tree.identity(path) for path in paths]:
-                return found
-        return look()

@@ -554,8 +554,6 @@ class SidecarTree:
 
     def _look(self) -> Hashable:
         """Return what differs whenever the sidecar or the source was written to; None without."""
-        if not os.access(self._marker_path, os.F_OK):
-            return None  # asked for each node: an exception takes three times as long
         try:
             state = fingerprint(os.stat(self._marker_path))
             if self._file is None:

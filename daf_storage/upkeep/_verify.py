@@ -21,7 +21,6 @@ from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
 from daf_storage.base import (
-    METADATA_NAMES,
     Progress,
     ShowProgress,
     is_remote,
@@ -159,35 +158,28 @@ def _check_zarr_directory(found: _Findings, store: DirectoryStore) -> None:
             )
         if {"data", "indices", "indptr"} <= set(folders):
             with suppress(DafError):  # found when the matrix was read
-                _check_elements(found, tree, path, Path(place))
+                _check_elements(found, tree, path)
 
 
-def _check_elements(found: _Findings, tree: ZarrTree, path: str, folder: Path) -> None:
+def _check_elements(found: _Findings, tree: ZarrTree, path: str) -> None:
     """Look for chunks of the elements of a sparse matrix where those of their positions are.
 
     The other way round, reading the matrix is an error where it would be wrong.
     """
     node = tree.node(path)
-    arrays = [None if node is None else node.array(name) for name in ("data", "indices")]
-    infos = [None if array is None else (array.info.shape, array.info.chunks) for array in arrays]
-    if infos[0] is None or infos[0] != infos[1]:  # in chunks of other lengths
+    data, indices = (None if node is None else node.array(name) for name in ("data", "indices"))
+    if data is None or indices is None:
         return
-    data, indices = (_chunk_files(folder / name) for name in ("data", "indices"))
-    if data and indices - data:
+    missing = {span: name for name, span in data.unstored_chunks(asks_server=True)}
+    is_empty = sum(span.size for span in missing) == data.info.size
+    for _, span in indices.unstored_chunks(asks_server=True):
+        missing.pop(span, None)
+    if missing and data.info.chunks == indices.info.chunks and not is_empty:
         found.warning(
             f"{path}/data",
-            f"the chunk file {min(indices - data)!r} is missing, and that of the positions is "
-            "there: unless all of its elements are stored zeros, they are lost",
+            f"the chunk file {min(missing.values()).rpartition(' ')[2]} is missing, and that of "
+            "the positions is there: unless all of its elements are stored zeros, they are lost",
         )
-
-
-def _chunk_files(folder: Path) -> set[str]:
-    return {
-        (Path(place) / file).relative_to(folder).as_posix()
-        for place, _, files in os.walk(folder)
-        for file in files
-        if file not in METADATA_NAMES
-    }
 
 
 def verify(path: str | Path, *, progress: ShowProgress = "auto") -> list[Finding]:
