@@ -9,7 +9,7 @@ import pytest
 LIMITS: Final = {
     "anndata_bytes": "daf_query.slice._anndata.ANNDATA_MAX_BYTES",
     "archive_bytes": "daf_storage.stores.mmap_zip._archive._RESERVED_IN_FILE_BYTES",
-    "checked_bytes": "daf_storage.sidecars._sidecar_tree._CHECKED_BYTES",
+    "checked_bytes": "daf_storage.sidecars._CHECKED_BYTES",
     "chunk_bytes": "daf_storage.trees._metadata._MAX_CHUNK_BYTES",
     "chunks_in_a_folder": "daf_storage.trees._zarr_array._MANY_CHUNKS",
     "coded_strings": "daf_storage.trees._chunked_array._CODED_STRINGS",
@@ -18,7 +18,7 @@ LIMITS: Final = {
     "decoding_threads": "daf_storage.base._threads.THREADS",
     "deflate_ratio": "daf_storage.trees._hdf5_chunks._DEFLATE_RATIO",
     "dense_block_bytes": "daf_query.matrix._layouts._BLOCK_BYTES",
-    "digest_bytes": "daf_storage.sidecars._sidecar_tree._MAX_DIGEST_BYTES",
+    "digest_bytes": "daf_storage.sidecars._MAX_DIGEST_BYTES",
     "dots": "daf_query.profile._plot._MAX_DOTS",
     "download_seconds": "daf_storage.base._optional._DOWNLOAD_SECONDS",
     "free_bytes": "daf_storage.trees._hdf5_chunks._FREE_BYTES",

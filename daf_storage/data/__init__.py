@@ -12,7 +12,6 @@ from daf_storage.data import _layout as layout
 from daf_storage.data._assembled import Part, aligned_vector, entry_positions, write_assembled
 from daf_storage.data._coercion import (
     SparseVectorParts,
-    VectorInput,
     changed_by,
     check_string_dtype,
     numeric_type,
@@ -76,7 +75,6 @@ from daf_storage.data._page import axis_section, data_set_section, vector_previe
 from daf_storage.data._property_reader import (
     REQUIRED,
     arrow_of,
-    ascend,
     is_same_scalar,
     number_strings,
     ordered,
