@@ -28,7 +28,6 @@ from daf_storage.data import (
 )
 
 _EXACT_FLOAT_BITS: Final = 32
-_UINT32_MOST: Final = 2**32 - 1
 
 
 @dataclass(frozen=True)
@@ -204,26 +203,6 @@ def converted(values: AnyArray, dtype: np.dtype[Any], *, what: str) -> AnyArray:
     if values.dtype.kind in "iu" and (is_rounding or dtype.kind != "f"):
         return stored_numbers(values, dtype, what=what)
     return values.astype(dtype)
-
-
-def is_worth_sparse(
-    least: float, *, size: int, stored: int, itemsize: int, pointers: int = 0, largest: int
-) -> bool:
-    """Return whether sparse storage saves at least a part of the space, as the reference estimates.
-
-    Parameters
-    ----------
-    size, stored
-        How many elements there are, and how many of them would be stored.
-    pointers
-        How many numbers there are besides.
-    largest
-        What an index must hold.
-    """
-    index_bytes = 4 if largest <= _UINT32_MOST else 8
-    dense_bytes = size * itemsize
-    sparse_bytes = stored * (itemsize + index_bytes) + pointers * index_bytes
-    return dense_bytes > 0 and (dense_bytes - sparse_bytes) / dense_bytes >= least
 
 
 def string_of(value: Any) -> str:

@@ -29,6 +29,7 @@ Merging: TypeAlias = (
 """A merge action for everything, or for each property; of several that apply, the last one."""
 
 ANY: Final = "*"
+UINT32_MOST: Final = 2**32 - 1
 
 
 @dataclass(frozen=True)
@@ -63,6 +64,22 @@ class Options:
         fill = self.fill_value if empty is None else empty
         default = 0 if any(info.is_sparse for info in matrices) else np.nan
         return default if fill is None else fill
+
+    def is_worth_sparse(self, *, size: int, stored: int, itemsize: int, pointers: int = 0) -> bool:
+        """Return whether sparse storage saves enough of the space, as the reference estimates.
+
+        Parameters
+        ----------
+        size, stored
+            How many elements there are, and how many would be stored sparse.
+        pointers
+            How many pointers to columns a sparse matrix has.
+        """
+        index_bytes = 4 if size <= UINT32_MOST else 8
+        dense_bytes = size * itemsize
+        saved_bytes = dense_bytes - stored * (itemsize + index_bytes) - pointers * index_bytes
+        least = self.sparse_if_saves_storage_fraction
+        return dense_bytes > 0 and saved_bytes / dense_bytes >= least
 
     def merge_action(self, *keys: PropertyKey) -> MergeAction:
         """Return what becomes of a shared property; a matrix has a key for each orientation."""

@@ -21,11 +21,11 @@ from daf_storage.concat._members import (
     ResultAxis,
     Run,
     converted,
-    is_worth_sparse,
     promoted,
     string_of,
     with_prefix,
 )
+from daf_storage.concat._options import UINT32_MOST
 from daf_storage.data import (
     Convention,
     DafReader,
@@ -191,9 +191,6 @@ def _categorical(rules: Sequence[Rule]) -> Rule:
     return merged
 
 
-_UINT32_MOST = 2**32 - 1
-
-
 class MergedMatrix:
     """A matrix of the result: whose matrices it consists of, and how it is stored."""
 
@@ -234,13 +231,9 @@ class MergedMatrix:
             shape, nnz = matrix.info.shape, matrix.info.nnz
             count += shape[0] * shape[1] if nnz is None else nnz
         size = self._rows.length * self._columns.length
-        return is_worth_sparse(
-            self._run.options.sparse_if_saves_storage_fraction,
-            size=size,
-            stored=count,
-            itemsize=itemsize,
-            pointers=self._columns.length + 1,
-            largest=size,
+        pointers = self._columns.length + 1
+        return self._run.options.is_worth_sparse(
+            size=size, stored=count, itemsize=itemsize, pointers=pointers
         )
 
     def _part(self, number: int, kind: StorageType) -> Part:
@@ -364,7 +357,7 @@ class MergedVector:
         value = values = self._merged(self._parts(dtype), fill if self.lacks_values else 0)
         if self._is_sparse(dtype, fill):
             places = np.flatnonzero(values)
-            index = np.uint32 if values.size <= _UINT32_MOST else np.uint64
+            index = np.uint32 if values.size <= UINT32_MOST else np.uint64
             value = SparseVectorParts(values.size, (places + 1).astype(index), values[places])
         with self._run.daf.new_vector(self._axis.name, self._name) as (path, changes):
             write_vector(changes, path, value)
@@ -380,12 +373,8 @@ class MergedVector:
         for _, vector in self._present:
             is_sparse = vector.info.is_sparse
             count += vector.sparse_parts().nzind.size if is_sparse else vector.info.length
-        return is_worth_sparse(
-            self._run.options.sparse_if_saves_storage_fraction,
-            size=self._axis.length,
-            stored=count,
-            itemsize=dtype.itemsize,
-            largest=self._axis.length,
+        return self._run.options.is_worth_sparse(
+            size=self._axis.length, stored=count, itemsize=dtype.itemsize
         )
 
     def _write_strings(self) -> Rule:
@@ -493,12 +482,8 @@ class MergedVector:
                 matrix[:, number] = aligned_vector(values, along, fill, what=self._named(number))
             is_counted = fill == 0 if vector is None else vector.info.is_sparse
             count += int(np.count_nonzero(matrix[:, number])) if is_counted else shape[0]
-        is_sparse = not self.is_string and is_worth_sparse(
-            options.sparse_if_saves_storage_fraction,
-            size=matrix.size,
-            stored=count,
-            itemsize=dtype.itemsize,
-            largest=shape[0],
+        is_sparse = not self.is_string and options.is_worth_sparse(
+            size=matrix.size, stored=count, itemsize=dtype.itemsize
         )
         value = sp.csc_array(matrix) if is_sparse else matrix
         run.daf.set_matrix(

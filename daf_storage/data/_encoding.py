@@ -283,25 +283,6 @@ def write_text(
     changes.write_strings(f"{path}/nztxt", strings.filter(is_stored), (count,))
 
 
-def copy_array(
-    changes: TreeTransaction, path: str, array: StoredArray, add: Callable[[int], None]
-) -> None:
-    """Copy an array of numbers in blocks; one of strings is held while it is copied.
-
-    Parameters
-    ----------
-    add
-        Called after each block with its bytes.
-    """
-    if array.info.storage_type.is_string:
-        write_text(changes, path, array.read_strings(), array.info.shape)
-        add(size_bytes([array]))
-        return
-
-    blocks = counted_blocks(map(array.read_rows, block_spans(array)), add)
-    changes.write_blocks(path, array.info.shape, array.info.storage_type, blocks)
-
-
 def counted_blocks(blocks: Iterable[AnyArray], add: Callable[[int], None]) -> Iterator[AnyArray]:
     """Yield blocks, and count the bytes of each when it is written."""
     for block in blocks:
@@ -317,7 +298,7 @@ def copy_stored(
     link: bool = False,
     add: Callable[[int], None] = lambda _: None,
 ) -> None:
-    """Copy a property as it is stored, array by array.
+    """Copy a property as it is stored, array by array: numbers in blocks, strings at once.
 
     Parameters
     ----------
@@ -332,8 +313,12 @@ def copy_stored(
         place = f"{path}/{part}" if part else path
         if link and _linked(changes, place, array):
             add(size_bytes([array]))
+        elif array.info.storage_type.is_string:
+            write_text(changes, place, array.read_strings(), array.info.shape)
+            add(size_bytes([array]))
         else:
-            copy_array(changes, place, array, add)
+            blocks = counted_blocks(map(array.read_rows, block_spans(array)), add)
+            changes.write_blocks(place, array.info.shape, array.info.storage_type, blocks)
 
 
 def _linked(changes: TreeTransaction, path: str, array: StoredArray) -> bool:

@@ -323,8 +323,11 @@ class _Import:
         found = [
             (path, self._source.open_matrix(*path.split("/")[1:])) for path in self._shown.matrices
         ]
-        total = sum(_bytes_of(stored) * (1 + self._is_relaid(stored)) for _, stored in found)
-        with progress_bar("import", total, show=self.progress) as progress, passing_over():
+        sizes = (
+            size_bytes(stored.arrays().values()) * (1 + self._is_relaid(stored))
+            for _, stored in found
+        )
+        with progress_bar("import", sum(sizes), show=self.progress) as progress, passing_over():
             for path, stored in found:
                 self._copy_matrix(path, stored, counts, progress)
 
@@ -352,11 +355,6 @@ class _Import:
             copy_stored(changes, path, copied, add=progress.add)
         if self._is_relaid(stored):
             self.daf.relayout_matrix(*axes, info.name, progress=progress.add)
-
-
-def _bytes_of(stored: StoredMatrix) -> int:
-    """Return how many bytes there are to be copied of a matrix."""
-    return size_bytes(stored.arrays().values())
 
 
 def _narrow(largest: int) -> StorageType:

@@ -192,7 +192,10 @@ class IndexStorage:
                 f"{self._daf.location}: {' and '.join(place.columns)} of axis {place.axis!r} "
                 "changed while the index was being built; build it again"
             )
-        stored = {name: _normal(arrays[name]) for name in _PARTS_OF[place.kind]}
+        stored = {
+            name: np.ascontiguousarray(arrays[name], StorageType.of(arrays[name].dtype).dtype)
+            for name in _PARTS_OF[place.kind]
+        }
         numbers = [_VERSION, 0, *source.contents, *source.files]
         numbers[1] = _checksum(place, stored, numbers)
         written = {_FINGERPRINT: np.array(numbers, np.int64), **stored}
@@ -256,11 +259,6 @@ def _read(node: Node, name: str, max_bytes: int) -> AnyArray:
             f"its array {name!r} is missing, or of another type or size than of any index"
         )
     return np.ascontiguousarray(array.read())
-
-
-def _normal(values: AnyArray) -> AnyArray:
-    """Return values as they will be read."""
-    return np.ascontiguousarray(values, StorageType.of(values.dtype).dtype)
 
 
 def _checksum(place: IndexPlace, arrays: Mapping[str, AnyArray], numbers: list[int]) -> int:

@@ -134,7 +134,9 @@ def test_types(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     Pointers are of one that holds the last of them, 5, where the usual one ends at 4.
     """
     index_type = seams.real(seams.INDEX_TYPE)
-    monkeypatch.setattr(seams.INDEX_TYPE, lambda largest: index_type(largest + 2**32 - 5))
+    monkeypatch.setattr(
+        seams.INDEX_TYPE, lambda largest, *usual: index_type(largest + 2**32 - 5, *usual)
+    )
     source, destination = filled(), empty([*CELLS, "D"])
     dtypes = {("cell", "age"): "f4", ("cell", "gene", "UMIs"): "i8", "n": "f8"}
     copy_all(source, destination, empty={**EMPTY, ("cell", "age"): np.nan}, dtypes=dtypes)
