@@ -18,7 +18,7 @@ from __future__ import annotations
 import os
 import re
 import threading
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import timedelta
@@ -64,28 +64,24 @@ class Cloud:
 
     name: str
     """As messages call it."""
-    credentials: str
-    """How credentials are passed."""
-    unsigned: str
-    """The variable that asks for no credentials."""
-
-    @property
-    def remedy(self) -> str:
-        """How credentials are passed, and how a public bucket is read without."""
-        return f"{self.credentials}; for a public bucket, set {self.unsigned}=true"
+    remedy: str
+    """How credentials are passed, and how a public bucket is read without."""
 
 
-AMAZON: Final = Cloud("S3", "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY", "AWS_SKIP_SIGNATURE")
+AMAZON: Final = Cloud(
+    "S3",
+    "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY; for a public bucket, set "
+    "AWS_SKIP_SIGNATURE=true",
+)
 GOOGLE: Final = Cloud(
     "Google Cloud Storage",
-    "set GOOGLE_APPLICATION_CREDENTIALS, or run 'gcloud auth application-default login'",
-    "GOOGLE_SKIP_SIGNATURE",
+    "set GOOGLE_APPLICATION_CREDENTIALS, or run 'gcloud auth application-default login'; for a "
+    "public bucket, set GOOGLE_SKIP_SIGNATURE=true",
 )
 AZURE: Final = Cloud(
     "Azure",
     "set AZURE_STORAGE_ACCOUNT_KEY or AZURE_STORAGE_SAS_TOKEN, or AZURE_USE_AZURE_CLI=true after "
-    "'az login'",
-    "AZURE_SKIP_SIGNATURE",
+    "'az login'; for a public bucket, set AZURE_SKIP_SIGNATURE=true",
 )
 _CLOUDS: Final = dict(zip(CLOUD_SCHEMES, (AMAZON, GOOGLE, AZURE, AZURE, AZURE), strict=True))
 
@@ -148,20 +144,16 @@ def open_access(url: str, *, silent_seconds: float = SILENT_SECONDS, retries: in
     except Exception as error:
         if cloud is None or isinstance(error, errors.DafError):
             raise
-        raise errors.InvalidInputError(_unusable(cloud, url, str(error))) from None
-
-
-def _unusable(cloud: Cloud, url: str, text: str) -> str:
-    """Say why no client could be made; the library's own words may have a key in them."""
-    if "Account must be specified" in text:
-        return (
-            f"{shown_url(url)}: which storage account is not said; set AZURE_STORAGE_ACCOUNT_NAME, "
-            "or write abfs://<container>@<account>.dfs.core.windows.net/<path>"
+        problem = (  # the library's own words may have a key in them
+            f"the variables of the environment for {cloud.name} cannot be used: one of them is "
+            "malformed, or they contradict each other"
         )
-    return (
-        f"{shown_url(url)}: the variables of the environment for {cloud.name} cannot be used: one "
-        "of them is malformed, or they contradict each other"
-    )
+        if "Account must be specified" in str(error):
+            problem = (
+                "which storage account is not said; set AZURE_STORAGE_ACCOUNT_NAME, or write "
+                "abfs://<container>@<account>.dfs.core.windows.net/<path>"
+            )
+        raise errors.InvalidInputError(f"{shown_url(url)}: {problem}") from None
 
 
 def _check_url(url: str) -> None:
@@ -208,11 +200,6 @@ _EXPECTED_REGION: Final = re.compile(r"expecting '([a-z0-9-]{1,40})'|<Region>([a
 def is_missing_bucket(error: Exception) -> bool:
     """Return whether not only a file is absent, but all of its bucket."""
     return _NO_BUCKET.search(str(error)) is not None
-
-
-def lacks_range(error: Exception) -> bool:
-    """Return whether a file has no such range, as an empty one has none."""
-    return "Invalid range" in str(error) or "status code: 416" in str(error)
 
 
 def request_failure(where: str, error: Exception, cloud: Cloud | None) -> errors.DafError:
@@ -387,16 +374,12 @@ class RemoteFiles:
         self.location = shown_url(url)
         self.token = object()
         """What tells it from all others, also from later ones."""
-        self.requests = 0
-        """Number of requests that were answered."""
-        self.received_bytes = 0
-        """Number of bytes of files that were received."""
         SERVER_CLIENT.enter()
         self._obs = optional_import("obstore", extra="cloud")
         self._connect = partial(open_access, url, silent_seconds=silent_seconds, retries=retries)
         self._store: Any = self._connect()
         self._cloud = cloud_of(url)
-        self._pool: ThreadPoolExecutor | None = None
+        self._pool = ThreadPoolExecutor(_CONNECTIONS, thread_name_prefix="daf-remote")
         self._lock = ForkLock()
         self._versions: dict[str, tuple[Any, ...]] = {}
         self._blocks = DecodedCache(max_bytes=_CACHE_BYTES)
@@ -406,10 +389,10 @@ class RemoteFiles:
     def close(self) -> None:
         """Let go of threads, connections and what was downloaded; a later read asks again."""
         with self._lock:
-            pool, self._pool, self._store = self._pool, None, None
+            self._pool.shutdown(wait=False)
+            self._pool = ThreadPoolExecutor(_CONNECTIONS, thread_name_prefix="daf-remote")
+            self._store = None
         self._blocks.clear()
-        if pool is not None:
-            pool.shutdown(wait=False)
 
     def _client(self) -> Any:
         with self._lock:
@@ -442,17 +425,13 @@ class RemoteFiles:
             name = type(error).__name__
             if name == "NotSupportedError":
                 raise _NoRangesError from None
-            if lacks_range(error):
+            if "Invalid range" in str(error) or "status code: 416" in str(error):  # of an empty one
                 raise _NoRangesError(path) from None
             # The library's own text has the whole URL in it.
             failure = request_failure(self._where(path), error, self._cloud)
             raise (self._changed(path) if name == "PreconditionError" else failure) from None
         version = (meta["size"], meta["e_tag"], meta["last_modified"])
-        with self._lock:
-            self.requests += 1
-            self.received_bytes += len(data or b"")
-            first_version = self._versions.setdefault(path, version)
-        if first_version != version:
+        if self._versions.setdefault(path, version) != version:
             raise self._changed(path)
         return meta, data
 
@@ -542,7 +521,9 @@ class RemoteFiles:
         wanted = sorted({b for start, stop in ranges for b in _blocks_of(start, stop)})
         found = {block: self._blocks.peek((path, block), None) for block in wanted}
         runs = list(_runs(b for b in wanted if found[b] is None))
-        for run, data in zip(runs, self._fetched(path, runs), strict=True):
+        with self._lock:
+            fetched = self._pool.map(partial(self._fetch, path), runs)
+        for run, data in zip(runs, fetched, strict=True):
             found |= self._cut(path, run, data)
         return [self._assembled(path, found, start, stop) for start, stop in ranges]
 
@@ -555,15 +536,6 @@ class RemoteFiles:
             found[block] = memoryview(bytes(whole[start : start + _BLOCK_BYTES]))
             self._blocks.keep((path, block), None, found[block])
         return found
-
-    def _fetched(self, path: str, runs: Sequence[range]) -> Iterator[bytes]:
-        """Return what is downloaded of a file, several parts at a time."""
-        if not runs:
-            return iter(())
-        with self._lock:
-            if self._pool is None:
-                self._pool = ThreadPoolExecutor(_CONNECTIONS, thread_name_prefix="daf-remote")
-            return self._pool.map(partial(self._fetch, path), runs)
 
     def _assembled(
         self, path: str, found: Mapping[int, memoryview], start: int, stop: int
@@ -692,7 +664,7 @@ def estimate_ranges(
     if snapshot is not None and snapshot.is_local:
         estimate.add_bytes(sum(stop - start for start, stop in ranges))
         return
-    first_bytes = 0 if snapshot is None else snapshot.first_bytes
+    first_bytes = FIRST_BYTES if isinstance(snapshot, RemoteSnapshot) else 0
     blocks = sorted({block for start, stop in ranges for block in _blocks_of(start, stop)})
     runs = list(_runs(b for b in blocks if first_bytes <= b * _BLOCK_BYTES < file_bytes))
     if first_bytes and not (is_begun or file in estimate.files):
@@ -735,7 +707,6 @@ class RemoteSnapshot(Snapshot):
     """A view of one prefix on a server; see `Snapshot`."""
 
     is_local = False
-    first_bytes = FIRST_BYTES
 
     def __init__(self, files: RemoteFiles, documents: Mapping[str, bytes], start: str) -> None:
         self._files = files
@@ -754,13 +725,6 @@ class RemoteSnapshot(Snapshot):
         below = (path[len(start) :] for path in self._documents if path.startswith(start))
         return sorted({path.partition("/")[0] for path in below})
 
-    def read(self, key: str) -> bytes | None:
-        """Return a document of the metadata, or download a file."""
-        path = self._start + key
-        if path in self._documents:
-            return self._documents[path]
-        return None if _is_document(path) else self._files.read(path)
-
     def size(self, key: str) -> int | None:
         """Return the length of a document or a file."""
         path = self._start + key
@@ -768,8 +732,15 @@ class RemoteSnapshot(Snapshot):
             return len(self._documents[path])
         return None if _is_document(path) else self._files.size(path)
 
+    def read(self, key: str) -> bytes | None:
+        """Return a document of the metadata, or download a file, no longer than these are."""
+        path = self._start + key
+        if path in self._documents:
+            return self._documents[path]
+        return None if _is_document(path) else self._files.read(path)
+
     def map(self, key: str) -> memoryview | None:
-        """Download a file."""
+        """Return a document of the metadata, or download a file."""
         size = self.size(key)
         if size is None:
             return None

@@ -496,7 +496,7 @@ def test_a_short_file_is_one_request(folder: Path) -> None:
         assert bytes(files.read_ranges("vectors/cell/score/0", [(0, 12)])[0]) == (
             (folder / "vectors/cell/score/0").read_bytes()
         )
-        assert len(server.requested) == files.requests == 1
+        assert len(server.requested) == 1
         assert files.size("vectors/cell/none/0") is None
         assert len(server.requested) == 2
 
@@ -770,7 +770,7 @@ def test_ranges_of_nothing_and_behind_the_end(folder: Path) -> None:
     with served(folder) as server:
         files = RemoteFiles(server.url)
         assert [bytes(part) for part in files.read_ranges(".zmetadata", [(5, 5)])] == [b""]
-        assert files.requests == 0
+        assert not server.requested
         assert files.size(".zmetadata") == size
         for start in (size - 1, 1 << 30):
             with pytest.raises(errors.CorruptDataError, match="ends too early"):
