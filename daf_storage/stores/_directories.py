@@ -297,8 +297,6 @@ def _put_back(folder: Path, target: Path) -> None:
 
 
 _MAX_LINKS: Final = 40
-_STANDARD: Final = {"/dev/stdin": 0, "/dev/stdout": 1, "/dev/stderr": 2}
-_DESCRIPTORS: Final = re.compile(r"(/dev/fd|/proc/(self|\d+)(/task/\d+)?/fd)")
 _COPY_BYTES: Final = 1 << 20
 _HAS_EFFECTIVE_IDS: Final = os.access in os.supports_effective_ids
 
@@ -438,20 +436,12 @@ def _opened(output: Output) -> Iterator[IO[bytes]]:
 
 def _descriptor(path: Path) -> int | None:
     """Return the number of the open descriptor that a path means, if it means one."""
-    for _ in range(_MAX_LINKS):
-        if str(path) in _STANDARD:
-            return _STANDARD[str(path)]
+    for _ in range(_MAX_LINKS):  # such as /dev/stdout
         folder = os.path.realpath(path.parent)
-        if path.name.isdecimal() and _is_own(folder):
+        if path.name.isdecimal() and folder == os.path.realpath("/dev/fd"):
             return int(path.name)
         try:
             path = Path(os.path.normpath(os.path.join(folder, path.readlink())))
         except OSError:  # no link, or nothing there
             return None
     return None
-
-
-def _is_own(folder: str) -> bool:
-    """Return whether a directory lists the open descriptors of this process."""
-    found = _DESCRIPTORS.fullmatch(folder)
-    return found is not None and found[2] in (None, "self", str(os.getpid()))

@@ -29,7 +29,7 @@ import time
 import uuid
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, NamedTuple, ParamSpec, TypeAlias, TypeVar
 
@@ -50,16 +50,13 @@ from daf_storage.stores._files import (
     Fingerprint,
     Snapshot,
     allocate,
-    directory_identity,
     exclusive,
     files_identity,
     fingerprint,
     is_at,
     is_stable,
-    listing_identity,
     locked,
     map_file,
-    names_at,
     names_in,
     not_regular,
     open_regular,
@@ -68,6 +65,7 @@ from daf_storage.stores._files import (
     release,
     stable,
     stable_fingerprint,
+    status_at,
     try_lock,
 )
 
@@ -77,22 +75,25 @@ OLD: Final = "old"
 _RECORD_FOLDER: Final = "files-"
 _RECORD: Final = "record"
 
+_MAX_DEPTH: Final = 16
+"""So deep a directory is looked through for changes."""
+
 P = ParamSpec("P")
 T = TypeVar("T")
 
 
+@dataclass(eq=False)
 class Token:
     """The directory in which changes are prepared, locked by its descriptor."""
 
-    def __init__(self, path: Path, descriptor: int) -> None:
-        self._path = path
-        self._descriptor = descriptor
-        self._owner = os.getpid()
-        self._numbers = itertools.count()
-        self.users = 0
-        """How many transactions have a directory in it."""
-        self.leaves_sign = False
-        """Whether it stays, empty, for the next writer to find."""
+    _path: Path
+    _descriptor: int
+    _owner: int = field(default_factory=os.getpid)
+    _numbers: Iterator[int] = field(default_factory=itertools.count)
+    users: int = 0
+    """How many transactions have a directory in it."""
+    leaves_sign: bool = False
+    """Whether it stays, empty, for the next writer to find."""
 
     @property
     def is_own(self) -> bool:
@@ -171,15 +172,14 @@ class DirectoryTransaction:
     What the file system refuses is a `DafError`, but for the ``FileExistsError`` of `publish`.
     """
 
-    def __init__(self, root: Path, folder: Path, location: str) -> None:
+    def __init__(self, root: Path, token: Token, location: str) -> None:
         self._root = root
         self._location = location
-        self.folder = folder
+        self._token = token
+        self.folder = token.folder()
         """Where they are prepared."""
-        self._new = folder / "new"
+        self._new = self.folder / "new"
         self._record_count = itertools.count()
-        self.leaves_sign = False
-        """Whether the directory of the token stays, for the next writer to find."""
 
     @_translated
     def write(self, key: str, data: bytes | memoryview) -> None:
@@ -190,11 +190,8 @@ class DirectoryTransaction:
     @_translated
     def link(self, key: str, descriptor: int) -> None:
         """Prepare another name of an open file for ``key``; where that cannot be, a copy."""
-        try:
-            # An absolute path needs no directory, but only with one are links followed.
-            os.link(f"/proc/self/fd/{descriptor}", self._prepared(key), src_dir_fd=descriptor)
-        except OSError:  # another file system, or none with hard links
-            shutil.copyfile(f"/dev/fd/{descriptor}", self._prepared(key))
+        # An absolute path needs no directory, but only with one are links followed.
+        _link_file(f"/dev/fd/{descriptor}", self._prepared(key), descriptor)
 
     @_translated
     def reserve(self, key: str, size_bytes: int) -> AnyArray:
@@ -252,8 +249,8 @@ class DirectoryTransaction:
         (self._new / key).mkdir(parents=True, exist_ok=True)
 
     def leave_sign(self) -> None:
-        """Leave the directory of the transaction, empty: no space is needed for it."""
-        self.leaves_sign = True
+        """Leave the directory of the token, empty: no space is needed for it."""
+        self._token.leaves_sign = True
 
     def _replace(self, record: Record) -> None:
         """Put new files in the place of old ones, in several steps."""
@@ -310,10 +307,10 @@ def link_tree(source: Path, target: Path, without: list[str]) -> None:
                 _link_file(os.path.join(folder, file), copy / file)
 
 
-def _link_file(source: str | Path, target: Path) -> None:
-    """Give a file another name, or copy it where there are no hard links."""
+def _link_file(source: str | Path, target: Path, dir_fd: int | None = None) -> None:
+    """Give a file another name, or copy it: to another file system, or one without hard links."""
     try:
-        os.link(source, target)
+        os.link(source, target, src_dir_fd=dir_fd)
     except OSError:
         shutil.copyfile(source, target)
 
@@ -365,16 +362,6 @@ class _Kept(NamedTuple):
         return max(self.data.nbytes, _KEPT_BYTES // _KEPT_FILES)
 
 
-def file_cache() -> DecodedCache:
-    """Return a cache of files, mapped or read, bounded in their number and in their bytes.
-
-    To map a file again costs a page fault for each page that is touched, and to read a small one
-    takes ten times as long as to look at its times.  An entry counts only for the inode, size and
-    times that its file had: they are looked at whenever it is used.
-    """
-    return DecodedCache(max_bytes=_KEPT_BYTES)
-
-
 class DirectorySnapshot(Snapshot):
     """A view of one directory, held by its descriptor; see `Snapshot`.
 
@@ -390,11 +377,11 @@ class DirectorySnapshot(Snapshot):
 
     _descriptor = -1  # of one that Ctrl-C kept from being made
 
-    def __init__(self, descriptor: int, path: str, kept: DecodedCache | None = None) -> None:
+    def __init__(self, descriptor: int, path: str, kept: DecodedCache) -> None:
         self._descriptor = descriptor
         self.path = path
         """Where the directory was when it was opened."""
-        self._kept = file_cache() if kept is None else kept
+        self._kept = kept
 
     def __del__(self) -> None:
         """Let go of the directory."""
@@ -406,7 +393,13 @@ class DirectorySnapshot(Snapshot):
 
         It looks at each file: programs rewrite files in place, which no directory shows.
         """
-        return directory_identity(self._descriptor)
+        found = [("", self.status())]
+        walk = os.fwalk(".", dir_fd=self._descriptor, follow_symlinks=True)
+        for folder, folders, files, below in walk:  # what cannot be opened counts by its own state
+            names = sorted(folders + files)
+            found += [(f"{folder}/{name}", status_at(name, below)) for name in names]
+            folders[:] = sorted(folders) if folder.count("/") < _MAX_DEPTH else []
+        return files_identity(found)
 
     def version(self) -> Hashable:
         """Return inode, size and times of each file, which any process sees alike."""
@@ -414,16 +407,22 @@ class DirectorySnapshot(Snapshot):
 
     def listing_identity(self, files: Iterable[str]) -> Hashable:
         """Return what changes with the directories directly below, or these files in them."""
-        return listing_identity(self._descriptor, files)
+        found, listed = [("", self.status())], list(files)
+        for name in self.names():
+            for file in listed:
+                try:
+                    status = os.stat(f"{name}/{file}", dir_fd=self._descriptor)
+                except OSError:  # no directory, or one without this file
+                    continue
+                found.append((name, status))
+                break
+        return files_identity(found)
 
     def files_identity(self, endings: tuple[str, ...]) -> Hashable:
         """Return what changes with the files directly below whose names end so."""
-        found = [("", self.status())]
-        for name in self.names():
-            status = self.status_of(name) if name.endswith(endings) else None
-            if status is not None:
-                found.append((name, status))
-        return files_identity(found)
+        names = [name for name in self.names() if name.endswith(endings)]
+        found = [("", self.status()), *((name, self.status_of(name)) for name in names)]
+        return files_identity([(name, status) for name, status in found if status is not None])
 
     def is_same(self, other: object) -> bool:
         """Return whether another pin is of the same directory."""
@@ -437,8 +436,13 @@ class DirectorySnapshot(Snapshot):
 
     def names(self, key: str = "") -> list[str]:
         """Return the names directly below ``key``, sorted."""
-        try:
-            return names_at(self._descriptor, key or ".")
+        flags = os.O_RDONLY | os.O_DIRECTORY
+        try:  # a descriptor of its own: other threads may list it, too
+            opened = os.open(key or ".", flags, dir_fd=self._descriptor)
+            try:
+                return sorted(os.listdir(opened))
+            finally:
+                os.close(opened)
         except (FileNotFoundError, NotADirectoryError):
             return []
         except OSError as error:
@@ -532,13 +536,13 @@ def _mapped(descriptor: int, what: str) -> _Mapped:
             refuse(error, what=what)
 
 
+@dataclass(eq=False)
 class PropertyFiles(Snapshot):
     """Files that belong together, mapped; see `Snapshot`, whose keys are their names."""
 
-    def __init__(self, folder: str, document: str, files: Mapping[str, _Mapped]) -> None:
-        self._folder = folder
-        self._document = document
-        self._files = files
+    _folder: str
+    _document: str
+    _files: Mapping[str, _Mapped]
 
     def identity(self) -> Hashable:
         """Return what differs whenever one of the files was replaced or written to."""
@@ -600,7 +604,9 @@ class DirectoryStore:
         self._root_path = os.fspath(self.root)  # a prefix is joined to it for each node
         self._staging = self.root / STAGING_NAME
         self.location = location or str(root)
-        self.kept = file_cache()
+        # To map a file again costs a page fault for each page that is touched, and to read a small
+        # one takes ten times as long as to look at its times, which is done whenever it is used.
+        self.kept = DecodedCache(max_bytes=_KEPT_BYTES)
         """Its files, mapped or read, kept while they are what they were; also deleted ones."""
         self._was_there = False
         self._batches = 0
@@ -698,11 +704,10 @@ class DirectoryStore:
             token = self._token()
         try:
             with os_errors(self.location):
-                changes = DirectoryTransaction(self.root, token.folder(), self.location)
+                changes = DirectoryTransaction(self.root, token, self.location)
             try:
                 yield changes
             finally:
-                token.leaves_sign = token.leaves_sign or changes.leaves_sign
                 if not discard(changes.folder):  # a reader has a part of it pinned
                     with suppress(OSError):
                         os.rename(changes.folder, self._staging / f"{TRASH}{uuid.uuid4().hex}")

@@ -241,7 +241,6 @@ Fingerprint: TypeAlias = tuple[int, int, int, int]
 """Inode, size, time of the data and time of the inode of a file."""
 
 _TIME_STEP_NS: Final = 100_000_000
-_MAX_DEPTH: Final = 16
 _MAX_WAITS: Final = 5
 
 
@@ -308,18 +307,6 @@ def file_identity(status: os.stat_result) -> Hashable:
     return stable_fingerprint(status) or Unsettled()
 
 
-def directory_identity(descriptor: int) -> tuple[Hashable, ...]:
-    """Return what differs whenever something in a directory was put in place or written to.
-
-    What cannot be opened counts by its own state.
-    """
-    found = [("", os.fstat(descriptor))]
-    for folder, folders, files, below in os.fwalk(".", dir_fd=descriptor, follow_symlinks=True):
-        found += [(f"{folder}/{name}", status_at(name, below)) for name in sorted(folders + files)]
-        folders[:] = sorted(folders) if folder.count("/") < _MAX_DEPTH else []
-    return files_identity(found)
-
-
 def stable(identity: Callable[[], Hashable]) -> Hashable:
     """Return the identity of files once their next change is bound to show; it may be kept.
 
@@ -334,38 +321,11 @@ def stable(identity: Callable[[], Hashable]) -> Hashable:
     return None
 
 
-def listing_identity(descriptor: int, files: Iterable[str]) -> tuple[Hashable, ...]:
-    """Return what differs whenever a directory changed, or the first of some files in those below.
-
-    What is below costs one look each, so it is fit for many.
-    """
-    found: list[tuple[str, os.stat_result]] = [("", os.fstat(descriptor))]
-    listed = list(files)
-    for name in names_at(descriptor):
-        for file in listed:
-            try:
-                status = os.stat(f"{name}/{file}", dir_fd=descriptor)
-            except OSError:  # no directory, or one without this file
-                continue
-            found.append((name, status))
-            break
-    return files_identity(found)
-
-
 def files_identity(found: list[tuple[str, os.stat_result]]) -> tuple[Hashable, ...]:
     """Return what differs whenever one of some files was replaced or written to."""
     if not all(is_stable(status) for _, status in found):
         return (Unsettled(),)
     return tuple((name, *fingerprint(status)) for name, status in found)
-
-
-def names_at(descriptor: int, path: str = ".") -> list[str]:
-    """Return the names in a directory, or one below it, sorted; also while other threads do so."""
-    opened = os.open(path, os.O_RDONLY | os.O_DIRECTORY, dir_fd=descriptor)
-    try:
-        return sorted(os.listdir(opened))
-    finally:
-        os.close(opened)
 
 
 def status_at(path: str, descriptor: int | None = None) -> os.stat_result:
@@ -448,10 +408,6 @@ class Snapshot:
 
     is_local = True
     """Whether `map` costs nothing; if not, read parts with `read_ranges`."""
-    first_bytes = 0
-    """How many first bytes of a file are downloaded to know its `size`."""
-    has_entries = False
-    """Whether it is of an archive, whose `identity` tells the bytes of each entry from others."""
 
     def map(self, key: str) -> memoryview | None:
         """Return the bytes of ``key`` without copying them; None if it is absent.
@@ -521,8 +477,7 @@ class Snapshot:
 
         To be asked for before they are read.
         """
-        is_unknown = self.is_local and not self.has_entries
-        return self.fingerprint(key) or (None if is_unknown else self.identity())
+        return self.fingerprint(key) or (None if self.is_local else self.identity())
 
     def is_mapped(self, key: str, alignment: int = 1) -> bool:  # noqa: ARG002 - those of archives differ
         """Return whether `map` hands out bytes of a file of this machine, so aligned.

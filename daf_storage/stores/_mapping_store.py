@@ -8,7 +8,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, MutableMapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -189,13 +189,13 @@ class MappingSnapshot(Snapshot):
         return sorted({entry.partition("/")[0] for entry in below})
 
 
+@dataclass(eq=False)
 class MappingTransaction:
     """Changes prepared in memory; see `Transaction`."""
 
-    def __init__(self, store: MappingStore) -> None:
-        self._store = store
-        self._prepared: dict[str, Any] = {}
-        """Bytes or arrays of them, by key."""
+    _store: MappingStore
+    _prepared: dict[str, Any] = field(default_factory=dict)
+    """Bytes or arrays of them, by key."""
 
     def write(self, key: str, data: bytes | memoryview) -> None:
         """Append a copy of ``data``."""

@@ -6,7 +6,7 @@ through it what is not read here.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator, Mapping, MutableMapping
+from collections.abc import AsyncIterator, Iterator, MutableMapping
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +23,7 @@ from daf_storage.stores._files import Snapshot
 _MAX_DOCUMENT_BYTES = 1 << 24
 
 
-class _SnapshotValues(Mapping[str, Buffer]):
+class _SnapshotValues:
     """What a snapshot holds, as zarr has it; it is asked for each value."""
 
     def __init__(self, snapshot: Snapshot) -> None:
@@ -45,17 +45,12 @@ class _SnapshotValues(Mapping[str, Buffer]):
         return isinstance(key, str) and self._snapshot.size(key) is not None
 
     def __iter__(self) -> Iterator[str]:
-        return self._below("")
-
-    def __len__(self) -> int:
-        return sum(1 for _ in self)
-
-    def _below(self, prefix: str) -> Iterator[str]:
-        for name in self._snapshot.names(prefix):
-            key = f"{prefix}/{name}" if prefix else name
-            if self._snapshot.names(key):
-                yield from self._below(key)
-            else:
+        left = self._snapshot.names()
+        while left:
+            key = left.pop()
+            below = self._snapshot.names(key)
+            left += [f"{key}/{name}" for name in below]
+            if not below:
                 yield key
 
 

@@ -19,7 +19,7 @@ import threading
 from bisect import insort
 from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, NoReturn, Self
 from zlib import crc32
@@ -31,6 +31,7 @@ from daf_storage.base import AnyArray, ForkLock, OpenMode, check_mode
 from daf_storage.stores._files import (
     Fingerprint,
     check_length,
+    check_linked,
     file_identity,
     fingerprint,
     map_file,
@@ -310,7 +311,7 @@ class MmapZipStore(ArchiveReader):
             The file was deleted, or replaced by another one.
         """
         if self._file is not None:
-            self._file.require_linked()
+            check_linked(os.fstat(self._file.descriptor), self.location)
         changes = ArchiveTransaction(self)
         try:
             yield changes
@@ -511,6 +512,7 @@ class MmapZipStore(ArchiveReader):
         self._directory = self._records(kept)
 
 
+@dataclass(eq=False)
 class ArchiveTransaction:
     """Prepared entries; see `Transaction`.
 
@@ -518,10 +520,9 @@ class ArchiveTransaction:
     where nothing names them yet.
     """
 
-    def __init__(self, archive: MmapZipStore) -> None:
-        self._archive = archive
-        self._parts: dict[str, list[bytes | memoryview]] = {}
-        self._reserved: dict[str, Reservation] = {}
+    _archive: MmapZipStore
+    _parts: dict[str, list[bytes | memoryview]] = field(default_factory=dict)
+    _reserved: dict[str, Reservation] = field(default_factory=dict)
 
     def write(self, key: str, data: bytes | memoryview) -> None:
         """Remember ``data``, which must not change before it is published."""
@@ -554,21 +555,17 @@ class ArchiveTransaction:
                 if replace:
                     raise errors.append_only(self._archive.location, key)
                 raise FileExistsError(f"{key} exists")
-            self._add([*others, key])
-
-    def _add(self, prefixes: Sequence[str]) -> None:
-        """Add what was prepared at and below some prefixes, one after the other, all at once."""
-        reserved = [k for prefix in prefixes for k in self._reserved if is_below(k, prefix)]
-        written: list[str] = []
-        for prefix in prefixes:
-            below = [key for key in self._parts if is_below(key, prefix)]
-            written += sorted(below, key=lambda k: sum(map(len, self._parts[k])), reverse=True)
-        parts = {key: self._parts[key] for key in written}
-        self._archive.add(parts, [self._reserved[key] for key in reserved])
-        for key in reserved:
-            del self._reserved[key]
-        for key in written:
-            del self._parts[key]
+            reserved: dict[str, Reservation] = {}
+            written: dict[str, list[bytes | memoryview]] = {}
+            for prefix in (*others, key):
+                reserved |= {k: each for k, each in self._reserved.items() if is_below(k, prefix)}
+                below = [(k, parts) for k, parts in self._parts.items() if is_below(k, prefix)]
+                written |= sorted(below, key=lambda part: sum(map(len, part[1])), reverse=True)
+            self._archive.add(written, reserved.values())
+            for added in reserved:
+                del self._reserved[added]
+            for added in written:
+                del self._parts[added]
 
     def make_directory(self, key: str) -> None:
         """Do nothing: an archive has entries, and no directories."""

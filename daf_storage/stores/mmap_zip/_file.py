@@ -29,7 +29,6 @@ from daf_storage.base import ForkLock, OpenMode
 from daf_storage.stores._directories import follow_links, remove_leftovers, scratch
 from daf_storage.stores._files import (
     allocate,
-    check_linked,
     is_at,
     map_file,
     os_errors,
@@ -75,15 +74,10 @@ class ArchiveFile:
     def open(cls, path: Path, flags: int, location: str = "") -> ArchiveFile:
         """Open a file; it is not inherited by programs that this one starts.
 
-        A named pipe does not make it wait: see `is_regular`.
+        A named pipe does not make it wait.
         """
         descriptor = os.open(path, flags | os.O_CLOEXEC | os.O_NONBLOCK, 0o666)
         return cls(descriptor, location or str(path))
-
-    @property
-    def is_regular(self) -> bool:
-        """Whether it is a plain file, and no directory, named pipe, socket or device."""
-        return stat.S_ISREG(os.fstat(self.descriptor).st_mode)
 
     def size(self) -> int:
         """Return the length of the file."""
@@ -99,10 +93,6 @@ class ArchiveFile:
         with self._lengths_lock:
             return map_file(self.descriptor, self.size(), what=self.location)
 
-    def require_linked(self) -> None:
-        """Raise ``SourceNotFoundError`` if the file was deleted: what is written would be lost."""
-        check_linked(os.fstat(self.descriptor), self.location)
-
     def lock(self, operation: int = fcntl.LOCK_EX) -> bool:
         """Keep other writers away until the file is closed; false if there is one already."""
         return try_lock(self.descriptor, operation)
@@ -117,15 +107,7 @@ class ArchiveFile:
 
     def read_at(self, offset: int, size_bytes: int) -> bytes:
         """Return the bytes from ``offset`` on; fewer where the file ends."""
-        parts = []
-        while size_bytes > 0:
-            part = os.pread(self.descriptor, min(size_bytes, _MAX_WRITE_BYTES), offset)
-            if not part:
-                break
-            parts.append(part)
-            offset += len(part)
-            size_bytes -= len(part)
-        return b"".join(parts)
+        return os.pread(self.descriptor, size_bytes, offset)
 
     def end_records(self) -> Iterator[int]:
         """Yield where there may be the record that ends an archive, the last of them first."""
@@ -475,7 +457,7 @@ def _open(path: Path, flags: int, location: str) -> ArchiveFile:
         if error.errno != errno.ENXIO:  # a socket, or a pipe that nobody reads
             raise
     else:
-        if file.is_regular:
+        if stat.S_ISREG(os.fstat(file.descriptor).st_mode):
             return file
         file.close()
     raise errors.NotADafError(

@@ -13,7 +13,8 @@ import threading
 import zlib
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, Final
 
@@ -154,9 +155,6 @@ class ArchiveReader:
     def size_bytes(self) -> int:
         """Length of the entries' part of the file."""
         return self._limit_bytes
-
-    def __len__(self) -> int:
-        return len(self.keys())
 
     def __iter__(self) -> Iterator[str]:
         """Iterate over the names of all entries, sorted."""
@@ -387,29 +385,26 @@ def unused_bytes(store: ArchiveReader) -> int:
     return store.size_bytes - used
 
 
+@dataclass(eq=False)
 class ArchiveSnapshot(Snapshot):
     """A view of the entries that an archive had at one moment; see `Snapshot`."""
 
-    has_entries = True
+    _archive: ArchiveReader
+    _prefix: str
+    _limit: int
+    entries: tuple[Hashable, ...]
+    """What changes whenever something is added below the prefix."""
+    _state: Hashable
 
-    def __init__(
-        self,
-        archive: ArchiveReader,
-        prefix: str,
-        limit: int,
-        entries: tuple[Hashable, ...],
-        state: Hashable,
-    ) -> None:
-        self._archive = archive
-        self.is_local = archive.is_local
-        self._start = f"{prefix}/" if prefix else ""
-        self._prefix = prefix
-        self._limit = limit
-        self.entries = entries
-        """What changes whenever something is added below the prefix."""
-        self._state = state
-        self.directory_identity = entries[:-1]
+    def __post_init__(self) -> None:
+        self.is_local = self._archive.is_local
+        self._start = f"{self._prefix}/" if self._prefix else ""
+        self.directory_identity = self.entries[:-1]
         """What changes whenever an entry that was there is taken out or replaced."""
+
+    def bytes_version(self, key: str) -> Hashable:  # noqa: ARG002 - nothing replaces an entry
+        """Return what changes whenever something is added, or rewritten."""
+        return self.identity()
 
     def read_ranges(self, key: str, ranges: list[tuple[int, int]]) -> list[memoryview]:
         """Return parts of the bytes of an entry."""
@@ -533,17 +528,10 @@ class RemoteArchive(ArchiveReader):
             self._documents_read += 1
             if self._documents_read != _FEW_DOCUMENTS:
                 return
-            spans = _document_spans(self._entries, self._limit_bytes)
-            self._files.read_ranges(self._path, spans)
+            ends = dict(pairwise([*sorted(e.offset for e in self._entries), self._limit_bytes]))
+            offsets = sorted(entry.offset for entry in self._entries if _is_document(entry))
+            self._files.read_ranges(self._path, [(offset, ends[offset]) for offset in offsets])
 
 
 def _is_document(entry: Entry) -> bool:
     return is_document(entry) and entry.stored_bytes <= _SMALL_DOCUMENT_BYTES
-
-
-def _document_spans(entries: Sequence[Entry], limit_bytes: int) -> list[tuple[int, int]]:
-    """Return where the headers and the data of the documents lie, in the order of the file."""
-    offsets = [*sorted(entry.offset for entry in entries), limit_bytes]
-    ends = dict(pairwise(offsets))
-    documents = sorted(entry.offset for entry in entries if _is_document(entry))
-    return [(offset, ends[offset]) for offset in documents]

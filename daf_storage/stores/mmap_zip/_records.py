@@ -230,26 +230,21 @@ def parse_central(data: bytes, count: int, shift: int) -> Iterator[Entry]:
         What is added to recorded offsets: the number of bytes put before the archive.
     """
     position = 0
-    unpack, unpack_extra, fixed = _CENTRAL.unpack_from, _CENTRAL_EXTRA.unpack_from, _CENTRAL.size
-    total = len(data)
+    fixed, total = _CENTRAL.size, len(data)
     for _ in range(count):
         if total - position < fixed:
             raise MalformedError("the central directory ends too early")
         (
             signature, _, _, flags, method, _, _, crc, stored, size,
             name_bytes, extra_bytes, comment_bytes, disk, _, _, offset,
-        ) = unpack(data, position)  # fmt: skip
+        ) = _CENTRAL.unpack_from(data, position)  # fmt: skip
         start = position + fixed
         stop = start + name_bytes
         end = stop + extra_bytes + comment_bytes
         if signature != CENTRAL_SIGNATURE or end > total:
             raise MalformedError("a record of the central directory is damaged")
         raw_name = data[start:stop]
-        if stored == size == offset == _NONE32 and extra_bytes == _CENTRAL_EXTRA.size:
-            kind, _, size, stored, offset = unpack_extra(data, stop)
-            if kind != _ZIP64_EXTRA:
-                raise MalformedError("a central record lacks its ZIP64 sizes")
-        elif _NONE32 in (stored, size, offset) or disk == _NONE16:
+        if _NONE32 in (stored, size, offset) or disk == _NONE16:
             numbers = iter(_zip64_numbers(data[stop : stop + extra_bytes]))
             size, stored, offset = (
                 _next(numbers) if value == _NONE32 else value for value in (size, stored, offset)
@@ -268,25 +263,27 @@ def parse_central(data: bytes, count: int, shift: int) -> Iterator[Entry]:
         )
 
 
+def _extra_fields(extra: bytes) -> Iterator[tuple[int, int, int]]:
+    """Yield what extra fields are, where the data of each begin, and where they end."""
+    stop = 0
+    while (start := stop + _HEAD.size) <= len(extra):
+        kind, length = _HEAD.unpack_from(extra, stop)
+        stop = start + length
+        yield kind, start, stop
+
+
 def _zip64_numbers(extra: bytes) -> Iterator[int]:
     """Yield the numbers of the ZIP64 extra field, in their order."""
-    position = 0
-    while position + _HEAD.size <= len(extra):
-        kind, length = _HEAD.unpack_from(extra, position)
-        position += _HEAD.size
+    for kind, start, stop in _extra_fields(extra):
         if kind == _ZIP64_EXTRA:
-            field = extra[position : position + length]
-            for start in range(0, len(field) - 7, 8):
-                yield int.from_bytes(field[start : start + 8], "little")
-        position += length
+            field = extra[start:stop]
+            for at in range(0, len(field) - 7, 8):
+                yield int.from_bytes(field[at : at + 8], "little")
 
 
 def _is_filled(extra: bytes) -> bool:
     """Return whether extra fields follow one another up to the end of these bytes."""
-    position = 0
-    while position + _HEAD.size <= len(extra):
-        position += _HEAD.size + _HEAD.unpack_from(extra, position)[1]
-    return position == len(extra)
+    return max((stop for *_, stop in _extra_fields(extra)), default=0) == len(extra)
 
 
 def _next(numbers: Iterator[int]) -> int:
