@@ -36,7 +36,6 @@ from daf_storage.base import (
     AnyArray,
     DecodedCache,
     Span,
-    computed,
     decode_vlen_chunks,
     one_array,
     optional_import,
@@ -54,14 +53,6 @@ from daf_storage.trees._stored_array import (
     chunks_of,
     frozen,
 )
-
-
-def fill_blocks(out: AnyArray, blocks: Iterable[AnyArray]) -> None:
-    """Fill an array with consecutive ranges of its first dimension."""
-    start = 0
-    for block in blocks:
-        np.copyto(out[start : start + len(block)], block, casting="unsafe")
-        start += len(block)
 
 
 def has_equal_bytes(one: AnyArray, other: AnyArray) -> bool:
@@ -279,7 +270,7 @@ _TASK_STRINGS: Final = 1 << 14
 """About how many strings a thread is given at a time."""
 
 _CODED_STRINGS: Final = 1 << 16
-"""About how many strings a thread makes codes of at a time."""
+"""About of how many strings codes are made at a time."""
 
 _COUNT_BYTES: Final = 4
 
@@ -314,9 +305,9 @@ class ChunkedRead:
     """The shape of the result."""
     rows: dict[int, Ranges]
     """What is taken of each row of chunks that is needed, by its number."""
-    across: dict[Position, tuple[tuple[slice, ...], tuple[slice, ...]]]
+    across: dict[Position, tuple[tuple[slice, ...], ...]]
     """What is taken of the chunks of each such row along the other dimensions, and where it goes in
-    the result, by the rest of their position."""
+    the result, by the rest of their position; nothing if there are no others."""
 
     @classmethod
     def of(cls, info: ArrayInfo, ranges: Ranges, within: Span | None) -> ChunkedRead:
@@ -327,15 +318,10 @@ class ChunkedRead:
         shape = (ranges.size, *(span.size for span in rest))
         if 0 in shape:
             return cls(shape, {}, {})
-        dimensions = [
-            _along(span, chunk) for span, chunk in zip(rest, info.chunks[1:], strict=True)
-        ]
+        along = [_along(span, chunk) for span, chunk in zip(rest, info.chunks[1:], strict=True)]
         across = {
-            tuple(number for number, _, _ in combination): (
-                tuple(source for _, source, _ in combination),
-                tuple(target for _, _, target in combination),
-            )
-            for combination in itertools.product(*dimensions)
+            numbers: tuple(zip(*map(dict.__getitem__, along, numbers), strict=True))
+            for numbers in itertools.product(*along)
         }
         return cls(shape, _rows(ranges, info.chunks[0]), across)
 
@@ -362,14 +348,14 @@ def _share_of(spans: list[Span], share: float) -> list[Span]:
     return found
 
 
-def _along(span: Span, chunk: int) -> list[tuple[int, slice, slice]]:
-    """Return what a range of one dimension takes of each chunk along it."""
-    found = []
+def _along(span: Span, chunk: int) -> dict[int, tuple[slice, ...]]:
+    """Return what a range of one dimension takes of each chunk along it, and where that goes."""
+    found = {}
     for number in range(span.start // chunk, -(-span.stop // chunk)):
         start = number * chunk
         first, last = max(span.start, start), min(span.stop, start + chunk)
-        source = slice(first - start, last - start)
-        found.append((number, source, slice(first - span.start, last - span.start)))
+        places = (slice(first - begin, last - begin) for begin in (start, span.start))
+        found[number] = tuple(places)
     return found
 
 
@@ -473,7 +459,8 @@ class ChunkedArray(StoredArray, ABC):
             return as_strings(self.read_rows(span), what=self.what)
         self._check_count([span], None)
         height = self.info.chunks[0]
-        positions = self._positions(span)
+        last = -(-span.stop // height) if span.size else 0
+        positions: list[Position] = [(n,) for n in range(span.start // height, last)]
         parts: dict[Position, pa.Array] = {}
 
         def run(stored: Iterable[tuple[Position, Any]]) -> None:
@@ -486,22 +473,11 @@ class ChunkedArray(StoredArray, ABC):
         return _joined([parts[position] for position in positions if position in parts])
 
     def string_pieces(self) -> Iterator[pa.Array]:
-        """Yield all strings of a vector in pieces, each of which has a string once.
-
-        Pieces are decoded side by side, and a few are in memory at a time.
-        """
-        height, length = self.info.chunks[0], self.info.shape[0]
-        if self.encoding.dtype is not None:
-            return iter([self.read_strings()])
-
-        def coded(stored: list[tuple[Position, Any]]) -> pa.DictionaryArray:
-            parts = [strings for _, strings in self._decoded_strings(stored)]
-            left = length - stored[0][0][0] * height  # the last chunk is filled up
-            return _joined(parts).slice(0, left).dictionary_encode()
-
-        stored = self.fetch(self._positions(Span(0, length)))
-        some = groups(stored, max(_CODED_STRINGS // height, 1))
-        return computed(functools.partial(coded, group) for group in some)
+        """Yield all strings of a vector in pieces, each of which has a string once."""
+        length, height = self.info.shape[0], self.info.chunks[0]
+        step = max(_CODED_STRINGS // height, 1) * height
+        for start in range(0, length, step):
+            yield self.string_rows(Span(start, min(start + step, length))).dictionary_encode()
 
     @property
     def dtype(self) -> np.dtype[Any]:
@@ -538,12 +514,6 @@ class ChunkedArray(StoredArray, ABC):
     def _name(self, position: Position) -> str:
         return f"{self.what}: {self.chunk_name(position)}"
 
-    def _positions(self, span: Span) -> list[Position]:
-        """Return the chunks of a range of an array of one dimension."""
-        height = self.info.chunks[0]
-        last = -(-span.stop // height) if span.size else 0
-        return [(number,) for number in range(span.start // height, last)]
-
     def _check_count(self, spans: list[Span], within: Span | None) -> None:
         """Raise if so many chunks are needed that nobody would wait for them."""
         count = chunks_of(self.info, spans, within)
@@ -564,7 +534,9 @@ class ChunkedArray(StoredArray, ABC):
         """Return the strings of a whole chunk."""
         count = math.prod(self.info.chunks)
         if stored is None:
-            return filled_strings(self.fill_value(position), count, what=self.what)
+            problem = f"{self.what}: {count:,} times the fill value does not fit into memory"
+            with translated(pa.ArrowException, CorruptDataError, problem):
+                return pa.repeat(pa.scalar(self.fill_value(position), pa.string()), count)
         data = self._string_bytes(position, stored)
         check_string_count(data, count, what=self._name(position))
         return vlen.decode_vlen_utf8(data, what=self._name(position))
@@ -604,9 +576,9 @@ class ChunkedArray(StoredArray, ABC):
         """Decode chunks and copy them into the result."""
         item_bytes = self.dtype.itemsize
         chunk_bytes = max(math.prod(self.info.chunks) * item_bytes, 1)
-        remembers = _remembers.get() and self.encoding.dtype is not None
         is_small = 2 * self.info.size * item_bytes <= settings.DAF_DECODED_CHUNKS_MAX_BYTES
         decoded = len(read.rows) * len(read.across) * math.prod(self.info.chunks)
+        remembers = _remembers.get() and self.encoding.dtype is not None
         remembers = remembers and (is_small or 2 * math.prod(read.shape) < decoded)
 
         def run(stored: Iterable[tuple[Position, Any]]) -> None:
@@ -659,13 +631,6 @@ def as_strings(values: AnyArray, *, what: str) -> pa.StringArray:
         if flat.dtype.kind == "S":
             flat = np.char.decode(flat, "utf-8")
         return pa.array(flat.astype(object), pa.string())
-
-
-def filled_strings(fill_value: str, count: int, *, what: str) -> pa.StringArray:
-    """Return strings that stand in for those that are not stored."""
-    problem = f"{what}: {count:,} times the fill value does not fit into memory"
-    with translated(pa.ArrowException, CorruptDataError, problem):
-        return pa.repeat(pa.scalar(fill_value, pa.string()), count)
 
 
 def wrong_size(

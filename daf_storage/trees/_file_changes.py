@@ -30,8 +30,8 @@ from daf_storage._lazy import numcodecs
 from daf_storage.base import AnyArray, Packing, StorageType, computed
 from daf_storage.base import strings as vlen
 from daf_storage.errors import CorruptDataError, DafError, FormatError, ReadOnlyError
-from daf_storage.stores import Transaction, WritableStore, os_errors
-from daf_storage.trees._chunked_array import fill_blocks, groups
+from daf_storage.stores import Transaction, os_errors
+from daf_storage.trees._chunked_array import groups
 from daf_storage.trees._metadata import to_json
 from daf_storage.trees._zarr_array import CHECKSUM_BYTES, ENTRY_BYTES, StoreTree
 
@@ -54,10 +54,6 @@ class Consolidated(Generic[T]):
     """How many batches there are, at the end of the last of which it is written once."""
     postponed: set[str] | None = field(default_factory=set)
     """The paths of what they have changed; None for everything."""
-
-
-def _at_and_above(key: str) -> Iterator[str]:
-    return itertools.accumulate(key.split("/"), "{}/{}".format)
 
 
 _PART_BYTES: Final = 1 << 24
@@ -209,14 +205,10 @@ class FileTree(StoreTree, Generic[T]):
         """Hand out a tree without some nodes, which takes the place of this one at the end."""
         with self._writable.rebuilt([key for path in without for key in self.keys(path)]) as store:
             tree = copy.copy(self)
-            tree.move_to(store)
+            tree._store = tree._writable = store  # noqa: SLF001 - of the same class
+            tree._consolidated = self._consolidated and Consolidated()  # noqa: SLF001
             yield tree
             tree.refresh()
-
-    def move_to(self, store: WritableStore) -> None:
-        """Be a tree of another store from now on."""
-        self._store = self._writable = store
-        self._consolidated = None if self._consolidated is None else Consolidated()
 
     def keys(self, path: str) -> list[str]:
         """Return the keys at and below which all of a node is."""
@@ -247,7 +239,7 @@ class FileTree(StoreTree, Generic[T]):
             if not kept.batches:
                 paths, kept.postponed = kept.postponed, paths
         if paths is None or paths:
-            self._refresh(paths)
+            self.refresh(paths)
 
     def lock(self) -> Any:
         """Exclude other writers."""
@@ -321,13 +313,8 @@ class FileTree(StoreTree, Generic[T]):
                 changes.replace_file(file, data if isinstance(data, bytes) else to_json(data))
         return list(files)
 
-    def refresh(self) -> bool:
-        """Write the file that repeats all documents; say whether it had been another one."""
-        before = self.consolidated()
-        self._refresh(None)
-        return self.consolidated() != before
-
-    def _refresh(self, paths: Collection[str] | None) -> None:
+    def refresh(self, paths: Collection[str] | None = None) -> None:
+        """Write the file that repeats all documents, after changes at ``paths`` (None: all)."""
         with self.transaction() as changes, self.lock():
             changes.refresh(paths)
 
@@ -345,8 +332,10 @@ class FileTree(StoreTree, Generic[T]):
             kept.documents = dict(self.documents(""))
         else:
             gone = frozenset(paths)
-            for key in [key for key in kept.documents if not gone.isdisjoint(_at_and_above(key))]:
-                del kept.documents[key]
+            for key in list(kept.documents):
+                at_and_above = itertools.accumulate(key.split("/"), "{}/{}".format)
+                if not gone.isdisjoint(at_and_above):
+                    del kept.documents[key]
             for path in paths:
                 kept.documents.update(self.documents(path))
         kept.last = self.consolidate(kept.documents)
@@ -435,7 +424,10 @@ class FileChanges(ArrayChanges):
     ) -> None:
         """Prepare a numeric array of consecutive ranges of its first dimension."""
         if not self._write_packed(path, shape, storage_type, blocks):
-            fill_blocks(self.reserve_array(path, shape, storage_type), blocks)
+            out, start = self.reserve_array(path, shape, storage_type), 0
+            for block in blocks:
+                np.copyto(out[start : start + len(block)], block, casting="unsafe")
+                start += len(block)
 
     def link_array(
         self, path: str, shape: tuple[int, ...], storage_type: StorageType, descriptor: int

@@ -23,6 +23,7 @@ import math
 import struct
 from collections.abc import Callable, Hashable, Iterable, Iterator
 from contextlib import suppress
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Final, TypeAlias
 
@@ -70,8 +71,10 @@ from daf_storage.trees._stored_array import (
     NodeKind,
     Ranges,
     StoredArray,
+    byte_ranges,
     decoded_bytes,
     frozen,
+    rows_of,
 )
 
 REFERENCE: Final = np.dtype([("length", "<u4"), ("address", "<u8"), ("index", "<u4")])
@@ -346,18 +349,16 @@ _HEAP_BYTES: Final = 1 << 26
 """Strings on a server whose heaps are longer are read by HDF5."""
 
 
+@dataclass(eq=False)
 class Hdf5Node:
     """A group or dataset, held open; see `Node`."""
 
-    def __init__(
-        self, shared: Hdf5File, held: HeldObject, kind: NodeKind, identity: Hashable, *, what: str
-    ) -> None:
-        self.kind = kind
-        self.identity = identity
-        self._shared = shared
-        self.held = held
-        """What it is, open."""
-        self.what = what
+    _shared: Hdf5File
+    held: HeldObject
+    """What it is, open."""
+    kind: NodeKind
+    identity: Hashable
+    what: str
 
     def is_same(self, other: object) -> bool:
         """Return whether another node is the very same stored one."""
@@ -391,8 +392,10 @@ class Hdf5Array(StoredArray):
     """One dataset; see `StoredArray`."""
 
     def __init__(self, shared: Hdf5File, held: HeldObject, *, what: str) -> None:
-        self._shared = shared
-        self._held = held
+        self.shared = shared
+        """Its file."""
+        self.held = held
+        """The dataset, open."""
         self.what = what
         """The dataset as messages name it."""
         with translated(H5PY_ERRORS, CorruptDataError, f"{what}: cannot be read"):
@@ -400,7 +403,7 @@ class Hdf5Array(StoredArray):
 
     def _look(self, dataset: Any) -> None:
         """Look at what is said of the elements, and where they are."""
-        what, shared = self.what, self._shared
+        what, shared = self.what, self.shared
         if dataset.shape is None:
             raise UnsupportedDataError(f"{what}: the dataset is empty: it has not even a shape")
         stored = dataset.get_type()
@@ -436,15 +439,15 @@ class Hdf5Array(StoredArray):
 
     def fingerprint(self) -> Fingerprint | None:
         """Return inode, size and times of the file; None while it is too new to tell by them."""
-        with self._shared.lock:
-            return stable_fingerprint(self._shared.status())
+        with self.shared.lock:
+            return stable_fingerprint(self.shared.status())
 
     def check_stored(self, *, is_complete: bool = False) -> None:
         """Raise if there is no room in the file for the elements, by what it says of its size."""
-        self._attempt(lambda: self._check_stored(is_complete=is_complete))
+        self.attempt(lambda: self._check_stored(is_complete=is_complete))
 
     def _check_stored(self, *, is_complete: bool) -> None:
-        shape, dataset = self.info.shape, self._held.id
+        shape, dataset = self.info.shape, self.held.id
         size_bytes = self.info.size * self._item_bytes
         if self._is_chunked:
             lacks = is_complete and dataset.get_num_chunks() < math.prod(grid_of(self.info))
@@ -461,7 +464,7 @@ class Hdf5Array(StoredArray):
 
     def _check_size(self, offset: int, size_bytes: int) -> None:
         """Raise if the file ends before the elements do."""
-        available = self._shared.size_bytes()
+        available = self.shared.size_bytes()
         if offset + size_bytes > available:
             raise CorruptDataError(
                 f"{self.what}: the file is truncated: {size_bytes:,} bytes at {offset:,} were "
@@ -476,20 +479,21 @@ class Hdf5Array(StoredArray):
             return super().read()
         if self.info.shape and not self.info.is_mappable:
             return self.read_rows(Span(0, self.info.shape[0]))
-        return self._mapped() if self.info.is_mappable else self._read_by_hdf5(())
+        return self._mapped() if self.info.is_mappable else self.read_by_hdf5(())
 
     def read_spans(self, spans: list[Span], within: Span | None = None) -> list[AnyArray]:
         """Return several ranges of the first dimension; each chunk is decoded once."""
         if self.info.is_mappable or self.info.storage_type.is_string:
             return super().read_spans(spans, within)
         if self._is_downloaded:
-            parts = self._downloaded(spans)
-            return parts if within is None else [part[:, within.slice] for part in parts]
+            with self.shared.lock:
+                ranges = self._ranges(spans)
+            return rows_of(self.info, self.shared.stored(ranges), within)
         chunks = self._chunks()
         if chunks is not None:
             return chunks.read_spans(spans, within)
         rest = () if within is None else (within.slice,)
-        return [self._read_by_hdf5((span.slice, *rest)) for span in spans]
+        return [self.read_by_hdf5((span.slice, *rest)) for span in spans]
 
     def read_joined(self, ranges: Ranges) -> AnyArray:
         """Return ranges of an array of one dimension in one array."""
@@ -501,10 +505,10 @@ class Hdf5Array(StoredArray):
     ) -> None:
         """Add the bytes of the elements, or the stored bytes of their chunks."""
         if self._is_downloaded:
-            self._shared.estimate(self._ranges(spans), estimate)
+            self.shared.estimate(self._ranges(spans), estimate)
             return
         chunks = self._chunks()
-        if chunks is None and self._shared.is_remote:
+        if chunks is None and self.shared.is_remote:
             # A string lies apart: it takes a reference and a header, of 16 bytes each, as well.
             size_bytes = decoded_bytes(self.info, spans, within)
             is_string = self.info.storage_type.is_string
@@ -516,32 +520,22 @@ class Hdf5Array(StoredArray):
 
     def _ranges(self, spans: list[Span]) -> list[tuple[int, int]]:
         """Return where ranges of a dataset in one piece are in the file."""
-        row = self._item_bytes * math.prod(self.info.shape[1:])
-        start = self._held.id.get_offset() or 0
-        return [(start + span.start * row, start + span.stop * row) for span in spans]
-
-    def _downloaded(self, spans: list[Span]) -> list[AnyArray]:
-        """Return ranges of a dataset in one piece, downloaded side by side."""
-        with self._shared.lock:
-            ranges = self._ranges(spans)
-        rest, dtype = self.info.shape[1:], self.info.storage_type.dtype
-        stored = self._shared.stored(ranges)
-        return [frozen(np.frombuffer(part, dtype).reshape(-1, *rest)) for part in stored]
+        return byte_ranges(self.info, spans, self.held.id.get_offset() or 0)
 
     def _chunks(self) -> Hdf5Chunks | Runs | None:
         """Return the chunks as they are read without HDF5; None where they cannot be."""
         if not self._is_listable:
             return None
-        shared = self._shared
+        shared = self.shared
         shared.check_length(what=self.what)
-        key = self._held.name, self.info
-        found: Hdf5Chunks | Runs | None = self._attempt(lambda: shared.kept(key, self._open_chunks))
+        key = self.held.name, self.info
+        found: Hdf5Chunks | Runs | None = self.attempt(lambda: shared.kept(key, self._open_chunks))
         return found
 
     @cached_property
     def _is_listable(self) -> bool:
         """Whether it has chunks of numbers, in a file that nothing of this process writes to."""
-        info, shared = self.info, self._shared
+        info, shared = self.info, self.shared
         if not self._is_chunked or info.storage_type.is_string or 0 in info.shape:
             return False
         with shared.lock:
@@ -551,10 +545,10 @@ class Hdf5Array(StoredArray):
 
     def _open_chunks(self) -> Hdf5Chunks | Runs | None:
         """Look up where the chunks are, once until the file changes; None if they are too many."""
-        dataset = self._held.id
+        dataset = self.held.id
         if math.prod(grid_of(self.info)) > MAX_LISTED_CHUNKS:
             return None
-        shared, stored = self._shared, element_type_of(dataset.get_type())
+        shared, stored = self.shared, element_type_of(dataset.get_type())
         if shared.is_remote:
             listing = np.full((3, math.prod(grid_of(self.info))), UNKNOWN, np.int64)
         else:
@@ -564,38 +558,30 @@ class Hdf5Array(StoredArray):
             runs = Runs.of(self.info, stored.dtype, listing, file) if is_plain else None
             if runs is not None:
                 return runs
-        return Hdf5Chunks(
-            self.info,
-            self._held,
-            listing,
-            shared,
-            read=self._read_by_hdf5,
-            attempt=self._attempt,
-            what=self.what,
-        )
+        return Hdf5Chunks(self, listing)
 
-    def _read_by_hdf5(self, picks: tuple[slice, ...]) -> AnyArray:
+    def read_by_hdf5(self, picks: tuple[slice, ...]) -> AnyArray:
         """Have HDF5 read a part."""
         self._check_expansion(picks)
-        values = np.asarray(self._attempt(lambda: self._held.get()[picks]))
+        values = np.asarray(self.attempt(lambda: self.held.get()[picks]))
         return frozen(values.astype(self.info.storage_type.dtype, copy=False))
 
     def _mapped(self) -> AnyArray:
         dtype = self.info.storage_type.dtype
         size_bytes = self.info.size * dtype.itemsize
-        with self._shared.lock:
-            offset = self._held.id.get_offset()
+        with self.shared.lock:
+            offset = self.held.id.get_offset()
             if offset is None:
                 raise CorruptDataError(f"{self.what}: its elements are not in the file any more")
             self._check_size(offset, size_bytes)
-            data = self._shared.map(self._held.id, size_bytes)
+            data = self.shared.map(self.held.id, size_bytes)
         return np.frombuffer(data, dtype).reshape(self.info.shape)
 
     # Strings.
 
     def read_strings(self) -> pa.StringArray | pa.LargeStringArray:
         """Return all strings, flattened in C order."""
-        many = self._attempt(self._read_many_strings)
+        many = self.attempt(self._read_many_strings)
         if many is not None:
             return many
         self._check_expansion(())
@@ -608,7 +594,7 @@ class Hdf5Array(StoredArray):
 
     def _objects(self, pick: Any) -> AnyArray:
         """Return a range of the strings, in one dimension."""
-        found = self._attempt(lambda: self._held.get().asstr("utf-8")[pick])
+        found = self.attempt(lambda: self.held.get().asstr("utf-8")[pick])
         return np.asarray(found, dtype=object).reshape(-1)
 
     def _read_many_strings(self) -> Any:
@@ -616,7 +602,7 @@ class Hdf5Array(StoredArray):
 
         HDF5 is asked for what was checked here, if at all.
         """
-        dataset, shared = self._held.id, self._shared
+        dataset, shared = self.held.id, self.shared
         kind, base = dataset.get_type(), shared.heap_base
         is_variable = kind.get_class() == h5py().h5t.STRING and kind.is_variable_str()
         if not is_variable or base is None:
@@ -640,9 +626,9 @@ class Hdf5Array(StoredArray):
 
     def _read_remote_strings(self, base: int) -> Any:
         """Download the references and the heaps that they lead to; None where HDF5 reads them."""
-        shared = self._shared
+        shared = self.shared
         with shared.lock:
-            blocks = list(_references_of(self._held.id, shared.span, what=self.what))
+            blocks = list(_references_of(self.held.id, shared.span, what=self.what))
         named = np.concatenate([block["address"] for _, block in blocks] or [np.zeros(0)])
         named = np.unique(named[named > 0]).astype(np.int64)
         addresses = named + base
@@ -670,37 +656,36 @@ class Hdf5Array(StoredArray):
     def _check_expansion(self, picks: tuple[slice, ...]) -> None:
         n_rows = self.info.shape[0] if self.info.shape else 1
         first, last, _ = (picks[0] if picks else slice(None)).indices(n_rows)
-        self._attempt(lambda: check_expansion(self._held.id, first, last, what=self.what))
+        self.attempt(lambda: check_expansion(self.held.id, first, last, what=self.what))
 
-    def _attempt(self, read: Callable[[], Any]) -> Any:
+    def attempt(self, read: Callable[[], Any]) -> Any:
         """Return what HDF5 is asked for, under its lock; what it raises is a `DafError`."""
-        with self._shared.lock:
-            return self._attempted(read)
-
-    def _attempted(self, read: Callable[[], Any]) -> Any:
-        dataset = self._held.id  # opened again, if the file was
-        opened = self._shared.file
-        self._shared.check_length(what=self.what)
-        try:
-            return read()
-        except DafError:
-            raise
-        except UnicodeDecodeError as error:
-            raise CorruptDataError(
-                f"{self.what}: the strings are not UTF-8 ({reason_of(error)})"
-            ) from error
-        except H5PY_ERRORS as error:
-            if self._shared.file is not opened and self._shared.file.id.valid:  # opened again
-                return self._attempted(read)
-            filters = filters_of(dataset.get_create_plist()) if dataset.valid else ()
-            for number in filters:
-                if not h5py().h5z.filter_avail(number):
-                    raise UnsupportedDataError(
-                        f"{self.what}: the dataset is stored with a filter that is not available "
-                        f"here (number {number}); rewrite the dataset, or install hdf5plugin, "
-                        f"which has more: {install_command('hdf5')}"
-                    ) from error
-            raise CorruptDataError(f"{self.what}: cannot be read ({reason_of(error)})") from error
+        with self.shared.lock:
+            dataset = self.held.id  # opened again, if the file was
+            opened = self.shared.file
+            self.shared.check_length(what=self.what)
+            try:
+                return read()
+            except DafError:
+                raise
+            except UnicodeDecodeError as error:
+                raise CorruptDataError(
+                    f"{self.what}: the strings are not UTF-8 ({reason_of(error)})"
+                ) from error
+            except H5PY_ERRORS as error:
+                if self.shared.file is not opened and self.shared.file.id.valid:  # opened again
+                    return self.attempt(read)
+                filters = filters_of(dataset.get_create_plist()) if dataset.valid else ()
+                for number in filters:
+                    if not h5py().h5z.filter_avail(number):
+                        raise UnsupportedDataError(
+                            f"{self.what}: the dataset is stored with a filter that is not "
+                            f"available here (number {number}); rewrite the dataset, or install "
+                            f"hdf5plugin, which has more: {install_command('hdf5')}"
+                        ) from error
+                raise CorruptDataError(
+                    f"{self.what}: cannot be read ({reason_of(error)})"
+                ) from error
 
 
 def _references_of(

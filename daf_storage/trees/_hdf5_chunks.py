@@ -11,10 +11,10 @@ import functools
 import itertools
 import math
 from array import array
-from collections.abc import Callable, Hashable, Iterator, Mapping
+from collections.abc import Hashable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -25,8 +25,6 @@ from daf_storage.stores import ReadEstimate
 from daf_storage.trees._chunked_array import ChunkedArray, Position, undone
 from daf_storage.trees._hdf5_file import (
     H5PY_ERRORS,
-    Hdf5File,
-    HeldObject,
     RemoteHdf5File,
     element_type_of,
     filters_of,
@@ -34,6 +32,9 @@ from daf_storage.trees._hdf5_file import (
 )
 from daf_storage.trees._metadata import ChunkEncoding, Codec
 from daf_storage.trees._stored_array import ArrayInfo, Ranges, elements_bytes, frozen
+
+if TYPE_CHECKING:
+    from daf_storage.trees._hdf5_array import Hdf5Array
 
 MAX_LISTED_CHUNKS: Final = 1 << 19
 """Of a dataset of more chunks, HDF5 looks up each chunk itself."""
@@ -143,8 +144,7 @@ class Runs:
         is_whole = info.chunks[1:] == info.shape[1:] and bool(np.all(offsets >= 0))
         if not is_whole or bool(np.any(sizes != chunk_bytes)):
             return None
-        firsts = np.flatnonzero(np.diff(offsets, prepend=-1) != chunk_bytes)
-        firsts = np.union1d([0], firsts)
+        firsts = np.flatnonzero(np.append(True, np.diff(offsets) != chunk_bytes))
         starts = np.append(firsts * info.chunks[0], info.shape[0])
         rest = info.shape[1:]
         places = zip((np.diff(starts) * math.prod(rest)).tolist(), offsets[firsts], strict=True)
@@ -191,40 +191,25 @@ class Hdf5Chunks(ChunkedArray):
 
     Parameters
     ----------
-    held, shared
-        The dataset, and its file.
+    array
+        The dataset, as HDF5 reads it.
     listing
         Where the chunks are, see `listed_chunks`, or `UNKNOWN`.
-    read
-        Has HDF5 read a part of the dataset.
-    attempt
-        Calls a function under HDF5's lock; what that raises is a `DafError`.
     """
 
     most_chunks = MAX_LISTED_CHUNKS
 
-    def __init__(
-        self,
-        info: ArrayInfo,
-        held: HeldObject,
-        listing: npt.NDArray[np.int64],
-        shared: Hdf5File,
-        *,
-        read: Callable[[tuple[slice, ...]], AnyArray],
-        attempt: Callable[[Callable[[], Any]], Any],
-        what: str,
-    ) -> None:
+    def __init__(self, array: Hdf5Array, listing: npt.NDArray[np.int64]) -> None:
+        held, shared = array.held, array.shared
         element = element_type_of(held.id.get_type())
         self._filters = filters_of(held.id.get_create_plist())
         self._is_known = element.is_native and all(map(is_known, self._filters))
         codecs = _codecs_of(self._filters, 0, element.dtype.itemsize) if self._is_known else ()
         encoding = ChunkEncoding(codecs, element.dtype)
-        super().__init__(info, encoding, shared.chunk_cache.named(held.name), what)
-        self._held = held
-        self._read_part, self._attempt = read, attempt
-        self._grid = grid_of(info)
+        super().__init__(array.info, encoding, shared.chunk_cache.named(held.name), array.what)
+        self._array, self._held, self._shared = array, held, shared
+        self._grid = grid_of(array.info)
         self._listing = listing
-        self._shared = shared
         is_plain = self._is_known and not codecs and not shared.is_remote
         self._version = None if is_plain else shared.content_version()
 
@@ -282,7 +267,7 @@ class Hdf5Chunks(ChunkedArray):
         if self._is_known and not is_doubtful:
             return super().decode(position, stored)
         padded = np.zeros(self.info.chunks, self.dtype)
-        padded[tuple(map(slice, shape))] = self._read_part(picks)
+        padded[tuple(map(slice, shape))] = self._array.read_by_hdf5(picks)
         return padded
 
     def _codecs_of(self, position: Position) -> tuple[Codec, ...]:
@@ -297,13 +282,14 @@ class Hdf5Chunks(ChunkedArray):
             return
         size_bytes = shared.size_bytes()
         if len(unknown) > listing.shape[1] * _FEW_CHUNKS:
-            self._listing = self._attempt(functools.partial(self._listed, shared))
+            self._listing = self._array.attempt(functools.partial(self._listed, shared))
             return
         unknown.sort(key=self._number)
         for number, position in enumerate(dict.fromkeys([unknown[0], unknown[-1], *unknown])):
             if number == len((0, -1)):
                 self._fetch_between(unknown)
-            offset, size, mask = self._attempt(functools.partial(self._requested, shared, position))
+            looked_up = functools.partial(self._requested, shared, position)
+            offset, size, mask = self._array.attempt(looked_up)
             if offset >= 0 and not 0 <= size <= size_bytes - offset:
                 raise _damaged(
                     self.what, f"a chunk is said to be outside the file of {size_bytes:,} bytes"
@@ -333,7 +319,7 @@ class Hdf5Chunks(ChunkedArray):
         start = tuple(n * c for n, c in zip(position, self.info.chunks, strict=True))
         with suppress(*H5PY_ERRORS):  # such as of one that is not stored
             mask, found = self._held.id.read_direct_chunk(start)
-            offset, stop = shared.last_read
+            offset, stop = shared.source.last_read
             if stop - offset == len(found):
                 return offset, len(found), int(mask)
         stored = self._held.id.get_chunk_info_by_coord(start)

@@ -19,8 +19,9 @@ import os
 import posixpath
 import re
 import weakref
-from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 from urllib.parse import quote
@@ -594,22 +595,14 @@ class Hdf5File:
         return os.dup(own)  # another file has this name by now
 
 
+@dataclass(eq=False)
 class HeldObject:
-    """A group or dataset that is held open; opened again where the file was, see `Hdf5File`.
+    """A group or dataset that is held open; opened again where the file was, see `Hdf5File`."""
 
-    Parameters
-    ----------
-    found
-        Its identifier.
-    name
-        Its path in the file.
-    """
-
-    def __init__(self, shared: Hdf5File, found: Any, name: str) -> None:
-        self._shared = shared
-        self._id = found
-        self.name = name
-        """Its path in the file."""
+    _shared: Hdf5File
+    _id: Any
+    name: str
+    """Its path in the file."""
 
     @property
     def id(self) -> Any:
@@ -652,9 +645,6 @@ def index_tree(store: DirectoryStore | MemoryStore, group: str) -> WritableZarrT
 
 _AHEAD_BYTES: Final = 1 << 17
 """HDF5 asks for a few bytes of metadata at a time; others that it asks for next lie beside them."""
-
-_HEADER_BYTES: Final = 1 << 13
-"""What HDF5 has of a column beside its values lies so near, as a rule."""
 
 _TREE_BYTES: Final = 24
 _TREE_CHILDREN: Final = 64
@@ -752,10 +742,11 @@ class RemoteHdf5File(Hdf5File):
 
     def __init__(self, files: RemoteFiles, path: str) -> None:
         location = f"{files.location}/{path}"
-        self._source = RemoteBytes(files, path)
+        self.source = RemoteBytes(files, path)
+        """The bytes of the file, as HDF5 reads them."""
         self._files = files
         try:
-            file = h5py().File(self._source, "r")
+            file = h5py().File(self.source, "r")
         except H5PY_ERRORS as error:
             reason = reason_of(error)
             if "signature" in reason:
@@ -772,28 +763,18 @@ class RemoteHdf5File(Hdf5File):
         super().close()
         self._files.close()
 
-    @property
-    def last_read(self) -> tuple[int, int]:
-        """What HDF5 has read last, as start and stop."""
-        return self._source.last_read
-
     def size_bytes(self) -> int:
         """Return how long the file is."""
-        return self._source.size
-
-    def look_ahead(self, places: Iterable[int]) -> None:
-        """Download the headers of objects, side by side."""
-        size = self._source.size
-        self.stored([(at, min(at + _HEADER_BYTES, size)) for at in places if at < size])
+        return self.source.size
 
     @contextmanager
     def whole_trees(self) -> Iterator[None]:
         """Download the nodes that a node of a B-tree leads to side by side, for this block."""
-        self._source.goes_through = True
+        self.source.goes_through = True
         try:
             yield
         finally:
-            self._source.goes_through = False
+            self.source.goes_through = False
 
     def content_version(self) -> object:
         """Return what stands for the version of the server's file: no other one is ever read."""
@@ -801,7 +782,7 @@ class RemoteHdf5File(Hdf5File):
 
     def stored(self, ranges: Sequence[tuple[int, int]]) -> list[memoryview]:
         """Return several ranges of the file, downloaded side by side."""
-        return self._source.read_ranges(ranges)
+        return self.source.read_ranges(ranges)
 
     def estimate(self, ranges: Sequence[tuple[int, int]], estimate: ReadEstimate) -> None:
         """Add what `stored` costs."""

@@ -7,11 +7,12 @@ Source: docs/reference/format.md, "HDF5 files".
 
 from __future__ import annotations
 
+import math
 import posixpath
 import uuid
 from collections.abc import Hashable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
-from typing import Any
+from typing import Any, Final
 from urllib.parse import quote, unquote
 
 import numpy as np
@@ -20,7 +21,6 @@ import pyarrow as pa
 from daf_storage import errors
 from daf_storage.base import AnyArray, Packing, StorageType, optional_import
 from daf_storage.stores import stable, translated
-from daf_storage.trees._chunked_array import fill_blocks
 from daf_storage.trees._file_changes import ArrayChanges
 from daf_storage.trees._hdf5_array import Hdf5Node
 from daf_storage.trees._hdf5_file import (
@@ -42,6 +42,9 @@ from daf_storage.trees._hdf5_file import (
 from daf_storage.trees._hdf5_output import METADATA_BYTES, string_bytes
 from daf_storage.trees._stored_array import NodeKind
 from daf_storage.trees._zarr_tree import WritableZarrTree
+
+_HEADER_BYTES: Final = 1 << 13
+"""What HDF5 has of a column beside its values lies so near, as a rule."""
 
 
 class Hdf5Transaction(ArrayChanges):
@@ -80,15 +83,7 @@ class Hdf5Transaction(ArrayChanges):
 
     def write_array(self, path: str, values: AnyArray) -> None:
         """Prepare a numeric array with these values."""
-        kind = StorageType.of(values.dtype)
-        if self.packs(values.shape, kind):
-            self.write_blocks(path, values.shape, kind, [values])
-            return
-        with self._shared.lock:
-            dataset = self._create(path, values.shape, kind)
-            if values.size:
-                _write(dataset, np.ascontiguousarray(values, kind.dtype).reshape(values.shape))
-                self._shared.check_written()
+        self.write_blocks(path, values.shape, StorageType.of(values.dtype), [values])
 
     def write_blocks(
         self,
@@ -98,21 +93,19 @@ class Hdf5Transaction(ArrayChanges):
         blocks: Iterable[AnyArray],
     ) -> None:
         """Prepare a numeric array of consecutive ranges of its first dimension."""
-        packing = self._packing(shape, storage_type)
-        if packing is None:
-            fill_blocks(self.reserve_array(path, shape, storage_type), blocks)
-            return
+        packing, start = self._packing(shape, storage_type), 0
         with self._shared.lock:
             dataset = self._create(path, shape, storage_type, packing)
-        start = 0
         for block in blocks:
-            self._shared.require_space(block.nbytes)
+            if packing is not None:  # else there is room already
+                self._shared.require_space(block.nbytes)
             with self._shared.lock:
-                _write(dataset, np.ascontiguousarray(block, storage_type.dtype), start)
+                _write(dataset, np.asarray(block, storage_type.dtype, order="C"), start)
                 self._shared.check_written()
-            start += len(block)
-        with self._shared.lock:
-            dataset.flush()
+            start += math.prod(block.shape[:1])
+        if packing is not None:
+            with self._shared.lock:
+                dataset.flush()
 
     def write_strings(self, path: str, strings: pa.Array, shape: tuple[int, ...]) -> None:
         """Prepare an array of strings, given flattened in C order."""
@@ -307,11 +300,13 @@ def put_back(root: Any) -> None:
             root.move(unquote(quoted), f"{STAGING}/{uuid.uuid4().hex}")
 
 
-def _write(dataset: Any, values: AnyArray, start: int | None = None) -> None:
-    """Write all elements, or a range of the first dimension."""
+def _write(dataset: Any, values: AnyArray, start: int = 0) -> None:
+    """Write a range of the first dimension, if there is one."""
+    if not values.size:
+        return
     h5s = h5py().h5s
     memory = space = h5s.ALL
-    if start is not None:
+    if values.ndim:
         memory, space = h5s.create_simple(values.shape), dataset.get_space()
         space.select_hyperslab((start, *(0,) * (values.ndim - 1)), values.shape)
     kind = StorageType.of(values.dtype)
@@ -401,8 +396,9 @@ class Hdf5Tree:
                     below = h5py().Group(group)
                     with shared.whole_trees():
                         found = [below.id.links.get_info(name.encode()) for name in below]
-                    hard = h5py().h5l.TYPE_HARD
-                    shared.look_ahead([link.u for link in found if link.type == hard])
+                    hard, size = h5py().h5l.TYPE_HARD, shared.size_bytes()
+                    places = [link.u for link in found if link.type == hard and link.u < size]
+                    shared.stored([(at, min(at + _HEADER_BYTES, size)) for at in places])
 
     def _kind_below(self, group: Any, path: str, name: str) -> NodeKind | None:
         """Return what a link leads to; what cannot be opened is an array, and raises when used."""
@@ -434,7 +430,7 @@ class Hdf5Tree:
             if kind is None:
                 return None
             held = HeldObject(self._shared, found, self.path_in_file(path))
-            return Hdf5Node(self._shared, held, kind, identity, what=f"{self.location}: {path}")
+            return Hdf5Node(self._shared, held, kind, identity, f"{self.location}: {path}")
 
     @property
     def server_version(self) -> tuple[Any, ...] | None:

@@ -125,11 +125,6 @@ class ArrayMetadata:
         start = f"{self.prefix}{self.separator}" if self.prefix else ""
         return start + self.separator.join(map(str, position))
 
-    @property
-    def first_chunk_key(self) -> str:
-        """The key of the file at the origin."""
-        return self.chunk_key((0,) * len(self.info.shape))
-
 
 # Documents.
 

@@ -10,6 +10,7 @@ import math
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, Final, Literal, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
@@ -185,26 +186,22 @@ class MemoryArray(StoredArray):
     ) -> None:
         self._make = make
         self._is_mappable = is_mappable
-        self._made: Any = None
-        self._cached_info = (shape, storage_type)
+        self._shape, self._storage_type = shape, storage_type
         self.sources = sources
 
-    @property
+    @cached_property
     def _values(self) -> Any:
-        if self._made is None:
-            self._made = self._make()
-        return self._made
+        return self._make()
 
-    @property
+    @cached_property
     def info(self) -> ArrayInfo:  # type: ignore[override]  # computed, where others have it ready
         """Its metadata."""
-        shape, kind = self._cached_info
+        shape, kind = self._shape, self._storage_type
         if shape is None or kind is None:
             values = self._values
             is_numpy = isinstance(values, np.ndarray)
             shape = values.shape if is_numpy else (len(values),)
             kind = StorageType.of(values.dtype) if is_numpy else StorageType.STRING
-            self._cached_info = shape, kind
         return ArrayInfo(shape, kind, shape, self._is_mappable)
 
     def read(self) -> AnyArray:
@@ -236,6 +233,19 @@ def elements_bytes(info: ArrayInfo, spans: list[Span], within: Span | None) -> i
     """Return the bytes of some elements."""
     rest = list(info.shape[1:]) if within is None else [within.size, *info.shape[2:]]
     return sum(span.size for span in spans) * math.prod(rest) * info.item_bytes
+
+
+def byte_ranges(info: ArrayInfo, spans: list[Span], start: int = 0) -> list[tuple[int, int]]:
+    """Return where ranges of the first dimension are of elements that begin there in a file."""
+    row_bytes = math.prod(info.shape[1:]) * info.item_bytes
+    return [(start + span.start * row_bytes, start + span.stop * row_bytes) for span in spans]
+
+
+def rows_of(info: ArrayInfo, parts: list[memoryview], within: Span | None) -> list[AnyArray]:
+    """Return ranges of the first dimension, of which the bytes were fetched."""
+    dtype, rest = info.storage_type.dtype, info.shape[1:]
+    found = [frozen(np.frombuffer(part, dtype).reshape(-1, *rest)) for part in parts]
+    return found if within is None else [part[:, within.slice] for part in found]
 
 
 def chunks_of(info: ArrayInfo, spans: list[Span], within: Span | None) -> int:

@@ -41,8 +41,10 @@ from daf_storage.trees._stored_array import (
     Node,
     NodeKind,
     StoredArray,
+    byte_ranges,
     estimate_strings,
     frozen,
+    rows_of,
 )
 
 _MAX_FILES: Final = 1 << 20
@@ -107,7 +109,7 @@ def open_zarr_array(
     """Return an array by its metadata: mapped, or decoded chunk by chunk."""
     info, encoding = metadata.info, metadata.encoding
     if metadata.has_plain_chunk:
-        key = key_below(path, metadata.first_chunk_key)
+        key = key_below(path, metadata.chunk_key((0,) * len(info.shape)))
         is_at_hand = info.storage_type.is_string or not snapshot.is_local
         if is_at_hand or snapshot.is_mapped(key, alignment=metadata.item_bytes):
             return PlainArray(snapshot, path, metadata, cache=cache, what=what)
@@ -139,6 +141,7 @@ class FileArray(ChunkedArray):
         self.snapshot = snapshot
         self._path = path
         self._metadata = metadata
+        self._first: Position = (0,) * len(info.shape)
         alone = ShardLayout((1,) * len(info.shape), index_at_start=False, has_checksum=False)
         self.layout = metadata.shard or alone
         """How each of its files is made up."""
@@ -256,7 +259,7 @@ class FileArray(ChunkedArray):
         """Return what tells the single plain chunk from any other."""
         if not self._metadata.has_plain_chunk:
             return None
-        return self.snapshot.fingerprint(self.key((0,) * len(self._metadata.info.shape)))
+        return self.snapshot.fingerprint(self.key(self._first))
 
     def _stored(self, position: Position) -> memoryview | None:
         """Return the bytes of a chunk."""
@@ -274,7 +277,7 @@ class PlainArray(FileArray):
 
     @property
     def _key(self) -> str:
-        return key_below(self._path, self._metadata.first_chunk_key)
+        return self.key(self._first)
 
     @property
     def _is_numeric(self) -> bool:
@@ -290,8 +293,13 @@ class PlainArray(FileArray):
             return StoredArray.read_spans(self, spans, within)
         if not self._is_numeric:
             return super().read_spans(spans, within)
-        parts = self._ranged(spans)
-        return parts if within is None else [part[:, within.slice] for part in parts]
+        size = self.snapshot.size(self._key) if self.info.size else None
+        if size is None:
+            values = self._mapped() if within is None else self._mapped()[:, within.slice]
+            return [values[span.slice] for span in spans]
+        self._check_size(self._first, size)
+        parts = self.snapshot.read_ranges(self._key, byte_ranges(self.info, spans))
+        return rows_of(self.info, parts, within)
 
     read_joined = StoredArray.read_joined
 
@@ -302,10 +310,8 @@ class PlainArray(FileArray):
         if self.info.is_mappable:
             StoredArray.estimate(self, spans, estimate, within)
         elif self._is_numeric and self.info.size:
-            ranges, size_bytes = self._ranges(spans), self.info.size * self.info.item_bytes
-            estimate_ranges(
-                ranges, estimate, snapshot=self.snapshot, file=self, file_bytes=size_bytes
-            )
+            ranges, size = byte_ranges(self.info, spans), self.info.size * self.info.item_bytes
+            estimate_ranges(ranges, estimate, snapshot=self.snapshot, file=self, file_bytes=size)
         else:
             estimate_strings(self, self.snapshot, spans, estimate)
 
@@ -340,7 +346,7 @@ class PlainArray(FileArray):
         data = self._mapped_chunk()
         if data is None:
             return self._filled()
-        self._check_size((0,) * len(self.info.shape), len(data))
+        self._check_size(self._first, len(data))
         return np.frombuffer(data, self.info.storage_type.dtype).reshape(self.info.shape)
 
     def _mapped_chunk(self) -> memoryview | None:
@@ -348,27 +354,9 @@ class PlainArray(FileArray):
         most_bytes = self.info.size * self.info.item_bytes if is_numeric else self.most_bytes
         return self.snapshot.map_within(self._key, most_bytes, what=self.what)
 
-    def _ranges(self, spans: list[Span]) -> list[tuple[int, int]]:
-        """Return where ranges of the first dimension are in the file."""
-        row_bytes = math.prod(self.info.shape[1:]) * self.info.item_bytes
-        return [(span.start * row_bytes, span.stop * row_bytes) for span in spans]
-
-    def _ranged(self, spans: list[Span]) -> list[AnyArray]:
-        """Fetch ranges of a chunk that is on a server."""
-        size = self.snapshot.size(self._key) if self.info.size else None
-        if size is None:
-            values = self._mapped()
-            return [values[span.slice] for span in spans]
-        self._check_size((0,) * len(self.info.shape), size)
-        parts = self.snapshot.read_ranges(self._key, self._ranges(spans))
-        return [
-            np.frombuffer(part, self.dtype).reshape((span.size, *self.info.shape[1:]))
-            for part, span in zip(parts, spans, strict=True)
-        ]
-
     def _filled(self) -> AnyArray:
         """Return what stands in for a missing chunk, as the Zarr specification has it."""
-        fill_value = self.fill_value((0,) * len(self.info.shape))
+        fill_value = self.fill_value(self._first)
         size_bytes = self.info.size * self.info.item_bytes
         if size_bytes > _MAX_FILLED_BYTES:
             raise CorruptDataError(
@@ -453,8 +441,7 @@ class ShardedArray(FileArray):
         found: dict[_ShardFile, dict[Position, tuple[int, int]]] = {}
         for at, within in members.items():
             file, some = self._file(at), [positions[number] for number in within]
-            places = zip(some, file.places(numbers[within], some), strict=True)
-            found[file] = {position: place for position, place in places if place is not None}
+            found[file] = file.places(numbers[within], some)
         return found
 
 
@@ -470,8 +457,10 @@ class _ShardFile:
         self.size = self._snapshot.size(self.key)
         self._index: AnyArray | None = None
 
-    def places(self, numbers: AnyArray, positions: list[Position]) -> list[tuple[int, int] | None]:
-        """Return where chunks are in the file, as start and stop; None for those not stored.
+    def places(
+        self, numbers: AnyArray, positions: list[Position]
+    ) -> dict[Position, tuple[int, int]]:
+        """Return where chunks are in the file, as start and stop, of those that are stored.
 
         Parameters
         ----------
@@ -479,7 +468,7 @@ class _ShardFile:
             The place of each chunk in the index, and within the array.
         """
         if self.size is None:
-            return [None] * len(positions)
+            return {}
         if self._index is None:
             self._index = self._read_index(self.size)
         offsets, sizes = self._index[numbers].T
@@ -493,17 +482,17 @@ class _ShardFile:
                 f"{int(offsets[first]):,} with {int(sizes[first]):,} bytes, but the file has "
                 f"{self.size:,}; it is truncated"
             )
-        found = zip(is_absent.tolist(), offsets.tolist(), sizes.tolist(), strict=True)
-        return [None if absent else (offset, offset + size) for absent, offset, size in found]
+        found = zip(positions, is_absent.tolist(), offsets.tolist(), sizes.tolist(), strict=True)
+        return {at: (start, start + size) for at, absent, start, size in found if not absent}
 
     def _read_index(self, size: int) -> AnyArray:
         layout = self._array.layout
-        index_bytes, needed = self.index_bytes(size)
+        needed = self.index_bytes(size)
         start = 0 if layout.index_at_start else size - needed
         data = self.read_ranges([(start, start + needed)])[0]
-        stored = data[:index_bytes]
+        stored = data[: needed // ENTRY_BYTES * ENTRY_BYTES]
         if layout.has_checksum:
-            checksum = struct.unpack("<I", data[index_bytes:])[0]
+            checksum = struct.unpack("<I", data[len(stored) :])[0]
             if google_crc32c.value(bytes(stored)) != checksum:
                 raise CorruptDataError(
                     f"{self._array.what}: damaged: the checksum of the index of its chunks is wrong"
@@ -521,14 +510,13 @@ class _ShardFile:
         )
         return [whole[start:stop].data for start, stop in ranges]
 
-    def index_bytes(self, size: int) -> tuple[int, int]:
-        """Return the length of the index without and with its checksum; a file may be too short."""
+    def index_bytes(self, size: int) -> int:
+        """Return the length of the index with its checksum; a file may be too short."""
         count = math.prod(self._array.layout.grid)
-        index_bytes = count * ENTRY_BYTES
-        needed = index_bytes + self._array.layout.has_checksum * CHECKSUM_BYTES
+        needed = count * ENTRY_BYTES + self._array.layout.has_checksum * CHECKSUM_BYTES
         if size < needed:
             raise CorruptDataError(
                 f"{self._array.what}: the file has {size:,} bytes and no room for the index of "
                 f"its {count:,} chunks; it is truncated"
             )
-        return index_bytes, needed
+        return needed

@@ -16,13 +16,15 @@ import posixpath
 from abc import ABC, abstractmethod
 from collections.abc import Hashable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Final, Self, TypeAlias
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, Final, Self, TypeAlias
 
 import numpy as np
 import pyarrow as pa
 
-from daf_storage import errors
-from daf_storage._lazy import lazy_module, zarr
+from daf_storage import errors, stores
+from daf_storage._lazy import zarr
 from daf_storage.base import METADATA_NAMES, DecodedCache, Packing, StorageType
 from daf_storage.base import strings as vlen
 from daf_storage.errors import CorruptDataError, FormatError, ReadOnlyError
@@ -44,11 +46,6 @@ from daf_storage.trees._metadata import (
 )
 from daf_storage.trees._stored_array import NodeKind
 from daf_storage.trees._zarr_array import StoreTree, open_zarr_array
-
-if TYPE_CHECKING:
-    from daf_storage import stores
-else:
-    stores = lazy_module("daf_storage.stores")
 
 _GROUP_FILE: Final = ".zgroup"
 _ATTRIBUTES_FILE: Final = ".zattrs"
@@ -376,32 +373,21 @@ def find_version(store: ReadableStore, root: str = "") -> ZarrVersion | None:
     return 2 if FORMATS[2].kind(snapshot, "") is not None else None
 
 
+@dataclass(eq=False)
 class ZarrNode:
     """A pinned group or array; see `Node`."""
 
-    def __init__(
-        self,
-        snapshot: Snapshot,
-        kind: NodeKind,
-        documents: ZarrFormat,
-        *,
-        chunk_cache: DecodedCache,
-        what: str,
-    ) -> None:
-        self._chunk_cache = chunk_cache
-        self.kind = kind
-        self._identity: Hashable | None = None
-        self._format = documents
-        self.snapshot = snapshot
-        self._what = what
-        self._arrays: dict[str, ChunkedArray | None] = {}
+    snapshot: Snapshot
+    kind: NodeKind
+    _format: ZarrFormat
+    _chunk_cache: DecodedCache
+    _what: str
+    _arrays: dict[str, ChunkedArray | None] = field(default_factory=dict)
 
-    @property
+    @cached_property
     def identity(self) -> Hashable:
         """What a cache goes by; looked for when it is first asked for, before anything is read."""
-        if self._identity is None:
-            self._identity = self.snapshot.identity()
-        return self._identity
+        return self.snapshot.identity()
 
     def is_same(self, other: object) -> bool:
         """Return whether another node is the very same stored one."""
@@ -489,7 +475,7 @@ class ZarrTree(StoreTree):
         if kind is None:
             return None
         what = f"{self.location}: {path}"
-        return ZarrNode(snapshot, kind, self.format, chunk_cache=self._chunk_cache, what=what)
+        return ZarrNode(snapshot, kind, self.format, self._chunk_cache, what)
 
     @contextmanager
     def element(self, path: str) -> Iterator[Any]:

@@ -534,18 +534,18 @@ def test_a_read_that_failed_is_tried_again_if_the_file_was_opened_again(path: Pa
     def interrupted() -> int:
         calls.append(1)
         if len(calls) == 1:
-            array._shared.file.close()
-            array._shared.file = h5py.File(path)
+            array.shared.file.close()
+            array.shared.file = h5py.File(path)
             raise OSError("interrupted")
-        return int(array._held.get()[1])
+        return int(array.held.get()[1])
 
     def broken() -> int:
         calls.append(1)
         raise OSError("broken")
 
-    assert (array._attempt(interrupted), len(calls)) == (60, 2)
+    assert (array.attempt(interrupted), len(calls)) == (60, 2)
     with pytest.raises(errors.CorruptDataError, match="broken"):
-        array._attempt(broken)
+        array.attempt(broken)
     assert len(calls) == 3
 
 
