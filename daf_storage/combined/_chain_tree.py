@@ -12,6 +12,7 @@ from __future__ import annotations
 import posixpath
 from collections.abc import Hashable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
 from typing import Any, Final, cast
 
 import numpy as np
@@ -309,15 +310,13 @@ class WritableChainTree(ChainTree):
             self.check_same_entries(axis, len(self._bases))
 
 
+@dataclass(eq=False)
 class ChainTransaction:
     """Changes of the last tree of a chain; see `TreeTransaction`."""
 
-    def __init__(
-        self, tree: WritableChainTree, target: WritableTree, changes: TreeTransaction
-    ) -> None:
-        self._tree = tree
-        self._target = target
-        self._changes = changes
+    _tree: WritableChainTree
+    _target: WritableTree
+    _changes: TreeTransaction
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._changes, name)

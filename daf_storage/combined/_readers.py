@@ -345,7 +345,6 @@ class ViewReader(DafReader):
         self.base = daf
         """The data set of which a part is shown."""
         self._shown = shown
-        self._rules = rules
         self._data = data
         _check_rules(self, daf, shown, rules, may_hide_nothing=not isinstance(data, Mapping))
 

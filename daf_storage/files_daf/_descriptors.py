@@ -32,7 +32,6 @@ from daf_storage.trees import (
     ArrayInfo,
     ArrayMetadata,
     ChunkEncoding,
-    MemoryArray,
     ShardLayout,
     StoredArray,
     estimate_strings,
@@ -312,10 +311,15 @@ INDEXES_FOLDER: Final = ".daf.indexes"
 _SPARSE_ENDINGS: Final = tuple(f".{part}{end}" for part in PARTS for end in ("", ".zip"))
 _DENSE_ENDINGS: Final = (".data", LINES_ENDING, ".zip")
 _LONGEST_NAME_BYTES: Final = 255
-_VECTOR_DEPTH: Final = 3
-_MATRIX_DEPTH: Final = 4
 
 PlaceKind: TypeAlias = Literal["scalar", "axis", "vector", "matrix", "other"]
+
+_KINDS: Final[Mapping[str, PlaceKind]] = {
+    layout.SCALARS: "scalar",
+    layout.AXES: "axis",
+    layout.VECTORS: "vector",
+    layout.MATRICES: "matrix",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -345,10 +349,7 @@ class Place:
     @property
     def axes(self) -> tuple[str, ...]:
         """The axes of its dimensions, slowest first; none if its shape does not follow from any."""
-        names = self.path.split("/")
-        if self.kind == "vector":
-            return (names[1],)
-        return (names[2], names[1]) if self.kind == "matrix" else ()
+        return tuple(reversed(self.path.split("/")[1:-1])) if self.may_be_sparse else ()
 
     @property
     def may_be_sparse(self) -> bool:
@@ -403,16 +404,9 @@ def place_of(path: str) -> Place:
     >>> place_of("matrices/cell/gene/UMIs").axes
     ('gene', 'cell')
     """
-    names = path.split("/")
-    group, depth = names[0], len(names)
-    kind: PlaceKind = "other"
-    if group in (layout.SCALARS, layout.AXES) and depth == 2:
-        kind = "scalar" if group == layout.SCALARS else "axis"
-    elif group == layout.VECTORS and depth == _VECTOR_DEPTH:
-        kind = "vector"
-    elif group == layout.MATRICES and depth == _MATRIX_DEPTH:
-        kind = "matrix"
-    return Place(path, kind)
+    group, names, depth = layout.split(path)
+    is_property = depth is not None and len(names) == depth + 1
+    return Place(path, _KINDS.get(group, "other") if is_property else "other")
 
 
 def is_sparse(name: str, names: set[str]) -> bool:
@@ -619,12 +613,6 @@ def missing(what: str, file: str) -> CorruptDataError:
         f"{what}: the file {file!r} is missing: a program was stopped while it wrote this, or the "
         "copy is not complete; write it again"
     )
-
-
-def scalar_array(kind: StorageType, scalar: Any) -> MemoryArray:
-    """Return a scalar as an array of one element."""
-    values = pa.array([scalar]) if kind.is_string else np.array([scalar], kind.dtype)
-    return MemoryArray(lambda: values, shape=(1,), storage_type=kind)
 
 
 def _no_zeros(shape: tuple[int, ...]) -> tuple[int, ...]:

@@ -6,6 +6,7 @@ import json
 import posixpath
 from collections.abc import Callable, Hashable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -27,7 +28,6 @@ from daf_storage.files_daf._descriptors import (
     LinesArray,
     PartForm,
     Place,
-    PropertyForm,
     check_packing,
     encode_lines,
     is_sparse,
@@ -41,7 +41,6 @@ from daf_storage.files_daf._descriptors import (
     parse_version,
     place_of,
     property_document,
-    scalar_array,
     scalar_document,
     to_json,
     version_document,
@@ -62,6 +61,7 @@ from daf_storage.trees import (
     Consolidated,
     FileChanges,
     FileTree,
+    MemoryArray,
     Node,
     NodeKind,
     StoredArray,
@@ -79,38 +79,22 @@ LengthOf: TypeAlias = Callable[[str], int]
 """The length of an axis by its name."""
 
 
+@dataclass(eq=False)
 class PropertyNode:
-    """A scalar, an axis, a vector or a matrix, pinned; see `Node`.
+    """A scalar, an axis, a vector or a matrix, pinned; see `Node`."""
 
-    Parameters
-    ----------
-    snapshot
-        Its files, by their names.
-    length_of
-        The lengths of axes, from which shapes follow.
-    chunk_cache
-        The decoded chunks of the tree that are remembered.
-    """
+    snapshot: PropertyFiles | SharedSnapshot
+    """Its files, by their names."""
+    _place: Place
+    _length_of: LengthOf
+    _chunk_cache: DecodedCache
+    _what: str
+    _arrays: dict[str, StoredArray | None] = field(default_factory=dict)
 
-    def __init__(
-        self,
-        snapshot: PropertyFiles | SharedSnapshot,
-        place: Place,
-        length_of: LengthOf,
-        *,
-        chunk_cache: DecodedCache,
-        what: str,
-    ) -> None:
-        self.snapshot = snapshot
-        """Its files."""
-        self._place = place
-        self._length_of = length_of
-        self._chunk_cache = chunk_cache
-        self._what = what
-        self._arrays: dict[str, StoredArray | None] = {}
-        self._form: PropertyForm | None = None
+    def __post_init__(self) -> None:
+        place, what, self._form = self._place, self._what, None
         if place.kind not in ("scalar", "axis"):
-            self._form = parse_property(document_of(snapshot, place, what), what=what)
+            self._form = parse_property(document_of(self.snapshot, place, what), what=what)
         is_group = self._form is not None and self._form.is_sparse
         self.kind: NodeKind = "group" if is_group else "array"
 
@@ -143,8 +127,9 @@ class PropertyNode:
         place, form, what = self._place, self._form, self._what
         is_part = self.kind == "group"
         if form is None and place.kind == "scalar":
-            data = document_of(self.snapshot, place, what)
-            return scalar_array(*parse_scalar(data, what=what))
+            kind, scalar = parse_scalar(document_of(self.snapshot, place, what), what=what)
+            value = pa.array([scalar]) if kind.is_string else np.array([scalar], kind.dtype)
+            return MemoryArray(lambda: value, shape=(1,), storage_type=kind)
         if form is None:
             shape: tuple[int, ...] = (self._length_of(place.name),)
             return LinesArray(self.snapshot, place.document, shape, what=what)
@@ -188,19 +173,14 @@ class PropertyNode:
         return size_bytes // form.storage_type.dtype.itemsize
 
 
+@dataclass(eq=False)
 class FolderNode:
     """A directory, pinned as far as its own names go; see `Node`."""
 
+    snapshot: DirectorySnapshot | SharedSnapshot
+    """Its files."""
+    _array: Callable[[str], StoredArray | None]
     kind: NodeKind = "group"
-
-    def __init__(
-        self,
-        snapshot: DirectorySnapshot | SharedSnapshot,
-        array: Callable[[str], StoredArray | None],
-    ) -> None:
-        self.snapshot = snapshot
-        """Its files."""
-        self._array = array
 
     @property
     def identity(self) -> Hashable:
@@ -226,9 +206,6 @@ def document_of(snapshot: Snapshot, place: Place, what: str) -> bytes:
         raise missing(what, place.document)
     return data
 
-
-_VECTORS_DEPTH = 2
-_MATRICES_DEPTH = 3
 
 FileStore: TypeAlias = DirectoryStore | MmapZipStore | RemoteArchive | RemoteStore
 """Where files can be."""
@@ -270,9 +247,9 @@ class FilesTree(StoreTree):
         """Return whether a directory is there, though the store has no directories."""
         if isinstance(self._store, DirectoryStore) or not path:
             return False
-        group, *axes = path.split("/")
-        depths = {layout.SCALARS: 0, layout.AXES: 0, layout.VECTORS: 1, layout.MATRICES: 2}
-        if len(axes) > depths.get(group, -1) or self.marker(layout.DAF) is None:
+        group, axes, depth = layout.split(path)
+        is_folder = group in layout.SKELETON and len(axes) <= (depth or 0)
+        if not is_folder or self.marker(layout.DAF) is None:
             return False
         return all(self._files(place_of(layout.axis_path(axis))) is not None for axis in axes)
 
@@ -342,9 +319,7 @@ class FilesTree(StoreTree):
         place, what = place_of(path), f"{self.location}: {path}"
         files = self._files(place)
         if files is not None:
-            return PropertyNode(
-                files, place, self._length_of, chunk_cache=self._chunk_cache, what=what
-            )
+            return PropertyNode(files, place, self._length_of, self._chunk_cache, what)
         snapshot = None if place.kind != "other" else self.folder(path)
         if snapshot is None:
             return None
@@ -431,10 +406,9 @@ def _parts(place: Place, data: bytes) -> list[str]:
 
 def _property_name(file: str, path: str) -> str | None:
     """Return the name of the property whose document a file is; None if it is no document."""
-    is_axes = path == layout.AXES
-    if is_axes and file.endswith(LINES_ENDING):
-        return file[: -len(LINES_ENDING)] or None
-    return file[: -len(DOCUMENT_ENDING)] or None if file.endswith(DOCUMENT_ENDING) else None
+    is_lines = path == layout.AXES and file.endswith(LINES_ENDING)
+    ending = LINES_ENDING if is_lines else DOCUMENT_ENDING
+    return file.removesuffix(ending) or None if file.endswith(ending) else None
 
 
 def _has_folders_only(path: str) -> bool:
@@ -443,10 +417,8 @@ def _has_folders_only(path: str) -> bool:
     >>> _has_folders_only("anndata/matrices/cell"), _has_folders_only("scalars")
     (True, False)
     """
-    names = path.split("/") if path else []
-    names = names[1:] if names[:1] == [kept.GROUP] else names
-    depths = {layout.VECTORS: _VECTORS_DEPTH, layout.MATRICES: _MATRICES_DEPTH}
-    return not names or len(names) < depths.get(names[0], 1)
+    _, axes, depth = layout.split(path)
+    return path in ("", kept.GROUP) or len(axes) < (depth or 0)
 
 
 class WritableFilesTree(FilesTree, FileTree[dict[str, Any]]):
@@ -598,7 +570,9 @@ class FilesTransaction(FileChanges):
             new = [posixpath.join(folder, place.file(*each)) for each in forms.items()]
             stale = [key for key in candidates if key not in new]
             self._changes.publish(document, new, stale, replace=replace)
-        self._forget(path)
+        start = f"{path}/"  # the same transaction may prepare another one
+        self._parts = {p: v for p, v in self._parts.items() if not f"{p}/".startswith(start)}
+        self._folders = {p for p in self._folders if not f"{p}/".startswith(start)}
         self.refresh([path])
 
     def remove(self, path: str) -> None:
@@ -639,12 +613,6 @@ class FilesTransaction(FileChanges):
             self._changes.replace_file(self._tree.key(DAF_FILE), version_document())
         document = property_document(parts, self._attributes.pop(path, {}))
         self._changes.write(self._document_key(place_of(path)), document)
-
-    def _forget(self, path: str) -> None:
-        """Forget what was put in place: the same transaction may prepare another one."""
-        start = f"{path}/"
-        self._parts = {p: v for p, v in self._parts.items() if not f"{p}/".startswith(start)}
-        self._folders = {p for p in self._folders if not f"{p}/".startswith(start)}
 
     def _document_key(self, place: Place) -> str:
         return posixpath.join(self._tree.key(place.folder), place.document)
