@@ -120,6 +120,15 @@ class Conditions:
     is_exact: bool = True
     """Whether a predicate is what the condition is to any engine; else it may be implied."""
 
+    def selected(self, columns: Sequence[str]) -> Sequence[str] | None:
+        """Return which of all columns SELECT names, each once; None if it has something else."""
+        items = self.scope.select["projection"]
+        if [kind_of(each) for each in items] == ["Wildcard"]:
+            return columns if _has_only(items[0]["Wildcard"], "wildcard_token") else None
+        fields = [(self._column(node), name) for node, name in map(item_of, items)]
+        named = {field.name: None for field, name in fields if field and name in (None, field.name)}
+        return [*named] if len(named) == len(items) else None
+
     def parts(self) -> list[Node]:
         """Return what is true for each row that is needed; nothing in outer joins."""
         select, own = self.scope.select, self.schema_of(self.source)
@@ -195,6 +204,9 @@ class Conditions:
         if parts is None:
             return None
         *qualifier, name = values_of(parts)
+        written = self.source.written
+        if self.is_exact and tuple(qualifier) not in ((), written, written[-1:]):
+            return None
         having = [each for each in self.scope.called(qualifier) if self._may_have(each, name)]
         schema = self.schema_of(self.source)
         if having != [self.source] or schema is None or name not in schema.names:
@@ -363,6 +375,12 @@ def needed_names(statement: Statement | None) -> tuple[frozenset[str], frozenset
     orders = [query.node["order_by"] for query in statement.queries]
     names = names_in([[scope.select for scope in statement.scopes], orders])
     return names, whole
+
+
+def named_columns(statement: Statement | None) -> frozenset[str] | None:
+    """Return names among which are all columns that a query needs; None if it may need others."""
+    needed = needed_names(statement)
+    return None if needed is None or needed[1] else needed[0]
 
 
 def _takes_all(node: Node) -> bool:
@@ -600,9 +618,8 @@ def direct_scan(tables: Tables, text: str, first: int | None = None) -> DirectSc
     if len(statement.queries) != 1 or len(statement.scopes) != 1:
         return None
     query, (scope,) = statement.queries[0].node, statement.scopes
-    selected = _selected(scope) if _is_of_one(query, scope) else None
-    limits = _limits(query["limit_clause"])
-    if selected is None or limits is None:
+    limits = _limits(query["limit_clause"]) if _is_of_one(query, scope) else None
+    if limits is None:
         return None
     limit, offset = limits
     limit = min((each for each in (first, limit) if each is not None), default=None)
@@ -611,24 +628,22 @@ def direct_scan(tables: Tables, text: str, first: int | None = None) -> DirectSc
         return None
     condition = scope.select["selection"]
     is_whole = condition is None
-    used, _ = needed_names(statement) or (frozenset[str](), None)
     try:
         found = tables.find(scope.sources[0])
         if found is None or (found[0].is_collection and not (is_whole and is_first)):
             return None
-        table = found[0].dataset(found[1], used if selected else None)
+        table = found[0].dataset(found[1], named_columns(statement))
     except (DafError, errors.DafWarning):  # the engine's path says it, or goes on without it
         return None
     listed = table.table_columns
-    names = selected or listed.schema.names
-    columns = [listed.columns.get(each) for each in names]
     if not table.options.direct or (listed.length > MAX_ROWS and not is_whole):
         return None
-    if any(each is None or pa.types.is_dictionary(each.field.type) for each in columns):
-        return None  # the metadata of dictionaries are otherwise in what the engine computes
     reader = Conditions(statement, scope, scope.sources[0], lambda _: listed.schema)
+    names = reader.selected(listed.schema.names)
+    if any(pa.types.is_dictionary(listed.schema.field(each).type) for each in names or ()):
+        return None  # the metadata of dictionaries are otherwise in what the engine computes
     predicate = None if condition is None else reader.predicate(condition)
-    if predicate is None and condition is not None:
+    if names is None or (predicate is None and condition is not None):
         return None
     return DirectScan(table, tuple(names), predicate, limit, offset)
 
@@ -668,29 +683,6 @@ _SELECT: Final = ("select_token", "projection", "from", "selection", "group_by",
 def _has_only(node: Node, *keys: str) -> bool:
     """Return whether a node says nothing but some things."""
     return not any(value for key, value in node.items() if key not in keys)
-
-
-def _selected(scope: Scope) -> list[str] | None:
-    """Return the columns, none for all of them; None if something else is selected."""
-    projection = scope.select["projection"]
-    if [kind_of(each) for each in projection] == ["Wildcard"]:
-        return [] if _has_only(projection[0]["Wildcard"], "wildcard_token") else None
-    columns = list[str]()
-    for item in projection:
-        node, name = item_of(item)
-        column = _column(node, scope.sources[0])
-        if column is None or name not in (None, column[-1]):
-            return None
-        columns.append(column[-1])
-    return columns if len(set(columns)) == len(columns) else None
-
-
-def _column(node: Node, source: Source) -> tuple[str, ...] | None:
-    """Return the parts of a column, if it can be of the table as it is written."""
-    identifiers = identifiers_of(node)
-    parts = None if identifiers is None else values_of(identifiers)
-    is_of = parts is not None and parts[:-1] in ((), source.written, source.written[-1:])
-    return parts if is_of else None
 
 
 def _limits(clause: Node | None) -> tuple[int | None, int] | None:

@@ -49,27 +49,7 @@ RELATIONS: Final = "relations"
 SCALARS: Final = "scalars"
 """The table of the scalars, unless an axis has that name."""
 
-Described: TypeAlias = Mapping[str | None, DafReader]
-"""Data sets, each by what the column ``dataset`` calls it; a single one by None."""
-Description: TypeAlias = "tuple[ds.Dataset, dict[str, str]]"
-"""A table, and why some of its rows are left out."""
 _Row: TypeAlias = dict[str, Any]
-
-
-def _fields(type_: pa.DataType, *names: str) -> list[pa.Field]:
-    return [pa.field(name, type_) for name in names]
-
-
-_RELATIONS: Final = pa.schema(_fields(pa.string(), "schema", "axis", "vector", "to_axis", "source"))
-_MATRICES: Final = pa.schema(
-    [
-        *_fields(pa.string(), "schema", "rows_axis", "columns_axis", "name", "type"),
-        *_fields(pa.bool_(), "is_sparse"),
-        *_fields(pa.int64(), "layouts", "rows", "columns", "elements"),
-        *_fields(pa.int64(), "bytes"),
-    ]
-)
-_SCALARS: Final = pa.schema(_fields(pa.string(), "name", "type", "value"))
 
 
 def _relations(daf: DafReader, _: dict[str, str]) -> Iterator[_Row]:
@@ -133,30 +113,13 @@ def _scalars(daf: DafReader, problems: dict[str, str]) -> Iterator[_Row]:
             problems[f"the scalar {name!r}"] = str(error)
 
 
-def _table(
-    columns: pa.Schema,
-    rows_of: Callable[[DafReader, dict[str, str]], Iterator[_Row]],
-    schema: str,
-    described: Described,
-) -> Description:
-    """Return what is described, one row each, and why some are left out."""
-    problems: dict[str, str] = {}
-    rows = [
-        {tables.DATASET: dataset, "schema": schema, **row}
-        for dataset, daf in described.items()
-        for row in rows_of(daf, problems)
-    ]
-    if None not in described and "schema" in columns.names:
-        columns = columns.insert(0, pa.field(tables.DATASET, pa.string()))
-    return ds.dataset(pa.Table.from_pylist(rows, columns)), problems
-
-
-DESCRIPTIONS: Final = {
-    MATRICES: partial(_table, _MATRICES, _matrices),
-    RELATIONS: partial(_table, _RELATIONS, _relations),
-    SCALARS: partial(_table, _SCALARS, _scalars),
+_COUNTS: Final = ("layouts", "rows", "columns", "elements", "bytes")
+_DESCRIPTIONS: Final = {
+    MATRICES: (_matrices, ("schema", "rows_axis", "columns_axis", "name", "type")),
+    RELATIONS: (_relations, ("schema", "axis", "vector", "to_axis", "source")),
+    SCALARS: (_scalars, ("name", "type", "value")),
 }
-"""What makes each of the tables, of a schema and its data sets."""
+"""What yields the rows of each of the tables, and its columns of strings."""
 
 
 _ColumnsRead: TypeAlias = "tuple[Hashable, frozenset[str] | None, tables.TableColumns | None]"
@@ -481,12 +444,19 @@ class AxisSchema(SharedSchema):
 
     def description(self, name: str) -> pa.dataset.Dataset:
         """Return one of the tables that describe it, as it is now; one of `descriptions`."""
-        described = {key if self.is_collection else None: m.daf for key, m in self.members.items()}
-        table, problems = DESCRIPTIONS[name](self.name, described)
+        problems, (rows_of, strings) = dict[str, str](), _DESCRIPTIONS[name]
+        rows = [
+            {tables.DATASET: dataset, "schema": self.name, **row}
+            for dataset, daf in self.readers().items()
+            for row in rows_of(daf, problems)
+        ]
         for what, problem in problems.items():
             text = f"the table {name!r} lacks {what}: {problem}"
             errors.warn(text, tables.UnreadableVectorWarning, once_for=self)
-        return table
+        types = dict.fromkeys((tables.DATASET,) * self.is_collection + strings, pa.string())
+        if name == MATRICES:
+            types |= {"is_sparse": pa.bool_(), **dict.fromkeys(_COUNTS, pa.int64())}
+        return ds.dataset(pa.Table.from_pylist(rows, pa.schema(types)))
 
     @property
     def table_names(self) -> list[str]:

@@ -13,7 +13,7 @@ from weakref import ref
 import pyarrow as pa
 
 from daf_query._runs import attended, without_panics
-from daf_query.sql._conditions import needed_names, placed_tables, restrictions_of, small_tables
+from daf_query.sql._conditions import named_columns, placed_tables, restrictions_of, small_tables
 from daf_query.sql._connections import Connections, DafCatalog, Tables
 from daf_query.sql._matrix_entries import Rule, with_entries
 from daf_query.sql._messages import translated
@@ -63,12 +63,6 @@ from daf_storage.base import ForkLock
 
 Allow: TypeAlias = Literal["read", "write"]
 """What queries may do."""
-
-
-def _options(*, may_write: bool) -> datafusion.SQLOptions:
-    """Return what the engine may do for a query."""
-    options = datafusion.SQLOptions().with_allow_ddl(allow=may_write)
-    return options.with_allow_dml(allow=may_write).with_allow_statements(allow=may_write)
 
 
 def _created_view(text: str) -> tuple[tuple[str, ...], str, bool] | None:
@@ -132,14 +126,10 @@ class Engine:
         with self._lock:
             if self._context is None:
                 self._context = self._new_context()
-            if self.origin is not None:
-                self.origin.copy_functions_to(self._context)
+            registered = None if self.origin is None else self.origin._context  # noqa: SLF001 - as this one
+            if registered is not None:
+                copy_functions(registered, self._context)
             return self._context
-
-    def copy_functions_to(self, context: datafusion.SessionContext) -> None:
-        """Make the functions that its user registered known to another context."""
-        if self._context is not None:
-            copy_functions(self._context, context)
 
     def _new_context(self) -> datafusion.SessionContext:
         context = new_context(self.tables.default, memory_bytes=self.memory_bytes)
@@ -228,12 +218,13 @@ class Engine:
         views = _named_views(self._views(), query)
         statements = _parsed([query, *views.values()])  # kept, so that a long query is parsed once
         are_views = allow == "read" and not _needs_strings(query, statements)
+        may_need_all = allow == "write" or self.tables.views
         context = replace(
             PLANNING.get(),
             strings=pa.string_view() if are_views else pa.string(),
             found={},
             wide_columns=computed_names(statements),
-            named_columns=None if allow == "write" else self._naming(query),
+            named_columns=None if may_need_all else named_columns(parsed(query)),
         )
         with planning(context.replacing(self._files(statements))):
             frame = self._planned(query, views, allow)
@@ -270,11 +261,6 @@ class Engine:
                 )
             files[self.tables.default, path] = engine_table(user_table(path).rows)
         return files
-
-    def _naming(self, query: str) -> frozenset[str] | None:
-        """Return a superset of the columns of a query, so that metadata of no others are read."""
-        needed = None if self.tables.views else needed_names(parsed(query))
-        return None if needed is None or needed[1] else needed[0]
 
     def _planned(
         self, query: str, views: Mapping[TableName, str], allow: Allow
@@ -321,8 +307,10 @@ class Engine:
     def _sql(self, query: str, allow: Allow) -> datafusion.DataFrame:
         """Plan a query whose views are known."""
         ENGINE.enter()
-        context, options = self.context, _options(may_write=allow == "write")
-        bounded = with_bounded_sizes(query) if allow == "read" else query
+        context, may_write = self.context, allow == "write"
+        options = datafusion.SQLOptions().with_allow_ddl(allow=may_write)
+        options = options.with_allow_dml(allow=may_write).with_allow_statements(allow=may_write)
+        bounded = query if may_write else with_bounded_sizes(query)
         return without_panics(lambda: context.sql_with_options(bounded, options))
 
     def _category_keys(
@@ -389,13 +377,11 @@ def unique_names(names: Sequence[str]) -> list[str]:
     >>> unique_names(["name", "name_1", "name", "index", "name"])
     ['name', 'name_1', 'name_2', 'index', 'name_3']
     """
-    taken, unique, numbers = set(names), dict[str, None](), Counter[str]()
+    taken, unique = set(names), dict[str, None]()
     for name in names:
-        candidate = name
-        while candidate in unique or (candidate != name and candidate in taken):
-            numbers[name] += 1
-            candidate = f"{name}_{numbers[name]}"
-        unique[candidate] = None
+        numbered = (f"{name}_{number}" for number in itertools.count(1))
+        free = (each for each in numbered if each not in unique and each not in taken)
+        unique[next(free) if name in unique else name] = None
     return list(unique)
 
 

@@ -47,7 +47,7 @@ Rule: TypeAlias = Callable[[Statement], Iterable[Edit]]
 class EntryReference:
     """One place of a query where something is subscripted."""
 
-    scope: Scope | None
+    scope: Scope
     qualifier: tuple[str, ...]
     """The parts of its qualifier, without quotes."""
     name: str
@@ -76,7 +76,7 @@ def references_in(statement: Statement) -> Iterator[EntryReference]:
     """
     for scope, node in statement.nodes:
         subscript = subscript_of(node)
-        if subscript is not None:
+        if subscript is not None and scope is not None:
             *qualifier, name = subscript.parts
             pair = statement.brackets_after(name)
             yield EntryReference(
@@ -153,14 +153,13 @@ class _Rule:
 
     def entries(self) -> list[Edit]:
         """Return what to write for the entries; finds the columns of the tables."""
-        references = [each for each in references_in(self._statement) if each.scope is not None]
-        named = [each for each in references if self._is_column(each)]
+        named = filter(self._is_column, references_in(self._statement))
         return [Edit(each.start, each.stop, quoted_name(each.column)) for each in named]
 
     def _is_column(self, reference: EntryReference) -> bool:
         """Return whether a reference is a column of a table, which gets it, or of a subquery."""
         is_known = False
-        for scope in reference.scope.chain() if reference.scope is not None else ():
+        for scope in reference.scope.chain():
             sources = scope.called(reference.qualifier)
             is_known |= bool(sources)
             is_column = reference.entry is not None and any(
@@ -203,8 +202,8 @@ class _Rule:
     def _check_dotted(self, reference: EntryReference) -> None:
         """Raise if what qualifies a reference is no table, but the other axis of a matrix."""
         name = ".".join((*reference.qualifier[-1:], reference.name))
-        scopes = reference.scope.chain() if reference.scope is not None else ()
-        for table in (self._tables.find(source) for each in scopes for source in each.sources):
+        sources = (source for each in reference.scope.chain() for source in each.sources)
+        for table in map(self._tables.find, sources):
             if table is not None and _matrices(*table, name):
                 if reference.entry is None:
                     raise _malformed(reference, name)
@@ -451,7 +450,7 @@ def unknown_entry_hint(
         entry = reference.entry or ""
         if any(entry in schema.dataset(axis).table_columns.columns for schema, axis in tables):
             return f"; {entry!r} is a column itself: write {plain_name(entry)}"
-        sources = reference.scope.called(reference.qualifier) if reference.scope else ()
+        sources = reference.scope.called(reference.qualifier)
         if any(source.query is not None for source in sources):
             return (
                 "; a wildcard has no entries of matrices, so a subquery, a view or a WITH has to "

@@ -49,9 +49,9 @@ class Message:
         if match is None or callable(self.says):
             return self.says(failed, match) if match is not None and callable(self.says) else None
         said = self.says.format(**match.groupdict())
-        nodes = [(s, n) for s, _, n in failed.nodes("op") if n["op"] in self.operators]
-        for statement, node in nodes if len(nodes) == 1 else ():
-            return _at(failed, statement.span(node)[0], said)
+        nodes = [node for node in failed.nodes("op") if node["op"] in self.operators]
+        for node in nodes if len(nodes) == 1 else ():
+            return _at_node(failed, node, said)
         return f"{syntax.shortened(strip_prefixes(failed.text))}{said}" if said[0] in ";:" else said
 
 
@@ -77,7 +77,8 @@ def translated(error: Exception, failed: FailedQuery) -> DafError:
     return errors.QueryError(syntax.shortened(strip_prefixes(failed.text)))
 
 
-def _at(failed: FailedQuery, place: int, reason: str) -> errors.QueryError:
+def _at_node(failed: FailedQuery, node: object, reason: str) -> errors.QueryError:
+    place = failed.statement.span(node)[0]
     return syntax.error_at(reason, failed.query, place, title="SQL error")
 
 
@@ -191,7 +192,7 @@ def _refused(_: FailedQuery, match: Match) -> DafError:
 
 
 def _limit_by(failed: FailedQuery, _: Match) -> Said:
-    is_by = any(node["limit_by"] for _, _, node in failed.nodes("limit_by"))
+    is_by = any(node["limit_by"] for node in failed.nodes("limit_by"))
     return _NO_LIMIT_BY if is_by else None
 
 
@@ -249,16 +250,16 @@ def _missing_function(failed: FailedQuery, match: Match) -> Said:
             f"there is no function {name!r}; those of shapes come from geodatafusion: "
             f"geodatafusion.register_all(db.context); install it with: {install_command('spatial')}"
         )
-    for statement, _scope, node in failed.nodes("name", "args"):
+    for node in failed.nodes("name", "args"):
         parts = syntax.name_of(node["name"])
         if len(parts) > 1 and ".".join(parts).lower() == name:
             first, last = (node["name"][place]["Identifier"] for place in (0, -1))
-            pair = statement.brackets_after(last)
+            pair = failed.statement.brackets_after(last)
             advice = _METHODS.get(parts[-1], f"a function of SQL: {parts[-1]}({{column}})")
-            arguments = statement.text[pair.opening + 1 : pair.closing] or "..."
+            arguments = failed.query[pair.opening + 1 : pair.closing] or "..."
             instead = advice.format(column=parts[0], arguments=arguments)
             reason = f"columns have no methods here; write {instead}"
-            return _at(failed, statement.start(first), reason)
+            return _at_node(failed, first, reason)
     return strip_prefixes(failed.text).replace(".\nDid you mean", "; did you mean")
 
 
@@ -266,8 +267,9 @@ def _ambiguous(failed: FailedQuery, match: Match) -> str:
     name = syntax.unquoted_name(match["name"])
     if name.endswith("']"):
         return f"{name} is to be left out of SELECT * of several tables; write a.*, b.* instead"
-    for _, scope, node in failed.nodes("value", "quote_style"):
-        sources = scope.sources if scope is not None and node["value"] == name else ()
+    for scope, node in failed.statement.nodes:
+        is_name = scope is not None and "quote_style" in node and node["value"] == name
+        sources = scope.sources if scope is not None and is_name else ()
         having = [
             ".".join(map(syntax.plain_name, each.written))
             for each in sources
@@ -351,27 +353,27 @@ _ORDERS: Final = ("Lt", "LtEq", "Gt", "GtEq", "Eq", "NotEq")
 
 def _chain(failed: FailedQuery, _: Match) -> Said:
     """Return the error of ``a < b < c``."""
-    for statement, _scope, node in failed.nodes("op", "left"):
+    for node in failed.nodes("op", "left"):
         left = node["left"].get("BinaryOp", {"op": ""})
         if node["op"] in _ORDERS and left["op"] in _ORDERS:
             middle = left["right"].get("BinaryOp", {"op": ""})["op"]
             chain = "comparisons are no chain in SQL: write a < b AND b < c, or b BETWEEN a AND c"
             reason = _BITS if middle in ("BitwiseAnd", "BitwiseOr") else chain
-            return _at(failed, statement.span(node)[0], reason)
+            return _at_node(failed, node, reason)
     return None
 
 
 def _wrong_type(failed: FailedQuery, _: Match) -> Said:
     """Return the error of a column that is compared with a constant of another type."""
-    for statement, scope, node in failed.nodes():
+    for scope, node in failed.statement.nodes:
         if syntax.kind_of(node) not in ("BinaryOp", "InList", "Between"):
             continue
-        for term in syntax.terms_of(statement, node):
+        for term in syntax.terms_of(failed.statement, node):
             parts = syntax.identifiers_of(term.node)
             type_ = None if parts is None else failed.type_of(scope, syntax.values_of(parts))
             said = "" if type_ is None else mismatch(term, type_)
             if said:
-                return _at(failed, statement.span(term.node)[0], said)
+                return _at_node(failed, term.node, said)
     return None
 
 
@@ -410,13 +412,12 @@ def _is_numeral(value: object) -> bool:
 
 def _division(failed: FailedQuery, _: Match) -> Said:
     """Return the error of a division by zero: of the constant, or of the only one there may be."""
-    nodes = [(s, n) for s, _, n in failed.nodes("op", "left") if n["op"] in ("Divide", "Modulo")]
-    found = [(s, n) for s, n in nodes if not syntax.whole_number_of(n["right"])]
-    zeros = [(s, n) for s, n in found if syntax.whole_number_of(n["right"]) == 0]
-    if not zeros and len(found) != 1:
-        return _NO_ZERO
-    statement, node = (zeros or found)[0]
-    return _at(failed, statement.span(node)[0], _NO_ZERO)
+    nodes = [node for node in failed.nodes("op", "left") if node["op"] in ("Divide", "Modulo")]
+    found = [each for each in nodes if not syntax.whole_number_of(each["right"])]
+    zeros = [each for each in found if syntax.whole_number_of(each["right"]) == 0]
+    for node in zeros or found if zeros or len(found) == 1 else ():
+        return _at_node(failed, node, _NO_ZERO)
+    return _NO_ZERO
 
 
 _NO_TABLE: Final = r"table '(?P<table>[^']+)' not found"

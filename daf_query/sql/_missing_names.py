@@ -65,23 +65,15 @@ class FailedQuery:
     """What the engine says."""
 
     @cached_property
-    def statement(self) -> Statement | None:
-        """The tree of the query; None if it has none."""
-        try:
-            return parsed(self.query)
-        except errors.QueryError:
-            return None
+    def statement(self) -> Statement:
+        """The tree of the query; an empty one if it has none."""
+        with suppress(errors.QueryError):
+            return parsed(self.query) or Statement("", (), (), [])
+        return Statement("", (), (), [])
 
-    def nodes(self, *keys: str) -> Iterator[tuple[Statement, Scope | None, Node]]:
-        """Yield the nodes that have some keys, each with the scope whose names it can use."""
-        if self.statement is not None:
-            for scope, node in self.statement.nodes:
-                if all(key in node for key in keys):
-                    yield self.statement, scope, node
-
-    def sources(self) -> Sequence[Source]:
-        """Return what the query reads from."""
-        return self.statement.sources if self.statement is not None else ()
+    def nodes(self, *keys: str) -> Iterator[Node]:
+        """Yield the nodes that have some keys."""
+        return (node for _, node in self.statement.nodes if all(key in node for key in keys))
 
     def axes(self) -> list[tuple[AxisSchema, str]]:
         """Return the axes of all data sets."""
@@ -178,7 +170,7 @@ def missing_column(failed: FailedQuery, field: str) -> DafError:
     fields = [parts_of_name(each) for each in _FIELD.findall(listed["fields"] if listed else "")]
     valid = {each[-1] for each in fields}
     relations = {each[-2] for each in fields if len(each) > 1}
-    named = [each for each in failed.sources() if each.name in relations]
+    named = [each for each in failed.statement.sources if each.name in relations]
     tables = [*dict.fromkeys(filter(None, map(failed.tables.find, named)))]
     columns = valid.union(*(_columns(*each) for each in tables))
     if qualifier and qualifier[-1] not in relations:
@@ -260,7 +252,7 @@ def _elsewhere_hint(other: str, tables: Sequence[tuple[AxisSchema, str]]) -> str
 
 def _alias_hint(failed: FailedQuery, name: str) -> str:
     """Return how to filter by what SELECT computes, if WHERE has a name that is given there."""
-    for scope in failed.statement.scopes if failed.statement is not None else ():
+    for scope in failed.statement.scopes:
         is_given = name in [item_of(each)[1] for each in scope.select["projection"]]
         if is_given and any(each.get("value") == name for each in walk(scope.select["selection"])):
             return (
@@ -279,7 +271,7 @@ def _string_hint(failed: FailedQuery, name: str, *, is_near: bool) -> str:
         Whether a column has nearly that name, which then is what an unquoted name means.
     """
     written = quoted_string(name)
-    for _, _, node in failed.nodes():
+    for node in failed.nodes():
         match node:
             case {"InList": {"list": values}}:
                 is_string = True

@@ -17,7 +17,7 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 import pyarrow as pa
 
-from daf_query.sql._planning import datafusion, nodes_of, schema_of
+from daf_query.sql._planning import datafusion, schema_of
 from daf_query.syntax import Edit, Placeholder, edited, placeholders, quoted_string
 from daf_storage import DafError, errors
 
@@ -306,14 +306,15 @@ def unbound_schemas(
 
 def _types(frame: datafusion.DataFrame) -> Iterator[tuple[str, pa.DataType]]:
     """Yield the names of the parameters of a plan with their types, where they are known."""
-    stack: list[Any] = list(nodes_of(frame.logical_plan()))
+    stack: list[Any] = [frame.logical_plan()]
     while stack:
         each = stack.pop()
         if isinstance(each, list | tuple):
             stack.extend(each)
             continue
+        is_expression = hasattr(each, "variant_name")
+        stack += () if is_expression else each.inputs()
         try:
-            is_expression = hasattr(each, "variant_name")
             if is_expression and each.variant_name() not in (*_LEAVES, "Placeholder"):
                 stack.extend(each.rex_call_operands())
                 continue

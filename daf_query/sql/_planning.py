@@ -35,6 +35,9 @@ CATALOG: Final = "daf"
 _JOINED_BYTES: Final = 4 << 20
 """How much of a large table is read ahead of a join."""
 
+MOST_ROWS: Final = 2**61
+"""More than any table has, and twice that, of a limit and an offset, is an Int64."""
+
 TableName: TypeAlias = tuple[str, str]
 """Schema and table."""
 
@@ -45,15 +48,6 @@ _ABOVE_ORDER: Final = ("Projection", "Limit", "SubqueryAlias", "Distinct")
 def node_type(node: Any) -> str:
     """Return the name of a node's class (``Filter``, ``TableScan``)."""
     return type(node.to_variant()).__name__
-
-
-def nodes_of(plan: Any) -> Iterator[Any]:
-    """Yield the nodes of a plan from the top, without those of subqueries in expressions."""
-    stack = [plan]
-    while stack:
-        node = stack.pop()
-        yield node
-        stack.extend(reversed(node.inputs()))
 
 
 def is_ordered(frame: datafusion.DataFrame) -> bool:
@@ -318,9 +312,6 @@ def table_frame(table: pa.Table) -> datafusion.DataFrame:
     return datafusion.SessionContext(config).from_arrow(table)
 
 
-_ALL_ROWS: Final = 1 << 62
-
-
 def engine_table(rows: pa.Table | pa.dataset.Dataset) -> datafusion.DataFrame:
     """Return a table of which the engine evaluates all filters.
 
@@ -329,7 +320,7 @@ def engine_table(rows: pa.Table | pa.dataset.Dataset) -> datafusion.DataFrame:
     """
     if isinstance(rows, pa.Table):
         return table_frame(rows)
-    return _context_of_tables().read_table(datafusion.catalog.Table(rows)).limit(_ALL_ROWS)
+    return _context_of_tables().read_table(datafusion.catalog.Table(rows)).limit(MOST_ROWS)
 
 
 def table_text(table: pa.Table) -> str:

@@ -11,6 +11,7 @@ import itertools
 import operator
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any, Final, NoReturn, TypeAlias, TypeVar
 
@@ -29,6 +30,7 @@ from daf_query.sql._matrix_entries import with_existing_columns
 from daf_query.sql._messages import unknown_in_result
 from daf_query.sql._planning import (
     ENGINE,
+    MOST_ROWS,
     PLANNING,
     computed_table,
     datafusion,
@@ -37,7 +39,7 @@ from daf_query.sql._planning import (
     table_frame,
     table_text,
 )
-from daf_query.sql._rules import MOST_ROWS, corrections, list_barriers
+from daf_query.sql._rules import corrections, list_barriers
 from daf_query.syntax import quoted_name, without_direction
 from daf_query.table import with_categories
 from daf_storage import DafError, ShowProgress, errors
@@ -210,6 +212,8 @@ def _notes(rows: pa.Table, total: int | None, *, is_all: bool) -> Markup:
     return joined_html(["; ".join(parts)])
 
 
+_T = TypeVar("_T")
+
 Build: TypeAlias = "Callable[[datafusion.DataFrame], datafusion.DataFrame]"
 """Makes a frame of another one."""
 
@@ -289,8 +293,6 @@ def _is_end(node: Any) -> bool:
     is_total = all(key is not None and key.variant_name() == "GroupingSet" for key in keys)
     return is_total or node_type(node) == "Limit"
 
-
-_T = TypeVar("_T")
 
 _AHEAD_BYTES: Final = 64 << 20
 
@@ -418,17 +420,17 @@ class QueryResult(Advised):
 
     def _begun(self, count: int) -> datafusion.DataFrame:
         """Return a frame with the same first rows: those that can be read alone, or all."""
-        tables, is_query = self._engine.tables, self._is_query()
-        first = direct_scan(tables, self._query, count) if is_query else None
+        first = self._scanned(count)
         return self.frame if first is None else table_frame(first.to_table())
+
+    def _scanned(self, count: int | None = None) -> DirectScan | None:
+        """Return the scan for the first rows, or all, if the text of the query says which."""
+        is_query = self._allow == "read" and not self._steps
+        return direct_scan(self._engine.tables, self._query, count) if is_query else None
 
     def _is_plan(self) -> bool:
         """Return whether this is the answer to EXPLAIN, of which the engine takes no part."""
         return self.column_names == PLAN_COLUMNS
-
-    def _is_query(self) -> bool:
-        """Return whether the text of the query says which rows these are; it changes nothing."""
-        return self._allow == "read" and not self._steps
 
     def explain(self) -> QueryPlan:
         """Return the plan; nothing is executed."""
@@ -437,8 +439,7 @@ class QueryResult(Advised):
             frame = self.frame
             logical = str(frame.optimized_logical_plan().display_indent())
             physical = str(frame.execution_plan().display_indent())
-            tables, is_query = self._engine.tables, self._is_query()
-            direct = direct_scan(tables, self._query) if is_query else None
+            direct = self._scanned()
             described = "" if direct is None else direct.description
             return QueryPlan(self._query, logical, physical, direct=described)
 
@@ -584,13 +585,13 @@ class QueryResult(Advised):
 
     def count(self) -> int:
         """Return the number of rows."""
-
-        def count() -> int:
-            if self._direct is None:
-                return int(call_engine(self.frame.count))
-            return int(self._direct.to_table().num_rows)
-
-        return self._run(count)
+        return self._run(
+            lambda: int(
+                call_engine(self.frame.count)
+                if self._direct is None
+                else self._direct.to_table().num_rows
+            )
+        )
 
     def _computed(self) -> pa.Table:
         if self._direct is None:
@@ -660,29 +661,28 @@ class QueryResult(Advised):
             Whether the metadata of the schema say where the rows come from; None: as the session
             was connected.
         """
-        schema, stream = pa.schema([]), iter(list[pa.RecordBatch]())
-        call: Callable[[Callable[[], Any]], Any] = call_engine
 
-        def begin() -> pa.RecordBatch | None:
-            nonlocal schema, stream, call
+        def begin() -> tuple[pa.Schema, Callable[[], pa.RecordBatch | None], list[pa.RecordBatch]]:
             schema = self.schema
+            call: Callable[[Callable[[], Any]], Any] = call_engine
             if self._direct is None:
                 found = call_engine(self.frame.execute_stream)
                 stream = joined(converted(each.to_pyarrow(), schema) for each in found)
             else:
                 stream, call = joined(self._direct.batches()), attended(operator.call)
-            return call(lambda: next(stream, None))
+            following = partial(call, lambda: next(stream, None))
+            return schema, following, list(itertools.islice(iter(following, None), 1))
 
-        def batches(batch: pa.RecordBatch | None) -> Iterator[pa.RecordBatch]:
-            while batch is not None:
-                yield batch
-                try:
-                    batch = call(lambda: next(stream, None))
-                except Exception as error:  # noqa: BLE001 - as above
-                    raise self._translated(error) from None
+        schema, following, first = self._run(begin)
 
-        first = self._run(begin)
-        found = Rows(schema, batches(first))
+        def batches() -> Iterator[pa.RecordBatch]:
+            yield from first
+            try:
+                yield from iter(following, None)
+            except Exception as error:  # noqa: BLE001 - as above
+                raise self._translated(error) from None
+
+        found = Rows(schema, batches())
         return found.with_record(self.provenance()) if self.is_described(provenance) else found
 
     def to_pandas(self, *, arrow_backed: bool = False) -> Any:

@@ -41,7 +41,7 @@ import pyarrow as pa
 
 from daf_query.sql._connections import AxisSchema
 from daf_query.sql._parameters import literal
-from daf_query.sql._planning import datafusion, new_context
+from daf_query.sql._planning import MOST_ROWS, datafusion, new_context
 from daf_query.syntax import (
     Edit,
     Node,
@@ -164,8 +164,6 @@ def _selecting(statement: Statement, query: Node, rest: str) -> Iterator[Edit]:
     yield Edit(pair.closing, pair.closing, rest)
 
 
-MOST_ROWS: Final = 2**61
-"""More than any table has, and twice that, of a limit and an offset, is an Int64."""
 _SETS = ("Rollup", "Cube", "GroupingSets")
 
 
