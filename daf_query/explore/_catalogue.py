@@ -174,7 +174,7 @@ def embeddings_of(tables: AxisSchema, axis: str) -> list[str]:
 
     They are matrices, or what the names of two vectors have in common.
     """
-    members = [daf for daf in tables.readers().values() if daf.has_axis(axis)]
+    members = list(tables.readers(axis).values())
     fields = _fields(tables, axis)
     numbers = [field.name for field in fields if kind_of(field.type) == "number"]
     names = {*_of_matrices(members, axis), *vector_pairs(numbers)}

@@ -7,7 +7,8 @@ and agree on NULL.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Final, TypeAlias
+from functools import partial
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -130,42 +131,28 @@ def without_string_views(schema: pa.Schema) -> pa.Schema:
     donors: list<item: string>
       child 0, item: string
     """
-    fields = [_plain_field(field, is_kept=_is_no_string) for field in schema]
+    fields = [_plain_field(field, strings_only=True) for field in schema]
     return pa.schema(fields, schema.metadata)
 
 
-_IsKept: TypeAlias = Callable[[pa.DataType], bool]
+def _plain_field(field: pa.Field, *, strings_only: bool = False) -> pa.Field:
+    return field.with_type(_plain_type(field.type, strings_only=strings_only))
 
 
-def _is_no_string(data_type: pa.DataType) -> bool:
-    """Return whether a type stays: one that is neither views of strings nor made of others."""
-    is_view = pa.types.is_string_view(data_type)
-    return not is_view and (not pa.types.is_nested(data_type) or pa.types.is_map(data_type))
-
-
-def _plain_field(field: pa.Field, is_kept: _IsKept = lambda _: False) -> pa.Field:
-    return field.with_type(_plain_type(field.type, is_kept))
-
-
-def _plain_type(data_type: pa.DataType, is_kept: _IsKept) -> pa.DataType:
-    types = pa.types
-    if is_kept(data_type):
-        return data_type
+def _plain_type(data_type: pa.DataType, *, strings_only: bool) -> pa.DataType:
+    types, plain = pa.types, partial(_plain_field, strings_only=strings_only)
     if types.is_dictionary(data_type) or types.is_run_end_encoded(data_type):
-        return _plain_type(data_type.value_type, is_kept)
-    if types.is_string_view(data_type):
-        return pa.string()
-    if types.is_binary_view(data_type):
-        return pa.binary()
+        return data_type if strings_only else _plain_type(data_type.value_type, strings_only=False)
     if types.is_struct(data_type):
-        return pa.struct([_plain_field(field, is_kept) for field in data_type])
+        return pa.struct(list(map(plain, data_type)))
     if types.is_list(data_type) or types.is_list_view(data_type):
-        return pa.list_(_plain_field(data_type.value_field, is_kept))
+        return pa.list_(plain(data_type.value_field))
     if types.is_large_list(data_type) or types.is_large_list_view(data_type):
-        return pa.large_list(_plain_field(data_type.value_field, is_kept))
+        return pa.large_list(plain(data_type.value_field))
     if types.is_fixed_size_list(data_type):
-        return pa.list_(_plain_field(data_type.value_field, is_kept), data_type.list_size)
-    return data_type
+        return pa.list_(plain(data_type.value_field), data_type.list_size)
+    is_kept = strings_only and not types.is_string_view(data_type)
+    return data_type if is_kept else PLAIN_TYPES.get(data_type, data_type)
 
 
 def converted(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:

@@ -213,18 +213,15 @@ class OpenColumn(Protocol):
     @property
     def zones(self) -> ZoneMap | None:
         """Its zone map, which is filled while values are read; ``None`` without one."""
-        ...
 
     def values(self, rows: Rows) -> Values:
         """Return values to evaluate a predicate on."""
-        ...
 
     def to_arrow(self, rows: Rows) -> pa.Array:
         """Return values as Arrow; a span of mapped numbers, without copying it.
 
         Of strings it may be codes as a dictionary, or strings of another layout than the field's.
         """
-        ...
 
 
 class Column(Protocol):
@@ -233,16 +230,13 @@ class Column(Protocol):
     @property
     def field(self) -> pa.Field:
         """Its name and Arrow type."""
-        ...
 
     @property
     def chunk_rows(self) -> int:
         """Rows per chunk."""
-        ...
 
     def open(self, cache: DecodedCache, options: ScanOptions) -> OpenColumn:
         """Open it for reading."""
-        ...
 
 
 class DictionaryCodes:

@@ -586,7 +586,6 @@ class RowIndex(Protocol):
     @property
     def columns(self) -> tuple[str, ...]:
         """The columns that it is of."""
-        ...
 
     def find(self, conditions: Sequence[Predicate], max_rows: int) -> Positions | None:
         """Return the rows for which all conditions may be true, ascending.
@@ -601,7 +600,6 @@ class RowIndex(Protocol):
         numpy.ndarray or None
             ``None`` if there are more than ``max_rows``, or no condition restricts the rows.
         """
-        ...
 
 
 class StringRowIndex(RowIndex, Protocol):
@@ -609,7 +607,6 @@ class StringRowIndex(RowIndex, Protocol):
 
     def strings(self, positions: Positions) -> pa.Array | None:
         """Return the strings of a few rows; ``None`` for many."""
-        ...
 
 
 class Indexes(Protocol):
@@ -617,8 +614,6 @@ class Indexes(Protocol):
 
     def strings(self, column: str, cache: DecodedCache) -> StringRowIndex | None:
         """Return the sorted index of a column of strings, if there is one."""
-        ...
 
     def zone_map(self, column: str, cache: DecodedCache) -> ZoneMap | None:
         """Return the stored zone map of a column of numbers, if there is one."""
-        ...

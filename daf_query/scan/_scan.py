@@ -199,13 +199,27 @@ def plan_scan(table: OpenTable, predicate: Predicate | None) -> ScanPlan:
     # 1. Cut all rows where chunks end.
     step = common_step((each.chunk_rows for each in table.columns.values()), length=length)
     spans = aligned_spans(length, step=step, target_rows=target_rows(length, options))
-    if predicate is None or predicate == Constant(value=True):
-        return _finished(table, spans, spans, None, table.rows)
-    # 2. Ask the indexes which rows are candidates.
-    rows, indexes = _candidates(table, predicate)
-    # 3. Leave out the zones in which the filter is true for no row.
-    left = _pruned(table, predicate, spans, step)
-    return _finished(table, spans, left, predicate, rows, indexes)
+    partitions, rows, indexes = spans, table.rows, list[str]()
+    if predicate == Constant(value=True):
+        predicate = None
+    if predicate is not None:
+        # 2. Ask the indexes which rows are candidates.
+        rows, indexes = _candidates(table, predicate)
+        # 3. Leave out the zones in which the filter is true for no row.
+        partitions = _pruned(table, predicate, spans, step)
+    # 4. Leave out the partitions without a candidate.
+    if rows is not None:
+        bounds = np.searchsorted(rows, [(span.start, span.stop) for span in partitions])
+        bounds = bounds.reshape(-1, 2)
+        partitions = [span for span, (a, b) in zip(partitions, bounds, strict=True) if a < b]
+    pruned = len(spans) - len(partitions)
+    rows_pruned = length - sum(span.size for span in partitions)
+    if rows is not None and partitions and rows.size <= options.min_batch_rows:
+        # A partition each would take longer than all of the rows together.
+        partitions = [Span(partitions[0].start, partitions[-1].stop)]
+    conditions = by_columns(conjuncts(predicate))
+    conditions.sort(key=lambda condition: _cost(table, condition))
+    return ScanPlan(spans, partitions, predicate, conditions, rows, indexes, pruned, rows_pruned)
 
 
 def target_rows(length: int, options: ScanOptions) -> int:
@@ -223,39 +237,16 @@ def target_rows(length: int, options: ScanOptions) -> int:
     return -(-target // options.zone_rows) * options.zone_rows
 
 
-def _finished(
-    table: OpenTable,
-    spans: Sequence[Span],
-    partitions: Sequence[Span],
-    predicate: Predicate | None,
-    rows: Positions | None,
-    indexes: Sequence[str] = (),
-) -> ScanPlan:
-    """Return a plan after leaving out the partitions without a candidate."""
-    if rows is not None:
-        bounds = np.searchsorted(rows, [(span.start, span.stop) for span in partitions])
-        bounds = bounds.reshape(-1, 2)
-        partitions = [span for span, (a, b) in zip(partitions, bounds, strict=True) if a < b]
-    pruned = len(spans) - len(partitions)
-    rows_pruned = table.length - sum(span.size for span in partitions)
-    if rows is not None and partitions and rows.size <= table.options.min_batch_rows:
-        # A partition each would take longer than all of the rows together.
-        partitions = [Span(partitions[0].start, partitions[-1].stop)]
-    conditions = by_columns(conjuncts(predicate))
-    conditions.sort(key=lambda condition: _cost(table, condition))
-    return ScanPlan(spans, partitions, predicate, conditions, rows, indexes, pruned, rows_pruned)
-
-
-def _candidates(table: OpenTable, predicate: Predicate) -> tuple[Positions | None, Sequence[str]]:
+def _candidates(table: OpenTable, predicate: Predicate) -> tuple[Positions | None, list[str]]:
     """Return the rows that all indexes name, where they are few; None for all; and the indexes."""
     options, length = table.options, table.length
     if not options.indexes:
-        return table.rows, ()
+        return table.rows, []
     by_column: dict[str, list[Predicate]] = {}
     for condition in conjuncts(predicate):
         if isinstance(condition, Compare | In):
             by_column.setdefault(condition.column, []).append(condition)
-    rows, indexes = table.rows, []
+    rows, indexes = table.rows, list[str]()
     for index in table.find_indexes(list(by_column), table.cache):
         conditions = [part for name in index.columns for part in by_column[name]]
         positions = index.find(conditions, length // options.index_divisor)
@@ -265,9 +256,7 @@ def _candidates(table: OpenTable, predicate: Predicate) -> tuple[Positions | Non
     return rows, indexes
 
 
-def _pruned(
-    table: OpenTable, predicate: Predicate, spans: Sequence[Span], step: int
-) -> Sequence[Span]:
+def _pruned(table: OpenTable, predicate: Predicate, spans: list[Span], step: int) -> list[Span]:
     """Return what is left of the spans where zone maps let the filter be true."""
     if not table.options.pruning:
         return spans

@@ -269,14 +269,14 @@ class Chooser:
 
     def _spelled(self, name: str) -> tuple[str, str]:
         """Return in which vector of the axis there is a name, and how; empty if in none."""
-        having = (daf for daf in self.tables.readers().values() if daf.has_axis(self.axis.axis))
+        having = self.tables.readers(self.axis.axis).values()
         found = (spelled_entry(daf, self.axis.axis, [name]) for daf in having)
         return next(filter(None, found), ("", ""))
 
     def _elsewhere(self, name: str) -> str:
         """Return which axis that has a matrix over the other one has a name; empty if none has."""
-        for daf in self.tables.readers().values():
-            for axis in sorted(daf.axes_set()) if daf.has_axis(self.other) else ():
+        for daf in self.tables.readers(self.other).values():
+            for axis in sorted(daf.axes_set()):
                 has_matrix = axis != self.axis.axis and daf.matrices_set(self.other, axis)
                 if has_matrix and spelled_entry(daf, axis, [name]) == (NAME, name):
                     return f"; axis {axis!r} has it: pass {self.keyword}_axis={axis!r}"

@@ -296,9 +296,10 @@ class AxisSchema(SharedSchema):
         """The data set, if it is a single one; of a collection, the first."""
         return next(iter(self.members.values()))
 
-    def readers(self) -> dict[str, DafReader]:
-        """Return the data sets by name."""
-        return {name: member.daf for name, member in self.members.items()}
+    def readers(self, *axes: str) -> dict[str, DafReader]:
+        """Return the data sets by name; of those that have some axes."""
+        readers = {name: member.daf for name, member in self.members.items()}
+        return {name: daf for name, daf in readers.items() if all(map(daf.has_axis, axes))}
 
     def axes_set(self) -> set[str]:
         """Return the axes that some data set has."""
@@ -323,8 +324,8 @@ class AxisSchema(SharedSchema):
 
     def axis_length(self, axis: str) -> int:
         """Return the number of rows of a table."""
-        having = [daf for daf in self.readers().values() if daf.has_axis(axis)]
-        return sum(daf.axis_length(axis) for daf in having or [self.only.daf])
+        having = self.readers(axis).values() or [self.only.daf]
+        return sum(daf.axis_length(axis) for daf in having)
 
     def dataset(self, axis: str, names: frozenset[str] | None = None) -> tables.TableDataset:
         """Return the table of an axis; it has the columns of before while metadata are the same.
@@ -372,8 +373,7 @@ class AxisSchema(SharedSchema):
         AxisNotFoundError, MatrixNotFoundError
             None has an axis, or the matrix.
         """
-        readers = self.having(*map(str, axes)).readers()
-        over = {key: daf for key, daf in readers.items() if all(map(daf.has_axis, axes))}
+        over = self.having(*map(str, axes)).readers(*axes)
         having = {key: daf for key, daf in over.items() if daf.has_matrix(*axes, name)}
         if not having:
             available = {each for daf in over.values() for each in daf.matrices_set(*axes)}
@@ -409,12 +409,12 @@ class AxisSchema(SharedSchema):
 
     def concatenated(self, axis: str) -> matrix.ConcatenatedAxis:
         """Return an axis of all data sets that have it."""
-        members, is_alone = self.readers(), not self.is_collection
+        having, is_alone = self.readers(axis), not self.is_collection
         if is_alone:
-            members = {self.only.daf.name: self.only.daf}
-        having = matrix.Readers({n: daf for n, daf in members.items() if daf.has_axis(axis)})
+            having = {daf.name: daf for daf in having.values()}
         length = sum(daf.axis_length(axis) for daf in having.values())
-        return matrix.ConcatenatedAxis(axis, self.location, having, length, is_alone)
+        members = matrix.Readers(having)
+        return matrix.ConcatenatedAxis(axis, self.location, members, length, is_alone)
 
     def _of_each(self, axis: str, selection: _Selected) -> dict[str, matrix.Selection]:
         """Return the selected entries of each data set; nothing where all are selected."""

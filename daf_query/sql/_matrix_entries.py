@@ -367,7 +367,7 @@ def _matrices(schema: AxisSchema, axis: str, name: str) -> list[tuple[str, str]]
 
     It is the name of a matrix, or that of the other axis, a dot, and the name.
     """
-    having = [daf for daf in schema.readers().values() if daf.has_axis(axis)]
+    having = schema.readers(axis).values()
     parts = name.split(".")
     splits = [(".".join(parts[:n]), ".".join(parts[n:])) for n in range(1, len(parts))]
     dotted = [
@@ -439,7 +439,7 @@ def unknown_entry_hint(
     for schema, axis in tables:
         for other, matrix in _matrices(schema, axis, name):
             written = f"{other}.{matrix}" if len(_matrices(schema, axis, name)) > 1 else name
-            daf = next(daf for daf in schema.readers().values() if daf.has_axis(other))
+            daf = next(iter(schema.readers(other).values()))
             entry = str(daf.axis_entries(other, [0])[0]) if daf.axis_length(other) else "..."
             return (
                 f"; it is a matrix over {other!r}, so name an entry of that axis, as in "
@@ -465,7 +465,7 @@ def unknown_entry_hint(
 
 def _over(schema: AxisSchema, axis: str, requested: str) -> Iterator[str]:
     """Yield the names of the matrices over an axis, with a dot if what was asked for has one."""
-    for daf in (each for each in schema.readers().values() if each.has_axis(axis)):
+    for daf in schema.readers(axis).values():
         for other in daf.axes_set():
             for name in daf.matrices_set(axis, other):
                 yield f"{other}.{name}" if "." in requested else name

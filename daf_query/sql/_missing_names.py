@@ -239,8 +239,8 @@ def _elsewhere_hint(other: str, tables: Sequence[tuple[AxisSchema, str]]) -> str
     """Return that another axis has the vector, and how to join the two, if a vector says so."""
     hint = f"; axis {other!r} has a vector of that name"
     for schema, axis in tables[:1]:
-        for daf in schema.readers().values():
-            for relation in daf.relations() if {axis, other} <= daf.axes_set() else ():
+        for daf in schema.readers(axis, other).values():
+            for relation in daf.relations():
                 if (relation.axis, relation.to_axis) == (axis, other):
                     column = f"{plain_name(axis)}.{plain_name(relation.vector)}"
                     table = plain_name(other)
@@ -320,9 +320,9 @@ def _entry_hint(name: str, query: str, schema: AxisSchema, axis: str) -> str:
         The axis whose table does not have it.
     """
     names = joined_names(query, name)
-    for daf in schema.readers().values():
+    for daf in schema.readers(axis).values():
         hints = []
-        for other in sorted(daf.axes_set() - {axis}) if daf.has_axis(axis) else ():
+        for other in sorted(daf.axes_set() - {axis}):
             matrices = sorted(daf.matrices_set(axis, other))
             found = _entry(daf, other, names) if matrices else None
             if found is not None:
