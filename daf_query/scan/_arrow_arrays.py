@@ -136,13 +136,18 @@ def without_string_views(schema: pa.Schema) -> pa.Schema:
 
 
 def _plain_field(field: pa.Field, *, strings_only: bool = False) -> pa.Field:
-    return field.with_type(_plain_type(field.type, strings_only=strings_only))
+    return field.with_type(plain_type(field.type, strings_only=strings_only))
 
 
-def _plain_type(data_type: pa.DataType, *, strings_only: bool) -> pa.DataType:
+def plain_type(data_type: pa.DataType, *, strings_only: bool = False) -> pa.DataType:
+    """Return a type without dictionaries and views; or just without views of strings.
+
+    >>> plain_type(pa.dictionary(pa.int8(), pa.string_view()))
+    DataType(string)
+    """
     types, plain = pa.types, partial(_plain_field, strings_only=strings_only)
     if types.is_dictionary(data_type) or types.is_run_end_encoded(data_type):
-        return data_type if strings_only else _plain_type(data_type.value_type, strings_only=False)
+        return data_type if strings_only else plain_type(data_type.value_type)
     if types.is_struct(data_type):
         return pa.struct(list(map(plain, data_type)))
     if types.is_list(data_type) or types.is_list_view(data_type):

@@ -17,7 +17,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from daf_query.scan._arrow_arrays import PLAIN_TYPES, plain_array
+from daf_query.scan._arrow_arrays import plain_array, plain_type
 from daf_query.scan._predicate import (
     ARROW_OPERATORS,
     COMPARISONS,
@@ -210,7 +210,7 @@ class _Parser:
         if not isinstance(node, str):
             raise UnknownPartError
         field = self.schema.field(node)
-        return field.with_type(_plain(field.type))
+        return field.with_type(plain_type(field.type))
 
 
 def _is_known(kind: pa.DataType) -> bool:
@@ -221,7 +221,7 @@ def _is_known(kind: pa.DataType) -> bool:
 
 def _compared(field: pa.Field, operator: str, scalar: pa.Scalar) -> Predicate:
     """Compare a column with a constant as Arrow does, where it rounds neither of them."""
-    kind, of_column = _plain(scalar.type), field.type
+    kind, of_column = plain_type(scalar.type), field.type
     value = scalar.value if pa.types.is_timestamp(kind) else scalar.as_py()
     if kind == of_column and _is_known(kind) and value == value:  # noqa: PLR0124 - no NaN
         return Compare(field.name, operator, value)
@@ -263,7 +263,7 @@ def _expression(node: Any) -> pc.Expression:
     if isinstance(node, str):
         return pc.field(node)
     if isinstance(node, pa.Scalar):
-        return pc.scalar(node.cast(_plain(node.type)))
+        return pc.scalar(node.cast(plain_type(node.type)))
     if node.name == "is_in":
         values = plain_array(node.options["value_set"].values)
         return _membership(_expression(node.arguments[0]), values)
@@ -294,9 +294,3 @@ def _serialised(expression: pc.Expression) -> tuple[list[tuple[str, str]], pa.Re
     batch = reader.get_batch(0)
     metadata: Any = nanoarrow.c_schema(reader.schema).metadata  # in a dictionary keys occur once
     return [(key.decode(), value.decode()) for key, value in metadata.items()], batch
-
-
-def _plain(kind: pa.DataType) -> pa.DataType:
-    """Return the type of the values of a dictionary or of views; of any other, the type itself."""
-    kind = kind.value_type if pa.types.is_dictionary(kind) else kind
-    return PLAIN_TYPES.get(kind, kind)

@@ -48,6 +48,7 @@ from daf_query.scan import (
     describe,
     joined,
     membership,
+    plain_type,
 )
 from daf_query.sql._connections import AxisSchema, Connections, Tables
 from daf_query.sql._matrix_entries import with_entries
@@ -212,8 +213,7 @@ class Conditions:
         if having != [self.source] or schema is None or name not in schema.names:
             return None
         field = schema.field(name)
-        kind = field.type.value_type if pa.types.is_dictionary(field.type) else field.type
-        return field.with_type(pa.string() if kind == pa.string_view() else kind)
+        return field.with_type(plain_type(field.type))
 
     def _may_have(self, source: Source, name: str) -> bool:
         """Return whether a table may have a column; to another engine capitals may not count."""
@@ -564,19 +564,13 @@ class DirectScan:
     """A scan of the table of an axis that answers a query."""
 
     table: TableDataset
-    names: tuple[str, ...]
-    """The columns that are selected."""
+    schema: pa.Schema
+    """The names and types of the columns that are selected."""
     predicate: Predicate | None
     limit: int | None = None
     """How many of the matching rows are selected, in the order of the axis; None for all."""
     offset: int = 0
     """How many are passed over before."""
-
-    @property
-    def schema(self) -> pa.Schema:
-        """The names and types of the columns."""
-        columns = self.table.table_columns.columns
-        return nullable(pa.schema([columns[name].field for name in self.names]))
 
     @property
     def description(self) -> str:
@@ -640,12 +634,13 @@ def direct_scan(tables: Tables, text: str, first: int | None = None) -> DirectSc
         return None
     reader = Conditions(statement, scope, scope.sources[0], lambda _: listed.schema)
     names = reader.selected(listed.schema.names)
-    if any(pa.types.is_dictionary(listed.schema.field(each).type) for each in names or ()):
+    schema = pa.schema([listed.schema.field(each) for each in names or ()])
+    if any(map(pa.types.is_dictionary, schema.types)):
         return None  # the metadata of dictionaries are otherwise in what the engine computes
     predicate = None if condition is None else reader.predicate(condition)
     if names is None or (predicate is None and condition is not None):
         return None
-    return DirectScan(table, tuple(names), predicate, limit, offset)
+    return DirectScan(table, nullable(schema), predicate, limit, offset)
 
 
 def direct_rows(tables: Tables, schema: str, axis: str, condition: str) -> DirectScan | None:

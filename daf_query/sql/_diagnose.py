@@ -16,8 +16,6 @@ import pyarrow as pa
 from daf_query.sql._engine import Engine
 from daf_query.sql._messages import STRINGS, is_number, mismatch
 from daf_query.syntax import (
-    Scope,
-    Statement,
     Term,
     WrappedSql,
     condition_of,
@@ -37,7 +35,6 @@ from daf_storage._terminal_text import visible_name
 _MOST_CONSTANTS: Final = 5
 """How many of the values that do not occur are explained."""
 _MOST_SHOWN: Final = 5
-_ENDS: Final = ("GROUP", "HAVING", "ORDER", "LIMIT", "OFFSET", "FETCH", "WINDOW", "QUALIFY")
 _NEAREST: Final = 3
 
 
@@ -133,28 +130,14 @@ def _question(schema: str, axis: str, text: str, *, select: bool) -> tuple[str, 
             "a diagnosis is of a predicate, or of a SELECT of one table with a WHERE; write the "
             "predicate alone"
         )
-    parts = sources[0].parts
-    if parts[-1] != axis or parts[-2:-1] not in ((), (schema,)):
+    named = sources[0].parts
+    if named[-1] != axis or named[-2:-1] not in ((), (schema,)):
         raise errors.QueryError(
-            f"the SELECT is of {'.'.join(parts)!r}, and the diagnosis was asked of {axis!r}"
+            f"the SELECT is of {'.'.join(named)!r}, and the diagnosis was asked of {axis!r}"
         )
     alias = f" AS {quoted_name(sources[0].name)}" if sources[0].has_alias else ""
-    return f"{table}{alias}", list(_conjuncts(statement, scopes[0]))
-
-
-def _conjuncts(statement: Statement, scope: Scope) -> Iterator[tuple[str, tuple[Term, ...]]]:
-    condition = scope.select["selection"]
-    first, last = statement.span(condition)
-    start = max(t.stop for t in statement.tokens if t.is_word("WHERE") and t.stop <= first)
-    around = [pair.closing for pair in statement.around(start)]
-    ends = (
-        token.start
-        for token in statement.tokens
-        if token.start >= last and (token.is_word(*_ENDS) or token.start in around)
-    )
-    stop = next(ends, len(statement.text))
-    for text, node in conjuncts_of(statement, condition, start, stop):
-        yield text, tuple(terms_of(statement, node))
+    parts = conjuncts_of(statement, scopes[0].select["selection"])
+    return f"{table}{alias}", [(part, tuple(terms_of(statement, node))) for part, node in parts]
 
 
 def diagnose(engine: Engine, schema: str, axis: str, predicate: str, *, select: bool) -> Diagnosis:

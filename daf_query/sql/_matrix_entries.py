@@ -297,21 +297,17 @@ class _Rule:
         """Yield what to change, so that a wildcard leaves out some more columns."""
         listed = star["opt_exclude"] or star["opt_except"]
         given = [each for each in walk(listed) if "quote_style" in each]
-        excluded = {each["value"] for each in given}
+        excluded = [each["value"] for each in given]
         left = [name for name in names if name not in excluded]
         if not left:
             return
         _, stop = self._statement.span(star["wildcard_token"])
-        quoted = ", ".join(map(quoted_name, left))
         if not listed:
             yield Edit(stop, stop, _exclude(left))
             return
-        first, last = self._statement.span(given)
-        if kind_of(listed) == "Single":
-            yield Edit(first, first, f"({quoted}, ")
-            yield Edit(last, last, ")")
-        else:
-            yield Edit(first, first, f"{quoted}, ")
+        quoted = ", ".join(map(quoted_name, [*left, *excluded]))
+        in_brackets = f"({quoted})" if kind_of(listed) == "Single" else quoted
+        yield Edit(*self._statement.span(given), in_brackets)
 
 
 def _qualifier_of(item: Node) -> tuple[str, ...]:

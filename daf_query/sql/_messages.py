@@ -18,6 +18,7 @@ import pyarrow as pa
 
 from daf_query import syntax
 from daf_query._runs import EnginePanic
+from daf_query.scan import plain_type
 from daf_query.sql._missing_names import FailedQuery, missing_column, missing_table, parts_of_name
 from daf_query.sql._table_functions import USAGES
 from daf_storage import DafError, errors
@@ -380,7 +381,7 @@ def _wrong_type(failed: FailedQuery, _: Match) -> Said:
 def mismatch(term: syntax.Term, arrow_type: pa.DataType) -> str:
     """Return what to write where a term compares values of two types; empty if it does not."""
     name = term.expression
-    arrow_type = arrow_type.value_type if pa.types.is_dictionary(arrow_type) else arrow_type
+    arrow_type = plain_type(arrow_type)
     no_strings = [each for each in term.values if not isinstance(each, str)]
     others = [each for each in term.values if not _is_numeral(each)]
     if term.form not in ("equal", "order"):

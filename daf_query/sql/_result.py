@@ -23,7 +23,7 @@ from daf_query._provenance import described, record_of, refuse_own_files
 from daf_query._row_files import Format, Rows, format_of, joined, save_rows
 from daf_query._runs import attended, call_engine
 from daf_query.distributed import nullable_types
-from daf_query.scan import ScanReport, converted, size_bytes
+from daf_query.scan import ScanReport, converted, plain_type, size_bytes
 from daf_query.sql._conditions import DirectScan, direct_scan
 from daf_query.sql._engine import Allow, Engine
 from daf_query.sql._matrix_entries import with_existing_columns
@@ -184,8 +184,7 @@ def rows_page(rows: pa.Table, total: int | None = None, *, title: str = "") -> M
 
 def _header(field: pa.Field, preview: Preview) -> Markup:
     name = html_element("div", shortened(field.name))
-    data_type = field.type.value_type if pa.types.is_dictionary(field.type) else field.type
-    kind = html_element("div", shortened(str(data_type), 24), class_="note")
+    kind = html_element("div", shortened(str(plain_type(field.type)), 24), class_="note")
     side = "text" if preview.bins is None else "number"
     chart = html_element("span", preview.chart, title=preview.figures)
     return html_element("th", name, kind, chart, class_=side)

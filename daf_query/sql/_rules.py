@@ -35,7 +35,7 @@ import itertools
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import pyarrow as pa
 
@@ -395,7 +395,12 @@ def category_keys(
     for given in (each for every in (*views, statement) for each in given_names(every)):
         name = categorical_of.get(next(iter(given.columns), ""), "") if given.is_column else ""
         categorical_of[given.name] = name if categorical_of.get(given.name, name) == name else None
-    owners = {id(item): query for query in statement.queries for item in _items(query)}
+    orders = [(query, query.node["order_by"] or {"kind": {}}) for query in statement.queries]
+    owners = {
+        id(item): query
+        for query, order in orders
+        for item in order["kind"].get("Expressions") or ()
+    }
     distinct = {
         id(item)
         for _, call in statement.nodes
@@ -439,12 +444,6 @@ def _column(
     return parts or [], (statement.span(parts if position is None else key) if parts else (0, 0))
 
 
-def _items(query: Query) -> list[Node]:
-    """Return what a query is sorted by."""
-    order: Any = query.node["order_by"]
-    return list(order["kind"].get("Expressions") or ()) if order is not None else []
-
-
 def recorded_categories(axes: Iterable[tuple[AxisSchema, str]]) -> dict[str, str | None]:
     """Return what `category_order` calls the categories of each categorical column of some axes.
 
@@ -485,9 +484,6 @@ def with_bounded_sizes(query: str) -> str:
     >>> with_bounded_sizes("SELECT length(repeat('x', 2000000000)) AS n")
     "SELECT length(repeat('x', daf_checked_size(2000000000, 0, 0, 67108864))) AS n"
     """
-    lowered = query.lower()
-    if not any(name in lowered for name in (*_STRINGS, *_ARRAYS, *_SERIES)):
-        return query
     statement = parsed(query)
     return query if statement is None else edited(query, _size_edits(statement))
 

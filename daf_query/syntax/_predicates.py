@@ -147,19 +147,9 @@ def _has_and(tokens: Sequence[Token], pairs: Sequence[Brackets], place: int) -> 
     return any(each.is_word("AND") and around(each.start) == around(place) for each in tokens)
 
 
-def conjuncts_of(
-    statement: Statement, node: Node, start: int, stop: int
-) -> Iterator[tuple[str, Node]]:
-    """Yield what AND joins in a condition, within brackets around several too.
-
-    Parameters
-    ----------
-    node
-        The condition.
-    start, stop
-        Where its text begins and ends.
-    """
-    pending = [(node, start, stop)]
+def conjuncts_of(statement: Statement, condition: Node) -> Iterator[tuple[str, Node]]:
+    """Yield what AND joins in the condition of a WHERE, within brackets around several too."""
+    pending = [(condition, *statement.item(condition))]
     while pending:
         node, start, stop = pending.pop()
         match node:

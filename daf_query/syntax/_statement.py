@@ -24,7 +24,9 @@ import sqloxide
 
 from daf_query.syntax._tokens import (
     Brackets,
+    Edit,
     Token,
+    edited,
     pairs_of,
     quoted_name,
     quoted_string,
@@ -314,14 +316,18 @@ class Query:
     """Whether its rows are those of a FROM, a WITH or a branch of a set operation; not LATERAL."""
 
 
-class ScopeBuilder:
+class _Scopes:
     """Finds the queries of a statement, their scopes, and the scope of each node."""
 
-    def __init__(self) -> None:
+    def __init__(self, tree: list[Node]) -> None:
+        self.tree = tree
+        """The tree of each statement."""
         self.queries: list[Query] = []
         """All queries, those within others first."""
         self.nodes: list[tuple[Scope | None, Node]] = []
         """All nodes outside of the names of tables, each with the scope whose names it can use."""
+        for node in tree:
+            self.read(node, {}, None)
 
     def read(self, node: Any, defined: Defined, scope: Scope | None) -> None:
         """Read what is no query itself, and the queries within."""
@@ -427,17 +433,17 @@ _MAX_KEPT_CHARACTERS: Final = 1 << 14
 Constant: TypeAlias = Number | str | bool
 """What stands in a query, and means the same wherever it does."""
 _VISIBLE: Final = re.compile(r"[^\n]")
-_STARTS: Final = ("SELECT", "DISTINCT", "ALL", "BY")
+_STARTS: Final = ("SELECT", "DISTINCT", "ALL", "BY", "WHERE")
 _CLAUSES: Final = (
     *("FROM", "WHERE", "GROUP", "HAVING", "QUALIFY", "WINDOW", "UNION", "EXCEPT", "INTERSECT"),
-    *("ORDER", "LIMIT", "OFFSET", "INTO"),
+    *("ORDER", "LIMIT", "OFFSET", "INTO", "FETCH"),
 )
-"""Words that end the items of a SELECT."""
+"""Words that end the items of a SELECT, or its condition."""
 _CONSTANT: Final = re.compile(r"-?\d[\d.]*|'(?:[^']|'')*'")
 """The places that the tree lacks."""
 
 
-class Statement:
+class Statement(_Scopes):
     """A SQL text that was parsed; `parsed` makes one.
 
     Parameters
@@ -455,15 +461,7 @@ class Statement:
         self._lines = lines
         self.tokens = tokens
         """The tokens of the text."""
-        self.tree = tree
-        """The tree of each statement."""
-        builder = ScopeBuilder()
-        for node in tree:
-            builder.read(node, {}, None)
-        self.queries: Sequence[Query] = builder.queries
-        """All queries, those within others first."""
-        self.nodes: Sequence[tuple[Scope | None, Node]] = builder.nodes
-        """All nodes, each with the scope whose names it can use."""
+        super().__init__(tree)
 
     @cached_property
     def scopes(self) -> list[Scope]:
@@ -544,7 +542,7 @@ class Statement:
         return spans
 
     def item(self, node: Any) -> tuple[int, int]:
-        """Return where an item of SELECT or GROUP BY begins, and ends, without its name."""
+        """Return where an item of SELECT, or its condition, begins, and ends, without its name."""
         named = node.get("ExprWithAlias")
         start, last = self.span(named["expr"] if named else node)
         first, tokens = self._token_at(start), self.tokens
@@ -679,9 +677,8 @@ def _as_sql(text: str, tokens: Sequence[Token]) -> str:
 
     Of long lists of constants, which no rule looks at, the last one is left alone.
     """
-    for start, stop in [(each.start, each.stop) for each in tokens if each.kind == "constants"]:
-        text = f"{text[:start]}{_VISIBLE.sub(' ', text[start:stop])}{text[stop:]}"
-    return text
+    spans = [slice(each.start, each.stop) for each in tokens if each.kind == "constants"]
+    return edited(text, (Edit(s.start, s.stop, _VISIBLE.sub(" ", text[s])) for s in spans))
 
 
 _MAX_COST: Final = 3000
