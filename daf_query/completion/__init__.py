@@ -15,7 +15,7 @@ import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Final, Literal, NamedTuple, TypeAlias
+from typing import Final, Literal, TypeAlias
 
 from daf_query.scan import NAME
 from daf_query.session import DafSession
@@ -206,16 +206,6 @@ class Completion:
     """What people are shown."""
 
 
-class _Matrix(NamedTuple):
-    """A matrix, from one of its axes."""
-
-    name: str
-    """As a query writes it on a table of that axis, without quotes."""
-    schema: str
-    axis: str
-    """The axis whose entries are named in its brackets."""
-
-
 class SqlCompleter:
     """Completes tables, columns and their values, functions, keywords, and entries of matrices.
 
@@ -271,8 +261,8 @@ class SqlCompleter:
         among = list(named.values()) or [each for each in self._shortest() if tables[each].key]
         if typed.place == "entry":
             matrices = [each for parts in among for each in self._matrices(parts)]
-            axes = ((m.schema, m.axis) for m in matrices if m.name == typed.owner)
-            yield from self._values(typed, [(*axis, NAME) for axis in axes], sql, "']")
+            names = [(*axis, NAME) for name, *axis in matrices if name == typed.owner]
+            yield from self._values(typed, names, sql, "']")
         elif typed.place == "value":
             having = [parts for parts in among if typed.owner in self._columns_of(parts)]
             yield from self._values(typed, [(*parts, typed.owner) for parts in having], sql, "'")
@@ -304,8 +294,7 @@ class SqlCompleter:
         for parts in among:
             yield from _names(typed, self._columns_of(parts), "column")
         for parts in among:
-            matrices = list(self._matrices(parts))
-            names = [matrix.name for matrix in matrices]
+            names = [name for name, *_ in self._matrices(parts)]
             for name in names:
                 if names.count(name) == 1 and _begins(typed, name):
                     text = f"{_written(name)}['"
@@ -364,8 +353,11 @@ class SqlCompleter:
                     self._columns[parts] = self._session.sql(query).column_names
         return self._columns[parts]
 
-    def _matrices(self, parts: tuple[str, ...]) -> Iterator[_Matrix]:
-        """Yield the matrices of a table that is an axis, each by both of its names."""
+    def _matrices(self, parts: tuple[str, ...]) -> Iterator[tuple[str, str, str]]:
+        """Yield the matrices of a table that is an axis, each by both of its names.
+
+        With its schema, and the axis whose entries are named in its brackets.
+        """
         schema, axis = self._tables()[parts].schema, self._tables()[parts].name
         if not self._tables()[parts].key:
             return
@@ -373,8 +365,7 @@ class SqlCompleter:
         pairs = [(each["name"], (each["rows_axis"], each["columns_axis"])) for each in described]
         others = {(name, axes[axes[0] == axis]) for name, axes in pairs if axis in axes}
         for name, other in sorted(others):
-            yield _Matrix(name, schema, other)
-            yield _Matrix(f"{other}.{name}", schema, other)
+            yield from ((written, schema, other) for written in (name, f"{other}.{name}"))
 
 
 def _written(name: str) -> str:

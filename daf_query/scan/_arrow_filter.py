@@ -121,24 +121,20 @@ class _Parser:
     def _node(self, token: tuple[str, str]) -> Any:
         role, value = token
         if role == "field_ref":
-            if value not in self.schema.names:
-                raise UnknownPartError
             return value
         if role == "literal":
             return self.literals.column(int(value))[0]
-        if role != "call":
-            raise UnknownPartError
         arguments: list[Any] = []
         options: dict[str, Any] = {}
-        while True:
-            token = next(self.tokens)
-            if token[0] == "end":
+        for each in self.tokens if role == "call" else ():
+            if each[0] == "end":
                 return Call(value, arguments, options)
-            if token[0] == "options":
-                scalar = self.literals.column(int(token[1]))[0]
+            if each[0] == "options":
+                scalar = self.literals.column(int(each[1]))[0]
                 options = {name: scalar[name] for name in scalar}
             else:
-                arguments.append(self._node(token))
+                arguments.append(self._node(each))
+        raise UnknownPartError
 
     def _predicate(self, node: Any, *, negated: bool) -> Predicate:
         """Return a node as a predicate; negations move down to the columns."""

@@ -14,7 +14,7 @@ from collections.abc import Callable, Hashable, Iterable, Iterator
 from dataclasses import dataclass, fields
 from functools import cached_property, partial
 from operator import attrgetter
-from typing import Any, Final, Generic, Protocol, TypeAlias, TypeVar, cast
+from typing import Any, Final, Generic, Protocol, TypeVar, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -53,7 +53,6 @@ _FIRST_BYTES: Final = 1 << 18
 _FIRST_OF_ROWS: Final = 1 << 16
 """Of a shorter one all is decoded."""
 
-ReadSpan: TypeAlias = Callable[[Span], npt.NDArray[Any]]
 _T = TypeVar("_T")
 
 _MAX_SINGLE_STRINGS: Final = 1 << 11
@@ -588,7 +587,7 @@ class NumberColumn:
 
     def __init__(
         self,
-        open_reader: Callable[[], ReadSpan],
+        open_reader: Callable[[], Callable[[Span], npt.NDArray[Any]]],
         zones: ZoneMap,
         *,
         chunk_rows: int = 0,

@@ -141,12 +141,6 @@ class ScanReport:
         copied = {"values": dict(self.values), "bytes": dict(self.bytes)}
         return {**shown, **copied, "predicate": self.predicate}
 
-    def begin(self, plan: ScanPlan) -> None:
-        """Note what a scan is to read."""
-        self.plan, self.ranges, self.pruned = plan, len(plan.spans), plan.pruned
-        self.rows_pruned, self.indexes = plan.rows_pruned, list(plan.indexes)
-        self.index_rows = None if plan.rows is None else plan.rows.size
-
     def count(self, column: str, read: Values) -> None:
         """Add to the values read of a column."""
         values = read.codes if isinstance(read, Codes) else read
@@ -206,7 +200,12 @@ def plan_scan(table: OpenTable, predicate: Predicate | None) -> ScanPlan:
         # 2. Ask the indexes which rows are candidates.
         rows, indexes = _candidates(table, predicate)
         # 3. Leave out the zones in which the filter is true for no row.
-        partitions = _pruned(table, predicate, spans, step)
+        if options.pruning:
+            count = -(-length // options.zone_rows)
+            may = may_match(predicate, lambda name: table.column(name).zones, count)
+            if not may.all():
+                zones = np.flatnonzero(may)
+                partitions = narrowed(spans, zones, zone_rows=options.zone_rows, step=step)
     # 4. Leave out the partitions without a candidate.
     if rows is not None:
         bounds = np.searchsorted(rows, [(span.start, span.stop) for span in partitions])
@@ -254,16 +253,6 @@ def _candidates(table: OpenTable, predicate: Predicate) -> tuple[Positions | Non
             rows = positions if rows is None else np.intersect1d(rows, positions)
             indexes.append(", ".join(index.columns))
     return rows, indexes
-
-
-def _pruned(table: OpenTable, predicate: Predicate, spans: list[Span], step: int) -> list[Span]:
-    """Return what is left of the spans where zone maps let the filter be true."""
-    if not table.options.pruning:
-        return spans
-    zone_rows = table.options.zone_rows
-    count = -(-table.length // zone_rows)
-    zones = np.flatnonzero(may_match(predicate, lambda name: table.column(name).zones, count))
-    return spans if zones.size == count else narrowed(spans, zones, zone_rows=zone_rows, step=step)
 
 
 def _cost(table: OpenTable, condition: Predicate) -> tuple[bool, bool]:
@@ -353,8 +342,10 @@ class Scan:
     def __init__(self, table: OpenTable, plan: ScanPlan) -> None:
         self.plan = plan
         self._table = table
-        self._report = table.report
-        self._report.begin(plan)
+        self._report = report = table.report
+        report.plan, report.ranges, report.pruned = plan, len(plan.spans), plan.pruned
+        report.rows_pruned, report.indexes = plan.rows_pruned, list(plan.indexes)
+        report.index_rows = None if plan.rows is None else plan.rows.size
 
     def batches(
         self, schema: pa.Schema, partitions: Sequence[Span] | None = None
@@ -394,7 +385,11 @@ class Scan:
 
     def _matching(self, span: Span, *, is_read: bool) -> Rows:
         """Return the rows that match; if only their number counts, as many others."""
-        rows = self._candidates(span)
+        check_cancelled()  # between partitions a scan ends if nobody waits for it
+        rows, candidates = Rows(span), self.plan.rows
+        if candidates is not None:
+            first, last = np.searchsorted(candidates, [span.start, span.stop])
+            rows = Rows(span, candidates[first:last] - span.start)
         mask: Mask | None = None
         for condition in self.plan.conditions:
             # Masks are combined; as soon as few rows are left, later conditions read only these.
@@ -408,13 +403,6 @@ class Scan:
         if mask is None or mask.all():
             return rows
         return rows.where(mask) if is_read else Rows(Span(0, int(np.count_nonzero(mask))))
-
-    def _candidates(self, span: Span) -> Rows:
-        check_cancelled()  # between partitions a scan ends if nobody waits for it
-        if self.plan.rows is None:
-            return Rows(span)
-        first, last = np.searchsorted(self.plan.rows, [span.start, span.stop])
-        return Rows(span, self.plan.rows[first:last] - span.start)
 
     def _values(self, rows: Rows) -> Callable[[str], Values]:
         @cache

@@ -95,10 +95,6 @@ _MAX_INT64: Final = 2**63 - 1
 _LAST_CHARACTER: Final = 0x10FFFF
 
 
-SchemaOf: TypeAlias = Callable[[Source], pa.Schema | None]
-"""Returns the columns of a source; None if they are not known."""
-
-
 @dataclass(frozen=True)
 class Conditions:
     """The conditions of a WHERE on one of its tables.
@@ -117,7 +113,8 @@ class Conditions:
     statement: Statement
     scope: Scope
     source: Source
-    schema_of: SchemaOf
+    schema_of: Callable[[Source], pa.Schema | None]
+    """Returns the columns of a source; None if they are not known."""
     is_exact: bool = True
     """Whether a predicate is what the condition is to any engine; else it may be implied."""
 
@@ -287,9 +284,6 @@ def _value(constant: Constant) -> float | str | None:
     return value if is_known else None
 
 
-Box: TypeAlias = tuple[float, float, float, float]
-"""Smallest x and y, largest x and y."""
-
 BOX_SIDES: Final = ("XMin", "YMin", "XMax", "YMax")
 
 _OVERLAPPING: Final = frozenset(
@@ -315,8 +309,8 @@ def _overlap(node: Node) -> tuple[Node, Node] | None:
     return given[varies.index(True)], given[varies.index(False)]
 
 
-def _bounds(shape: str) -> Box | None:
-    """Return the box of a constant geometry."""
+def _bounds(shape: str) -> tuple[float, float, float, float] | None:
+    """Return the box of a constant geometry: smallest x and y, largest x and y."""
     sides = ", ".join(f"ST_{side}(g)" for side in BOX_SIDES)
     try:
         found = _spatial_context().sql(f"SELECT {sides} FROM (SELECT {shape} AS g)")  # noqa: S608 - a constant of the query
@@ -459,20 +453,13 @@ def _required(
     return _joined(Or, parts)
 
 
-@dataclass(frozen=True, slots=True)
-class PlacedTable:
-    """A table at a place of a FROM."""
-
-    name: TableName
-    table: TableDataset | None
-    """As it is planned there; None of one that a function makes."""
-    conditions: Conditions
-    """Those of the query on it."""
+Placed: TypeAlias = tuple[TableName, TableDataset | None, Conditions]
+"""A table at a place of a FROM, None of one that a function makes; and the conditions on it."""
 
 
 def placed_tables(
     rewritings: Iterable[EntryRewriting], connections: Connections, default: str
-) -> list[PlacedTable]:
+) -> list[Placed]:
     """Return the tables of a query and its views; none if not all of it can be read.
 
     Parameters
@@ -480,7 +467,7 @@ def placed_tables(
     default
         The schema of tables that are named without one.
     """
-    placed, schemas = list[PlacedTable](), dict[Source, pa.Schema | None]()
+    placed, schemas = list[Placed](), dict[Source, pa.Schema | None]()
     for rewriting in rewritings:
         statement = parsed(rewriting.query)
         if statement is None or any(
@@ -499,31 +486,31 @@ def placed_tables(
                 if table is not None or source.function:
                     schemas[source] = None if table is None else table.schema
                     reader = Conditions(statement, scope, source, schemas.get, is_exact=False)
-                    placed.append(PlacedTable(name, table, reader))
+                    placed.append((name, table, reader))
     return placed
 
 
-def restrictions_of(placed: Sequence[PlacedTable]) -> dict[TableName, Restrict]:
+def restrictions_of(placed: Sequence[Placed]) -> dict[TableName, Restrict]:
     """Return what leaves out rows of tables that a query cannot need.
 
     A table that stands at several places is left out: they may have other conditions.
     """
-    times = Counter(each.name for each in placed)
-    return {each.name: _restriction(each) for each in placed if times[each.name] == 1}
+    times = Counter(name for name, *_ in placed)
+    once = [each for each in placed if times[each[0]] == 1]
+    return {name: _restriction(table, conditions) for name, table, conditions in once}
 
 
-def _restriction(place: PlacedTable) -> Restrict:
+def _restriction(table: TableDataset | None, conditions: Conditions) -> Restrict:
     """Return what gives the table of a place as the query needs it."""
-    restrict = place.conditions.restricted
-    if place.table is None:
-        return restrict
+    if table is None:
+        return conditions.restricted
     # Now: the engine can be asked for a box, which it cannot while it plans.
-    table = restrict(place.table)
-    return lambda _: table
+    restricted = conditions.restricted(table)
+    return lambda _: restricted
 
 
 def small_tables(
-    placed: Sequence[PlacedTable], connections: Connections
+    placed: Sequence[Placed], connections: Connections
 ) -> dict[TableName, datafusion.DataFrame]:
     """Return the small tables that a query reads beside long ones, with their rows in memory.
 
@@ -532,9 +519,9 @@ def small_tables(
     """
     options, context = connections.scan_options, PLANNING.get()
     found: dict[TableName, list[TableDataset]] = {}
-    for each in placed:
-        if each.table is not None:
-            found.setdefault(each.name, []).append(each.table)
+    for name, table, _ in placed:
+        if table is not None:
+            found.setdefault(name, []).append(table)
     lengths = [tables[0].table_columns.length for tables in found.values()]
     if len(found) < 2 or max(lengths) < options.min_joined_rows:
         return {}
@@ -606,7 +593,7 @@ def direct_scan(tables: Tables, text: str, first: int | None = None) -> DirectSc
     first
         Of how many rows, at most; None for all.
     """
-    statement = parsed(text) if len(text) <= _MAX_CHARACTERS else None
+    statement = parsed(text)
     if statement is None or list(map(kind_of, statement.tree)) != ["Query"]:
         return None
     if len(statement.queries) != 1 or len(statement.scopes) != 1:
@@ -652,9 +639,6 @@ def direct_rows(tables: Tables, schema: str, axis: str, condition: str) -> Direc
     text = f"SELECT {quoted_name(INDEX)} FROM {table} WHERE {condition}"  # noqa: S608
     found = direct_scan(tables, text)
     return None if found is None or found.limit is not None else found
-
-
-_MAX_CHARACTERS: Final = 1 << 14
 
 
 def _is_of_one(query: Node, scope: Scope) -> bool:

@@ -124,7 +124,6 @@ _DESCRIPTIONS: Final = {
 
 _ColumnsRead: TypeAlias = "tuple[Hashable, frozenset[str] | None, tables.TableColumns | None]"
 _Selected: TypeAlias = "matrix.Selection | None"
-_Union: TypeAlias = "tuple[dict[str, tables.TableColumns], tables.UnionDataset]"
 
 
 @dataclass(eq=False, repr=False)
@@ -287,8 +286,7 @@ class AxisSchema(SharedSchema):
     """Whether tables have the rows of several data sets, even if there is just one."""
     cache: DecodedCache
     """Where values of small members of a collection are cached."""
-    _unions: dict[str, _Union] = field(default_factory=dict, init=False)
-    _joined: dict[str, DecodedCache] = field(default_factory=dict, init=False)
+    _unions: dict[str, tuple[Any, tables.UnionDataset]] = field(default_factory=dict, init=False)
     _lock: ForkLock = field(default_factory=ForkLock, init=False)
 
     @property
@@ -354,13 +352,12 @@ class AxisSchema(SharedSchema):
         """Return the table of an axis: that of the last query, if the columns are its own."""
         with self._lock:
             cached = self._unions.get(axis)
-            cache = self._joined.setdefault(axis, self.cache.part())
         if cached is not None and cached[0] == columns:
             return cached[1]
         members = tables.Members(
             axis, columns, lambda name: self.members[name].table(axis, columns[name])
         )
-        union = tables.UnionDataset(axis, members, location=self.location, cache=cache)
+        union = tables.UnionDataset(axis, members, location=self.location, cache=self.cache)
         with self._lock:
             self._unions[axis] = (columns, union)
         return union
@@ -781,32 +778,14 @@ class Tables:
         return None if statement is None else statement.queries[-1]
 
 
-class DafCatalog:
-    """The schemas of connections, as the engine asks for them; what is added shows at once."""
-
-    def __init__(self, connections: Connections) -> None:
-        self._connections = connections
-
-    def schema_names(self) -> set[str]:
-        """Return the names of the schemas."""
-        return set(self._connections.all_schemas)
-
-    def schema(self, name: str) -> SharedSchema | None:
-        """Return a schema."""
-        return self._connections.all_schemas.get(name)
-
-
-TableType: TypeAlias = Literal["TABLE", "VIEW"]
-"""What a table is: a view is computed when it is read."""
-
-
 @dataclass(frozen=True, slots=True, order=True)
 class ListedTable:
     """A table, by the names that queries have for it."""
 
     schema: str
     name: str
-    type: TableType
+    type: Literal["TABLE", "VIEW"]
+    """A view is computed when it is read."""
     key: tuple[str, ...] = ()
     """The columns whose values together name one row; none if nothing says so."""
 

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from types import SimpleNamespace
 from typing import Any, Final, Literal, TypeAlias
 from weakref import ref
 
@@ -14,7 +15,7 @@ import pyarrow as pa
 
 from daf_query._runs import attended, without_panics
 from daf_query.sql._conditions import named_columns, placed_tables, restrictions_of, small_tables
-from daf_query.sql._connections import Connections, DafCatalog, Tables
+from daf_query.sql._connections import Connections, Tables
 from daf_query.sql._matrix_entries import Rule, with_entries
 from daf_query.sql._messages import translated
 from daf_query.sql._missing_names import FailedQuery
@@ -133,11 +134,15 @@ class Engine:
 
     def _new_context(self) -> datafusion.SessionContext:
         context = new_context(self.tables.default, memory_bytes=self.memory_bytes)
-        schemas = self.connections.schemas
-        catalog: Any = DafCatalog(self.connections)  # it needs no base class
+        connections = self.connections
+        # It asks a catalog for both each time, so that what is added shows at once.
+        catalog: Any = SimpleNamespace(
+            schema_names=lambda: set(connections.all_schemas),
+            schema=lambda name: connections.all_schemas.get(name),  # noqa: PLW0108 - made anew
+        )
         context.register_catalog_provider(CATALOG, catalog)
         register_size_checks(context)
-        register_category_order(context, schemas)
+        register_category_order(context, connections.schemas)
         for name, function in self.functions.items():
             # A reference: Python cannot see a cycle that goes through DataFusion.
             table_of = partial(table_of_call, name, function, self.tables, ref(self))

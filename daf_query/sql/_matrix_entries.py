@@ -77,43 +77,17 @@ def references_in(statement: Statement) -> Iterator[EntryReference]:
     for scope, node in statement.nodes:
         subscript = subscript_of(node)
         if subscript is not None and scope is not None:
-            *qualifier, name = subscript.parts
+            (*qualifier, name), inside = subscript
             pair = statement.brackets_after(name)
             yield EntryReference(
                 scope,
                 values_of(qualifier),
                 name["value"],
-                string_of(subscript.inside),
+                string_of(inside),
                 statement.start(name),
                 pair.closing + 1,
                 statement.text[pair.opening + 1 : pair.closing].strip(),
             )
-
-
-def with_existing_columns(written: str, columns: Sequence[str], rules: Sequence[Rule] = ()) -> str:
-    """Return SQL over a result, in which entries that are its columns are written as such.
-
-    Parameters
-    ----------
-    rules
-        What else is changed.
-
-    Examples
-    --------
-    >>> print(with_existing_columns("X['g'] > 2 AND Y['g'] > 2", ["X['g']"]))
-    "X['g']" > 2 AND Y['g'] > 2
-    """
-    select = "SELECT "
-    statement = parsed(select + written)
-    if statement is None:  # the engine says what is wrong
-        return written
-    edits = [
-        Edit(each.start, each.stop, quoted_name(each.column))
-        for each in references_in(statement)
-        if each.entry is not None and each.column in columns
-    ]
-    edits += [edit for rule in rules for edit in rule(statement)]
-    return edited(statement.text, edits).removeprefix(select)
 
 
 def with_entries(query: str, tables: Tables, rules: Sequence[Rule] = ()) -> EntryRewriting:
@@ -288,7 +262,10 @@ class _Rule:
         is_changed = any(value for key, value in star.items() if key.startswith("opt_"))
         is_plain = all(source.name for source in shown) and not (scope.is_merged or is_changed)
         if len(shown) > 1 and is_plain and self._got(shown):  # a table has what another hands on
-            stars = [f"{source.qualifier}.*{_exclude(self._got([source]))}" for source in shown]
+            stars = [
+                f"{'.'.join(map(quoted_name, source.written))}.*{_exclude(self._got([source]))}"
+                for source in shown
+            ]
             yield Edit(*self._statement.span(star["wildcard_token"]), ", ".join(stars))
         else:
             yield from self._excluding(star, list(dict.fromkeys(self._got(shown))))
@@ -403,7 +380,7 @@ def entry_columns(schema: AxisSchema, axis: str, written: str) -> dict[str, Matr
                 f"{written!r} is no entry of a matrix; write X['CD8A'], or X['CD8A'] AS cd8a, with "
                 "commas between several"
             )
-        matrix, column = subscript.parts[-1]["value"], name_of_column(node) or ""
+        matrix, column = subscript[0][-1]["value"], name_of_column(node) or ""
         entry = found.get((schema.name, axis), {}).get(column)
         if entry is None:
             hint = unknown_entry_hint(matrix, [(schema, axis)], statement)
@@ -454,14 +431,12 @@ def unknown_entry_hint(
             )
         if not tables:
             return "; this is not the table of an axis, and only an axis has matrices"
-        available = sorted({each for schema, axis in tables for each in _over(schema, axis, name)})
-        return f"; the matrices over this axis are {errors.choices(name, available)}"
+        available = {
+            f"{other}.{each}" if "." in name else each
+            for schema, axis in tables
+            for daf in schema.readers(axis).values()
+            for other in daf.axes_set()
+            for each in daf.matrices_set(axis, other)
+        }
+        return f"; the matrices over this axis are {errors.choices(name, sorted(available))}"
     return ""
-
-
-def _over(schema: AxisSchema, axis: str, requested: str) -> Iterator[str]:
-    """Yield the names of the matrices over an axis, with a dot if what was asked for has one."""
-    for daf in schema.readers(axis).values():
-        for other in daf.axes_set():
-            for name in daf.matrices_set(axis, other):
-                yield f"{other}.{name}" if "." in requested else name

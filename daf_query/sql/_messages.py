@@ -47,8 +47,10 @@ class Message:
     def of(self, failed: FailedQuery) -> Said:
         """Return what is said of a query; None if it is another error."""
         match = re.search(self.recognised, failed.text, re.DOTALL)
-        if match is None or callable(self.says):
-            return self.says(failed, match) if match is not None and callable(self.says) else None
+        if match is None:
+            return None
+        if callable(self.says):
+            return self.says(failed, match)
         said = self.says.format(**match.groupdict())
         nodes = [node for node in failed.nodes("op") if node["op"] in self.operators]
         for node in nodes if len(nodes) == 1 else ():
@@ -143,13 +145,10 @@ def _named(failed: FailedQuery, _: Match) -> Said:
 def _syntax(failed: FailedQuery, match: Match) -> DafError:
     """Return an error that shows where the parser stopped."""
     problem, query = match["problem"], failed.query
-    place = _PLACE.search(problem)
-    lines = query.split("\n")
-    line, column = len(lines), len(lines[-1]) + 1
+    place, at = _PLACE.search(problem), len(query)
     if place is not None:
-        line, column = int(place["line"]), int(place["column"])
+        at = syntax.place_of(query, int(place["line"]), int(place["column"]))
     reason = _PLACE.sub("", problem).replace('\\"', '"')
-    at = syntax.place_of(query, line, column)
     return syntax.error_at(reason + _syntax_hint(failed, at), query, at)
 
 
@@ -282,24 +281,6 @@ def _ambiguous(failed: FailedQuery, match: Match) -> str:
     return f"{name!r} is a column of several tables; write it with the name of one, as in cell.name"
 
 
-_IN_CONDITIONS: Final = (
-    "IN, EXISTS, ANY and ALL of a subquery are answered in WHERE and HAVING alone: the engine "
-    "does not compute them as values; as a column, count, as in "
-    "(SELECT count(*) FROM gene WHERE gene.name = cell.marker) > 0, or compare with one "
-    "value, as in age > (SELECT min(age) FROM donor)"
-)
-
-_OF_AROUND: Final = (
-    "a subquery of one value that names columns of the query around it is answered in SELECT and "
-    "WHERE, where it is an aggregate, compares them by = with AND, and has no LIMIT and no window; "
-    "else write a join, or a WITH of its values"
-)
-_NOT_AROUND: Final = (
-    "NOT IN (SELECT ...) is not answered where the subquery names columns of the query around it; "
-    "write NOT EXISTS (SELECT 1 FROM ... WHERE ...), which passes over NULL"
-)
-
-
 _BITS: Final = (
     "& and | are for bits of whole numbers, and bind tighter than comparisons; join conditions by "
     "AND and OR (where rows are chosen, & and | join conditions in brackets, too: "
@@ -314,40 +295,12 @@ _NO_LIMIT_BY: Final = (
     "LIMIT n BY is no SQL here; number the rows of each group in a subquery, by "
     "row_number() OVER (PARTITION BY x ORDER BY y) AS n, and write WHERE n <= 1 around it"
 )
-_VARIABLE: Final = (
-    "@{name} is a variable of Python: write ${name}, and pass params={{'{name}': ...}}"
-)
 _NO_SUBQUERY: Final = "a result has no tables that a subquery could name: write it in the query"
-_NOT_COMPUTED: Final = (
-    "aggregates and windows are columns of a SELECT: name one there by AS, and filter or sort in a "
-    "query around it (groups by HAVING); of a result, select() takes windows alone"
-)
 _NO_RANGE: Final = "; write ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW behind its ORDER BY"
 _ONE_UNIT: Final = "; write arrow_cast(t, 'Timestamp(ns, \"UTC\")') for each of the two times"
 _NO_SERIES: Final = "generate_series() and range() after FROM take constants, whole numbers"
-_NO_SIZE: Final = (
-    "a size, as in repeat('x', n), lpad(name, n) or generate_series(1, n), is a whole number, not "
-    "{type}; write CAST(n AS BIGINT)"
-)
 _NO_FIELD_OF: Final = (
     """; ['name'] is for a matrix over the axis of the table, as in "gene.X"['name']"""
-)
-_ONE_MORE: Final = (
-    "; an entry of a matrix, as in X['name'], is one more: name columns by AS in SELECT"
-)
-_UNGROUPED: Final = (
-    "; add it to GROUP BY (GROUP BY ALL takes all that are no aggregates), or aggregate it"
-)
-_NO_MEMORY: Final = (
-    "; a query has three quarters of the memory, or what its service allows: filter before "
-    "joining, or join by a key of which each value occurs once on one side"
-)
-_TOO_LARGE: Final = (
-    "{value} is too large for a BIGINT, as LIMIT and OFFSET take it; the largest is "
-    "9223372036854775807"
-)
-_TOO_DEEP: Final = (
-    ": brackets are too deep within each other; write inner ones as WITH name AS (...)"
 )
 _ORDERS: Final = ("Lt", "LtEq", "Gt", "GtEq", "Eq", "NotEq")
 
@@ -447,10 +400,29 @@ MESSAGES: Final = (
     Message(r"(?:Parser|Tokenizer)Error\(\"(?P<problem>.*)\"\)", _syntax),
     Message(r"(?:DDL|DML|Statement) not supported: (?P<name>\w+)", _refused),
     Message(_NO_TABLE, missing_table),
-    Message(_NO_VALUE, _IN_CONDITIONS),
-    Message(r"expression ScalarSubquery\(|Correlated scalar subquery", _OF_AROUND),
-    Message(r"Can't cast value (?P<value>\d{19,}) to type Int64", _TOO_LARGE),
-    Message("No field named __quantified|null_aware anti join only supports single", _NOT_AROUND),
+    Message(
+        _NO_VALUE,
+        "IN, EXISTS, ANY and ALL of a subquery are answered in WHERE and HAVING alone: the engine "
+        "does not compute them as values; as a column, count, as in "
+        "(SELECT count(*) FROM gene WHERE gene.name = cell.marker) > 0, or compare with one "
+        "value, as in age > (SELECT min(age) FROM donor)",
+    ),
+    Message(
+        r"expression ScalarSubquery\(|Correlated scalar subquery",
+        "a subquery of one value that names columns of the query around it is answered in SELECT "
+        "and WHERE, where it is an aggregate, compares them by = with AND, and has no LIMIT and no "
+        "window; else write a join, or a WITH of its values",
+    ),
+    Message(
+        r"Can't cast value (?P<value>\d{19,}) to type Int64",
+        "{value} is too large for a BIGINT, as LIMIT and OFFSET take it; the largest is "
+        "9223372036854775807",
+    ),
+    Message(
+        "No field named __quantified|null_aware anti join only supports single",
+        "NOT IN (SELECT ...) is not answered where the subquery names columns of the query around "
+        "it; write NOT EXISTS (SELECT 1 FROM ... WHERE ...), which passes over NULL",
+    ),
     Message(rf"LIMIT BY clause|{_NO_FIELD}", _limit_by),
     Message(_NO_FIELD, lambda failed, match: missing_column(failed, match["field"])),
     Message(r"table function '(?P<name>[^']*)' not found", _missing_table_function),
@@ -458,9 +430,17 @@ MESSAGES: Final = (
     Message(r"Ambiguous reference to unqualified field (?P<name>.+?)\s*$", _ambiguous),
     Message("not implemented: TOP$", "TOP is no SQL here; write LIMIT at the end of the query"),
     Message("Divide by zero", _division),
-    Message(r"'daf_checked_size\((?P<type>.+), Int64, Int64, Int64\)'", _NO_SIZE),
+    Message(
+        r"'daf_checked_size\((?P<type>.+), Int64, Int64, Int64\)'",
+        "a size, as in repeat('x', n), lpad(name, n) or generate_series(1, n), is a whole number, "
+        "not {type}; write CAST(n AS BIGINT)",
+    ),
     Message(_BOOLEAN, _chain),
-    Message("support logical expression (?:Aggregate|Window)Function", _NOT_COMPUTED),
+    Message(
+        "support logical expression (?:Aggregate|Window)Function",
+        "aggregates and windows are columns of a SELECT: name one there by AS, and filter or sort "
+        "in a query around it (groups by HAVING); of a result, select() takes windows alone",
+    ),
     Message("FD pruning unexpectedly removed", "sort() needs a column to sort by"),
     Message("Cannot run range queries on datatype", _NO_RANGE),
     Message(r"Unsupported (?P<word>LIMIT|OFFSET) expr", "{word} takes a constant, a whole number"),
@@ -476,10 +456,16 @@ MESSAGES: Final = (
     Message("Operator DIV", "for a whole quotient write floor(x / y)", ("DuckIntegerDivide",)),
     Message("binary operator: PGOverlap", "&& is not SQL here; write AND", ("PGOverlap",)),
     Message("string concat operation Boolean", "|| joins strings; write OR", ("StringConcat",)),
-    Message(r"variable \[\"@(?P<name>\w+)\"\] has no type", _VARIABLE),
+    Message(
+        r"variable \[\"@(?P<name>\w+)\"\] has no type",
+        "@{name} is a variable of Python: write ${name}, and pass params={{'{name}': ...}}",
+    ),
     Message("non-boolean predicate", "; a condition is true or false, as in n_genes > 0"),
     Message("Cannot access field at argument 1", _NO_FIELD_OF),
-    Message("Source table contains", _ONE_MORE),
+    Message(
+        "Source table contains",
+        "; an entry of a matrix, as in X['name'], is one more: name columns by AS in SELECT",
+    ),
     Message(
         "Too many columns! The subquery should",
         "a subquery after IN, or whose value is compared, has one column; name one in its SELECT",
@@ -494,9 +480,19 @@ MESSAGES: Final = (
         "the query has two columns called '{name}'; name them with AS, or write * EXCEPT ({name}); "
         "what ORDER BY sorts by, as in ORDER BY t.{name}, may be one of them",
     ),
-    Message("Column in SELECT must be in GROUP BY", _UNGROUPED),
-    Message("SQL error: RecursionLimitExceeded", _TOO_DEEP),
-    Message("Resources exhausted", _NO_MEMORY),
+    Message(
+        "Column in SELECT must be in GROUP BY",
+        "; add it to GROUP BY (GROUP BY ALL takes all that are no aggregates), or aggregate it",
+    ),
+    Message(
+        "SQL error: RecursionLimitExceeded",
+        ": brackets are too deep within each other; write inner ones as WITH name AS (...)",
+    ),
+    Message(
+        "Resources exhausted",
+        "; a query has three quarters of the memory, or what its service allows: filter before "
+        "joining, or join by a key of which each value occurs once on one side",
+    ),
     Message("Table '.*already exists", "; write CREATE OR REPLACE, or DROP it first"),
     Message(r"[A-Z]\w+Error: ", _named),
 )
@@ -551,11 +547,8 @@ def error_place(error: BaseException, sql: str) -> ErrorPlace | None:
     if isinstance(error, errors.QueryError) and error.line and error.column:
         start, stop = syntax.span_at(sql, syntax.place_of(sql, error.line, error.column))
         return ErrorPlace(error.line, error.column, stop - start)
-    match = _NAMED.search(str(error))
-    name = "" if match is None else match["name"].replace("\\'", "'").replace("\\\\", "\\")
-    span = None if match is None else syntax.span_of_name(sql, name)
-    return (
-        None
-        if span is None
-        else ErrorPlace(*syntax.line_and_column(sql, span[0]), span[1] - span[0])
-    )
+    if match := _NAMED.search(str(error)):
+        name = match["name"].replace("\\'", "'").replace("\\\\", "\\")
+        if span := syntax.span_of_name(sql, name):
+            return ErrorPlace(*syntax.line_and_column(sql, span[0]), span[1] - span[0])
+    return None

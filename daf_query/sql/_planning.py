@@ -133,26 +133,16 @@ def pushed_to(dataset: pa.dataset.Dataset) -> datafusion.catalog.Table:
     """
     frame = _context_of_tables().read_table(datafusion.catalog.Table(dataset))
     filtered = frame.filter(_always(dataset.schema))
-    if any(_is_bytes(field) for field in dataset.schema):
-        filtered = filtered.select(*(_handed_out(field) for field in dataset.schema))
+    # The engine logs the filters of a table as Python shows them, and panics where bytes are no
+    # text: of these it is given an expression that is not converted for pyarrow.  The greatest of
+    # one column is the column, not copied.  Those of geometries are known by their metadata.
+    as_bytes = [f.name for f in dataset.schema if f.type == pa.binary_view() and not f.metadata]
+    if as_bytes:
+        columns = {name: datafusion.col(syntax.quoted_name(name)) for name in dataset.schema.names}
+        for name in as_bytes:
+            columns[name] = datafusion.functions.greatest(columns[name]).alias(name)
+        filtered = filtered.select(*columns.values())
     return filtered.into_view(temporary=True)
-
-
-def _is_bytes(field: pa.Field) -> bool:
-    """Return whether a column has bytes; those of geometries are known by the metadata."""
-    return field.type == pa.binary_view() and not field.metadata
-
-
-def _handed_out(field: pa.Field) -> datafusion.Expr:
-    """Return a column; one of bytes as an expression that is not converted for pyarrow.
-
-    The engine logs the filters of a table as Python shows them, and panics where bytes are no text;
-    so it evaluates these itself.  The greatest of one column is the column, not copied.
-    """
-    column = datafusion.col(syntax.quoted_name(field.name))
-    if not _is_bytes(field):
-        return column
-    return datafusion.functions.greatest(column).alias(field.name)
 
 
 @cache

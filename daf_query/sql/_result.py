@@ -26,7 +26,7 @@ from daf_query.distributed import nullable_types
 from daf_query.scan import ScanReport, converted, plain_type, size_bytes
 from daf_query.sql._conditions import DirectScan, direct_scan
 from daf_query.sql._engine import Allow, Engine
-from daf_query.sql._matrix_entries import with_existing_columns
+from daf_query.sql._matrix_entries import references_in
 from daf_query.sql._messages import unknown_in_result
 from daf_query.sql._planning import (
     ENGINE,
@@ -40,7 +40,7 @@ from daf_query.sql._planning import (
     table_text,
 )
 from daf_query.sql._rules import corrections, list_barriers
-from daf_query.syntax import quoted_name, without_direction
+from daf_query.syntax import Edit, edited, parsed, quoted_name, without_direction
 from daf_query.table import with_categories
 from daf_storage import DafError, ShowProgress, errors
 from daf_storage.base import optional_import, progress_bar
@@ -211,6 +211,7 @@ def _notes(rows: pa.Table, total: int | None, *, is_all: bool) -> Markup:
     return joined_html(["; ".join(parts)])
 
 
+_SELECT: Final = "SELECT "
 _T = TypeVar("_T")
 
 Build: TypeAlias = "Callable[[datafusion.DataFrame], datafusion.DataFrame]"
@@ -236,14 +237,27 @@ def expressions(
         elif column in names:
             found.append(datafusion.col(quoted_name(column)))
         else:
-            rules = (corrections, lambda each: list_barriers(each, is_part=True))
-            written = with_existing_columns(column, names, rules)
+            written = _planned(column, names)
             try:
                 found.append(frame.parse_sql_expr(written))
             except Exception as error:
                 error.add_note(written)  # for a message that shows where it is wrong
                 raise
     return found
+
+
+def _planned(column: str, names: Sequence[str]) -> str:
+    """Return SQL over some columns as the engine plans it, with those that are entries as such."""
+    statement = parsed(f"{_SELECT}{column}")
+    if statement is None:  # the engine says what is wrong
+        return column
+    edits = [*corrections(statement), *list_barriers(statement, is_part=True)]
+    edits += [
+        Edit(each.start, each.stop, quoted_name(each.column))
+        for each in references_in(statement)
+        if each.entry is not None and each.column in names
+    ]
+    return edited(statement.text, edits).removeprefix(_SELECT)
 
 
 def sort_key(
@@ -401,21 +415,18 @@ class QueryResult(Advised):
 
     def _shown(self) -> dict[str, str]:
         """Return what `_repr_mimebundle_` does; an error of the rows is raised."""
-        rows = self._first_rows(LOOKED_AT_ROWS + 1)
+
+        def compute() -> pa.Table:
+            count = LOOKED_AT_ROWS + 1
+            begun = self._begun(count)
+            return computed_table(begun if self._is_plan() else begun.limit(count))
+
+        rows = with_categories(self._run(compute))
         text = table_text(rows.slice(0, SHOWN_ROWS))
         return {"text/plain": text, "text/html": self._page(rows)}
 
     def _page(self, rows: pa.Table) -> str:
         return plan_page(rows) if self._is_plan() else rows_page(rows)
-
-    def _first_rows(self, count: int) -> pa.Table:
-        """Return the first rows, computed now."""
-
-        def compute() -> pa.Table:
-            begun = self._begun(count)
-            return computed_table(begun if self._is_plan() else begun.limit(count))
-
-        return with_categories(self._run(compute))
 
     def _begun(self, count: int) -> datafusion.DataFrame:
         """Return a frame with the same first rows: those that can be read alone, or all."""
@@ -579,8 +590,7 @@ class QueryResult(Advised):
 
     def collect(self) -> list[pa.RecordBatch]:
         """Return the rows as batches of Arrow."""
-        batches: list[pa.RecordBatch] = self._run(self._computed).to_batches()
-        return batches
+        return list(self._run(self._computed).to_batches())
 
     def count(self) -> int:
         """Return the number of rows."""
@@ -626,8 +636,7 @@ class QueryResult(Advised):
 
     def to_pydict(self) -> dict[str, list[Any]]:
         """Return a list of Python values per column."""
-        rows: dict[str, list[Any]] = self._run(self._computed).to_pydict()
-        return rows
+        return dict(self._run(self._computed).to_pydict())
 
     def to_pylist(self) -> list[dict[str, Any]]:
         """Return a dictionary of Python values per row.
@@ -641,8 +650,7 @@ class QueryResult(Advised):
         >>> db.sql("SELECT name, age FROM cell WHERE age > 60").to_pylist()
         [{'name': 'CATA', 'age': 90}]
         """
-        rows: list[dict[str, Any]] = self._run(self._computed).to_pylist()
-        return rows
+        return list(self._run(self._computed).to_pylist())
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         """Yield the rows batch by batch as they are computed: together they may exceed memory.

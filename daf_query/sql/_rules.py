@@ -35,7 +35,7 @@ import itertools
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
-from typing import Final, NamedTuple
+from typing import Final
 
 import pyarrow as pa
 
@@ -70,30 +70,25 @@ from daf_storage._lazy import pc
 from daf_storage.anndata import recorded_types
 
 
-class Given(NamedTuple):
-    """A name that a query gives to an expression."""
+def given_names(
+    statement: Statement, *, of_value: bool = False
+) -> Iterator[tuple[str, frozenset[str], bool]]:
+    """Yield the names that the queries of a statement give to expressions.
 
-    name: str
-    columns: frozenset[str]
-    """The names of the columns in it."""
-    is_column: bool
-    """Whether it is nothing but a column."""
-
-
-def given_names(statement: Statement, *, of_value: bool = False) -> Iterator[Given]:
-    """Yield the names that the queries of a statement give to expressions."""
+    Each with the names of the columns in it, and whether it is nothing but a column.
+    """
     named = [(query.column_names, query) for query in statement.queries]
     named += [(s.column_names, s.query) for s in statement.sources if s.query is not None]
     for names, query in named:  # by position: any may be that of any
         projections = [scope.select["projection"] for scope in query.scopes if names]
         columns = names_in(projections, of_value=of_value)
-        yield from (Given(name, columns, is_column=False) for name in names)
+        yield from ((name, columns, False) for name in names)
     for scope in statement.scopes:
         for item in scope.select["projection"]:
             expression, name = item_of(item)
             if name is not None:
                 is_column = name_of_column(expression) is not None
-                yield Given(name, names_in(expression, of_value=of_value), is_column)
+                yield name, names_in(expression, of_value=of_value), is_column
 
 
 def corrections(statement: Statement) -> Iterator[Edit]:
@@ -284,7 +279,10 @@ def computed_names(statements: Sequence[Statement]) -> frozenset[str]:
     names, before = names_in(list(map(_operands, nodes)), of_value=True), frozenset[str]()
     given = [each for s in statements if names for each in given_names(s, of_value=True)]
     while names != before:
-        names, before = names.union(*(each.columns for each in given if each.name in names)), names
+        names, before = (
+            names.union(*(columns for name, columns, _ in given if name in names)),
+            names,
+        )
     return names
 
 
@@ -392,9 +390,10 @@ def category_keys(
     SELECT * FROM obs ORDER BY category_order('obs.stage', "stage") DESC
     """
     categorical_of: dict[str, str | None] = dict(categoricals)
-    for given in (each for every in (*views, statement) for each in given_names(every)):
-        name = categorical_of.get(next(iter(given.columns), ""), "") if given.is_column else ""
-        categorical_of[given.name] = name if categorical_of.get(given.name, name) == name else None
+    given = itertools.chain.from_iterable(map(given_names, (*views, statement)))
+    for given_name, columns, is_column in given:
+        name = categorical_of.get(next(iter(columns), ""), "") if is_column else ""
+        categorical_of[given_name] = name if categorical_of.get(given_name, name) == name else None
     orders = [(query, query.node["order_by"] or {"kind": {}}) for query in statement.queries]
     owners = {
         id(item): query

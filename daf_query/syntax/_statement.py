@@ -28,7 +28,6 @@ from daf_query.syntax._tokens import (
     Token,
     edited,
     pairs_of,
-    quoted_name,
     quoted_string,
     read_tokens,
     tokens_of,
@@ -55,15 +54,6 @@ class Number(NamedTuple):
         """
         is_whole = self.text.lstrip("-").isdecimal() and len(self.text) < _MOST_DIGITS
         return int(self.text) if is_whole else float(self.text)
-
-
-class Subscript(NamedTuple):
-    """A column with something in square brackets behind it: ``c.X['G']``."""
-
-    parts: list[Node]
-    """The identifiers before the brackets."""
-    inside: Node
-    """What is in the brackets."""
 
 
 def walk(node: Any, *, into_queries: bool = True) -> Iterator[Node]:
@@ -107,8 +97,11 @@ def identifiers_of(node: Node) -> list[Node] | None:
     return None
 
 
-def subscript_of(node: Node) -> Subscript | None:
-    """Return the first subscript of a column; None if a node is none, or a slice."""
+def subscript_of(node: Node) -> tuple[list[Node], Node] | None:
+    """Return the identifiers of a column, and what is in brackets behind it, as in ``c.X['G']``.
+
+    The first brackets count.  None if a node is no such column, or a slice.
+    """
     access = node.get("CompoundFieldAccess", {"root": node, "access_chain": ()})
     parts = None if "Nested" in access["root"] else identifiers_of(access["root"])
     for step in access["access_chain"] if parts else ():
@@ -116,7 +109,7 @@ def subscript_of(node: Node) -> Subscript | None:
             case {"Dot": {"Identifier": identifier}}:
                 parts = [*(parts or ()), identifier]
             case {"Subscript": {"Index": {"index": inside}}}:
-                return Subscript(parts or [], inside)
+                return parts or [], inside
             case _:
                 return None
     return None
@@ -184,7 +177,7 @@ def name_of_column(node: Node) -> str | None:
     """Return the name of a column, in brackets or not; None if a node is something else."""
     subscript = subscript_of(node)
     if subscript is not None:
-        name, entry = subscript.parts[-1]["value"], string_of(subscript.inside)
+        name, entry = subscript[0][-1]["value"], string_of(subscript[1])
         return str(name) if entry is None else column_name(name, entry)
     parts = identifiers_of(node)
     return None if parts is None else values_of(parts)[-1]
@@ -262,11 +255,6 @@ class Source:
         if self.parts and not self.has_alias:
             return self.parts
         return (self.name,) if self.name else ()
-
-    @property
-    def qualifier(self) -> str:
-        """The same, as SQL writes it."""
-        return ".".join(map(quoted_name, self.written))
 
     def is_called(self, qualifier: Sequence[str]) -> bool:
         """Return whether a qualifier can mean it, such as ``cell`` or ``mine.cell``, or none."""

@@ -11,18 +11,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any, Final, Literal, NamedTuple, TypeAlias
+from typing import Any, Final, Literal, NamedTuple
 
 from daf_storage import errors
-
-TokenKind: TypeAlias = Literal[
-    "word", "string", "quoted", "number", "parameter", "constants", "operator"
-]
-"""What a token is.
-
-A ``parameter`` stands for a value; ``constants`` are many at the beginning of a bracket, with
-their commas.
-"""
 
 _TOKEN: Final = re.compile(
     r"""
@@ -46,8 +37,12 @@ _COMMENT_ENDS: Final = re.compile(r"/\*|\*/")
 class Token:
     """One token of a query."""
 
-    kind: TokenKind
-    """What it is; a character of an operator is a token each."""
+    kind: Literal["word", "string", "quoted", "number", "parameter", "constants", "operator"]
+    """What it is; a character of an operator is a token each.
+
+    A ``parameter`` stands for a value; ``constants`` are many at the beginning of a bracket, with
+    their commas.
+    """
     text: str
     """As it is written; words in capitals."""
     start: int
