@@ -498,7 +498,7 @@ class Queries(Advised):
                 resolved.append((shown, (base, rows.chosen(sql or entries, "axes"))))
         shown_axes = dict(resolved) if isinstance(axes, Mapping) else resolved
         view = combined.view(daf, None if axes is None else shown_axes, data)
-        return type(self)(self._connections.over({name: view}))
+        return type(self)(replace(self._connections, sources={name: view}))
 
 
 def _chosen(daf: DafReader, name: str, value: Any) -> tuple[str | None, slices.Selector]:

@@ -55,6 +55,7 @@ from daf_query.sql._matrix_entries import with_entries
 from daf_query.sql._parameters import text_of_query
 from daf_query.sql._planning import (
     ENGINE,
+    MOST_ROWS,
     PLANNING,
     EntryRewriting,
     Restrict,
@@ -440,17 +441,13 @@ def _required(
     statement: Statement, axis: str, schemas: Mapping[str, pa.Schema]
 ) -> Predicate | None:
     """Return what holds for the rows of a table that a query needs, as far as that is certain."""
-
-    def schema_of(source: Source) -> pa.Schema | None:
-        return schemas.get(source.parts[-1]) if source.parts else None
-
-    parts: list[Predicate | None] = []
-    for scope in statement.scopes:
-        for source in scope.sources:
-            if source.parts and source.parts[-1].lower() == axis.lower():
-                reader = Conditions(statement, scope, source, schema_of)
-                parts.append(conjunction(map(reader.predicate, reader.parts())))
-    return _joined(Or, parts)
+    readers = (
+        Conditions(statement, scope, source, lambda each: schemas.get("".join(each.parts[-1:])))
+        for scope in statement.scopes
+        for source in scope.sources
+        if "".join(source.parts[-1:]).lower() == axis.lower()
+    )
+    return _joined(Or, [conjunction(map(each.predicate, each.parts())) for each in readers])
 
 
 Placed: TypeAlias = tuple[TableName, TableDataset | None, Conditions]
@@ -585,13 +582,13 @@ class DirectScan:
         return pa.Table.from_batches(list(self.batches()), self.schema)
 
 
-def direct_scan(tables: Tables, text: str, first: int | None = None) -> DirectScan | None:
+def direct_scan(tables: Tables, text: str, first: int = MOST_ROWS) -> DirectScan | None:
     """Return what answers a query; None if the engine is to be asked.
 
     Parameters
     ----------
     first
-        Of how many rows, at most; None for all.
+        Of how many rows, at most.
     """
     statement = parsed(text)
     if statement is None or list(map(kind_of, statement.tree)) != ["Query"]:
@@ -602,10 +599,9 @@ def direct_scan(tables: Tables, text: str, first: int | None = None) -> DirectSc
     limits = _limits(query["limit_clause"]) if _is_of_one(query, scope) else None
     if limits is None:
         return None
-    limit, offset = limits
-    limit = min((each for each in (first, limit) if each is not None), default=None)
-    is_first = limit is not None and limit <= _MAX_FIRST_ROWS
-    if not is_first and (limit is not None or offset):
+    limit, offset = min(first, limits[0]), limits[1]
+    is_first = limit <= _MAX_FIRST_ROWS
+    if not is_first and (limit < MOST_ROWS or offset):
         return None
     condition = scope.select["selection"]
     is_whole = condition is None
@@ -627,7 +623,7 @@ def direct_scan(tables: Tables, text: str, first: int | None = None) -> DirectSc
     predicate = None if condition is None else reader.predicate(condition)
     if names is None or (predicate is None and condition is not None):
         return None
-    return DirectScan(table, nullable(schema), predicate, limit, offset)
+    return DirectScan(table, nullable(schema), predicate, limit if is_first else None, offset)
 
 
 def direct_rows(tables: Tables, schema: str, axis: str, condition: str) -> DirectScan | None:
@@ -664,13 +660,12 @@ def _has_only(node: Node, *keys: str) -> bool:
     return not any(value for key, value in node.items() if key not in keys)
 
 
-def _limits(clause: Node | None) -> tuple[int | None, int] | None:
-    """Return LIMIT and OFFSET; None if there is something else."""
-    none = {"limit": None, "offset": None}
-    limits = none if clause is None else clause.get("LimitOffset", {"by": clause})
-    if not _has_only(limits, *none):
-        return None
-    limit, offset = limits["limit"], limits["offset"]
-    first = None if limit is None else whole_number_of(limit)
+def _limits(clause: Node | None) -> tuple[int, int] | None:
+    """Return LIMIT, or else what is no limit, and OFFSET; None if there is something else."""
+    limits = {} if clause is None else clause.get("LimitOffset", {"by": clause})
+    limit, offset = limits.get("limit"), limits.get("offset")
+    first = MOST_ROWS if limit is None else whole_number_of(limit)
     passed = 0 if offset is None else whole_number_of(offset["value"])
-    return None if passed is None or (first is None) != (limit is None) else (first, passed)
+    if not _has_only(limits, "limit", "offset") or first is None or passed is None:
+        return None
+    return first, passed

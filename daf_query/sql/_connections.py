@@ -13,7 +13,7 @@ What a FROM names is found by `Tables`: an axis of a schema, or the query of a v
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Hashable, Iterator, Mapping
+from collections.abc import Hashable, Iterator, Mapping
 from dataclasses import KW_ONLY, InitVar, dataclass, field
 from functools import partial
 from typing import Any, Final, Literal, Self, TypeAlias
@@ -132,10 +132,8 @@ class Member:
 
     daf: DafReader
     """The data set."""
-    cache: DecodedCache
-    """Where values of its tables are cached."""
-    scan_options: ScanOptions
-    """How its tables are cut, pruned and read."""
+    view: tables.TableView
+    """How its tables are read, and where their values are cached."""
     categoricals: tables.Categoricals
     """How its categoricals are shown."""
     _columns_read: dict[str, _ColumnsRead] = field(default_factory=dict, init=False)
@@ -173,19 +171,15 @@ class Member:
 
     def table(self, axis: str, columns: tables.TableColumns) -> tables.AxisDataset:
         """Return the table of an axis whose columns are known."""
-        return tables.AxisDataset(self.daf, axis, columns=columns, view=self._view)
+        return tables.AxisDataset(self.daf, axis, columns=columns, view=self.view)
 
     def matrix_table(
         self, axes: tuple[str, str], name: str, rows: _Selected, columns: _Selected
     ) -> tables.MatrixDataset:
         """Return the long form of a matrix, as it is now; of some entries of its axes."""
         return tables.MatrixDataset(
-            self.daf, *axes, name, rows=rows, columns=columns, view=self._view
+            self.daf, *axes, name, rows=rows, columns=columns, view=self.view
         )
-
-    @property
-    def _view(self) -> tables.TableView:
-        return tables.TableView(cache=self.cache, options=self.scan_options)
 
     @property
     def broken_count(self) -> int:
@@ -195,7 +189,7 @@ class Member:
 
     def close(self) -> None:
         """Close the data set, and forget what was decoded of it."""
-        self.cache.clear()
+        self.view.cache.clear()
         self.daf.close()
 
 
@@ -598,17 +592,6 @@ class Connections:
         """Put a table in the place of one of this name; a query sees the one or the other."""
         self.shared[name] = BroughtTable(table.rows, table.location, engine_table(table.rows))
 
-    @property
-    def over(self) -> Callable[[Mapping[str, Connectable]], Connections]:
-        """What makes connections of other data sets and tables, with the options of these."""
-        return partial(
-            Connections,
-            cache_bytes=self.cache_bytes,
-            scan_options=self.scan_options,
-            categoricals=self.categoricals,
-            provenance=self.provenance,
-        )
-
     def disconnect(self, name: str) -> None:
         """Remove a data set or a table, and close what was opened for it.
 
@@ -710,7 +693,9 @@ class Connections:
             else schema.only.daf
             for name, schema in self.schemas.items()
         }
-        return self.over, (data_sets,), self.shared
+        names = ("cache_bytes", "scan_options", "categoricals", "provenance")
+        options: Any = {name: getattr(self, name) for name in names}
+        return partial(Connections, **options), (data_sets,), self.shared
 
     def __setstate__(self, shared: Mapping[str, tables.TableDataset | UserTable]) -> None:
         """Add the tables of others."""
@@ -726,11 +711,12 @@ class Connections:
         is_collection = isinstance(source, Collection)
         readers = source.members if isinstance(source, Collection) else {name: source}
         categoricals = "string" if is_collection else self.categoricals
+        view = partial(tables.TableView, options=self.scan_options)
         schema = AxisSchema(
             self.shared,
             name,
             members={
-                key: Member(daf, self.cache.part(), self.scan_options, categoricals)
+                key: Member(daf, view(cache=self.cache.part()), categoricals)
                 for key, daf in readers.items()
             },
             location=source.location,

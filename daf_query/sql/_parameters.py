@@ -246,8 +246,9 @@ def _written(parameter: Placeholder, value: Any) -> str:
         )
     if items is None:
         return f"({literal(value)})" if parameter.is_bracketed else literal(value)
-    if items:
-        return f"({', '.join(map(literal, _with_both_zeros(items)))})"
+    if items:  # with 0.0 and -0.0 if one is among them: the engine tells them apart
+        has_zero = any(isinstance(item, float | np.floating) and item == 0 for item in items)
+        return f"({', '.join(map(literal, [*items, *(0.0, -0.0) * has_zero]))})"
     # IN of nothing is false, and NOT IN true, also for NULL; SQL has no empty list.
     return f"(NULL) IS {'NOT FALSE' if parameter.is_negated else 'TRUE'}"
 
@@ -264,16 +265,6 @@ def _items(value: Any) -> list[Any] | None:
     if any(isinstance(item, str) for item in items):
         return [None if isinstance(item, float) and math.isnan(item) else item for item in items]
     return items
-
-
-def _with_both_zeros(items: Sequence[Any]) -> Sequence[Any]:
-    """Return values for IN, with 0.0 and -0.0 if one is among them: the engine tells them apart.
-
-    >>> _with_both_zeros([0.5, -0.0]), _with_both_zeros([0, 1])
-    ([0.5, -0.0, 0.0, -0.0], [0, 1])
-    """
-    has_zero = any(isinstance(item, float | np.floating) and item == 0 for item in items)
-    return [*items, 0.0, -0.0] if has_zero else items
 
 
 _EXPRESSIONS: Final = (

@@ -168,14 +168,12 @@ def rows_page(rows: pa.Table, total: int | None = None, *, title: str = "") -> M
     title
         What they are.
     """
-    looked_at = rows.slice(0, LOOKED_AT_ROWS)
     is_all = rows.num_rows <= LOOKED_AT_ROWS and total in (None, rows.num_rows)
-    columns = [looked_at.column(place) for place in range(min(rows.num_columns, _SHOWN_COLUMNS))]
-    fields = [rows.schema.field(place) for place in range(len(columns))]
-    previews = [preview_of(column, total=len(column)) for column in columns]
-    charts = [_header(each, preview) for each, preview in zip(fields, previews, strict=True)]
-    shown = looked_at.slice(0, SHOWN_ROWS)
-    cells = [shown_values(shown.column(place)) for place in range(len(columns))]
+    places = list(range(min(rows.num_columns, _SHOWN_COLUMNS)))
+    looked_at = rows.slice(0, LOOKED_AT_ROWS).select(places)
+    previews = [preview_of(column, total=len(column)) for column in looked_at.columns]
+    charts = [_header(*each) for each in zip(looked_at.schema, previews, strict=True)]
+    cells = list(map(shown_values, looked_at.slice(0, SHOWN_ROWS).columns))
     body = [[_cell(value) for value in row] for row in zip(*cells, strict=True)]
     notes = _notes(rows, total, is_all=is_all)
     heading = [html_element("div", html_element("strong", title))] if title else []
@@ -433,7 +431,7 @@ class QueryResult(Advised):
         first = self._scanned(count)
         return self.frame if first is None else table_frame(first.to_table())
 
-    def _scanned(self, count: int | None = None) -> DirectScan | None:
+    def _scanned(self, count: int = MOST_ROWS) -> DirectScan | None:
         """Return the scan for the first rows, or all, if the text of the query says which."""
         is_query = self._allow == "read" and not self._steps
         return direct_scan(self._engine.tables, self._query, count) if is_query else None

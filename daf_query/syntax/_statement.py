@@ -577,13 +577,11 @@ class Statement(_Scopes):
         token = self.tokens[self._token_at(opening + 1)]
         if token.kind != "constants" or token.start != opening + 1:
             return constants
-        written = _CONSTANT.findall(self.text, token.start, token.stop)
-        quoted = (each[1:-1].replace("''", "'") if each[0] == "'" else None for each in written)
-        left_out = [
-            Number(number) if string is None else string
-            for number, string in zip(written, quoted, strict=True)
+        left_out: list[Constant] = [
+            each[1:-1].replace("''", "'") if each[0] == "'" else Number(each)
+            for each in _CONSTANT.findall(self.text, token.start, token.stop)
         ]
-        return [*left_out, *constants]
+        return left_out + constants
 
     def start_of(self, query: Node) -> int:
         """Return where a query begins, behind the bracket that it may have around it."""
