@@ -138,7 +138,7 @@ class Engine:
         # It asks a catalog for both each time, so that what is added shows at once.
         catalog: Any = SimpleNamespace(
             schema_names=lambda: set(connections.all_schemas),
-            schema=lambda name: connections.all_schemas.get(name),  # noqa: PLW0108 - made anew
+            schema=lambda name: connections.all_schemas.get(name),  # noqa: PLW0108 - they change
         )
         context.register_catalog_provider(CATALOG, catalog)
         register_size_checks(context)
