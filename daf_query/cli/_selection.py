@@ -254,13 +254,11 @@ def matrix_axes(
         except (errors.AxisNotFoundError, errors.MatrixNotFoundError) as problem:
             problems.append(problem)
             continue
-        transposed = axes[::-1]
-        if given or axes == transposed:
-            is_transposed = rows_axis == axes[1] or columns_axis == axes[0]
-        else:
+        is_given = axes[0] == rows_axis or axes[1] == columns_axis
+        if not given and axes[0] != axes[1]:
             first = matrix.concatenated_of(readers, axes, None, location=daf.location)
-            is_transposed = first != axes[0]
-        return transposed if is_transposed else axes
+            is_given = first == axes[0]
+        return axes if is_given else axes[::-1]
     raise problems[0]
 
 

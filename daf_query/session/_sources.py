@@ -277,15 +277,19 @@ def _is_index(folder: Path) -> bool:
 def _by_name(readers: Sequence[DafReader], location: str) -> dict[str, DafReader]:
     """Return readers by what the column ``dataset`` calls them."""
     paths = [daf.name if daf.location.startswith("<") else daf.location for daf in readers]
-    members: dict[str, DafReader] = {}
-    for name, daf in zip(short_names(paths), readers, strict=True):
-        if name in members:
-            raise errors.ExistsError(
-                f"two of {location} are called {name!r}; give the readers names of their own, or "
-                "pass each once"
-            )
-        members[name] = daf
-    return members
+    return _named(short_names(paths), readers, location)
+
+
+def _named(names: Sequence[str], found: Sequence[_T], location: str) -> dict[str, _T]:
+    """Return what was opened by its names, of which each is of one."""
+    named = dict(zip(names, found, strict=True))
+    if len(named) < len(names):
+        twice = next(name for name in names if names.count(name) > 1)
+        raise errors.ExistsError(
+            f"two of {location} are called {twice!r}; pass each once, and readers by names of "
+            "their own"
+        )
+    return named
 
 
 def schema_name(source: object, connected: Connectable) -> str:
@@ -318,9 +322,6 @@ def named_sources(sources: Sequence[str | Path]) -> dict[str, Connectable]:
         names = [schema_name(source, each) for source, each in zip(sources, found, strict=True)]
         if len(set(names)) < len(names):
             names = short_names([str(source) for source in sources])
-        if twice := [name for name in names if names.count(name) > 1]:
-            raise errors.ExistsError(
-                f"two data sets would both be called {twice[0]!r}; pass each once"
-            )
+        named = _named(names, found, f"{len(names):,} data sets")
         closing.pop_all()
-    return dict(zip(names, found, strict=True))
+    return named

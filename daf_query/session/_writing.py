@@ -365,17 +365,15 @@ class Writing(Queries):
             )
         _, daf = self._writable(schema, columns_axis)
         place = stored.Place(daf, (rows_axis, columns_axis), name, fill)
+        names, new = None, None
         if isinstance(values, profiles.Profile) and not daf.has_axis(rows_axis):
-            names, matrix = _matrix_of_groups(daf, place, values, statistic)
-            with daf.batch():
-                daf.add_axis(rows_axis, names, vectors=stored.group_vectors(values))
-                daf.set_matrix(rows_axis, columns_axis, name, matrix)
-            return
-        self._writable(schema, rows_axis)
-        exists = daf.has_matrix(rows_axis, columns_axis, name)
-        stored.refuse_existing(daf, place.what, exists=exists, if_exists=if_exists)
+            new = stored.group_vectors(values)
+        else:
+            self._writable(schema, rows_axis)
+            exists = daf.has_matrix(rows_axis, columns_axis, name)
+            stored.refuse_existing(daf, place.what, exists=exists, if_exists=if_exists)
         if isinstance(values, profiles.Profile):
-            _, values = _matrix_of_groups(daf, place, values, statistic)
+            names, values = _matrix_of_groups(daf, place, values, statistic)
         elif isinstance(values, slices.MatrixSlice):
             values = stored.matrix_of_slice(place, values)
         elif _is_rows(values):
@@ -384,9 +382,11 @@ class Writing(Queries):
             raise errors.InvalidInputError(
                 "fill= is for slices and queries; an array has all elements of the matrix"
             )
-        daf.set_matrix(
-            rows_axis, columns_axis, name, values, if_exists=if_exists, relayout=relayout
-        )
+        how: Any = {"if_exists": if_exists, "relayout": relayout}
+        with daf.batch():
+            if new is not None:
+                daf.add_axis(rows_axis, names, vectors=new)
+            daf.set_matrix(rows_axis, columns_axis, name, values, **how)
 
     def build_index(
         self,
