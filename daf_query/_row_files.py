@@ -17,7 +17,6 @@ from typing import IO, Any, Final, Literal, TypeAlias, cast
 import pyarrow as pa
 
 from daf_query._formats import COMPRESSED, ROW_FORMATS, FileFormat
-from daf_query._provenance import Record, with_record
 from daf_query.scan import converted, plain_schema
 from daf_storage import errors
 from daf_storage._lazy import pacsv, pq
@@ -46,10 +45,6 @@ class Rows:
 
     schema: pa.Schema
     batches: Iterable[pa.RecordBatch]
-
-    def with_record(self, record: Record) -> Rows:
-        """Return the rows with a schema that says where they come from."""
-        return Rows(with_record(self.schema, record), self.batches)
 
     def plain(self) -> Rows:
         """Return the rows without views and dictionaries, which few readers know."""

@@ -54,6 +54,8 @@ _STANDARD_OUTPUT: Final = 1
 _TERMINAL_ROWS: Final = 40
 _PAGED_ROWS: Final = 10_000
 _MAX_CELL: Final = 60
+_MOST_COUNTED: Final = 10_000
+"""Rows of a table are counted so far, so that its first rows do not wait for all."""
 
 
 def has_colours(stream: TextIO) -> bool:
@@ -152,7 +154,6 @@ def table_lines(
     rows: Rows,
     *,
     max_rows: int | None,
-    max_counted: int | None = None,
     option: str = "--max-rows",
     is_wrapped: bool = False,
 ) -> list[str]:
@@ -160,8 +161,6 @@ def table_lines(
 
     Parameters
     ----------
-    max_counted
-        Up to how many rows are counted, where not all are shown; None counts them all.
     option
         What shows all.
     is_wrapped
@@ -172,7 +171,7 @@ def table_lines(
     rows = rows.plain()
     shown: list[list[str]] = []
     total = 0
-    most = math.inf if max_rows is None or max_counted is None else max(max_rows, max_counted)
+    most = math.inf if max_rows is None else max(max_rows, _MOST_COUNTED)
     for batch in rows.batches:
         total += batch.num_rows
         page = batch if max_rows is None else batch.slice(0, max_rows - len(shown))

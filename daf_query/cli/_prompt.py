@@ -36,8 +36,6 @@ MODES: Final = ("table", *(each.name for each in ROW_FORMATS.values() if each.is
 _LEAVING: Final = ("quit", "exit")
 """Words that leave the prompt, also without a dot."""
 _SWITCH: Final = ("on", "off")
-_MOST_COUNTED: Final = 10_000
-"""Rows of a table are counted so far, so that its first rows do not wait for all."""
 _COLUMNS: Final = """SELECT table_schema, table_name, column_name, data_type
 FROM information_schema.columns ORDER BY table_schema, table_name, ordinal_position"""
 _STYLE: Final = {
@@ -237,7 +235,6 @@ class _Prompt:
                 lines = outputs.table_lines(
                     result.rows(),
                     max_rows=outputs.shown_rows(self.max_rows, self.pager),
-                    max_counted=_MOST_COUNTED,
                     option=".maxrows",
                     is_wrapped=True,
                 )

@@ -365,15 +365,13 @@ class Writing(Queries):
             )
         _, daf = self._writable(schema, columns_axis)
         place = stored.Place(daf, (rows_axis, columns_axis), name, fill)
-        names, new = None, None
-        if isinstance(values, profiles.Profile) and not daf.has_axis(rows_axis):
-            new = stored.group_vectors(values)
-        else:
-            self._writable(schema, rows_axis)
-            exists = daf.has_matrix(rows_axis, columns_axis, name)
-            stored.refuse_existing(daf, place.what, exists=exists, if_exists=if_exists)
+        is_new = isinstance(values, profiles.Profile) and not daf.has_axis(rows_axis)
+        self._writable(schema, *([] if is_new else [rows_axis]))
+        exists = not is_new and daf.has_matrix(rows_axis, columns_axis, name)
+        stored.refuse_existing(daf, place.what, exists=exists, if_exists=if_exists)
+        groups: Any = None
         if isinstance(values, profiles.Profile):
-            names, values = _matrix_of_groups(daf, place, values, statistic)
+            groups, values = values, _matrix_of_groups(daf, place, values, statistic)
         elif isinstance(values, slices.MatrixSlice):
             values = stored.matrix_of_slice(place, values)
         elif _is_rows(values):
@@ -384,8 +382,9 @@ class Writing(Queries):
             )
         how: Any = {"if_exists": if_exists, "relayout": relayout}
         with daf.batch():
-            if new is not None:
-                daf.add_axis(rows_axis, names, vectors=new)
+            if is_new:
+                vectors = stored.group_vectors(groups)
+                daf.add_axis(rows_axis, stored.group_names(groups), vectors=vectors)
             daf.set_matrix(rows_axis, columns_axis, name, values, **how)
 
     def build_index(
@@ -549,8 +548,8 @@ def _is_rows(values: object) -> bool:
 
 def _matrix_of_groups(
     daf: DafWriter, place: stored.Place, profile: profiles.Profile, statistic: moments.Statistic
-) -> tuple[Any, Any]:
-    """Return the names of the groups, and a statistic of each for all columns of the axis.
+) -> Any:
+    """Return a statistic of each group for all columns of the axis.
 
     Where there is an axis of the groups, the rows are its entries.
     """
@@ -562,4 +561,4 @@ def _matrix_of_groups(
     shape = len(names), daf.axis_length(columns_axis)
     if daf.has_axis(rows_axis):
         rows, shape = daf.axis_indices(rows_axis, names), place.shape
-    return names, place.placed(shape, values, rows, columns)
+    return place.placed(shape, values, rows, columns)

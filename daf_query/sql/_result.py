@@ -19,7 +19,7 @@ import pyarrow as pa
 
 from daf_query._calls import Advised, positive_number
 from daf_query._formats import ROW_FORMATS
-from daf_query._provenance import described, record_of, refuse_own_files
+from daf_query._provenance import described, record_of, refuse_own_files, with_record
 from daf_query._row_files import Format, Rows, format_of, joined, save_rows
 from daf_query._runs import attended, call_engine
 from daf_query.distributed import nullable_types
@@ -687,8 +687,9 @@ class QueryResult(Advised):
             except Exception as error:  # noqa: BLE001 - as above
                 raise self._translated(error) from None
 
-        found = Rows(schema, batches())
-        return found.with_record(self.provenance()) if self.is_described(provenance) else found
+        if self.is_described(provenance):
+            schema = with_record(schema, self.provenance())
+        return Rows(schema, batches())
 
     def to_pandas(self, *, arrow_backed: bool = False) -> Any:
         """Return the rows as a pandas DataFrame.

@@ -61,7 +61,8 @@ def test_an_axis_that_is_there(session: DafSession, daf: DafWriter) -> None:
 def test_names_of_several_groups(session: DafSession, daf: DafWriter) -> None:
     """Are joined; the values stay as vectors, also where they are no strings."""
     profile = session.profile("cell", "gene", "UMIs", by=["type", "age"])
-    session.save_matrix(profile, "kind")
+    session.save_matrix(profile, "kind", relayout=False)
+    assert not daf.has_matrix("gene", "kind", "mean_UMIs", relayout=False)
     assert daf.axis_entries("kind").tolist() == ["B_1", "B_2", "T_1", "T_2"]
     assert daf.get_np_vector("kind", "type").tolist() == ["B", "B", "T", "T"]
     assert daf.get_np_vector("kind", "age").tolist() == [1, 2, 1, 2]
