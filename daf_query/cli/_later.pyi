@@ -11,6 +11,7 @@ import daf_query._row_files as row_files
 import daf_query._zarr_append as zarr_append
 from daf_query import demo, explore, flight_sql, index, matrix, session, sql, syntax, table
 from daf_query import slice as slices
+from daf_query.cli import _prompt as prompt
 from daf_storage import base as storage_base
 from daf_storage import data as storage_data
 from daf_storage import display, stores
@@ -26,6 +27,7 @@ __all__ = [
     "metadata",
     "np",
     "pa",
+    "prompt",
     "provenance",
     "pydoc",
     "row_files",

@@ -6,23 +6,17 @@ import sys
 from argparse import Namespace
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from daf_query._formats import PROFILE_FORMATS, ROW_FORMATS, SLICE_FORMATS, FileFormat
 from daf_query.cli import _options as shared
 from daf_query.cli import _output as outputs
 from daf_query.cli import _selection as selection
-from daf_query.cli._later import slices, storage_base
+from daf_query.cli._later import prompt, slices, storage_base
 from daf_query.cli._options import command, given, option
 from daf_query.cli._output import described, pager_of, print_json, print_report, progress_of
 from daf_storage import errors
-from daf_storage._lazy import lazy_module
 from daf_storage._terminal_text import visible_name
-
-if TYPE_CHECKING:
-    from daf_query.cli import _prompt as prompt
-else:
-    prompt = lazy_module("daf_query.cli._prompt")
 
 _H5AD: Final = "h5ad"
 _ANNDATA: Final = {

@@ -88,7 +88,7 @@ class SliceExplanation:
     is_exact: bool
     """Whether there are so many.  If not, there are at most so many: both axes are filtered, and
     the elements would have to be read to count them."""
-    layouts: tuple[LayoutCost, ...]
+    layouts: Sequence[LayoutCost]
     """Both layouts in which the matrix may be stored; of several data sets, `members` has them."""
     read_bytes: int
     """How many bytes of the stored elements are read, and of a server, downloaded.  The column
@@ -115,9 +115,7 @@ class SliceExplanation:
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything as plain Python, for JSON."""
-        unused = ("filled_elements", "members") if self.layouts else ("layouts",)
-        plain = {name: value for name, value in asdict(self).items() if name not in unused}
-        return plain | ({"layouts": list(plain["layouts"])} if self.layouts else {})
+        return asdict(self)
 
     def __repr__(self) -> str:
         at_most = "" if self.is_exact else "at most "
@@ -170,7 +168,7 @@ def _text(layout: LayoutCost) -> str:
     return text if layout.problem is None else f"{text}: {layout.problem}"
 
 
-def _layout_costs(part: Part) -> tuple[LayoutCost, ...]:
+def _layout_costs(part: Part) -> list[LayoutCost]:
     """Return both layouts of a matrix; of one of an axis with itself, the one that there is."""
     layouts, axes = part.layouts, part.axes
     faults = list(layouts.faults)
@@ -191,7 +189,7 @@ def _layout_costs(part: Part) -> tuple[LayoutCost, ...]:
         elif axes[0] != axes[1]:
             remedy = other_layout_command(part.daf, part.matrix) or "relayout_matrix()"
             costs.append(LayoutCost(axis, "not stored", None, remedy=remedy))
-    return tuple(costs)
+    return costs
 
 
 def explain(whole: Whole, result: Any = None) -> SliceExplanation:
@@ -221,7 +219,7 @@ def explain(whole: Whole, result: Any = None) -> SliceExplanation:
         is_sparse=figures.is_sparse,
         stored_elements=figures.elements.count,
         is_exact=figures.elements.is_exact,
-        layouts=_layout_costs(whole.members[0]) if is_one else (),
+        layouts=_layout_costs(whole.members[0]) if is_one else [],
         read_bytes=sum(read.size_bytes for read in reads),
         read_is_exact=all(read.is_exact for read in reads),
         decoded_bytes=sum(read.decoded_bytes for read in reads),

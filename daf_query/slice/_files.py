@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from functools import partial
 from itertools import chain
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, Final
+from typing import IO, Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -33,10 +33,7 @@ from daf_storage.base import Span, optional_import
 from daf_storage.stores import find_output, open_output, output_directory, output_path
 from daf_storage.trees import hdf5_output
 
-if TYPE_CHECKING:
-    import scipy.io as scipy_io
-else:
-    scipy_io = lazy_module("scipy.io")
+_SCIPY_IO: Final = lazy_module("scipy.io")
 
 H5AD: Final = "h5ad"
 """AnnData in an HDF5 file."""
@@ -156,7 +153,7 @@ def save_rows(
             if file_format == "npz":
                 _write_npz(rows, columns, matrix, sink)
             else:
-                scipy_io.mmwrite(sink, matrix)
+                _SCIPY_IO.mmwrite(sink, matrix)
         else:
             table_of = wide_table if file_format in WIDE else partial(long_table, record=record)
             tables = (table_of(block, (rows.part(span), columns)) for span, block in blocks)
