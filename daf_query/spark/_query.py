@@ -11,7 +11,7 @@ import binascii
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, reduce
+from functools import reduce
 from operator import and_, or_
 from pathlib import Path
 from typing import Any, Final
@@ -276,23 +276,6 @@ class TableRead:
         """The columns in the types of Spark."""
         return spark_schema(self.stored)
 
-    def selecting(self, names: Sequence[str]) -> TableRead:
-        """Return the same read of some columns.
-
-        Raises
-        ------
-        InvalidInputError
-            A column is not among those of the table.
-        """
-        for name in names:
-            if name not in self.stored.names:
-                raise errors.InvalidInputError(
-                    f"{self.options.location}: the schema that was given has the column {name!r}; "
-                    f"the table {self.options.table!r} has "
-                    f"{errors.shown_names(self.stored.names)}"
-                )
-        return replace(self, stored=pa.schema([self.stored.field(name) for name in names]))
-
     def parts(self) -> tuple[Fragment, ...]:
         """Return what is to be read; what cannot match is left out."""
         return plan_fragments(
@@ -429,15 +412,15 @@ class DafDataSource(_DataSource):
 
     def schema(self) -> str:
         """Return the columns in the types of Spark."""
-        return ddl_of(self._read.schema)
+        return ddl_of(TableRead.of(self._options).schema)
 
     def reader(self, schema: Any) -> DafDataSourceReader:
         """Return what reads the columns of a schema, by their names."""
-        return DafDataSourceReader(self._read.selecting(list(schema.names)))
+        return DafDataSourceReader(TableRead.of(replace(self._options, select=tuple(schema.names))))
 
-    @cached_property
-    def _read(self) -> TableRead:
-        return TableRead.of(ReadOptions.of(self.options))
+    @property
+    def _options(self) -> ReadOptions:
+        return ReadOptions.of(self.options)
 
 
 class DafDataSourceReader(_DataSourceReader):
