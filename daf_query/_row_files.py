@@ -17,7 +17,7 @@ from typing import IO, Any, Final, Literal, TypeAlias, cast
 import pyarrow as pa
 
 from daf_query._formats import COMPRESSED, ROW_FORMATS, FileFormat
-from daf_query.scan import converted, plain_schema
+from daf_query.scan import converted, plain_schema, show_pandas_for
 from daf_storage import errors
 from daf_storage._lazy import pacsv, pq
 from daf_storage.stores import open_output
@@ -157,6 +157,8 @@ def _table(batches: list[pa.RecordBatch], schema: pa.Schema) -> pa.Table:
 
 def lists_of(batch: pa.RecordBatch) -> Iterator[tuple[Any, ...]]:
     """Yield the rows of a batch as Python values; times of day and intervals as SQL writes them."""
+    for kind in batch.schema.types:
+        show_pandas_for(kind)
     yield from zip(*map(_values, batch.columns), strict=True)
 
 

@@ -122,6 +122,20 @@ else:
     metadata, numcodecs, sp, zarr = map(lazy_module, modules)
 
 
+class HiddenPandas:
+    """Lets no import find pandas while it is in ``sys.meta_path``; `show_pandas` takes it away.
+
+    Where pandas is installed, pyarrow imports it for the first value that it converts, which takes
+    0.2 s, although few commands need it.
+    """
+
+    @staticmethod
+    def find_spec(name: str, *_: object) -> None:
+        """Raise what an import raises of a package that is not installed."""
+        if name == "pandas":
+            raise ModuleNotFoundError("pandas is hidden", name=name)
+
+
 def stubbed_modules(package: str, stub: str) -> dict[str, Any]:
     """Return the modules that a stub of a package imports, by the names that it gives them.
 

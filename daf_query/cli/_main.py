@@ -31,6 +31,7 @@ from daf_query.cli._output import (
     print_failure,
 )
 from daf_storage import errors
+from daf_storage._lazy import HiddenPandas
 from daf_storage._terminal_text import visible
 
 _COMMANDS: Final = {
@@ -42,6 +43,8 @@ _COMMANDS: Final = {
 """As help lists them."""
 _FILES: Final = re.compile(r"PATH|SRC|DST|OUT|.*FILE(\.sql)?|.*\.h5ad")
 """How arguments that are files are called, which shells complete."""
+_WITHOUT_PANDAS: Final = ("sql", "head", "describe", "diagnose", "totals", "markers")
+"""Commands that seldom need pandas, and hide it until they do."""
 
 
 class Terminated(SystemExit):
@@ -89,6 +92,8 @@ def run_command() -> NoReturn:
         if signal.getsignal(number) is not signal.SIG_IGN:  # as nohup has it
             signal.signal(number, _end)
     sys.unraisablehook = _raise_later
+    if sys.argv[1:2] and sys.argv[1] in _WITHOUT_PANDAS:
+        sys.meta_path.insert(0, HiddenPandas)
     code = main(sys.argv[1:])
     signal.setitimer(signal.ITIMER_REAL, 0)
     with contextlib.suppress(OSError):  # which main() has reported already

@@ -9,6 +9,7 @@ from daf_query.scan._arrow_arrays import offsets_of as offsets_of
 from daf_query.scan._arrow_arrays import plain_array as plain_array
 from daf_query.scan._arrow_arrays import plain_schema as plain_schema
 from daf_query.scan._arrow_arrays import plain_type as plain_type
+from daf_query.scan._arrow_arrays import show_pandas_for as show_pandas_for
 from daf_query.scan._arrow_arrays import size_bytes as size_bytes
 from daf_query.scan._arrow_arrays import without_string_views as without_string_views
 from daf_query.scan._arrow_filter import field_names as field_names

@@ -7,6 +7,7 @@ and agree on NULL.
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from typing import Any, Final
 
@@ -14,11 +15,20 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from daf_storage.base import StorageType
+from daf_storage.base import StorageType, show_pandas
 from daf_storage.data import arrow_of
 
 PLAIN_TYPES: Final = {pa.string_view(): pa.string(), pa.binary_view(): pa.binary()}
 """The types of views, which Arrow stores and cannot compare, and the types without views."""
+
+
+def show_pandas_for(kind: pa.DataType) -> None:
+    """Let pyarrow make values of pandas of times with nanoseconds, which Python's own lack."""
+    if getattr(kind, "unit", "") == "ns":
+        with suppress(ImportError):
+            show_pandas()
+    for number in range(kind.num_fields):
+        show_pandas_for(kind.field(number).type)
 
 
 def arrow_type(storage_type: StorageType) -> pa.DataType:

@@ -10,7 +10,7 @@ from typing import Any, Final, Self
 import numpy.typing as npt
 import pyarrow as pa
 
-from daf_query.scan import DEFAULT_OPTIONS, ScanOptions
+from daf_query.scan import DEFAULT_OPTIONS, ScanOptions, show_pandas_for
 from daf_query.session._later import engines, plots, slices, stored, syntax, tables
 from daf_query.session._matrices import MatrixQuestions
 from daf_query.session._queries import CACHE_BYTES
@@ -341,6 +341,7 @@ def value_counts(session: DafSession, table: str, column: str) -> tuple[pa.Array
         f"SELECT {name} AS value, count(*) AS n FROM {table} GROUP BY {name}"  # noqa: S608 - quoted
     ).to_arrow_table()
     values = stored.one_array(counted.column("value"))
+    show_pandas_for(values.type)
     counts = counted.column("n").to_numpy()
     if pa.types.is_nested(values.type):  # which have no order
         return values, counts

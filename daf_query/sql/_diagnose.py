@@ -13,6 +13,7 @@ from typing import Any, Final, TypeAlias
 
 import pyarrow as pa
 
+from daf_query.scan import show_pandas_for
 from daf_query.sql._engine import Engine
 from daf_query.sql._messages import STRINGS, is_number, mismatch
 from daf_query.syntax import (
@@ -183,6 +184,7 @@ class _Rows:
     def values(self, expression: str, conditions: Sequence[str] = ()) -> pa.ChunkedArray:
         """Return the values of an expression."""
         values = self.select(f"{expression} AS value", conditions).column(0)
+        show_pandas_for(values.type)
         is_encoded = pa.types.is_dictionary(values.type)
         return values.cast(values.type.value_type) if is_encoded else values
 

@@ -44,6 +44,7 @@ from daf_storage.base._optional import (
     optional_import,
     pandas,
     progress_bar,
+    show_pandas,
 )
 from daf_storage.base._strings import (
     decode_vlen_bytes,

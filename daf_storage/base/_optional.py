@@ -17,9 +17,21 @@ from contextlib import contextmanager, nullcontext
 from typing import Any, Final, Literal, TypeAlias
 from urllib.parse import unquote, urlsplit
 
-from daf_storage._lazy import metadata
+import pyarrow as pa
+
+from daf_storage._lazy import HiddenPandas, metadata
 from daf_storage.base._threads import ForkLock
 from daf_storage.errors import MissingDependencyError
+
+_SHOWING: Final = ForkLock()
+
+
+def show_pandas() -> None:
+    """Let pandas be imported, and pyarrow use it, where a command has hidden it."""
+    with _SHOWING:  # whoever comes second waits until pyarrow knows of it
+        if HiddenPandas in sys.meta_path:
+            sys.meta_path.remove(HiddenPandas)
+            pa.nulls(0).to_pandas()  # asks for it once more, as other conversions do not
 
 
 def optional_import(module: str, *, extra: str) -> Any:
@@ -31,6 +43,8 @@ def optional_import(module: str, *, extra: str) -> Any:
         The package is not installed.
     """
     try:
+        if module in ("pandas", "anndata"):
+            show_pandas()
         return importlib.import_module(module)
     except ModuleNotFoundError as error:
         package = module.partition(".")[0]
