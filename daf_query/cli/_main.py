@@ -148,7 +148,7 @@ def main(arguments: Sequence[str]) -> int:
         print_failure(f"ended by {ended.signal.name}")
     except Exception as error:  # noqa: BLE001 - the engine raises plain Exceptions
         code = FAILED
-        print_failure(error, written=getattr(options, "written", ""))
+        print_failure(error, *arguments[:1], written=getattr(options, "written", ""))
     return (LEFT_OUT if getattr(options, "has_left_out", False) else DONE) if code is None else code
 
 

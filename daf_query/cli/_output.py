@@ -360,10 +360,7 @@ _FORMS: Final[Any] = (
     (re.escape(errors.SKIP_BROKEN), "--skip-broken"),
     (r"\bnames=\[\.\.\.\]", "--names"),
     (r"\banother dataset_axis\b(, or dataset_property=False)?", "another --dataset-axis"),
-    (
-        r"\bconnect\('([^']*)', overlay=\"([^\"]*)\"\)",
-        lambda found: f"daf save-vector {errors.in_shell(found[1])} ... --overlay {found[2]}",
-    ),
+    (r"\bpass a list: (rows|columns)=\[('[^'\"$`\\]+')\]", r'write --\1 "\2,"'),
     (r"\bconnect\('([^']*)', overlay='([^']*)'\)", r"pass \1 --overlay \2"),
     (
         rf"(?<![\w'\"-])({'|'.join(_ARGUMENTS)})=(?=[ ,;:]|$)",
@@ -371,11 +368,18 @@ _FORMS: Final[Any] = (
     ),
 )
 """How arguments and calls are written in messages, and on the command line."""
+_BESIDE: Final = r"(\(daf import (.+) OUT\.daf\.zarr\))(, or write beside it: )connect\(.+\)"
+_OVERLAYS: Final = {
+    "annotate": r"\1\3daf annotate \2 mine.daf.zarr ...",
+    "save-axis": r"\1\3daf save-axis \2 ... --overlay mine.daf.zarr",
+    "save-vector": r"\1\3daf save-vector \2 ... --overlay mine.daf.zarr",
+}
+"""The commands that write beside an AnnData, and how."""
 _DIAGNOSING: Final = re.compile(r"(.*): (\w+= .*; )db\.diagnose\((.*)\)(.*)")
 
 
-def option_forms(text: str) -> str:
-    """Return a message of the packages in the words of the command line.
+def option_forms(text: str, command: str = "") -> str:
+    """Return a message of the packages in the words of the command line, or of a command.
 
     >>> option_forms("pass empty={('cell', 'age'): ...}, or prefix=True")
     'pass --empty cell/age=VALUE, or --prefix'
@@ -384,14 +388,14 @@ def option_forms(text: str) -> str:
     """
     if (found := _DIAGNOSING.match(text)) is not None:  # what is asked there stays as it is
         path, before, arguments, after = found.groups()
-        command = command_line("diagnose", path, *ast.literal_eval(f"({arguments})"))
-        return option_forms(before) + visible_name(command) + after  # in one line
-    for pattern, form in _FORMS:
+        asked = command_line("diagnose", path, *ast.literal_eval(f"({arguments})"))
+        return option_forms(before) + visible_name(asked) + after  # in one line
+    for pattern, form in (*_FORMS, (_BESIDE, _OVERLAYS.get(command, r"\1"))):
         text = re.sub(pattern, form, text)
     return text
 
 
-def failure_sentence(error: Exception) -> str:
+def failure_sentence(error: Exception, command: str = "") -> str:
     """Return what is printed of an error; of the engine's, which raises plain ones, the core.
 
     What writes a file names it; an error of the system without a name is of standard output.
@@ -407,7 +411,7 @@ def failure_sentence(error: Exception) -> str:
         remedy = error.remedy
         if remedy is not None and remedy.argument == errors.ALLOW_WRITE:  # there is no such option
             remedy = errors.Remedy("", "write its rows to a file with -o FILE")
-        return option_forms(str(error) if remedy is None else error.sentence(remedy))
+        return option_forms(str(error) if remedy is None else error.sentence(remedy), command)
     if isinstance(error, OSError):
         where = "" if error.filename is not None else "standard output"
         return str(errors.from_os_error(error, where))
@@ -417,27 +421,30 @@ def failure_sentence(error: Exception) -> str:
 
 
 def print_failure(
-    error: Exception | str, title: str = "daf: error:", *, written: str = "", is_full: bool = False
+    error: Exception | str, command: str = "", *, written: str = "", in_prompt: bool = False
 ) -> None:
     """Print an error in one line; details on a terminal only, tracebacks on request only.
 
     Parameters
     ----------
+    command
+        The name of the one that failed.
     written
         The SQL that it may be in: its place is marked in the details.
-    is_full
-        Whether details are printed in any case.
+    in_prompt
+        Whether it is of what was typed there: details are printed in any case.
     """
     if os.environ.get("DAF_DEBUG"):
         traceback.print_exc()
-    sentence = error if isinstance(error, str) else failure_sentence(error)
+    sentence = error if isinstance(error, str) else failure_sentence(error, command)
     first, *details = visible(sentence).split("\n")
     place = sql.error_place(error, written) if written and isinstance(error, DafError) else None
     if place is not None:
         marked = [f"  {line}" for line in visible(place.mark(written)).split("\n")]
         details = marked if isinstance(error, errors.QueryError) else details + marked
+    title = "error:" if in_prompt else "daf: error:"
     print(f"{coloured(title, 'error', sys.stderr)} {first}", file=sys.stderr)
-    if details and (is_full or sys.stderr.isatty()):
+    if details and (in_prompt or sys.stderr.isatty()):
         print(*details, sep="\n", file=sys.stderr)
 
 

@@ -216,7 +216,7 @@ class _Prompt:
             raise
         except Exception as error:  # noqa: BLE001 - the engine raises plain Exceptions
             of_sql = "" if written.startswith(".") else written
-            outputs.print_failure(error, "error:", written=of_sql, is_full=True)
+            outputs.print_failure(error, written=of_sql, in_prompt=True)
         finally:
             self.completer.forget()
 

@@ -300,8 +300,8 @@ def totals_command(options: Namespace) -> None:
     shared.REPORT_FORMAT,
     shared.SKIP_BROKEN,
 )
-def diagnose_command(options: Namespace) -> None:
-    """Show how many rows each part of a predicate keeps, and why it keeps none.
+def diagnose_command(options: Namespace) -> int | None:
+    """Show how many rows each part of a predicate keeps, and why none; exit code 1 if one fails.
 
     Examples
     --------
@@ -315,6 +315,7 @@ def diagnose_command(options: Namespace) -> None:
         params = selection.named_values(options.param)
         diagnosis = session.diagnose(options.axis, options.predicate, params=params)
     print_report(diagnosis, options.format)
+    return outputs.FAILED if diagnosis.matched is None else None
 
 
 @command(

@@ -184,8 +184,9 @@ def entries_or_sql(
 ) -> str | list[str] | None:
     """Return SQL as it is, and names as a list.
 
-    Names are ``A,B``, the lines of ``@FILE``, or a single one that is an entry and no vector.  One
-    with a comma is written in single quotes, or stands in a file.
+    Names are ``A,B``, the lines of ``@FILE``, or a single one that is an entry and neither a vector
+    nor a condition of several words.  One with a comma is written in single quotes, or stands in a
+    file.
     """
     if given is None or syntax.is_select(given):
         return given
@@ -216,8 +217,8 @@ def _unquoted(name: str) -> str:
 
 def _is_entry(readers: Sequence[DafReader], axis: str, given: str) -> bool:
     having = [daf for daf in readers if daf.has_axis(axis)]
-    is_sql = given.upper() in ("TRUE", "FALSE") or " " in given
-    if is_sql or any(daf.has_vector(axis, given) for daf in having):
+    is_sql = given.upper() in ("TRUE", "FALSE") or (" " in given and syntax.is_condition(given))
+    if is_sql or any(given in daf.vectors_set(axis) for daf in having):  # name and index are none
         return False
     return any(
         daf.axis_indices(axis, [given], allow_missing=True, allow_empty=True)[0] >= 0

@@ -40,7 +40,7 @@ from daf_query.sql._planning import (
     table_text,
 )
 from daf_query.sql._rules import corrections, list_barriers
-from daf_query.syntax import Edit, edited, parsed, quoted_name, without_direction
+from daf_query.syntax import Edit, edited, parsed, placeholders, quoted_name, without_direction
 from daf_query.table import with_categories
 from daf_storage import DafError, ShowProgress, errors
 from daf_storage.base import optional_import, progress_bar
@@ -234,6 +234,11 @@ def expressions(
             found.append(column)
         elif column in names:
             found.append(datafusion.col(quoted_name(column)))
+        elif parameters := placeholders(column):
+            raise errors.QueryError(
+                f"{parameters[0].written} is a parameter, and steps upon a result (filter, select, "
+                "sort) take none: write the value, or pass params= to sql(), with it in the SQL"
+            )
         else:
             written = _planned(column, names)
             try:
@@ -489,6 +494,8 @@ class QueryResult(Advised):
 
     def filter(self, *predicates: str | datafusion.Expr) -> QueryResult:
         """Return the rows for which all predicates are true: SQL, or expressions of DataFusion.
+
+        SQL of steps upon a result has no parameters: those are in the query of `sql`.
 
         Examples
         --------

@@ -66,9 +66,10 @@ def make_sampler(  # noqa: PLR0913 - what is chosen, and how it is split
     whole, tables = rows.whole, rows.tables
     positions = each_once(rows.chosen(where, "where"))
     if not positions.size:
+        why = f"; db.diagnose({axis!r}, {where!r}) says why" if isinstance(where, str) else ""
         raise errors.InvalidInputError(
             f"{tables.location}: where= chooses none of the {whole.length:,} entries of axis "
-            f"{axis!r}; diagnose({axis!r}, ...) says which part of a predicate leaves none"
+            f"{axis!r}{why}"
         )
     chosen = replace(rows, some=positions)
     owners, within = whole.split(positions)
