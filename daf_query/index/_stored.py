@@ -34,7 +34,6 @@ from daf_query.scan import (
     Predicate,
     RowIndex,
     ZoneMap,
-    offsets_of,
 )
 from daf_storage import (
     DafError,
@@ -50,7 +49,14 @@ from daf_storage import (
     sidecar_status,
     write_sidecar,
 )
-from daf_storage.base import DecodedCache, StorageType, is_remote, progress_bar, spans_of_length
+from daf_storage.base import (
+    DecodedCache,
+    StorageType,
+    is_remote,
+    progress_bar,
+    spans_of_length,
+    string_offsets,
+)
 from daf_storage.upkeep import (
     IndexPlace,
     IndexStorage,
@@ -91,7 +97,7 @@ def hashes_of(strings: Any) -> Hashes:
     >>> hashes_of(pa.array(["a", "b", "a"])).argsort(kind="stable").tolist()
     [1, 0, 2]
     """
-    offsets = offsets_of(strings)
+    offsets = string_offsets(strings).astype(np.int64)
     data = np.frombuffer(strings.buffers()[2] or b"", np.uint8)
     hashes = np.empty(len(strings), np.uint64)
     first = 0
@@ -132,7 +138,7 @@ def arrays_of_strings(strings: Any) -> Arrays:
     >>> arrays_of_strings(pa.array(["a", "b", "a"]))["row"].tolist()
     [1, 0, 2]
     """
-    hashes, offsets = hashes_of(strings), offsets_of(strings)
+    hashes, offsets = hashes_of(strings), string_offsets(strings).astype(np.int64)
     order = np.argsort(hashes, kind="stable")
     every = np.arange(0, len(strings), _EVERY)
     starts = _COUNT_BYTES + offsets[every] - offsets[0] + _LENGTH_BYTES * every

@@ -5,7 +5,6 @@ from daf_query.scan._arrow_arrays import converted as converted
 from daf_query.scan._arrow_arrays import nulls_for_empty as nulls_for_empty
 from daf_query.scan._arrow_arrays import number_array as number_array
 from daf_query.scan._arrow_arrays import numpy_type as numpy_type
-from daf_query.scan._arrow_arrays import offsets_of as offsets_of
 from daf_query.scan._arrow_arrays import plain_array as plain_array
 from daf_query.scan._arrow_arrays import plain_schema as plain_schema
 from daf_query.scan._arrow_arrays import plain_type as plain_type
