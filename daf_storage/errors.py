@@ -25,7 +25,7 @@
     │   └── AccessDeniedError (PermissionError) no credentials, or not the right ones
     ├── StorageError (OSError)                  the file system fails, or refuses
     │   └── StorageFullError                    there is no space left
-    ├── ForkedProcessError (RuntimeError)       SQL in a process that was forked after SQL
+    ├── ForkedProcessError (RuntimeError)       in a forked process: SQL, or writing a file
     ├── FormatError (ValueError)                the stored data is not what it should be
     │   ├── NotADafError                        no Daf data set at this place
     │   ├── VersionError                        a Daf version that this code does not know
@@ -209,7 +209,10 @@ class AccessDeniedError(RemoteError, PermissionError):
 
 
 class ForkedProcessError(DafError, RuntimeError):
-    """The process was forked from one that had used SQL, whose threads did not come along."""
+    """The process was forked from one that had used SQL, or has the file open for writing.
+
+    Threads do not come along; and two processes would write over what the other one wrote.
+    """
 
 
 class StorageError(DafError, OSError):

@@ -8,14 +8,17 @@ import signal
 import subprocess
 import sys
 import threading
+from collections.abc import Callable
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 import pytest
 import zarr
 
-from daf_storage import errors, open_daf
+from daf_storage import DafWriter, errors, open_daf, verify
 from daf_storage.base import ForkLock, ThreadedLibrary
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
@@ -136,7 +139,7 @@ def test_a_child_of_a_reader_of_a_server(tiny_path: Path, tmp_path: Path) -> Non
 
 
 @pytest.mark.sampled(1)
-@pytest.mark.parametrize("name", ["x.daf.zarr", "x.daf", "x.daf.zarr.zip"])
+@pytest.mark.parametrize("name", ["x.daf.zarr", "x.daf", "x.daf.zarr.zip", "x.h5df"])
 def test_a_child_keeps_no_writer_waiting(tmp_path: Path, name: str) -> None:
     """It was forked while a writer had the lock, and does not hold it when that one is done."""
     path = tmp_path / name
@@ -152,6 +155,140 @@ def test_a_child_keeps_no_writer_waiting(tmp_path: Path, name: str) -> None:
         code = "import sys, daf_storage; daf_storage.open_daf(sys.argv[1], 'r+').set_scalar('n', 1)"
         subprocess.run([sys.executable, "-c", code, str(path)], check=True, timeout=30)
     assert open_daf(path).get_scalar("n") == 1
+
+
+def _in_child(work: Callable[[], object]) -> str:
+    """Return what some work gives, or raises, in a process that is forked for it."""
+    reader, writer = os.pipe()
+    if os.fork() == 0:
+        signal.alarm(60)
+        try:
+            answer = str(work())
+        except BaseException as error:  # noqa: BLE001 - this process ends here
+            answer = f"{type(error).__name__}: {error}"
+        os.write(writer, answer.encode())
+        os._exit(0)
+    os.close(writer)
+    with os.fdopen(reader) as pipe:
+        answer = pipe.read()
+    os.wait()
+    return answer
+
+
+def _write_batch(daf: DafWriter) -> None:
+    """Write several at once."""
+    with daf.batch():
+        daf.set_scalar("n", 1)
+        daf.set_vector("cell", "new", [9, 9, 9])
+
+
+_WRITES: dict[str, Callable[[DafWriter], object]] = {
+    "vector": lambda daf: daf.set_vector("cell", "age", [9, 9, 9], if_exists="replace"),
+    "new": lambda daf: daf.set_vector("cell", "new", [9, 9, 9]),
+    "axis": lambda daf: daf.add_axis("gene", ["G"]),
+    "batch": _write_batch,
+    "order": lambda daf: daf.reorder_axis("cell", [2, 1, 0]),
+    "delete": lambda daf: daf.delete_vector("cell", "age"),
+}
+_APPENDED = ("new", "axis", "batch")
+
+
+@pytest.mark.sampled(1)
+@pytest.mark.parametrize("name", ["x.daf.zarr.zip", "x.daf.zip", "x.h5df"])
+def test_a_child_does_not_write_into_the_file_of_its_parent(tmp_path: Path, name: str) -> None:
+    """Both would say that it was stored; it reads, and neither closing nor ending writes anything."""
+    path = tmp_path / name
+    refused = (
+        f"ForkedProcessError: {path}: it was opened for writing by process {os.getpid()}, of which "
+        "this one was forked: write there, or open it for reading here"
+    )
+    with open_daf(path, "w") as daf:
+        daf.add_axis("cell", list("ABC"))
+        daf.set_vector("cell", "age", [1, 2, 3])
+        before = path.read_bytes()
+        for what, write in _WRITES.items():
+            if name == "x.h5df" or what in _APPENDED:
+                assert _in_child(partial(write, daf)) == refused, what
+        read = partial(daf.get_np_vector, "cell", "age")
+        assert (
+            _in_child(lambda: [read().tolist(), open_daf(path).axis_length("cell")])
+            == "[[1, 2, 3], 3]"
+        )
+        assert _in_child(daf.close) == "None"
+        assert path.read_bytes() == before
+        daf.set_vector("cell", "later", [4, 5, 6])
+    back = open_daf(path)
+    assert {key: back.get_np_vector("cell", key).tolist() for key in back.vectors_set("cell")} == {
+        "age": [1, 2, 3],
+        "later": [4, 5, 6],
+    }
+    assert verify(path) == []
+
+
+@pytest.mark.sampled(1)
+@pytest.mark.parametrize("name", ["x.daf.zarr.zip", "x.daf.zip", "x.h5df"])
+def test_a_child_does_not_end_a_change_of_its_parent(tmp_path: Path, name: str) -> None:
+    """Forked while an array is filled, or within a batch: it may fill, and ending writes nothing."""
+    path, size = tmp_path / name, 150_000
+    left = (None, None, None), (KeyError, KeyError(), None)
+    with open_daf(path, "w") as daf:
+        daf.add_axis("cell", pa.array(range(size)).cast("string"))
+        filling = daf.empty_dense_vector("cell", "filled", "float64")
+        values = filling.__enter__()
+        assert _in_child(partial(values.fill, 7)) == "None"
+        before = path.read_bytes()
+        told = [_in_child(partial(filling.__exit__, *how)) for how in left]
+        assert told[0].startswith("StorageError" if name == "x.h5df" else "ForkedProcessError")
+        assert "forked" in told[0]
+        assert told[1] == "False"
+        assert path.read_bytes() == before
+        filling.__exit__(None, None, None)
+        batch = daf.batch()
+        batch.__enter__()
+        daf.set_vector("cell", "age", np.arange(size))
+        told = [_in_child(partial(batch.__exit__, *how)) for how in left]
+        assert told[0].startswith("False" if name == "x.h5df" else "ForkedProcessError")
+        batch.__exit__(None, None, None)
+    back = open_daf(path)
+    assert np.array_equal(back.get_np_vector("cell", "filled"), np.full(size, 7))
+    assert np.array_equal(back.get_np_vector("cell", "age"), np.arange(size))
+    assert verify(path) == []
+
+
+@pytest.mark.sampled(1)
+def test_a_child_reads_nothing_of_an_hdf5_file_that_changed(tmp_path: Path) -> None:
+    """HDF5 has noted there where the values were: they are those of other vectors by now."""
+    path = tmp_path / "x.h5df"
+    with open_daf(path, "w") as daf:
+        daf.add_axis("cell", list("ABC"))
+        daf.set_vector("cell", "age", [1, 2, 3])
+        begin, told = os.pipe(), os.pipe()
+        if os.fork() == 0:
+            signal.alarm(60)
+            os.read(begin[0], 1)
+            try:
+                answer = str(daf.get_np_vector("cell", "age"))
+            except errors.ForkedProcessError as error:
+                answer = str(error)
+            daf.close()
+            os.write(told[1], answer.encode())
+            os._exit(0)
+        daf.set_vector("cell", "age", [4, 5, 6], if_exists="replace")
+        os.write(begin[1], b"x")
+        os.wait()
+        assert os.read(told[0], 1000).decode() == (
+            f"{path}: process {os.getpid()}, of which this one was forked, has written into it "
+            "since: read there, or open it here when it is closed there"
+        )
+        for end in (*begin, *told):
+            os.close(end)
+        daf.set_vector("cell", "later", [7, 8, 9])
+    back = open_daf(path)
+    assert [back.get_np_vector("cell", key).tolist() for key in ("age", "later")] == [
+        [4, 5, 6],
+        [7, 8, 9],
+    ]
+    assert verify(path) == []
 
 
 def test_a_library_is_refused_where_its_threads_are_not(monkeypatch: pytest.MonkeyPatch) -> None:

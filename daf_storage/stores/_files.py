@@ -31,7 +31,7 @@ from typing import Any, Final, NoReturn, Protocol, TypeAlias
 
 from daf_storage import errors
 from daf_storage.base import AnyArray
-from daf_storage.errors import CorruptDataError, SourceNotFoundError
+from daf_storage.errors import CorruptDataError, ForkedProcessError, SourceNotFoundError
 
 _KINDS = {
     stat.S_IFIFO: "a named pipe",
@@ -256,6 +256,23 @@ def check_linked(status: os.stat_result, location: str) -> None:
         raise SourceNotFoundError(
             f"{location}: the file was deleted, or replaced by another one, since it was opened; "
             "nothing was written, since it would be lost; open it again"
+        )
+
+
+def check_own(owner: int, location: str) -> None:
+    """Raise if this process is a fork of the one that opened a file for writing.
+
+    Each would write where it believes the end to be, over what the other one wrote.
+
+    Raises
+    ------
+    ForkedProcessError
+        The process ``owner`` is another one.
+    """
+    if os.getpid() != owner:
+        raise ForkedProcessError(
+            f"{location}: it was opened for writing by process {owner}, of which this one was "
+            "forked: write there, or open it for reading here"
         )
 
 

@@ -15,6 +15,7 @@ import atexit
 import functools
 import hashlib
 import io
+import mmap
 import os
 import posixpath
 import re
@@ -40,6 +41,7 @@ from daf_storage.base import (
 from daf_storage.errors import (
     CorruptDataError,
     DafError,
+    ForkedProcessError,
     InvalidInputError,
     NotADafError,
     SourceNotFoundError,
@@ -54,6 +56,7 @@ from daf_storage.stores import (
     allocate,
     check_length,
     check_linked,
+    check_own,
     estimate_ranges,
     file_identity,
     fingerprint,
@@ -363,6 +366,7 @@ class Hdf5File:
         self.location = location
         self.lock = ForkLock() if output is None else OutputLock()
         self._output = output
+        self._owner = os.getpid()
         self._reopen = reopen
         self._path = file.filename
         self._is_plain = output is not None or file.driver in ("sec2", "stdio")
@@ -370,6 +374,8 @@ class Hdf5File:
         """Whether the file can be changed."""
         self.changes = 0
         """How often this process has put something in place in it."""
+        counter = mmap.mmap(-1, 8) if self.is_writable else bytes(8)
+        self._changes_of_all = np.frombuffer(counter, np.int64)  # which forked processes share
         self._token = object()  # unlike an id, it is not that of another file later
         self._note_state()
         self._kept_as: Hashable = None
@@ -431,7 +437,14 @@ class Hdf5File:
         ------
         InvalidInputError
             The file was closed.
+        ForkedProcessError
+            A process of which this one was forked has changed it: HDF5 would read old places.
         """
+        if self._owner != os.getpid() and self._changes_of_all[0] != self.changes:
+            raise ForkedProcessError(
+                f"{self.location}: process {self._owner}, of which this one was forked, has "
+                "written into it since: read there, or open it here when it is closed there"
+            )
         with self.lock:
             is_open = bool(self.file.id.valid)
             status = self.status() if is_open else None
@@ -471,16 +484,18 @@ class Hdf5File:
             check_linked(status, self.location)
 
     def require_space(self, size_bytes: int) -> None:
-        """Raise ``StorageFullError`` unless there is room for some bytes more."""
+        """Raise unless there is room for some bytes more, and the file is this process's own."""
         with self.lock:
             status = self.status()
             if status is not None:
+                check_own(self._owner, self.location)
                 pending = max(int(self.file.id.get_filesize()) - status.st_size, 0)
                 require_space(self._handle(), size_bytes, self.location, pending_bytes=pending)
 
     def flush(self) -> None:
         """Write what HDF5 has in memory."""
         with self.lock:
+            self._changes_of_all[0] = self.changes
             self.file.flush()
             self.check_written()
             self._note_state()

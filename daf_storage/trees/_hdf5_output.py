@@ -23,6 +23,7 @@ import pyarrow as pa
 
 from daf_storage.base import ForkLock, optional_import
 from daf_storage.errors import StorageFullError
+from daf_storage.stores import release
 
 _MOST_KEPT_BYTES: Final = 1 << 28
 """What is larger has elements of datasets, which HDF5 does not need again."""
@@ -98,6 +99,7 @@ class OutputFile:
 
     def __init__(self, descriptor: int) -> None:
         self.descriptor = descriptor
+        self._owner = os.getpid()
         self._at = 0
         self._refused: deque[tuple[int, bytes | None]] = deque()
         """What was not written yet, in order: offset and bytes, or a length of the file."""
@@ -169,9 +171,10 @@ class OutputFile:
         self._write_refused()
 
     def close(self) -> None:
-        """Check, and close the file."""
+        """Check, and close the file; a fork of the process that opened it has nothing to check."""
         try:
-            self.check()
+            if self._owner == os.getpid():
+                self.check()
         finally:
             self.discard()
 
@@ -180,7 +183,7 @@ class OutputFile:
         descriptor, self.descriptor = self.descriptor, -1
         if descriptor >= 0:
             self._refused.clear()
-            os.close(descriptor)
+            release(descriptor, self._owner)
 
     __del__ = discard
 
@@ -204,6 +207,8 @@ class OutputFile:
         self._kept_bytes = 0
 
     def _put(self, offset: int, data: bytes | None) -> None:
+        if self._owner != os.getpid():  # HDF5 writes, and cuts the file, even where it closes it
+            raise OSError("this process was forked from the one that opened the file for writing")
         if data is None:
             os.ftruncate(self.descriptor, offset)
             return

@@ -15,7 +15,6 @@ whatever happens, and what is in the file afterwards is byte for byte what the f
 from __future__ import annotations
 
 import os
-import threading
 from bisect import insort
 from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
@@ -31,7 +30,6 @@ from daf_storage.base import AnyArray, ForkLock, OpenMode, check_mode
 from daf_storage.stores._files import (
     Fingerprint,
     check_length,
-    check_linked,
     file_identity,
     fingerprint,
     map_file,
@@ -142,8 +140,8 @@ class MmapZipStore(ArchiveReader):
         self.path = Path(self._path_text)
         self.mode = mode
         self.recovery = Recovery()
-        self._writer_lock = threading.RLock()
-        self._append_lock = threading.RLock()
+        self._writer_lock = ForkLock()
+        self._append_lock = ForkLock()
         self._map_lock = ForkLock()
         self._pending: dict[int, Reservation] = {}
         self._batches = 0
@@ -236,7 +234,8 @@ class MmapZipStore(ArchiveReader):
                 return
             try:
                 self._bytes(0, self._limit_bytes)  # which pins may not have asked for yet
-                appender.settle()
+                if file.owner == os.getpid():
+                    appender.settle()
             finally:
                 with self._map_lock:  # no thread maps what is closed
                     self._file = None
@@ -309,9 +308,11 @@ class MmapZipStore(ArchiveReader):
         ------
         SourceNotFoundError
             The file was deleted, or replaced by another one.
+        ForkedProcessError
+            It was opened for writing by a process of which this one was forked.
         """
         if self._file is not None:
-            check_linked(os.fstat(self._file.descriptor), self.location)
+            self._file.require_linked()
         changes = ArchiveTransaction(self)
         try:
             yield changes
@@ -465,10 +466,11 @@ class MmapZipStore(ArchiveReader):
 
     def _writing(self) -> Appender:
         self._check_open()
-        if self._appender is None:
+        if self._appender is None or self._file is None:
             raise errors.ReadOnlyError(
                 f"{self.location}: the archive was opened for reading; open it with mode 'r+'"
             )
+        self._file.require_linked()
         return self._appender
 
     def _room_for(self, *new: str) -> int:

@@ -29,6 +29,8 @@ from daf_storage.base import ForkLock, OpenMode
 from daf_storage.stores._directories import follow_links, remove_leftovers, scratch
 from daf_storage.stores._files import (
     allocate,
+    check_linked,
+    check_own,
     is_at,
     map_file,
     os_errors,
@@ -67,7 +69,9 @@ class ArchiveFile:
     def __init__(self, descriptor: int, location: str) -> None:
         self.descriptor = descriptor
         self.location = location
-        self._release = weakref.finalize(self, release, descriptor, os.getpid())
+        self.owner = os.getpid()
+        """The process that opened it: one that is forked from it has only a copy."""
+        self._release = weakref.finalize(self, release, descriptor, self.owner)
         self._lengths_lock = ForkLock()
 
     @classmethod
@@ -92,6 +96,11 @@ class ArchiveFile:
         """Return the whole file, mapped and read-only; its length does not change meanwhile."""
         with self._lengths_lock:
             return map_file(self.descriptor, self.size(), what=self.location)
+
+    def require_linked(self) -> None:
+        """Raise if the file was deleted, or this process is a fork of the one that opened it."""
+        check_own(self.owner, self.location)
+        check_linked(os.fstat(self.descriptor), self.location)
 
     def lock(self, operation: int = fcntl.LOCK_EX) -> bool:
         """Keep other writers away until the file is closed; false if there is one already."""
