@@ -321,7 +321,7 @@ def named_sources(sources: Sequence[str | Path]) -> dict[str, Connectable]:
         found = [opened(source, closing) for source in sources]
         names = [schema_name(source, each) for source, each in zip(sources, found, strict=True)]
         if len(set(names)) < len(names):
-            names = short_names([str(source) for source in sources])
+            names = short_names([each.location for each in found])
         named = _named(names, found, f"{len(names):,} data sets")
         closing.pop_all()
     return named

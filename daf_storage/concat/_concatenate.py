@@ -471,9 +471,9 @@ def _opened(source: Source, stack: ExitStack) -> DafReader:
 
 def _default_names(sources: Sequence[Source], opened: list[DafReader]) -> list[str]:
     """Return what people would call data sets: by their paths, or their own names."""
-    short = iter(short_names([str(each) for each in sources if isinstance(each, str | Path)]))
-    pairs = zip(sources, opened, strict=True)
-    return [next(short) if isinstance(each, str | Path) else daf.name for each, daf in pairs]
+    pairs = [(isinstance(each, str | Path), daf) for each, daf in zip(sources, opened, strict=True)]
+    short = iter(short_names([daf.location for is_path, daf in pairs if is_path]))
+    return [next(short) if is_path else daf.name for is_path, daf in pairs]
 
 
 def _check_empty(daf: DafWriter) -> None:

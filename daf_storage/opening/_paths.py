@@ -18,7 +18,7 @@ from typing import Any, Final, Literal, NamedTuple, TypeAlias
 from urllib.parse import urlsplit
 
 from daf_storage import errors
-from daf_storage.base import is_remote, name_problem
+from daf_storage.base import name_problem
 from daf_storage.files_daf import DAF_FILE
 from daf_storage.stores import os_errors, shown_url
 
@@ -274,14 +274,13 @@ def foreign_path(path: str | Path) -> DafPath | None:
 # Names
 
 
-def stem_of(path: str) -> str:
+def stem_of(location: str) -> str:
     """Return what people would call a data set: its file name without suffixes, or its group.
 
     >>> stem_of("runs/run0.h5ad"), stem_of("week.dafs.zarr.zip#/monday"), stem_of("<memory> (view)")
     ('run0', 'monday', 'memory')
     """
-    shown = shown_url(path) if is_remote(path) else path.removesuffix(" (view)")
-    name = re.split(r"[\\/]", shown.rstrip("/\\"))[-1]
+    name = re.split(r"[\\/]", location.removesuffix(" (view)").rstrip("/\\"))[-1]
     return in_unicode(_SUFFIX.sub("", name).strip("<>")) or "daf"
 
 
@@ -291,7 +290,7 @@ def in_unicode(name: str) -> str:
 
 
 def short_names(paths: Sequence[str]) -> list[str]:
-    """Return the file names without suffixes; of those that all have one name, what differs.
+    """Return the file names in locations without suffixes; if all have one name, what differs.
 
     Other paths that share a name stay whole.
 
@@ -300,7 +299,6 @@ def short_names(paths: Sequence[str]) -> list[str]:
     >>> short_names(["a.h5mu#/mod/rna", "b.h5mu#/mod/rna"])
     ['a', 'b']
     """
-    paths = [shown_url(path) if is_remote(path) else path for path in paths]
     stems = [stem_of(path) for path in paths]
     counts = Counter(stems)
     if len(counts) > 1 or len(paths) == 1:

@@ -25,7 +25,7 @@ from datetime import timedelta
 from fnmatch import fnmatchcase
 from functools import partial
 from typing import Any, Final
-from urllib.parse import urlsplit, urlunsplit
+from urllib.parse import quote, unquote, urlsplit, urlunsplit
 
 from daf_storage import errors
 from daf_storage.base import (
@@ -292,8 +292,9 @@ def is_url_pattern(path: object) -> bool:
 def matching_urls(pattern: str) -> list[str]:
     """Return the URLs of the files and folders in a bucket that match a pattern, sorted.
 
-    ``*`` and ``[...]`` stand for parts of one name, as in a shell.  Each folder that may have
-    a match is listed with one request per 1,000 names.
+    ``*`` and ``[...]`` stand for parts of one name, as in a shell.  In the URLs, as in the pattern,
+    ``%``, ``#`` and ``?`` of a name are escaped.  Each folder that may have a match is listed with
+    one request per 1,000 names.
 
     Raises
     ------
@@ -315,8 +316,9 @@ def matching_urls(pattern: str) -> list[str]:
         )
     root = f"{scheme}://{bucket}"
     _check_url(pattern)
-    steps = [part for part in path.split("/") if part]
-    return [f"{root}/{name}" for name in sorted(_matching(root, open_access(root), "", steps))]
+    steps = [unquote(part) for part in path.split("/") if part]
+    names = sorted(_matching(root, open_access(root), "", steps))
+    return [f"{root}/{re.sub('[%#?]', lambda found: quote(found[0]), name)}" for name in names]
 
 
 def _matching(root: str, store: Any, folder: str, steps: list[str]) -> Iterator[str]:
@@ -371,7 +373,7 @@ class RemoteFiles:
     def __init__(
         self, url: str, *, silent_seconds: float = SILENT_SECONDS, retries: int = RETRIES
     ) -> None:
-        self.location = shown_url(url)
+        self.location = unquote(shown_url(url))
         self.token = object()
         """What tells it from all others, also from later ones."""
         SERVER_CLIENT.enter()

@@ -153,6 +153,43 @@ def test_patterns_are_listed(s3: S3, capsys: pytest.CaptureFixture[str]) -> None
     assert "6" in capsys.readouterr().out
 
 
+@pytest.mark.usefixtures("credentials")
+def test_names_with_marks_of_urls(s3: S3, folder: Path) -> None:
+    """They are listed as URLs, with these marks escaped, and shown as they are."""
+    s3.put("marks")
+    archive = folder.with_name("x.daf.zarr.zip")
+    for name in ("run#1", "50%", "50%25", "why?", "plain ü"):
+        s3.upload(archive, f"marks/some/{name}.daf.zarr.zip")
+    s3.upload(folder, "marks/some/dir%20#2?.daf.zarr")
+    s3.upload(archive, "marks/a#b/x.daf.zarr.zip")
+    urls = matching_urls("s3://marks/some/*.daf.zarr*")
+    assert urls == [
+        f"s3://marks/some/{name}"
+        for name in (
+            "50%25.daf.zarr.zip",
+            "50%2525.daf.zarr.zip",
+            "dir%2520%232%3F.daf.zarr",
+            "plain ü.daf.zarr.zip",
+            "run%231.daf.zarr.zip",
+            "why%3F.daf.zarr.zip",
+        )
+    ]
+    names = ["50%", "50%25", "dir%20#2?", "plain ü", "run#1", "why?"]
+    with connect("s3://marks/some/*.daf.zarr*") as db:
+        assert sorted(db.members()) == names
+        counted = "SELECT dataset, count(*) AS n FROM cell GROUP BY dataset ORDER BY dataset"
+        answer = db.sql(counted).to_pydict()
+        assert answer["dataset"] == names
+        assert pickle.loads(pickle.dumps(db)).sql(counted).to_pydict() == answer
+    shown = [f"s3://marks/some/{name}.daf.zarr" for name in names]
+    assert [open_daf(url).location.removesuffix(".zip") for url in urls] == shown
+    assert matching_urls("s3://marks/a%23b/*") == ["s3://marks/a%23b/x.daf.zarr.zip"]
+    assert check_filled("s3://marks/a%23b/x.daf.zarr.zip").location.endswith("a#b/x.daf.zarr.zip")
+    absent = pytest.raises(errors.DafError, match="s3://marks/some/no#ne.daf.zarr.zip")
+    with absent:
+        open_daf("s3://marks/some/no%23ne.daf.zarr.zip")
+
+
 @pytest.fixture(scope="module")
 def large(
     tmp_path_factory: pytest.TempPathFactory,
