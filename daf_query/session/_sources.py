@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import glob
+import os
 import re
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
@@ -226,8 +227,9 @@ def _is_table(path: str | Path) -> bool:
         return False
     if str(path).endswith(".zip"):
         # A pipe may never have a writer: what is no file is refused where it is opened.
-        return Path(path).is_file() and _has_group(path)
-    return any(Path(path, name).is_file() for name in _GROUP_FILES)
+        return os.path.isfile(path) and _has_group(path)  # noqa: PTH113 - see below
+    # Path.is_file raises where a folder may not be entered, which is said where it is opened.
+    return any(os.path.isfile(Path(path, name)) for name in _GROUP_FILES)  # noqa: PTH113
 
 
 def _has_group(path: str | Path) -> bool:
@@ -242,7 +244,10 @@ def is_pattern(path: str | Path) -> bool:
     """Return whether a path means several: a file may have any characters in its name."""
     if is_remote(path):
         return is_url_pattern(path)
-    return glob.has_magic(str(path)) and not Path(path).exists()
+    try:
+        return glob.has_magic(str(path)) and not Path(path).stat()
+    except (OSError, ValueError) as error:  # whoever opens it says that it may not be looked at
+        return not isinstance(error, PermissionError)
 
 
 def matching_paths(pattern: str) -> list[str]:

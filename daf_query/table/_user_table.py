@@ -18,6 +18,7 @@ import pyarrow as pa
 from daf_query import scan
 from daf_storage import errors
 from daf_storage._lazy import ds, lazy_module, pacsv, pc
+from daf_storage.stores import os_errors
 
 arrow_face: Any = lazy_module("daf_query.table._fragments")
 columns: Any = lazy_module("daf_query.table._columns")
@@ -222,7 +223,9 @@ def _plain_type(kind: pa.DataType) -> pa.DataType:
 
 
 def _of_file(path: Path, strings: Collection[str]) -> UserTable:
-    if not path.exists():
+    with os_errors(str(path)):
+        is_there = path.exists()
+    if not is_there:
         raise errors.SourceNotFoundError(f"no such file: {path}")
     kind = table_format(path)
     if kind is None:

@@ -7,6 +7,8 @@ import gzip
 import io
 import json
 import os
+import re
+import shutil
 import stat
 import sys
 import tempfile
@@ -19,6 +21,7 @@ from typing import IO, Any
 
 import anndata
 import numpy as np
+import pyarrow as pa
 import pyarrow.csv as pacsv
 import pyarrow.ipc
 import pyarrow.parquet as pq
@@ -358,6 +361,37 @@ def test_without_permission() -> None:
                 attempt()
         assert contents(open_daf(data)) == before
         assert sorted(os.listdir(folder)) == ["x.csv", "x.daf.zarr"]
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root can become someone without permissions")
+def test_a_folder_that_may_not_be_entered(tiny_path: Path) -> None:
+    """What is asked for in it is named, and no file that is looked for on the way."""
+    with tempfile.TemporaryDirectory() as name:
+        Path(name).chmod(0o755)
+        for mode in (0o700, 0o744):  # the second may be listed
+            folder = Path(name, f"folder{mode:o}")
+            shutil.copytree(tiny_path, folder / "a.daf.zarr")
+            convert(tiny_path, folder / "b.daf.zarr.zip")
+            pq.write_table(pa.table({"n": [1]}), folder / "c.parquet")
+            names = (
+                "a.daf.zarr",
+                "b.daf.zarr.zip",
+                "c.parquet",
+                "none.h5ad",
+                "none.zarr",
+                "*.zarr*",
+            )
+            connect(f"{folder}/[a]*.zarr").sql(QUERY)  # which imports what nobody may read
+            folder.chmod(mode)
+            for asked in (*names, "n[o]ne.zarr"):
+                path = f"{folder}/{asked}"
+                message = f"^{re.escape(path)}: permission denied; ask for access"
+                with as_nobody(), pytest.raises(errors.ReadOnlyError, match=message):
+                    connect(path)
+        pattern = f"{name}/folder*/*.daf.zarr"
+        message = r"/folder744/a\.daf\.zarr: permission denied; .* skip_broken=True"
+        with as_nobody(), pytest.raises(errors.ReadOnlyError, match=message):
+            connect(pattern, skip_broken=False)
 
 
 def test_what_was_printed_before_comes_first(
