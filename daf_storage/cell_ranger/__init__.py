@@ -156,6 +156,9 @@ def _files_of(folder: Path, prefix: str | None) -> list[Path]:
 
 def _table(path: Path) -> pa.Table:
     """Read a table of strings without a head, whose first column names the entries of an axis."""
+    with _opened(path) as file:
+        if not file.read(1):  # an axis without entries, which is no table to Arrow
+            return pa.table({"f0": pa.array([], pa.string())})
     try:
         table = pacsv.read_csv(
             path,

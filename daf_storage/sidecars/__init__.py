@@ -327,7 +327,8 @@ def sidecar_beside(path: Source) -> Path | None:
 
 def is_sidecar(path: str | Path) -> bool:
     """Return whether a directory is a sidecar, by the name of its scalar alone."""
-    return Path(path, layout.scalar_path(SIDECAR_SCALAR)).is_dir()
+    # Path.is_dir raises where a folder may not be entered.
+    return os.path.isdir(Path(path, layout.scalar_path(SIDECAR_SCALAR)))
 
 
 _CHECKED_BYTES: Final = 1 << 18

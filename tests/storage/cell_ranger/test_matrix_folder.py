@@ -99,6 +99,21 @@ def test_fractions_and_no_elements(tmp_path: Path) -> None:
     assert daf.get_np_matrix("obs", "var", "X").toarray().tolist() == [[0] * 3] * 4
 
 
+@pytest.mark.parametrize("is_old", [False, True])
+def test_no_barcodes_are_an_empty_axis(tmp_path: Path, *, is_old: bool) -> None:
+    """Arrow calls an empty file no table; of a matrix with barcodes it is an error."""
+    folder = _folder(
+        tmp_path / "run", is_old=is_old, old=BARCODES, new="", sizes="3 0 0", elements=""
+    )
+    daf = _imported(folder)
+    assert daf.axis_entries("var").tolist() == ["ENSG1", "ENSG2", "ENSG3"]
+    assert daf.get_np_matrix("obs", "var", "X").shape == (0, 3)
+    assert daf_storage.verify(folder.parent / "x.daf.zarr") == []
+    _folder(folder, is_old=is_old, old=BARCODES, new="")
+    with pytest.raises(errors.FormatError, match="4 columns, but barcodes.tsv.* has 0 lines"):
+        _imported(folder)
+
+
 def test_one_of_several_matrices_is_chosen_by_its_prefix(tmp_path: Path) -> None:
     """As GEO has the samples of a study in one folder."""
     _folder(tmp_path / "study", prefix="GSM1_")
