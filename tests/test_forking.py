@@ -237,17 +237,17 @@ def test_a_child_does_not_end_a_change_of_its_parent(tmp_path: Path, name: str) 
         values = filling.__enter__()
         assert _in_child(partial(values.fill, 7)) == "None"
         before = path.read_bytes()
-        told = [_in_child(partial(filling.__exit__, *how)) for how in left]
-        assert told[0].startswith("StorageError" if name == "x.h5df" else "ForkedProcessError")
-        assert "forked" in told[0]
-        assert told[1] == "False"
+        answers = [_in_child(partial(filling.__exit__, *how)) for how in left]
+        assert answers[0].startswith("StorageError" if name == "x.h5df" else "ForkedProcessError")
+        assert "forked" in answers[0]
+        assert answers[1] == "False"
         assert path.read_bytes() == before
         filling.__exit__(None, None, None)
         batch = daf.batch()
         batch.__enter__()
         daf.set_vector("cell", "age", np.arange(size))
-        told = [_in_child(partial(batch.__exit__, *how)) for how in left]
-        assert told[0].startswith("False" if name == "x.h5df" else "ForkedProcessError")
+        answers = [_in_child(partial(batch.__exit__, *how)) for how in left]
+        assert answers[0].startswith("False" if name == "x.h5df" else "ForkedProcessError")
         batch.__exit__(None, None, None)
     back = open_daf(path)
     assert np.array_equal(back.get_np_vector("cell", "filled"), np.full(size, 7))
@@ -262,7 +262,7 @@ def test_a_child_reads_nothing_of_an_hdf5_file_that_changed(tmp_path: Path) -> N
     with open_daf(path, "w") as daf:
         daf.add_axis("cell", list("ABC"))
         daf.set_vector("cell", "age", [1, 2, 3])
-        begin, told = os.pipe(), os.pipe()
+        begin, answers = os.pipe(), os.pipe()
         if os.fork() == 0:
             signal.alarm(60)
             os.read(begin[0], 1)
@@ -271,16 +271,16 @@ def test_a_child_reads_nothing_of_an_hdf5_file_that_changed(tmp_path: Path) -> N
             except errors.ForkedProcessError as error:
                 answer = str(error)
             daf.close()
-            os.write(told[1], answer.encode())
+            os.write(answers[1], answer.encode())
             os._exit(0)
         daf.set_vector("cell", "age", [4, 5, 6], if_exists="replace")
         os.write(begin[1], b"x")
         os.wait()
-        assert os.read(told[0], 1000).decode() == (
+        assert os.read(answers[0], 1000).decode() == (
             f"{path}: process {os.getpid()}, of which this one was forked, has written into it "
             "since: read there, or open it here when it is closed there"
         )
-        for end in (*begin, *told):
+        for end in (*begin, *answers):
             os.close(end)
         daf.set_vector("cell", "later", [7, 8, 9])
     back = open_daf(path)

@@ -388,8 +388,8 @@ def option_forms(text: str, command: str = "") -> str:
     """
     if (found := _DIAGNOSING.match(text)) is not None:  # what is asked there stays as it is
         path, before, arguments, after = found.groups()
-        asked = command_line("diagnose", path, *ast.literal_eval(f"({arguments})"))
-        return option_forms(before) + visible_name(asked) + after  # in one line
+        written = command_line("diagnose", path, *ast.literal_eval(f"({arguments})"))
+        return option_forms(before) + visible_name(written) + after  # in one line
     for pattern, form in (*_FORMS, (_BESIDE, _OVERLAYS.get(command, r"\1"))):
         text = re.sub(pattern, form, text)
     return text

@@ -401,7 +401,12 @@ class ViewTree:
             return None
         axes = self._axes_of(path)
         for axis in axes:
-            self._check_unchanged(axis)
+            now = self._base.node(layout.axis_path(axis.base))
+            if axis.node is not None and (now is None or not axis.node.is_same(now)):
+                raise errors.LabelsError(
+                    f"{self.location}: axis {axis.base!r} was replaced or reordered since the view "
+                    "was made of some of its entries; make the view again"
+                )
         is_whole = all(axis.entries is None for axis in axes)
         is_whole = is_whole and path not in _NAMES_OF_AXES
         if is_whole and (self._is_of_whole_axes or not path.startswith(f"{layout.VECTORS}/")):
@@ -566,15 +571,6 @@ class ViewTree:
         """Return what an axis of the base is called in the view; empty if it is hidden."""
         names = [axis.name for axis in self._axes.values() if axis.base == base] or [""]
         return base if base in names else names[0]
-
-    def _check_unchanged(self, axis: ViewAxis) -> None:
-        """Raise unless the base has the entries of which the positions are."""
-        now = self._base.node(layout.axis_path(axis.base))
-        if axis.node is not None and (now is None or not axis.node.is_same(now)):
-            raise errors.LabelsError(
-                f"{self.location}: axis {axis.base!r} was replaced or reordered since the view was "
-                "made of some of its entries; make the view again"
-            )
 
     def _attribute(self, node: Node, name: str) -> Any:
         """Return an attribute of a node of the base, with the names of axes that are whole here."""

@@ -71,7 +71,6 @@ from daf_storage.data._layout import (
     with_arrays,
 )
 from daf_storage.data._layout import attributes_of as convention_attributes
-from daf_storage.data._page import axis_section, data_set_section, vector_previews
 from daf_storage.data._property_reader import (
     REQUIRED,
     arrow_of,
@@ -88,6 +87,11 @@ from daf_storage.data._reader import (
     stored_properties,
     writing_remedy,
 )
-from daf_storage.data._summary import axes_in_order
+from daf_storage.data._summary import (
+    axes_in_order,
+    axis_section,
+    data_set_section,
+    vector_previews,
+)
 from daf_storage.data._writer import DafWriter, check_writer, copy_entries, write_transposed
 from daf_storage.stores import RecoveryWarning

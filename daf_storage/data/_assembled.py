@@ -35,6 +35,7 @@ from daf_storage.data._encoding import (
     fill_transpose,
     index_type,
     scratch_array,
+    size_bytes,
     transpose_dense,
     write_text,
     write_vector,
@@ -523,12 +524,6 @@ def affected_paths(daf: DafReader, axes: Collection[str]) -> list[str]:
     return paths + kept.aligned_paths(daf.tree, axes)
 
 
-def size_of(daf: DafReader, axes: Collection[str]) -> int:
-    """Return how many elements will be reported as done."""
-    arrays = [a for _, stored in stored_properties(daf, axes) for a in stored.arrays().values()]
-    return sum(array.info.size for array in arrays)
-
-
 def write_reordered(
     daf: DafReader, tree: WritableTree, orders: Orders, report: Callable[[int], None]
 ) -> None:
@@ -546,7 +541,7 @@ def write_reordered(
                 write_vector(changes, path, values, stored.attributes)
             else:
                 _write_matrix(changes, path, stored, orders)
-        report(sum(array.info.size for array in stored.arrays().values()))
+        report(size_bytes(stored.arrays().values()))
     kept.write_reordered(daf.tree, tree, orders)
 
 

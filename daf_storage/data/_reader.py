@@ -27,7 +27,6 @@ from daf_storage.data import _summary as summaries
 from daf_storage.data._coercion import arrow_strings, given_matrix
 from daf_storage.data._entries import positions_among
 from daf_storage.data._layout import Relation, StoredMatrix, StoredVector, relations_of
-from daf_storage.data._page import data_set_section
 from daf_storage.data._property_reader import (
     REQUIRED,
     PropertyReader,
@@ -309,7 +308,7 @@ class DafReader(PropertyReader):
         return summaries.summarise(self)
 
     def _repr_html_(self) -> str:
-        return html_page(data_set_section(self.summary(), self, PreviewBudget()))
+        return html_page(summaries.data_set_section(self.summary(), self, PreviewBudget()))
 
     def relations(self) -> list[Relation]:
         """Return the vectors whose values are entries of an axis.  Reads metadata only.

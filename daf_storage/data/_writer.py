@@ -50,6 +50,7 @@ from daf_storage.data._encoding import (
     check_filled,
     fill_transpose,
     index_type,
+    size_bytes,
     write_matrix,
     write_vector,
 )
@@ -62,7 +63,12 @@ from daf_storage.data._layout import (
     values_without_entry,
 )
 from daf_storage.data._property_reader import PropertyReader
-from daf_storage.data._reader import DafReader, check_reader, writing_remedy
+from daf_storage.data._reader import (
+    DafReader,
+    check_reader,
+    stored_properties,
+    writing_remedy,
+)
 from daf_storage.trees import Node, Tree, TreeTransaction, WritableTree
 
 
@@ -405,8 +411,9 @@ class DafWriter(DafReader):
         checked = self.check_orders(orders)
         paths = reordering.affected_paths(self, checked)
         with self._writable.rebuilt(paths) as tree:
-            size, what = reordering.size_of(self, checked), f"reorder {', '.join(checked)}"
-            with progress_bar(what, size, show=progress) as bar:
+            found = (stored.arrays() for _, stored in stored_properties(self, checked))
+            size = size_bytes(array for arrays in found for array in arrays.values())
+            with progress_bar(f"reorder {', '.join(checked)}", size, show=progress) as bar:
                 reordering.write_reordered(self, tree, checked, bar.add)
         for axis in checked:
             self._count_version(layout.axis_path(axis))

@@ -560,7 +560,11 @@ class FilesTransaction(FileChanges):
     def publish(self, path: str, *, replace: bool) -> None:
         """Put what was prepared at and below ``path`` in place."""
         for prepared in [p for p in self._parts if f"{p}/".startswith(f"{path}/")]:
-            self._write_document(prepared)
+            parts = self._parts[prepared]
+            if "" not in parts and self._tree.is_old:  # whose readers know no such document
+                self._changes.replace_file(self._tree.key(DAF_FILE), version_document())
+            written = property_document(parts, self._attributes.pop(prepared, {}))
+            self._changes.write(self._document_key(place_of(prepared)), written)
         if path in self._folders:
             self._changes.publish(self._tree.key(path), replace=replace)
         else:
@@ -606,13 +610,6 @@ class FilesTransaction(FileChanges):
         form = PartForm(kind, shape[0] if part else None, None if part or place.axes else shape)
         self._parts.setdefault(place.path, {})[part] = form
         return posixpath.join(self._tree.key(place.folder), place.file(part, form))
-
-    def _write_document(self, path: str) -> None:
-        parts = self._parts[path]
-        if "" not in parts and self._tree.is_old:  # whose readers know no such document
-            self._changes.replace_file(self._tree.key(DAF_FILE), version_document())
-        document = property_document(parts, self._attributes.pop(path, {}))
-        self._changes.write(self._document_key(place_of(path)), document)
 
     def _document_key(self, place: Place) -> str:
         return posixpath.join(self._tree.key(place.folder), place.document)

@@ -14,7 +14,7 @@ from array import array
 from collections.abc import Hashable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -32,9 +32,6 @@ from daf_storage.trees._hdf5_file import (
 )
 from daf_storage.trees._metadata import ChunkEncoding, Codec
 from daf_storage.trees._stored_array import ArrayInfo, Ranges, elements_bytes, frozen
-
-if TYPE_CHECKING:
-    from daf_storage.trees._hdf5_array import Hdf5Array
 
 MAX_LISTED_CHUNKS: Final = 1 << 19
 """Of a dataset of more chunks, HDF5 looks up each chunk itself."""
@@ -192,14 +189,14 @@ class Hdf5Chunks(ChunkedArray):
     Parameters
     ----------
     array
-        The dataset, as HDF5 reads it.
+        The dataset as HDF5 reads it: an ``Hdf5Array``, whose module knows this one.
     listing
         Where the chunks are, see `listed_chunks`, or `UNKNOWN`.
     """
 
     most_chunks = MAX_LISTED_CHUNKS
 
-    def __init__(self, array: Hdf5Array, listing: npt.NDArray[np.int64]) -> None:
+    def __init__(self, array: Any, listing: npt.NDArray[np.int64]) -> None:
         held, shared = array.held, array.shared
         element = element_type_of(held.id.get_type())
         self._filters = filters_of(held.id.get_create_plist())

@@ -377,7 +377,7 @@ class Hdf5Tree:
                     f"{self.location}: {path or 'the root'} is a dataset, and should be a group"
                 )
             names = [] if kind is None else self._names(group)
-            kinds = ((name, self._kind_below(group, path, name)) for name in names)
+            kinds = ((name, self.kind(posixpath.join(path, name))) for name in names)
             return {n: kind for n, kind in kinds if kind is not None and n != STAGING}
 
     def _names(self, group: Any) -> list[str]:
@@ -399,13 +399,6 @@ class Hdf5Tree:
                     hard, size = h5py().h5l.TYPE_HARD, shared.size_bytes()
                     places = [link.u for link in found if link.type == hard and link.u < size]
                     shared.stored([(at, min(at + _HEADER_BYTES, size)) for at in places])
-
-    def _kind_below(self, group: Any, path: str, name: str) -> NodeKind | None:
-        """Return what a link leads to; what cannot be opened is an array, and raises when used."""
-        try:
-            return node_kind(open_below(group, name, what=f"{self.location}: {path}/{name}"))
-        except errors.FormatError:
-            return "array"
 
     def identity(self, path: str) -> Hashable:
         """Return a value that changes whenever something is put in place, or the file changes."""

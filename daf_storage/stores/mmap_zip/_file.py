@@ -224,7 +224,9 @@ class Appender:
         with self._room(name, size_bytes, directory_bytes) as (offset, data_at):
             self._file.write_at(offset, records.pack_local(name.encode(), size_bytes, 0, offset))
             self._file.allocate(data_at, size_bytes)
-            self._clear(data_at, min(self._stale_stop, data_at + size_bytes))
+            stop = min(self._stale_stop, data_at + size_bytes)  # an older directory may be there
+            for at in range(data_at, stop, _BLOCK_BYTES):
+                self._file.write_at(at, bytes(min(_BLOCK_BYTES, stop - at)))
         return offset, data_at
 
     def patch(self, name: str, size_bytes: int, crc: int, offset: int) -> records.Entry:
@@ -305,11 +307,6 @@ class Appender:
                 self._file.write_at(at, block)
                 at += len(block)
         return crc
-
-    def _clear(self, start: int, stop: int) -> None:
-        """Write zeros where an older directory may have been."""
-        for at in range(start, stop, _BLOCK_BYTES):
-            self._file.write_at(at, bytes(min(_BLOCK_BYTES, stop - at)))
 
 
 _EMPTY = records.pack_tail(0, 0, 0)

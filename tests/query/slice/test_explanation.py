@@ -172,10 +172,10 @@ def test_the_requests_are_made(
     with served(path) as server:
         part = connect(server.url).matrix("cell", "gene", name, rows=rows)
         explanation = part.explain()
-        asked = recorded_calls(monkeypatch, (DOWNLOADS, "request"), bool)
+        requested = recorded_calls(monkeypatch, (DOWNLOADS, "request"), bool)
         parts = recorded_calls(monkeypatch, (DOWNLOADS, "add"), int)
         part.load()
-        requests, received = len(asked), sum(parts)
+        requests, received = len(requested), sum(parts)
     assert explanation.requests is not None
     assert requests > 2
     assert abs(explanation.requests - requests) <= 1
