@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self, Unpack
+from typing import TYPE_CHECKING, Any, Final, Self, Unpack
 
 import numpy as np
 import numpy.typing as npt
@@ -92,6 +93,21 @@ def _plain(fill: Any) -> Any:
     if isinstance(fill, np.generic):
         fill = fill.item()
     return "NaN" if isinstance(fill, float) and math.isnan(fill) else fill
+
+
+class _Tried:
+    def count(self) -> int:
+        """Return the count within a method."""
+        return sys.getrefcount(self)
+
+
+COUNT_IF_UNHELD: Final = _Tried().count() if sys.version_info < (3, 14) else 0
+"""What ``sys.getrefcount(self)`` returns in a method of an object that nobody else holds.
+
+``db.matrix(...).to_scipy()`` leaves nobody who could ask the slice again, so that its values are
+handed over, not copied: twice the memory for a moment otherwise.  From Python 3.14 on the count
+does not tell, and everything counts as held.
+"""
 
 
 class MatrixSlice(Advised):
@@ -356,7 +372,8 @@ class MatrixSlice(Advised):
     def to_scipy(self) -> sp.csr_array[Any]:
         """Return a ``scipy.sparse.csr_array`` of shape ``(rows, columns)``, indices ascending.
 
-        It is a copy of the values that the slice keeps.
+        It is a copy of the values that the slice keeps; of a slice that nobody holds, as in
+        ``db.matrix(...).to_scipy()``, the values themselves.
 
         Examples
         --------
@@ -369,7 +386,8 @@ class MatrixSlice(Advised):
         >>> part.to_scipy().toarray().tolist()
         [[2, 3], [4, 5]]
         """
-        return sp.csr_array(self.values(), copy=True)
+        is_last = self._gathered is None and sys.getrefcount(self) == COUNT_IF_UNHELD
+        return sp.csr_array(self.values(), copy=not is_last)
 
     def to_numpy(self) -> npt.NDArray[Any]:
         """Return a dense array of shape ``(rows, columns)``.
@@ -499,14 +517,15 @@ class MatrixSlice(Advised):
         choice = AnnDataChoice(
             layers=layers, obsm=obsm, varm=varm, obsp=obsp, varp=varp, max_bytes=max_bytes
         )
+        is_last = self._gathered is None and sys.getrefcount(self) == COUNT_IF_UNHELD
         record = self._record(is_wanted=provenance)
         if lazy:
             return _anndata.lazy_anndata(self.whole, choice, record, rows_per_block)
         if rows_per_block is not None:
             raise errors.InvalidInputError("rows_per_block= is for lazy=True alone")
-        return _anndata.to_anndata(
-            self.whole, self.to_scipy if self.is_sparse else self.values, choice, record
-        )
+        is_shared = self.is_sparse and not is_last  # of a dense one it is a copy
+        read = (lambda: self.values().copy()) if is_shared else self.values
+        return _anndata.to_anndata(self.whole, read, choice, record)
 
     def to_dask(
         self,

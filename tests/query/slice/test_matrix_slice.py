@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -106,14 +107,31 @@ def test_what_is_handed_out_belongs_to_the_caller(tiny_session: DafSession, name
     assert part.to_scipy().toarray().tolist() == UMIS[[2, 0]].tolist()
 
 
-def test_a_slice_keeps_its_values(tiny_session: DafSession) -> None:
-    """What it hands out is a copy, also where nobody can ask it again."""
+def test_a_slice_that_nobody_holds_hands_over_its_values(
+    tiny_session: DafSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What could be asked again keeps its values and hands out copies; what could not does not."""
+    handed: list[bool] = []
+    csr_array = sp.csr_array
+
+    def recorded(values: Any, **options: Any) -> Any:
+        if "copy" in options:
+            handed.append(not options["copy"])
+        return csr_array(values, **options)
+
+    monkeypatch.setattr(sp, "csr_array", recorded)
 
     def part() -> MatrixSlice:
         return tiny_session.matrix("cell", "gene", "sparse", rows=[2, 0])
 
-    held, bound = part(), part().to_scipy
-    results = [part().to_scipy(), held.to_scipy(), part().load().to_scipy(), bound(), bound()]
+    held = part()
+    results = [part().to_scipy(), held.to_scipy(), part().load().to_scipy()]
+    bound = part().to_scipy
+    results += [bound(), bound(), [part()][0].to_scipy(), MatrixSlice.to_scipy(held)]
+    assert [handed[each] for each in (1, 2, 3, 4, 6)] == [False] * 5
+    # The thread that made a slice may still be ending, and hold it a moment longer.
+    results += [part().to_scipy() for _ in range(20)]
+    assert sys.version_info >= (3, 14) or any(handed[-20:])
     for result in results:
         assert result.toarray().tolist() == UMIS[[2, 0]].tolist()
         result.data[:] = 0
