@@ -668,4 +668,4 @@ def _limits(clause: Node | None) -> tuple[int, int] | None:
     passed = 0 if offset is None else whole_number_of(offset["value"])
     if not _has_only(limits, "limit", "offset") or first is None or passed is None:
         return None
-    return first, passed
+    return None if first > MOST_ROWS else (first, passed)  # it may be more than the engine takes
