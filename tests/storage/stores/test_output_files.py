@@ -383,8 +383,8 @@ def test_a_folder_that_may_not_be_entered(tiny_path: Path) -> None:
             )
             connect(f"{folder}/[a]*.zarr").sql(QUERY)  # which imports what nobody may read
             folder.chmod(mode)
-            for given in (*names, "n[o]ne.zarr"):
-                path = f"{folder}/{given}"
+            for requested in (*names, "n[o]ne.zarr"):
+                path = f"{folder}/{requested}"
                 message = f"^{re.escape(path)}: permission denied; ask for access"
                 with as_nobody(), pytest.raises(errors.ReadOnlyError, match=message):
                     connect(path)
