@@ -235,11 +235,9 @@ class SharedSchema:
 
     def table(self, name: str) -> datafusion.catalog.Table | None:
         """Return a table as it is now; None if there is none."""
-        replacement = PLANNING.get().replacements.get((self.name, name))
-        if replacement is not None or name in self.added:
-            return datafusion.catalog.Table(
-                self.added[name] if replacement is None else replacement
-            )
+        made = PLANNING.get().replacements.get((self.name, name), self.added.get(name))
+        if made is not None:
+            return datafusion.catalog.Table(made)
         table = self.find(name)
         if table is not None:
             return table_for_query(self.name, name, table)

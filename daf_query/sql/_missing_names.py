@@ -68,8 +68,8 @@ class FailedQuery:
     def statement(self) -> Statement:
         """The tree of the query; an empty one if it has none."""
         with suppress(errors.QueryError):
-            return parsed(self.query) or Statement("", (), (), [])
-        return Statement("", (), (), [])
+            return parsed(self.query) or Statement("", (), [])
+        return Statement("", (), [])
 
     def nodes(self, *keys: str) -> Iterator[Node]:
         """Yield the nodes that have some keys."""

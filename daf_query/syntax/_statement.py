@@ -438,15 +438,11 @@ class Statement(_Scopes):
     ----------
     text
         As it was written; may be several statements with semicolons.
-    lines
-        Where each of its lines begins.
     """
 
-    def __init__(
-        self, text: str, tokens: Sequence[Token], lines: Sequence[int], tree: list[Node]
-    ) -> None:
+    def __init__(self, text: str, tokens: Sequence[Token], tree: list[Node]) -> None:
         self.text = text
-        self._lines = lines
+        self._lines = [0, *(match.end() for match in re.finditer("\n", text))]
         self.tokens = tokens
         """The tokens of the text."""
         super().__init__(tree)
@@ -639,32 +635,25 @@ def is_select(text: str) -> bool:
     depth, first = next((each for each in numbered if not each[1].is_operator("(")), (0, None))
     if first is None or not first.is_word("SELECT", "WITH"):
         return False
-    statement = None if depth == 0 else parsed(text)
-    return depth == 0 or (statement is not None and bool(statement.queries))
+    return depth == 0 or bool((statement := parsed(text)) and statement.queries)
 
 
 def _read(text: str) -> Statement | None:
-    lines = [0, *(match.end() for match in re.finditer("\n", text))]
     tokens = tokens_of(text)
     _check_nesting(tokens)
+    # Of long lists of constants, which no rule looks at, the last one is left alone: the parser
+    # reads a text of the same length in a short time.
+    hidden = [slice(each.start, each.stop) for each in tokens if each.kind == "constants"]
+    sql = edited(text, (Edit(s.start, s.stop, _VISIBLE.sub(" ", text[s])) for s in hidden))
     try:
-        tree: list[Node] = sqloxide.parse_sql(sql=_as_sql(text, tokens), dialect="generic")
+        tree: list[Node] = sqloxide.parse_sql(sql=sql, dialect="generic")
     except ValueError:  # such as COPY ... STORED AS, which is the engine's own
         return None
-    return Statement(text, tokens, lines, tree)
+    return Statement(text, tokens, tree)
 
 
 _kept = lru_cache(_MAX_KEPT)(_read)
 _long: WeakValueDictionary[str, Statement] = WeakValueDictionary()
-
-
-def _as_sql(text: str, tokens: Sequence[Token]) -> str:
-    """Return a text of the same length that the parser knows, and reads in a short time.
-
-    Of long lists of constants, which no rule looks at, the last one is left alone.
-    """
-    spans = [slice(each.start, each.stop) for each in tokens if each.kind == "constants"]
-    return edited(text, (Edit(s.start, s.stop, _VISIBLE.sub(" ", text[s])) for s in spans))
 
 
 _MAX_COST: Final = 3000
