@@ -34,9 +34,10 @@ def file_of(folder: Path) -> Path:
 
 def is_current(folder: Path) -> bool:
     """Read every document and compare: the slow way to know."""
-    before = file_of(folder).read_bytes()
-    WritableZarrTree(DirectoryStore(folder), consolidated=True).refresh()
-    return file_of(folder).read_bytes() == before
+    tree = WritableZarrTree(DirectoryStore(folder), consolidated=True)
+    before = tree.consolidated()
+    tree.refresh()
+    return tree.consolidated() == before
 
 
 def fail_to_refresh(monkeypatch: pytest.MonkeyPatch, code: int = errno.ENOSPC) -> None:
