@@ -600,6 +600,7 @@ class DafWriter(DafReader):
 300 at position 1, which does not fit into UInt8; nothing was stored: pass a dtype that can hold \
 it, or change the value
         """
+        check_vector_name(self.location, axis, name)
         stored = given_vector(self.given_axis(axis), name, value, dtype)
         if empty_is_missing:
             check_strings(self.location, axis, name, stored)
@@ -641,6 +642,7 @@ it, or change the value
         >>> with daf.empty_dense_vector("cell", "age", "int32") as ages:
         ...     ages[:] = [1, 2]
         """
+        check_vector_name(self.location, axis, name)
         shape, kind = (self.axis_length(axis),), self._numeric_type(dtype)
         with self.new_vector(axis, name, if_exists=if_exists, packed=packed) as (path, changes):
             filling = Filling(changes)
@@ -663,6 +665,7 @@ it, or change the value
         Positions are UInt32, or UInt64 for axes beyond its range.  ``packed`` is as of
         `empty_dense_vector`.
         """
+        check_vector_name(self.location, axis, name)
         length = self.axis_length(axis)
         kind, index_kind = self._numeric_type(dtype), index_type(length)
         with self.new_vector(axis, name, if_exists=if_exists, packed=packed) as (path, changes):
@@ -761,6 +764,7 @@ it, or change the value
         >>> daf.get_np_matrix("cell", "gene", "score").dtype.name
         'float64'
         """
+        self._check_matrix(rows_axis, columns_axis, name)
         rows, columns = self.given_axis(rows_axis), self.given_axis(columns_axis)
         stored = given_matrix(rows, columns, name, value, dtype)
         flip = relayout and rows_axis != columns_axis
