@@ -156,6 +156,9 @@ class ArchiveReader:
         """Length of the entries' part of the file."""
         return self._limit_bytes
 
+    def __len__(self) -> int:
+        return len(self.keys())
+
     def __iter__(self) -> Iterator[str]:
         """Iterate over the names of all entries, sorted."""
         return iter(self.keys())

@@ -138,7 +138,7 @@ def test_removing_from_the_directory(path: Path) -> None:
         store.append("alpha", b"again")
     with MmapZipStore(path) as store:
         assert store.get("alpha") == b"again"
-        assert len(store.keys()) == 3
+        assert len(store) == 3
 
 
 def test_views_are_typed_and_aligned(path: Path) -> None:
