@@ -306,7 +306,7 @@ class Shown(Contents):
         for place in places:
             group = posixpath.join(kept.GROUP, kept.LEVELS[len(place.axes)], *place.axes)
             names = taken.setdefault(group, set())
-            name = kept.free_name(f"{place.part}.{place.key}" if place.key else place.part, names)
+            name = kept.part_name(f"{place.part}.{place.key}" if place.key else place.part, names)
             found[posixpath.join(group, name)] = place
         return found
 

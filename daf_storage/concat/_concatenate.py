@@ -49,7 +49,7 @@ from daf_storage.data import (
 from daf_storage.h5ad import undone_on_error
 from daf_storage.opening import check_outside, new_data_set, open_daf, parse_path, short_names
 from daf_storage.trees import ZarrVersion
-from daf_storage.upkeep import copy_matrix
+from daf_storage.upkeep import Copier
 
 _HINT = "it does not run along a concatenated axis; merge= keeps it"
 _DIFFER = "the data sets have different values"
@@ -146,8 +146,11 @@ def merge_matrix(run: Run, rows: ResultAxis, columns: ResultAxis, name: str) -> 
     fill = options.matrix_fill(axes, name, [info])
     if any(axis.alignments[last].missing.size for axis in (rows, columns)) and fill != "":
         dtype = promoted([info.storage_type.dtype], fill)
-    relayout = options.relayout
-    copy_matrix(source, run.daf, *axes, name, dtype=dtype, empty=fill, relayout=relayout)
+    key, relayout = (info.rows_axis, info.columns_axis, name), options.relayout
+    copier = Copier(
+        source, run.daf, "concatenate", "error", becomes_sparse=info.is_sparse, add=run.add
+    )
+    copier.property(key, key, dtype=dtype, empty=fill, relayout=relayout)
 
 
 def _agree(run: Run, axes: tuple[str, str], name: str, having: list[int]) -> bool:

@@ -127,6 +127,9 @@ def refused(item: object, where: str, kind: StorageType, *, what: str) -> Unsupp
 
 
 def _check_fits(values: AnyArray, kind: StorageType, *, what: str, place: Place) -> None:
+    rounds = kind.dtype.kind == "f" and values.dtype.itemsize >= kind.dtype.itemsize
+    if values.dtype.kind in "biu" and np.can_cast(values.dtype, kind.dtype) and not rounds:
+        return  # numpy calls a conversion of 64-bit integers to Float64 safe
     for start, block in _blocks(values):
         with np.errstate(all="ignore"):
             misfits = _misfits(block, kind)

@@ -172,6 +172,7 @@ LEVELS: Final = ("scalars", "vectors", "matrices")
 """Groups of the parts that are aligned to no axis, to one, and to two."""
 
 _MOST_CHARACTERS = 120
+_MOST_OF_A_PART = 60
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,7 +220,7 @@ def keep(tree: WritableTree, path: str, image: AnyArray) -> None:
     """Store a part of an AnnData, beside one of that name which an earlier import has left."""
     folder, name = posixpath.split(path)
     taken = tree.children(folder) if tree.kind(folder) is not None else ()
-    path = posixpath.join(folder, free_name(name, {*taken}))
+    path = posixpath.join(folder, part_name(name, {*taken}))
     with new_node(tree, path) as changes, tree.lock():
         make_groups(tree, changes, path)
         changes.write_array(path, image)
@@ -322,6 +323,11 @@ def _taken(value: Any, entries: EntrySelection, dimension: int, *, what: str) ->
 
 
 # Helpers
+
+
+def part_name(wanted: str, taken: set[str]) -> str:
+    """Return the last component of the path of a part, which file systems and FilesDaf can hold."""
+    return free_name(wanted[:_MOST_OF_A_PART], taken)
 
 
 def free_name(name: str, taken: set[str]) -> str:

@@ -377,8 +377,14 @@ class Hdf5Tree:
                     f"{self.location}: {path or 'the root'} is a dataset, and should be a group"
                 )
             names = [] if kind is None else self._names(group)
-            kinds = ((name, self.kind(posixpath.join(path, name))) for name in names)
+            kinds = ((name, self._kind_below(group, path, name)) for name in names)
             return {n: kind for n, kind in kinds if kind is not None and n != STAGING}
+
+    def _kind_below(self, group: Any, path: str, name: str) -> NodeKind | None:
+        try:  # not from the root again, for each of many
+            return node_kind(open_below(group, name, what=f"{self.location}: {path}/{name}"))
+        except errors.FormatError:
+            return "array"
 
     def _names(self, group: Any) -> list[str]:
         listed = h5py().Group(group)

@@ -1,3 +1,4 @@
+from daf_storage.upkeep._copy import Copier as Copier
 from daf_storage.upkeep._copy import CopyIfExists as CopyIfExists
 from daf_storage.upkeep._copy import convert as convert
 from daf_storage.upkeep._copy import copy_all as copy_all

@@ -105,6 +105,8 @@ class Copier:
     """Which matrices are copied as whole numbers; by default none."""
     is_whole: bool = False
     """Whether everything is copied into an empty data set."""
+    becomes_sparse: bool = True
+    """Whether a dense matrix becomes sparse where the elements that it lacks are zero."""
     is_of_all: bool = False
     """Whether ``empty=`` has values by property."""
     add: Callable[[int], None] = lambda _: None
@@ -346,7 +348,9 @@ class Copier:
             is_transposed=stored.info.rows_axis != rows_axis or stored.info.is_row_major,
             chosen=None if columns.places is None else columns.sources,
         )
-        is_sparse = not kind.is_string and (stored.info.is_sparse or is_embedded)
+        is_sparse = not kind.is_string and (
+            stored.info.is_sparse or (is_embedded and self.becomes_sparse)
+        )
         return part, is_sparse and (not is_embedded or bool(empty == 0))
 
 

@@ -244,7 +244,11 @@ def parse_central(data: bytes, count: int, shift: int) -> Iterator[Entry]:
         if signature != CENTRAL_SIGNATURE or end > total:
             raise MalformedError("a record of the central directory is damaged")
         raw_name = data[start:stop]
-        if _NONE32 in (stored, size, offset) or disk == _NONE16:
+        if stored == size == offset == _NONE32 and extra_bytes == _CENTRAL_EXTRA.size:
+            kind, _, size, stored, offset = _CENTRAL_EXTRA.unpack_from(data, stop)  # as we write
+            if kind != _ZIP64_EXTRA:
+                raise MalformedError("a central record lacks its ZIP64 sizes")
+        elif _NONE32 in (stored, size, offset) or disk == _NONE16:
             numbers = iter(_zip64_numbers(data[stop : stop + extra_bytes]))
             size, stored, offset = (
                 _next(numbers) if value == _NONE32 else value for value in (size, stored, offset)
