@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import multiprocessing
 import os
-import signal
 import subprocess
 import sys
 import threading
@@ -12,19 +11,21 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
-import pyarrow as pa
 import pytest
 import zarr
 
-from daf_storage import DafWriter, errors, open_daf, verify
-from daf_storage.base import ForkLock, ThreadedLibrary
+from daf_storage import DafWriter, open_daf, verify
+from daf_storage.base import ForkLock
+from tests.support import data_set, served
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
 
+_CELLS = {"name": list("ABC"), "age": [1, 2, 3]}
 _FORK = """
-import os, signal, sys, warnings
+import os, re, signal, sys, warnings
 import daf_query, daf_storage
 warnings.simplefilter("ignore", DeprecationWarning)
 path, before = sys.argv[1:3]
@@ -39,13 +40,16 @@ if before in ("plan", "run"):
 if before == "run":
     result.to_pydict()
 
+SAYS = f"process {{}} was forked from process {os.getpid()} after .* there, .*'spawn'"
+
 def tell(what, work):
     try:
         print(what, work(), flush=True)
     except daf_storage.DafError as error:
-        print(what, type(error).__name__, "multiprocessing" in str(error), flush=True)
+        print(what, type(error).__name__, bool(re.search(SAYS, str(error))), flush=True)
 
 if os.fork() == 0:
+    SAYS = SAYS.format(os.getpid())
     signal.alarm(20)  # a child that waits for ever is killed, and prints less
     tell("vector", lambda: daf.get_np_vector("cell", "age").tolist())
     tell("table", lambda: table.to_table(columns=["age"]).num_rows)
@@ -130,12 +134,31 @@ def test_a_child_of_a_reader_of_a_server(tiny_path: Path, tmp_path: Path) -> Non
     group.create_array("n", data=np.arange(10), chunks=(4,))
     zarr.consolidate_metadata(path)
     pytest.importorskip("obstore")
-    from tests.support import served
-
     with served(tiny_path) as server, served(path) as other:
         command = [sys.executable, "-c", _REMOTE, server.url, other.url, str(path)]
         done = subprocess.run(command, capture_output=True, text=True, check=True)
     assert done.stdout.split() == ["10", *["ForkedProcessError"] * 3, "0"]
+
+
+def _in_child(work: Callable[[], object], meanwhile: Callable[[], object] = bool) -> str:
+    """Return what some work gives, or raises, in a process forked before this one does another."""
+    here, there = multiprocessing.Pipe()
+
+    def answer() -> None:
+        there.recv()
+        try:
+            there.send(str(work()))
+        except BaseException as error:  # noqa: BLE001 - this process ends here
+            there.send(f"{type(error).__name__}: {error}")
+
+    child = multiprocessing.get_context("fork").Process(target=answer)
+    child.start()
+    meanwhile()
+    here.send("begin")
+    said = here.recv() if here.poll(60) else "waits for ever"
+    child.kill()
+    child.join()
+    return str(said)
 
 
 @pytest.mark.sampled(1)
@@ -143,36 +166,18 @@ def test_a_child_of_a_reader_of_a_server(tiny_path: Path, tmp_path: Path) -> Non
 def test_a_child_keeps_no_writer_waiting(tmp_path: Path, name: str) -> None:
     """It was forked while a writer had the lock, and does not hold it when that one is done."""
     path = tmp_path / name
+    code = "import sys, daf_storage; daf_storage.open_daf(sys.argv[1], 'r+').set_scalar('n', 1)"
     with open_daf(path, "w") as daf, ExitStack() as stack:
-        with daf.writable_tree.transaction(), daf.writable_tree.lock():
-            child = os.fork()
-            if child == 0:
-                signal.alarm(60)
-                signal.pause()
-        stack.callback(os.waitpid, child, 0)
-        stack.callback(os.kill, child, signal.SIGKILL)
-        daf.close()
-        code = "import sys, daf_storage; daf_storage.open_daf(sys.argv[1], 'r+').set_scalar('n', 1)"
-        subprocess.run([sys.executable, "-c", code, str(path)], check=True, timeout=30)
+        stack.enter_context(daf.writable_tree.transaction())
+        stack.enter_context(daf.writable_tree.lock())
+
+        def write_elsewhere() -> None:
+            stack.close()
+            daf.close()
+            subprocess.run([sys.executable, "-c", code, str(path)], check=True, timeout=30)
+
+        assert _in_child(bool, write_elsewhere) == "False"
     assert open_daf(path).get_scalar("n") == 1
-
-
-def _in_child(work: Callable[[], object]) -> str:
-    """Return what some work gives, or raises, in a process that is forked for it."""
-    reader, writer = os.pipe()
-    if os.fork() == 0:
-        signal.alarm(60)
-        try:
-            answer = str(work())
-        except BaseException as error:  # noqa: BLE001 - this process ends here
-            answer = f"{type(error).__name__}: {error}"
-        os.write(writer, answer.encode())
-        os._exit(0)
-    os.close(writer)
-    with os.fdopen(reader) as pipe:
-        answer = pipe.read()
-    os.wait()
-    return answer
 
 
 def _write_batch(daf: DafWriter) -> None:
@@ -182,19 +187,30 @@ def _write_batch(daf: DafWriter) -> None:
         daf.set_vector("cell", "new", [9, 9, 9])
 
 
-_WRITES: dict[str, Callable[[DafWriter], object]] = {
-    "vector": lambda daf: daf.set_vector("cell", "age", [9, 9, 9], if_exists="replace"),
-    "new": lambda daf: daf.set_vector("cell", "new", [9, 9, 9]),
-    "axis": lambda daf: daf.add_axis("gene", ["G"]),
-    "batch": _write_batch,
-    "order": lambda daf: daf.reorder_axis("cell", [2, 1, 0]),
-    "delete": lambda daf: daf.delete_vector("cell", "age"),
-}
-_APPENDED = ("new", "axis", "batch")
+_APPENDS: list[Callable[[DafWriter], object]] = [
+    lambda daf: daf.set_vector("cell", "new", [9, 9, 9]),
+    lambda daf: daf.add_axis("gene", ["G"]),
+    _write_batch,
+]
+_CHANGES: list[Callable[[DafWriter], object]] = [
+    lambda daf: daf.set_vector("cell", "age", [9, 9, 9], if_exists="replace"),
+    lambda daf: daf.reorder_axis("cell", [2, 1, 0]),
+    lambda daf: daf.delete_vector("cell", "age"),
+]
+_FILES = ["x.daf.zarr.zip", "x.daf.zip", "x.h5df"]
+
+
+def _check_stored(path: Path, **vectors: Any) -> None:
+    """Check that a closed file is whole, and has these vectors of cells."""
+    with open_daf(path) as daf:
+        stored = {name: daf.get_np_vector("cell", name) for name in daf.vectors_set("cell")}
+    assert stored.keys() == vectors.keys()
+    assert all(np.array_equal(stored[name], values) for name, values in vectors.items())
+    assert verify(path) == []
 
 
 @pytest.mark.sampled(1)
-@pytest.mark.parametrize("name", ["x.daf.zarr.zip", "x.daf.zip", "x.h5df"])
+@pytest.mark.parametrize("name", _FILES)
 def test_a_child_does_not_write_into_the_file_of_its_parent(tmp_path: Path, name: str) -> None:
     """Both would say that it was stored; it reads, and neither closing nor ending writes anything."""
     path = tmp_path / name
@@ -202,37 +218,25 @@ def test_a_child_does_not_write_into_the_file_of_its_parent(tmp_path: Path, name
         f"ForkedProcessError: {path}: it was opened for writing by process {os.getpid()}, of which "
         "this one was forked: write there, or open it for reading here"
     )
-    with open_daf(path, "w") as daf:
-        daf.add_axis("cell", list("ABC"))
-        daf.set_vector("cell", "age", [1, 2, 3])
+    with data_set(open_daf(path, "w"), cell=_CELLS) as daf:
         before = path.read_bytes()
-        for what, write in _WRITES.items():
-            if name == "x.h5df" or what in _APPENDED:
-                assert _in_child(partial(write, daf)) == refused, what
-        read = partial(daf.get_np_vector, "cell", "age")
-        assert (
-            _in_child(lambda: [read().tolist(), open_daf(path).axis_length("cell")])
-            == "[[1, 2, 3], 3]"
-        )
+        for write in [*_APPENDS, *(_CHANGES if name == "x.h5df" else [])]:
+            assert _in_child(partial(write, daf)) == refused
+        assert _in_child(lambda: daf.get_np_vector("cell", "age")) == "[1 2 3]"
+        assert _in_child(lambda: open_daf(path).axis_length("cell")) == "3"
         assert _in_child(daf.close) == "None"
         assert path.read_bytes() == before
         daf.set_vector("cell", "later", [4, 5, 6])
-    back = open_daf(path)
-    assert {key: back.get_np_vector("cell", key).tolist() for key in back.vectors_set("cell")} == {
-        "age": [1, 2, 3],
-        "later": [4, 5, 6],
-    }
-    assert verify(path) == []
+    _check_stored(path, age=[1, 2, 3], later=[4, 5, 6])
 
 
 @pytest.mark.sampled(1)
-@pytest.mark.parametrize("name", ["x.daf.zarr.zip", "x.daf.zip", "x.h5df"])
+@pytest.mark.parametrize("name", _FILES)
 def test_a_child_does_not_end_a_change_of_its_parent(tmp_path: Path, name: str) -> None:
     """Forked while an array is filled, or within a batch: it may fill, and ending writes nothing."""
     path, size = tmp_path / name, 150_000
     left = (None, None, None), (KeyError, KeyError(), None)
-    with open_daf(path, "w") as daf:
-        daf.add_axis("cell", pa.array(range(size)).cast("string"))
+    with data_set(open_daf(path, "w"), cell=size) as daf:
         filling = daf.empty_dense_vector("cell", "filled", "float64")
         values = filling.__enter__()
         assert _in_child(partial(values.fill, 7)) == "None"
@@ -249,69 +253,26 @@ def test_a_child_does_not_end_a_change_of_its_parent(tmp_path: Path, name: str) 
         answers = [_in_child(partial(batch.__exit__, *how)) for how in left]
         assert answers[0].startswith("False" if name == "x.h5df" else "ForkedProcessError")
         batch.__exit__(None, None, None)
-    back = open_daf(path)
-    assert np.array_equal(back.get_np_vector("cell", "filled"), np.full(size, 7))
-    assert np.array_equal(back.get_np_vector("cell", "age"), np.arange(size))
-    assert verify(path) == []
+    _check_stored(path, filled=np.full(size, 7), age=np.arange(size))
 
 
 @pytest.mark.sampled(1)
 def test_a_child_reads_nothing_of_an_hdf5_file_that_changed(tmp_path: Path) -> None:
     """HDF5 has noted there where the values were: they are those of other vectors by now."""
     path = tmp_path / "x.h5df"
-    with open_daf(path, "w") as daf:
-        daf.add_axis("cell", list("ABC"))
-        daf.set_vector("cell", "age", [1, 2, 3])
-        begin, answers = os.pipe(), os.pipe()
-        if os.fork() == 0:
-            signal.alarm(60)
-            os.read(begin[0], 1)
-            try:
-                answer = str(daf.get_np_vector("cell", "age"))
-            except errors.ForkedProcessError as error:
-                answer = str(error)
-            daf.close()
-            os.write(answers[1], answer.encode())
-            os._exit(0)
-        daf.set_vector("cell", "age", [4, 5, 6], if_exists="replace")
-        os.write(begin[1], b"x")
-        os.wait()
-        assert os.read(answers[0], 1000).decode() == (
-            f"{path}: process {os.getpid()}, of which this one was forked, has written into it "
-            "since: read there, or open it here when it is closed there"
+    with data_set(open_daf(path, "w"), cell=_CELLS) as daf:
+        write = partial(daf.set_vector, "cell", "age", [4, 5, 6], if_exists="replace")
+        assert _in_child(lambda: daf.get_np_vector("cell", "age"), write) == (
+            f"ForkedProcessError: {path}: process {os.getpid()}, of which this one was forked, has "
+            "written into it since: read there, or open it here when it is closed there"
         )
-        for end in (*begin, *answers):
-            os.close(end)
         daf.set_vector("cell", "later", [7, 8, 9])
-    back = open_daf(path)
-    assert [back.get_np_vector("cell", key).tolist() for key in ("age", "later")] == [
-        [4, 5, 6],
-        [7, 8, 9],
-    ]
-    assert verify(path) == []
-
-
-def test_a_library_is_refused_where_its_threads_are_not(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Only there; and the message has both processes and the remedy."""
-    library = ThreadedLibrary("the clock", start="it was wound up")
-    library.check()
-    library.enter()
-    library.check()
-    own = os.getpid()
-    monkeypatch.setattr("os.getpid", lambda: own + 1)
-    message = rf"process {own + 1} was forked from process {own} after it was wound up there, .*the clock.*'spawn'"
-    for attempt in (library.check, library.enter):
-        with pytest.raises(errors.ForkedProcessError, match=message):
-            attempt()
-    library.note_start()
-    monkeypatch.undo()
-    library.check()
+    _check_stored(path, age=[4, 5, 6], later=[7, 8, 9])
 
 
 def test_a_lock_that_a_thread_held_is_free_in_the_child() -> None:
     """A plain lock would never be released there; in one process it keeps others out."""
-    lock = ForkLock()
-    held, done = threading.Event(), threading.Event()
+    lock, held, done = ForkLock(), threading.Event(), threading.Event()
     taken: list[str] = []
 
     def hold() -> None:
@@ -328,19 +289,9 @@ def test_a_lock_that_a_thread_held_is_free_in_the_child() -> None:
     threads[0].start()
     held.wait()
     threads[1].start()
-    child = multiprocessing.get_context("fork").Process(target=_take, args=(lock,))
-    child.start()
-    child.join(20)
-    code = child.exitcode
-    if code is None:
-        os.kill(child.pid or 0, signal.SIGKILL)
+    said = _in_child(lock.__enter__)
     done.set()
     for thread in threads:
         thread.join()
-    assert code == 0
+    assert said == "True"
     assert taken == ["first", "second"]
-
-
-def _take(lock: ForkLock) -> None:
-    with lock:
-        pass
