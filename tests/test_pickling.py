@@ -18,7 +18,7 @@ import zarr
 
 from daf_query import DafSession, MatrixSlice, connect, zarr_table
 from daf_storage import H5df, MemoryDaf, ZarrDaf, convert, errors, open_daf
-from tests.support import CELLS, fill, filled, reopen, served
+from tests.support import CELLS, fill, filled, reopen
 
 
 def again(thing: Any) -> Any:
@@ -57,12 +57,15 @@ def test_readers(path: str) -> None:
 def test_relative_paths(tiny_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """They lead to the same place from another directory."""
     monkeypatch.chdir(tiny_path.parent)
-    daf = open_daf(tiny_path.name)
+    group = zarr.open_group("z", mode="w").create_group("other")
+    group.create_array("n", data=np.arange(10), chunks=(4,))
+    daf, numbers = open_daf(tiny_path.name), zarr_table("z", "other").filter(pc.field("n") > 7)
     table, part = connect(daf).table("cell"), connect(daf).matrix("cell", "gene", "UMIs")
-    made = pickle.dumps((daf, table, part))
+    made = pickle.dumps((daf, table, part, numbers))
     monkeypatch.chdir("/")
-    daf, table, part = pickle.loads(made)
+    daf, table, part, numbers = pickle.loads(made)
     assert daf.axis_length("cell") == table.count_rows() == part.shape[0] == 3
+    assert numbers.to_table().to_pydict() == {"n": [8, 9]}
 
 
 def test_an_open_hdf5_file(tmp_path: Path, tiny_path: Path) -> None:
@@ -81,14 +84,6 @@ def test_an_open_hdf5_file(tmp_path: Path, tiny_path: Path) -> None:
         pytest.raises(errors.InvalidInputError, match="no path leads to"),
     ):
         pickle.dumps(H5df(file["a"]))
-
-
-def test_a_reader_of_a_server(tiny_path: Path) -> None:
-    """By its URL, with what may be secret in it."""
-    pytest.importorskip("obstore")
-    with served(tiny_path) as server:
-        twin = again(open_daf(server.url))
-        assert twin.get_np_vector("cell", "age").tolist() == [30, 60, 90]
 
 
 def test_what_cannot_be_pickled_says_why(tiny_path: Path) -> None:
@@ -170,17 +165,6 @@ def test_unions(tiny_path: Path, tmp_path: Path) -> None:
     ]
     query = "SELECT dataset, count(*) AS n FROM cell GROUP BY dataset ORDER BY dataset"
     assert again(session).sql(query).to_pydict() == {"dataset": ["other", "tiny"], "n": [3, 3]}
-
-
-def test_zarr_tables(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """By path and group."""
-    group = zarr.open_group(tmp_path / "z", mode="w").create_group("other")
-    group.create_array("n", data=np.arange(10), chunks=(4,))
-    monkeypatch.chdir(tmp_path)
-    table = zarr_table("z", "other").filter(pc.field("n") > 7)
-    made = pickle.dumps(table)
-    monkeypatch.chdir("/")
-    assert pickle.loads(made).to_table().to_pydict() == {"n": [8, 9]}
 
 
 def test_slices(path: str) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import http.server
 import itertools
 import math
+import pickle
 import socket
 import threading
 import time
@@ -123,13 +124,15 @@ def folder(tmp_path: Path) -> Path:
 
 
 def check_filled(url: str) -> DafReader:
-    """Check that a URL reads as what `fill_served` fills: values, SQL and slices; return a reader."""
+    """Check that a URL reads as what `fill_served` fills, in every way; return a reader."""
     daf = open_daf(url)
     assert contents(daf) == contents(fill_served(MemoryDaf()))
     rows = connect(url).sql("SELECT name FROM cell WHERE type = 'TCell'").to_pydict()
     assert rows == {"name": ["GATA", "CATA"]}
     part = connect(url).matrix("cell", "gene", "sparse_UMIs", rows=["CATA"]).to_numpy()
     assert part.tolist() == [[2, 3, 0, 1]]
+    again = pickle.loads(pickle.dumps(daf))
+    assert again.axis_entries("cell").tolist() == daf.axis_entries("cell").tolist()
     return daf
 
 
