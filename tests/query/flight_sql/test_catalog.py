@@ -138,6 +138,10 @@ def test_types_of_parameters_are_inferred() -> None:
                 ["int64", "string", "string"],
             ),
             ("SELECT age + $x, upper($y) FROM one.cell", ["int64", "string"]),
+            (
+                "SELECT name FROM one.cell WHERE age + 1 > $a AND name IN $b AND $c IS NULL",
+                ["int64", "string", "string"],
+            ),
             ("SELECT 1", []),
         ]:
             _, parameters = unbound_schemas(session._engine.plan, query)

@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from daf_query import DafSession, connect
-from daf_query.sql import bind, unbound_schemas
+from daf_query.sql import bind
 from daf_storage import MemoryDaf
 from tests.support import data_set
 
@@ -143,12 +143,3 @@ def test_slices_by_values(session: DafSession, name: str) -> None:
     assert (part.rows.tolist(), part.columns.tolist()) == ([name], ["a", "c"])
     by_position = session.matrix("cell", "gene", "UMIs", rows="name = ?", params=[name])
     assert by_position.rows.tolist() == [name]
-
-
-def test_types_of_parameters_without_values(session: DafSession) -> None:
-    """As the engine infers them; its bindings give a column as an operand of itself."""
-    query = "SELECT upper(name) FROM cell WHERE age + 1 > $least AND name IN $all AND $it IS NULL"
-    columns, parameters = unbound_schemas(session._engine.plan, query)
-    assert columns is not None
-    assert len(columns) == 1
-    assert parameters.types == [pa.int64(), columns.types[0], pa.string()]
