@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
@@ -165,20 +163,6 @@ def test_no_index_of_the_size_of_a_dense_slice(tmp_path: Path, columns: Any) -> 
     assert peak < found.nbytes + MIB
 
 
-@pytest.mark.parametrize("rows", [[1, 1, 4], [4, 1, 2]])
-def test_row_numbers_that_do_not_ascend(rows: list[int]) -> None:
-    """Elements that are stored twice are added up."""
-    daf = data_set(cell=4, gene=2)
-    arrays = {"colptr": [1, 4, 4], "rowval": rows}
-    stored = {name: np.array(numbers, np.int32) for name, numbers in arrays.items()}
-    values = np.array([1, 3, 5], np.float32)
-    write_stored(daf, "matrices/cell/gene/m", stored | {"nzval": values})
-    expected = np.zeros(4, np.float32)
-    np.add.at(expected, np.array(rows) - 1, values)
-    found = connect(daf).matrix("cell", "gene", "m", columns=["g0"]).to_numpy()
-    assert found[:, 0].tolist() == expected.tolist()
-
-
 SLICES: dict[str, Any] = {
     "rows": {"rows": slice(0, 4500)},
     "filtered": {"columns": range(0, N_GENES, 4)},
@@ -214,33 +198,3 @@ def test_few_columns_of_a_packed_dense_matrix(
     values, peak = peak_bytes(part.values)
     np.testing.assert_array_equal(values, matrix[:, [7, 2047, 7]])
     assert peak < 12 * MIB  # of 32
-
-
-_CHILD = """
-import sys
-from daf_query import connect
-db = connect(sys.argv[1])
-warm = db.matrix("cell", "gene", "m", rows=slice(0, 10)).values()
-def peak():
-    for line in open("/proc/self/status"):
-        if line.startswith("VmHWM:"):
-            return int(line.split()[1]) * 1024
-part = db.matrix("cell", "gene", "m", rows=slice(0, 19_000), columns=range(1199, -1, -1))
-before = peak()  # ru_maxrss of a child begins with that of its parent
-values = part.values()
-result = values.data.nbytes + values.indices.nbytes + values.indptr.nbytes
-print(result, peak() - before)
-"""
-
-
-@pytest.mark.sampled(0)
-@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc/self/status")
-def test_peak_memory_of_a_process(tmp_path: Path) -> None:
-    """Two times the result, beside the pages of the file that are mapped; 150 MB are promised."""
-    write(tmp_path / "x.daf.zarr", regular(20_000, 1200))
-    command = [sys.executable, "-c", _CHILD, str(tmp_path / "x.daf.zarr")]
-    found = subprocess.run(command, capture_output=True, text=True, check=True)
-    result, growth = map(int, found.stdout.split())
-    mapped = 19_000 * 600 * 8
-    assert result > 90_000_000
-    assert 0 < growth - mapped < 2 * result

@@ -123,21 +123,6 @@ def table(tmp_path: Path) -> Any:
     return zarr_table(tmp_path / "s.zarr")
 
 
-@pytest.mark.parametrize("is_collection", [False, True])
-def test_tables_that_exist(tmp_path: Path, table: Any, *, is_collection: bool) -> None:
-    """Axes, what describes the data sets, what queries made, what was registered."""
-    for name in ("a", "b"):
-        data_set(create(tmp_path / f"{name}.daf.zarr"), cell=["x", "y"]).set_scalar("n", 1)
-    session = connect(str(tmp_path / ("*.daf.zarr" if is_collection else "a.daf.zarr")))
-    session.register(table, "shared")
-    session.sql("CREATE TABLE made AS SELECT 1 AS one", allow="write")
-    (schema,) = session._engine.connections.schemas.values()
-    described = {"relations", "matrices"} | (set() if is_collection else {"scalars"})
-    assert set(schema.table_names) == {"cell", "made", "shared"} | described
-    requested = ("cell", "scalars", "relations", "matrices", "made", "shared", "gene", "")
-    assert set(filter(schema.table_exist, requested)) == set(schema.table_names)
-
-
 def test_tables_of_no_data_set(table: Any) -> None:
     """They are in a schema of their own, where queries may add others."""
     session = connect({"shared": table})
