@@ -260,6 +260,8 @@ def test_several_broken_vectors_of_a_collection(tmp_path: Path) -> None:
     strings = {str(one.message) for one in warned}
     assert any("a.daf.zarr: vectors/cell/p" in text for text in strings)
     assert any("b.daf.zarr: vectors/cell/q" in text for text in strings)
+    with pytest.raises(errors.DafError, match=r"a\.daf\.zarr: vectors/cell/p"):
+        session.sql("SELECT p FROM cell").to_pydict()
 
 
 def test_broken_entries_of_an_axis(tmp_path: Path) -> None:

@@ -163,17 +163,6 @@ def test_common_types(first: str, second: str, common: str | None) -> None:
     assert [str(field.type) for field in schema if field.name == "x"] == [common] * bool(common)
 
 
-def test_a_broken_vector_is_not_taken_for_a_missing_one(folder: Path) -> None:
-    """It is left out of the table of all, with the reason; the other columns can be used."""
-    (folder / "tuesday.daf.zarr/vectors/cell/score/.zarray").write_text("{")
-    session = connect(f"{folder}/*.daf.zarr")
-    assert session.sql("SELECT count(n_genes) AS n FROM cell").to_pydict() == {"n": [650]}
-    with pytest.warns(UnreadableVectorWarning, match="lacks the column 'score'"):
-        session.sql("SELECT * FROM cell")
-    with pytest.raises(errors.DafError, match="tuesday"):
-        session.sql("SELECT score FROM cell")
-
-
 def test_names_of_data_sets(folder: Path, tmp_path: Path) -> None:
     """File names; paths, where two files have the same name; schemas after the folder."""
     other = tmp_path / "other"

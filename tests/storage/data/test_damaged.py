@@ -103,11 +103,8 @@ def test_damage_names_the_array_and_spares_the_others(
 def test_a_table_without_a_column_is_not_silent(
     tiny_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A warning says which column is missing and why; the command prints it in one line."""
+    """The command prints the warning in one line; test_broken_properties.py has sessions."""
     change_metadata(tiny_path / AGE, dtype="<c16")
-    with pytest.warns(UnreadableVectorWarning, match="lacks the column 'age': .*'<c16'"):
-        rows = connect(tiny_path).sql("SELECT * FROM cell WHERE index = 0").to_pylist()
-    assert rows == [{"name": "TATA", "index": 0, "type": "Bcell"}]
     assert main(["sql", str(tiny_path), "SELECT * FROM cell"]) == 0
     printed = capsys.readouterr()
     assert printed.err.startswith("daf: warning: the table 'cell' lacks the column 'age': ")
