@@ -114,23 +114,6 @@ def plain_rows(column: str = "") -> list[list[int]]:
     return rows_of(fill(MemoryDaf()), FILTERS_OF[column] if column else FILTERS)
 
 
-def test_each_index_is_used(path: Path) -> None:
-    """So that the tests below are about something."""
-    used = set()
-    for query in (
-        "name = 'c007'",
-        "barcode = 'é3'",
-        "donor = 'd4'",
-        "x BETWEEN 3 AND 5 AND y BETWEEN 0 AND 9",
-    ):
-        explanation = connect(path).explain_analyze(f"SELECT index FROM cell WHERE {query}")
-        used.update(explanation.scans[0].indexes)
-    assert used == {"name", "barcode", "donor", "x, y"}
-    with open_daf(path) as daf:
-        found = IndexStorage(daf).places()
-    assert set(PLACES) == set(found)
-
-
 def damages(data: bytes, rng: random.Random) -> list[bytes]:
     """Return the bytes of a file with single bits, bytes and numbers changed."""
     places = {0, len(data) - 1, len(data) // 2, *(rng.randrange(len(data)) for _ in range(3))}

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from daf_query import DafSession, connect
 from daf_query.index import build_index
-from daf_query.scan import DEFAULT_OPTIONS, ZONE_ROWS, ScanOptions, nulls_for_empty
+from daf_query.scan import DEFAULT_OPTIONS, ZONE_ROWS, ScanOptions
 from daf_storage import (
     ConventionWarning,
     DafWriter,
@@ -37,15 +37,6 @@ pytestmark = pytest.mark.filterwarnings("ignore::daf_query.NeverNullWarning")
 
 VALUES = ["", "a", "ab", "b", "ä", "it's"]
 RELAXED = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
-
-
-@given(st.lists(st.sampled_from(["", "a", "é"])), st.integers(0, 9), st.booleans())
-def test_each_empty_string_becomes_null(values: list[str], start: int, large: bool) -> None:  # noqa: FBT001 - hypothesis passes it by name
-    """Of a part of an array too, and of large strings; the others stay."""
-    array = pa.array(values, pa.large_string() if large else pa.string()).slice(start)
-    found = nulls_for_empty(array)
-    found.validate(full=True)
-    assert found.to_pylist() == [one or None for one in values[start:]]
 
 
 # Random tables and filters, beside DuckDB

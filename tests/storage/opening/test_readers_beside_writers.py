@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -17,7 +16,7 @@ from daf_storage import DafReader, DafWriter, ZarrDaf
 from daf_storage.stores import DirectoryStore
 from tests import seams
 from tests.limits import without_exchange
-from tests.support import create, data_set, dense, reopen, running
+from tests.support import create, data_set, dense, reopen
 
 ORIENTATIONS = (("cell", "gene"), ("gene", "cell"))
 
@@ -132,27 +131,3 @@ def test_a_list_of_names_while_a_group_becomes_an_array(
     monkeypatch.setattr(seams.DIRECTORY_SNAPSHOT_SIZE, size)
     assert ZarrDaf(path).vectors_set("gene") == {"v"}
     assert seen
-
-
-WRITER = """
-import itertools, sys
-import numpy as np, scipy.sparse as sp
-from daf_storage import ZarrDaf
-daf = ZarrDaf(sys.argv[1], "r+")
-print("ready", flush=True)
-for i in itertools.count():
-    values = np.full((2, 3), i % 100 + 1)
-    daf.set_matrix("cell", "gene", "m", sp.csc_array(values) if i % 2 else values, if_exists="replace")
-"""
-
-
-def test_a_reader_beside_a_writer_of_another_process(path: Path) -> None:
-    """For two seconds, at whatever moments they meet."""
-    reader = ZarrDaf(path)
-    with running(WRITER, path):
-        end = time.monotonic() + 2
-        while time.monotonic() < end:
-            for read in READS.values():
-                found = dense(read(reader))
-                assert len(set(np.ravel(found).tolist())) == 1
-                assert found.dtype != bool or found.all()

@@ -22,7 +22,7 @@ from daf_storage.stores import MmapZipStore, WritableStore
 from daf_storage.stores.mmap_zip import _records as records
 from daf_storage.stores.mmap_zip._file import ArchiveFile
 from daf_storage.testing import AppendOnlyStoreSuite
-from tests.support import edited_bytes, open_descriptors, recorded_calls, running, there
+from tests.support import edited_bytes, open_descriptors, recorded_calls, there
 
 
 class TestMmapZipStore(AppendOnlyStoreSuite):
@@ -248,33 +248,6 @@ def test_a_pin_reads_after_its_writer_was_closed(tmp_path: Path) -> None:
     assert pin is not None
     assert pin.map("large") == b"2" * 1_000_000
     assert pin.map("first") == early == b"1" * 100
-
-
-def test_other_processes_read_while_it_is_written(tmp_path: Path) -> None:
-    """Whenever another process opens the archive, it is whole."""
-    path = tmp_path / "x.zip"
-    store = MmapZipStore(path, "w")
-    store.append("0000", b"")
-    code = (
-        "import sys, time\nfrom daf_storage.spi import MmapZipStore\n"
-        "end, opened = time.monotonic() + 2, 0\n"
-        "print('ready', flush=True)\n"
-        "while time.monotonic() < end:\n"
-        "    with MmapZipStore(sys.argv[1]) as store:\n"
-        "        opened += 1\n"
-        "        for key in store:\n"
-        "            assert set(bytes(store.get(key))) <= {int(key) % 256}, key\n"
-        "print(opened)"
-    )
-    with running(code, path) as process:
-        number = 1
-        while process.poll() is None:
-            store.append(f"{number:04}", bytes([number % 256]) * (number % 3000))
-            number = min(number + 1, 9999)
-            if number == 9999:
-                break
-        assert int(there(process.stdout).read()) > 0
-    assert process.returncode == 0
 
 
 def test_descriptors_are_closed(path: Path) -> None:
