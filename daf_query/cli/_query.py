@@ -343,7 +343,7 @@ def split_command(options: Namespace) -> None:
         --share train=0.8 --share val=0.2 --stratify type --groups donor --seed 1 -o s.csv
     daf split 'runs/*.h5ad' obs --weights '1 / count(*) OVER (PARTITION BY type)' -o w.csv
     """
-    shares = selection.named_values(options.share, option="--share")
+    shares = selection.named_values(options.share, option="--share", example="train=0.8")
     with selection.reading(options) as session:
         sampler = session.sampler(
             options.axis,

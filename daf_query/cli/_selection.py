@@ -103,7 +103,9 @@ def check_table(path: str, option: str) -> None:
         )
 
 
-def named_values(given: Iterable[str], *, option: str = "--param") -> dict[str, Any] | None:
+def named_values(
+    given: Iterable[str], *, option: str = "--param", example: str = "least=60"
+) -> dict[str, Any] | None:
     """Return the values of parameters: ``NAME=VALUE``, of which the value may be JSON.
 
     >>> named_values(["least=60", "donor=N3", 'code="60"', "types=[1, 2]"])
@@ -119,7 +121,7 @@ def named_values(given: Iterable[str], *, option: str = "--param") -> dict[str, 
         name, separator, value = each.partition("=")
         name = name.removeprefix("$")
         if not separator or not name:
-            raise errors.InvalidInputError(f"{option} {each}: write NAME=VALUE")
+            raise errors.InvalidInputError(f"{option} {each}: write NAME=VALUE, as {example}")
         if name in values:
             raise errors.InvalidInputError(f"{option} {name} is given twice")
         values[name] = value_of(value)

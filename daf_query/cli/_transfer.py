@@ -216,7 +216,9 @@ def concat_command(options: Namespace) -> None:
     daf concat 'runs/*.daf.zarr' -o all.daf.zarr --dataset-axis run --one-layout
     """
     started = time.monotonic()
-    empty = selection.named_values(options.empty, option="--empty") or {}
+    empty = (
+        selection.named_values(options.empty, option="--empty", example="cell/donor=unknown") or {}
+    )
     named = [session.matching_paths(p) if session.is_pattern(p) else [p] for p in options.sources]
     paths = [path for each in named for path in each]
     if options.skip_broken:
@@ -320,7 +322,9 @@ def _merging(given: list[str]) -> list[tuple[Any, Any]]:
     merging: list[tuple[Any, Any]] = [(key, "same") for key in _ALL]
     for each in given:
         if "=" in each:
-            [(name, action)] = (selection.named_values([each], option="--merge") or {}).items()
+            [(name, action)] = (
+                selection.named_values([each], option="--merge", example="gene/means=last") or {}
+            ).items()
             merging.append((_key(name), action))
         else:
             merging += [(key, each) for key in (_ALL[:2] if each == "collect" else _ALL)]

@@ -222,7 +222,7 @@ def annotate_command(options: Namespace) -> None:
             options.axis,
             options.table,
             columns=_columns(options.columns),
-            fill=selection.named_values(options.fill, option="--fill"),
+            fill=selection.named_values(options.fill, option="--fill", example="n_genes=0"),
             **given(options, "key", "strict", "if_exists"),
         )
     report(options, f"stored in {target}: {found}", path=target, **found.to_dict())

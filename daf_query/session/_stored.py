@@ -379,7 +379,7 @@ def _values(
     elif pa.types.is_decimal(kind):
         plain = plain.cast(pa.float64())
     values = plain.take(pa.array(rows, mask=rows < 0))
-    if name in fill:
+    if fill.get(name) is not None:
         filled = _fitting(fill[name], numpy_type(values.type), what)
         values = pc.fill_null(values, pa.scalar(filled.item(), values.type))
     lacking = f"{what} has no value for {values.null_count:,} entries"
@@ -460,7 +460,10 @@ def _fitting(fill: Any, dtype: np.dtype[Any], what: str) -> Any:
         with np.errstate(invalid="ignore", over="ignore"):
             filled = np.asarray(fill).astype(dtype)
         is_rounded &= isinstance(fill, float | np.floating) and np.isinf(filled) == np.isinf(fill)
-        if isinstance(fill, str) == of_strings and (is_rounded or filled.item() == fill):
+        is_alike = isinstance(fill, str) == of_strings and not filled.ndim
+        if isinstance(fill, bool | np.bool_) > (dtype.kind == "b"):
+            is_alike = False  # True is no number, though it equals one
+        if is_alike and (is_rounded or filled.item() == fill):
             return filled
     except (OverflowError, TypeError, ValueError):
         pass

@@ -618,10 +618,10 @@ def direct_scan(tables: Tables, text: str, first: int = MOST_ROWS) -> DirectScan
     reader = Conditions(statement, scope, scope.sources[0], lambda _: listed.schema)
     names = reader.selected(listed.schema.names)
     schema = pa.schema([listed.schema.field(each) for each in names or ()])
-    if any(map(pa.types.is_dictionary, schema.types)):
+    if names is None or any(map(pa.types.is_dictionary, schema.types)):
         return None  # the metadata of dictionaries are otherwise in what the engine computes
     predicate = None if condition is None else reader.predicate(condition)
-    if names is None or (predicate is None and condition is not None):
+    if predicate is None and condition is not None:
         return None
     return DirectScan(table, nullable(schema), predicate, limit if is_first else None, offset)
 

@@ -132,13 +132,20 @@ class Member:
 
     daf: DafReader
     """The data set."""
-    view: tables.TableView
-    """How its tables are read, and where their values are cached."""
+    cache: DecodedCache
+    """Where values of its tables are cached."""
+    options: ScanOptions
+    """How they are read."""
     categoricals: tables.Categoricals
     """How its categoricals are shown."""
     _columns_read: dict[str, _ColumnsRead] = field(default_factory=dict, init=False)
     _broken: dict[str, tables.BrokenColumns] = field(default_factory=dict, init=False)
     _lock: ForkLock = field(default_factory=ForkLock, init=False)
+
+    @property
+    def view(self) -> tables.TableView:
+        """How its tables are read, and where their values are cached."""
+        return tables.TableView(cache=self.cache, options=self.options)
 
     def columns(self, axis: str, names: frozenset[str] | None = None) -> tables.TableColumns:
         """Return the columns of an axis; the same as before, unless its metadata changed.
@@ -189,7 +196,7 @@ class Member:
 
     def close(self) -> None:
         """Close the data set, and forget what was decoded of it."""
-        self.view.cache.clear()
+        self.cache.clear()
         self.daf.close()
 
 
@@ -709,12 +716,11 @@ class Connections:
         is_collection = isinstance(source, Collection)
         readers = source.members if isinstance(source, Collection) else {name: source}
         categoricals = "string" if is_collection else self.categoricals
-        view = partial(tables.TableView, options=self.scan_options)
         schema = AxisSchema(
             self.shared,
             name,
             members={
-                key: Member(daf, view(cache=self.cache.part()), categoricals)
+                key: Member(daf, self.cache.part(), self.scan_options, categoricals)
                 for key, daf in readers.items()
             },
             location=source.location,

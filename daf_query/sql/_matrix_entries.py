@@ -324,13 +324,11 @@ def _check_entry(schema: AxisSchema, axis: str, entry: str, requested: str) -> N
     having = [each for each in schema.members.values() if {axis, requested} <= each.daf.axes_set()]
 
     def has_entry(axis: str) -> bool:
-        return any(
-            find_entry(each.daf, axis, entry, each.view.cache) is not None for each in having
-        )
+        return any(find_entry(each.daf, axis, entry, each.cache) is not None for each in having)
 
     if has_entry(axis):
         return
-    error = entry_not_found(having[0].daf, axis, entry, having[0].view.cache)
+    error = entry_not_found(having[0].daf, axis, entry, having[0].cache)
     if has_entry(requested):
         hint = f"it is one of axis {requested!r} itself: ask the table {axis!r} for it"
         error = errors.with_message(error, f"{error}; {hint}")

@@ -304,8 +304,8 @@ def _types(frame: datafusion.DataFrame) -> Iterator[tuple[str, pa.DataType]]:
             stack.extend(each)
             continue
         is_expression = hasattr(each, "variant_name")
-        stack += () if is_expression else each.inputs()
         try:
+            stack += [] if is_expression else each.inputs()
             if is_expression and each.variant_name() not in (*_LEAVES, "Placeholder"):
                 stack.extend(each.rex_call_operands())
                 continue

@@ -15,6 +15,7 @@ whatever happens, and what is in the file afterwards is byte for byte what the f
 from __future__ import annotations
 
 import os
+import threading
 from bisect import insort
 from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
@@ -140,7 +141,7 @@ class MmapZipStore(ArchiveReader):
         self.path = Path(self._path_text)
         self.mode = mode
         self.recovery = Recovery()
-        self._writer_lock = ForkLock()
+        self._writer_lock = threading.RLock()  # a forked process leaves the block that holds it
         self._append_lock = ForkLock()
         self._map_lock = ForkLock()
         self._pending: dict[int, Reservation] = {}
@@ -427,6 +428,7 @@ class MmapZipStore(ArchiveReader):
         Threads of this process see what is added at once.  The file changes at the end of the
         block: all of it or, after an error or a crash, nothing.  Other writers wait meanwhile.
         """
+        self._writing()
         with self._writer_lock:
             first = len(self._entries)
             self._batches += 1

@@ -47,7 +47,7 @@ def counted(monkeypatch: pytest.MonkeyPatch, act: Callable[[], object]) -> list[
         if next(begun) == 3:
             act()
 
-    return recorded_calls(monkeypatch, (Scan, "_candidates"), note)
+    return recorded_calls(monkeypatch, (Scan, "_matching"), note)
 
 
 @pytest.mark.parametrize("how", ["cancel", "overdue", "close", "abandon"])
