@@ -143,6 +143,7 @@ def test_types_of_parameters_are_inferred() -> None:
                 ["int64", "string", "string"],
             ),
             ("SELECT 1", []),
+            ("SELECT name FROM one.cell WHERE age > ? ORDER BY name", ["int64"]),
         ]:
             _, parameters = unbound_schemas(session._engine.plan, query)
             assert [str(field.type) for field in parameters] == types

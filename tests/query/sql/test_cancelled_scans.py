@@ -43,7 +43,7 @@ def counted(monkeypatch: pytest.MonkeyPatch, act: Callable[[], object]) -> list[
     """Note each partition that scans begin, and act at the third."""
     begun = itertools.count(1)
 
-    def note(*_: object) -> None:
+    def note(*_: object, **__: object) -> None:
         if next(begun) == 3:
             act()
 

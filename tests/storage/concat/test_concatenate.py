@@ -407,13 +407,14 @@ def test_shared_properties_that_agree_or_not() -> None:
 
 
 def test_shared_dense_matrices_of_another_order() -> None:
-    """The last one, in the order of both axes, NaN or the fill value where it has no entry."""
+    """The last one, in the order of both axes, NaN or the fill value where it has no entry; dense."""
     sources = [_daf("a", ["A"], ["g", "f"]), _daf("b", ["B"], ["f", "h"])]
     for source, entries in zip(sources, (["S", "T"], ["T", "U"]), strict=True):
         source.add_axis("set", entries)
         source.set_matrix("gene", "set", "x", [[1, 2], [3, 4]])
-    for fill, empty in ((None, np.nan), (9, 9)):
+    for fill, empty in ((None, np.nan), (9, 9), (0, 0)):
         daf = concatenated(sources, join="outer", merge="last", fill_value=fill)
+        assert not daf.matrix_info("gene", "set", "x").is_sparse
         found = daf.get_np_matrix("gene", "set", "x")
         expected = [[empty, empty, empty], [empty, 1, 2], [empty, 3, 4]]
         np.testing.assert_array_equal(found, expected)

@@ -593,6 +593,17 @@ def test_what_is_set_later_wins(tmp_path: Path) -> None:
     assert read(tmp_path / "x.h5ad").uns["table"] == 5
 
 
+@pytest.mark.parametrize("name", ["x.daf.zarr", "x.daf"])
+def test_keys_longer_than_names_of_files(tmp_path: Path, name: str) -> None:
+    """They are kept under shorter names, and come back whole."""
+    image = np.arange(24).reshape(2, 3, 4)
+    uns = dict.fromkeys(("k" * 247, "漢" * 84, "漢" * 85), image)
+    anndata.AnnData(np.eye(2), uns=uns).write_h5ad(tmp_path / "x.h5ad")
+    import_h5ad(tmp_path / "x.h5ad", tmp_path / name)
+    export_h5ad(open_daf(tmp_path / name), tmp_path / "y.h5ad")
+    assert read(tmp_path / "y.h5ad").uns.keys() >= uns.keys()
+
+
 def test_notes_stay_small(odd: Any) -> None:
     """Large arrays do not go into the scalar that is read whole for every frame."""
     notes = from_anndata(odd).get_scalar("anndata_notes")
