@@ -41,8 +41,8 @@ import pyarrow as pa
 
 from daf_storage import DafReader, MatrixInfo, errors
 from daf_storage._lazy import sp
-from daf_storage.base import ForkLock, Span, computed, is_remote, spans_of_length
-from daf_storage.data import StoredMatrix, checked_indices, column_blocks, is_in_place, ordered
+from daf_storage.base import ForkLock, Span, column_blocks, computed, is_remote, spans_of_length
+from daf_storage.data import StoredMatrix, checked_indices, is_in_place, ordered
 from daf_storage.stores import ReadEstimate
 from daf_storage.trees import Ranges, StoredArray
 from daf_storage.upkeep import can_have_sidecar

@@ -32,8 +32,8 @@ from daf_storage.anndata._stored import (
     part_label,
     strings_property,
 )
-from daf_storage.base import AnyArray, StorageType, name_problem, pandas
-from daf_storage.data import ENTRIES_OF, kept, layout, required_array
+from daf_storage.base import AnyArray, StorageType, free_name, name_problem, pandas
+from daf_storage.data import ENTRIES_OF, layout, required_array
 from daf_storage.stores import translated
 from daf_storage.trees import Hdf5Tree, MemoryArray, Node, Tree
 
@@ -485,7 +485,7 @@ class Contents:
         self.properties[layout.axis_path(axis)] = array_property(frame.index_sources, frame.names)
 
     def _free_axis(self, name: str) -> str:
-        return kept.free_name(name, {*self._entries, self.obs, self.var})
+        return free_name(name, {*self._entries, self.obs, self.var})
 
     def _add_category_axes(self) -> None:
         """Make axes of the categories of columns that have colours."""
@@ -523,7 +523,7 @@ class Contents:
             self._add_matrix(parts.raw_main, (obs, self.raw_axis), self.main, "raw.X")
         taken = {self.main}
         for key, place in parts.layers.items():
-            name = kept.free_name(key, {*taken})
+            name = free_name(key, {*taken})
             if self._add_matrix(place, (obs, var), name, "layers", key):
                 taken.add(name)
                 if name != key:

@@ -14,7 +14,7 @@ import numpy as np
 from daf_storage._lazy import sp
 from daf_storage.anndata._contents import named
 from daf_storage.anndata._restored import Report
-from daf_storage.base import optional_import, pandas
+from daf_storage.base import free_name, optional_import, pandas
 from daf_storage.data import kept
 from daf_storage.errors import UnsupportedInputError
 from daf_storage.trees import hdf5_output
@@ -121,7 +121,7 @@ def _with_writable_columns(value: Any, what: str, report: Report) -> Any:
     for name in value.columns:
         if "/" not in str(name) and name not in ("", ".", ".."):
             continue
-        renamed[name] = other = kept.free_name(str(name), taken)
+        renamed[name] = other = free_name(str(name), taken)
         report.changed(f"{what}[{name!r}]", f"a file has no key of this name; it is {other!r}")
     return value.rename(columns=renamed) if renamed else value
 
@@ -129,7 +129,7 @@ def _with_writable_columns(value: Any, what: str, report: Report) -> Any:
 def _with_writable_names(frame: Any, part: str, report: Report) -> Any:
     """Give another name to a column that has the one that is reserved for the labels of rows."""
     if _RESERVED in frame.columns:
-        name = kept.free_name(f"{_RESERVED}_", {*frame.columns})
+        name = free_name(f"{_RESERVED}_", {*frame.columns})
         report.changed(f"{part}[{_RESERVED!r}]", f"an h5ad file reserves this name; it is {name!r}")
         frame = frame.rename(columns={_RESERVED: name})
     if frame.index.name in frame.columns:

@@ -23,8 +23,15 @@ from daf_storage.anndata import _encoding as encoding
 from daf_storage.anndata import _stored as elements
 from daf_storage.anndata._restored import AnnDataWarning
 from daf_storage.anndata._stored import CodedStrings, Nodes, node_at
-from daf_storage.base import RESERVED_VECTORS, StorageType, first_duplicate, pandas, string_offsets
-from daf_storage.data import Convention, kept, required_array, strings_input
+from daf_storage.base import (
+    RESERVED_VECTORS,
+    StorageType,
+    first_duplicate,
+    free_name,
+    pandas,
+    string_offsets,
+)
+from daf_storage.data import Convention, required_array, strings_input
 from daf_storage.data import convention_attributes as attributes_of
 from daf_storage.trees import ArrayInfo, Hdf5Tree, MemoryArray, Node, StoredArray, Tree, ZarrTree
 
@@ -685,9 +692,9 @@ class FrameVectors:
         self.part = part
         taken = set(RESERVED_VECTORS)
         names = frame.column_names
-        self._names = [kept.free_name(name, taken) for name in names]
+        self._names = [free_name(name, taken) for name in names]
         companions = (f"{name}{MISSING_SUFFIX}" for name in self._names)
-        self._companions = [kept.free_name(name, taken) for name in companions]
+        self._companions = [free_name(name, taken) for name in companions]
         both = (self._companions, self._names)
         self._positions = {name: n for listed in both for n, name in enumerate(listed)}
 

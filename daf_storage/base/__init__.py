@@ -29,6 +29,8 @@ from daf_storage.base._model import (
     check_choice,
     check_mode,
     check_name,
+    column_blocks,
+    free_name,
     is_remote,
     name_problem,
     one_array,

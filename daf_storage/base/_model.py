@@ -53,6 +53,7 @@ CLOUD_SCHEMES: Final = ("s3", "gs", "az", "abfs", "abfss")
 
 _SCHEMES: Final = tuple(f"{scheme}://" for scheme in ("http", "https", *CLOUD_SCHEMES))
 _MAX_NAME_BYTES: Final = 255
+_MOST_CHARACTERS: Final = 120
 
 
 class StorageType(enum.Enum):
@@ -151,6 +152,21 @@ def spans_of_length(count: int, length: int) -> Iterator[Span]:
     """Yield spans of so many positions; the last may have fewer."""
     for start in range(0, count, length):
         yield Span(start, min(start + length, count))
+
+
+def column_blocks(indptr: AnyArray, *, max_elements: float = 1 << 20) -> Iterator[Span]:
+    """Yield runs of columns that hold at most ``max_elements`` stored elements, or one column.
+
+    >>> [(s.start, s.stop) for s in column_blocks(np.array([0, 2, 4, 9, 9]), max_elements=4)]
+    [(0, 2), (2, 3), (3, 4)]
+    """
+    start, n_columns = 0, len(indptr) - 1
+    while start < n_columns:
+        limit = indptr[start].item() + max_elements
+        stop = int(np.searchsorted(indptr, limit, side="right")) - 1
+        stop = min(max(stop, start + 1), n_columns)
+        yield Span(start, stop)
+        start = stop
 
 
 @dataclass(frozen=True, slots=True)
@@ -268,6 +284,22 @@ def _problem_of_name(name: str) -> str | None:
             return problem
     size_bytes = len(name.encode())
     return f"is longer than {_MAX_NAME_BYTES} bytes" if size_bytes > _MAX_NAME_BYTES else None
+
+
+def free_name(name: str, taken: set[str]) -> str:
+    """Return a name that every format can hold and that is not taken; from now on, it is.
+
+    >>> free_name("a/b", {"a_b"}), free_name("x", set()), free_name("..", set())
+    ('a_b_', 'x', '_..')
+    """
+    if name_problem(name) is not None:
+        name = name.replace("/", "_").replace("\0", "_")[:_MOST_CHARACTERS] or "_"
+        if name_problem(name) is not None:
+            name = f"_{name}"
+    while name in taken:
+        name = f"{name}_"
+    taken.add(name)
+    return name
 
 
 def check_name(source: str, kind: str, name: object) -> str:

@@ -23,7 +23,7 @@ import pyarrow as pa
 
 from daf_storage import errors
 from daf_storage._lazy import sp
-from daf_storage.base import RESERVED_VECTORS, AnyArray, Span, name_problem
+from daf_storage.base import RESERVED_VECTORS, AnyArray, Span, column_blocks, name_problem
 from daf_storage.data import (
     ENTRIES_OF,
     DafReader,
@@ -34,7 +34,6 @@ from daf_storage.data import (
     StoredMatrix,
     SubsetArray,
     check_rows,
-    column_blocks,
     entry_positions,
     kept,
     layout,

@@ -38,7 +38,6 @@ from daf_storage.data._digest import (
 from daf_storage.data._encoding import (
     EmptySparse,
     block_spans,
-    column_blocks,
     copy_stored,
     size_bytes,
     write_vector,

@@ -21,7 +21,7 @@ import pyarrow as pa
 
 from daf_storage import errors
 from daf_storage._lazy import pc, sp
-from daf_storage.base import AnyArray, Span, StorageType
+from daf_storage.base import AnyArray, Span, StorageType, column_blocks
 from daf_storage.data import _kept as kept
 from daf_storage.data import _layout as layout
 from daf_storage.data._coercion import SparseVectorParts, VectorInput, plain_values, stored_numbers
@@ -29,7 +29,6 @@ from daf_storage.data._encoding import (
     EmptySparse,
     Filling,
     block_height,
-    column_blocks,
     counted_blocks,
     decoded_array,
     fill_transpose,

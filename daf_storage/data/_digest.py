@@ -12,10 +12,10 @@ from zlib import crc32
 
 import numpy as np
 
-from daf_storage.base import AnyArray, Span
+from daf_storage.base import AnyArray, Span, column_blocks
 from daf_storage.base import strings as vlen
 from daf_storage.data import _layout as layout
-from daf_storage.data._encoding import block_spans, column_blocks
+from daf_storage.data._encoding import block_spans
 from daf_storage.data._layout import StoredMatrix, check_rows
 from daf_storage.data._property_reader import ascend
 from daf_storage.data._reader import DafReader

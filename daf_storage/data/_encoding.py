@@ -197,21 +197,6 @@ def transpose_dense(source: AnyArray, out: AnyArray) -> None:
             out[j : j + _TILE, i : i + _TILE] = source[i : i + _TILE, j : j + _TILE].T
 
 
-def column_blocks(indptr: AnyArray, *, max_elements: float = _BLOCK_ELEMENTS) -> Iterator[Span]:
-    """Yield runs of columns that hold at most ``max_elements`` stored elements, or one column.
-
-    >>> [(s.start, s.stop) for s in column_blocks(np.array([0, 2, 4, 9, 9]), max_elements=4)]
-    [(0, 2), (2, 3), (3, 4)]
-    """
-    start, n_columns = 0, len(indptr) - 1
-    while start < n_columns:
-        limit = indptr[start].item() + max_elements
-        stop = int(np.searchsorted(indptr, limit, side="right")) - 1
-        stop = min(max(stop, start + 1), n_columns)
-        yield Span(start, stop)
-        start = stop
-
-
 def index_type(largest: int, usual: StorageType = StorageType.UINT32) -> StorageType:
     """Return an integer type for indices up to ``largest``: the usual one if that holds them.
 

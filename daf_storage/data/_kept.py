@@ -17,7 +17,7 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 
 from daf_storage._lazy import sp
-from daf_storage.base import AnyArray, name_problem, optional_import
+from daf_storage.base import AnyArray, free_name, optional_import
 from daf_storage.data import _layout as layout
 from daf_storage.data._entries import EntrySelection
 from daf_storage.errors import CorruptDataError, UnsupportedDataError, UnsupportedInputError
@@ -171,7 +171,6 @@ GROUP: Final = layout.KEPT
 LEVELS: Final = ("scalars", "vectors", "matrices")
 """Groups of the parts that are aligned to no axis, to one, and to two."""
 
-_MOST_CHARACTERS = 120
 _MOST_OF_A_PART = 60
 
 
@@ -328,19 +327,3 @@ def _taken(value: Any, entries: EntrySelection, dimension: int, *, what: str) ->
 def part_name(wanted: str, taken: set[str]) -> str:
     """Return the last component of the path of a part, which file systems and FilesDaf can hold."""
     return free_name(wanted[:_MOST_OF_A_PART], taken)
-
-
-def free_name(name: str, taken: set[str]) -> str:
-    """Return a name that every format can hold and that is not taken; from now on, it is.
-
-    >>> free_name("a/b", {"a_b"}), free_name("x", set()), free_name("..", set())
-    ('a_b_', 'x', '_..')
-    """
-    if name_problem(name) is not None:
-        name = name.replace("/", "_").replace("\0", "_")[:_MOST_CHARACTERS] or "_"
-        if name_problem(name) is not None:
-            name = f"_{name}"
-    while name in taken:
-        name = f"{name}_"
-    taken.add(name)
-    return name

@@ -29,6 +29,7 @@ from daf_storage.base import (
     Span,
     StorageType,
     VectorInfo,
+    column_blocks,
     first_duplicate,
     name_problem,
 )
@@ -41,7 +42,6 @@ from daf_storage.data._coercion import (
     VectorInput,
     given_vector,
 )
-from daf_storage.data._encoding import column_blocks
 from daf_storage.data._layout import StoredMatrix, StoredVector, checked_indices, with_arrays
 from daf_storage.trees import Node, StoredArray, Tree, memory_array
 

@@ -35,12 +35,19 @@ from daf_storage.anndata import (
     write_parts,
     write_value,
 )
-from daf_storage.base import IfExists, Progress, ShowProgress, Span, optional_import, progress_bar
+from daf_storage.base import (
+    IfExists,
+    Progress,
+    ShowProgress,
+    Span,
+    column_blocks,
+    optional_import,
+    progress_bar,
+)
 from daf_storage.data import (
     DafReader,
     StoredMatrix,
     check_reader,
-    column_blocks,
     kept,
     ordered,
     scipy_index_dtype,

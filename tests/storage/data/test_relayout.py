@@ -14,8 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from daf_storage import DafWriter, ZarrDaf, open_daf, settings
-from daf_storage.base import Span
-from daf_storage.data import column_blocks
+from daf_storage.base import Span, column_blocks
 from daf_storage.trees import StoredArray
 from tests.limits import lower
 from tests.support import csc_parts, data_set, dense
