@@ -140,6 +140,19 @@ def test_a_child_of_a_reader_of_a_server(tiny_path: Path, tmp_path: Path) -> Non
     assert done.stdout.split() == ["10", *["ForkedProcessError"] * 3, "0"]
 
 
+@pytest.mark.parametrize("name", ["x.daf.zarr.zip", "x.h5df"])
+def test_a_child_downloads_nothing_more(tmp_path: Path, name: str) -> None:
+    """The threads that download did not come along: it would wait for them for ever."""
+    pytest.importorskip("obstore")
+    values, path = np.arange(300_000.0), tmp_path / name
+    data_set(open_daf(path, "w"), cell={"name": values.size, "age": values, "far": -values}).close()
+    with served(path) as server, open_daf(server.url) as daf:
+        first = daf.get_np_vector("cell", "age")
+        answer = _in_child(lambda: daf.get_np_vector("cell", "far"))
+    assert first[-1] == values[-1]
+    assert answer.startswith("ForkedProcessError")
+
+
 def _in_child(work: Callable[[], object], meanwhile: Callable[[], object] = bool) -> str:
     """Return what some work gives, or raises, in a process forked before this one does another."""
     here, there = multiprocessing.Pipe()
@@ -216,7 +229,8 @@ def test_a_child_does_not_write_into_the_file_of_its_parent(tmp_path: Path, name
     path = tmp_path / name
     refused = (
         f"ForkedProcessError: {path}: it was opened for writing by process {os.getpid()}, of which "
-        "this one was forked: write there, or open it for reading here"
+        "this one was forked: write there, or open it for reading here; once closed in both, it can be opened for "
+        "writing again"
     )
     with data_set(open_daf(path, "w"), cell=_CELLS) as daf:
         before = path.read_bytes()

@@ -236,7 +236,8 @@ class SidecarDocument:
             if type(version) is not int or version != _FORMAT:
                 raise CorruptDataError(f"it has the format {version!r}, not {_FORMAT}")
             values |= {part: dict(values[part]) for part in ("arrays", "checksums")}
-            if any(_property_of(path) != path for path in values["arrays"]):
+            "".join(values["arrays"]).encode()  # of a lone surrogate no file has a name
+            if any(_property_of(path) != path or "\0" in path for path in values["arrays"]):
                 raise CorruptDataError(f"its scalar {SIDECAR_SCALAR!r} names what is no property")
             return SidecarDocument(**values)
         except _MALFORMED as error:

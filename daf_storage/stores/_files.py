@@ -272,7 +272,8 @@ def check_own(owner: int, location: str) -> None:
     if os.getpid() != owner:
         raise ForkedProcessError(
             f"{location}: it was opened for writing by process {owner}, of which this one was "
-            "forked: write there, or open it for reading here"
+            "forked: write there, or open it for reading here; once closed in both, it can "
+            "be opened for writing again"
         )
 
 

@@ -523,6 +523,8 @@ class RemoteFiles:
         wanted = sorted({b for start, stop in ranges for b in _blocks_of(start, stop)})
         found = {block: self._blocks.peek((path, block), None) for block in wanted}
         runs = list(_runs(b for b in wanted if found[b] is None))
+        if runs:
+            SERVER_CLIENT.check()  # a forked process has none of the pool's threads
         with self._lock:
             fetched = self._pool.map(partial(self._fetch, path), runs)
         for run, data in zip(runs, fetched, strict=True):

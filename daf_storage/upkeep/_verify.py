@@ -175,10 +175,12 @@ def _check_elements(found: _Findings, tree: ZarrTree, path: str) -> None:
     for _, span in indices.unstored_chunks(asks_server=True):
         missing.pop(span, None)
     if missing and data.info.chunks == indices.info.chunks and not is_empty:
+        chunk = missing[min(missing, key=lambda span: span.start)].rpartition(": ")[2]
+        chunk = chunk.replace("chunk '", "chunk file '")
         found.warning(
             f"{path}/data",
-            f"the chunk file {min(missing.values()).rpartition(' ')[2]} is missing, and that of "
-            "the positions is there: unless all of its elements are stored zeros, they are lost",
+            f"the {chunk} is missing, and that of the positions is there: unless all of its "
+            "elements are stored zeros, they are lost",
         )
 
 
