@@ -286,7 +286,7 @@ def _by_name(readers: Sequence[DafReader], location: str) -> dict[str, DafReader
 
 
 def _named(names: Sequence[str], found: Sequence[_T], location: str) -> dict[str, _T]:
-    """Return what was opened by its names, of which each is of one."""
+    """Return what was opened by its names, which have to differ."""
     named = dict(zip(names, found, strict=True))
     if len(named) < len(names):
         twice = next(name for name in names if names.count(name) > 1)

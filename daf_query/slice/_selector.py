@@ -79,7 +79,7 @@ class Chosen:
     written: Written
     """The selector as it was written; of a list, only how many it chose."""
     empty: str | None
-    """Which predicate selects nothing, and who says why."""
+    """A sentence on the predicate that selects nothing; None if it selects something."""
 
 
 @dataclass(frozen=True, slots=True)

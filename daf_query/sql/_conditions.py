@@ -373,7 +373,7 @@ def needed_names(statement: Statement | None) -> tuple[frozenset[str], frozenset
 
 
 def named_columns(statement: Statement | None) -> frozenset[str] | None:
-    """Return names among which are all columns that a query needs; None if it may need others."""
+    """Return names that include all columns a query needs; None if it may need any column."""
     needed = needed_names(statement)
     return None if needed is None or needed[1] else needed[0]
 
@@ -661,7 +661,7 @@ def _has_only(node: Node, *keys: str) -> bool:
 
 
 def _limits(clause: Node | None) -> tuple[int, int] | None:
-    """Return LIMIT, or else what is no limit, and OFFSET; None if there is something else."""
+    """Return LIMIT (without one, more than any table has) and OFFSET; None if there is more."""
     limits = {} if clause is None else clause.get("LimitOffset", {"by": clause})
     limit, offset = limits.get("limit"), limits.get("offset")
     first = MOST_ROWS if limit is None else whole_number_of(limit)

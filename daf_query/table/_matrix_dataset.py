@@ -137,7 +137,7 @@ class ElementColumn:
         return read if isinstance(read, pa.Array) else number_array(read)
 
     def _read(self, rows: Rows) -> Any:
-        """Return codes, strings of Arrow, or numbers in the type that they are shown in."""
+        """Return codes, Arrow strings, or numbers in the type that is shown."""
         read = self.elements.part(self.part, rows.span, rows.offsets)
         if self.entries is not None or isinstance(read, pa.Array):
             return read

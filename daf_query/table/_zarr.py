@@ -107,7 +107,7 @@ def _codecs(array: Any) -> tuple[Callable[..., Any] | None, list[Mapping[str, An
 def _readable(
     what: str, kind: type[errors.DafError] = errors.CorruptDataError, after: str = ""
 ) -> AbstractContextManager[None]:
-    """Let the many kinds that zarr raises of what it cannot read be one."""
+    """Raise one kind of error for the many that zarr raises of what it cannot read."""
     return translated(Exception, kind, what, after)
 
 

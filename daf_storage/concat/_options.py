@@ -57,7 +57,7 @@ class Options:
         return next((self.empty[key] for key in keys if key in self.empty), None)
 
     def matrix_fill(self, axes: tuple[str, str], name: str, matrices: list[MatrixInfo]) -> Any:
-        """Return what stands where one of these matrices lacks an element."""
+        """Return the fill value of elements that one of these matrices lacks."""
         if any(info.storage_type.is_string for info in matrices):
             return ""
         empty = self.empty_of((*axes, name), (*axes[::-1], name))

@@ -211,8 +211,8 @@ REQUIRED: Final = _Required.REQUIRED
 _MAX_ENTRIES: Final = 1 << 40
 
 _LOOKS: Final = 4
-"""How often to look for a matrix.  A writer that replaces both orientations takes one away when the
-other is in place: whoever looked for that before finds neither."""
+"""How often to look for a matrix: a reader that looks while a writer replaces both orientations may
+miss one that is not there yet, and then the other, which is gone by then."""
 
 
 class PropertyReader:
