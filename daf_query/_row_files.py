@@ -144,10 +144,28 @@ def _check_types(schema: pa.Schema, file_format: str) -> None:
         if file_format in ("csv", "tsv"):
             is_refused |= types.is_nested(kind) or is_binary or types.is_fixed_size_binary(kind)
         if is_refused and file_format in ("csv", "tsv", "parquet"):
-            raise errors.UnsupportedInputError(
-                f"column {field.name!r} is {kind}, which {file_format} has no values for; leave it "
-                f"out, or make a string of it in the query: CAST(... AS VARCHAR)"
-            )
+            raise _without_values(field, file_format)
+
+
+def _without_values(field: pa.Field, what: str) -> errors.UnsupportedInputError:
+    return errors.UnsupportedInputError(
+        f"column {field.name!r} is {field.type}, which {what} has no values for; leave it out, or "
+        f"make a string of it in the query: CAST(... AS VARCHAR)"
+    )
+
+
+def handed_over(table: pa.Table, library: str, convert: Callable[[pa.Table], Any]) -> Any:
+    """Return what a library makes of a table, or refuse the column that it cannot hold."""
+    try:
+        return convert(table)
+    except BaseException as error:
+        if not isinstance(error, Exception) and type(error).__name__ != "PanicException":  # Rust's
+            raise
+        if table.num_columns == 1:
+            raise _without_values(table.schema.field(0), library) from None
+        for position in range(table.num_columns):
+            handed_over(table.select([position]), library, convert)
+        raise
 
 
 def _table(batches: list[pa.RecordBatch], schema: pa.Schema) -> pa.Table:

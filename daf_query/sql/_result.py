@@ -20,7 +20,7 @@ import pyarrow as pa
 from daf_query._calls import Advised, positive_number
 from daf_query._formats import ROW_FORMATS
 from daf_query._provenance import described, record_of, refuse_own_files, with_record
-from daf_query._row_files import Format, Rows, format_of, joined, save_rows
+from daf_query._row_files import Format, Rows, format_of, handed_over, joined, save_rows
 from daf_query._runs import attended, call_engine
 from daf_query.distributed import nullable_types
 from daf_query.scan import ScanReport, converted, plain_type, size_bytes
@@ -723,13 +723,13 @@ class QueryResult(Advised):
         table = self.to_arrow_table()
         if arrow_backed:
             return table.to_pandas(types_mapper=pandas.ArrowDtype)
-        return pandas_frame(table)
+        return handed_over(table, "pandas", pandas_frame)
 
     def to_polars(self) -> Any:
         """Return the rows as a polars DataFrame; numbers are not copied."""
         polars = optional_import("polars", extra="polars")
         table = self.to_arrow_table()
-        frame = polars.from_arrow(table, rechunk=False)
+        frame = handed_over(table, "polars", partial(polars.from_arrow, rechunk=False))
         ordered = {
             name: polars.Enum(table.column(name).chunk(0).dictionary.to_pylist())
             for name, kind in zip(table.column_names, table.schema.types, strict=True)
@@ -747,8 +747,8 @@ class QueryResult(Advised):
             A DuckDB connection; by default, the one that ``duckdb.sql`` uses.
         """
         duckdb = optional_import("duckdb", extra="duckdb")
-        table = self.to_arrow_table()
-        return (duckdb if connection is None else connection).from_arrow(table)
+        convert = (duckdb if connection is None else connection).from_arrow
+        return handed_over(self.to_arrow_table(), "DuckDB", convert)
 
     def save(
         self,
