@@ -3,6 +3,7 @@ from daf_query.moments._group_moments import Groups as Groups
 from daf_query.moments._group_moments import GroupValues as GroupValues
 from daf_query.moments._group_moments import Statistic as Statistic
 from daf_query.moments._group_moments import group_rows as group_rows
+from daf_query.moments._markers import MARKER_STATISTICS as MARKER_STATISTICS
 from daf_query.moments._markers import REST as REST
 from daf_query.moments._markers import Comparison as Comparison
 from daf_query.moments._markers import marker_schema as marker_schema

@@ -32,7 +32,7 @@ Test: TypeAlias = tuple[Doubles, Doubles]
 """The score of each column, and its p-value."""
 REST: Final = "rest"
 """Compares each group with all other rows."""
-NUMBERS: Final = (
+MARKER_STATISTICS: Final = (
     *("score", "log_fold_change", "pvalue", "pvalue_adjusted"),
     *("mean", "mean_rest", "fraction", "fraction_rest"),
 )
@@ -240,7 +240,7 @@ def _text(values: Sequence[Any]) -> str:
 
 def marker_schema(groups: Mapping[str, pa.Array], columns_axis: str) -> pa.Schema:
     """Return the names and types of the columns of a table of markers."""
-    return schema_of(groups, columns_axis, (), NUMBERS)
+    return schema_of(groups, columns_axis, (), MARKER_STATISTICS)
 
 
 def welch_tests(comparisons: Sequence[Comparison]) -> list[Test]:

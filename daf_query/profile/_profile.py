@@ -238,13 +238,17 @@ def _concatenated_rows(found: MatrixAxes, what: str) -> ConcatenatedAxis:
     )
 
 
-def prepared_profile(request: SliceRequest) -> tuple[PreparedProfile, dict[str, Any]]:
+def prepared_profile(
+    request: SliceRequest, statistics: Sequence[str] = STATISTICS
+) -> tuple[PreparedProfile, dict[str, Any]]:
     """Choose the rows and columns of a profile, and group the rows; return what was asked as well.
 
     Parameters
     ----------
     request
         Which rows and columns of which matrix, and what the rows are grouped by.
+    statistics
+        The columns of numbers of the result, which no group column may be called.
 
     Raises
     ------
@@ -264,9 +268,8 @@ def prepared_profile(request: SliceRequest) -> tuple[PreparedProfile, dict[str, 
     if not isinstance(fill, bool | int | float | np.number):
         raise errors.InvalidInputError(f"fill_value={fill!r} is no number")
     rows, columns = found.chosen
-    values = group_values(
-        AxisRows(request.engine, found.tables, rows_axis), columns_axis, request.by
-    )
+    source = AxisRows(request.engine, found.tables, rows_axis)
+    values = group_values(source, (columns_axis, *statistics), request.by)
     groups = group_rows(values, rows.selection.positions)
     axes = along, found.columns
     prepared = PreparedProfile(axes, request.name, columns.selection, groups, float(fill))
@@ -360,8 +363,8 @@ def _rank_tests(
     return [(scores, pvalues) for scores, pvalues in np.concatenate(found, axis=2)]
 
 
-def group_values(source: AxisRows, columns_axis: str, by: By) -> list[GroupValues]:
-    """Evaluate what the rows of a profile are grouped by.
+def group_values(source: AxisRows, others: Sequence[str], by: By) -> list[GroupValues]:
+    """Evaluate what the rows of a profile are grouped by; ``others`` are its other columns.
 
     Raises
     ------
@@ -377,7 +380,7 @@ def group_values(source: AxisRows, columns_axis: str, by: By) -> list[GroupValue
         vector = vector if vector in source.vectors else unquoted_name(vector)
         is_vector = vector in source.vectors
         name = called or (vector if is_vector else text)
-        if name in groups or name in (columns_axis, *STATISTICS):
+        if name in groups or name in others:
             what = "another group column" if name in groups else "another column"
             raise errors.InvalidInputError(
                 f"a group column and {what} of the profile would both be called {name!r}; rename "

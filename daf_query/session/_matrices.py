@@ -11,6 +11,7 @@ from daf_query._runs import attended
 from daf_query.session._later import (
     engines,
     layouts,
+    moments,
     profiles,
     slices,
     syntax,
@@ -358,7 +359,7 @@ class MatrixQuestions(Queries):
         request = self._request(schema, params, axes, name, rows, columns, by=by, **how)
         check_choice(method, profiles.MarkerTest, "method")
         top = None if top is None else positive_number(top, "top")
-        prepared, requested = profiles.prepared_profile(request)
+        prepared, requested = profiles.prepared_profile(request, moments.MARKER_STATISTICS)
         table = profiles.marker_rows(
             request,
             prepared,

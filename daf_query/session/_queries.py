@@ -544,7 +544,8 @@ def _profile(engine: engines.Engine, call: engines.TableCall) -> tables.Computed
 
 def _markers(engine: engines.Engine, call: engines.TableCall) -> tables.ComputedDataset:
     """Return how groups of rows differ from the rest, by Welch's t-test of logarithms."""
-    prepared, _ = profiles.prepared_profile(_request(engine, call))
+    request = _request(engine, call)
+    prepared, _ = profiles.prepared_profile(request, moments.MARKER_STATISTICS)
     return tables.ComputedDataset(
         moments.marker_schema(prepared.groups.columns, prepared.axes[1].axis),
         lambda: moments.marker_table(prepared.compute(progress="never"), is_log1p=True),
