@@ -19,7 +19,7 @@ LIMITS: Final = {
     "deflate_ratio": "daf_storage.trees._hdf5_chunks._DEFLATE_RATIO",
     "dense_block_bytes": "daf_query.matrix._layouts._BLOCK_BYTES",
     "digest_bytes": "daf_storage.sidecars._MAX_DIGEST_BYTES",
-    "dots": "daf_query.profile._plot._MAX_DOTS",
+    "dots": "daf_query.profile._profile._MAX_DOTS",
     "download_seconds": "daf_storage.base._optional._DOWNLOAD_SECONDS",
     "free_bytes": "daf_storage.trees._hdf5_chunks._FREE_BYTES",
     "gathered_elements": "daf_query.matrix._layouts._BLOCK_ELEMENTS",
