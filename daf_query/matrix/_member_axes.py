@@ -28,6 +28,10 @@ Members: TypeAlias = Mapping[str, DafReader]
 """Data sets, by name."""
 
 
+MemberPart: TypeAlias = tuple[str, DafReader, Positions, Positions]
+"""What a data set has of the selected entries: its name, itself, their offsets, and where."""
+
+
 class Readers(dict[str, DafReader]):
     """Data sets, by name; another process opens them for reading, also those of a writer."""
 
@@ -93,14 +97,19 @@ class ConcatenatedAxis:
     def entries_at(self, positions: Positions) -> pa.Array:
         """Return the names of the entries at some positions."""
         names, places = [pa.array([], pa.string())], [positions[:0]]
-        for _, daf, mine, own in self.parts(positions, self.names, ""):
+        for _, daf, mine, own in self.parts(positions):
             names.append(daf.get_pa_vector(self.axis, _NAME).cast(pa.string()).take(pa.array(own)))
             places.append(mine)
         return pa.concat_arrays(names).take(pa.array(np.argsort(np.concatenate(places))))
 
     def parts(
-        self, selected: Positions, having: Collection[str], what: str, *, keyword: str = "rows"
-    ) -> Iterator[tuple[str, DafReader, Positions, Positions]]:
+        self,
+        selected: Positions,
+        having: Collection[str] | None = None,
+        what: str = "",
+        *,
+        keyword: str = "rows",
+    ) -> Iterator[MemberPart]:
         """Yield each data set of which something is selected.
 
         With its name, the offsets of its entries within the selected ones, and their positions.
@@ -108,7 +117,7 @@ class ConcatenatedAxis:
         Parameters
         ----------
         having
-            The data sets that have the matrix, which is described by ``what``.
+            The data sets that have the matrix, which is described by ``what``; None for any.
 
         Raises
         ------
@@ -120,7 +129,7 @@ class ConcatenatedAxis:
             mine = np.flatnonzero(owners == number)
             if not mine.size:
                 continue
-            if name not in having:
+            if having is not None and name not in having:
                 raise errors.MatrixNotFoundError(
                     f"{self.location}: {keyword}= has entries of {name!r}, which has no {what}; "
                     f"leave it out: {keyword}=\"dataset <> '{name}'\""
@@ -249,10 +258,6 @@ class AlignedAxis:
         """Return the names at some positions."""
         return self.entries.take(pa.array(positions))
 
-    def again(self) -> AlignedAxis:
-        """Return the same axis as it is now."""
-        return aligned_axis(self.members, self.axis, self.join, location=self.location)
-
     def refuse_nothing_in_common(self) -> None:
         """Refuse an inner join of axes that all have entries, but none in common.
 
@@ -273,7 +278,7 @@ class AlignedAxis:
     def among(self, union: ConcatenatedAxis, selected: Positions) -> Positions:
         """Return the positions of entries of the concatenated axis, without those left out."""
         positions = np.full(selected.size, -1, np.int64)
-        for name, _, mine, own in union.parts(selected, union.names, ""):
+        for name, _, mine, own in union.parts(selected):
             if name in self.positions:
                 positions[mine] = self.positions[name][own]
         return positions[positions >= 0]
@@ -281,9 +286,8 @@ class AlignedAxis:
     def in_each(self, union: ConcatenatedAxis, selected: Positions) -> Positions:
         """Return the positions along the concatenated axis of what all have of some names."""
         parts = [
-            union.starts[union.names.index(name)] + sources[sources >= 0]
-            for name in self.members
-            for sources in [self.sources(name, each_once(selected))]
+            union.starts[union.names.index(name)] + own
+            for name, _, _, own in self.parts(each_once(selected))
         ]
         return np.concatenate([np.empty(0, np.int64), *parts])
 
@@ -294,6 +298,13 @@ class AlignedAxis:
         is_kept = own >= 0
         places[own[is_kept]] = np.flatnonzero(is_kept)
         return places[selected]
+
+    def parts(self, selected: Positions) -> Iterator[MemberPart]:
+        """Yield each data set, the offsets of what it has of the selected, and their positions."""
+        for name, daf in self.members.items():
+            sources = self.sources(name, selected)
+            has = np.flatnonzero(sources >= 0)
+            yield name, daf, has, sources[has]
 
     def axis_indices(self, entries: Iterable[str]) -> Positions:
         """Return the positions of names.

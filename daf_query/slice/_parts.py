@@ -364,15 +364,15 @@ def slice_of(
 
     what = f"matrix {name!r} for the axes {both[0]!r} and {both[1]!r}"
     chosen, across_size = selections[number].positions, selections[1 - number].size
-    sources = {each: across.sources(each, selections[1 - number].positions) for each in having}
+    found = {each: own for each, _, *own in across.parts(selections[1 - number].positions)}
     members = []
     for member, daf, mine, own in along.parts(
         chosen, having, what, keyword=("rows", "columns")[number]
     ):
-        has = np.flatnonzero(sources[member] >= 0)
+        has, theirs = found[member]
         selected = placed(
             Selection.of(own, daf.axis_length(along.axis)),
-            Selection.of(sources[member][has], daf.axis_length(across.axis)),
+            Selection.of(theirs, daf.axis_length(across.axis)),
         )
         places = placed(Selection.of(mine, chosen.size), Selection.of(has, across_size))
         members.append(Part.of(daf, both, name, selected, member, places))
@@ -381,7 +381,7 @@ def slice_of(
     is_sparse = any(info.is_sparse for info in infos.values())
     of_strings = all(dtype.hasobject for dtype in dtypes)
     fill = fill_of(given_fill, is_sparse=is_sparse, of_strings=of_strings)
-    lacks_some = any(bool((each < 0).any()) for each in sources.values())
+    lacks_some = any(has.size < across_size for has, _ in found.values())
     is_filled = lacks_some and not (is_sparse and fill == 0)
     try:
         dtype = result_dtype(dtypes, fill, is_filled=is_filled).newbyteorder("=")

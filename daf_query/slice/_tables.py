@@ -16,9 +16,16 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from daf_query._provenance import Record, described
-from daf_query.matrix import AlignedAxis, EntryAxis, Positions, Selection, each_once
+from daf_query.matrix import (
+    AlignedAxis,
+    EntryAxis,
+    Positions,
+    Selection,
+    aligned_axis,
+    each_once,
+)
 from daf_query.scan import number_array
-from daf_query.slice._parts import NONE, Whole
+from daf_query.slice._parts import Whole
 from daf_query.table import DATASET, check_column_names, long_names
 from daf_storage import AnnDataWarning, errors
 from daf_storage._lazy import pc, sp
@@ -239,7 +246,10 @@ def axis_tables(whole: Whole) -> tuple[Frame, Frame, dict[str, Any]]:
 
 def _of_selected(whole: Whole, number: int) -> tuple[Frame, dict[str, Any]]:
     """Return the table; if all of both axes is chosen, all categories remain."""
-    table = _axis_table(whole, number)
+    is_one = number == whole.aligned or not whole.is_collection
+    labels = None if is_one else labels_along(whole, number)
+    part = ("obs", "var")[number]
+    table = axis_table(whole.axes[number], whole.selections[number], labels, part)
     return table if all(each.is_all for each in whole.selections) else with_used_categories(*table)
 
 
@@ -254,80 +264,64 @@ def with_used_categories(frame: Frame, colors: Mapping[str, Any]) -> tuple[Frame
     return frame, joined_colors([own], frame)
 
 
-def axis_table(axis: EntryAxis, selection: Selection) -> tuple[Frame, dict[str, Any]]:
-    """Return the table of entries of one data set, or of aligned ones, and its colours."""
-    if isinstance(axis, AlignedAxis):
-        return aligned_axis_frame(axis, selection.positions)
-    [daf] = axis.members.values()
-    positions = None if selection.is_all else selection.positions
-    return axis_frame(daf, axis.axis, positions, unreadable="warn")
+def axis_table(
+    axis: EntryAxis, selection: Selection, labels: Labels | None = None, part: str = "var"
+) -> tuple[Frame, dict[str, Any]]:
+    """Return the table of entries of one data set, or of several, and its colours.
 
-
-def _axis_table(whole: Whole, number: int) -> tuple[Frame, dict[str, Any]]:
-    """Return the table of the rows (0) or the columns (1), and the colours of its categoricals."""
-    axis, selection = whole.axes[number], whole.selections[number]
-    if isinstance(axis, AlignedAxis) or not whole.is_collection:
-        return axis_table(axis, selection)
-    parts = [
-        (member.daf, member.selections[number].positions, member.places[number].positions)
-        for member in whole.members
-    ]
-    none = NONE.positions  # without rows: the columns of all data sets
-    parts = parts or [(each, none, none) for each in axis.members.values()]
-    with whole.unchanged_axes():
-        own = [
-            OwnFrame(*axis_frame(daf, axis.axis, positions, unreadable="warn"), places)
-            for daf, positions, places in parts
-        ]
-    labels = labels_along(whole, number)
-    labels.warn_of_repeated(whole.location)
-    pandas = optional_import("pandas", extra="anndata")
-    dataset_names = labels.datasets.dictionary.to_pylist()
-    codes = labels.datasets.indices.to_numpy(zero_copy_only=False)
-    categories = pandas.Index(dataset_names, dtype=object)
-    datasets = pandas.Categorical.from_codes(codes, categories=categories)
-    what = ("obs", "var")[number], axis.axis
-    return _of_all(own, labels.unique, {DATASET: datasets}, what)
-
-
-def aligned_axis_frame(axis: AlignedAxis, positions: Positions) -> tuple[Any, dict[str, Any]]:
-    """Return a row for each selected name, and the colours of its categoricals.
+    Parameters
+    ----------
+    labels
+        What entries that are concatenated are called, of several data sets.
+    part
+        What AnnData calls the table, for messages.
 
     Raises
     ------
     InvalidInputError
-        The names are others by now.
+        The names of an aligned axis are others by now.
 
     Warns
     -----
     AnnDataWarning
         Columns are left out, because the data sets do not agree.
     """
-    now = axis.again()
-    if not now.entries.equals(axis.entries):
-        raise errors.InvalidInputError(
-            f"{axis.location}: the axis {axis.axis!r} of a data set was replaced since this was "
-            "made; make it again"
+    positions, leading, now = selection.positions, {}, axis
+    if isinstance(axis, AlignedAxis):
+        now = aligned_axis(axis.members, axis.axis, axis.join, location=axis.location)
+        if not now.entries.equals(axis.entries):
+            raise errors.InvalidInputError(
+                f"{axis.location}: the axis {axis.axis!r} of a data set was replaced since this "
+                "was made; make it again"
+            )
+    elif labels is None:
+        [daf] = axis.members.values()
+        return axis_frame(
+            daf, axis.axis, None if selection.is_all else positions, unreadable="warn"
         )
-    own = []
-    for name, daf in now.members.items():
-        sources = now.sources(name, positions)
-        has = np.flatnonzero(sources >= 0)
-        read = axis_frame(daf, axis.axis, sources[has], unreadable="warn")
-        own.append(OwnFrame(*read, has))
-    return _of_all(own, objects_of(now.entries.take(pa.array(positions))), {}, ("var", axis.axis))
-
-
-def _of_all(
-    own: Sequence[OwnFrame], index: Any, leading: Mapping[str, Any], what: tuple[str, str]
-) -> tuple[Frame, dict[str, Any]]:
-    """Return the table of all, and the colours of its categoricals; warn of what is left out."""
+    # Without rows: the columns of all data sets.
+    parts = list(now.parts(positions)) or [
+        (name, daf, positions, positions) for name, daf in axis.members.items()
+    ]
+    own = [
+        OwnFrame(*axis_frame(daf, axis.axis, within, unreadable="warn"), places)
+        for _, daf, places, within in parts
+    ]
+    if labels is None:
+        index = objects_of(now.entries_at(positions))
+    else:
+        labels.warn_of_repeated(axis.location)
+        index = labels.unique
+        pandas = optional_import("pandas", extra="anndata")
+        categories = pandas.Index(labels.datasets.dictionary.to_pylist(), dtype=object)
+        codes = labels.datasets.indices.to_numpy(zero_copy_only=False)
+        leading[DATASET] = pandas.Categorical.from_codes(codes, categories=categories)
     joined, conflicts = joined_frame(own, index, leading)
     names = {each.frame.index.name for each in own}
     joined.index.name = names.pop() if len(names) == 1 else None
     if conflicts:
         errors.warn(
-            f"{what[0]} lacks {', '.join(conflicts)}; ask the table {what[1]!r} for what each data "
+            f"{part} lacks {', '.join(conflicts)}; ask the table {axis.axis!r} for what each data "
             "set has",
             AnnDataWarning,
         )
