@@ -29,7 +29,7 @@ from typing import Any, Final, Generic, Literal, Self, TypeAlias, TypeVar
 import numpy as np
 import pyarrow as pa
 
-from daf_storage import Origin, errors
+from daf_storage import DafReader, Origin, errors
 from daf_storage._lazy import sp
 from daf_storage.base import ForkLock, Span, optional_import
 
@@ -273,13 +273,18 @@ def _by_path(value: Any) -> tuple[bytes, list[Origin]]:
 
 
 class _ByPath(pickle.Pickler):
-    """Notes where readers are; of the names of one, pickled it has none but its path."""
+    """Notes where readers are; of the names of one, pickled it has none but its path.
+
+    What is pickled so is read: a data set that is open for writing is opened for reading.
+    """
 
     def __init__(self, file: io.BytesIO, *, protocol: int) -> None:
         super().__init__(file, protocol=protocol)
         self.origins: list[Origin] = []
 
     def reducer_override(self, value: Any) -> Any:
+        if isinstance(value, DafReader):
+            return Origin.open, (value.require_origin(),)
         if not isinstance(value, Origin):
             return NotImplemented
         self.origins.append(value)

@@ -26,7 +26,6 @@ from daf_query.matrix._member_axes import AlignedAxis as AlignedAxis
 from daf_query.matrix._member_axes import ConcatenatedAxis as ConcatenatedAxis
 from daf_query.matrix._member_axes import EntryAxis as EntryAxis
 from daf_query.matrix._member_axes import Join as Join
-from daf_query.matrix._member_axes import Readers as Readers
 from daf_query.matrix._member_axes import aligned as aligned
 from daf_query.matrix._member_axes import aligned_axis as aligned_axis
 from daf_query.matrix._member_axes import concatenated_of as concatenated_of

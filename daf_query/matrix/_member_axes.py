@@ -16,7 +16,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from daf_query.matrix._layouts import Positions, each_once
-from daf_storage import DafReader, Origin, errors
+from daf_storage import DafReader, errors
 from daf_storage._lazy import pc
 from daf_storage.base import one_array
 
@@ -30,18 +30,6 @@ Members: TypeAlias = Mapping[str, DafReader]
 
 MemberPart: TypeAlias = tuple[str, DafReader, Positions, Positions]
 """What a data set has of the selected entries: its name, itself, their offsets, and where."""
-
-
-class Readers(dict[str, DafReader]):
-    """Data sets, by name; another process opens them for reading, also those of a writer."""
-
-    def __reduce__(self) -> Any:
-        """Pickle how they are opened again."""
-        return _opened, ({name: daf.require_origin() for name, daf in self.items()},)
-
-
-def _opened(origins: Mapping[str, Origin]) -> Readers:
-    return Readers({name: origin.open() for name, origin in origins.items()})
 
 
 _DATASET, _NAME, _INDEX = "dataset", "name", "index"
@@ -59,7 +47,7 @@ class ConcatenatedAxis:
 
     axis: str
     location: str
-    members: Readers
+    members: Members
     """The data sets that have the axis, in their order."""
     length: int
     """The number of entries of all."""
@@ -237,7 +225,7 @@ class AlignedAxis:
 
     axis: str
     location: str
-    members: Readers
+    members: Members
     """The data sets that have a matrix over it."""
     join: Join
     entries: pa.Array
@@ -382,7 +370,7 @@ def aligned_axis(members: Members, axis: str, join: Join, *, location: str) -> A
     entries = {
         name: daf.get_pa_vector(axis, _NAME).cast(pa.string()) for name, daf in members.items()
     }
-    return AlignedAxis(axis, location, Readers(members), join, *aligned(entries, join))
+    return AlignedAxis(axis, location, members, join, *aligned(entries, join))
 
 
 def aligned(entries: Mapping[str, pa.Array], join: Join) -> tuple[pa.Array, dict[str, Positions]]:

@@ -15,7 +15,6 @@ from daf_query._calls import positive_number
 from daf_query.distributed import BlockKind, Source, reading, token_of
 from daf_query.matrix import (
     ConcatenatedAxis,
-    Readers,
     Selection,
     cut_at,
     other_layout_command,
@@ -210,7 +209,7 @@ def slice_source(whole: Whole) -> Source:
     """
     # Names and positions of the whole stay here; one path may be opened by several names.
     rows, columns = (
-        ConcatenatedAxis(each.axis, each.location, Readers(), length=0) for each in whole.axes
+        ConcatenatedAxis(each.axis, each.location, {}, length=0) for each in whole.axes
     )
     selections = Selection.all(whole.shape[0]), Selection.all(whole.shape[1])
     members = (replace(each, name=str(n)) for n, each in enumerate(whole.members))

@@ -27,7 +27,6 @@ from daf_query.matrix import (
     EntryAxis,
     PlannedLayouts,
     Positions,
-    Readers,
     Selection,
     SlicePlan,
     count_elements,
@@ -39,7 +38,7 @@ from daf_query.matrix import (
     major_counts,
     minor_counts,
 )
-from daf_storage import DafReader, MatrixInfo, Origin, errors
+from daf_storage import DafReader, MatrixInfo, errors
 from daf_storage._lazy import sp
 from daf_storage.base import Span, computed
 from daf_storage.data import matrix_version
@@ -91,8 +90,7 @@ class Part:
 
     def __reduce__(self) -> Any:
         """Pickle what was chosen; the other process opens the data set again."""
-        chosen = self.axes, self.matrix, self.selections, self.name, self.places
-        return _part_again, (self.daf.require_origin(), *chosen)
+        return Part.of, (self.daf, self.axes, self.matrix, self.selections, self.name, self.places)
 
     @property
     def plan(self) -> SlicePlan:
@@ -173,10 +171,6 @@ class Part:
             )
 
 
-def _part_again(origin: Origin, *chosen: Any) -> Part:
-    return Part.of(origin.open(), *chosen)
-
-
 def _dtype_of(info: MatrixInfo) -> np.dtype[Any]:
     if info.storage_type.is_string:
         return np.dtype(object)
@@ -223,7 +217,7 @@ class Whole:
     def of(cls, part: Part) -> Self:
         """Return a slice of one data set."""
         daf, shape = part.daf, part.plan.stored.info.shape  # it may be closed by now
-        alone = Readers({daf.name: daf})
+        alone = {daf.name: daf}
         rows, columns = (
             ConcatenatedAxis(axis, daf.location, alone, length, is_alone=True)
             for axis, length in zip(

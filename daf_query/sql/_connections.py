@@ -409,8 +409,7 @@ class AxisSchema(SharedSchema):
         if is_alone:
             having = {daf.name: daf for daf in having.values()}
         length = sum(daf.axis_length(axis) for daf in having.values())
-        members = matrix.Readers(having)
-        return matrix.ConcatenatedAxis(axis, self.location, members, length, is_alone)
+        return matrix.ConcatenatedAxis(axis, self.location, having, length, is_alone)
 
     def _of_each(self, axis: str, selection: _Selected) -> dict[str, matrix.Selection]:
         """Return the selected entries of each data set; nothing where all are selected."""
