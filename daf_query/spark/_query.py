@@ -65,8 +65,8 @@ class ReadOptions:
     matrix_columns: str = ""
     """Entries of matrices as columns, as SQL names them."""
     rows_per_partition: int = ROWS_PER_FRAGMENT
-    predicate: str | None = None
-    """A filter that was planned already, as `filter_of` reads it."""
+    predicate: pc.Expression | None = None
+    """A filter that was planned already."""
     matrix: str = ""
     """The name of a matrix."""
     axes: tuple[str, str] = ("", "")
@@ -167,30 +167,6 @@ def _axes(value: str) -> tuple[str, ...]:
     return names
 
 
-_READ: Final[Mapping[str, Callable[[str], Any]]] = {
-    "select": lambda value: tuple(dict.fromkeys(names_of(value))),
-    "axes": _axes,
-    "rows_per_partition": lambda value: positive_number(
-        int(value) if value.isdecimal() else value, "rows_per_partition"
-    ),
-}
-"""What an option becomes that is more than a string."""
-
-
-def _shown(paths: Paths) -> str:
-    return str(paths) if not isinstance(paths, list) else f"{len(paths):,} data sets"
-
-
-def filter_text(predicate: Predicate, schema: pa.Schema) -> str:
-    """Return a predicate over the columns of a table as text; `filter_of` reads it.
-
-    Constants have the types of their columns: UInt64 and Int64 would be compared as Int64, which
-    not all values of UInt64 are.
-    """
-    (serialised,) = _expression(predicate, schema).__reduce__()[1]
-    return base64.b64encode(serialised).decode()
-
-
 def filter_of(text: str) -> pc.Expression:
     """Return the filter that a text holds.
 
@@ -212,6 +188,31 @@ def filter_of(text: str) -> pc.Expression:
         ) from None
 
 
+_READ: Final[Mapping[str, Callable[[str], Any]]] = {
+    "select": lambda value: tuple(dict.fromkeys(names_of(value))),
+    "axes": _axes,
+    "predicate": filter_of,
+    "rows_per_partition": lambda value: positive_number(
+        int(value) if value.isdecimal() else value, "rows_per_partition"
+    ),
+}
+"""What an option becomes that is more than a string."""
+
+
+def _shown(paths: Paths) -> str:
+    return str(paths) if not isinstance(paths, list) else f"{len(paths):,} data sets"
+
+
+def filter_text(predicate: Predicate, schema: pa.Schema) -> str:
+    """Return a predicate over the columns of a table as text; `filter_of` reads it.
+
+    Constants have the types of their columns: UInt64 and Int64 would be compared as Int64, which
+    not all values of UInt64 are.
+    """
+    (serialised,) = _expression(predicate, schema).__reduce__()[1]
+    return base64.b64encode(serialised).decode()
+
+
 def _expression(predicate: Predicate, schema: pa.Schema) -> pc.Expression:
     if isinstance(predicate, And | Or):
         parts = (_expression(part, schema) for part in predicate.parts)
@@ -231,60 +232,31 @@ def _expression(predicate: Predicate, schema: pa.Schema) -> pc.Expression:
     return ~field if predicate.is_negated else field
 
 
-@dataclass(frozen=True, eq=False)
-class TableRead:
-    """A table that Spark reads: its columns, and what is left of its rows."""
+def stored_columns(options: ReadOptions) -> pa.Schema:
+    """Return the columns that are read, as they are stored; those that Spark can have.
 
-    options: ReadOptions
-    table: NamedTable
-    stored: pa.Schema
-    """The columns as they are stored; those that Spark cannot have are not among them."""
-    filter: pc.Expression | None = None
-    """It holds for the rows that are read."""
-
-    @classmethod
-    def of(cls, options: ReadOptions) -> TableRead:
-        """Return the read that options mean; metadata alone is read.
-
-        Raises
-        ------
-        NotFoundError
-            There is no such data set, axis, matrix or column.
-        UnsupportedDataError
-            Spark has no type for a column that was selected.
-        """
-        table = _table_of(options)
-        schema = _schema_of(options, table)
-        shown = spark_schema(schema)
-        names = shown.names if options.select is None else options.select
-        for name in names:
-            if name not in schema.names:
-                raise errors.NotFoundError(
-                    f"{options.location}: the table {options.table!r} has no column {name!r}; it "
-                    f"has {errors.choices(name, schema.names)}"
-                )
-            if name not in shown.names:
-                raise errors.UnsupportedDataError(
-                    f"{options.location}: Spark has no type for {schema.field(name).type}, which "
-                    f"the column {name!r} of the table {options.table!r} is"
-                )
-        chosen = None if options.predicate is None else filter_of(options.predicate)
-        return cls(options, table, pa.schema([schema.field(name) for name in names]), chosen)
-
-    @property
-    def schema(self) -> pa.Schema:
-        """The columns in the types of Spark."""
-        return spark_schema(self.stored)
-
-    def parts(self) -> tuple[Fragment, ...]:
-        """Return what is to be read; what cannot match is left out."""
-        return plan_fragments(
-            self.options.paths,
-            self.table,
-            columns=self.stored.names,
-            filter=self.filter,
-            rows_per_fragment=self.options.rows_per_partition,
-        ).fragments
+    Raises
+    ------
+    NotFoundError
+        There is no such data set, axis, matrix or column.
+    UnsupportedDataError
+        Spark has no type for a column that was selected.
+    """
+    schema = _schema_of(options, _table_of(options))
+    shown = spark_schema(schema)
+    names = shown.names if options.select is None else options.select
+    for name in names:
+        if name not in schema.names:
+            raise errors.NotFoundError(
+                f"{options.location}: the table {options.table!r} has no column {name!r}; it "
+                f"has {errors.choices(name, schema.names)}"
+            )
+        if name not in shown.names:
+            raise errors.UnsupportedDataError(
+                f"{options.location}: Spark has no type for {schema.field(name).type}, which "
+                f"the column {name!r} of the table {options.table!r} is"
+            )
+    return pa.schema([schema.field(name) for name in names])
 
 
 def _schema_of(options: ReadOptions, table: NamedTable) -> pa.Schema:
@@ -412,15 +384,12 @@ class DafDataSource(_DataSource):
 
     def schema(self) -> str:
         """Return the columns in the types of Spark."""
-        return ddl_of(TableRead.of(self._options).schema)
+        return ddl_of(spark_schema(stored_columns(ReadOptions.of(self.options))))
 
     def reader(self, schema: Any) -> DafDataSourceReader:
         """Return what reads the columns of a schema, by their names."""
-        return DafDataSourceReader(TableRead.of(replace(self._options, select=tuple(schema.names))))
-
-    @property
-    def _options(self) -> ReadOptions:
-        return ReadOptions.of(self.options)
+        options = ReadOptions.of(self.options)
+        return DafDataSourceReader(replace(options, select=tuple(schema.names)))
 
 
 class DafDataSourceReader(_DataSourceReader):
@@ -428,22 +397,30 @@ class DafDataSourceReader(_DataSourceReader):
 
     Parameters
     ----------
-    read
+    options
         What is read.
     """
 
-    def __init__(self, read: TableRead) -> None:
-        self._read = read
-        self._schema = read.schema
+    def __init__(self, options: ReadOptions) -> None:
+        self._options = options
+        self._stored = stored_columns(options)
 
     def partitions(self) -> Sequence[Any]:
-        """Return a partition for each part; of none, one without rows."""
-        return [datasource.InputPartition(part) for part in self._read.parts() or (None,)]
+        """Return a partition for each part that may match; of none, one without rows."""
+        options = self._options
+        parts = plan_fragments(
+            options.paths,
+            _table_of(options),
+            columns=self._stored.names,
+            filter=options.predicate,
+            rows_per_fragment=options.rows_per_partition,
+        ).fragments
+        return [datasource.InputPartition(part) for part in parts or (None,)]
 
     def read(self, partition: Any) -> Iterator[pa.RecordBatch]:
         """Yield the rows of a part."""
         part: Fragment | None = partition.value
-        return iter(()) if part is None else as_spark(part.read(), self._schema)
+        return iter(()) if part is None else as_spark(part.read(), spark_schema(self._stored))
 
 
 def register(spark: Any) -> None:
