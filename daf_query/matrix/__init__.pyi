@@ -1,6 +1,5 @@
 from daf_query.matrix._layouts import STRING_BYTES as STRING_BYTES
 from daf_query.matrix._layouts import DamagedLayoutWarning as DamagedLayoutWarning
-from daf_query.matrix._layouts import ElementCount as ElementCount
 from daf_query.matrix._layouts import ElementPart as ElementPart
 from daf_query.matrix._layouts import Elements as Elements
 from daf_query.matrix._layouts import PlannedLayouts as PlannedLayouts

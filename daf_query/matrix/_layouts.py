@@ -33,6 +33,7 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, partial
+from operator import itemgetter
 from typing import Any, Final, Literal, TypeAlias, TypeVar
 
 import numpy as np
@@ -771,26 +772,20 @@ def _sections(starts: Positions, counts: Positions, size: int) -> int:
     return max(begun, int(counts.sum()) // size)
 
 
-@dataclass(frozen=True, slots=True)
-class ElementCount:
-    """How many elements a slice has, as far as that is known without reading them."""
+def count_elements(plans: Iterable[SlicePlan]) -> tuple[int, bool]:
+    """Return the number of elements of a slice, the least that any of its layouts allows.
 
-    count: int
-    """The stored elements of a sparse matrix, all of a dense one."""
-    is_exact: bool
-    """Whether there are so many; if not, there are at most so many."""
-
-
-def count_elements(plans: Iterable[SlicePlan]) -> ElementCount:
-    """Return the number of elements of a slice: the least that any of its layouts allows."""
-    return min(map(_count, plans), key=lambda found: found.count)
+    The stored elements of a sparse matrix, all of a dense one; nothing is read.  And whether there
+    are so many; if not, there are at most so many.
+    """
+    return min(map(_count, plans), key=itemgetter(0))
 
 
-def _count(plan: SlicePlan) -> ElementCount:
+def _count(plan: SlicePlan) -> tuple[int, bool]:
     if plan.colptr is None:
-        return ElementCount(plan.major.size * plan.minor.size, is_exact=True)
+        return plan.major.size * plan.minor.size, True
     counts = major_counts(plan)
-    return ElementCount(int(counts.sum()), is_exact=plan.minor.is_all or not counts.any())
+    return int(counts.sum()), plan.minor.is_all or not counts.any()
 
 
 def major_counts(plan: SlicePlan) -> Positions:

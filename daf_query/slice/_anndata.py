@@ -58,8 +58,6 @@ class Companion:
     matrix: AlignedMatrix
     estimated_bytes: int
     """Its selected part in memory; of a sparse matrix, as if its elements were spread evenly."""
-    of_members: tuple[AlignedMatrix, ...] = ()
-    """That of each data set."""
 
     @property
     def label(self) -> str:
@@ -76,10 +74,6 @@ class Companions:
     available: tuple[Companion, ...]
     unavailable: Mapping[tuple[str, str], errors.DafError]
     """Why a matrix cannot come along, by its part and its key."""
-
-
-Selected: TypeAlias = tuple[tuple[Companion, ...], tuple[Companion, ...]]
-"""The companions that come along, and those that do not fit the budget."""
 
 
 def find_companions(whole: Whole) -> Companions:
@@ -114,9 +108,8 @@ def find_companions(whole: Whole) -> Companions:
             )
             continue
         companions = [each[key] for each in by_key]
-        matrices = tuple(companion.matrix for companion in companions)
-        total_bytes = sum(companion.estimated_bytes for companion in companions)
-        available.append(Companion(_with_common_note(matrices), total_bytes, matrices))
+        matrix = _with_common_note([companion.matrix for companion in companions])
+        available.append(Companion(matrix, sum(each.estimated_bytes for each in companions)))
     main = _with_common_note([each.main for each in of_members])
     return Companions(main, tuple(available), unavailable)
 
@@ -149,8 +142,7 @@ def _companions_of(part: Part) -> Companions:
             what = f"{stored[0].what}: AnnData has no matrices of strings"
             unavailable[matrix.part, matrix.key] = errors.UnsupportedInputError(what)
         else:
-            size = _estimated_bytes(stored[0], part, matrix)
-            available.append(Companion(matrix, size, (matrix,)))
+            available.append(Companion(matrix, _estimated_bytes(stored[0], part, matrix)))
     for path in kept.aligned_paths(part.daf.tree, part.axes):
         name, _, key = posixpath.basename(path).partition(".")
         if name in ANNDATA_PARTS:
@@ -185,10 +177,13 @@ def _companion_selections(part: Part, matrix: AlignedMatrix) -> tuple[Selection,
     return selected, selected
 
 
-def select_companions(location: str, companions: Companions, choice: AnnDataChoice) -> Selected:
+def select_companions(
+    location: str, companions: Companions, choice: AnnDataChoice
+) -> tuple[list[Companion], list[Companion]]:
     """Choose what comes along: what is named, and of the rest what fits the budget.
 
-    The smallest come first, so that one large matrix does not keep out the others.
+    The smallest come first, so that one large matrix does not keep out the others.  Also returns
+    what does not fit.
 
     Parameters
     ----------
@@ -202,7 +197,7 @@ def select_companions(location: str, companions: Companions, choice: AnnDataChoi
     """
     max_bytes = choice.get("max_bytes", ANNDATA_MAX_BYTES)
     free_bytes = math.inf if max_bytes is None else max_bytes
-    chosen: list[Companion] = []
+    chosen: set[str] = set()
     optional: list[Companion] = []
     for part in ANNDATA_PARTS:
         of_part = [companion for companion in companions.available if companion.matrix.part == part]
@@ -210,27 +205,19 @@ def select_companions(location: str, companions: Companions, choice: AnnDataChoi
         if part_choice is None:
             optional += of_part
         elif part_choice is True:
-            chosen += of_part
+            chosen.update(companion.label for companion in of_part)
         elif part_choice is not False:
             by_key = {companion.matrix.key: companion for companion in of_part}
             for key in _keys(part, part_choice):
                 if key not in by_key:
                     raise _unknown_key(location, companions, part, key, by_key)
-                chosen.append(by_key[key])
-    left_out = []
+                chosen.add(by_key[key].label)
     for companion in sorted(optional, key=lambda companion: companion.estimated_bytes):
         if companion.estimated_bytes <= free_bytes:
             free_bytes -= companion.estimated_bytes
-            chosen.append(companion)
-        else:
-            left_out.append(companion)
-    return _in_order(companions, chosen), _in_order(companions, left_out)
-
-
-def _in_order(companions: Companions, some: Iterable[Companion]) -> tuple[Companion, ...]:
-    """Return some companions in the order of all, each once."""
-    labels = {companion.label for companion in some}
-    return tuple(c for c in companions.available if c.label in labels)
+            chosen.add(companion.label)
+    left_out = [each for each in optional if each.label not in chosen]
+    return [each for each in companions.available if each.label in chosen], left_out
 
 
 def _keys(part: str, choice: str | Iterable[str]) -> list[str]:
@@ -261,12 +248,11 @@ def companion_slice(whole: Whole, companion: Companion) -> tuple[Whole, Any]:
 
     Of several data sets, that own axis is aligned in turn.
     """
-    name, is_annotation = companion.matrix.name, companion.matrix.is_annotation
-    own_axis = companion.matrix.columns_axis
+    matrix, own_axis = companion.matrix, companion.matrix.columns_axis
+    name, is_annotation = matrix.name, matrix.is_annotation
     across = whole.axes[1 - whole.along]
     if not isinstance(across, AlignedAxis):
-        [part], [matrix] = whole.members, companion.of_members
-        both = matrix.rows_axis, matrix.columns_axis
+        [part], both = whole.members, (matrix.rows_axis, own_axis)
         found = Part.of(part.daf, both, name, _companion_selections(part, matrix))
         return Whole.of(found), part.daf.axis_entries(own_axis) if is_annotation else None
     having = {member.name: member.daf for member in whole.members}
@@ -277,8 +263,7 @@ def companion_slice(whole: Whole, companion: Companion) -> tuple[Whole, Any]:
         axes = whole.axes[whole.along], own
         selections = whole.selections[whole.along], Selection.all(own.length)
         columns = own.entries.to_numpy(zero_copy_only=False)
-    first = companion.of_members[0]
-    info = info_of(whole.members[0].daf, (first.rows_axis, first.columns_axis), name)
+    info = info_of(whole.members[0].daf, (matrix.rows_axis, own_axis), name)
     is_text = info.storage_type.is_string
     fill = whole.given_fill if is_text == isinstance(whole.given_fill, str) else None
     return slice_of(name, axes, selections, having, fill), columns
@@ -292,11 +277,10 @@ def to_anndata(
     A record of the provenance is put into ``uns``.
     """
     with whole.unchanged_axes():
-        contents = contents_of(whole, choice, record)
-        X = contents.main.restore(read(), index=None, columns=None)  # noqa: N806 - of AnnData
-        adata = contents.without_matrices(X=X)
-        for companion in contents.companions:
-            contents.add_to(adata, companion)
+        adata, main, companions = annotated(whole, choice, record)
+        adata.X = main.restore(read(), index=None, columns=None)
+        for companion in companions:
+            add_companion(adata, whole, companion)
     return adata
 
 
@@ -311,51 +295,37 @@ def lazy_anndata(
     layers = choice.get("layers")
     chosen: AnnDataChoice = {**choice, "layers": True if layers is None else layers}
     with whole.unchanged_axes():
-        contents = contents_of(whole, chosen, record)
-        values = dask_array(whole, rows_per_block, needs_rows=True)
-        adata = contents.without_matrices(X=values)
+        adata, _, companions = annotated(whole, chosen, record)
+        adata.X = dask_array(whole, rows_per_block, needs_rows=True)
         # Blocks of the same rows: what is computed of two of them reads neither twice.
-        height = max(values.chunks[0][0], 1)
-        for companion in contents.companions:
+        height = max(adata.X.chunks[0][0], 1)
+        for companion in companions:
             matrix = companion.matrix
             if matrix.part == "layers":
                 layer, _ = companion_slice(whole, companion)
                 adata.layers[matrix.key] = dask_array(layer, height, needs_rows=True)
             else:
-                contents.add_to(adata, companion)
+                add_companion(adata, whole, companion)
     return adata
 
 
-@dataclass(frozen=True, slots=True)
-class Contents:
-    """What an AnnData of a slice has beside its large matrices, which are gathered one by one."""
-
-    whole: Whole
-    main: AlignedMatrix
-    """The matrix of the slice, which is ``X``."""
-    companions: tuple[Companion, ...]
-    """Those that come along."""
-    obs: Any
-    var: Any
-    uns: Mapping[str, Any]
-
-    def without_matrices(self, **more: Any) -> Any:
-        """Return an AnnData of ``obs``, ``var`` and ``uns``, and what else is given."""
-        anndata = optional_import("anndata", extra="anndata")
-        return anndata.AnnData(obs=self.obs, var=self.var, uns=dict(self.uns), **more)
-
-    def add_to(self, adata: Any, companion: Companion) -> None:
-        """Put the selected part of a companion into an AnnData, as AnnData had it."""
-        matrix = companion.matrix
-        frame = self.var if matrix.part in ("varm", "varp") else self.obs
-        part, columns = companion_slice(self.whole, companion)
-        values = matrix.restore(read_whole(part), index=frame.index, columns=columns)
-        getattr(adata, matrix.part)[matrix.key] = values
+def add_companion(adata: Any, whole: Whole, companion: Companion) -> None:
+    """Put the selected part of a companion into an AnnData of a slice, as AnnData had it."""
+    matrix = companion.matrix
+    frame = adata.var if matrix.part in ("varm", "varp") else adata.obs
+    part, columns = companion_slice(whole, companion)
+    values = matrix.restore(read_whole(part), index=frame.index, columns=columns)
+    getattr(adata, matrix.part)[matrix.key] = values
 
 
-def contents_of(whole: Whole, choice: AnnDataChoice, record: Record | None) -> Contents:
-    """Return what comes along with a slice; reads ``obs`` and ``var``, and no matrix."""
-    optional_import("anndata", extra="anndata")
+def annotated(
+    whole: Whole, choice: AnnDataChoice, record: Record | None
+) -> tuple[Any, AlignedMatrix, list[Companion]]:
+    """Return an AnnData without matrices, which is ``X``, and what comes along, to be gathered.
+
+    Reads ``obs`` and ``var``, and no matrix.
+    """
+    anndata = optional_import("anndata", extra="anndata")
     if whole.is_collection:
         _refuse_own(whole, choice)
     companions = find_companions(whole)
@@ -365,7 +335,7 @@ def contents_of(whole: Whole, choice: AnnDataChoice, record: Record | None) -> C
     uns.pop(KEY, None)  # of the file that the data are from
     if record is not None:
         uns[KEY] = as_json(record)
-    return Contents(whole, companions.main, chosen, obs, var, uns)
+    return anndata.AnnData(obs=obs, var=var, uns=uns), companions.main, chosen
 
 
 def _refuse_own(whole: Whole, choice: AnnDataChoice) -> None:

@@ -72,9 +72,7 @@ BLOCK_BYTES: Final = 128 << 20
 """How large a block is by default, and a slice that is saved as a whole: 128 MiB."""
 
 
-def row_spans(
-    whole: Whole, figures: Figures, rows: object, max_bytes: ByteSize | None
-) -> Iterator[Span]:
+def row_spans(figures: Figures, rows: object, max_bytes: ByteSize | None) -> Iterator[Span]:
     """Return the spans of the rows of each block; see `MatrixSlice.blocks`.
 
     Raises
@@ -82,18 +80,15 @@ def row_spans(
     InvalidInputError
         Both sizes are given, or one that is no size.
     """
-    n_rows = figures.shape[0]
     if rows is None:
         budget = byte_count(BLOCK_BYTES if max_bytes is None else max_bytes)
         if budget == 0:
             raise errors.InvalidInputError("max_bytes=0 has no room for a row; pass a larger one")
-        if figures.is_sparse:
-            return cut_at(row_sizes(whole, figures, are_exact=True), budget - figures.index_bytes)
-        row_bytes = max(figures.shape[1] * figures.item_bytes, 1)
-        return spans_of_length(n_rows, max(budget // row_bytes, 1))
+        beside = figures.index_bytes if figures.whole.is_sparse else 0
+        return cut_at(row_sizes(figures, are_exact=True), budget - beside)
     if max_bytes is not None:
         raise errors.InvalidInputError("blocks() takes rows= or max_bytes=, not both")
-    return spans_of_length(n_rows, positive_number(rows, "rows"))
+    return spans_of_length(figures.whole.shape[0], positive_number(rows, "rows"))
 
 
 DASK_BLOCK_BYTES: Final = 64 << 20

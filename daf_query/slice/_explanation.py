@@ -207,18 +207,18 @@ def explain(whole: Whole, result: Any = None) -> SliceExplanation:
     memory_bytes["anndata"] = figures.result_bytes + _beside_x_bytes(whole)
     is_one = not whole.is_collection
     if not is_one:
-        memory_bytes["arrow"] += 4 * figures.elements.count  # the codes of the data sets
+        memory_bytes["arrow"] += 4 * figures.count  # the codes of the data sets
     return SliceExplanation(
         location=whole.location,
         matrix=whole.name,
         rows_axis=whole.axis_names[0],
         columns_axis=whole.axis_names[1],
-        rows=figures.shape[0],
-        columns=figures.shape[1],
-        dtype=str(figures.dtype),
-        is_sparse=figures.is_sparse,
-        stored_elements=figures.elements.count,
-        is_exact=figures.elements.is_exact,
+        rows=whole.shape[0],
+        columns=whole.shape[1],
+        dtype=str(whole.dtype),
+        is_sparse=whole.is_sparse,
+        stored_elements=figures.count,
+        is_exact=figures.is_exact,
         layouts=_layout_costs(whole.members[0]) if is_one else [],
         read_bytes=sum(read.size_bytes for read in reads),
         read_is_exact=all(read.is_exact for read in reads),

@@ -107,8 +107,8 @@ class Reading:
         """Return whether a slice is to be read in blocks for a file of some format."""
         figures = figures_of(whole)
         size = figures.dense_bytes if file_format in WIDE else figures.result_bytes
-        can_be_cut = SLICE_FORMATS[file_format].in_blocks and figures.dtype != object
-        return can_be_cut and figures.shape[0] > 0 and size > self.block_bytes
+        can_be_cut = SLICE_FORMATS[file_format].in_blocks and whole.dtype != object
+        return can_be_cut and whole.shape[0] > 0 and size > self.block_bytes
 
     def blocks(self, whole: Whole, values: Any, file_format: str) -> Iterator[tuple[Span, Any]]:
         """Yield the rows and the values of each block; of values that were read all of them."""
@@ -118,7 +118,7 @@ class Reading:
             figures, rows = figures_of(whole), None
             if file_format in WIDE:  # no larger as dense ones
                 rows = max(self.block_bytes // (whole.shape[1] * figures.item_bytes), 1)
-            spans = row_spans(whole, figures, rows, None if rows else self.block_bytes)
+            spans = row_spans(figures, rows, None if rows else self.block_bytes)
         for span in spans:
             self.check()
             block = values
@@ -232,12 +232,12 @@ def save_anndata(
         adata = _anndata.to_anndata(whole, lambda: values, choice, record)
     else:
         with whole.unchanged_axes():
-            contents = _anndata.contents_of(whole, choice, record)
-            adata, large = contents.without_matrices(), []
-            for companion in contents.companions:
+            adata, main, companions = _anndata.annotated(whole, choice, record)
+            large = []
+            for companion in companions:
                 part, _ = companion_slice(whole, companion)
                 if companion.matrix.is_annotation or not reading.needs_blocks(part, file_format):
-                    contents.add_to(adata, companion)
+                    _anndata.add_companion(adata, whole, companion)
                 else:
                     large.append((part, companion.matrix))
     output = output_directory(path) if file_format == ZARR else output_path(path)
@@ -245,7 +245,7 @@ def save_anndata(
         report = write_anndata(adata, prepared, file_format=file_format)
         if values is None:
             with whole.unchanged_axes(), _opened(prepared, file_format) as (root, reading.check):
-                _write_matrix(root, "X", whole, contents.main, reading)
+                _write_matrix(root, "X", whole, main, reading)
                 for part, matrix in large:
                     own = Reading(reading.block_bytes)
                     own.check = reading.check

@@ -284,7 +284,7 @@ class MatrixSlice(Advised):
         [[[0, 1], [2, 3]], [[4, 5]]]
         """
         figures = figures_of(self.whole, self._gathered)
-        return map(self.of_rows, row_spans(self.whole, figures, rows, max_bytes))
+        return map(self.of_rows, row_spans(figures, rows, max_bytes))
 
     def of_rows(self, span: Span) -> Self:
         """Return some of the rows, by their offsets; nothing is read."""

@@ -8,6 +8,7 @@ by block: the allocator moves its pages, and copies nothing.
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -23,7 +24,6 @@ from daf_query.matrix import (
     STRING_BYTES,
     AlignedAxis,
     ConcatenatedAxis,
-    ElementCount,
     EntryAxis,
     PlannedLayouts,
     Positions,
@@ -145,7 +145,7 @@ class Part:
                 return major_counts(layout)
         if are_exact:
             return minor_counts(self.plan)
-        return np.full(n_rows, count_elements(self.layouts).count / max(n_rows, 1))
+        return np.full(n_rows, count_elements(self.layouts)[0] / max(n_rows, 1))
 
     def check_current(self) -> None:
         """Refuse a matrix that was replaced, as it is whenever one of its axes is.
@@ -469,20 +469,21 @@ Progress: TypeAlias = Callable[[int], None]
 class Figures:
     """What the memory of each form follows from."""
 
-    shape: tuple[int, int]
-    dtype: np.dtype[Any]
-    is_sparse: bool
-    elements: ElementCount
+    whole: Whole
+    count: int
+    """The number of elements: the stored ones of a sparse slice, all of a dense one."""
+    is_exact: bool
+    """Whether there are so many; if not, there are at most so many."""
 
     @property
     def item_bytes(self) -> int:
         """Bytes of a value; of a string about."""
-        return STRING_BYTES if self.dtype == object else self.dtype.itemsize
+        return STRING_BYTES if self.whole.dtype == object else self.whole.dtype.itemsize
 
     @property
     def index_bytes(self) -> int:
         """Bytes of an index of CSR."""
-        return 4 if max(*self.shape, self.elements.count) <= _LARGEST_INT32 else 8
+        return 4 if max(*self.whole.shape, self.count) <= _LARGEST_INT32 else 8
 
     @property
     def element_bytes(self) -> int:
@@ -492,29 +493,29 @@ class Figures:
     @property
     def csr_bytes(self) -> int:
         """Bytes of the values as CSR."""
-        return self.elements.count * self.element_bytes + (self.shape[0] + 1) * self.index_bytes
+        return self.count * self.element_bytes + (self.whole.shape[0] + 1) * self.index_bytes
 
     @property
     def dense_bytes(self) -> int:
         """Bytes of a dense array."""
-        return self.shape[0] * self.shape[1] * self.item_bytes
+        return math.prod(self.whole.shape) * self.item_bytes
 
     @property
     def result_bytes(self) -> int:
         """Bytes of what `MatrixSlice.values` returns."""
-        return self.csr_bytes if self.is_sparse else self.dense_bytes
+        return self.csr_bytes if self.whole.is_sparse else self.dense_bytes
 
     def memory_bytes(self) -> dict[str, int]:
         """Bytes of each form but AnnData."""
-        count, item_bytes = self.elements.count, self.item_bytes
-        rows, columns = self.shape
-        is_bool = self.dtype == np.bool_
+        count, item_bytes = self.count, self.item_bytes
+        rows, columns = self.whole.shape
+        is_bool = self.whole.dtype == np.bool_
         wide = columns * -(-rows // 8) if is_bool else self.dense_bytes
         long = -(-count // 8) if is_bool else count * item_bytes
         return {
             "scipy": self.csr_bytes,
             "numpy": self.dense_bytes,
-            "pandas": count * (item_bytes + 4) if self.is_sparse else self.dense_bytes,
+            "pandas": count * (item_bytes + 4) if self.whole.is_sparse else self.dense_bytes,
             "polars": wide,
             "arrow": count * 8 + long,
         }
@@ -523,21 +524,17 @@ class Figures:
 def figures_of(whole: Whole, result: Any = None) -> Figures:
     """Return how large the values are, at most; exactly, if they are there."""
     if not whole.is_sparse:
-        count, is_exact = whole.shape[0] * whole.shape[1], True
-    elif result is not None:
-        count, is_exact = int(result.nnz), True
-    else:
-        counts = [count_elements(member.layouts) for member in whole.members]
-        count = sum(each.count for each in counts)
-        is_exact = all(each.is_exact for each in counts)
-        # The zeros of dense members are left out.
-        is_exact = is_exact and all(member.is_sparse for member in whole.members)
-        if whole.fills:
-            count += whole.missing_count
-    return Figures(whole.shape, whole.dtype, whole.is_sparse, ElementCount(count, is_exact))
+        return Figures(whole, math.prod(whole.shape), is_exact=True)
+    if result is not None:
+        return Figures(whole, int(result.nnz), is_exact=True)
+    counts = [count_elements(member.layouts) for member in whole.members]
+    # The zeros of dense members are left out.
+    is_exact = all(n[1] and each.is_sparse for n, each in zip(counts, whole.members, strict=True))
+    filled = whole.missing_count if whole.fills else 0
+    return Figures(whole, sum(count for count, _ in counts) + filled, is_exact)
 
 
-def row_sizes(whole: Whole, figures: Figures, *, are_exact: bool) -> npt.NDArray[np.float64]:
+def row_sizes(figures: Figures, *, are_exact: bool) -> npt.NDArray[np.float64]:
     """Return about how many bytes each row of the values takes, at most.
 
     Parameters
@@ -546,7 +543,7 @@ def row_sizes(whole: Whole, figures: Figures, *, are_exact: bool) -> npt.NDArray
         Whether elements of a matrix that is stored by columns alone are counted, which reads their
         row numbers; else all its rows are taken to be of one size.
     """
-    n_rows = whole.shape[0]
+    whole, n_rows = figures.whole, figures.whole.shape[0]
     if not whole.is_sparse:
         return np.full(n_rows, float(max(whole.shape[1] * figures.item_bytes, 1)))
     elements = np.zeros(n_rows)
@@ -564,7 +561,7 @@ def read_whole(whole: Whole, progress: Progress = lambda _: None) -> Any:
     if whole.only is not None:
         return whole.only.layouts.gather(progress)
     figures = figures_of(whole)
-    spans = list(cut_at(row_sizes(whole, figures, are_exact=False), READ_BYTES))
+    spans = list(cut_at(row_sizes(figures, are_exact=False), READ_BYTES))
     tasks = (partial(_read_block, whole.of_rows(span)) for span in spans)
 
     def blocks() -> Iterator[Any]:
@@ -574,7 +571,7 @@ def read_whole(whole: Whole, progress: Progress = lambda _: None) -> Any:
             progress(int(values[-1].size if whole.is_sparse else values.size))
 
     if whole.is_sparse:
-        count = figures.elements.count if figures.elements.is_exact else 0
+        count = figures.count if figures.is_exact else 0
         return csr_of_blocks(blocks(), whole.shape, whole.dtype, count)
     result = np.empty(whole.shape, whole.dtype)
     for span, values in zip(spans, blocks(), strict=True):
