@@ -160,11 +160,24 @@ class _Prepared(_OfMatrix):
                 requests += read.requests
         return n_bytes, f"downloads about {n_bytes:,} bytes in about {requests:,} requests"
 
-    def _check_bytes(self, n_bytes: int, max_bytes: int, what: str, advice: str) -> None:
-        """Refuse what is larger than its budget."""
-        if n_bytes > max_bytes:
-            message = f"{self.axes[1].location}: {what}, which is more than the budget of"
-            raise errors.over_budget(f"{message} {max_bytes:,}", advice)
+    def _costs(self) -> Iterator[tuple[int, str, str]]:
+        """Yield bytes that a budget limits, what has them, and how there would be fewer."""
+        raise NotImplementedError
+
+    def check_size(self, max_bytes: int | None) -> None:
+        """Raise if the result would be too large, or more would be downloaded of a server.
+
+        Raises
+        ------
+        BudgetError
+            It would have more bytes.
+        """
+        if max_bytes is None:
+            return
+        for n_bytes, what, advice in self._costs():
+            if n_bytes > max_bytes:
+                message = f"{self.axes[1].location}: {what}, which is more than the budget of"
+                raise errors.over_budget(f"{message} {max_bytes:,}", advice)
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,26 +193,17 @@ class PreparedProfile(_Prepared):
         """The names and types of its columns."""
         return schema_of(self.groups.columns, self.axes[1].axis)
 
-    def check_size(self, max_bytes: int | None) -> None:
-        """Raise if the result would be too large, or more would be downloaded of a server.
-
-        Raises
-        ------
-        BudgetError
-            It would have more bytes.
-        """
-        if max_bytes is None:
-            return
+    def _costs(self) -> Iterator[tuple[int, str, str]]:
         n_groups, n_columns = self.groups.rows.n_groups, self.columns.size
         n_bytes = n_groups * n_columns * _row_bytes(self.groups.columns)
-        what = (
+        profile, advice = f"the profile of {self.name!r}", "choose fewer rows, groups or columns"
+        result = (
             f"would have {n_groups * n_columns:,} rows ({n_groups:,} groups x {n_columns:,} "
             f"{self.axes[1].axis}), about {n_bytes:,} bytes"
         )
-        if n_bytes <= max_bytes:
-            n_bytes, what = self._download(self._parts(self.groups.rows.positions))
-        what = f"the profile of {self.name!r} {what}"
-        self._check_bytes(n_bytes, max_bytes, what, "choose fewer rows, groups or columns")
+        yield n_bytes, f"{profile} {result}", advice
+        n_bytes, download = self._download(self._parts(self.groups.rows.positions))
+        yield n_bytes, f"{profile} {download}", advice
 
     def _moments(self, progress: Callable[[int], None]) -> Moments:
         """Read the matrices one after the other; return the moments of each group and column."""
@@ -242,24 +246,14 @@ class PreparedTotals(_Prepared):
         dataset = [] if self.axes[0].is_alone else [(DATASET, pa.string())]
         return pa.schema([*dataset, (NAME, pa.string()), (INDEX, pa.int64()), *numbers])
 
-    def check_size(self, max_bytes: int | None) -> None:
-        """Raise if more would be downloaded from a server: all columns, since shares are of all.
-
-        Raises
-        ------
-        BudgetError
-            It would be more bytes.
-        """
-        if max_bytes is None:
-            return
+    def _costs(self) -> Iterator[tuple[int, str, str]]:
         across = self.axes[1]
-        parts = (
+        parts = (  # all columns, since shares are of all
             (daf, mine, rows, np.arange(daf.axis_length(across.axis)))
             for daf, mine, rows, _ in self._parts(self.rows.positions)
         )
-        n_bytes, what = self._download(parts)
-        what = f"summing rows of {self.name!r} {what}"
-        self._check_bytes(n_bytes, max_bytes, what, "choose fewer rows")
+        n_bytes, download = self._download(parts)
+        yield n_bytes, f"summing rows of {self.name!r} {download}", "choose fewer rows"
 
     def compute(self, progress: Callable[[int], None] = lambda _: None) -> pa.Table:
         """Read the matrix once, and return a row for each entry.

@@ -16,7 +16,7 @@ from daf_query._formats import PROFILE_FORMATS
 from daf_query._provenance import KEY, as_json, refuse_own_files
 from daf_query._row_files import Format, format_of
 from daf_query._runs import check_cancelled
-from daf_query.matrix import AlignedAxis, ConcatenatedAxis
+from daf_query.matrix import AlignedAxis, ConcatenatedAxis, EntryAxis
 from daf_query.moments import (
     LAYERS,
     STATISTICS,
@@ -230,19 +230,23 @@ _ELEMENT_BYTES: Final = 24
 """What an element takes while it is ranked."""
 
 
-def _concatenated_rows(found: MatrixAxes, what: str) -> ConcatenatedAxis:
-    """Return the axis of the rows, which has the entries of all data sets.
+def _found(
+    request: SliceRequest, what: str
+) -> tuple[MatrixAxes, tuple[ConcatenatedAxis, EntryAxis]]:
+    """Return what is chosen of the axes of a matrix, and these; its rows are of all data sets.
 
     Raises
     ------
     InvalidInputError
-        That is the axis of the columns.
+        The columns are.
     """
-    if isinstance(found.rows, ConcatenatedAxis):
-        return found.rows
+    found = matrix_axes(request)
+    rows, columns = found.axes
+    if isinstance(rows, ConcatenatedAxis):
+        return found, (rows, columns)
     raise errors.InvalidInputError(
-        f"{found.tables.location}: {what} the entries of all data sets, which are those of axis "
-        f"{found.columns.axis!r}; swap the axes, or in Python pass along={found.rows.axis!r}"
+        f"{request.tables.location}: {what} the entries of all data sets, which are those of axis "
+        f"{columns.axis!r}; swap the axes, or in Python pass along={rows.axis!r}"
     )
 
 
@@ -269,30 +273,27 @@ def prepared_profile(
     BudgetError
         The result or the download would be larger than ``max_bytes``.
     """
-    found = matrix_axes(request)
+    found, axes = _found(request, "a profile groups")
     rows_axis, columns_axis = request.axes
-    along = _concatenated_rows(found, "a profile groups")
     fill: object = np.nan if request.fill_value is None else request.fill_value
     if not isinstance(fill, bool | int | float | np.number):
         raise errors.InvalidInputError(f"fill_value={fill!r} is no number")
     rows, columns = found.chosen
-    source = AxisRows(request.engine, found.tables, rows_axis)
+    source = AxisRows(request.engine, request.tables, rows_axis)
     values = group_values(source, (columns_axis, *statistics), request.by)
     groups = group_rows(values, rows.selection.positions)
-    axes = along, found.columns
     prepared = PreparedProfile(axes, request.name, columns.selection, groups, float(fill))
     prepared.check_size(request.max_bytes)
     requested = {**_requested("profile", request, found), "by": written_items(request.by)}
-    if found.tables.is_collection:
+    if request.tables.is_collection:
         requested |= {"join": request.join, "along": rows_axis}
     return prepared, requested
 
 
 def prepared_totals(request: SliceRequest) -> tuple[PreparedTotals, dict[str, Any]]:
     """Choose the rows and columns of totals; return what was asked as well."""
-    found = matrix_axes(request)
+    found, axes = _found(request, "totals are of")
     rows, columns = found.chosen
-    axes = _concatenated_rows(found, "totals are of"), found.columns
     prepared = PreparedTotals(axes, request.name, columns.selection, rows.selection)
     prepared.check_size(request.max_bytes)
     return prepared, _requested("totals", request, found)
@@ -301,7 +302,7 @@ def prepared_totals(request: SliceRequest) -> tuple[PreparedTotals, dict[str, An
 def _requested(what: str, request: SliceRequest, found: MatrixAxes) -> dict[str, Any]:
     """Return what was asked, for the provenance; warn of what selects nothing."""
     for empty in (each.empty for each in found.chosen if each.empty is not None):
-        errors.warn(f"{found.tables.location}: {empty}", errors.DafWarning)
+        errors.warn(f"{request.tables.location}: {empty}", errors.DafWarning)
     names = dict(zip(("rows_axis", "columns_axis"), request.axes, strict=True))
     rows, columns = (each.written for each in found.chosen)
     return {what: {"name": request.name, **names}, "rows": rows, "columns": columns}

@@ -521,7 +521,7 @@ def matrix_table(request: slices.SliceRequest) -> tables.TableDataset:
         layouts.Selection(axis.in_each(schema.concatenated(axis.axis), selection.positions))
         if isinstance(axis, layouts.AlignedAxis)
         else selection
-        for axis, selection in zip((found.rows, found.columns), found.selections, strict=True)
+        for axis, selection in zip(found.axes, found.selections, strict=True)
     )
     return schema.matrix_table(*request.axes, request.name, rows=rows, columns=columns)
 

@@ -646,8 +646,7 @@ def _slice_again(kind: type[MatrixSlice], source: Source, requested: SliceRecord
 def matrix_slice(request: SliceRequest) -> MatrixSlice:
     """Return a slice; see `DafSession.matrix`."""
     found = matrix_axes(request)
-    axes = found.rows, found.columns
-    whole = slice_of(request.name, axes, found.selections, found.having, request.fill_value)
+    whole = slice_of(request.name, found.axes, found.selections, found.having, request.fill_value)
     if request.max_bytes is not None:
         check_budget(explain(whole), request.max_bytes)
     rows, columns = found.chosen

@@ -111,11 +111,10 @@ class SliceRequest:
 class MatrixAxes:
     """The two axes of a matrix, of a data set or of several, and what is selected of them."""
 
-    tables: AxisSchema
     having: Mapping[str, DafReader]
     """The data sets that have the matrix, by name."""
-    rows: EntryAxis
-    columns: EntryAxis
+    axes: tuple[EntryAxis, EntryAxis]
+    """That of the rows, and that of the columns."""
     chosen: tuple[Chosen, Chosen]
     """The rows and the columns that are selected."""
 
@@ -154,7 +153,7 @@ def matrix_axes(request: SliceRequest) -> MatrixAxes:
             both, (request.rows, request.columns), ("rows", "columns"), axes[::-1], strict=True
         )
     )
-    return MatrixAxes(tables, having, both[0], both[1], (rows, columns))
+    return MatrixAxes(having, (both[0], both[1]), (rows, columns))
 
 
 @dataclass(frozen=True, slots=True)
