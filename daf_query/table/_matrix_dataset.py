@@ -51,8 +51,7 @@ from daf_query.scan import (
 )
 from daf_query.table._axis_dataset import entry_names
 from daf_query.table._columns import DATASET, ConstantColumn, TableColumns, long_names, value_type
-from daf_query.table._dataset import TableDataset, TableView
-from daf_query.table._fragments import Piece
+from daf_query.table._dataset import Piece, TableDataset, TableView
 from daf_query.table._union import UnionDataset, value_type_of_all
 from daf_storage import DafReader, MatrixInfo, Origin, errors
 from daf_storage._lazy import pc

@@ -32,8 +32,7 @@ from daf_query.table._columns import (
     signature_of,
     vector_of,
 )
-from daf_query.table._dataset import TableDataset, TableView
-from daf_query.table._fragments import Piece
+from daf_query.table._dataset import Piece, TableDataset, TableView
 from daf_storage import errors
 from daf_storage._lazy import pc
 from daf_storage.base import DecodedCache, Span

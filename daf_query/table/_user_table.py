@@ -20,7 +20,7 @@ from daf_storage import errors
 from daf_storage._lazy import ds, lazy_module, pacsv, pc
 from daf_storage.stores import os_errors
 
-arrow_face: Any = lazy_module("daf_query.table._fragments")
+dataset: Any = lazy_module("daf_query.table._dataset")
 columns: Any = lazy_module("daf_query.table._columns")
 
 _FILE: Final = re.compile(
@@ -235,7 +235,7 @@ def _of_file(path: Path, strings: Collection[str]) -> UserTable:
         )
     try:
         if kind in _STREAMED:
-            rows = arrow_face.FileRows(str(path), _STREAMED[kind])
+            rows = dataset.FileRows(str(path), _STREAMED[kind])
         else:
             rows = _read_csv(path, kind, strings)
     except pa.ArrowException as error:
