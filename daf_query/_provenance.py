@@ -42,7 +42,11 @@ _ARROW_SIGNATURE: Final = b"ARROW1"
 
 def record_of(data_sets: DataSets, requested: Mapping[str, Any]) -> Record:
     """Return a record of what was asked of some data sets."""
-    return {**requested, "data_sets": _fingerprints(data_sets), "packages": _versions()}
+    fingerprints = {
+        name: _fingerprint_or_none(source) if isinstance(source, DafReader) else _of_members(source)
+        for name, source in data_sets.items()
+    }
+    return {**requested, "data_sets": fingerprints, "packages": _versions()}
 
 
 def as_json(record: Record) -> str:
@@ -160,13 +164,6 @@ def provenance(source: str | Path | Any) -> Record | None:
             f"{what}: what it has under {KEY!r} is no JSON object, so it is not from here"
         )
     return record
-
-
-def _fingerprints(data_sets: DataSets) -> dict[str, Any]:
-    return {
-        name: _fingerprint_or_none(source) if isinstance(source, DafReader) else _of_members(source)
-        for name, source in data_sets.items()
-    }
 
 
 def _of_members(members: Mapping[str, DafReader]) -> dict[str, str | None]:

@@ -28,8 +28,10 @@ import pyarrow as pa
 from daf_query.scan import BATCH_ROWS, COMPARISONS
 from daf_query.table import CATEGORIES, TableDataset
 from daf_storage import errors
-from daf_storage._lazy import pc
+from daf_storage._lazy import lazy_module, pc
 from daf_storage.base import optional_import
+
+polars: Any = lazy_module("polars")
 
 _COMPARISONS: Final = {"Eq": "==", "NotEq": "!=", "Lt": "<", "LtEq": "<=", "Gt": ">", "GtEq": ">="}
 _BETWEEN: Final = {
@@ -97,12 +99,10 @@ class PolarsSource:
     @property
     def schema(self) -> dict[str, Any]:
         """The types of its columns."""
-        polars = optional_import("polars", extra="polars")
         return dict(polars.from_arrow(self.table.schema.empty_table()).schema) | self._enums()
 
     def _enums(self) -> dict[str, Any]:
         """Return the types of ordered categoricals."""
-        polars = optional_import("polars", extra="polars")
         return {
             field.name: polars.Enum(json.loads(field.metadata[CATEGORIES]))
             for field in self.table.schema
@@ -146,7 +146,6 @@ class PolarsSource:
 
     def _frames(self, batches: Iterator[pa.RecordBatch], schema: pa.Schema) -> Iterator[Any]:
         """Yield batches as data frames; an empty one if there are none."""
-        polars = optional_import("polars", extra="polars")
         enums = {name: enum for name, enum in self._enums().items() if name in schema.names}
         is_empty = True
         for batch in batches:

@@ -294,8 +294,13 @@ class AlignedAxis:
             has = np.flatnonzero(sources >= 0)
             yield name, daf, has, sources[has]
 
-    def axis_indices(self, entries: Iterable[str]) -> Positions:
+    def axis_indices(self, entries: Iterable[str], *, may_lack: bool = False) -> Positions:
         """Return the positions of names.
+
+        Parameters
+        ----------
+        may_lack
+            Whether those that ``join`` leaves out are left out here, too.
 
         Raises
         ------
@@ -304,18 +309,19 @@ class AlignedAxis:
         """
         requested = _strings(entries)
         found = pc.index_in(requested, value_set=self.entries)
-        if not found.null_count:
-            indices: Positions = found.to_numpy(zero_copy_only=False).astype(np.int64)
-            return indices
-        entry = str(requested.filter(pc.is_null(found))[0].as_py())
-        lacking = self.lacking(entry)
-        if len(lacking) == len(self.positions):
-            some = self.entries.slice(0, 20_000).to_pylist()
-            raise errors.entry_not_found(self.location, self.axis, entry, some)
-        raise errors.EntryNotFoundError(
-            f"{self.location}: {errors.shown_names(lacking)} has no entry {entry!r} "
-            f"on axis {self.axis!r}, and join='inner' keeps those that all have; pass join='outer'"
-        )
+        for entry in requested.filter(pc.is_null(found)).unique().to_pylist():
+            lacking = self.lacking(entry)
+            if len(lacking) == len(self.positions):
+                some = self.entries.slice(0, 20_000).to_pylist()
+                raise errors.entry_not_found(self.location, self.axis, entry, some)
+            if not may_lack:
+                raise errors.EntryNotFoundError(
+                    f"{self.location}: {errors.shown_names(lacking)} has no entry {entry!r} on "
+                    f"axis {self.axis!r}, and join='inner' keeps those that all have; pass "
+                    "join='outer'"
+                )
+        positions: Positions = found.drop_null().to_numpy(zero_copy_only=False).astype(np.int64)
+        return positions
 
     def check_labels(self, labels: Any, what: str) -> None:
         """Refuse the labels of a mask that are not the names."""

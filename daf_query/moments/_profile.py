@@ -195,7 +195,9 @@ class PreparedProfile(_Prepared):
 
     def _costs(self) -> Iterator[tuple[int, str, str]]:
         n_groups, n_columns = self.groups.rows.n_groups, self.columns.size
-        n_bytes = n_groups * n_columns * _row_bytes(self.groups.columns)
+        arrays = self.groups.columns.values()
+        row_bytes = sum(-(-array.nbytes // max(len(array), 1)) for array in arrays)
+        n_bytes = n_groups * n_columns * (row_bytes + _BYTES * (len(STATISTICS) + 1))
         profile, advice = f"the profile of {self.name!r}", "choose fewer rows, groups or columns"
         result = (
             f"would have {n_groups * n_columns:,} rows ({n_groups:,} groups x {n_columns:,} "
@@ -284,12 +286,6 @@ class PreparedTotals(_Prepared):
         arrays += [pa.array(chosen), pa.array(nonzero.astype(np.int64))]
         arrays += [number_array(mean), number_array(share)]
         return pa.table(arrays, self.schema)
-
-
-def _row_bytes(groups: Mapping[str, pa.Array]) -> int:
-    """Return about how many bytes a row takes."""
-    of_groups = sum(-(-array.nbytes // max(len(array), 1)) for array in groups.values())
-    return int(of_groups) + _BYTES * (len(STATISTICS) + 1)
 
 
 def schema_of(

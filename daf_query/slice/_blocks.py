@@ -6,7 +6,8 @@ import math
 import operator
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from functools import partial
 from typing import Any, Final, TypeAlias
 
 import numpy as np
@@ -147,23 +148,14 @@ def block_spans(
         size_bytes = figures.csr_bytes if kind == "csr" else figures.dense_bytes
         can_cut, steps = orders[0] if is_one else ((True, False), (1, 1))
         number = 0 if needs_rows or can_cut[0] else 1
-        given[number] = _fitting(size_bytes, whole.shape[number], steps[number])
+        count = whole.shape[number] * DASK_BLOCK_BYTES // max(size_bytes, 1)
+        given[number] = max(count // steps[number], 1) * steps[number]
     for number, (size, length) in enumerate(zip(given, whole.shape, strict=True)):
         for member, (can_cut, _) in zip(whole.members, orders, strict=True):
             if size is not None and size < length and not can_cut[number]:
                 can_turn = is_one and not needs_rows
                 raise _costly(whole, member, number, -(-length // size), can_turn=can_turn)
     return tuple(map(_cut, whole.shape, given))
-
-
-def _fitting(size_bytes: int, length: int, step: int) -> int:
-    """Return how many entries a block has.
-
-    >>> _fitting(3 * DASK_BLOCK_BYTES, 300, 1), _fitting(3 * DASK_BLOCK_BYTES, 300, 40)
-    (100, 80)
-    """
-    count = length * DASK_BLOCK_BYTES // max(size_bytes, 1)
-    return max(count // step * step, step)
 
 
 def _cut(length: int, size: int | None) -> list[Span]:
@@ -218,28 +210,25 @@ def source_of(whole: Whole) -> Source:
         return Source.of(whole, f"the matrix {whole.name!r} or one of its axes")
 
 
-@dataclass(frozen=True, slots=True)
-class ReadBlock:
-    """Reads a block of a slice, which a task opens when it is first needed."""
+def read_block(
+    source: Source, kind: BlockKind, dtype: np.dtype[Any], rows: Span, columns: Span
+) -> Any:
+    """Return the values of a block of a slice, which whoever gets it may change.
 
-    source: Source
-    kind: BlockKind
-    dtype: np.dtype[Any]
-
-    def __call__(self, rows: Span, columns: Span) -> Any:
-        """Return the values of a block, which whoever gets it may change."""
-        with reading(self.source) as opened:
-            whole: Whole = opened.of_rows(rows)
-            if columns.size < whole.shape[1]:  # of one data set, which has them all
-                [part] = whole.members
-                of_rows, of_all = part.selections
-                taken = of_all.take(np.arange(columns.start, columns.stop))
-                whole = Whole.of(part.at(of_rows, taken))
-            values = read_whole(whole)
-        if self.kind == "csr":
-            return sp.csr_matrix(values).astype(self.dtype, copy=False)
-        dense = values.toarray() if sp.issparse(values) else values
-        return np.require(dense, self.dtype, ["C", "W"])
+    The slice is opened when a task first needs it.
+    """
+    with reading(source) as opened:
+        whole: Whole = opened.of_rows(rows)
+        if columns.size < whole.shape[1]:  # of one data set, which has them all
+            [part] = whole.members
+            of_rows, of_all = part.selections
+            taken = of_all.take(np.arange(columns.start, columns.stop))
+            whole = Whole.of(part.at(of_rows, taken))
+        values = read_whole(whole)
+    if kind == "csr":
+        return sp.csr_matrix(values).astype(dtype, copy=False)
+    dense = values.toarray() if sp.issparse(values) else values
+    return np.require(dense, dtype, ["C", "W"])
 
 
 def dask_array(
@@ -266,7 +255,7 @@ def dask_array(
     spans = block_spans(whole, kind, rows, columns, needs_rows=needs_rows)
     da = optional_import("dask.array", extra="dask")
     graphs = optional_import("dask.highlevelgraph", extra="dask")
-    read = ReadBlock(slice_source(whole), kind, whole.dtype)
+    read = partial(read_block, slice_source(whole), kind, whole.dtype)
     chunks = tuple(tuple(span.size for span in each) for each in spans)
     token = token_of(read, chunks)
     name, read_name = f"daf-matrix-{token}", f"daf-source-{token}"

@@ -290,7 +290,7 @@ class Chooser:
             union = self.tables.concatenated(axis.axis)
             return axis.among(union, positions_in(union, table, keyword))
         names = _column(table, NAME, axis, keyword)
-        return _without_left_out(axis, names) if is_query else axis.axis_indices(names)
+        return axis.axis_indices(names, may_lack=is_query)
 
 
 def _symbol_hint(keyword: str, vector: str, symbol: str) -> str:
@@ -503,17 +503,6 @@ def _needs(axis: EntryAxis, has: Sequence[str]) -> str:
             f"{NAME!r}"
         )
     return f"; of several data sets it has to yield {DATASET!r} and {INDEX!r}, or {NAME!r}"
-
-
-def _without_left_out(axis: AlignedAxis, names: pa.Array) -> Positions:
-    """Return the positions of names that a query yields; without those that are left out."""
-    offsets = pc.index_in(names, value_set=axis.entries)
-    if offsets.null_count:
-        for name in names.filter(pc.is_null(offsets)).unique().to_pylist():
-            if len(axis.lacking(name)) == len(axis.positions):
-                axis.axis_indices([name])  # raises
-    positions: Positions = offsets.drop_null().to_numpy(zero_copy_only=False).astype(np.int64)
-    return positions
 
 
 def _predicate_query(

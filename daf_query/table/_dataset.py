@@ -505,12 +505,6 @@ class TableView:
     make them.
     """
 
-    @property
-    def is_filtered(self) -> bool:
-        """Whether some rows may be left out."""
-        parts = (self.base_filter, self.rows, self.inferred)
-        return any(part is not None for part in parts)
-
 
 class TableDataset(EngineTable):
     """A table of columns that are read when they are asked for; immutable.
@@ -584,7 +578,8 @@ class TableDataset(EngineTable):
     @property
     def is_filtered(self) -> bool:
         """Whether `filter` leaves only some of the rows."""
-        return self.view.is_filtered
+        view = self.view
+        return any(part is not None for part in (view.base_filter, view.rows, view.inferred))
 
     def predicate_of(self, expression: Any) -> Predicate:
         """Return what a filter, and that of the table, ask of the rows.

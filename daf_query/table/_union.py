@@ -258,11 +258,10 @@ def joined_runs(
     """
     if len(of) < options.min_joined_members:
         return []
-    members = list(of.items())
     signatures = [signature_of(columns) for columns in of.values()]
     lengths = [columns.length for columns in of.values()]
     return [
-        (span, _joined_columns(members[span.slice], union))
+        (span, _joined_columns(dict([*of.items()][span.slice]), union))
         for span in _spans(signatures, lengths, options)
         if span.size >= options.min_joined_members
     ]
@@ -284,15 +283,12 @@ def _spans(
     yield Span(start, len(lengths))
 
 
-def _joined_columns(
-    members: Sequence[tuple[str, TableColumns]], union: TableColumns
-) -> TableColumns:
-    names = tuple(name for name, _ in members)
-    sources = [columns for _, columns in members]
-    length = sum(columns.length for columns in sources)
+def _joined_columns(of: Mapping[str, TableColumns], union: TableColumns) -> TableColumns:
+    names, first = list(of), next(iter(of.values()))
+    length = sum(columns.length for columns in of.values())
     joined: dict[str, scan.Column] = {
-        name: JoinedColumn(shown.field, names, sources)
-        if name == DATASET or name in sources[0].columns
+        name: JoinedColumn(shown.field, of)
+        if name == DATASET or name in first.columns
         else ConstantColumn(shown.field, None, length)
         for name, shown in union.columns.items()
     }
@@ -304,17 +300,14 @@ class JoinedColumn:
     """A column of several data sets, one after the other."""
 
     field: pa.Field
-    names: tuple[str, ...]
-    """What the data sets are called."""
-    sources: Sequence[TableColumns]
-    """The columns of each data set."""
+    of: Mapping[str, TableColumns]
+    """The columns of each data set, by name."""
     chunk_rows = 0
 
     @cached_property
     def parts(self) -> Sequence[scan.Column]:
         """That of each data set, as the union has it."""
-        of_each = zip(self.names, self.sources, strict=True)
-        return [_column_of(name, columns, self.field) for name, columns in of_each]
+        return [_column_of(name, columns, self.field) for name, columns in self.of.items()]
 
     @property
     def is_string(self) -> bool:
@@ -327,12 +320,13 @@ class JoinedColumn:
         vectors = [None if is_fixed else vector_of(column) for column in self.parts]
         identity = tuple(vector and vector.identity for vector in vectors)
         field, how = self.field, (options.zone_rows, options.max_distinct_strings)
-        of = (self.sources[0].table, self.names, field.name, str(field.type), field.nullable)
+        table, names = next(iter(self.of.values())).table, tuple(self.of)
+        of = (table, names, field.name, str(field.type), field.nullable)
         parts = scan.CachedParts(cache, (of, how), identity)
         values = partial(self._joined, options)
         if not self.is_string:
             dtype = scan.numpy_type(self.field.type)
-            length = sum(each.length for each in self.sources)
+            length = sum(each.length for each in self.of.values())
             return scan.NumberColumn(
                 lambda: lambda span: parts.get("values", values)[span.slice],
                 parts.get("zones", lambda: scan.ZoneMap.unknown(length, dtype, options.zone_rows)),
@@ -364,7 +358,7 @@ class JoinedColumn:
     def _values(self, options: scan.ScanOptions) -> Iterator[Any]:
         """Yield the values of each data set."""
         scratch = DecodedCache(max_bytes=_SCRATCH_BYTES)
-        for column, source in zip(self.parts, self.sources, strict=True):
+        for column, source in zip(self.parts, self.of.values(), strict=True):
             check_cancelled()
             if source.length:
                 opened, rows = column.open(scratch, options), scan.Rows(Span(0, source.length))
