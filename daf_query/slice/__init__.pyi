@@ -2,8 +2,8 @@ from daf_query.slice._blocks import ByteSize as ByteSize
 from daf_query.slice._blocks import byte_count as byte_count
 from daf_query.slice._explanation import LayoutCost as LayoutCost
 from daf_query.slice._explanation import SliceExplanation as SliceExplanation
-from daf_query.slice._files import check_format as check_format
 from daf_query.slice._matrix_slice import MatrixSlice as MatrixSlice
+from daf_query.slice._matrix_slice import check_format as check_format
 from daf_query.slice._matrix_slice import matrix_slice as matrix_slice
 from daf_query.slice._selector import AxisRows as AxisRows
 from daf_query.slice._selector import MatrixAxes as MatrixAxes

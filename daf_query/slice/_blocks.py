@@ -95,9 +95,6 @@ def row_spans(figures: Figures, rows: object, max_bytes: ByteSize | None) -> Ite
 DASK_BLOCK_BYTES: Final = 64 << 20
 """About how large a block of a Dask array is by default: 64 MiB."""
 
-Spans: TypeAlias = tuple[list[Span], ...]
-"""The rows of each row of blocks, and the columns of each column of blocks."""
-
 
 def _stored_order(part: Part) -> tuple[tuple[bool, bool], tuple[int, int]]:
     """Return which cuts of a part cost no more than to read it once.
@@ -123,8 +120,8 @@ def _stored_order(part: Part) -> tuple[tuple[bool, bool], tuple[int, int]]:
 
 def block_spans(
     whole: Whole, kind: BlockKind, rows: int | None, columns: int | None, *, needs_rows: bool
-) -> Spans:
-    """Return the spans of the blocks.
+) -> tuple[list[Span], ...]:
+    """Return the rows of each row of blocks, and the columns of each column of blocks.
 
     By default they are blocks of whole rows; of whole columns, if the matrix is stored by columns
     alone.  They end where stored chunks do.

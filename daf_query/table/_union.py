@@ -7,6 +7,9 @@ of data sets, tables are made when they are asked for.
 To open a column takes longer than to read a thousand values of it.  Neighbours that are small and
 have the same columns are scanned as one table: the values are joined when they are first read, and
 cached by what is stored of each, so once one of them changes, they are joined again.
+
+The long form of the matrices of several data sets has the elements of all.  Nothing is aligned and
+nothing is filled: what a data set lacks is no row.
 """
 
 from __future__ import annotations
@@ -22,7 +25,6 @@ import pyarrow as pa
 
 from daf_query import scan
 from daf_query._runs import check_cancelled
-from daf_query.table._axis_dataset import MatrixColumn
 from daf_query.table._columns import (
     DATASET,
     ConstantColumn,
@@ -33,6 +35,7 @@ from daf_query.table._columns import (
     vector_of,
 )
 from daf_query.table._dataset import Piece, TableDataset, TableView
+from daf_query.table._stored_tables import MatrixColumn, MatrixDataset
 from daf_storage import errors
 from daf_storage._lazy import pc
 from daf_storage.base import DecodedCache, Span
@@ -527,3 +530,52 @@ def _columns_of_all(table: str, members: Mapping[str, TableColumns]) -> TableCol
         field.name: ConstantColumn(field, None, length) for field in fields
     }
     return TableColumns(table, length, shown, problems)
+
+
+def matrix_union(tables: Mapping[str, MatrixDataset], location: str) -> UnionDataset:
+    """Return the elements of the matrices of several data sets.
+
+    Its columns are ``dataset``, the two axes, and ``value`` in the smallest type that holds those
+    of all.  Each data set is scanned by itself, so filters on ``dataset`` leave out whole files,
+    and those on the axes become slices.
+
+    Parameters
+    ----------
+    tables
+        The long form of each data set that has the matrix, by name.
+    location
+        Where they are, for messages.
+
+    Raises
+    ------
+    UnsupportedDataError
+        The values have no type in common.
+
+    Examples
+    --------
+    >>> import daf_storage
+    >>> runs = {}
+    >>> for name, value in (("monday", 1), ("tuesday", 2.5)):
+    ...     daf = daf_storage.MemoryDaf()
+    ...     daf.add_axis("cell", ["A"])
+    ...     daf.add_axis("gene", ["CD8A"])
+    ...     daf.set_matrix("cell", "gene", "X", [[value]])
+    ...     runs[name] = MatrixDataset(daf, "cell", "gene", "X")
+    >>> table = matrix_union(runs, location="runs")
+    >>> table.to_table().to_pydict()
+    {'dataset': ['monday', 'tuesday'], 'cell': ['A', 'A'], 'gene': ['CD8A', 'CD8A'], \
+'value': [1.0, 2.5]}
+    """
+    matrices = tables.values()
+    title = next(iter(matrices)).table_columns.table
+    value_type = value_type_of_all(
+        {each.value_type for each in matrices}, {each.stored_type for each in matrices}
+    )
+    if value_type is None:
+        types = ", ".join(f"{name}: {each.value_type}" for name, each in tables.items())
+        raise errors.UnsupportedDataError(
+            f"{location}: {title} has values of types that have none in common ({types}); "
+            "connect the data sets one by one"
+        )
+    members = {name: each.changed(member=(name, value_type)) for name, each in tables.items()}
+    return UnionDataset(title, members, location=location)

@@ -83,12 +83,13 @@ def _codecs(array: Any) -> tuple[Callable[..., Any] | None, list[Mapping[str, An
     """
     metadata = array.metadata
     if metadata.zarr_format == 2:
-        steps = [*(metadata.filters or ()), *filter(None, [metadata.compressor])]
-        codecs = [each.get_config() for each in steps]
+        steps = *(metadata.filters or ()), metadata.compressor
+        codecs = [each.get_config() for each in steps if each]
     else:
-        named = [each.to_dict() for each in metadata.codecs]
-        codecs = [{**each.get("configuration", {}), "id": each["name"]} for each in named]
-        codecs = [{**each, "id": each["id"].removeprefix("numcodecs.")} for each in codecs]
+        codecs = [
+            {**each.get("configuration", {}), "id": each["name"].removeprefix("numcodecs.")}
+            for each in (codec.to_dict() for codec in metadata.codecs)
+        ]
     compressions: list[Mapping[str, Any]] = []
     while codecs and codecs[-1]["id"] in _COMPRESSIONS:
         compressions.append(codecs.pop())
