@@ -1,3 +1,4 @@
+from daf_query.matrix._layouts import NONE as NONE
 from daf_query.matrix._layouts import STRING_BYTES as STRING_BYTES
 from daf_query.matrix._layouts import DamagedLayoutWarning as DamagedLayoutWarning
 from daf_query.matrix._layouts import ElementPart as ElementPart

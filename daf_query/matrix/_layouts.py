@@ -140,6 +140,10 @@ class Selection:
         return cls(None, axis_length)
 
 
+NONE: Final = Selection(np.empty(0, np.int64))
+"""No entry, of an axis that may have some."""
+
+
 def each_once(positions: Positions) -> Positions:
     """Return positions ascending, each once; `numpy.unique` hashes them, which takes much longer.
 

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from daf_query.matrix._layouts import Positions, each_once
+from daf_query.matrix._layouts import Positions
 from daf_storage import DafReader, errors
 from daf_storage._lazy import pc
 from daf_storage.base import one_array
@@ -270,14 +270,6 @@ class AlignedAxis:
             if name in self.positions:
                 positions[mine] = self.positions[name][own]
         return positions[positions >= 0]
-
-    def in_each(self, union: ConcatenatedAxis, selected: Positions) -> Positions:
-        """Return the positions along the concatenated axis of what all have of some names."""
-        parts = [
-            union.starts[union.names.index(name)] + own
-            for name, _, _, own in self.parts(each_once(selected))
-        ]
-        return np.concatenate([np.empty(0, np.int64), *parts])
 
     def sources(self, member: str, selected: Positions) -> Positions:
         """Return the position within a data set of each selected name; -1 if it has none."""

@@ -518,9 +518,10 @@ def matrix_table(request: slices.SliceRequest) -> tables.TableDataset:
         return schema.matrix_table(*request.axes, request.name)
     found = slices.matrix_axes(request)
     rows, columns = (
-        layouts.Selection(axis.in_each(schema.concatenated(axis.axis), selection.positions))
-        if isinstance(axis, layouts.AlignedAxis)
-        else selection
+        {
+            key: layouts.Selection.of(own, daf.axis_length(axis.axis))
+            for key, daf, _, own in axis.parts(selection.positions)
+        }
         for axis, selection in zip(found.axes, found.selections, strict=True)
     )
     return schema.matrix_table(*request.axes, request.name, rows=rows, columns=columns)

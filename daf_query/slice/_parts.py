@@ -21,6 +21,7 @@ import numpy.typing as npt
 
 from daf_query._runs import check_cancelled
 from daf_query.matrix import (
+    NONE,
     STRING_BYTES,
     AlignedAxis,
     ConcatenatedAxis,
@@ -48,8 +49,6 @@ Axes: TypeAlias = tuple[str, str]
 
 Selections: TypeAlias = tuple[Selection, Selection]
 """Some rows, and some columns."""
-
-NONE = Selection(np.empty(0, np.int64))
 
 
 @dataclass(frozen=True, slots=True, eq=False)

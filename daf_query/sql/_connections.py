@@ -382,26 +382,28 @@ class AxisSchema(SharedSchema):
         columns_axis: str,
         name: str,
         *,
-        rows: _Selected = None,
-        columns: _Selected = None,
+        rows: Mapping[str, matrix.Selection] | None = None,
+        columns: Mapping[str, matrix.Selection] | None = None,
     ) -> tables.TableDataset:
         """Return the long form of a matrix, as it is now; of some entries of its axes.
 
         Parameters
         ----------
         rows, columns
-            Positions along the axes; of a collection, those of the rows of its tables.
+            The selected entries of each data set of which some are; None for all.
         """
         axes = (rows_axis, columns_axis)
+
+        def of(key: str, member: Member) -> tables.MatrixDataset:
+            both = (
+                None if some is None else some.get(key, matrix.NONE) for some in (rows, columns)
+            )
+            return member.matrix_table(axes, name, *both)
+
         if not self.is_collection:
-            return self.only.matrix_table(axes, name, rows, columns)
-        having = self.matrix_readers(axes, name)
-        of_rows, of_columns = self._of_each(rows_axis, rows), self._of_each(columns_axis, columns)
-        of_members = {
-            key: self.members[key].matrix_table(axes, name, of_rows.get(key), of_columns.get(key))
-            for key in having
-        }
-        return tables.matrix_union(of_members, self.location)
+            return of(self.only.daf.name, self.only)
+        found = {key: of(key, self.members[key]) for key in self.matrix_readers(axes, name)}
+        return tables.matrix_union(found, self.location)
 
     def concatenated(self, axis: str) -> matrix.ConcatenatedAxis:
         """Return an axis of all data sets that have it."""
@@ -410,17 +412,6 @@ class AxisSchema(SharedSchema):
             having = {daf.name: daf for daf in having.values()}
         length = sum(daf.axis_length(axis) for daf in having.values())
         return matrix.ConcatenatedAxis(axis, self.location, having, length, is_alone)
-
-    def _of_each(self, axis: str, selection: _Selected) -> dict[str, matrix.Selection]:
-        """Return the selected entries of each data set; nothing where all are selected."""
-        if selection is None:
-            return {}
-        concatenated = self.concatenated(axis)
-        owners, positions = concatenated.split(selection.positions)
-        return {
-            name: matrix.Selection.of(positions[owners == number], daf.axis_length(axis))
-            for number, (name, daf) in enumerate(concatenated.members.items())
-        }
 
     @property
     def broken_count(self) -> int:
