@@ -14,8 +14,7 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
-from daf_storage.base import StorageType, show_pandas, string_offsets
-from daf_storage.data import arrow_of
+from daf_storage.base import StorageType, arrow_of, show_pandas, string_offsets
 
 PLAIN_TYPES: Final = {pa.string_view(): pa.string(), pa.binary_view(): pa.binary()}
 """The types of views, which Arrow stores and cannot compare, and the types without views."""

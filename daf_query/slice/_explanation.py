@@ -19,7 +19,8 @@ from daf_query.slice._parts import Part, Whole, figures_of, read_whole
 from daf_storage import errors
 from daf_storage._lazy import sp
 from daf_storage._terminal_text import visible_name
-from daf_storage.data import arrow_of, plain_values
+from daf_storage.base import arrow_of
+from daf_storage.data import plain_values
 from daf_storage.display import (
     Markup,
     Preview,

@@ -26,6 +26,7 @@ from daf_storage.base._model import (
     Span,
     StorageType,
     VectorInfo,
+    arrow_of,
     check_choice,
     check_mode,
     check_name,

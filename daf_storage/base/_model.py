@@ -226,6 +226,15 @@ def one_array(array: pa.Array | pa.ChunkedArray) -> Any:
     return pa.concat_arrays(array.chunks) if array.num_chunks else pa.array([], array.type)
 
 
+def arrow_of(values: AnyArray) -> pa.Array:
+    """Return a numeric array as Arrow; shares the memory except for Bool."""
+    if values.dtype == np.bool_:
+        return pa.array(values.view(np.uint8) != 0)
+    arrow_type = pa.from_numpy_dtype(values.dtype.newbyteorder("="))
+    contiguous = np.require(values, requirements=("C_CONTIGUOUS", "ALIGNED"))
+    return pa.Array.from_buffers(arrow_type, len(values), [None, pa.py_buffer(contiguous)])
+
+
 def check_choice(value: object, choices: Any, argument: str) -> None:
     """Refuse a value that is none of a ``Literal``.
 

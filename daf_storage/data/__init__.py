@@ -70,19 +70,16 @@ from daf_storage.data._layout import (
     with_arrays,
 )
 from daf_storage.data._layout import attributes_of as convention_attributes
-from daf_storage.data._property_reader import (
-    REQUIRED,
-    arrow_of,
-    is_same_scalar,
-    number_strings,
-    ordered,
-    scipy_index_dtype,
-)
 from daf_storage.data._reader import (
+    REQUIRED,
     DafReader,
     Origin,
     check_reader,
     is_in_place,
+    is_same_scalar,
+    number_strings,
+    ordered,
+    scipy_index_dtype,
     stored_properties,
     writing_remedy,
 )

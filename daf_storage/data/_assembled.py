@@ -41,8 +41,7 @@ from daf_storage.data._encoding import (
 )
 from daf_storage.data._entries import Alignment, EntrySelection, Positions, SubsetArray
 from daf_storage.data._layout import StoredMatrix, StoredVector, check_rows
-from daf_storage.data._property_reader import numpy_vector
-from daf_storage.data._reader import DafReader, stored_properties
+from daf_storage.data._reader import DafReader, numpy_vector, stored_properties
 from daf_storage.trees import (
     Ranges,
     StoredArray,

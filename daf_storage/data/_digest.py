@@ -17,8 +17,7 @@ from daf_storage.base import strings as vlen
 from daf_storage.data import _layout as layout
 from daf_storage.data._encoding import block_spans
 from daf_storage.data._layout import StoredMatrix, check_rows
-from daf_storage.data._property_reader import ascend
-from daf_storage.data._reader import DafReader
+from daf_storage.data._reader import DafReader, ascend
 from daf_storage.errors import CorruptDataError
 from daf_storage.trees import StoredArray
 

@@ -12,16 +12,15 @@ import posixpath
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
-from typing import Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import numpy as np
 import pyarrow as pa
 
 from daf_storage._terminal_text import text_width, visible_name
-from daf_storage.base import NAME_VECTOR, MatrixInfo, Span, VectorInfo
+from daf_storage.base import NAME_VECTOR, MatrixInfo, Span, VectorInfo, arrow_of
 from daf_storage.data import _kept as kept
 from daf_storage.data._layout import Relation, StoredMatrix, StoredVector, relations_of
-from daf_storage.data._property_reader import PropertyReader, arrow_of
 from daf_storage.display import (
     PREVIEW_ROWS,
     Markup,
@@ -39,6 +38,9 @@ from daf_storage.display import (
 from daf_storage.errors import DafError
 from daf_storage.stores import ReadEstimate
 from daf_storage.trees import Remarked, StoredArray, Tree
+
+if TYPE_CHECKING:
+    from daf_storage.data._reader import DafReader
 
 _LOOKS = 100
 
@@ -152,7 +154,7 @@ class DafSummary:
         }
 
 
-def summarise(daf: PropertyReader) -> DafSummary:
+def summarise(daf: DafReader) -> DafSummary:
     """Return what a data set holds."""
     problems: list[Problem] = []
     lengths = _lengths(daf, _listed(problems, "axes", daf.axes_set), problems)
@@ -193,12 +195,12 @@ def _remarks(tree: Tree) -> list[tuple[str, str]]:
     ]
 
 
-def axes_in_order(daf: PropertyReader) -> list[str]:
+def axes_in_order(daf: DafReader) -> list[str]:
     """Return the axes whose length can be read: observations and variables, then the longest."""
     return list(_lengths(daf, daf.axes_set(), []))
 
 
-def _lengths(daf: PropertyReader, axes: Iterable[str], problems: list[Problem]) -> dict[str, int]:
+def _lengths(daf: DafReader, axes: Iterable[str], problems: list[Problem]) -> dict[str, int]:
     """Return the lengths of axes that can be read, in the order of `axes_in_order`."""
     lengths = {
         axis: _guarded(problems, f"axis {axis!r}", partial(daf.axis_length, axis)) for axis in axes
@@ -212,7 +214,7 @@ def _lengths(daf: PropertyReader, axes: Iterable[str], problems: list[Problem]) 
     return {axis: lengths[axis] for axis in readable}
 
 
-def _main_axis(daf: PropertyReader, part: str) -> Any:
+def _main_axis(daf: DafReader, part: str) -> Any:
     """Return the axis of observations or of variables, as far as the data set says."""
     try:
         return daf.get_scalar(f"{part}_is", default=part)
@@ -235,13 +237,11 @@ def _listed(
     return sorted(_guarded(problems, what, partial(read, *axes)) or ())
 
 
-def _scalar(daf: PropertyReader, name: str) -> ScalarSummary:
+def _scalar(daf: DafReader, name: str) -> ScalarSummary:
     return ScalarSummary(name, daf.scalar_type(name).value, daf.get_scalar(name))
 
 
-def _matrices(
-    daf: PropertyReader, axes: list[str], problems: list[Problem]
-) -> Iterable[MatrixSummary]:
+def _matrices(daf: DafReader, axes: list[str], problems: list[Problem]) -> Iterable[MatrixSummary]:
     for position, first in enumerate(axes):
         for second in axes[position:]:
             what = f"matrices of axes {first!r} and {second!r}"
@@ -252,7 +252,7 @@ def _matrices(
 
 
 def _orientations(
-    daf: PropertyReader, axes: tuple[str, str], name: str, problems: list[Problem]
+    daf: DafReader, axes: tuple[str, str], name: str, problems: list[Problem]
 ) -> list[MatrixInfo]:
     """Return the metadata of a matrix in each orientation in which it is stored.
 
@@ -275,7 +275,7 @@ def _orientations(
     return []
 
 
-def _matrix_info(daf: PropertyReader, rows: str, columns: str, name: str) -> MatrixInfo | None:
+def _matrix_info(daf: DafReader, rows: str, columns: str, name: str) -> MatrixInfo | None:
     """Return the metadata of a matrix; None if it is not stored in this orientation."""
     stored = daf.find_matrix(rows, columns, name)
     if stored is not None:
@@ -445,7 +445,7 @@ _MATRIX_HEAD: Final = ("axes", "matrix", "type", "stored", "", "values", "")
 _T = TypeVar("_T")
 
 
-def data_set_section(summary: DafSummary, daf: PropertyReader, budget: PreviewBudget) -> Markup:
+def data_set_section(summary: DafSummary, daf: DafReader, budget: PreviewBudget) -> Markup:
     """Return what the page of a data set shows, without its styles."""
     budget.is_remote = None
     counts = ", ".join(
@@ -467,7 +467,7 @@ def data_set_section(summary: DafSummary, daf: PropertyReader, budget: PreviewBu
     return joined_html(parts)
 
 
-def axis_section(axis: AxisSummary, daf: PropertyReader, budget: PreviewBudget) -> Markup:
+def axis_section(axis: AxisSummary, daf: DafReader, budget: PreviewBudget) -> Markup:
     """Return the vectors of an axis, with previews."""
     shown = axis.vectors[:_MOST_VECTORS]
     rows = [
@@ -488,16 +488,14 @@ def axis_section(axis: AxisSummary, daf: PropertyReader, budget: PreviewBudget) 
 
 
 def vector_previews(
-    vectors: Iterable[VectorInfo], daf: PropertyReader, budget: PreviewBudget
+    vectors: Iterable[VectorInfo], daf: DafReader, budget: PreviewBudget
 ) -> Iterator[tuple[VectorInfo, Preview | str]]:
     """Yield vectors with their previews; or, as text, why there is none."""
     for vector in vectors:
         yield vector, _seen(partial(_vector, vector, daf, budget))
 
 
-def _axis(
-    axis: AxisSummary, daf: PropertyReader, budget: PreviewBudget, *, is_open: bool
-) -> Markup:
+def _axis(axis: AxisSummary, daf: DafReader, budget: PreviewBudget, *, is_open: bool) -> Markup:
     entries = _seen(partial(_first_entries, axis, daf, budget))
     title = joined_html(
         (
@@ -508,7 +506,7 @@ def _axis(
     return html_details(title, axis_section(axis, daf, budget), is_open=is_open)
 
 
-def _first_entries(axis: AxisSummary, daf: PropertyReader, budget: PreviewBudget) -> str:
+def _first_entries(axis: AxisSummary, daf: DafReader, budget: PreviewBudget) -> str:
     entries = daf.string_array(axis.name, NAME_VECTOR)
     sample = _some(entries, budget, _PIECES * _FIRST_ENTRIES)
     if isinstance(sample, str):
@@ -518,7 +516,7 @@ def _first_entries(axis: AxisSummary, daf: PropertyReader, budget: PreviewBudget
     return ", ".join(shortened(name, 24) for name in names) + more
 
 
-def _vector(vector: VectorInfo, daf: PropertyReader, budget: PreviewBudget) -> Preview | str:
+def _vector(vector: VectorInfo, daf: DafReader, budget: PreviewBudget) -> Preview | str:
     stored = daf.open_vector(vector.axis, vector.name)
     sample = _sparse(stored, budget) if vector.is_sparse else _some(stored.dense(), budget)
     if isinstance(sample, str):
@@ -534,9 +532,7 @@ def _seen(look: Callable[[], _T]) -> _T | str:
         return f"cannot be read: {shortened(error, 160)}"
 
 
-def _matrix_row(
-    matrix: MatrixSummary, daf: PropertyReader, budget: PreviewBudget
-) -> Sequence[object]:
+def _matrix_row(matrix: MatrixSummary, daf: DafReader, budget: PreviewBudget) -> Sequence[object]:
     info = matrix.info
     axes = info.rows_axis, info.columns_axis
     return (

@@ -62,7 +62,6 @@ from daf_storage.data._layout import (
     attributes_of,
     values_without_entry,
 )
-from daf_storage.data._property_reader import PropertyReader
 from daf_storage.data._reader import (
     DafReader,
     check_reader,
@@ -84,7 +83,7 @@ class NewAxis:
 
 
 def new_axis(
-    daf: PropertyReader,
+    daf: DafReader,
     axis: str,
     entries: Any,
     *,
@@ -200,7 +199,7 @@ class DafWriter(DafReader):
         *,
         name: str,
         on_close: Callable[[], None] | None = None,
-        members: Sequence[PropertyReader] = (),
+        members: Sequence[DafReader] = (),
     ) -> None:
         super().__init__(tree, name=name, on_close=on_close, members=members)
         self._writable = tree
