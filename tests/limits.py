@@ -36,7 +36,7 @@ LIMITS: Final = {
     "remote_block_bytes": "daf_storage.stores._remote._BLOCK_BYTES",
     "remote_first_bytes": "daf_storage.stores._remote.FIRST_BYTES",
     "request_bytes": "daf_storage.stores._remote._MAX_REQUEST_BYTES",
-    "scratch_bytes": "daf_storage.data._encoding._SCRATCH_BYTES",
+    "scratch_bytes": "daf_storage.trees._file_changes._SCRATCH_BYTES",
     "server_connections": "daf_storage.upkeep._web._CONNECTIONS",
     "server_idle_seconds": "daf_storage.upkeep._web._IDLE_SECONDS",
     "small_file_bytes": "daf_storage.stores._directory._SMALL_BYTES",

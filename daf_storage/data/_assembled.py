@@ -27,13 +27,11 @@ from daf_storage.data import _layout as layout
 from daf_storage.data._coercion import SparseVectorParts, VectorInput, plain_values, stored_numbers
 from daf_storage.data._encoding import (
     EmptySparse,
-    Filling,
     block_height,
     counted_blocks,
     decoded_array,
     fill_transpose,
     index_type,
-    scratch_array,
     size_bytes,
     transpose_dense,
     write_text,
@@ -49,6 +47,7 @@ from daf_storage.trees import (
     WritableTree,
     memory_array,
     new_node,
+    scratch_array,
 )
 
 _HELD_PER_ELEMENT: Final = 96
@@ -121,6 +120,16 @@ class Part:
         return _sparse_columns(self, self.stored) if sparse else _dense_columns(self, self.stored)
 
     @property
+    def what(self) -> str:
+        """The stored matrix as messages name it."""
+        return "" if self.stored is None else self.stored.what
+
+    @cached_property
+    def lacking(self) -> AnyArray | None:
+        """Which columns the source lacks; None if it was not asked for chosen ones."""
+        return None if self.chosen is None else self.chosen < 0
+
+    @property
     def missing_rows(self) -> Positions:
         """The rows of the result in which all is the fill value."""
         return np.arange(self.rows.n_entries) if self.columns is None else self.rows.missing
@@ -137,28 +146,6 @@ class _SparseColumns:
     nzval: StoredArray | None
     """Values; None if all are true."""
     n_rows: int
-    what: str
-    is_lacking: AnyArray | None = None
-    """Which columns the source lacks; None if none."""
-
-    def elements(self, span: Span) -> Span:
-        return Span(int(self.colptr[span.start]), int(self.colptr[span.stop]))
-
-    def block(self, span: Span, *, n_more: int, has_values: bool) -> Any:
-        """Return some columns, checked, as the rows of a ``csr_array``; with more, which are empty.
-
-        Without its values, all are true.
-        """
-        elements, pointers = self.elements(span), self.colptr[span.start : span.stop + 1]
-        rows = self.rowval.read_rows(elements)
-        check_rows(rows, self.n_rows, self.what)
-        values = (
-            self.nzval.read_rows(elements)
-            if has_values and self.nzval is not None
-            else np.ones(elements.size, bool)
-        )
-        parts = (values, rows.astype(np.int64) - 1, pointers - pointers[0])
-        return sp.csr_array(parts, shape=(span.size, self.n_rows + n_more))
 
 
 @dataclass(frozen=True, eq=False)
@@ -168,27 +155,22 @@ class _DenseColumns:
     n_rows: int
     read: Callable[[Span], AnyArray]
     """Reads columns, an array with a row for each."""
-    what: str
-    is_lacking: AnyArray | None = None
-    """Which columns the source lacks; None if none."""
 
 
 _Columns: TypeAlias = _SparseColumns | _DenseColumns
 
 
 def _dense_columns(part: Part, stored: StoredMatrix) -> _DenseColumns:
-    array, chosen, lacking = stored.dense(), part.chosen, None
+    array, picks = stored.dense(), None
     rows, columns = stored.info.shape[::-1] if part.is_transposed else stored.info.shape
-    picks = None
-    if chosen is not None:
-        lacking = chosen < 0
-        picks = EntrySelection(np.maximum(chosen, 0), columns)
+    if part.chosen is not None:
+        picks = EntrySelection(np.maximum(part.chosen, 0), columns)
     if part.is_transposed or (picks is not None and not picks.is_ascending):
         array = _mapped(array, part, part.n_columns * rows * part.kind.dtype.itemsize)
     if picks is not None:
         array = SubsetArray(array, *((None, picks) if part.is_transposed else (picks, None)))
     if not part.is_transposed:
-        return _DenseColumns(rows, array.read_rows, stored.what, lacking)
+        return _DenseColumns(rows, array.read_rows)
 
     def read(span: Span) -> AnyArray:
         values = array.read_spans([Span(0, rows)], within=span)[0]
@@ -196,7 +178,7 @@ def _dense_columns(part: Part, stored: StoredMatrix) -> _DenseColumns:
         transpose_dense(values, transposed)
         return transposed
 
-    return _DenseColumns(rows, read, stored.what, lacking)
+    return _DenseColumns(rows, read)
 
 
 def _sparse_columns(part: Part, stored: StoredMatrix) -> _SparseColumns:
@@ -208,21 +190,19 @@ def _sparse_columns(part: Part, stored: StoredMatrix) -> _SparseColumns:
             stored.entries("rowval"),
             stored.entries("nzval") if stored.has_values() else None,
             stored.info.shape[0],
-            stored.what,
         )
     )
     if part.chosen is None:
         return columns
-    is_there = part.chosen >= 0
     starts, counts = columns.colptr[:-1], np.append(np.diff(columns.colptr), 0)[part.chosen]
     picks = Ranges.joined(np.append(starts, 0)[part.chosen], counts)
     arrays = [columns.rowval, *([] if columns.nzval is None else [columns.nzval])]
-    if not bool((np.diff(part.chosen[is_there]) > 0).all()):
+    if not bool((np.diff(part.chosen[part.chosen >= 0]) > 0).all()):
         arrays = [_mapped(array, part, picks.size * _HELD_PER_ELEMENT) for array in arrays]
     shown = [SubsetArray(array, picks) for array in arrays]
     colptr = np.concatenate([[0], np.cumsum(counts)])
     nzval = shown[1] if columns.nzval is not None else None
-    return _SparseColumns(colptr, shown[0], nzval, columns.n_rows, columns.what, ~is_there)
+    return _SparseColumns(colptr, shown[0], nzval, columns.n_rows)
 
 
 def _mapped(array: StoredArray, part: Part, used_bytes: int) -> StoredArray:
@@ -245,12 +225,12 @@ def _transposed(part: Part, stored: StoredMatrix) -> _SparseColumns:
     has_values = stored.has_values()
     out = EmptySparse(
         colptr=np.zeros(n_rows + 1, np.int64),
-        rowval=scratch_array(nnz, index, part.folder),
-        nzval=scratch_array(nnz, stored.info.storage_type, part.folder),
+        rowval=scratch_array((nnz,), index, part.folder),
+        nzval=scratch_array((nnz,), stored.info.storage_type, part.folder),
     )
     fill_transpose(stored, out)
     nzval = memory_array(out.nzval) if has_values else None
-    return _SparseColumns(out.colptr - 1, memory_array(out.rowval), nzval, n_columns, stored.what)
+    return _SparseColumns(out.colptr - 1, memory_array(out.rowval), nzval, n_columns)
 
 
 def _counts(part: Part) -> Positions:
@@ -279,20 +259,33 @@ def _elements(part: Part) -> Iterator[tuple[AnyArray, AnyArray]]:
         return
     for span in _spans(columns):
         block = _moved(part, columns, span)
-        yield block.indices + 1, _as_result(block.data, part, columns.what)
+        yield block.indices + 1, _as_result(block.data, part)
 
 
 def _moved(part: Part, columns: _SparseColumns, span: Span, *, has_values: bool = True) -> Any:
-    """Return some columns as the rows of a ``csr_array``, whose columns are the result's rows."""
+    """Return some columns as the rows of a ``csr_array``, whose columns are the result's rows.
+
+    Without its values, all are true.
+    """
+    pointers = columns.colptr[span.start : span.stop + 1]
+    elements = Span(int(pointers[0]), int(pointers[-1]))
+    rows, nzval = columns.rowval.read_rows(elements), columns.nzval
+    check_rows(rows, columns.n_rows, part.what)
+    values = (
+        np.ones(elements.size, bool)
+        if nzval is None or not has_values
+        else nzval.read_rows(elements)
+    )
     is_moved = part.rows.places is not None
-    block = columns.block(span, n_more=is_moved, has_values=has_values)
+    parts = (values, rows.astype(np.int64) - 1, pointers - pointers[0])
+    block = sp.csr_array(parts, shape=(span.size, columns.n_rows + is_moved))
     if is_moved:
         block = block[:, part.rows.sources]  # -1 is the one that is empty
     if not block.has_sorted_indices:
         block = block.tocsc().tocsr()  # twice a counting sort
     if not block.has_canonical_format:
         raise errors.CorruptDataError(
-            f"{columns.what}: an element is stored twice; an import of an AnnData (daf import) "
+            f"{part.what}: an element is stored twice; an import of an AnnData (daf import) "
             "adds such elements up, so import it and use that"
         )
     return block
@@ -321,33 +314,31 @@ def _dense_pieces(part: Part) -> Iterator[AnyArray]:
             block = (
                 np.zeros((span.size, n_rows), part.kind.dtype)
                 if columns is None
-                else _as_result(_moved(part, columns, span).toarray(), part, columns.what)
+                else _as_result(_moved(part, columns, span).toarray(), part)
             )
             if part.fill and part.missing_rows.size:
                 block[:, part.missing_rows] = part.fill
-        if columns is not None and columns.is_lacking is not None:
-            is_lacking = columns.is_lacking[span.slice]
-            if is_lacking.any():
-                block[is_lacking] = part.fill
+        if part.lacking is not None:
+            block[part.lacking[span.slice]] = part.fill
         yield block
 
 
-def _as_result(values: AnyArray, part: Part, what: str) -> AnyArray:
+def _as_result(values: AnyArray, part: Part) -> AnyArray:
     """Return what goes into the result in its type; errors name the value, not its place here."""
-    return stored_numbers(values, part.kind.dtype, what=what, place=_NOWHERE)
+    return stored_numbers(values, part.kind.dtype, what=part.what, place=_NOWHERE)
 
 
 def _placed(part: Part, columns: _DenseColumns, span: Span) -> AnyArray:
     values = columns.read(span)
     if part.rows.places is None:
-        values = _as_result(values, part, columns.what)
-        return values if columns.is_lacking is None else values.copy()
+        values = _as_result(values, part)
+        return values if part.lacking is None else values.copy()
     sources = part.rows.sources
     if part.rows.missing.size == 0:
-        return np.ascontiguousarray(_as_result(values[:, sources], part, columns.what))
+        return np.ascontiguousarray(_as_result(values[:, sources], part))
     block = np.full((span.size, part.rows.n_entries), part.fill, part.kind.dtype)
     places = np.flatnonzero(sources >= 0)
-    block[:, places] = _as_result(values[:, sources[places]], part, columns.what)
+    block[:, places] = _as_result(values[:, sources[places]], part)
     return block
 
 
@@ -390,13 +381,13 @@ def _write_sparse(
     pointer, index = _index_types(parts, nnz + 1, n_rows)
     changes.create_group(path)
     changes.write_array(f"{path}/colptr", colptr.astype(pointer.dtype))
-    filling = Filling(changes, parts[0].folder)
-    rowval = filling.array(f"{path}/rowval", (nnz,), index)
+    folder = parts[0].folder
+    rowval = changes.reserve_array(f"{path}/rowval", (nnz,), index, folder)
     has_values = kind is not StorageType.BOOL or any(
         _is_spread(p) or not isinstance(p.columns, _SparseColumns) or p.columns.nzval is not None
         for p in parts
     )
-    nzval = filling.array(f"{path}/nzval", (nnz,), kind) if has_values else None
+    nzval = changes.reserve_array(f"{path}/nzval", (nnz,), kind, folder) if has_values else None
     start = 0
     for rows, values in (element for part in parts for element in _elements(part)):
         stop = start + rows.size
@@ -405,7 +396,6 @@ def _write_sparse(
             nzval[start:stop] = values
         add((stop - start) * (index.dtype.itemsize + has_values * kind.dtype.itemsize))
         start = stop
-    filling.finish()
 
 
 def _index_types(parts: Sequence[Part], *largest: int) -> list[StorageType]:

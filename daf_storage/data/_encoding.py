@@ -13,7 +13,6 @@ from dataclasses import dataclass, field
 from functools import partial
 from itertools import islice
 from pathlib import Path
-from tempfile import TemporaryFile, gettempdir
 from typing import Any, Final
 
 import numpy as np
@@ -31,17 +30,14 @@ from daf_storage.data._coercion import (
     from_one,
 )
 from daf_storage.data._layout import StoredMatrix, StoredVector, check_rows, is_colptr, rows_outside
-from daf_storage.stores import os_errors
 from daf_storage.trees import (
     StoredArray,
     TreeTransaction,
     elements_bytes,
     memory_array,
     passing_over,
+    scratch_array,
 )
-
-_SCRATCH_BYTES = 1 << 24
-
 
 _BLOCK_BYTES: Final = 1 << 24
 _THREAD_BYTES: Final = 1 << 21
@@ -337,62 +333,30 @@ def write_dense_matrix(changes: TreeTransaction, path: str, values: AnyArray) ->
     transpose_dense(values, changes.reserve_array(path, values.shape[::-1], kind))
 
 
-class Filling:
-    """Arrays of a property that are filled in place; those that are packed, aside until the end.
+def reserve_sparse(
+    changes: TreeTransaction, path: str, sizes: tuple[int, int], *kinds: StorageType
+) -> EmptySparse:
+    """Prepare a sparse matrix to be filled in place.
 
     Parameters
     ----------
-    folder
-        Where large ones are that are aside; None for the system's folder.
+    sizes
+        How many columns and how many elements it has.
+    kinds
+        The types of indices and of values.
     """
-
-    def __init__(self, changes: TreeTransaction, folder: Path | None = None) -> None:
-        self._changes = changes
-        self._folder = folder
-        self._aside: dict[str, AnyArray] = {}
-
-    def array(self, path: str, shape: tuple[int, ...], kind: StorageType) -> AnyArray:
-        """Return zeros."""
-        if not self._changes.packs(shape, kind):
-            return self._changes.reserve_array(path, shape, kind)
-        values = scratch_array(math.prod(shape), kind, self._folder).reshape(shape)
-        self._aside[path] = values
-        return values
-
-    def sparse_matrix(
-        self, path: str, n_columns: int, nnz: int, index_kind: StorageType, kind: StorageType
-    ) -> EmptySparse:
-        """Return the parts of a sparse matrix."""
-        self._changes.create_group(path)
-        return EmptySparse(
-            colptr=self.array(f"{path}/colptr", (n_columns + 1,), index_kind),
-            rowval=self.array(f"{path}/rowval", (nnz,), index_kind),
-            nzval=self.array(f"{path}/nzval", (nnz,), kind),
-        )
-
-    def finish(self) -> None:
-        """Pack what is aside."""
-        for path, values in self._aside.items():
-            self._changes.write_array(path, values)
-
-
-def scratch_array(count: int, kind: StorageType, folder: Path | None = None) -> AnyArray:
-    """Return zeros, in memory or in a temporary file that goes with them.
-
-    Parameters
-    ----------
-    folder
-        Where such a file is; None for the system's folder.
-    """
-    if count * kind.dtype.itemsize < _SCRATCH_BYTES:
-        return np.zeros(count, kind.dtype)
-    with os_errors(str(folder or gettempdir())), TemporaryFile(dir=folder) as file:
-        return np.memmap(file, kind.dtype, "w+", shape=(count,))
+    (n_columns, nnz), (index, kind) = sizes, kinds
+    changes.create_group(path)
+    return EmptySparse(
+        colptr=changes.reserve_array(f"{path}/colptr", (n_columns + 1,), index),
+        rowval=changes.reserve_array(f"{path}/rowval", (nnz,), index),
+        nzval=changes.reserve_array(f"{path}/nzval", (nnz,), kind),
+    )
 
 
 def decoded_array(array: StoredArray, folder: Path | None = None) -> AnyArray:
     """Return an array in chunks, each of which is decoded once; a large one lies in a file."""
-    out = scratch_array(array.info.size, array.info.storage_type, folder).reshape(array.info.shape)
+    out = scratch_array(array.info.shape, array.info.storage_type, folder)
     for span in block_spans(array):
         out[span.slice] = array.read_rows(span)
     return out

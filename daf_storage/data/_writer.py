@@ -46,10 +46,10 @@ from daf_storage.data._coercion import (
 )
 from daf_storage.data._encoding import (
     EmptySparse,
-    Filling,
     check_filled,
     fill_transpose,
     index_type,
+    reserve_sparse,
     size_bytes,
     write_matrix,
     write_vector,
@@ -644,9 +644,7 @@ it, or change the value
         check_vector_name(self.location, axis, name)
         shape, kind = (self.axis_length(axis),), self._numeric_type(dtype)
         with self.new_vector(axis, name, if_exists=if_exists, packed=packed) as (path, changes):
-            filling = Filling(changes)
-            yield filling.array(path, shape, kind)
-            filling.finish()
+            yield changes.reserve_array(path, shape, kind)
 
     @contextmanager
     def empty_sparse_vector(
@@ -669,10 +667,9 @@ it, or change the value
         kind, index_kind = self._numeric_type(dtype), index_type(length)
         with self.new_vector(axis, name, if_exists=if_exists, packed=packed) as (path, changes):
             changes.create_group(path)
-            filling = Filling(changes)
             parts = EmptySparse(
-                nzind=filling.array(f"{path}/nzind", (nnz,), index_kind),
-                nzval=filling.array(f"{path}/nzval", (nnz,), kind),
+                nzind=changes.reserve_array(f"{path}/nzind", (nnz,), index_kind),
+                nzval=changes.reserve_array(f"{path}/nzval", (nnz,), kind),
             )
             yield parts
             if not are_positions(parts.nzind, length):
@@ -680,7 +677,6 @@ it, or change the value
                     f"{self.location}: vector {name!r} was filled with positions that do not rise "
                     f"within 1 to {length:,}; nothing was stored"
                 )
-            filling.finish()
 
     @contextmanager
     def new_vector(
@@ -860,9 +856,7 @@ it, or change the value
         height, width = self._check_matrix(rows_axis, columns_axis, name)
         axes, kind = (rows_axis, columns_axis), self._numeric_type(dtype)
         with self.new_matrix(*axes, name, if_exists=if_exists, packed=packed) as (path, changes):
-            filling = Filling(changes)
-            yield filling.array(path, (width, height), kind).T
-            filling.finish()
+            yield changes.reserve_array(path, (width, height), kind).T
 
     @contextmanager
     def empty_sparse_matrix(
@@ -887,11 +881,9 @@ it, or change the value
         kind, index_kind = self._numeric_type(dtype), index_type(max(shape[0], nnz + 1))
         axes = (rows_axis, columns_axis)
         with self.new_matrix(*axes, name, if_exists=if_exists, packed=packed) as (path, changes):
-            filling = Filling(changes)
-            parts = filling.sparse_matrix(path, shape[1], nnz, index_kind, kind)
+            parts = reserve_sparse(changes, path, (shape[1], nnz), index_kind, kind)
             yield parts
             check_filled(parts, shape, nnz, f"{self.location}: matrix {name!r}")
-            filling.finish()
 
     @contextmanager
     def new_matrix(
@@ -954,7 +946,5 @@ def write_transposed(
         return
     nnz, usual = int(stored.colptr()[-1]), stored.entries("colptr").info.storage_type
     index_kind = index_type(max(n_columns, nnz + 1), usual)
-    filling = Filling(changes)
-    out = filling.sparse_matrix(path, n_rows, nnz, index_kind, kind)
+    out = reserve_sparse(changes, path, (n_rows, nnz), index_kind, kind)
     fill_transpose(stored, out, progress=progress)
-    filling.finish()

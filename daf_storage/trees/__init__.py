@@ -14,7 +14,7 @@ from daf_storage.trees._chunked_array import (
     passing_over,
     undone,
 )
-from daf_storage.trees._file_changes import Consolidated, FileChanges, FileTree
+from daf_storage.trees._file_changes import Consolidated, FileChanges, FileTree, scratch_array
 from daf_storage.trees._hdf5_file import (
     ALIGNMENT,
     INDEXES_SUFFIX,

@@ -19,6 +19,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from pathlib import Path
 from tempfile import TemporaryFile, gettempdir
 from typing import Any, ClassVar, Final, Generic, Self, TypeVar
 
@@ -56,6 +57,23 @@ class Consolidated(Generic[T]):
     """The paths of what they have changed; None for everything."""
 
 
+def scratch_array(
+    shape: tuple[int, ...], kind: StorageType, folder: Path | None = None
+) -> AnyArray:
+    """Return zeros, in memory or in a temporary file that goes with them.
+
+    Parameters
+    ----------
+    folder
+        Where such a file is; None for the system's folder.
+    """
+    if math.prod(shape) * kind.dtype.itemsize < _SCRATCH_BYTES:
+        return np.zeros(shape, kind.dtype)
+    with os_errors(str(folder or gettempdir())), TemporaryFile(dir=folder) as file:
+        return np.memmap(file, kind.dtype, "w+", shape=shape)
+
+
+_SCRATCH_BYTES = 1 << 24
 _PART_BYTES: Final = 1 << 24
 
 _TASK_BYTES: Final = 1 << 18
@@ -360,10 +378,36 @@ class ArrayChanges(ABC):
     def __init__(self, tree: Any) -> None:
         self._tree = tree
         self._attributes: dict[str, Mapping[str, str]] = {}
+        self._aside: dict[str, AnyArray] = {}
 
     @abstractmethod
     def write_array(self, path: str, values: AnyArray) -> None:
         """Prepare a numeric array."""
+
+    def reserve_array(
+        self,
+        path: str,
+        shape: tuple[int, ...],
+        storage_type: StorageType,
+        folder: Path | None = None,
+    ) -> AnyArray:
+        """Prepare a numeric array of zeros to be filled in place; see `TreeTransaction`."""
+        packs = self.packs(shape, storage_type)
+        found = None if packs else self._mapped(path, shape, storage_type)
+        if found is None:
+            found = self._aside[path] = scratch_array(shape, storage_type, folder)
+        return found
+
+    @abstractmethod
+    def _mapped(
+        self, path: str, shape: tuple[int, ...], storage_type: StorageType
+    ) -> AnyArray | None:
+        """Prepare a numeric array of zeros, mapped; None if it cannot be."""
+
+    def _write_aside(self, path: str) -> None:
+        """Write what was filled in aside of what is prepared at and below a path."""
+        for filled in [key for key in self._aside if f"{key}/".startswith(f"{path}/")]:
+            self.write_array(filled, self._aside.pop(filled))
 
     @abstractmethod
     def publish(self, path: str, *, replace: bool) -> None:
@@ -410,7 +454,7 @@ class FileChanges(ArrayChanges):
         if self.packs(values.shape, kind):
             self.write_blocks(path, values.shape, kind, [values])
         elif not values.size or not values.flags.c_contiguous or values.dtype != kind.dtype:
-            self.reserve_array(path, values.shape, kind)[...] = values
+            self._mapped(path, values.shape, kind)[...] = values
         else:
             data = values.reshape(-1).view(np.uint8).data
             self._changes.write(self._prepared(path, values.shape, kind), data)
@@ -424,7 +468,7 @@ class FileChanges(ArrayChanges):
     ) -> None:
         """Prepare a numeric array of consecutive ranges of its first dimension."""
         if not self._write_packed(path, shape, storage_type, blocks):
-            out, start = self.reserve_array(path, shape, storage_type), 0
+            out, start = self._mapped(path, shape, storage_type), 0
             for block in blocks:
                 np.copyto(out[start : start + len(block)], block, casting="unsafe")
                 start += len(block)
@@ -442,10 +486,7 @@ class FileChanges(ArrayChanges):
         link(self._prepared(path, shape, storage_type), descriptor)
         return True
 
-    def reserve_array(
-        self, path: str, shape: tuple[int, ...], storage_type: StorageType
-    ) -> AnyArray:
-        """Prepare a numeric array to be filled in place."""
+    def _mapped(self, path: str, shape: tuple[int, ...], storage_type: StorageType) -> AnyArray:
         key = self._prepared(path, shape, storage_type)
         dtype = storage_type.dtype
         size_bytes = int(np.prod(shape, dtype=object)) * dtype.itemsize

@@ -62,7 +62,6 @@ class Hdf5Transaction(ArrayChanges):
         self._token = f"{tree.path_in_file(STAGING)}/{uuid.uuid4().hex}"
         self._old_count = 0
         self._moved: list[tuple[str, str]] = []
-        self._buffers: dict[str, tuple[Any, AnyArray]] = {}
 
     def create_group(self, path: str) -> None:
         """Prepare an empty group."""
@@ -132,19 +131,16 @@ class Hdf5Transaction(ArrayChanges):
                 f"first NUL character ({errors.reason_of(error)})"
             ) from error
 
-    def reserve_array(
+    def _mapped(
         self, path: str, shape: tuple[int, ...], storage_type: StorageType
-    ) -> AnyArray:
-        """Prepare a numeric array of zeros and return it, mapped, to be filled in place."""
+    ) -> AnyArray | None:
         size_bytes = int(np.prod(shape, dtype=object)) * storage_type.dtype.itemsize
         with self._shared.lock:
+            if not self._shared.can_map:
+                return None
             dataset = self._create(path, shape, storage_type)
             if size_bytes == 0:
                 return np.empty(shape, storage_type.dtype)
-            if not self._shared.can_map:
-                values = np.zeros(shape, storage_type.dtype)
-                self._buffers[path] = (dataset, values)
-                return values
             self._shared.flush()
             data = self._shared.map(dataset, size_bytes, is_writable=True)
         return np.frombuffer(data, storage_type.dtype).reshape(shape)
@@ -156,8 +152,7 @@ class Hdf5Transaction(ArrayChanges):
             file = self._shared.file
             if target in file and not replace:
                 raise FileExistsError(f"{path} exists")
-            for filled in [key for key in self._buffers if f"{key}/".startswith(f"{path}/")]:
-                _write(*self._buffers.pop(filled))
+            self._write_aside(path)
             for annotated in [key for key in self._attributes if f"{key}/".startswith(f"{path}/")]:
                 prepared = file[self._prepared(annotated)]
                 prepared.attrs.update(self._attributes.pop(annotated))

@@ -11,6 +11,7 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
+from pathlib import Path
 from typing import Any, Final, Literal, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
@@ -553,11 +554,16 @@ class TreeTransaction(Protocol):
         """Prepare a numeric array of consecutive ranges of its first dimension."""
 
     def reserve_array(
-        self, path: str, shape: tuple[int, ...], storage_type: StorageType
+        self,
+        path: str,
+        shape: tuple[int, ...],
+        storage_type: StorageType,
+        folder: Path | None = None,
     ) -> AnyArray:
         """Prepare a numeric array of zeros and return it to be filled in place, in C order.
 
-        Such an array is never packed.
+        One that is packed is aside until it is published; a large one in a file in ``folder``, by
+        default the system's.
         """
 
     def publish(self, path: str, *, replace: bool) -> None:
