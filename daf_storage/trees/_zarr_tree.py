@@ -124,15 +124,9 @@ class ZarrV2(_Format):
         data = read_document(snapshot, key, what=what)
         return None if data is None else parse_json(data, what=f"{what}: {key}").get(name)
 
-    def group_documents(self) -> dict[str, bytes]:
+    def group_documents(self, attributes: Mapping[str, str] = {}) -> dict[str, bytes]:
         """Return the documents of a group by their names."""
-        return {_GROUP_FILE: b'{"zarr_format":2}', _ATTRIBUTES_FILE: _NO_ATTRIBUTES}
-
-    def annotated(
-        self, documents: Mapping[str, bytes], attributes: Mapping[str, str]
-    ) -> dict[str, bytes]:
-        """Return the documents of a group or an array with attributes."""
-        return {**documents, _ATTRIBUTES_FILE: to_json(dict(attributes))}
+        return {_GROUP_FILE: b'{"zarr_format":2}', _ATTRIBUTES_FILE: to_json(dict(attributes))}
 
     def root_document(self, old: bytes | None, attributes: Mapping[str, Any]) -> dict[str, bytes]:  # noqa: ARG002 - as above
         """Return nothing: the root has no attributes."""
@@ -143,6 +137,7 @@ class ZarrV2(_Format):
         shape: tuple[int, ...],
         storage_type: StorageType,
         packing: Packing | None,  # noqa: ARG002 - it would need a file for each small chunk
+        attributes: Mapping[str, str],
     ) -> dict[str, bytes]:
         """Return the documents of an array in a single uncompressed chunk, by their names.
 
@@ -159,7 +154,7 @@ class ZarrV2(_Format):
             "order": "C",
             "filters": _VLEN_UTF8_V2 if storage_type.is_string else None,
         }
-        return {ARRAY_FILE: to_json(document), _ATTRIBUTES_FILE: _NO_ATTRIBUTES}
+        return {ARRAY_FILE: to_json(document), _ATTRIBUTES_FILE: to_json(dict(attributes))}
 
     def chunk_key(self, shape: tuple[int, ...]) -> str:
         """Return the key of the single chunk of an array that is written."""
@@ -232,16 +227,9 @@ class ZarrV3(_Format):
             raise CorruptDataError(f"{what}: {NODE_FILE} has attributes that are no JSON object")
         return copy.deepcopy(attributes.get(name))
 
-    def group_documents(self) -> dict[str, bytes]:
+    def group_documents(self, attributes: Mapping[str, str] = {}) -> dict[str, bytes]:
         """Return the documents of a group by their names."""
-        return {NODE_FILE: to_json(_GROUP)}
-
-    def annotated(
-        self, documents: Mapping[str, bytes], attributes: Mapping[str, str]
-    ) -> dict[str, bytes]:
-        """Return the document of a group or an array with attributes."""
-        document = json.loads(documents[NODE_FILE])
-        return {NODE_FILE: to_json({**document, "attributes": dict(attributes)})}
+        return _node_document(_GROUP, attributes)
 
     def root_document(self, old: bytes | None, attributes: Mapping[str, Any]) -> dict[str, bytes]:
         """Return the document of the root with more attributes, and those that it has."""
@@ -249,26 +237,41 @@ class ZarrV3(_Format):
         return {NODE_FILE: to_json({**_GROUP, "attributes": {**before, **attributes}})}
 
     def array_documents(
-        self, shape: tuple[int, ...], storage_type: StorageType, packing: Packing | None
+        self,
+        shape: tuple[int, ...],
+        storage_type: StorageType,
+        packing: Packing | None,
+        attributes: Mapping[str, str],
     ) -> dict[str, bytes]:
         """Return the documents of an array in a single chunk, or of a packed one, by their names.
 
         All chunks of a packed one are in one file.  Its shape is that of the array, rounded up to
         whole chunks: otherwise zarr-python would refuse the whole group.
         """
-        if packing is None:
-            chunks = tuple(max(n, 1) for n in shape)
-            return _array_documents(shape, storage_type, chunks, [_serializer(storage_type)])
-        inner = packing.chunks(shape, storage_type) or shape
-        outer = tuple(-(-n // c) * c for n, c in zip(shape, inner, strict=True))
-        sharding = {
-            "chunk_shape": list(inner),
-            "codecs": [_serializer(storage_type), _compression_of(packing, storage_type)],
-            "index_codecs": [_LITTLE, {"name": "crc32c"}],
-            "index_location": "start",
+        is_string = storage_type.is_string
+        codec: Mapping[str, Any] = _VLEN_UTF8 if is_string else _LITTLE
+        chunks = tuple(max(n, 1) for n in shape)
+        if packing is not None:
+            inner = packing.chunks(shape, storage_type) or shape
+            chunks = tuple(-(-n // c) * c for n, c in zip(shape, inner, strict=True))
+            sharding = {
+                "chunk_shape": list(inner),
+                "codecs": [codec, _compression_of(packing, storage_type)],
+                "index_codecs": [_LITTLE, {"name": "crc32c"}],
+                "index_location": "start",
+            }
+            codec = {"name": "sharding_indexed", "configuration": sharding}
+        document = {
+            "zarr_format": 3,
+            "node_type": "array",
+            "shape": list(shape),
+            "data_type": "string" if is_string else storage_type.value.lower(),
+            "chunk_grid": {"name": "regular", "configuration": {"chunk_shape": list(chunks)}},
+            "chunk_key_encoding": {"name": "default", "configuration": {"separator": "/"}},
+            "fill_value": "" if is_string else storage_type.dtype.type().item(),
+            "codecs": [codec],
         }
-        codec = {"name": "sharding_indexed", "configuration": sharding}
-        return _array_documents(shape, storage_type, outer, [codec])
+        return _node_document(document, attributes)
 
     def chunk_key(self, shape: tuple[int, ...]) -> str:
         """Return the key of the single chunk of an array that is written."""
@@ -335,27 +338,10 @@ def _compression_of(packing: Packing, storage_type: StorageType) -> dict[str, An
     return {"name": "blosc", "configuration": options}
 
 
-def _array_documents(
-    shape: tuple[int, ...],
-    storage_type: StorageType,
-    chunks: tuple[int, ...],
-    codecs: list[Mapping[str, Any]],
-) -> dict[str, bytes]:
-    document = {
-        "zarr_format": 3,
-        "node_type": "array",
-        "shape": list(shape),
-        "data_type": "string" if storage_type.is_string else storage_type.value.lower(),
-        "chunk_grid": {"name": "regular", "configuration": {"chunk_shape": list(chunks)}},
-        "chunk_key_encoding": {"name": "default", "configuration": {"separator": "/"}},
-        "fill_value": "" if storage_type.is_string else storage_type.dtype.type().item(),
-        "codecs": codecs,
-    }
-    return {NODE_FILE: to_json(document)}
-
-
-def _serializer(storage_type: StorageType) -> Mapping[str, Any]:
-    return _VLEN_UTF8 if storage_type.is_string else _LITTLE
+def _node_document(document: Mapping[str, Any], attributes: Mapping[str, str]) -> dict[str, bytes]:
+    """Return the document of a group or an array of Zarr v3."""
+    more = {"attributes": dict(attributes)} if attributes else {}
+    return {NODE_FILE: to_json({**document, **more})}
 
 
 def _attributes(root: bytes) -> dict[str, Any]:
@@ -611,7 +597,7 @@ class ZarrTransaction(FileChanges):
 
     def create_group(self, path: str) -> None:
         """Prepare a group."""
-        self._documents(path, self._format.group_documents())
+        self._write(path, self._format.group_documents(self._attributes.pop(path, {})))
 
     def mark_group(self, path: str) -> None:
         """Make what is at ``path`` a group, in place; the root of the tree if it is empty."""
@@ -650,12 +636,10 @@ class ZarrTransaction(FileChanges):
     def _prepared(
         self, path: str, shape: tuple[int, ...], kind: StorageType, packing: Packing | None = None
     ) -> str:
-        self._documents(path, self._format.array_documents(shape, kind, packing))
+        attributes = self._attributes.pop(path, {})
+        self._write(path, self._format.array_documents(shape, kind, packing, attributes))
         return posixpath.join(self._tree.key(path), self._format.chunk_key(shape))
 
-    def _documents(self, path: str, documents: dict[str, bytes]) -> None:
-        attributes = self._attributes.pop(path, None)
-        if attributes:
-            documents = self._format.annotated(documents, attributes)
+    def _write(self, path: str, documents: dict[str, bytes]) -> None:
         for name, data in documents.items():
             self._changes.write(posixpath.join(self._tree.key(path), name), data)
