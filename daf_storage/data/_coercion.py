@@ -509,7 +509,9 @@ def vector_input(value: Any, *, length: int, dtype: Any, what: str) -> VectorInp
 def matrix_input(value: Any, *, shape: tuple[int, int], dtype: Any, what: str) -> MatrixInput:
     """Return a matrix as a 2-D array, as strings, or in CSC form."""
     if sp.issparse(value):
-        return _sparse_matrix_input(value, dtype, what=what)
+        if value.ndim != 2:
+            raise UnsupportedInputError(f"{what} has {value.ndim} dimensions; a matrix has two")
+        return _sparse_columns(value, dtype, what=what)
     columns = _columns(value)
     if columns is not None:
         return _of_columns(columns, dtype, what=what)
@@ -679,24 +681,24 @@ def _sparse_vector_input(value: Any, dtype: Any, *, what: str) -> SparseVectorPa
     """Return the parts of a sparse array of one row or one column."""
     if value.ndim == 2 and 1 not in value.shape:
         raise UnsupportedInputError(f"{what} has shape {value.shape}; a vector has one dimension")
-    length = int(np.prod(value.shape))
-    checked = _summable(value, dtype, what=what)
-    row = sp.csr_array(sp.coo_array(checked).reshape((1, length)))
-    row.sum_duplicates()
-
-    def place(indices: tuple[int, ...]) -> str:
-        return position_of((int(row.indices[indices[0]]),))
-
-    values = stored_numbers(row.data, _final_dtype(value, dtype), what=what, place=place)
-    return SparseVectorParts(length, from_one(row.indices, length), values)
+    column = _sparse_columns(value, dtype, what=what, is_vector=True)
+    length = column.shape[0]
+    return SparseVectorParts(length, from_one(column.indices, length), column.data)
 
 
-def _sparse_matrix_input(value: Any, dtype: Any, *, what: str) -> Any:
-    """Return a sparse matrix by columns; the parts of a CSC matrix without a copy."""
-    if value.ndim != 2:
-        raise UnsupportedInputError(f"{what} has {value.ndim} dimensions; a matrix has two")
-    checked = _summable(value, dtype, what=what)
-    csc = checked if checked.format == "csc" else sp.csc_array(checked)
+def _sparse_columns(value: Any, dtype: Any, *, what: str, is_vector: bool = False) -> Any:
+    """Return a sparse matrix by columns, the parts of a CSC matrix without a copy; or one column.
+
+    Parameters
+    ----------
+    is_vector
+        Whether to make that of all elements.
+    """
+    dtype = value.dtype if dtype is None else dtype
+    csc = _summable(value, numeric_type(dtype, what=what), what=what)
+    if is_vector:
+        csc = sp.coo_array(csc).reshape((math.prod(value.shape), 1))
+    csc = csc if csc.format == "csc" else sp.csc_array(csc)
     if not csc.has_canonical_format:
         csc = csc.copy()
         csc.sum_duplicates()
@@ -704,10 +706,11 @@ def _sparse_matrix_input(value: Any, dtype: Any, *, what: str) -> Any:
     indices = csc.indices[:nnz]
 
     def place(numbers: tuple[int, ...]) -> str:
+        row = int(indices[numbers[0]])
         column = int(np.searchsorted(csc.indptr, numbers[0], side="right")) - 1
-        return position_of((int(indices[numbers[0]]), column))
+        return position_of((row,) if is_vector else (row, column))
 
-    values = stored_numbers(csc.data[:nnz], _final_dtype(value, dtype), what=what, place=place)
+    values = stored_numbers(csc.data[:nnz], dtype, what=what, place=place)
     return sp.csc_array((values, indices, csc.indptr), shape=csc.shape)
 
 
@@ -717,13 +720,8 @@ def from_one(indices: AnyArray, largest: int) -> AnyArray:
     return indices.astype(indices.dtype if fits else np.int64) + 1
 
 
-def _final_dtype(value: Any, dtype: Any) -> Any:
-    return value.dtype if dtype is None else dtype
-
-
-def _summable(value: Any, dtype: Any, *, what: str) -> Any:
+def _summable(value: Any, target: StorageType, *, what: str) -> Any:
     """Return the matrix with parts that scipy handles without crashing and without wrapping."""
-    target = numeric_type(_final_dtype(value, dtype), what=what)
     if value.dtype.kind not in "biuf":
         raise UnsupportedInputError(
             f"{what} has dtype {value.dtype}, which is not converted to {target.value}; "
