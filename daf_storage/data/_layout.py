@@ -226,32 +226,24 @@ def open_vector(tree: Tree, axis: str, name: str, length: int) -> StoredVector |
     what, node = f"{tree.location}: {path}", _node(tree, path, (length,))
     if node is None:
         return None
-    if node.kind == "group":
+    convention, entries_of, is_sparse = None, None, node.kind == "group"
+    if is_sparse:
         nnz = required_array(node, "nzind", what).info.size
         if nnz > length:
             raise CorruptDataError(
                 f"{what}: nzind has {nnz:,} elements, but the axis has {length:,} entries"
             )
         check_indices(node, "nzind", nnz, what)
-        kind = _values_type(node, nnz, "nzind", what)
-        sparse = VectorInfo(axis, name, kind, length, is_sparse=True, chunk_rows=max(length, 1))
-        return StoredVector(sparse, node, what=what)
-    info = required_array(node, "", what).info
-    _check_shape(info.shape, (length,), what=what, axes=(axis,))
-    convention, entries_of = None, None
-    if info.storage_type.is_string:
-        convention, entries_of = conventions_of(node, Convention.EMPTY_IS_MISSING, what=what)
-    dense = VectorInfo(
-        axis,
-        name,
-        info.storage_type,
-        length,
-        is_sparse=False,
-        chunk_rows=info.chunks[0],
-        empty_is_missing=convention is not None,
-        entries_of=entries_of,
-    )
-    return StoredVector(dense, node, what=what)
+        kind, chunk_rows = _values_type(node, nnz, "nzind", what), max(length, 1)
+    else:
+        array = required_array(node, "", what).info
+        _check_shape(array.shape, (length,), what=what, axes=(axis,))
+        kind, chunk_rows = array.storage_type, array.chunks[0]
+        if kind.is_string:
+            convention, entries_of = conventions_of(node, Convention.EMPTY_IS_MISSING, what=what)
+    is_missing = convention is not None
+    info = VectorInfo(axis, name, kind, length, is_sparse, chunk_rows, is_missing, entries_of)
+    return StoredVector(info, node, what=what)
 
 
 def open_matrix(

@@ -437,9 +437,10 @@ class DafReader:
         for member in self._members:  # which it shows, as long as they are open
             member._check_open()  # noqa: SLF001 - of the same class
 
-    def _require_axis(self, axis: str) -> None:
-        if not self.has_axis(axis):
-            raise errors.axis_not_found(self.location, axis, self.axes_set())
+    def _require_axes(self, *axes: str) -> None:
+        for axis in axes:
+            if not self.has_axis(axis):
+                raise errors.axis_not_found(self.location, axis, self.axes_set())
 
     def _find_scalar(self, name: str) -> StoredArray | None:
         self._check_open()
@@ -502,12 +503,12 @@ class DafReader:
 
     def vectors_set(self, axis: str) -> set[str]:
         """Return the names of an axis's vectors, without the reserved ``name`` and ``index``."""
-        self._require_axis(axis)
+        self._require_axes(axis)
         return self._names(layout.vectors_path(axis))
 
     def has_vector(self, axis: str, name: str) -> bool:
         """Return whether an axis has a vector; true for ``name`` and ``index``."""
-        self._require_axis(axis)
+        self._require_axes(axis)
         path = layout.vector_path(axis, name)
         is_known = name_problem(name) is None and self._tree.kind(path) is not None
         return is_known or name in RESERVED_VECTORS
@@ -625,14 +626,8 @@ class DafReader:
         if default is not REQUIRED and not self.has_vector(axis, name):
             filled: AnyArray = self._default_vector(axis, name, default)
             return filled
-        if name == NAME_VECTOR:
-            return objects(self._entries(axis))
-        if name == INDEX_VECTOR:
-            return np.arange(self.axis_length(axis))
-        stored = self.open_vector(axis, name)
-        if stored.info.storage_type.is_string:
-            return objects(self._strings(stored))
-        return stored.read(Span(0, stored.info.length))
+        values = self._values(axis, name)
+        return values if isinstance(values, np.ndarray) else objects(values)
 
     def get_pa_vector(self, axis: str, name: str) -> pa.Array:
         """Return a vector as Arrow.
@@ -644,14 +639,20 @@ class DafReader:
             straight into Arrow.  Bool is copied, since Arrow packs eight to a byte, and so are
             sparse vectors.  NaN stays NaN.
         """
+        values = self._values(axis, name)
+        return arrow_of(values) if isinstance(values, np.ndarray) else values
+
+    def _values(self, axis: str, name: str) -> AnyArray | pa.Array:
+        """Return a vector of numbers as numpy, one of strings as Arrow."""
         if name == NAME_VECTOR:
             return self._entries(axis)
         if name == INDEX_VECTOR:
-            return pa.array(np.arange(self.axis_length(axis)))
+            return np.arange(self.axis_length(axis))
         stored = self.open_vector(axis, name)
         if stored.info.storage_type.is_string:
-            return self._strings(stored)
-        return arrow_of(stored.read(Span(0, stored.info.length)))
+            key = (axis, name)
+            return self._decoded.get(key, stored.identity, stored.read_strings)
+        return stored.read(Span(0, stored.info.length))
 
     def string_array(self, axis: str, name: str) -> StoredArray:
         """Return the stored array of a vector of strings, or of the entries (``name``), pinned."""
@@ -665,10 +666,6 @@ class DafReader:
         return self._tree.identity(
             layout.axis_path(axis) if is_name else layout.vector_path(axis, name)
         )
-
-    def _strings(self, stored: StoredVector) -> Any:
-        key = (stored.info.axis, stored.info.name)
-        return self._decoded.get(key, stored.identity, stored.read_strings)
 
     def _default_vector(self, axis: str, name: str, default: Any) -> Any:
         if default is None:
@@ -695,8 +692,7 @@ class DafReader:
 
     def matrices_set(self, rows_axis: str, columns_axis: str, *, relayout: bool = True) -> set[str]:
         """Return the names of the matrices of two axes; of this orientation only on request."""
-        self._require_axis(rows_axis)
-        self._require_axis(columns_axis)
+        self._require_axes(rows_axis, columns_axis)
         path = layout.matrices_path(rows_axis, columns_axis)
         names = self._names(path)
         if relayout and rows_axis != columns_axis:
@@ -708,8 +704,7 @@ class DafReader:
         self, rows_axis: str, columns_axis: str, name: str, *, relayout: bool = True
     ) -> bool:
         """Return whether there is a matrix; in either orientation unless ``relayout=False``."""
-        self._require_axis(rows_axis)
-        self._require_axis(columns_axis)
+        self._require_axes(rows_axis, columns_axis)
         if name_problem(name) is not None:
             return False
         pairs = [(rows_axis, columns_axis)] + [(columns_axis, rows_axis)] * relayout
@@ -718,7 +713,7 @@ class DafReader:
 
     def matrix_axes(self, axis: str, name: str) -> list[str]:
         """Return the other axes of the matrices of a name over an axis, in alphabetical order."""
-        self._require_axis(axis)
+        self._require_axes(axis)
         if name_problem(name) is not None:
             return []
         return [

@@ -349,7 +349,7 @@ class DafWriter(DafReader):
     def delete_axis(self, axis: str, *, must_exist: bool = True) -> None:
         """Delete an axis with all its vectors and matrices."""
         if must_exist:
-            self._require_axis(axis)
+            self._require_axes(axis)
         elif not self.has_axis(axis):
             return
         self._check_removable(f"axis {axis!r}")
@@ -425,8 +425,7 @@ class DafWriter(DafReader):
                 f"{self.location}: can't reorder {', '.join(map(repr, orders))} of a zip-backed "
                 "data set, which is append-only; convert it to a directory and reorder that"
             )
-        for axis in orders:
-            self._require_axis(axis)
+        self._require_axes(*orders)
         return {axis: reordering.permutation(self, axis, order) for axis, order in orders.items()}
 
     @contextmanager
@@ -697,7 +696,7 @@ it, or change the value
 
     def _check_entries(self, stored: Any, axis: str, what: str) -> None:
         """Raise unless these are strings that are entries of an axis, or empty."""
-        self._require_axis(axis)
+        self._require_axes(axis)
         if isinstance(stored, SparseVectorParts | np.ndarray):
             raise errors.InvalidInputError(
                 f"{self.location}: {what} holds no strings, so its values are no entries of the "
@@ -823,8 +822,7 @@ it, or change the value
         must_exist: bool = True,
     ) -> None:
         """Delete a matrix; in both orientations unless ``relayout=False``."""
-        self._require_axis(rows_axis)
-        self._require_axis(columns_axis)
+        self._require_axes(rows_axis, columns_axis)
         if not self.has_matrix(rows_axis, columns_axis, name, relayout=relayout):
             if must_exist:
                 available = self.matrices_set(rows_axis, columns_axis, relayout=relayout)

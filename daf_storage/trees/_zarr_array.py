@@ -142,6 +142,7 @@ class FileArray(ChunkedArray):
         self._path = path
         self._metadata = metadata
         self._first: Position = (0,) * len(info.shape)
+        self._key = self.key(self._first)
         alone = ShardLayout((1,) * len(info.shape), index_at_start=False, has_checksum=False)
         self.layout = metadata.shard or alone
         """How each of its files is made up."""
@@ -259,7 +260,7 @@ class FileArray(ChunkedArray):
         """Return what tells the single plain chunk from any other."""
         if not self._metadata.has_plain_chunk:
             return None
-        return self.snapshot.fingerprint(self.key(self._first))
+        return self.snapshot.fingerprint(self._key)
 
     def _stored(self, position: Position) -> memoryview | None:
         """Return the bytes of a chunk."""
@@ -274,10 +275,6 @@ class PlainArray(FileArray):
     """An array in one chunk that is neither compressed nor filtered; see `StoredArray`."""
 
     is_plain = True
-
-    @property
-    def _key(self) -> str:
-        return self.key(self._first)
 
     @property
     def _is_numeric(self) -> bool:
