@@ -197,15 +197,15 @@ class ChainWriter(DafWriter):
                 f"only {self._chain.last.location} is changed{hidden}"
             )
 
-    def _check_free(self, exists: bool, if_exists: IfExists, what: str, *, path: str) -> None:  # noqa: FBT001 - a fact, not a mode
-        is_axis = what.startswith("axis ")
+    def _check_free(self, path: str, if_exists: IfExists) -> None:
+        is_axis = path.startswith(f"{layout.AXES}/")
         if is_axis and if_exists == "replace":
             self._check_not_in_base(path, "replaced")
-        is_of_base = exists and self._chain.last.kind(path) is None
+        is_of_base = bool(self._chain.kind(path)) and self._chain.last.kind(path) is None
         if is_of_base and if_exists == "error":
-            error = errors.ExistsError(f"{self.location}: {what} exists already")
+            error = errors.ExistsError(f"{self.location}: {layout.in_words(path)} exists already")
             raise error if is_axis else with_remedy(error, Remedy("pass ", REPLACE, " to hide it"))
-        super()._check_free(exists, if_exists, what, path=path)
+        super()._check_free(path, if_exists)
 
 
 def _members(dafs: Sequence[DafReader], function: str) -> list[DafReader]:

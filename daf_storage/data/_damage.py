@@ -56,7 +56,8 @@ def damage_of(path: str, problem: str) -> Damage:
         return Damage(f"entry {path!r}" if path else "the data set", path, problem)
     group, parts = found
     whole = posixpath.join(group, *parts)
-    return Damage(_in_words(parts) + (f" of data set {group!r}" if group else ""), whole, problem)
+    what = layout.in_words("/".join(parts)) + (f" of data set {group!r}" if group else "")
+    return Damage(what, whole, problem)
 
 
 def property_of(path: str) -> tuple[str, tuple[str, ...]] | None:
@@ -96,22 +97,6 @@ def one_each(damages: Iterable[Damage]) -> tuple[Damage, ...]:
     for damage in damages:
         found.setdefault(damage.path, damage)
     return tuple(found.values())
-
-
-def _in_words(parts: tuple[str, ...]) -> str:
-    match parts:
-        case (layout.SCALARS, name):
-            return f"scalar {name!r}"
-        case (layout.AXES, name):
-            return f"axis {name!r}"
-        case (layout.VECTORS, axis, name):
-            return f"vector {name!r} of axis {axis!r}"
-        case (layout.KEPT, *below):
-            return f"part of an AnnData {'/'.join(below)!r}"
-        case (_, axis, name):
-            return f"index of vector {name!r} of axis {axis!r}"
-    _, rows, columns, name = parts
-    return f"matrix {name!r} of axes {rows!r} and {columns!r}"
 
 
 _NODE_DOCUMENTS = frozenset({".zgroup", ".zarray", "zarr.json"})

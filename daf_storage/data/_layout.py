@@ -121,6 +121,23 @@ def split(path: str) -> tuple[str, list[str], int | None]:
     return "/".join(names[:count]), names[count:], _AXES_OF.get(names[:count][-1])
 
 
+def in_words(path: str) -> str:
+    """Return what messages call the property, or the index, at a path.
+
+    >>> in_words("vectors/cell/age"), in_words("indexes/cell/age")
+    ("vector 'age' of axis 'cell'", "index of vector 'age' of axis 'cell'")
+    """
+    group, *names = path.split("/")
+    match group, *names:
+        case (_, name):
+            return f"{'axis' if group == AXES else 'scalar'} {name!r}"
+        case (_, axis, name) if group != KEPT:
+            return f"{'index of ' * (group == INDEXES)}vector {name!r} of axis {axis!r}"
+        case (_, rows, columns, name) if group == MATRICES:
+            return f"matrix {name!r} of axes {rows!r} and {columns!r}"
+    return f"part of an AnnData {'/'.join(names)!r}"
+
+
 def check_key(key: object, argument: str) -> None:
     """Refuse what is no key of a property: the name of a scalar, or axes and a name."""
     parts: Any = (key, key) if isinstance(key, str) else key

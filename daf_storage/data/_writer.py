@@ -68,7 +68,7 @@ from daf_storage.data._reader import (
     stored_properties,
     writing_remedy,
 )
-from daf_storage.trees import Node, Tree, TreeTransaction, WritableTree
+from daf_storage.trees import Tree, TreeTransaction, WritableTree
 
 
 @dataclass(frozen=True, slots=True)
@@ -259,7 +259,7 @@ class DafWriter(DafReader):
     def put_scalar(self, name: str, stored: Any, if_exists: IfExists = "error") -> None:
         """Store a scalar that is an array of one element already."""
         path = layout.scalar_path(name)
-        self._check_free(self.has_scalar(name), if_exists, f"scalar {name!r}", path=path)
+        self._check_free(path, if_exists)
         with self.change(path, if_exists=if_exists) as changes:
             changes.write_scalar(path, stored)
 
@@ -316,15 +316,14 @@ class DafWriter(DafReader):
         self._add_axis(NewAxis(axis, entries, {}, frozenset()), "error")
 
     def _add_axis(self, new: NewAxis, if_exists: IfExists) -> None:
-        axis, what, path = new.name, f"axis {new.name!r}", layout.axis_path(new.name)
-        exists = self.has_axis(axis)
-        self._check_free(exists, if_exists, what, path=path)
-        if exists:
+        axis, path = new.name, layout.axis_path(new.name)
+        self._check_free(path, if_exists)
+        if self.has_axis(axis):
             with self._writable.rebuilt([*self._paths_of_axis(axis), path]) as tree:
                 self._publish_axis(tree, new)
         else:
             with self.batch(), self._writable.lock():
-                self._check_free(self.has_axis(axis), if_exists, what, path=path)
+                self._check_free(path, if_exists)
                 self._publish_axis(self._writable, new)
         for each in (path, *(layout.vector_path(axis, name) for name in new.vectors)):
             self._count_version(each)
@@ -446,14 +445,21 @@ class DafWriter(DafReader):
         If one of its axes was changed meanwhile, nothing is put in place.
         """
         self._check_open()
-        nodes = [self._tree.node(layout.axis_path(axis)) for axis in axes]
+        before = {axis: self._tree.node(layout.axis_path(axis)) for axis in axes}
         packing = (
             self._writable if packed is None else self._writable.packing_as(packing_of(packed))
         )
         with packing.transaction() as changes:
             yield changes
             with self._writable.lock():
-                self._check_axes_unchanged(path, axes, nodes)
+                for axis, node in before.items():
+                    now = self._tree.node(layout.axis_path(axis))
+                    if node is None or now is None or not node.is_same(now):
+                        raise errors.LengthError(
+                            f"{self.location}: axis {axis!r} was replaced, reordered or deleted "
+                            f"while {path} was being written; nothing was stored, write it for "
+                            "the new axis"
+                        )
                 stale = flipped if if_exists == "replace" else None
                 is_new = self._tree.kind(path) is None
                 if stale is not None and not is_new:
@@ -465,17 +471,6 @@ class DafWriter(DafReader):
                 if stale is not None and is_new:
                     changes.remove(stale)
                 self._count_version(path)
-
-    def _check_axes_unchanged(
-        self, path: str, axes: tuple[str, ...], nodes: list[Node | None]
-    ) -> None:
-        for axis, before in zip(axes, nodes, strict=True):
-            now = self._tree.node(layout.axis_path(axis))
-            if before is None or now is None or not before.is_same(now):
-                raise errors.LengthError(
-                    f"{self.location}: axis {axis!r} was replaced, reordered or deleted while "
-                    f"{path} was being written; nothing was stored, write it for the new axis"
-                )
 
     def _remove(self, path: str) -> None:
         self._check_removable(path)
@@ -491,9 +486,11 @@ class DafWriter(DafReader):
             path = layout.matrix_path(first, second, names[2])
         self._counters[path] += 1
 
-    def _check_free(self, exists: bool, if_exists: IfExists, what: str, *, path: str) -> None:  # noqa: FBT001 - a fact, not a mode
+    def _check_free(self, path: str, if_exists: IfExists) -> None:
         """Raise if a property is there and is not to be replaced, or cannot be."""
+        self._check_open()
         check_choice(if_exists, IfExists, "if_exists")
+        what, exists = layout.in_words(path), self._tree.kind(path) is not None
         is_stored_here = exists and self._tree_of_new(self._writable).kind(path) is not None
         if exists and if_exists == "error":
             is_kept = is_stored_here and self.is_append_only
@@ -688,9 +685,9 @@ it, or change the value
     ) -> Iterator[tuple[str, TreeTransaction]]:
         """Begin a vector; whoever prepares its arrays gets it put in place when the block ends."""
         check_vector_name(self.location, axis, name)
+        self._require_axes(axis)
         path = layout.vector_path(axis, name)
-        what = f"vector {name!r} of axis {axis!r}"
-        self._check_free(self.has_vector(axis, name), if_exists, what, path=path)
+        self._check_free(path, if_exists)
         with self.change(path, if_exists=if_exists, axes=(axis,), packed=packed) as changes:
             yield path, changes
 
@@ -908,9 +905,7 @@ it, or change the value
         self._check_matrix(*axes, name)
         is_replaced = if_exists == "replace" and flipped == "goes"
         for pair in pairs if is_replaced or flipped == "follows" else pairs[:1]:
-            exists = self.has_matrix(*pair, name, relayout=False)
-            what = f"matrix {name!r} of axes {pair[0]!r} and {pair[1]!r}"
-            self._check_free(exists, if_exists, what, path=layout.matrix_path(*pair, name))
+            self._check_free(layout.matrix_path(*pair, name), if_exists)
         with self.change(
             path,
             if_exists=if_exists,
