@@ -6,7 +6,7 @@ In blocks: memory does not grow with the matrix.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable, Iterator
 from typing import Any, Final
 from zlib import crc32
 
@@ -40,13 +40,29 @@ def digest(matrix: StoredMatrix, add: Callable[[int], None], *, flipped: bool = 
     CorruptDataError
         Row numbers are out of bounds or do not rise within a column, or a Bool is neither 0 nor 1.
     """
-    if matrix.info.is_sparse:
-        return _digest_sparse(matrix, add, flipped=flipped)
-    return _digest_dense(matrix, add, flipped=flipped)
+    if matrix.info.storage_type.is_string:
+        array = matrix.dense()
+        grid = array.read_strings().to_numpy(zero_copy_only=False).reshape(array.info.shape)
+        add(grid.size * 8)
+        hashes = np.array([hash(text) for text in (grid.T if flipped else grid).flat])
+        return int(np.sum(hashes * (2 * np.arange(hashes.size) + 1)))
+    total = 0
+    for rows, columns, values, n_bytes in _blocks(matrix):
+        total += _sum(rows, columns, values, flipped=flipped)
+        add(n_bytes)
+    return total % 2**64
 
 
-def _digest_sparse(matrix: StoredMatrix, add: Callable[[int], None], *, flipped: bool) -> int:
-    indptr, total = matrix.colptr(), 0
+def _blocks(matrix: StoredMatrix) -> Iterator[tuple[AnyArray, AnyArray, AnyArray, int]]:
+    """Yield rows, columns and values of checked elements, and how many bytes were read for them."""
+    if not matrix.info.is_sparse:
+        for span in block_spans(matrix.dense()):
+            block = matrix.dense().read_rows(span)
+            check_bools(block)
+            columns, rows = np.nonzero(block)
+            yield rows, columns + span.start, block[columns, rows], block.nbytes
+        return
+    indptr = matrix.colptr()
     for span in column_blocks(indptr):
         elements = Span(int(indptr[span.start]), int(indptr[span.stop]))
         rows, values = matrix.entries("rowval").read_rows(elements), matrix.values(elements)
@@ -56,28 +72,7 @@ def _digest_sparse(matrix: StoredMatrix, add: Callable[[int], None], *, flipped:
         if not ascend(rows, pointers):
             raise CorruptDataError("the row numbers do not rise within each column")
         columns = np.repeat(np.arange(span.start, span.stop), np.diff(pointers))
-        total += _sum(rows.astype(np.int64) - 1, columns, values, flipped=flipped)
-        add(rows.nbytes + values.nbytes)
-    return total % 2**64
-
-
-def _digest_dense(matrix: StoredMatrix, add: Callable[[int], None], *, flipped: bool) -> int:
-    array = matrix.dense()
-    n_columns, n_rows = array.info.shape
-    if array.info.storage_type.is_string:
-        strings = array.read_strings().to_numpy(zero_copy_only=False)
-        add(array.info.size * 8)
-        grid = strings.reshape(n_columns, n_rows)
-        hashes = np.array([hash(text) for text in (grid.T if flipped else grid).flat])
-        return int(np.sum(hashes * (2 * np.arange(hashes.size) + 1)))
-    total = 0
-    for span in block_spans(array):
-        block = array.read_rows(span)
-        check_bools(block)
-        columns, rows = np.nonzero(block)
-        total += _sum(rows, columns + span.start, block[columns, rows], flipped=flipped)
-        add(block.nbytes)
-    return total % 2**64
+        yield rows.astype(np.int64) - 1, columns, values, rows.nbytes + values.nbytes
 
 
 def _sum(rows: AnyArray, columns: AnyArray, values: AnyArray, *, flipped: bool) -> int:

@@ -298,6 +298,9 @@ class DafReader:
     )
     """What messages advise where it was to be written."""
 
+    is_writable: ClassVar[bool] = False
+    """Whether this object can change the data set."""
+
     origin: Origin | None = None
     """How it can be opened again; None if it is in memory."""
 
@@ -332,11 +335,6 @@ class DafReader:
     def location(self) -> str:
         """The path or other place that messages name."""
         return self._tree.location
-
-    @property
-    def is_writable(self) -> bool:
-        """Whether this object can change the data set."""
-        return False
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.name!r})"

@@ -193,6 +193,8 @@ class DafWriter(DafReader):
     Do not construct it; `open_daf`, `ZarrDaf` and `MemoryDaf` return one.
     """
 
+    is_writable = True
+
     def __init__(
         self,
         tree: WritableTree,
@@ -203,11 +205,6 @@ class DafWriter(DafReader):
     ) -> None:
         super().__init__(tree, name=name, on_close=on_close, members=members)
         self._writable = tree
-
-    @property
-    def is_writable(self) -> bool:
-        """Whether this object can change the data set."""
-        return True
 
     @property
     def writable_tree(self) -> WritableTree:

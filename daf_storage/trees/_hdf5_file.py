@@ -89,7 +89,6 @@ H5PY_ERRORS = (
     OverflowError,
     MemoryError,
     AttributeError,
-    NotImplementedError,
 )
 """What h5py raises for data that it cannot read."""
 

@@ -115,8 +115,7 @@ class Hdf5Transaction(ArrayChanges):
                 dataset = self._shared.file.create_dataset(
                     self._prepared(path), shape=shape, dtype=h5py().string_dtype()
                 )
-            if not shape:
-                with self._shared.lock:
+                if not shape:
                     dataset[()] = strings[0].as_py()
             for start in range(0, shape[0] if shape and width else 0, step):
                 block = strings.slice(start * width, step * width)
@@ -295,7 +294,7 @@ def put_back(root: Any) -> None:
             root.move(unquote(quoted), f"{STAGING}/{uuid.uuid4().hex}")
 
 
-def _write(dataset: Any, values: AnyArray, start: int = 0) -> None:
+def _write(dataset: Any, values: AnyArray, start: int) -> None:
     """Write a range of the first dimension, if there is one."""
     if not values.size:
         return
