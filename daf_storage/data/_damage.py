@@ -72,9 +72,8 @@ def property_of(path: str) -> tuple[str, tuple[str, ...]] | None:
     start = next((n for n, name in enumerate(parts) if name in _TOPS), len(parts))
     below = parts[start:]
     place = layout.property_of("/".join(below))
-    whole = below[:_INDEX_PARTS] if below[:1] == [layout.INDEXES] else []
-    whole = whole if place is None else place.path.split("/")
-    is_index = len(whole) == _INDEX_PARTS
+    whole = below[:_INDEX_PARTS] if place is None else place.path.split("/")
+    is_index = whole[:1] == [layout.INDEXES] and len(whole) == _INDEX_PARTS
     if (place is None and not is_index) or whole[-1] in METADATA_NAMES:
         return None
     return "/".join(parts[:start]), tuple(whole)
