@@ -12,7 +12,7 @@ import posixpath
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import Any, Final, TypeAlias, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -39,10 +39,10 @@ from daf_storage.errors import DafError
 from daf_storage.stores import ReadEstimate
 from daf_storage.trees import Remarked, StoredArray, Tree
 
-if TYPE_CHECKING:
-    from daf_storage.data._reader import DafReader
-
 _LOOKS = 100
+
+DafReader: TypeAlias = Any
+"""A data set that is open, whose module knows this one."""
 
 
 @dataclass(frozen=True, slots=True)
