@@ -1,8 +1,7 @@
-from daf_query.index._rtree import PointIndex as PointIndex
-from daf_query.index._rtree import RTree as RTree
-from daf_query.index._rtree import UnfitIndexError as UnfitIndexError
-from daf_query.index._rtree import rtree_of as rtree_of
+from daf_query.index._stored import PointIndex as PointIndex
+from daf_query.index._stored import RTree as RTree
 from daf_query.index._stored import StoredIndexes as StoredIndexes
+from daf_query.index._stored import UnfitIndexError as UnfitIndexError
 from daf_query.index._stored import UnusedIndexWarning as UnusedIndexWarning
 from daf_query.index._stored import accelerated as accelerated
 from daf_query.index._stored import build_index as build_index
@@ -10,4 +9,5 @@ from daf_query.index._stored import build_point_index as build_point_index
 from daf_query.index._stored import hashes_of as hashes_of
 from daf_query.index._stored import rebuild_indexes as rebuild_indexes
 from daf_query.index._stored import refreshed as refreshed
+from daf_query.index._stored import rtree_of as rtree_of
 from daf_query.index._stored import warn_of_index as warn_of_index

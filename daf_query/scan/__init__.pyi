@@ -11,8 +11,6 @@ from daf_query.scan._arrow_arrays import plain_type as plain_type
 from daf_query.scan._arrow_arrays import show_pandas_for as show_pandas_for
 from daf_query.scan._arrow_arrays import size_bytes as size_bytes
 from daf_query.scan._arrow_arrays import without_string_views as without_string_views
-from daf_query.scan._arrow_filter import field_names as field_names
-from daf_query.scan._arrow_filter import parse as parse
 from daf_query.scan._columns import BATCH_ROWS as BATCH_ROWS
 from daf_query.scan._columns import DEFAULT_OPTIONS as DEFAULT_OPTIONS
 from daf_query.scan._columns import INDEX as INDEX
@@ -51,10 +49,12 @@ from daf_query.scan._predicate import conjunction as conjunction
 from daf_query.scan._predicate import conjuncts as conjuncts
 from daf_query.scan._predicate import describe as describe
 from daf_query.scan._predicate import evaluate as evaluate
+from daf_query.scan._predicate import field_names as field_names
 from daf_query.scan._predicate import joined as joined
 from daf_query.scan._predicate import leaves_of as leaves_of
 from daf_query.scan._predicate import may_match as may_match
 from daf_query.scan._predicate import membership as membership
+from daf_query.scan._predicate import parse as parse
 from daf_query.scan._scan import FindIndexes as FindIndexes
 from daf_query.scan._scan import OpenTable as OpenTable
 from daf_query.scan._scan import Scan as Scan

@@ -1,12 +1,3 @@
-from daf_query.syntax._predicates import backticked as backticked
-from daf_query.syntax._predicates import clauses_of as clauses_of
-from daf_query.syntax._predicates import condition_of as condition_of
-from daf_query.syntax._predicates import conjuncts_of as conjuncts_of
-from daf_query.syntax._predicates import is_condition as is_condition
-from daf_query.syntax._predicates import python_edits as python_edits
-from daf_query.syntax._predicates import to_local as to_local
-from daf_query.syntax._predicates import to_spark as to_spark
-from daf_query.syntax._predicates import with_definitions as with_definitions
 from daf_query.syntax._statement import Constant as Constant
 from daf_query.syntax._statement import Node as Node
 from daf_query.syntax._statement import Number as Number
@@ -17,9 +8,11 @@ from daf_query.syntax._statement import Statement as Statement
 from daf_query.syntax._statement import Term as Term
 from daf_query.syntax._statement import arguments_of as arguments_of
 from daf_query.syntax._statement import column_name as column_name
+from daf_query.syntax._statement import conjuncts_of as conjuncts_of
 from daf_query.syntax._statement import constant_of as constant_of
 from daf_query.syntax._statement import function_name as function_name
 from daf_query.syntax._statement import identifiers_of as identifiers_of
+from daf_query.syntax._statement import is_condition as is_condition
 from daf_query.syntax._statement import is_query as is_query
 from daf_query.syntax._statement import is_select as is_select
 from daf_query.syntax._statement import item_of as item_of
@@ -39,6 +32,9 @@ from daf_query.syntax._tokens import Edit as Edit
 from daf_query.syntax._tokens import Placeholder as Placeholder
 from daf_query.syntax._tokens import Token as Token
 from daf_query.syntax._tokens import WrappedSql as WrappedSql
+from daf_query.syntax._tokens import backticked as backticked
+from daf_query.syntax._tokens import clauses_of as clauses_of
+from daf_query.syntax._tokens import condition_of as condition_of
 from daf_query.syntax._tokens import edited as edited
 from daf_query.syntax._tokens import error_at as error_at
 from daf_query.syntax._tokens import is_ended as is_ended
@@ -49,6 +45,7 @@ from daf_query.syntax._tokens import one_statement as one_statement
 from daf_query.syntax._tokens import place_of as place_of
 from daf_query.syntax._tokens import placeholders as placeholders
 from daf_query.syntax._tokens import plain_name as plain_name
+from daf_query.syntax._tokens import python_edits as python_edits
 from daf_query.syntax._tokens import quoted_name as quoted_name
 from daf_query.syntax._tokens import quoted_string as quoted_string
 from daf_query.syntax._tokens import real_divisions as real_divisions
@@ -56,9 +53,12 @@ from daf_query.syntax._tokens import shortened as shortened
 from daf_query.syntax._tokens import span_at as span_at
 from daf_query.syntax._tokens import span_of_name as span_of_name
 from daf_query.syntax._tokens import statements as statements
+from daf_query.syntax._tokens import to_local as to_local
+from daf_query.syntax._tokens import to_spark as to_spark
 from daf_query.syntax._tokens import tokens_of as tokens_of
 from daf_query.syntax._tokens import unopened_bracket as unopened_bracket
 from daf_query.syntax._tokens import unquoted_name as unquoted_name
+from daf_query.syntax._tokens import with_definitions as with_definitions
 from daf_query.syntax._tokens import without_direction as without_direction
 from daf_query.syntax._tokens import without_name as without_name
 from daf_query.syntax._tokens import words_at as words_at

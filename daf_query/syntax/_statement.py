@@ -638,6 +638,16 @@ def is_select(text: str) -> bool:
     return depth == 0 or bool((statement := parsed(text)) and statement.queries)
 
 
+def is_condition(text: str) -> bool:
+    """Return whether SQL is what can stand after WHERE.
+
+    >>> is_condition("a IN (1, 2) ORDER BY a, b"), is_condition("a, b")
+    (True, False)
+    """
+    statement = parsed(f"SELECT 1 WHERE {text}")
+    return statement is not None and bool(statement.queries)
+
+
 def _read(text: str) -> Statement | None:
     tokens = tokens_of(text)
     _check_nesting(tokens)
@@ -819,3 +829,21 @@ def _is_placed(node: Node) -> bool:
             placed = [_is_placed(left), _is_placed(right)]
             return all(placed) or (any(placed) and ("Value" in left or "Value" in right))
     return kind_of(node) in _PLACED and not any(each.get("over") for each in walk(node))
+
+
+def conjuncts_of(statement: Statement, condition: Node) -> Iterator[tuple[str, Node]]:
+    """Yield what AND joins in the condition of a WHERE, within brackets around several too."""
+    pending = [(condition, *statement.item(condition))]
+    while pending:
+        node, start, stop = pending.pop()
+        match node:
+            case {"Nested": inner}:
+                pair = next(pair for pair in statement.brackets if pair.opening >= start)
+                pending.append((inner, pair.opening + 1, pair.closing))
+            case {"BinaryOp": {"op": "And", "left": left, "right": right}}:
+                first, last = statement.span(left)[1], statement.span(right)[0]
+                between = (t for t in statement.tokens if first <= t.start < last)
+                joint = next(token for token in between if token.is_word("AND"))
+                pending += [(right, joint.stop, stop), (left, start, joint.start)]
+            case _:
+                yield statement.text[start:stop].strip(), node
