@@ -36,7 +36,7 @@ from daf_query.sql._planning import (
 from daf_query.table import UserTable
 from daf_storage import DafReader, errors
 from daf_storage._lazy import ds
-from daf_storage.base import DecodedCache, ForkLock
+from daf_storage.base import DecodedCache
 from daf_storage.data import StoredMatrix, axes_in_order
 from daf_storage.errors import FormatError, MatrixNotFoundError, ReadOnlyError
 
@@ -140,7 +140,6 @@ class Member:
     """How its categoricals are shown."""
     _columns_read: dict[str, _ColumnsRead] = field(default_factory=dict, init=False)
     _broken: dict[str, tables.BrokenColumns] = field(default_factory=dict, init=False)
-    _lock: ForkLock = field(default_factory=ForkLock, init=False)
 
     @property
     def view(self) -> tables.TableView:
@@ -159,21 +158,18 @@ class Member:
         # What shows a change is looked at before the metadata: one in between shows the next time.
         identity = self.daf.axis_identity(axis)
         nothing = None, frozenset({tables.DATASET}), None
-        with self._lock:
-            last_identity, last_names, columns = self._columns_read.get(axis, nothing)
+        last_identity, last_names, columns = self._columns_read.get(axis, nothing)
         names = None if names is None or last_names is None else names | last_names
         if columns is None or last_identity != identity:
             columns = self._read(axis, names)
         elif names != last_names:
             others = names if names is None or last_names is None else names - last_names
             columns = columns.with_others(self._read(axis, others))
-        with self._lock:
-            self._columns_read[axis] = identity, names, columns
+        self._columns_read[axis] = identity, names, columns
         return columns.readable()
 
     def _read(self, axis: str, names: frozenset[str] | None) -> tables.TableColumns:
-        with self._lock:
-            broken = self._broken.setdefault(axis, tables.broken_columns(self.daf, axis))
+        broken = self._broken.setdefault(axis, tables.broken_columns(self.daf, axis))
         return tables.axis_columns(self.daf, axis, broken, self.categoricals, among=names)
 
     def table(self, axis: str, columns: tables.TableColumns) -> tables.AxisDataset:
@@ -187,12 +183,6 @@ class Member:
         return tables.MatrixDataset(
             self.daf, *axes, name, rows=rows, columns=columns, view=self.view
         )
-
-    @property
-    def broken_count(self) -> int:
-        """How often a column turned out to be unreadable."""
-        with self._lock:
-            return sum(broken.count for broken in self._broken.values())
 
     def close(self) -> None:
         """Close the data set, and forget what was decoded of it."""
@@ -286,7 +276,6 @@ class AxisSchema(SharedSchema):
     cache: DecodedCache
     """Where values of small members of a collection are cached."""
     _unions: dict[str, tuple[Any, tables.UnionDataset]] = field(default_factory=dict, init=False)
-    _lock: ForkLock = field(default_factory=ForkLock, init=False)
 
     @property
     def only(self) -> Member:
@@ -349,16 +338,14 @@ class AxisSchema(SharedSchema):
 
     def _union(self, axis: str, columns: dict[str, tables.TableColumns]) -> tables.UnionDataset:
         """Return the table of an axis: that of the last query, if the columns are its own."""
-        with self._lock:
-            cached = self._unions.get(axis)
+        cached = self._unions.get(axis)
         if cached is not None and cached[0] == columns:
             return cached[1]
         members = tables.Members(
             axis, columns, lambda name: self.members[name].table(axis, columns[name])
         )
         union = tables.UnionDataset(axis, members, location=self.location, cache=self.cache)
-        with self._lock:
-            self._unions[axis] = (columns, union)
+        self._unions[axis] = (columns, union)
         return union
 
     def matrix_readers(self, axes: tuple[str, str], name: str) -> dict[str, DafReader]:
@@ -412,11 +399,6 @@ class AxisSchema(SharedSchema):
             having = {daf.name: daf for daf in having.values()}
         length = sum(daf.axis_length(axis) for daf in having.values())
         return matrix.ConcatenatedAxis(axis, self.location, having, length, is_alone)
-
-    @property
-    def broken_count(self) -> int:
-        """How often a column turned out to be unreadable while it was read."""
-        return sum(member.broken_count for member in self.members.values())
 
     def close(self) -> None:
         """Close the data sets."""
@@ -673,12 +655,6 @@ class Connections:
         return [
             (schema.name, name) for schema in self.all_schemas.values() for name in schema.added
         ]
-
-    def broken_count(self) -> int:
-        """Return how often a column turned out to be unreadable while it was read."""
-        own = [each for each in self.shared.values() if isinstance(each, tables.TableDataset)]
-        shared = sum(table.table_columns.broken.count for table in own)
-        return shared + sum(schema.broken_count for schema in self.schemas.values())
 
     def __reduce__(self) -> Any:
         """Pickle what is connected, by its paths; whoever unpickles it connects it again."""

@@ -41,7 +41,7 @@ from daf_query.sql._planning import (
 )
 from daf_query.sql._rules import corrections, list_barriers
 from daf_query.syntax import Edit, edited, parsed, placeholders, quoted_name, without_direction
-from daf_query.table import with_categories
+from daf_query.table import BrokenColumns, with_categories
 from daf_storage import DafError, ShowProgress, errors
 from daf_storage.base import optional_import, progress_bar
 from daf_storage.display import (
@@ -316,7 +316,7 @@ _AHEAD_BYTES: Final = 64 << 20
 @attended
 def query_result(engine: Engine, query: str, *, allow: Allow) -> QueryResult:
     """Plan a query, to be executed when its rows are asked for."""
-    count = engine.connections.broken_count()
+    count = BrokenColumns.count
     # Where reports are asked for, the engine's scans make them.
     is_direct = allow == "read" and PLANNING.get().reports is None
     direct = direct_scan(engine.tables, query) if is_direct else None
@@ -580,7 +580,7 @@ class QueryResult(Advised):
 
     def _is_planned_again(self) -> bool:
         """Plan the query without columns that turned out to be unreadable; say if that worked."""
-        count = self._engine.connections.broken_count()
+        count = BrokenColumns.count
         if self._allow != "read" or count == self._broken_count:
             return False
         self._broken_count = count
@@ -814,7 +814,7 @@ class TableResult(QueryResult):
     def __init__(
         self, engine: Engine, table: pa.Table, title: str, requested: Mapping[str, Any]
     ) -> None:
-        count = engine.connections.broken_count()
+        count = BrokenColumns.count
         super().__init__(engine, title, table_frame(table), broken_count=count, requested=requested)
         self._table = table
 
