@@ -669,14 +669,8 @@ def _fields(tokens: Iterable[tuple[str, str]]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(value for role, value in tokens if role == "field_ref"))
 
 
-class UnknownPartError(Exception):
-    """The expression has a part that is not recognised."""
-
-
-_UNKNOWN: Final = (
-    *(UnknownPartError, pa.ArrowException, LookupError),
-    *(ValueError, TypeError, StopIteration),
-)
+_UNKNOWN: Final = (pa.ArrowException, LookupError, ValueError, TypeError, StopIteration)
+"""What is raised where an expression has a part that is not recognised."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -715,17 +709,17 @@ class _Parser:
                 options = {name: scalar[name] for name in scalar}
             else:
                 arguments.append(self._node(each))
-        raise UnknownPartError
+        raise LookupError
 
     def _predicate(self, node: Any, *, negated: bool) -> Predicate:
         """Return a node as a predicate; negations move down to the columns."""
         if isinstance(node, str):
             if self._field(node).type != pa.bool_():
-                raise UnknownPartError
+                raise LookupError
             return Compare(node, "==", not negated)
         if isinstance(node, pa.Scalar):
             if not pa.types.is_boolean(node.type):
-                raise UnknownPartError
+                raise LookupError
             return Constant(value=node.is_valid and node.as_py() != negated)
         if node.name == "invert":
             return self._predicate(node.arguments[0], negated=not negated)
@@ -766,7 +760,7 @@ class _Parser:
         if node.name in ("is_null", "is_valid"):
             field = self._field(node.arguments[0])
             if not _is_known(field.type):
-                raise UnknownPartError
+                raise LookupError
             is_negated = (node.name == "is_valid") != negated
             return IsNull(field.name, is_negated) if field.nullable else Constant(value=is_negated)
         if node.name == "is_in":
@@ -780,12 +774,12 @@ class _Parser:
             left, right, symbol = right, left, FLIPPED[symbol]
         field = self._field(left)
         if not isinstance(right, pa.Scalar) or not right.is_valid:
-            raise UnknownPartError
+            raise LookupError
         return _compared(field, NEGATED[symbol] if negated else symbol, right)
 
     def _field(self, node: Any) -> pa.Field:
         if not isinstance(node, str):
-            raise UnknownPartError
+            raise TypeError
         field = self.schema.field(node)
         return field.with_type(plain_type(field.type))
 
@@ -807,7 +801,7 @@ def _compared(field: pa.Field, operator: str, scalar: pa.Scalar) -> Predicate:
     is_number = all(each in _FLOATS or pa.types.is_integer(each) for each in (of_column, kind))
     found = comparison(field, operator, value) if is_number and not is_rounded else None
     if found is None:
-        raise UnknownPartError
+        raise LookupError
     return found
 
 
@@ -818,12 +812,12 @@ def _listed(field: pa.Field, values: pa.Array) -> tuple[Any, ...]:
     """
     kind, listed = values.type, values.to_pylist()
     if values.null_count or pa.types.is_timestamp(kind):
-        raise UnknownPartError
+        raise LookupError
     if kind == field.type and _is_known(kind):
         return tuple(listed)
     found = membership(field, listed)
     if found is None:
-        raise UnknownPartError
+        raise LookupError
     return found.values
 
 
@@ -834,7 +828,7 @@ def _expression(node: Any) -> pc.Expression:
 
     Raises
     ------
-    UnknownPartError
+    LookupError
         It has a function that engines do not hand over, such as arithmetic.
     """
     if isinstance(node, str):
@@ -853,7 +847,7 @@ def _expression(node: Any) -> pc.Expression:
         nan_is_null = node.options.get("nan_is_null")
         return arguments[0].is_null(nan_is_null=nan_is_null is not None and nan_is_null.as_py())
     if node.name not in _OPERATORS:
-        raise UnknownPartError
+        raise LookupError
     return functools.reduce(_OPERATORS[node.name], arguments)
 
 

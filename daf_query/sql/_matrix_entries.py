@@ -84,7 +84,7 @@ def references_in(statement: Statement) -> Iterator[EntryReference]:
                 values_of(qualifier),
                 name["value"],
                 string_of(inside),
-                statement.start(name),
+                statement.span(name)[0],
                 pair.closing + 1,
                 statement.text[pair.opening + 1 : pair.closing].strip(),
             )

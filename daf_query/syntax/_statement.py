@@ -304,10 +304,41 @@ class Query:
     """Whether its rows are those of a FROM, a WITH or a branch of a set operation; not LATERAL."""
 
 
-class _Scopes:
-    """Finds the queries of a statement, their scopes, and the scope of each node."""
+def _columns_of(alias: Node) -> tuple[str, ...]:
+    return tuple(each["name"]["value"] for each in alias["columns"])
 
-    def __init__(self, tree: list[Node]) -> None:
+
+_MAX_KEPT: Final = 1 << 8
+_MAX_KEPT_CHARACTERS: Final = 1 << 14
+Constant: TypeAlias = Number | str | bool
+"""What stands in a query, and means the same wherever it does."""
+_VISIBLE: Final = re.compile(r"[^\n]")
+_STARTS: Final = ("SELECT", "DISTINCT", "ALL", "BY", "WHERE")
+_CLAUSES: Final = (
+    *("FROM", "WHERE", "GROUP", "HAVING", "QUALIFY", "WINDOW", "UNION", "EXCEPT", "INTERSECT"),
+    *("ORDER", "LIMIT", "OFFSET", "INTO", "FETCH"),
+)
+"""Words that end the items of a SELECT, or its condition."""
+_CONSTANT: Final = re.compile(r"-?\d[\d.]*|'(?:[^']|'')*'")
+"""The places that the tree lacks."""
+
+
+class Statement:
+    """A SQL text that was parsed; `parsed` makes one.
+
+    It has its queries, their scopes, and the scope of each node.
+
+    Parameters
+    ----------
+    text
+        As it was written; may be several statements with semicolons.
+    """
+
+    def __init__(self, text: str, tokens: Sequence[Token], tree: list[Node]) -> None:
+        self.text = text
+        self._lines = [0, *(match.end() for match in re.finditer("\n", text))]
+        self.tokens = tokens
+        """The tokens of the text."""
         self.tree = tree
         """The tree of each statement."""
         self.queries: list[Query] = []
@@ -411,42 +442,6 @@ class _Scopes:
             self.read(body, defined, scope)
         scope.sources.append(source)
 
-
-def _columns_of(alias: Node) -> tuple[str, ...]:
-    return tuple(each["name"]["value"] for each in alias["columns"])
-
-
-_MAX_KEPT: Final = 1 << 8
-_MAX_KEPT_CHARACTERS: Final = 1 << 14
-Constant: TypeAlias = Number | str | bool
-"""What stands in a query, and means the same wherever it does."""
-_VISIBLE: Final = re.compile(r"[^\n]")
-_STARTS: Final = ("SELECT", "DISTINCT", "ALL", "BY", "WHERE")
-_CLAUSES: Final = (
-    *("FROM", "WHERE", "GROUP", "HAVING", "QUALIFY", "WINDOW", "UNION", "EXCEPT", "INTERSECT"),
-    *("ORDER", "LIMIT", "OFFSET", "INTO", "FETCH"),
-)
-"""Words that end the items of a SELECT, or its condition."""
-_CONSTANT: Final = re.compile(r"-?\d[\d.]*|'(?:[^']|'')*'")
-"""The places that the tree lacks."""
-
-
-class Statement(_Scopes):
-    """A SQL text that was parsed; `parsed` makes one.
-
-    Parameters
-    ----------
-    text
-        As it was written; may be several statements with semicolons.
-    """
-
-    def __init__(self, text: str, tokens: Sequence[Token], tree: list[Node]) -> None:
-        self.text = text
-        self._lines = [0, *(match.end() for match in re.finditer("\n", text))]
-        self.tokens = tokens
-        """The tokens of the text."""
-        super().__init__(tree)
-
     @cached_property
     def scopes(self) -> list[Scope]:
         """The scopes of its queries, each once."""
@@ -474,10 +469,6 @@ class Statement(_Scopes):
     def place(self, at: Node) -> int:
         """Return the place of a line and a column of the parser."""
         return int(self._lines[at["line"] - 1] + at["column"] - 1)
-
-    def start(self, identifier: Node) -> int:
-        """Return where an identifier, or what has a span itself, begins."""
-        return self.place(identifier["span"]["start"])
 
     def span(self, node: Any) -> tuple[int, int]:
         """Return where the first leaf of a node begins, and where the last one ends.
@@ -513,8 +504,7 @@ class Statement(_Scopes):
 
     def brackets_after(self, identifier: Node) -> Brackets:
         """Return the first brackets that open behind an identifier."""
-        place = self.place(identifier["span"]["end"])
-        return self.brackets[bisect(self.brackets, (place,))]
+        return self.brackets[bisect(self.brackets, (self.span(identifier)[1],))]
 
     def parts(self, pair: Brackets) -> list[tuple[int, int]]:
         """Return where each of what commas part between brackets begins and ends."""
@@ -532,7 +522,7 @@ class Statement(_Scopes):
         first, tokens = self._token_at(start), self.tokens
         while not (tokens[first - 1].is_operator(",", ")") or tokens[first - 1].is_word(*_STARTS)):
             first -= 1
-        stop = self._token_at(self.start(named["alias"])) if named else self._end(first, last)
+        stop = self._token_at(self.span(named["alias"])[0]) if named else self._end(first, last)
         stop -= named is not None and tokens[stop - 1].is_word("AS")
         return tokens[first].start, tokens[stop - 1].stop
 
@@ -680,23 +670,6 @@ _COSTS: Final = {
 may be repeated without end, and took a stack of 1 MiB."""
 
 
-class _Level:
-    """What is between two brackets, as far as it was read: costs."""
-
-    def __init__(self) -> None:
-        self.joined = self.condition = self.most_of_condition = self.most = 0
-
-    def end_condition(self) -> None:
-        self.most_of_condition = max(self.most_of_condition, self.condition)
-        self.condition = 0
-
-    def end_expression(self) -> int:
-        self.end_condition()
-        self.most = max(self.most, self.joined + self.most_of_condition)
-        self.joined = self.most_of_condition = 0
-        return self.most
-
-
 def _check_nesting(tokens: Sequence[Token]) -> None:
     """Refuse a text at which the parser or the engine would end the process, as its stack does.
 
@@ -708,29 +681,35 @@ def _check_nesting(tokens: Sequence[Token]) -> None:
     QueryError
         It nests too deeply; the message says what to write instead.
     """
-    levels = [_Level()]
+    # Of each bracket the largest cost of its expressions, then those of the conditions of the last.
+    levels = [[0, 0]]
     for token in tokens:
         level = levels[-1]
         if token.is_operator("("):
-            levels.append(_Level())
+            levels.append([0, 0])
         elif token.is_operator(")") and len(levels) > 1:
-            cost = levels.pop().end_expression() + 1
-            levels[-1].condition += cost
+            cost = _cost(levels.pop()) + 1
+            levels[-1][-1] += cost
         elif token.is_operator(",") or token.is_word("WHEN", "THEN", "ELSE"):
-            level.end_expression()
+            level[:] = _cost(level), 0
         elif token.is_word(*_JOINING):
-            level.end_condition()
-            level.joined += 1
+            level.append(0)
         elif token.kind in ("word", "operator"):
-            level.condition += _COSTS.get(token.text, 0)
+            level[-1] += _COSTS.get(token.text, 0)
         if len(levels) > _ENGINE_DEPTH:
             return  # the engine refuses it
-    cost = sum(level.end_expression() for level in levels)
+    cost = sum(map(_cost, levels))
     if cost > _MAX_COST:
         raise errors.QueryError(
             f"the query has too many operators in one chain: more than {_MAX_COST // 3:,}, or "
             f"{_MAX_COST:,} of AND and OR; write IN (...) for many values, or give them as a table"
         )
+
+
+def _cost(level: Sequence[int]) -> int:
+    """Return the cost of what is between two brackets: conditions that are joined cost one each."""
+    most, *conditions = level
+    return max(most, len(conditions) - 1 + max(conditions))
 
 
 TermForm: TypeAlias = Literal["equal", "order", "pattern", "missing", "boolean"]
