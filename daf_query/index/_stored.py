@@ -499,7 +499,7 @@ class StoredIndexes:
                 return self._index(place, stored.arrays)
             except errors.DafError:  # no library for R-trees; or what it is of is damaged itself
                 return None
-            except UnfitIndexError as error:
+            except (ValueError, IndexError) as error:
                 problem = str(error)
         status = sidecar_status(self._daf)  # of the data set that has the indexes, if not itself
         location = self._daf.location if status is None else status.path
@@ -517,7 +517,9 @@ class StoredIndexes:
         if any(array.ndim != 1 for array in arrays.values()):
             raise UnfitIndexError("its arrays have several dimensions")
         if place.kind == "ranges":
-            return _zone_map(arrays, length)
+            low, high, nulls = (np.array(arrays[name]) for name in ("low", "high", "null"))
+            rows = int(arrays["zone"][0])
+            return ZoneMap.from_bounds(low, high, nulls, length, zone_rows=rows)
         _check_strings(arrays, length)
         return StringIndex(column, arrays, daf.string_array(place.axis, column).plain_strings())
 
@@ -532,15 +534,6 @@ def _check_strings(arrays: Arrays, length: int) -> None:
     if np.any(keys[1:] < keys[:-1]):
         raise UnfitIndexError("its keys do not ascend")
     check_items(rows)
-
-
-def _zone_map(arrays: Arrays, length: int) -> ZoneMap:
-    """Return the zone map of a column out of copies of its arrays."""
-    low, high, nulls = (np.array(arrays[name]) for name in ("low", "high", "null"))
-    try:
-        return ZoneMap.from_bounds(low, high, nulls, length, zone_rows=int(arrays["zone"][0]))
-    except (ValueError, IndexError) as error:
-        raise UnfitIndexError(str(error)) from None
 
 
 _DISTINCT_DIVISOR: Final = 4

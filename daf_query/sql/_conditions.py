@@ -33,7 +33,6 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 import pyarrow as pa
 
-from daf_query.index import UnfitIndexError
 from daf_query.scan import (
     INDEX,
     NEGATED,
@@ -57,7 +56,7 @@ from daf_query.sql._planning import (
     ENGINE,
     MOST_ROWS,
     PLANNING,
-    EntryRewriting,
+    MatrixEntries,
     Restrict,
     TableName,
     as_planned,
@@ -242,10 +241,7 @@ class Conditions:
             bounds = None if index is None else _bounds(self.statement.written(shape))
             if index is None or bounds is None:
                 continue
-            try:
-                found = index.search(bounds)
-            except UnfitIndexError:  # it was changed this very moment; the next query says so
-                continue
+            found = index.search(bounds)
             rows = found if rows is None else np.intersect1d(rows, found)
         return rows
 
@@ -417,15 +413,16 @@ def requirements_of(schema: AxisSchema, query: str) -> QueryRequirements:
     QueryError, EntryNotFoundError
         An entry of a matrix is written wrongly, or there is none.
     """
-    rewriting = with_entries(text_of_query(query), Tables({schema.name: schema}, schema.name))
-    statement = parsed(rewriting.query)
+    tables = Tables({schema.name: schema}, schema.name)
+    rewritten, found = with_entries(text_of_query(query), tables)
+    statement = parsed(rewritten)
     needed = needed_names(statement)
     statement = None if needed is None else statement
     names, whole = (set(map(str.lower, each)) for each in needed or ((), ()))
     sources = [each for each in statement.sources if each.parts] if statement is not None else []
     read = {each.parts[-1].lower() for each in sources}
     axes = [axis for axis in sorted(schema.axes_set()) if statement is None or axis.lower() in read]
-    entries = {axis: rewriting.columns.get((schema.name, axis), {}) for axis in axes}
+    entries = {axis: found.get((schema.name, axis), {}) for axis in axes}
     schemas = {axis: as_planned(schema.dataset(axis), entries[axis]).schema for axis in axes}
     needs: dict[str, TableRequirements] = {}
     for axis, fields in schemas.items():
@@ -434,7 +431,7 @@ def requirements_of(schema: AxisSchema, query: str) -> QueryRequirements:
         chosen = {name: entry for name, entry in entries[axis].items() if name in columns}
         predicate = None if statement is None else _required(statement, axis, schemas)
         needs[axis] = TableRequirements(tuple(columns or fields.names[:1]), predicate, chosen)
-    return QueryRequirements(rewriting.query, needs)
+    return QueryRequirements(rewritten, needs)
 
 
 def _required(
@@ -455,7 +452,7 @@ Placed: TypeAlias = tuple[TableName, TableDataset | None, Conditions]
 
 
 def placed_tables(
-    rewritings: Iterable[EntryRewriting], connections: Connections, default: str
+    rewritten: Iterable[tuple[str, MatrixEntries]], connections: Connections, default: str
 ) -> list[Placed]:
     """Return the tables of a query and its views; none if not all of it can be read.
 
@@ -465,8 +462,8 @@ def placed_tables(
         The schema of tables that are named without one.
     """
     placed, schemas = list[Placed](), dict[Source, pa.Schema | None]()
-    for rewriting in rewritings:
-        statement = parsed(rewriting.query)
+    for query, entries in rewritten:
+        statement = parsed(query)
         if statement is None or any(
             kind_of(node) == "Table" for _, node in statement.nodes
         ):  # TABLE cell, PIVOT
@@ -479,7 +476,7 @@ def placed_tables(
                 is_hidden = not source.parts or name in PLANNING.get().replacements
                 table = None if is_hidden else connections.find(name)
                 if table is not None:
-                    table = as_planned(table, rewriting.columns.get(name, {}))
+                    table = as_planned(table, entries.get(name, {}))
                 if table is not None or source.function:
                     schemas[source] = None if table is None else table.schema
                     reader = Conditions(statement, scope, source, schemas.get, is_exact=False)

@@ -23,7 +23,7 @@ from daf_query.sql._planning import (
     CATALOG,
     ENGINE,
     PLANNING,
-    EntryRewriting,
+    MatrixEntries,
     TableName,
     computed_table,
     copy_functions,
@@ -276,21 +276,20 @@ class Engine:
         own = self._rewriting(query, views, is_part=False)
         context = PLANNING.get()
         if allow == "read":
-            rewritings = [*written.values(), own]
-            placed = placed_tables(rewritings, self.connections, self.tables.default)
+            placed = placed_tables([*written.values(), own], self.connections, self.tables.default)
             context = replace(context, restrictions=restrictions_of(placed))
             context = context.replacing(small_tables(placed, self.connections))
-        for name, rewriting in written.items():
-            with planning(replace(context, matrix_columns=rewriting.columns)):
-                frame = self._sql(rewriting.query, "read")
+        for name, (sql, columns) in written.items():
+            with planning(replace(context, matrix_columns=columns)):
+                frame = self._sql(sql, "read")
             context = context.replacing({name: with_unique_columns(frame)})
-        with planning(replace(context, matrix_columns=own.columns)):
-            return self._sql(own.query, allow)
+        with planning(replace(context, matrix_columns=own[1])):
+            return self._sql(own[0], allow)
 
     def _rewriting(
         self, query: str, views: Mapping[TableName, str], *, is_part: bool = True
-    ) -> EntryRewriting:
-        """Return how a query, or a view that it names, is planned.
+    ) -> tuple[str, MatrixEntries]:
+        """Return how a query, or a view that it names, is planned; and columns that tables get.
 
         Parameters
         ----------
@@ -304,10 +303,10 @@ class Engine:
             partial(self._category_keys, views=views),
             limit_barriers,  # the last: what it adds stands behind all of a query
         )
-        rewriting = with_entries(query, self.tables, rules)
-        for schema, table in rewriting.columns:
+        rewritten, columns = with_entries(query, self.tables, rules)
+        for schema, table in columns:
             self.connections.schemas[schema].find(table)  # where it is broken, it says how
-        return rewriting
+        return rewritten, columns
 
     def _sql(self, query: str, allow: Allow) -> datafusion.DataFrame:
         """Plan a query whose views are known."""

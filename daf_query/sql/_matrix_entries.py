@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from daf_query.sql._connections import AxisSchema, Tables
-from daf_query.sql._planning import EntryRewriting, TableName
+from daf_query.sql._planning import MatrixEntries, TableName
 from daf_query.syntax import (
     Edit,
     Node,
@@ -90,8 +90,10 @@ def references_in(statement: Statement) -> Iterator[EntryReference]:
             )
 
 
-def with_entries(query: str, tables: Tables, rules: Sequence[Rule] = ()) -> EntryRewriting:
-    """Return a query with a column for each entry of a matrix that it names.
+def with_entries(
+    query: str, tables: Tables, rules: Sequence[Rule] = ()
+) -> tuple[str, MatrixEntries]:
+    """Return a query with a column for each entry of a matrix that it names, and these columns.
 
     Parameters
     ----------
@@ -108,11 +110,11 @@ def with_entries(query: str, tables: Tables, rules: Sequence[Rule] = ()) -> Entr
     """
     statement = parsed(query)
     if statement is None:  # the engine says what is wrong
-        return EntryRewriting(query)
+        return query, {}
     rule = _Rule(statement, tables)
     edits = [edit for each in rules for edit in each(statement)]
     edits += [*rule.entries(), *rule.wildcards()]
-    return EntryRewriting(edited(query, edits), rule.columns)
+    return edited(query, edits), rule.columns
 
 
 class _Rule:
@@ -370,7 +372,7 @@ def entry_columns(schema: AxisSchema, axis: str, written: str) -> dict[str, Matr
     sources = [source.name for source in statement.sources] if statement is not None else []
     is_one = statement is not None and len(statement.tree) == len(statement.queries) == 1
     select = statement.scopes[0].select if statement and is_one and sources == [axis] else {}
-    found = with_entries(query, Tables({schema.name: schema}, schema.name)).columns
+    _, found = with_entries(query, Tables({schema.name: schema}, schema.name))
     columns: dict[str, MatrixEntry] = {}
     for item in select.get("projection", [{}]):
         node, given = item_of(item)

@@ -66,16 +66,6 @@ MatrixEntries: TypeAlias = "Mapping[TableName, Mapping[str, tables.MatrixEntry]]
 
 
 @dataclass(frozen=True, slots=True)
-class EntryRewriting:
-    """A query as it is planned: entries of matrices are columns."""
-
-    query: str
-    """What is planned."""
-    columns: MatrixEntries = field(default_factory=dict)
-    """The columns that tables have while it is planned, for entries of matrices."""
-
-
-@dataclass(frozen=True, slots=True)
 class PlanningContext:
     """What the tables of a query are like while it is planned."""
 
