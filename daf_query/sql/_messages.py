@@ -20,13 +20,27 @@ from daf_query import syntax
 from daf_query._runs import EnginePanic
 from daf_query.scan import plain_type
 from daf_query.sql._missing_names import FailedQuery, missing_column, missing_table, parts_of_name
-from daf_query.sql._table_functions import USAGES
 from daf_storage import DafError, errors
 from daf_storage._terminal_text import text_width
 from daf_storage.base import install_command
 
 STRINGS: Final = (pa.string(), pa.large_string(), pa.string_view())
 """The types of strings."""
+
+
+def _usage(call: str, said: str = "", predicates: str = "'age > 60', 'is_marker'") -> str:
+    return f"{call}){said}, or with a predicate for each axis: {call}, {predicates})"
+
+
+_BY: Final = ", where the last is what the rows are grouped by"
+
+USAGES: Final[Mapping[str, str]] = {
+    "matrix": _usage("matrix('cell', 'gene', 'X'"),
+    "profile": _usage("profile('cell', 'gene', 'X', 'bulk_labels'", _BY),
+    "markers": _usage("markers('cell', 'gene', 'X', 'bulk_labels'", _BY),
+    "totals": _usage("totals('cell', 'gene', 'X'", predicates="NULL, 'is_mito'"),
+}
+"""How each table function is called."""
 
 Match: TypeAlias = "re.Match[str]"
 Said: TypeAlias = "DafError | str | None"
