@@ -10,7 +10,6 @@ from daf_query.scan._arrow_arrays import plain_schema as plain_schema
 from daf_query.scan._arrow_arrays import plain_type as plain_type
 from daf_query.scan._arrow_arrays import show_pandas_for as show_pandas_for
 from daf_query.scan._arrow_arrays import size_bytes as size_bytes
-from daf_query.scan._arrow_arrays import without_string_views as without_string_views
 from daf_query.scan._columns import BATCH_ROWS as BATCH_ROWS
 from daf_query.scan._columns import DEFAULT_OPTIONS as DEFAULT_OPTIONS
 from daf_query.scan._columns import INDEX as INDEX

@@ -123,23 +123,18 @@ def plain_array(array: pa.Array) -> pa.Array:
     return cast_to(array, kind)
 
 
-def plain_schema(schema: pa.Schema) -> pa.Schema:
+def plain_schema(schema: pa.Schema, *, strings_only: bool = False) -> pa.Schema:
     """Return a schema without dictionaries and views, which few readers and drivers know.
+
+    Parameters
+    ----------
+    strings_only
+        Only views of strings become strings; the rest stays.
 
     >>> plain_schema(pa.schema([("type", pa.dictionary(pa.int8(), pa.string_view()))]))
     type: string
     """
-    return pa.schema([_plain_field(field) for field in schema], schema.metadata)
-
-
-def without_string_views(schema: pa.Schema) -> pa.Schema:
-    """Return a schema with strings in the place of views of strings; the rest stays.
-
-    >>> without_string_views(pa.schema([("donors", pa.list_(pa.string_view()))]))
-    donors: list<item: string>
-      child 0, item: string
-    """
-    fields = [_plain_field(field, strings_only=True) for field in schema]
+    fields = [_plain_field(field, strings_only=strings_only) for field in schema]
     return pa.schema(fields, schema.metadata)
 
 

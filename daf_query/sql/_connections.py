@@ -322,30 +322,24 @@ class AxisSchema(SharedSchema):
             Of the only columns that are needed: the metadata of other vectors are not read, which
             is most of the work of a first query.
         """
-        if not self.is_collection:
-            columns = self.only.columns(axis, names)
-            tables.warn_of_problems(columns, self)
-            return self.only.table(axis, columns)
         found: dict[str, tables.TableColumns] = {}
         for name, member in self.members.items():
-            if member.daf.has_axis(axis):
+            if not self.is_collection or member.daf.has_axis(axis):
                 check_cancelled()
                 found[name] = member.columns(axis, names)
                 tables.warn_of_problems(found[name], self)
-        table = self._union(axis, found)
-        tables.warn_of_problems(table.table_columns, self)
-        return table
 
-    def _union(self, axis: str, columns: dict[str, tables.TableColumns]) -> tables.UnionDataset:
-        """Return the table of an axis: that of the last query, if the columns are its own."""
-        cached = self._unions.get(axis)
-        if cached is not None and cached[0] == columns:
-            return cached[1]
-        members = tables.Members(
-            axis, columns, lambda name: self.members[name].table(axis, columns[name])
-        )
-        union = tables.UnionDataset(axis, members, location=self.location, cache=self.cache)
-        self._unions[axis] = (columns, union)
+        def table_of(name: str) -> tables.AxisDataset:
+            return self.members[name].table(axis, found[name])
+
+        if not self.is_collection:
+            return table_of(*found)
+        of, union = self._unions.get(axis, ({}, None))
+        if union is None or of != found:  # else it is that of the last query
+            members = tables.Members(axis, found, table_of)
+            union = tables.UnionDataset(axis, members, location=self.location, cache=self.cache)
+            self._unions[axis] = (found, union)
+        tables.warn_of_problems(union.table_columns, self)
         return union
 
     def matrix_readers(self, axes: tuple[str, str], name: str) -> dict[str, DafReader]:

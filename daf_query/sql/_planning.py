@@ -268,7 +268,7 @@ def computed_table(frame: Any) -> pa.Table:
     Within a run of a server the computation ends as soon as nobody waits for it.
     """
     table: pa.Table = call_engine(frame.to_arrow_table)
-    schema = scan.without_string_views(table.schema)
+    schema = scan.plain_schema(table.schema, strings_only=True)
     batches = (scan.converted(each, schema) for each in table.to_batches())
     return pa.Table.from_batches(batches, schema)
 
@@ -281,7 +281,7 @@ def schema_of(frame: datafusion.DataFrame) -> pa.Schema:
     """
     plan = frame.optimized_logical_plan()
     frame = _context_of_tables().create_dataframe_from_logical_plan(plan)
-    return scan.without_string_views(frame.schema())
+    return scan.plain_schema(frame.schema(), strings_only=True)
 
 
 def table_frame(table: pa.Table) -> datafusion.DataFrame:

@@ -355,6 +355,7 @@ class QueryResult(Advised):
         broken_count: int,
         allow: Allow = "read",
         requested: Mapping[str, Any] | None = None,
+        steps: tuple[tuple[str, Build], ...] = (),
     ) -> None:
         self._engine = engine
         self._query = query
@@ -364,7 +365,7 @@ class QueryResult(Advised):
         self._direct = None if isinstance(rows, datafusion.DataFrame) else rows
         self._requested = {"sql": query} if requested is None else requested
         self._broken_count = broken_count
-        self._steps: tuple[tuple[str, Build], ...] = ()
+        self._steps = steps
 
     @property
     def frame(self) -> datafusion.DataFrame:
@@ -548,10 +549,15 @@ class QueryResult(Advised):
             unknown = unknown_in_result(error, self.column_names)
             written = [self._query, *getattr(error, "__notes__", ())][-1]
             raise unknown or self._engine.translated(error, written) from None
-        result = object.__new__(QueryResult)
-        steps = (*self._steps, (written, build))
-        vars(result).update(vars(self), _frame=frame, _direct=None, _steps=steps)
-        return result
+        return QueryResult(
+            self._engine,
+            self._query,
+            frame,
+            broken_count=self._broken_count,
+            allow=self._allow,
+            requested=self._requested,
+            steps=(*self._steps, (written, build)),
+        )
 
     def _translated(self, error: Exception) -> DafError:
         """Return an error of the rows; a division has no place in the query if steps may divide."""
