@@ -316,12 +316,11 @@ _AHEAD_BYTES: Final = 64 << 20
 @attended
 def query_result(engine: Engine, query: str, *, allow: Allow) -> QueryResult:
     """Plan a query, to be executed when its rows are asked for."""
-    count = BrokenColumns.count
     # Where reports are asked for, the engine's scans make them.
     is_direct = allow == "read" and PLANNING.get().reports is None
     direct = direct_scan(engine.tables, query) if is_direct else None
     rows = engine.plan(query, allow=allow) if direct is None else direct
-    return QueryResult(engine, query, rows, broken_count=count, allow=allow)
+    return QueryResult(engine, query, rows, allow=allow)
 
 
 class QueryResult(Advised):
@@ -352,7 +351,6 @@ class QueryResult(Advised):
         query: str,
         rows: datafusion.DataFrame | DirectScan,
         *,
-        broken_count: int,
         allow: Allow = "read",
         requested: Mapping[str, Any] | None = None,
         steps: tuple[tuple[str, Build], ...] = (),
@@ -364,7 +362,6 @@ class QueryResult(Advised):
         self._frame = rows if isinstance(rows, datafusion.DataFrame) else None
         self._direct = None if isinstance(rows, datafusion.DataFrame) else rows
         self._requested = {"sql": query} if requested is None else requested
-        self._broken_count = broken_count
         self._steps = steps
 
     @property
@@ -553,7 +550,6 @@ class QueryResult(Advised):
             self._engine,
             self._query,
             frame,
-            broken_count=self._broken_count,
             allow=self._allow,
             requested=self._requested,
             steps=(*self._steps, (written, build)),
@@ -572,18 +568,17 @@ class QueryResult(Advised):
         is run again without it.
         """
         while True:
+            count = BrokenColumns.count
             try:
                 return work()
             except Exception as error:  # noqa: BLE001 - the engine raises plain Exceptions
-                if not self._is_planned_again():
+                if count == BrokenColumns.count or not self._is_planned_again():
                     raise self._translated(error) from None
 
     def _is_planned_again(self) -> bool:
         """Plan the query without columns that turned out to be unreadable; say if that worked."""
-        count = BrokenColumns.count
-        if self._allow != "read" or count == self._broken_count:
+        if self._allow != "read":
             return False
-        self._broken_count = count
         try:
             frame = self._engine.plan(self._query)
             for _, build in self._steps:
@@ -814,8 +809,7 @@ class TableResult(QueryResult):
     def __init__(
         self, engine: Engine, table: pa.Table, title: str, requested: Mapping[str, Any]
     ) -> None:
-        count = BrokenColumns.count
-        super().__init__(engine, title, table_frame(table), broken_count=count, requested=requested)
+        super().__init__(engine, title, table_frame(table), requested=requested)
         self._table = table
 
     def to_arrow_table(self, *, provenance: bool = False) -> pa.Table:

@@ -136,8 +136,8 @@ class TableColumn:
 
     stored: Column
     """What is stored."""
-    broken: BrokenColumns = dataclasses.field(default_factory=BrokenColumns)
-    """Where it is noted that it cannot be read."""
+    broken: BrokenColumns | None = None
+    """Where it is noted that it cannot be read; None if no table would be without it."""
     recorded: pa.DataType | None = None
     """The type that an import recorded of a vector, if it is stored in another."""
     categorical: RecordedType | None = None
@@ -193,8 +193,13 @@ class TableColumn:
         try:
             return read()
         except _UNREADABLE as error:
-            self.broken.note(self.stored.field.name, str(error))
+            self.note_broken(str(error))
             raise
+
+    def note_broken(self, reason: str | None) -> None:
+        """Note that it cannot be read, or does not hold what was recorded of it."""
+        if self.broken is not None:
+            self.broken.note(self.stored.field.name, reason)
 
     def open(self, cache: DecodedCache, options: ScanOptions) -> OpenColumn:
         """Open it for reading."""
@@ -261,7 +266,7 @@ class OpenTableColumn:
         try:
             return _converted(stored, kind)
         except (pa.ArrowException, ValueError) as error:
-            self._column.broken.note(name, None)
+            self._column.note_broken(None)
             raise errors.CorruptDataError(
                 f"{vector.daf.location}: vector {name!r} of axis {vector.info.axis!r} was {kind} "
                 f"when it was imported, and holds other values now ({error}); run the query again "
