@@ -308,34 +308,32 @@ def _overlap(node: Node) -> tuple[Node, Node] | None:
 
 def _bounds(shape: str) -> tuple[float, float, float, float] | None:
     """Return the box of a constant geometry: smallest x and y, largest x and y."""
-    sides = ", ".join(f"ST_{side}(g)" for side in BOX_SIDES)
+    row = pa.record_batch({"n": [0]})
     try:
-        found = _spatial_context().sql(f"SELECT {sides} FROM (SELECT {shape} AS g)")  # noqa: S608 - a constant of the query
-        x, y, to_x, to_y = (column[0].as_py() for column in found.to_arrow_table().columns)
+        x, y, to_x, to_y = (float(side[0]) for side in geometry_boxes(row, shape))
     except Exception:  # noqa: BLE001 - it is wrong, as the query will say
         return None
     box = (x, y, to_x, to_y)
-    return None if any(side is None or not math.isfinite(side) for side in box) else box
+    return box if all(map(math.isfinite, box)) else None
 
 
-def _spatial_context() -> datafusion.SessionContext:
-    """Return a context with spatial functions, which hands on batches in their order."""
-    context = datafusion.SessionContext(datafusion.SessionConfig().with_target_partitions(1))
-    optional_import("geodatafusion", extra="spatial").register_all(context)
-    return context
-
-
-def geometry_boxes(batch: pa.RecordBatch) -> Any:
-    """Return the sides of the boxes of a batch of geometries, in its order.
+def geometry_boxes(batch: pa.RecordBatch, geometry: str = "g") -> Any:
+    """Return the sides of the boxes of a batch of geometries, in its order; NaN where none is.
 
     One batch at a time, in one partition: the engine hands on several in whatever order they come.
+
+    Parameters
+    ----------
+    geometry
+        As SQL; by default, the first column.
     """
-    context = _spatial_context()
+    context = datafusion.SessionContext(datafusion.SessionConfig().with_target_partitions(1))
+    optional_import("geodatafusion", extra="spatial").register_all(context)
     field = batch.schema.field(0).with_name("g")
     renamed = pa.RecordBatch.from_arrays(batch.columns, schema=pa.schema([field]))
     context.register_record_batches("t", [[renamed]])
     sides = ", ".join(f"ST_{side}(g)" for side in BOX_SIDES)
-    table = context.sql(f"SELECT {sides} FROM t").to_arrow_table()  # noqa: S608 - no input in it
+    table = context.sql(f"SELECT {sides} FROM (SELECT {geometry} AS g FROM t)").to_arrow_table()  # noqa: S608 - a constant of a query, whose value is read
     return np.array([np.asarray(side.combine_chunks(), np.float64) for side in table.columns])
 
 
