@@ -26,7 +26,7 @@ from __future__ import annotations
 import itertools
 import math
 import struct
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, TypeAlias
@@ -407,25 +407,22 @@ class StringIndex:
 
         Or if it is not what it was when the index was loaded.
         """
-        if self._chunk is None:
+        chunk, found = self._chunk, list[str]()
+        if chunk is None:
             return None
         starts = self._arrays["start"][positions // _EVERY].tolist()
         try:
-            return pa.array(list(self._read(self._chunk, positions, starts)), pa.string())
-        except (struct.error, IndexError, OverflowError, UnicodeDecodeError):
+            for first, position in zip(starts, positions.tolist(), strict=True):
+                start = stop = first
+                for _ in range(position % _EVERY + 1):
+                    start = stop + _LENGTH_BYTES
+                    stop = start + int(struct.unpack_from("<I", chunk, stop)[0])
+                if stop > len(chunk):
+                    return None
+                found.append(bytes(chunk[start:stop]).decode())
+            return pa.array(found, pa.string())
+        except (struct.error, OverflowError, UnicodeDecodeError):
             return None
-
-    @staticmethod
-    def _read(chunk: memoryview, positions: Positions, blocks: Sequence[int]) -> Iterator[str]:
-        for block, position in zip(blocks, positions.tolist(), strict=True):
-            offset = block
-            for _ in range(position % _EVERY):
-                offset += _LENGTH_BYTES + int(struct.unpack_from("<I", chunk, offset)[0])
-            size_bytes = int(struct.unpack_from("<I", chunk, offset)[0])
-            start = offset + _LENGTH_BYTES
-            if start + size_bytes > len(chunk):
-                raise IndexError(start)
-            yield bytes(chunk[start : start + size_bytes]).decode()
 
 
 def _listed(condition: Predicate) -> Sequence[str] | None:
