@@ -25,14 +25,14 @@ from daf_query.sql._engine import TableCall as TableCall
 from daf_query.sql._engine import TableFunction as TableFunction
 from daf_query.sql._engine import listed_expressions as listed_expressions
 from daf_query.sql._engine import written_items as written_items
-from daf_query.sql._matrix_entries import entry_columns as entry_columns
 from daf_query.sql._messages import STRINGS as STRINGS
 from daf_query.sql._messages import USAGES as USAGES
 from daf_query.sql._messages import ErrorPlace as ErrorPlace
 from daf_query.sql._messages import error_place as error_place
 from daf_query.sql._messages import is_number as is_number
 from daf_query.sql._messages import strip_prefixes as strip_prefixes
-from daf_query.sql._missing_names import missing_base as missing_base
+from daf_query.sql._names import entry_columns as entry_columns
+from daf_query.sql._names import missing_base as missing_base
 from daf_query.sql._parameters import Params as Params
 from daf_query.sql._parameters import bind as bind
 from daf_query.sql._parameters import bind_all as bind_all

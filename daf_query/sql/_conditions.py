@@ -50,7 +50,7 @@ from daf_query.scan import (
     plain_type,
 )
 from daf_query.sql._connections import AxisSchema, Connections, Tables
-from daf_query.sql._matrix_entries import with_entries
+from daf_query.sql._names import with_entries
 from daf_query.sql._parameters import text_of_query
 from daf_query.sql._planning import (
     ENGINE,

@@ -22,9 +22,8 @@ import pyarrow as pa
 from daf_query._runs import attended, without_panics
 from daf_query.sql._conditions import named_columns, placed_tables, restrictions_of, small_tables
 from daf_query.sql._connections import AxisSchema, Connections, Tables
-from daf_query.sql._matrix_entries import Rule, with_entries
 from daf_query.sql._messages import USAGES, translated
-from daf_query.sql._missing_names import FailedQuery
+from daf_query.sql._names import FailedQuery, Rule, with_entries
 from daf_query.sql._planning import (
     CATALOG,
     ENGINE,

@@ -19,7 +19,7 @@ import pyarrow as pa
 from daf_query import syntax
 from daf_query._runs import EnginePanic
 from daf_query.scan import plain_type
-from daf_query.sql._missing_names import FailedQuery, missing_column, missing_table, parts_of_name
+from daf_query.sql._names import FailedQuery, missing_column, missing_table, parts_of_name
 from daf_storage import DafError, errors
 from daf_storage._terminal_text import text_width
 from daf_storage.base import install_command

@@ -26,8 +26,8 @@ from daf_query.distributed import nullable_types
 from daf_query.scan import ScanReport, converted, plain_type, size_bytes
 from daf_query.sql._conditions import DirectScan, direct_scan
 from daf_query.sql._engine import Allow, Engine
-from daf_query.sql._matrix_entries import references_in
 from daf_query.sql._messages import unknown_in_result
+from daf_query.sql._names import references_in
 from daf_query.sql._planning import (
     ENGINE,
     MOST_ROWS,
