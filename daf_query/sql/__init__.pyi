@@ -33,11 +33,6 @@ from daf_query.sql._messages import is_number as is_number
 from daf_query.sql._messages import strip_prefixes as strip_prefixes
 from daf_query.sql._names import entry_columns as entry_columns
 from daf_query.sql._names import missing_base as missing_base
-from daf_query.sql._parameters import Params as Params
-from daf_query.sql._parameters import bind as bind
-from daf_query.sql._parameters import bind_all as bind_all
-from daf_query.sql._parameters import unbound as unbound
-from daf_query.sql._parameters import unbound_schemas as unbound_schemas
 from daf_query.sql._planning import CATALOG as CATALOG
 from daf_query.sql._planning import ENGINE as ENGINE
 from daf_query.sql._planning import computed_table as computed_table
@@ -53,3 +48,8 @@ from daf_query.sql._result import pandas_frame as pandas_frame
 from daf_query.sql._result import query_result as query_result
 from daf_query.sql._result import rows_page as rows_page
 from daf_query.sql._rules import AlphabeticalOrderWarning as AlphabeticalOrderWarning
+from daf_query.sql._rules import Params as Params
+from daf_query.sql._rules import bind as bind
+from daf_query.sql._rules import bind_all as bind_all
+from daf_query.sql._rules import unbound as unbound
+from daf_query.sql._rules import unbound_schemas as unbound_schemas

@@ -51,7 +51,6 @@ from daf_query.scan import (
 )
 from daf_query.sql._connections import AxisSchema, Connections, Tables
 from daf_query.sql._names import with_entries
-from daf_query.sql._parameters import text_of_query
 from daf_query.sql._planning import (
     ENGINE,
     MOST_ROWS,
@@ -63,6 +62,7 @@ from daf_query.sql._planning import (
     datafusion,
     table_frame,
 )
+from daf_query.sql._rules import text_of_query
 from daf_query.syntax import (
     Constant,
     Node,
