@@ -1,4 +1,4 @@
-"""What queries name: entries of matrices, which become columns; and what is not there.
+"""Names in queries: entries of matrices, which become columns; and what is not there.
 
 An entry, such as a gene in ``X['FOXP3']``, becomes a quoted name, ``"X['FOXP3']"``, where a table
 of its scope has such a matrix, or a subquery hands such a column on; wildcards leave it out.  While

@@ -1,4 +1,4 @@
-"""What is written differently in a query before it is planned: values of parameters, and rules.
+"""Changes of a query before it is planned: values of its parameters, and rules.
 
 *Parameters.*  ``?``, ``$1`` and ``$name`` become literals.  Nothing within a string, a quoted name
 or a comment is one, and no value can become anything else than a value.  DataFusion can bind values
