@@ -5,7 +5,6 @@ Conjuncts are counted by queries, and those that leave nothing are explained by 
 
 from __future__ import annotations
 
-import html
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
@@ -16,6 +15,7 @@ import pyarrow as pa
 from daf_query.scan import show_pandas_for
 from daf_query.sql._engine import Engine
 from daf_query.sql._messages import STRINGS, is_number, mismatch
+from daf_query.sql._result import Printed
 from daf_query.syntax import (
     Term,
     WrappedSql,
@@ -54,7 +54,7 @@ class Conjunct:
 
 
 @dataclass(frozen=True, slots=True)
-class Diagnosis:
+class Diagnosis(Printed):
     """How many rows each conjunct of a predicate leaves, and why; see `DafSession.diagnose`."""
 
     axis: str
@@ -77,9 +77,6 @@ class Diagnosis:
 
     def __repr__(self) -> str:
         return "\n".join(map(visible_name, self._lines()))
-
-    def _repr_html_(self) -> str:
-        return f"<pre>{html.escape(repr(self))}</pre>"
 
     def _lines(self) -> Iterator[str]:
         if self.matched is None:

@@ -57,8 +57,17 @@ from daf_storage.display import (
 )
 
 
+class Printed:
+    """What a notebook shows as it is printed."""
+
+    __slots__ = ()
+
+    def _repr_html_(self) -> str:
+        return f"<pre>{html.escape(str(self))}</pre>"
+
+
 @dataclass(frozen=True)
-class QueryPlan:
+class QueryPlan(Printed):
     """How a query would be executed; `DafSession.explain` returns it."""
 
     query: str
@@ -82,12 +91,9 @@ class QueryPlan:
         parts = (direct, self.logical, self.physical.rstrip(), notes)
         return "\n\n".join(part for part in parts if part)
 
-    def _repr_html_(self) -> str:
-        return f"<pre>{html.escape(str(self))}</pre>"
-
 
 @dataclass(frozen=True)
-class Explanation:
+class Explanation(Printed):
     """What running a query once has cost; `DafSession.explain_analyze` returns it."""
 
     query: str
@@ -115,9 +121,6 @@ class Explanation:
     def __str__(self) -> str:
         head = f"{self.rows:,} rows in {1e3 * self.seconds:.1f} ms; {self.cache_hits} cache hits"
         return "\n".join([head, *(_text(scan) for scan in self.scans)])
-
-    def _repr_html_(self) -> str:
-        return f"<pre>{html.escape(str(self))}</pre>"
 
 
 def _text(scan: ScanReport) -> str:
