@@ -29,7 +29,7 @@ from daf_storage import (
     open_daf,
     to_anndata,
 )
-from daf_storage.combined._chain_tree import WritableChainTree
+from daf_storage.combined._chains import WritableChainTree
 from daf_storage.stores import MemoryStore
 from daf_storage.trees import WritableTree, WritableZarrTree
 from daf_storage.trees._zarr_tree import ZarrTransaction

@@ -1,4 +1,4 @@
-"""Several trees as one: of each property, the last tree that has it counts.
+"""Chains: several trees as one, of which the last that has a property counts, and its data sets.
 
 A matrix is one property, however many orientations are stored: what a later tree has in either
 orientation hides both of the earlier ones.  Of an axis the first tree counts; the entries of the
@@ -10,9 +10,10 @@ that another program changes later is noticed.  Of a chain that is written, the 
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Hashable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final, cast
 
 import numpy as np
@@ -20,8 +21,17 @@ import pyarrow as pa
 
 from daf_storage import errors
 from daf_storage._lazy import pc
-from daf_storage.base import Packing
-from daf_storage.data import copy_entries, layout
+from daf_storage.base import IfExists, Packing, unique_name
+from daf_storage.data import (
+    DafReader,
+    DafWriter,
+    Origin,
+    check_reader,
+    copy_entries,
+    damage_of,
+    layout,
+)
+from daf_storage.errors import REPLACE, ReadOnlyError, Remedy, with_remedy
 from daf_storage.trees import Node, NodeKind, StoredArray, Tree, TreeTransaction, WritableTree
 
 _NAME: Final = "name"
@@ -344,3 +354,222 @@ class ChainTransaction:
         with self._target.transaction() as changes:
             changes.create_group(parent)
             changes.publish(parent, replace=False)
+
+
+def chain_reader(dafs: Sequence[DafReader], *, name: str | None = None) -> DafReader:
+    """Return several data sets as one that can be read; of each property, the last one counts.
+
+    A scalar, a vector or a matrix that several have is that of the last.  A matrix is one,
+    whichever orientations are stored: what a later data set has in either hides both of the
+    earlier ones.  An axis that several have must have the same entries in the same order: lengths
+    are compared at once; entries when something of the axis is first read from another data set
+    than the first that has it, and again if they change.
+
+    Parameters
+    ----------
+    dafs
+        Open data sets, the one that counts most last.  They stay yours: closing the chain does not
+        close them, and the chain cannot be read once one of them is closed.
+    name
+        Its name; by default their names, joined by ``;``.
+
+    Returns
+    -------
+    DafReader
+        For one data set, its ``read_only()``.  It is pickled by their paths, if all have one.
+
+    Raises
+    ------
+    InvalidInputError
+        There is no data set.
+    LengthError
+        An axis has different lengths.
+
+    Warnings
+    --------
+    Reading something of an axis whose entries differ raises ``LabelsError``.
+
+    Examples
+    --------
+    >>> import daf_storage
+    >>> base, mine = daf_storage.MemoryDaf(), daf_storage.MemoryDaf()
+    >>> base.add_axis("cell", ["A", "B"])
+    >>> base.set_vector("cell", "type", ["T", "T"])
+    >>> mine.add_axis("cell", ["A", "B"])
+    >>> mine.set_vector("cell", "type", ["CD4", "CD8"])
+    >>> chain_reader([base, mine]).get_np_vector("cell", "type").tolist()
+    ['CD4', 'CD8']
+    """
+    members = _members(dafs, "chain_reader()")
+    if len(members) == 1:
+        only = members[0].read_only()
+        if name is not None:
+            only.rename(name)
+        return only
+    return ChainReader(members, name=_name(members, name))
+
+
+def chain_writer(dafs: Sequence[DafReader], *, name: str | None = None) -> DafWriter:
+    """Return several data sets as one of which the last is written; see `chain_reader`.
+
+    What is set goes into the last one; so does an axis that it lacks, before its first property.
+    ``if_exists="replace"`` hides what an earlier one has, and leaves it there.
+
+    Parameters
+    ----------
+    dafs, name
+        As for `chain_reader`; the last one is open for writing.
+
+    Returns
+    -------
+    DafWriter
+        For one data set, this itself.
+
+    Raises
+    ------
+    InvalidInputError
+        There is no data set, or the last one is also an earlier one.
+    ReadOnlyError
+        The last one is open for reading.  Later, from methods that would delete what an earlier one
+        has, or replace an axis of it.
+
+    Examples
+    --------
+    >>> import daf_storage
+    >>> base, mine = daf_storage.MemoryDaf(), daf_storage.MemoryDaf()
+    >>> base.add_axis("cell", ["A", "B"])
+    >>> chain_writer([base, mine]).set_vector("cell", "label", ["x", "y"])
+    >>> mine.axis_entries("cell").tolist(), base.vectors_set("cell")
+    (['A', 'B'], set())
+    """
+    members = _members(dafs, "chain_writer()")
+    *bases, last = members
+    if not isinstance(last, DafWriter):
+        raise ReadOnlyError(
+            f"{last.location}: the last data set of chain_writer() is written to, and this one is "
+            "open for reading; open it with mode 'r+'"
+        )
+    if not bases:
+        if name is not None:
+            last.rename(name)
+        return last
+    if any(base.tree is last.tree for base in bases):
+        raise errors.InvalidInputError(
+            f"{last.location}: the last data set of chain_writer() is written to, and this one is "
+            "a base as well, which is only read; put another one last"
+        )
+    return ChainWriter(bases, last, name=_name(members, name))
+
+
+class ChainReader(DafReader):
+    """Several data sets as one; `chain_reader` returns it.
+
+    Parameters
+    ----------
+    is_owner
+        Whether the data sets are closed with it.
+    """
+
+    how_to_write = "this chain is open for reading; make one that is written with chain_writer()"
+
+    def __init__(self, members: Sequence[DafReader], *, name: str, is_owner: bool = False) -> None:
+        tree = ChainTree([member.tree for member in members])
+        tree.check_lengths()
+        super().__init__(tree, name=name, on_close=closing(members, is_owner), members=members)
+        self.members = tuple(members)
+        """The data sets, the one that counts most last."""
+        self.origin = _origin(members, name)
+
+
+class ChainWriter(DafWriter):
+    """Several data sets as one, of which the last is written; `chain_writer` returns it."""
+
+    def __init__(
+        self, bases: Sequence[DafReader], last: DafWriter, *, name: str, is_owner: bool = False
+    ) -> None:
+        tree = WritableChainTree([base.tree for base in bases], last.writable_tree)
+        tree.check_lengths()
+        self.members = members = (*bases, last)
+        """The data sets, the one that is written last."""
+        super().__init__(tree, name=name, on_close=closing(members, is_owner), members=members)
+        self._chain = tree
+        self.origin = _origin(self.members, name)
+
+    def delete_axis(self, axis: str, *, must_exist: bool = True) -> None:
+        """Delete an axis that only the last data set has; see `DafWriter.delete_axis`."""
+        self._check_not_in_base(layout.axis_path(axis), "deleted")
+        super().delete_axis(axis, must_exist=must_exist)
+
+    def check_orders(self, orders: Mapping[str, Any]) -> dict[str, Any]:
+        """Return which old position comes to each new one; of axes of the last data set only."""
+        for axis in orders:
+            self._check_not_in_base(layout.axis_path(axis), "reordered")
+        return super().check_orders(orders)
+
+    def _tree_of_new(self, tree: WritableTree) -> WritableTree:
+        return tree.last if isinstance(tree, WritableChainTree) else tree
+
+    def _remove(self, path: str) -> None:
+        self._check_not_in_base(path, "deleted")
+        super()._remove(path)
+
+    def _check_not_in_base(self, path: str, change: str) -> None:
+        """Raise if an earlier data set has a property: only the last one is changed."""
+        self._check_open()
+        place = layout.property_of(path)
+        having = [] if place is None else self._chain.holders(place)
+        holders = [tree for tree in having if tree is not self._chain.last]
+        if holders:
+            hidden = "" if change == "reordered" else "; what the last one stores instead hides it"
+            raise ReadOnlyError(
+                f"{self.location}: {damage_of(path, '').what} cannot be {change}: "
+                f"{holders[-1].location} has it, and "
+                f"only {self._chain.last.location} is changed{hidden}"
+            )
+
+    def _check_free(self, path: str, if_exists: IfExists) -> None:
+        is_axis = path.startswith(f"{layout.AXES}/")
+        if is_axis and if_exists == "replace":
+            self._check_not_in_base(path, "replaced")
+        is_of_base = bool(self._chain.kind(path)) and self._chain.last.kind(path) is None
+        if is_of_base and if_exists == "error":
+            error = errors.ExistsError(f"{self.location}: {layout.in_words(path)} exists already")
+            raise error if is_axis else with_remedy(error, Remedy("pass ", REPLACE, " to hide it"))
+        super()._check_free(path, if_exists)
+
+
+def _members(dafs: Sequence[DafReader], function: str) -> list[DafReader]:
+    members = list(dafs)
+    if not members:
+        raise errors.InvalidInputError(f"{function} was given no data set: the chain is empty")
+    for member in members:
+        check_reader(member, function)
+    return members
+
+
+def _name(members: Sequence[DafReader], name: str | None) -> str:
+    return unique_name(name or ";".join(member.name for member in members))
+
+
+def _origin(members: Sequence[DafReader], name: str) -> Origin | None:
+    """Return how a chain is opened again for reading: each by its path; None if one has none."""
+    origins = [member.origin for member in members]
+    reopenable = tuple(origin for origin in origins if origin is not None)
+    if len(reopenable) < len(origins):
+        return None
+    return Origin(partial(_open_again, reopenable), reopenable[-1].path, name)
+
+
+def _open_again(origins: Sequence[Origin], path: str) -> DafReader:  # noqa: ARG001 - each has its own
+    members = [origin.open() for origin in origins]
+    return ChainReader(members, name=";".join(origin.name for origin in origins), is_owner=True)
+
+
+def closing(members: Sequence[DafReader], is_owner: bool) -> Callable[[], None] | None:  # noqa: FBT001 - passed on
+    """Return what closes data sets with what is made of them, if it owns them."""
+
+    def close() -> None:
+        for member in members:
+            member.close()
+
+    return close if is_owner else None

@@ -1,4 +1,4 @@
-"""A part of a tree under other names: axes renamed, hidden, and with some of their entries.
+"""Views: a part of a tree or data set under other names, axes with some of their entries.
 
 Reads nothing of its own: every array is one of the base, or a part of it.  Where the selected
 entries are the stored columns of a sparse matrix, only ``colptr`` is made; elements are read from
@@ -11,8 +11,9 @@ same name, None to hide, or the name in the base; the last that matches counts.
 
 from __future__ import annotations
 
+import hashlib
 import json
-from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
@@ -23,16 +24,27 @@ import pyarrow as pa
 
 from daf_storage import errors
 from daf_storage._lazy import sp
-from daf_storage.base import RESERVED_VECTORS, AnyArray, Span, column_blocks, name_problem
+from daf_storage.base import (
+    NAME_VECTOR,
+    RESERVED_VECTORS,
+    AnyArray,
+    Span,
+    column_blocks,
+    name_problem,
+    unique_name,
+)
+from daf_storage.combined._chains import ChainReader, ChainWriter, closing
 from daf_storage.data import (
     ENTRIES_OF,
     DafReader,
     EntrySelection,
     MadeNode,
+    Origin,
     Picks,
     Positions,
     StoredMatrix,
     SubsetArray,
+    check_reader,
     check_rows,
     entry_positions,
     kept,
@@ -597,3 +609,195 @@ def _is_costlier(rows: ViewAxis, columns: ViewAxis) -> bool:
         return True
     shares = [each.size / max(each.length, 1) for each in (rows.entries, columns.entries)]
     return (shares[0], rows.name) < (shares[1], columns.name)
+
+
+ViewData: TypeAlias = Mapping[Any, str | None] | Sequence[tuple[Any, str | None]]
+"""By its name in the view, a string or a tuple: what each scalar, vector and matrix is."""
+
+
+def view(
+    daf: DafReader,
+    axes: ViewAxes | None = None,
+    data: ViewData | None = None,
+    *,
+    name: str | None = None,
+) -> DafReader:
+    """Return a part of a data set as a data set that can be read; nothing is copied.
+
+    Numbers of a range of entries are views of the mapped file; those of other entries are gathered
+    when they are asked for.
+
+    Parameters
+    ----------
+    daf
+        An open data set; it stays yours, and the view cannot be read once it is closed.
+    axes
+        By the name in the view, what an axis is: ``"="``, that of the same name; None, hidden; a
+        name, that axis of the base; positions, names, a mask or a slice, those entries of the axis
+        of the same name, in that order; or a pair of a name and such entries.  ``"*"`` stands for
+        all axes.  What a mapping does not name is as in the base.
+    data
+        By the name in the view, what a property is: ``"="``, None, or its name in the base.  A key
+        is the name of a scalar, ``(axis, name)`` or ``(rows_axis, columns_axis, name)``, with the
+        axes of the view; ``"*"`` stands for any.  What a mapping does not name is as in the base.
+        Parts of an AnnData that are no properties are shown under their names, such as
+        ``uns.tree`` or ``("obs", "obsm.cube")``, with the chosen entries, or hidden.
+    name
+        Its name; by default that of the data set and ``.view``.
+
+    Returns
+    -------
+    DafReader
+        It shows what is written to the base later, but for the entries that were chosen: if these
+        are reordered or replaced, reading it is a ``LabelsError``.
+
+    Raises
+    ------
+    NotFoundError
+        The base has no such axis, entry or property.
+    DuplicateEntriesError, LengthError, InvalidInputError
+        An entry is chosen twice; a mask has another length than its axis; or a key or value makes
+        no sense.
+
+    Notes
+    -----
+    Instead of a mapping, ``axes`` and ``data`` may be lists of pairs as in the reference: these say
+    all that is shown, and the last pair that matches counts.
+
+    A categorical whose axis is hidden keeps its categories in an AnnData, without colours.
+
+    A sparse matrix of some entries is shown in the orientation that stores them as columns, if
+    there is one; else all its row numbers are read once.
+
+    Examples
+    --------
+    >>> import daf_storage
+    >>> daf = daf_storage.MemoryDaf()
+    >>> daf.add_axis("cell", ["A", "B", "C"])
+    >>> daf.set_vector("cell", "age", [30, 60, 90])
+    >>> part = view(daf, {"cell": ["C", "A"]}, {("cell", "years"): "age", ("cell", "age"): None})
+    >>> part.get_np_vector("cell", "years").tolist(), part.vectors_set("cell")
+    ([90, 30], {'years'})
+    """
+    check_reader(daf, "view()")
+    return ViewReader(daf, axes, data, name=unique_name(name or f"{daf.name}.view"))
+
+
+class ViewReader(DafReader):
+    """A part of a data set; `view` returns it.
+
+    Parameters
+    ----------
+    is_owner
+        Whether the data set is closed with it.
+    """
+
+    how_to_write = "a view is never written; write to the data set of which it shows a part"
+
+    def __init__(
+        self,
+        daf: DafReader,
+        axes: ViewAxes | None,
+        data: ViewData | None,
+        *,
+        name: str,
+        is_owner: bool = False,
+    ) -> None:
+        data = {} if data is None else data
+        rules = data_rules(data)
+        shown = view_axes(daf, {} if axes is None else axes)
+        tree = ViewTree(daf.tree, shown, rules)
+        super().__init__(tree, name=name, on_close=closing([daf], is_owner), members=[daf])
+        self.base = daf
+        """The data set of which a part is shown."""
+        self._shown = shown
+        self._data = data
+        _check_rules(self, daf, shown, rules, may_hide_nothing=not isinstance(data, Mapping))
+
+    def require_origin(self) -> Origin:
+        """Return how it can be opened again: its base, with the same positions.
+
+        Whoever opens it compares the entries that these are of.
+        """
+        self._check_open()
+        origin = self.base.require_origin()
+        axes = [
+            (axis.name, axis.base if axis.entries is None else (axis.base, axis.entries.positions))
+            for axis in self._shown.values()
+        ]
+        digests = {
+            axis.base: _digest(self.base, axis.base)
+            for axis in self._shown.values()
+            if axis.entries is not None
+        }
+        return Origin(
+            partial(_view_again, origin, axes, self._data, digests), origin.path, self.name
+        )
+
+
+def stored_members(daf: DafReader) -> Iterator[DafReader]:
+    """Yield the data sets that a chain or a view consists of; one that is stored is its own."""
+    if isinstance(daf, ChainReader | ChainWriter):
+        for member in daf.members:
+            yield from stored_members(member)
+    elif isinstance(daf, ViewReader):
+        yield from stored_members(daf.base)
+    else:
+        yield daf
+
+
+def _view_again(
+    origin: Origin, axes: ViewAxes, data: ViewData | None, digests: Mapping[str, str], path: str
+) -> DafReader:
+    daf = origin.open()
+    for axis, digest in digests.items():
+        if _digest(daf, axis) != digest:
+            daf.close()
+            raise errors.LabelsError(
+                f"{path}: axis {axis!r} has other entries than when a view of some of them was "
+                "pickled; make the view again"
+            )
+    return ViewReader(daf, axes, data, name=f"{daf.name}.view", is_owner=True)
+
+
+def _digest(daf: DafReader, axis: str) -> str:
+    """Return a digest of the entries of an axis."""
+    entries = daf.get_pa_vector(axis, NAME_VECTOR).cast(pa.large_string())
+    hashed = hashlib.blake2b(digest_size=16)
+    for buffer in pa.concat_arrays([entries]).buffers()[1:]:
+        hashed.update(b"" if buffer is None else buffer)
+    return hashed.hexdigest()
+
+
+def _check_rules(
+    reader: DafReader,
+    daf: DafReader,
+    axes: Mapping[str, ViewAxis],
+    rules: DataRules,
+    *,
+    may_hide_nothing: bool,
+) -> None:
+    """Raise if a rule names an axis that is not shown, or a property that the base lacks.
+
+    Of a mapping also if the property was to be hidden: by a typo it would be shown.
+    """
+    required: list[tuple[Callable[..., bool], Callable[..., Any]]] = [
+        (daf.has_scalar, daf.get_scalar),
+        (daf.has_vector, daf.open_vector),
+        (daf.has_matrix, daf.open_orientations),
+    ]
+    for key, value in rules.rules:
+        *of_axes, name = key
+        for axis in of_axes:
+            if axis not in (ANY, *axes):
+                raise errors.axis_not_found(reader.location, axis, axes)
+        if ANY in key or (value is None and may_hide_nothing):
+            continue
+        wanted = name if value in ("=", None) else value
+        base = [axes[axis].base for axis in of_axes]
+        part = "/".join([kept.GROUP, kept.LEVELS[len(base)], *base, wanted])
+        if value != wanted and daf.tree.kind(part) is not None:  # what is no property
+            continue
+        is_there, require = required[len(base)]
+        if not is_there(*base, wanted):
+            require(*base, wanted)
