@@ -58,15 +58,12 @@ from daf_storage.trees import MemoryArray, Node, NodeKind, Ranges, StoredArray, 
 
 Pairs: TypeAlias = list[tuple[Any, str | None]]
 
-ANY: Final = "*"
-"""In a key: any name."""
-
 SAME: Final = "="
 """As a value: the same name as in the base."""
 
 _KEY_PARTS: Final = (1, 2, 3)
 _VECTOR_PARTS: Final = 2
-_SHOW_ALL: Final = tuple(((ANY,) * parts, SAME) for parts in _KEY_PARTS)
+_SHOW_ALL: Final = tuple(((layout.ANY,) * parts, SAME) for parts in _KEY_PARTS)
 
 
 class Rules(Protocol):
@@ -90,7 +87,7 @@ class DataRules:
         """Return what a property of the view is called in the base; None if it is hidden."""
         keys = {(*axes, name), (*axes[::-1], name)}
         for rule, value in reversed(self.rules):
-            if any(_matches(rule, key) for key in keys):
+            if any(layout.matches(rule, key) for key in keys):
                 return name if value == SAME else value
         return None
 
@@ -121,7 +118,7 @@ def data_rules(data: Mapping[Any, Any] | Sequence[tuple[Any, Any]]) -> DataRules
                 "exist, and are shown under these names"
             )
         is_plain = value is None or value == SAME
-        if not is_plain and (ANY in parts or name_problem(value) is not None):
+        if not is_plain and (layout.ANY in parts or name_problem(value) is not None):
             raise InvalidInputError(
                 f"a view's data= has {value!r} for {key!r}; a value is '=' to show it, None to "
                 "hide it, or, of a key without '*', its name in the base"
@@ -134,14 +131,8 @@ def in_order(given: Mapping[Any, Any] | Sequence[tuple[Any, Any]]) -> list[tuple
     """Return pairs in the order in which they count: of a mapping, those with ``*`` first."""
     if isinstance(given, Mapping):
         names = {key: key if isinstance(key, tuple) else (key,) for key in given}
-        return sorted(given.items(), key=lambda pair: -names[pair[0]].count(ANY))
+        return sorted(given.items(), key=lambda pair: -names[pair[0]].count(layout.ANY))
     return [(key, value) for key, value in given]
-
-
-def _matches(rule: tuple[str, ...], key: tuple[str, ...]) -> bool:
-    return len(rule) == len(key) and all(
-        part in (ANY, name) for part, name in zip(rule, key, strict=True)
-    )
 
 
 def parse_view(written: object, *, what: str) -> tuple[Pairs | None, Pairs | None]:
@@ -232,7 +223,7 @@ def view_axes(daf: DafReader, axes: ViewAxes) -> dict[str, ViewAxis]:
     for name, value in in_order(axes):
         if not isinstance(name, str):
             raise errors.InvalidInputError(f"a view's axes= has the key {name!r}, which is no name")
-        if name == ANY:
+        if name == layout.ANY:
             if value is not None and not (isinstance(value, str) and value == SAME):
                 raise errors.InvalidInputError(
                     f"a view's axes= has {value!r} for '*'; that is '=' to show all axes, or None "
@@ -712,7 +703,34 @@ class ViewReader(DafReader):
         """The data set of which a part is shown."""
         self._shown = shown
         self._data = data
-        _check_rules(self, daf, shown, rules, may_hide_nothing=not isinstance(data, Mapping))
+        self._check_rules(rules)
+
+    def _check_rules(self, rules: DataRules) -> None:
+        """Raise if a rule names an axis that is not shown, or a property that the base lacks.
+
+        Of a mapping also if the property was to be hidden: by a typo it would be shown.
+        """
+        daf, shown = self.base, self._shown
+        required: list[tuple[Callable[..., bool], Callable[..., Any]]] = [
+            (daf.has_scalar, daf.get_scalar),
+            (daf.has_vector, daf.open_vector),
+            (daf.has_matrix, daf.open_orientations),
+        ]
+        for key, value in rules.rules:
+            *of_axes, name = key
+            for axis in of_axes:
+                if axis not in (layout.ANY, *shown):
+                    raise errors.axis_not_found(self.location, axis, shown)
+            if layout.ANY in key or (value is None and not isinstance(self._data, Mapping)):
+                continue
+            wanted = name if value in ("=", None) else value
+            base = [shown[axis].base for axis in of_axes]
+            part = "/".join([kept.GROUP, kept.LEVELS[len(base)], *base, wanted])
+            if value != wanted and daf.tree.kind(part) is not None:  # what is no property
+                continue
+            is_there, require = required[len(base)]
+            if not is_there(*base, wanted):
+                require(*base, wanted)
 
     def require_origin(self) -> Origin:
         """Return how it can be opened again: its base, with the same positions.
@@ -767,37 +785,3 @@ def _digest(daf: DafReader, axis: str) -> str:
     for buffer in pa.concat_arrays([entries]).buffers()[1:]:
         hashed.update(b"" if buffer is None else buffer)
     return hashed.hexdigest()
-
-
-def _check_rules(
-    reader: DafReader,
-    daf: DafReader,
-    axes: Mapping[str, ViewAxis],
-    rules: DataRules,
-    *,
-    may_hide_nothing: bool,
-) -> None:
-    """Raise if a rule names an axis that is not shown, or a property that the base lacks.
-
-    Of a mapping also if the property was to be hidden: by a typo it would be shown.
-    """
-    required: list[tuple[Callable[..., bool], Callable[..., Any]]] = [
-        (daf.has_scalar, daf.get_scalar),
-        (daf.has_vector, daf.open_vector),
-        (daf.has_matrix, daf.open_orientations),
-    ]
-    for key, value in rules.rules:
-        *of_axes, name = key
-        for axis in of_axes:
-            if axis not in (ANY, *axes):
-                raise errors.axis_not_found(reader.location, axis, axes)
-        if ANY in key or (value is None and may_hide_nothing):
-            continue
-        wanted = name if value in ("=", None) else value
-        base = [axes[axis].base for axis in of_axes]
-        part = "/".join([kept.GROUP, kept.LEVELS[len(base)], *base, wanted])
-        if value != wanted and daf.tree.kind(part) is not None:  # what is no property
-            continue
-        is_there, require = required[len(base)]
-        if not is_there(*base, wanted):
-            require(*base, wanted)

@@ -28,7 +28,6 @@ Merging: TypeAlias = (
 )
 """A merge action for everything, or for each property; of several that apply, the last one."""
 
-ANY: Final = "*"
 UINT32_MOST: Final = 2**32 - 1
 
 
@@ -84,7 +83,7 @@ class Options:
     def merge_action(self, *keys: PropertyKey) -> MergeAction:
         """Return what becomes of a shared property; a matrix has a key for each orientation."""
         for pattern, action in reversed(self.merge):
-            if any(_matches(pattern, key) for key in keys):
+            if any(layout.matches(pattern, key) for key in keys):
                 return action
         return "skip"
 
@@ -140,7 +139,7 @@ def checked_merge(merge: Merging | None) -> tuple[tuple[PropertyKey, MergeAction
     if isinstance(merge, str):
         check_choice(merge, MergeAction, "merge")
         of_matrices: MergeAction = "skip" if merge == "collect" else merge
-        return ((ANY, merge), ((ANY, ANY), merge), ((ANY, ANY, ANY), of_matrices))
+        return (("*", merge), (("*", "*"), merge), (("*", "*", "*"), of_matrices))
     pairs: Iterable[Any] = merge.items() if isinstance(merge, Mapping) else merge
     checked = []
     for pair in pairs:
@@ -186,9 +185,3 @@ def checked_fraction(value: float) -> float:
     raise errors.InvalidInputError(
         f"sparse_if_saves_storage_fraction={value!r} is no fraction, from 0 to 1"
     )
-
-
-def _matches(pattern: PropertyKey, key: PropertyKey) -> bool:
-    wanted, own = (each if isinstance(each, tuple) else (each,) for each in (pattern, key))
-    is_same_kind = len(wanted) == len(own)
-    return is_same_kind and all(w in (ANY, name) for w, name in zip(wanted, own, strict=True))

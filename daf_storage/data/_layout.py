@@ -149,6 +149,21 @@ def check_key(key: object, argument: str) -> None:
         )
 
 
+ANY: Final = "*"
+"""In a pattern of keys: any name."""
+
+
+def matches(pattern: object, key: object) -> bool:
+    """Return whether the key of a property, checked or in parts, fits a pattern.
+
+    >>> matches(("cell", "*"), ("cell", "age")), matches("*", ("cell", "age"))
+    (True, False)
+    """
+    wanted, own = (each if isinstance(each, tuple) else (each,) for each in (pattern, key))
+    is_same_kind = len(wanted) == len(own)
+    return is_same_kind and all(w in (ANY, name) for w, name in zip(wanted, own, strict=True))
+
+
 def scalar_path(name: str) -> str:
     """Return the path of a scalar."""
     return f"{SCALARS}/{name}"
