@@ -18,8 +18,6 @@ from daf_storage.upkeep._index_storage import IndexPlace as IndexPlace
 from daf_storage.upkeep._index_storage import IndexSource as IndexSource
 from daf_storage.upkeep._index_storage import IndexStorage as IndexStorage
 from daf_storage.upkeep._index_storage import StoredIndex as StoredIndex
-from daf_storage.upkeep._repair import RepairReport as RepairReport
-from daf_storage.upkeep._repair import repair as repair
 from daf_storage.upkeep._serve import DafServer as DafServer
 from daf_storage.upkeep._serve import Serving as Serving
 from daf_storage.upkeep._serve import cannot_listen as cannot_listen
@@ -30,8 +28,10 @@ from daf_storage.upkeep._sidecar import remove_sidecar as remove_sidecar
 from daf_storage.upkeep._sidecar import sidecar_indexes as sidecar_indexes
 from daf_storage.upkeep._sidecar import sidecar_status as sidecar_status
 from daf_storage.upkeep._sidecar import write_sidecar as write_sidecar
-from daf_storage.upkeep._verify import Finding as Finding
-from daf_storage.upkeep._verify import data_set_paths as data_set_paths
-from daf_storage.upkeep._verify import verify as verify
+from daf_storage.upkeep._verify_repair import Finding as Finding
+from daf_storage.upkeep._verify_repair import RepairReport as RepairReport
+from daf_storage.upkeep._verify_repair import data_set_paths as data_set_paths
+from daf_storage.upkeep._verify_repair import repair as repair
+from daf_storage.upkeep._verify_repair import verify as verify
 from daf_storage.upkeep._web import WebServer as WebServer
 from daf_storage.upkeep._web import is_called as is_called

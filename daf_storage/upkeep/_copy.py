@@ -101,8 +101,6 @@ class Copier:
     if_exists: CopyIfExists
     packed: bool | Packing | None = None
     link: bool = False
-    counted: CountedCopy | None = None
-    """Which matrices are copied as whole numbers; by default none."""
     is_whole: bool = False
     """Whether everything is copied into an empty data set."""
     becomes_sparse: bool = True
@@ -113,6 +111,8 @@ class Copier:
     """Called after each block with its bytes."""
     is_trial: bool = False
     """Whether nothing is written: it is only found out whether everything can be copied."""
+    counted: CountedCopy = field(init=False)
+    """Which matrices are copied as whole numbers; none, unless it is set."""
     _alignments: dict[tuple[str, str], Alignment] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -121,6 +121,7 @@ class Copier:
         check_choice(self.if_exists, CopyIfExists, "if_exists")
         self._if_exists: IfExists = "replace" if self.if_exists == "replace" else "error"
         self._writing: Any = {"if_exists": self._if_exists, "packed": self.packed}
+        self.counted = CountedCopy(self.source, None)
 
     def along(self, axis: str, target: str) -> Alignment:
         """Return where the entries of an axis are in one of the destination.
@@ -161,7 +162,7 @@ class Copier:
     def _copy(
         self, changes: TreeTransaction, path: str, stored: StoredVector | StoredMatrix
     ) -> None:
-        copy_stored(changes, path, stored, link=self.link, add=self.add)
+        copy_stored(changes, path, self.counted.stored(stored), link=self.link, add=self.add)
 
     def scalar(self, name: str, target: str, *, dtype: Any = None, default: Any = REQUIRED) -> None:
         """Copy a scalar; see `copy_scalar`."""
@@ -174,7 +175,7 @@ class Copier:
             return
         value = source.get_scalar(name, default=default)
         kind = source.scalar_type(name) if is_there else None
-        if self.counted is not None and kind is not None and kind.is_string:
+        if kind is not None and kind.is_string:
             value = self.counted.scalar(name, value)
         if dtype is None and kind is not None and not kind.is_string:
             dtype = kind.dtype
@@ -294,18 +295,31 @@ class Copier:
             and stored.info.rows_axis == key[0]
             and is_square >= stored.info.is_row_major
         )
+        lacking = rows if rows.missing.size else columns
         both = relayout and not is_square
         follows: Any = "follows" if both else "goes"
         with destination.batch():
             with destination.new_matrix(*target, **self._writing, flipped=follows) as new:
                 path, changes = new
                 if is_as_stored:
-                    self._copy(changes, path, self._shown(stored))
+                    self._copy(changes, path, stored)
                 else:
                     what = f"{source.location}: {_named(key)}"
-                    part, is_sparse = self._part(
-                        stored, key[0], rows, columns, empty, dtype, what=what
+                    kind = _kind(stored.info.storage_type, dtype, what=what)
+                    fill = fill_value(kind, lacking, empty, what=what)
+                    part = Part(
+                        stored,
+                        rows,
+                        columns.n_entries,
+                        kind,
+                        fill,
+                        is_transposed=stored.info.rows_axis != key[0] or stored.info.is_row_major,
+                        chosen=None if columns.places is None else columns.sources,
                     )
+                    is_sparse = stored.info.is_sparse  # or made so by missing elements
+                    if lacking.missing.size:
+                        is_sparse = (is_sparse or self.becomes_sparse) and bool(empty == 0)
+                    is_sparse = is_sparse and not kind.is_string
                     write_assembled(changes, path, [part], is_sparse=is_sparse, add=self.add)
             if not both:
                 return
@@ -316,42 +330,7 @@ class Copier:
                 return
             pair = (target[1], target[0], target[2])
             with destination.new_matrix(*pair, **self._writing, flipped="stays") as (path, changes):
-                self._copy(changes, path, self._shown(ordered(flipped)))
-
-    def _shown(self, stored: StoredMatrix) -> StoredMatrix:
-        return stored if self.counted is None else self.counted.matrix(stored)
-
-    def _part(
-        self,
-        stored: StoredMatrix,
-        rows_axis: str,
-        rows: Alignment,
-        columns: Alignment,
-        empty: Any,
-        dtype: Any,
-        *,
-        what: str,
-    ) -> tuple[Part, bool]:
-        """Return a matrix along the axes of the destination, and whether it is sparse there.
-
-        It is if the source's is, or entries are missing, and the missing elements are zero.
-        """
-        kind = _kind(stored.info.storage_type, dtype, what=what)
-        lacking = rows if rows.missing.size else columns
-        is_embedded = lacking.missing.size > 0
-        part = Part(
-            stored,
-            rows,
-            columns.n_entries,
-            kind,
-            fill_value(kind, lacking, empty, what=what),
-            is_transposed=stored.info.rows_axis != rows_axis or stored.info.is_row_major,
-            chosen=None if columns.places is None else columns.sources,
-        )
-        is_sparse = not kind.is_string and (
-            stored.info.is_sparse or (is_embedded and self.becomes_sparse)
-        )
-        return part, is_sparse and (not is_embedded or bool(empty == 0))
+                self._copy(changes, path, ordered(flipped))
 
 
 def _named(key: PropertyKey) -> str:
@@ -738,9 +717,10 @@ def convert(  # noqa: PLR0913 - how a copy is written
     style: dict[str, Any] = {"zarr_format": zarr_format, "packed": packed}
     with open_daf(source, _source_mode(source, destination)) as daf:
         check_outside(daf, destination)
-        counted = None if counts_as is None else CountedCopy(daf, counts_as)
+        counted = CountedCopy(daf, counts_as)
         with new_data_set(destination, if_exists=if_exists, **style) as new:
-            copier = Copier(daf, new, "convert", "error", link=link, counted=counted, is_whole=True)
+            copier = Copier(daf, new, "convert", "error", link=link, is_whole=True)
+            copier.counted = counted
             _copy_everything(copier, {}, {}, progress)
 
 
@@ -787,7 +767,7 @@ def _differences(copier: Copier) -> Iterator[str]:
     source, copy, counted = copier.source, copier.destination, copier.counted
     for name in sorted(source.scalars_set() | copy.scalars_set()):
         value, copied = (daf.get_scalar(name, default=None) for daf in (source, copy))
-        if not is_same_scalar(value if counted is None else counted.scalar(name, value), copied):
+        if not is_same_scalar(counted.scalar(name, value), copied):
             yield layout.scalar_path(name)
     ours, theirs = _stored(source, counted), _stored(copy)
     for path in sorted(ours.keys() | theirs.keys()):
@@ -827,7 +807,6 @@ def _stored(daf: DafReader, counted: CountedCopy | None = None) -> dict[str, _St
     }
     for path, each in stored_properties(daf):
         stored = ordered(each) if isinstance(each, StoredMatrix) else each
-        if counted is not None and isinstance(stored, StoredMatrix):
-            stored = counted.matrix(stored)
+        stored = stored if counted is None else counted.stored(stored)
         found[path] = stored.attributes, stored.arrays()
     return found | {path: ({}, {"": array}) for path, array in kept.arrays(daf.tree).items()}

@@ -13,7 +13,7 @@ import numpy as np
 from daf_storage import errors
 from daf_storage.anndata import NOTES, imported_label, read_notes
 from daf_storage.base import AnyArray, Span, StorageType
-from daf_storage.data import DafReader, StoredMatrix, changed_by, with_arrays
+from daf_storage.data import DafReader, StoredMatrix, StoredVector, changed_by, with_arrays
 from daf_storage.trees import StoredArray
 
 CountType: TypeAlias = Literal["uint8", "uint16", "uint32"]
@@ -130,27 +130,30 @@ class CountedCopy:
     Parameters
     ----------
     counts_as
-        The type of the main matrix (the scalar ``X_is`` names it, else ``X``), or by name.
+        The type of the main matrix (the scalar ``X_is`` names it, else ``X``), or by name; None
+        for matrices as they are.
     """
 
-    def __init__(self, daf: DafReader, counts_as: _Counts) -> None:
+    def __init__(self, daf: DafReader, counts_as: CountsAs) -> None:
         self._daf = daf
-        main = str(daf.get_scalar("X_is", default="X"))
-        axes = sorted(daf.axes_set())
-        pairs = [(rows, columns) for rows in axes for columns in axes]
-        available = {name for pair in pairs for name in daf.matrices_set(*pair, relayout=False)}
-        self._types = count_types(counts_as, main, available, daf.location)
+        self._types: dict[str, StorageType] = {}
+        if counts_as is not None:
+            main = str(daf.get_scalar("X_is", default="X"))
+            pairs = itertools.product(sorted(daf.axes_set()), repeat=2)
+            available = {name for pair in pairs for name in daf.matrices_set(*pair, relayout=False)}
+            self._types = count_types(counts_as, main, available, daf.location)
 
-    def matrix(self, stored: StoredMatrix) -> StoredMatrix:
-        """Return a matrix as it is copied."""
-        kind = self._types.get(stored.info.name)
+    def stored(self, stored: StoredVector | StoredMatrix) -> StoredVector | StoredMatrix:
+        """Return a vector or a matrix as it is copied."""
+        if not isinstance(stored, StoredMatrix) or stored.info.name not in self._types:
+            return stored
         values = "nzval" if stored.info.is_sparse else ""
-        return stored if kind is None else counted_matrix(self._daf, stored, {values: kind})
+        return counted_matrix(self._daf, stored, {values: self._types[stored.info.name]})
 
     def scalar(self, name: str, value: Any) -> Any:
         """Return a scalar as it is copied: the notes of an import say what the types were."""
-        notes = read_notes(self._daf)
-        if name != NOTES or not self._types or not notes:
+        notes = read_notes(self._daf) if name == NOTES and self._types else {}
+        if not notes:
             return value
         obs, axes = str(self._daf.get_scalar("obs_is", default="obs")), self._daf.axes_set()
         for columns, matrix in itertools.product(axes if obs in axes else (), self._types):
