@@ -19,7 +19,7 @@ from daf_query import AxisDataset, UnreadableVectorWarning, connect
 from daf_storage import DafReader, MemoryDaf, Packing, ZarrDaf, convert, errors, open_daf, verify
 from daf_storage.stores import MemoryStore
 from daf_storage.trees import ZarrTree, ZarrVersion
-from daf_storage.upkeep._verify import _verify_data
+from daf_storage.upkeep._verify_repair import _verify_data
 from tests.limits import lower
 from tests.storage.data.test_damaged import change_metadata
 from tests.storage.trees.test_foreign_arrays import put_strings

@@ -141,8 +141,6 @@ def rename_new(source: Path, target: Path) -> None:
         return
     try:
         os.link(source, target)
-    except FileExistsError:
-        raise
     except OSError:  # without hard links either
         if os.path.lexists(target):
             raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(target)) from None

@@ -337,6 +337,12 @@ _LOOKS: Final = 100
 _LOOK_SECONDS: Final = 0.001
 
 
+_SMALL_BYTES: Final = 1 << 16
+"""A file of so many bytes is read, which takes less time than to map it."""
+_KEPT_BYTES: Final = 1 << 32
+_KEPT_FILES: Final = 1 << 11
+
+
 class _Mapped(NamedTuple):
     """A file that was opened and mapped."""
 
@@ -345,20 +351,9 @@ class _Mapped(NamedTuple):
     data: memoryview
     """Its bytes."""
 
-
-_SMALL_BYTES: Final = 1 << 16
-"""A file of so many bytes is read, which takes less time than to map it."""
-_KEPT_BYTES: Final = 1 << 32
-_KEPT_FILES: Final = 1 << 11
-
-
-class _Kept(NamedTuple):
-    """What is kept of a file: it counts for its share of the number of files, too."""
-
-    data: memoryview
-
     @property
     def nbytes(self) -> int:
+        """How much of what is kept it counts for: of the number of files its share, too."""
         return max(self.data.nbytes, _KEPT_BYTES // _KEPT_FILES)
 
 
@@ -424,11 +419,11 @@ class DirectorySnapshot(Snapshot):
         found = [("", self.status()), *((name, self.status_of(name)) for name in names)]
         return files_identity([(name, status) for name, status in found if status is not None])
 
-    def is_same(self, other: object) -> bool:
-        """Return whether another pin is of the same directory."""
-        return isinstance(other, DirectorySnapshot) and os.path.samestat(  # both hold it open
-            self.status(), other.status()
-        )
+    @property
+    def place(self) -> Hashable:
+        """Which directory it is; whoever holds it open keeps its inode from another one."""
+        status = self.status()
+        return status.st_dev, status.st_ino
 
     def status(self) -> os.stat_result:
         """Return what the file system knows of the directory."""
@@ -476,16 +471,15 @@ class DirectorySnapshot(Snapshot):
         if status is None:
             return None
         place = (status.st_dev, status.st_ino)
-        kept = self._kept.peek(place, fingerprint(status))
+        kept: _Mapped | None = self._kept.peek(place, fingerprint(status))
         if kept is not None:
-            return _Mapped(status, kept.data)
+            return kept
         descriptor = self.open_file(key)
         if descriptor is None:
             return None
         found = _mapped(descriptor, self._what(key))
         if found.data.nbytes <= _KEPT_BYTES and is_stable(found.status):
-            place = (found.status.st_dev, found.status.st_ino)
-            self._kept.keep(place, fingerprint(found.status), _Kept(found.data))
+            self._kept.keep(place, fingerprint(found.status), found)
         return found
 
     def files(self, document: str, parts: PartNames) -> PropertyFiles | None:
@@ -552,13 +546,9 @@ class PropertyFiles(Snapshot):
         """Return inode, size and times of each file, which any process sees alike."""
         return stable(self.identity)
 
-    def is_same(self, other: object) -> bool:
-        """Return whether another snapshot has the same document."""
-        return isinstance(other, PropertyFiles) and self.place == other.place
-
     @property
-    def place(self) -> tuple[int, int, int]:
-        """Return which file the document is; of an empty one, the inode alone may be used again."""
+    def place(self) -> Hashable:
+        """Which file the document is; of an empty one, the inode alone may be used again."""
         status = self._files[self._document].status
         return status.st_dev, status.st_ino, status.st_mtime_ns
 

@@ -511,13 +511,22 @@ class RemoteFiles:
                 f"{self._where(path)}: the server says that it has {size:,} bytes, and at most "
                 f"{_MAX_READ_BYTES:,} are read at once"
             )
+        parts = None
         if self._has_ranges:
             try:
-                return self._parts(path, ranges)
+                parts = self._parts(path, ranges)
             except _NoRangesError as error:
                 self._has_ranges = bool(error.args)
-        whole = self._whole(path)
-        return [self._checked(path, whole[start:stop], start, stop) for start, stop in ranges]
+        if parts is None:
+            whole = self._whole(path)
+            parts = [whole[start:stop] for start, stop in ranges]
+        for part, (start, stop) in zip(parts, ranges, strict=True):
+            if len(part) != stop - start:
+                raise errors.CorruptDataError(
+                    f"{self.location}: {path} ends too early: bytes {start:,} to {stop:,} were "
+                    "asked for; it may have been replaced on the server: open it again"
+                )
+        return parts
 
     def _parts(self, path: str, ranges: list[tuple[int, int]]) -> list[memoryview]:
         wanted = sorted({b for start, stop in ranges for b in _blocks_of(start, stop)})
@@ -529,7 +538,7 @@ class RemoteFiles:
             fetched = self._pool.map(partial(self._fetch, path), runs)
         for run, data in zip(runs, fetched, strict=True):
             found |= self._cut(path, run, data)
-        return [self._assembled(path, found, start, stop) for start, stop in ranges]
+        return [_assembled(found, start, stop) for start, stop in ranges]
 
     def _cut(self, path: str, run: range, data: bytes) -> dict[int, memoryview]:
         """Return the blocks of a part that was downloaded; they are remembered."""
@@ -540,25 +549,6 @@ class RemoteFiles:
             found[block] = memoryview(bytes(whole[start : start + _BLOCK_BYTES]))
             self._blocks.keep((path, block), None, found[block])
         return found
-
-    def _assembled(
-        self, path: str, found: Mapping[int, memoryview], start: int, stop: int
-    ) -> memoryview:
-        blocks = list(_blocks_of(start, stop))
-        if not blocks:
-            return memoryview(b"")
-        whole = found[blocks[0]] if len(blocks) == 1 else b"".join(found[b] for b in blocks)
-        first = start - blocks[0] * _BLOCK_BYTES
-        part = memoryview(whole)[first : first + stop - start]
-        return self._checked(path, part, start, stop)
-
-    def _checked(self, path: str, part: memoryview, start: int, stop: int) -> memoryview:
-        if len(part) != stop - start:
-            raise errors.CorruptDataError(
-                f"{self.location}: {path} ends too early: bytes {start:,} to {stop:,} were asked "
-                "for; it may have been replaced on the server: open it again"
-            )
-        return part
 
     def _fetch(self, path: str, run: range) -> bytes:
         size, tag, _ = self._versions.get(path, (None, None, None))
@@ -614,6 +604,15 @@ def _received(answer: Any, most_bytes: int) -> bytes | None:
             return None
         parts.append(part)
     return b"".join(parts)
+
+
+def _assembled(found: Mapping[int, memoryview], start: int, stop: int) -> memoryview:
+    """Return a range of a file, or what there is of it, of its blocks."""
+    blocks = _blocks_of(start, stop)
+    parts = [found[block] for block in blocks]
+    first = start - blocks.start * _BLOCK_BYTES
+    whole = parts[0] if len(parts) == 1 else memoryview(b"".join(parts))
+    return whole[first : first + stop - start]
 
 
 def _blocks_of(start: int, stop: int) -> range:

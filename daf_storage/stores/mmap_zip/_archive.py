@@ -49,7 +49,7 @@ from daf_storage.stores.mmap_zip._file import (
     sync_folder,
 )
 from daf_storage.stores.mmap_zip._reader import ArchiveReader
-from daf_storage.stores.mmap_zip._records import Entry, judge, span_of
+from daf_storage.stores.mmap_zip._records import Entry
 
 _RESERVED_IN_FILE_BYTES = 1 << 20
 
@@ -183,11 +183,11 @@ class MmapZipStore(ArchiveReader):
             directory, cut_bytes = directory_for_writing(file, self.location)
             self.is_own = True
             data = self._bytes(0, directory.offset)
-            kept, completed = judge(directory.entries, data)
+            kept, completed = records.judge(directory.entries, data)
             for one in completed:
                 header = records.pack_local(one.raw_name, one.size_bytes, one.crc, one.offset)
                 file.write_at(one.offset, header)
-            end = span_of(kept[-1], data)[1] if kept else 0
+            end = records.span_of(kept[-1], data)[1] if kept else 0
             self._index(kept)
             self._appender = Appender(
                 file, directory, end=end, max_file_size=max_file_size, sync=sync

@@ -38,18 +38,6 @@ from daf_storage.stores._files import (
     try_lock,
 )
 from daf_storage.stores.mmap_zip import _records as records
-from daf_storage.stores.mmap_zip._records import (
-    Directory,
-    Entry,
-    MalformedError,
-    agrees_with_headers,
-    find_earlier_directory,
-    header_of,
-    is_own_entry,
-    is_whole,
-    read_directory,
-    span_of,
-)
 
 _MAX_WRITE_BYTES = 1 << 30
 _MAX_SEARCHED_BYTES = 1 << 31
@@ -339,7 +327,7 @@ class Recovery:
         return self != Recovery()
 
 
-def open_for_reading(path: Path, location: str) -> tuple[ArchiveFile, Directory]:
+def open_for_reading(path: Path, location: str) -> tuple[ArchiveFile, records.Directory]:
     """Open an archive and read its directory, or the last one that was committed.
 
     Raises
@@ -355,7 +343,7 @@ def open_for_reading(path: Path, location: str) -> tuple[ArchiveFile, Directory]
         raise
 
 
-def _directory_for_reading(file: ArchiveFile, location: str) -> Directory:
+def _directory_for_reading(file: ArchiveFile, location: str) -> records.Directory:
     """Read the directory; if a writer appends at this moment, read again.
 
     Whoever appends lets the file grow before he writes where the directory was, so what was read
@@ -366,11 +354,11 @@ def _directory_for_reading(file: ArchiveFile, location: str) -> Directory:
     for attempt in range(_READER_TRIES):
         size = file.size()
         try:
-            found = read_directory(file.read_at, size)
-        except MalformedError as error:
+            found = records.read_directory(file.read_at, size)
+        except records.MalformedError as error:
             reason = str(error)
         else:
-            if file.size() == size or agrees_with_headers(found.entries, file.read_at):
+            if file.size() == size or records.agrees_with_headers(found.entries, file.read_at):
                 return found
         if file.size() == size and not file.has_writer():
             break
@@ -381,34 +369,36 @@ def _directory_for_reading(file: ArchiveFile, location: str) -> Directory:
     return earlier
 
 
-def earlier_directory(file: ArchiveFile) -> Directory | None:
+def earlier_directory(file: ArchiveFile) -> records.Directory | None:
     """Return the last committed directory of a file that does not end with one.
 
     The reference implementation writes a new directory partly over the old one if what it adds is
     smaller than that.  A crash in between leaves no directory, but all entries, and behind them
     what the old one began with.
     """
-    found = find_earlier_directory(file.read_at, file.end_records())
+    found = records.find_earlier_directory(file.read_at, file.end_records())
     if found is not None:
         return found
     entries, stop = walk(file)
     if file.read_at(stop, 4) not in (records.CENTRAL_SIGNATURE, records.END64_SIGNATURE):
         return None
-    return Directory(entries, stop, stop, 0, b"".join(entry.record for entry in entries))
+    return records.Directory(entries, stop, stop, 0, b"".join(entry.record for entry in entries))
 
 
-def check_last_entry(directory: Directory, data: memoryview, location: str, path: Path) -> None:
+def check_last_entry(
+    directory: records.Directory, data: memoryview, location: str, path: Path
+) -> None:
     """Raise if the directory names an entry at its end that is not there yet.
 
     Entries that are large are not checked here, only whether their header is there.
     """
     last = directory.entries[-1] if directory.entries else None
-    if last is None or not is_own_entry(last) or directory.shift:
+    if last is None or not records.is_own_entry(last) or directory.shift:
         return
     is_checked = last.size_bytes <= _READERS_CHECK_BYTES or not last.crc
-    has_header = header_of(last, lambda at, size: data[at : at + size]) is not None
-    is_there = has_header and span_of(last, data)[1] <= len(data)
-    if not is_there or (is_checked and not is_whole(last, data)):
+    has_header = records.header_of(last, lambda at, size: data[at : at + size]) is not None
+    is_there = has_header and records.span_of(last, data)[1] <= len(data)
+    if not is_there or (is_checked and not records.is_whole(last, data)):
         raise errors.CorruptDataError(
             f"{location}: a writer stopped in the middle of adding {last.name!r}, and reading does "
             "not change the file; go back to what was complete with: daf repair "
@@ -485,8 +475,8 @@ def _lock(file: ArchiveFile, location: str) -> None:
 def _replaced(file: ArchiveFile, path: Path, location: str) -> ArchiveFile:
     """Put an empty archive in the place of one that is there; its readers keep the old one."""
     try:
-        read_directory(file.read_at, file.size())
-    except MalformedError as error:
+        records.read_directory(file.read_at, file.size())
+    except records.MalformedError as error:
         if file.read_at(0, 4) not in (records.LOCAL_SIGNATURE, records.END64_SIGNATURE):
             raise errors.NotADafError(
                 f"{location}: this file is not a ZIP archive, so mode 'w' does not replace it "
@@ -518,7 +508,7 @@ def replace_archive(source: Path, target: Path, location: str) -> None:
     os.replace(source, target)
 
 
-def directory_for_writing(file: ArchiveFile, location: str) -> tuple[Directory, int]:
+def directory_for_writing(file: ArchiveFile, location: str) -> tuple[records.Directory, int]:
     """Return the last committed directory, and how many bytes behind it were cut off.
 
     Raises
@@ -528,8 +518,8 @@ def directory_for_writing(file: ArchiveFile, location: str) -> tuple[Directory, 
     """
     size, reason = file.size(), ""
     try:
-        found: Directory | None = read_directory(file.read_at, size)
-    except MalformedError as error:
+        found: records.Directory | None = records.read_directory(file.read_at, size)
+    except records.MalformedError as error:
         found, reason = earlier_directory(file), str(error)
     if found is None:
         raise unreadable(location, size, reason)
@@ -557,13 +547,13 @@ def unreadable(location: str, size_bytes: int, reason: str) -> errors.CorruptDat
     )
 
 
-def walk(file: ArchiveFile) -> tuple[list[Entry], int]:
+def walk(file: ArchiveFile) -> tuple[list[records.Entry], int]:
     """Return the entries that lie one behind the other from the beginning, and where they end.
 
     What the directory would say, had it not been lost.  Only entries of our own kind are followed;
     their data is not looked at.
     """
-    entries: list[Entry] = []
+    entries: list[records.Entry] = []
     offset, size = 0, file.size()
     while offset < size:
         head = file.read_at(offset, _HEADER_READ_BYTES)

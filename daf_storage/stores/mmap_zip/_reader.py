@@ -26,16 +26,7 @@ from daf_storage.errors import CorruptDataError, UnsupportedDataError
 from daf_storage.stores._files import Snapshot, check_length
 from daf_storage.stores._remote import FIRST_BYTES, RemoteFiles
 from daf_storage.stores.mmap_zip import _records as records
-from daf_storage.stores.mmap_zip._records import (
-    Directory,
-    Entry,
-    MalformedError,
-    agrees,
-    is_headed,
-    is_own_entry,
-    read_directory,
-    read_local,
-)
+from daf_storage.stores.mmap_zip._records import Entry
 
 _BLOCK_BYTES = 1 << 20
 _PART_BYTES = 1 << 16
@@ -177,7 +168,7 @@ class ArchiveReader:
             }
             self._names = sorted(self._numbers)
 
-    def _have(self, directory: Directory) -> None:
+    def _have(self, directory: records.Directory) -> None:
         """Have what a directory says."""
         self._limit_bytes, self.is_own = directory.offset, directory.is_own()
         self._index(directory.entries)
@@ -293,8 +284,8 @@ class ArchiveReader:
     def data_start(self, entry: Entry) -> int:
         """Return where the data begins if the local header is that of the entry."""
         try:
-            header = read_local(self._read_at, entry.offset)
-        except MalformedError as error:
+            header = records.read_local(self._read_at, entry.offset)
+        except records.MalformedError as error:
             raise errors.CorruptDataError(f"{self._what(entry)} is damaged: {error}") from None
         start = entry.offset + header.header_bytes
         if header.raw_name != entry.raw_name or header.method != entry.method:
@@ -303,7 +294,7 @@ class ArchiveReader:
             )
         if start + entry.stored_bytes > self.size_bytes:
             raise errors.CorruptDataError(f"{self._what(entry)} is damaged: its data is cut off")
-        if is_own_entry(entry) and not (header.is_filled and agrees(entry, header)):
+        if records.is_own_entry(entry) and not (header.is_filled and records.agrees(entry, header)):
             raise errors.CorruptDataError(
                 f"{self._what(entry)} is damaged: its local header and the directory differ; go "
                 f"back to what was complete with: daf repair {errors.in_shell(self.location)}"
@@ -312,7 +303,7 @@ class ArchiveReader:
 
     def is_headed(self, entry: Entry) -> bool:
         """Return whether the local header of an entry of ours says what the directory says."""
-        return is_headed(entry, self._bytes(0, self.present_bytes()))
+        return records.is_headed(entry, self._bytes(0, self.present_bytes()))
 
     def _read_at(self, offset: int, size_bytes: int) -> memoryview:
         return self._bytes(offset, min(offset + size_bytes, self.present_bytes()))
@@ -371,7 +362,7 @@ def _problem(store: ArchiveReader, entry: Entry, progress: Callable[[int], None]
     except errors.DafError as error:
         return str(error)
     progress(0 if entry.method == records.STORED else entry.stored_bytes)
-    if is_own_entry(entry) and not store.is_headed(entry):
+    if records.is_own_entry(entry) and not store.is_headed(entry):
         command = f"daf repair {errors.in_shell(store.location)}"
         return f"its local header is damaged; '{command}' writes it again"
     return None
@@ -437,9 +428,10 @@ class ArchiveSnapshot(Snapshot):
                 f"more than {most_bytes:,} belong there; write it again"
             )
 
-    def is_same(self, other: object) -> bool:
-        """Return whether another pin is of the very same entries."""
-        return isinstance(other, ArchiveSnapshot) and self.entries == other.entries
+    @property
+    def place(self) -> Hashable:
+        """What changes whenever something is added below the prefix."""
+        return self.entries
 
     def names(self, key: str = "") -> list[str]:
         """Return the names directly below ``key``, sorted."""
@@ -490,8 +482,8 @@ class RemoteArchive(ArchiveReader):
         self._file_bytes = size
         self._read_at(max(size - FIRST_BYTES, 0), size)  # the directory comes with its end
         try:
-            directory = read_directory(lambda *part: bytes(self._read_at(*part)), size)
-        except MalformedError as error:
+            directory = records.read_directory(lambda *part: bytes(self._read_at(*part)), size)
+        except records.MalformedError as error:
             raise errors.CorruptDataError(
                 f"{self.location}: this is not a complete ZIP archive: {error}"
             ) from None
