@@ -384,7 +384,8 @@ class MmapZipStore(ArchiveReader):
         to anybody, and a crash leaves nothing of it; others of the name may be first.
         """
         with self._append_lock:
-            appender = self._check_name(key)
+            appender = self._writing()
+            self._check_name(key)
             offset, start = appender.reserve(key, size_bytes, directory_bytes=self._room_for(key))
             descriptor = self._file.descriptor  # type: ignore[union-attr]  # a writer has it
             data = map_file(
@@ -445,8 +446,7 @@ class MmapZipStore(ArchiveReader):
                 with self._append_lock:
                     self._commit_or_forget(first)
 
-    def _check_name(self, key: str) -> Appender:
-        appender = self._writing()
+    def _check_name(self, key: str) -> None:
         try:
             raw_name = key.encode()
         except UnicodeEncodeError as error:
@@ -464,7 +464,6 @@ class MmapZipStore(ArchiveReader):
                 f"{self.location}: {key!r} cannot be the name of an entry: it {problem}; use a "
                 "path such as 'axes/cell/0'"
             )
-        return appender
 
     def _writing(self) -> Appender:
         self._check_open()

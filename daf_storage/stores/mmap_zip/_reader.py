@@ -73,8 +73,7 @@ def decompress(entry: Entry, data: memoryview, what: str) -> memoryview:
 
 
 def blocks(entry: Entry, data: memoryview, what: str) -> Iterator[bytes | memoryview]:
-    """Yield the data of an entry, and check its size and CRC as they come."""
-    check_readable(entry, what)
+    """Yield the data of a readable entry, and check its size and CRC as they come."""
     size_bytes = crc = 0
     try:
         for block in _DECODERS[entry.method][1](data):
@@ -301,10 +300,6 @@ class ArchiveReader:
             )
         return start
 
-    def is_headed(self, entry: Entry) -> bool:
-        """Return whether the local header of an entry of ours says what the directory says."""
-        return records.is_headed(entry, self._bytes(0, self.present_bytes()))
-
     def _read_at(self, offset: int, size_bytes: int) -> memoryview:
         return self._bytes(offset, min(offset + size_bytes, self.present_bytes()))
 
@@ -347,25 +342,16 @@ def check_entries(
     """
     entries = store.entries()
     for entry in entries:
-        problem = _problem(store, entry, progress)
-        if problem is not None:
-            yield entry.name, problem
+        is_stored = entry.method == records.STORED
+        try:
+            for block in blocks(entry, store.stored_bytes(entry), "its data"):
+                progress(len(block) if is_stored else 0)
+            progress(0 if is_stored else entry.stored_bytes)
+        except errors.DafError as error:
+            yield entry.name, str(error)
     for name, count in Counter(entry.name for entry in entries).items():
         if count > 1:
             yield name, f"there are {count} entries of this name; only the last one is used"
-
-
-def _problem(store: ArchiveReader, entry: Entry, progress: Callable[[int], None]) -> str | None:
-    try:
-        for block in blocks(entry, store.stored_bytes(entry), "its data"):
-            progress(len(block) if entry.method == records.STORED else 0)
-    except errors.DafError as error:
-        return str(error)
-    progress(0 if entry.method == records.STORED else entry.stored_bytes)
-    if records.is_own_entry(entry) and not store.is_headed(entry):
-        command = f"daf repair {errors.in_shell(store.location)}"
-        return f"its local header is damaged; '{command}' writes it again"
-    return None
 
 
 def unused_bytes(store: ArchiveReader) -> int:
