@@ -30,7 +30,7 @@ HDF5_ARRAY_READ: Final = "daf_storage.trees._hdf5_array.Hdf5Array.read"
 HDF5_ARRAY_OBJECTS: Final = "daf_storage.trees._hdf5_array.Hdf5Array._objects"
 IMPORT_RUN: Final = "daf_storage.h5ad._import._Import.run"
 INDEX_TYPE: Final = "daf_storage.data._assembled.index_type"
-IS_STORED_SPARSE: Final = "daf_storage.concat._options.Options.is_worth_sparse"
+IS_STORED_SPARSE: Final = "daf_storage.concat._run.Options.is_worth_sparse"
 OPENED: Final = "daf_storage.data._kept.opened"
 OPEN_BELOW: Final = (
     "daf_storage.trees._hdf5_tree.open_below",

@@ -9,4 +9,4 @@ Must not know SQL, queries, or how a format stores anything.
 """
 
 from daf_storage.concat._concatenate import concatenate
-from daf_storage.concat._options import Join, MergeAction, Merging
+from daf_storage.concat._run import Join, MergeAction, Merging

@@ -13,20 +13,15 @@ import pyarrow as pa
 from daf_storage import errors
 from daf_storage.anndata import AXIS_KEYS, NOTES, Report
 from daf_storage.base import IfExists, Packing, ShowProgress, check_choice, check_name, progress_bar
-from daf_storage.concat._members import (
-    Member,
-    ResultAxis,
-    Run,
-    concatenated_axis,
-    promoted,
-    shared_axes,
-    string_of,
-)
-from daf_storage.concat._options import (
+from daf_storage.concat._properties import MergedMatrix, MergedNotes, MergedVector, Rule
+from daf_storage.concat._run import (
     Join,
+    Member,
     Merging,
     Options,
     PropertyKey,
+    ResultAxis,
+    Run,
     checked_axes,
     checked_empty,
     checked_fraction,
@@ -34,8 +29,11 @@ from daf_storage.concat._options import (
     checked_number,
     checked_prefixed,
     checked_prefixes,
+    concatenated_axis,
+    promoted,
+    shared_axes,
+    string_of,
 )
-from daf_storage.concat._properties import MergedMatrix, MergedNotes, MergedVector, Rule
 from daf_storage.data import (
     DafReader,
     DafWriter,

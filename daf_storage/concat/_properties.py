@@ -16,7 +16,8 @@ import pyarrow as pa
 from daf_storage._lazy import pc, sp
 from daf_storage.anndata import MISSING_SUFFIX, NOTES, Notes
 from daf_storage.base import AnyArray, Span, StorageType
-from daf_storage.concat._members import (
+from daf_storage.concat._run import (
+    UINT32_MOST,
     Member,
     ResultAxis,
     Run,
@@ -25,7 +26,6 @@ from daf_storage.concat._members import (
     string_of,
     with_prefix,
 )
-from daf_storage.concat._options import UINT32_MOST
 from daf_storage.data import (
     Convention,
     DafReader,
@@ -128,10 +128,9 @@ class MergedNotes:
                 if key not in merged:
                     labels, length = note.get("frame"), daf.axis_length(note["axis"])
                     is_other = labels is not None and len(labels) != length
-                    merged[key] = _without(note, *_FRAME) if is_other else dict(note)
-                elif merged[key] != note:
-                    merged[key] = {k: v for k, v in merged[key].items() if note.get(k) == v}
-                    merged[key]["axis"] = merged[key].get("axis", note["axis"])
+                    merged[key] = _without(note, *_FRAME) if is_other else note
+                shared = {k: v for k, v in merged[key].items() if note.get(k) == v}
+                merged[key] = {**shared, "axis": note["axis"]}
         return merged
 
 

@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 
 from daf_storage._lazy import pc
-from daf_storage.base import DecodedCache, Packing, Span, StorageType
+from daf_storage.base import Packing, Span, StorageType
 from daf_storage.data import layout, stored_numbers
 from daf_storage.errors import (
     CorruptDataError,
@@ -30,13 +30,9 @@ from daf_storage.errors import (
 from daf_storage.stores import Fingerprint, ReadEstimate, Snapshot, translated
 from daf_storage.trees import (
     ArrayInfo,
-    ArrayMetadata,
-    ChunkEncoding,
-    ShardLayout,
     StoredArray,
     estimate_strings,
     limit_of_stored,
-    open_zarr_array,
     parse_json,
     shown,
 )
@@ -502,46 +498,6 @@ _MOST_EXPANDED_BYTES = 1 << 30
 """Of the entries of an axis, of which nothing says how many there are."""
 
 
-def open_array(
-    snapshot: Snapshot,
-    file: str,
-    form: PartForm,
-    shape: tuple[int, ...],
-    *,
-    chunk_cache: DecodedCache,
-    what: str,
-) -> StoredArray:
-    """Return an array of this shape in a file of a pinned property."""
-    kind, chunks, shard = form.storage_type, form.chunks, None
-    if kind.is_string and chunks is None:
-        return LinesArray(snapshot, file, shape, what=what)
-    if chunks is not None:
-        if len(chunks) != len(shape):
-            raise CorruptDataError(
-                f"{what}: chunks of shape {list(chunks)} cannot make up an array of shape "
-                f"{list(shape)}"
-            )
-        if 0 in shape:  # what is empty is not packed
-            raise CorruptDataError(
-                f"{what}: its data is packed, and an axis of it has no entries (any more); "
-                "take the files of the axes from a backup"
-            )
-        grid = tuple(math.ceil(n / c) for n, c in zip(shape, chunks, strict=True))
-        shard = ShardLayout(grid, index_at_start=True, has_checksum=True)
-    codecs = () if chunks is None else ({"id": form.codec},)
-    zero = "" if kind.is_string else kind.dtype.type(0)
-    metadata = ArrayMetadata(
-        info=ArrayInfo(shape, kind, chunks or _no_zeros(shape), is_mappable=chunks is None),
-        encoding=ChunkEncoding(codecs, None if kind.is_string else kind.dtype),
-        has_plain_chunk=chunks is None,
-        fill_value=None if chunks is None else zero,
-        prefix=file,
-        is_single_file=True,
-        shard=shard,
-    )
-    return open_zarr_array(snapshot, "", metadata, cache=chunk_cache, what=what)
-
-
 class LinesArray(StoredArray):
     """Strings, each on a line of a file; see `StoredArray`.
 
@@ -552,7 +508,7 @@ class LinesArray(StoredArray):
     """
 
     def __init__(self, snapshot: Snapshot, file: str, shape: tuple[int, ...], *, what: str) -> None:
-        self.info = ArrayInfo(shape, StorageType.STRING, _no_zeros(shape), is_mappable=False)
+        self.info = ArrayInfo(shape, StorageType.STRING, no_zeros(shape), is_mappable=False)
         self._snapshot = snapshot
         self._file = file
         self._what = what
@@ -615,5 +571,6 @@ def missing(what: str, file: str) -> CorruptDataError:
     )
 
 
-def _no_zeros(shape: tuple[int, ...]) -> tuple[int, ...]:
+def no_zeros(shape: tuple[int, ...]) -> tuple[int, ...]:
+    """Return the shape of the one chunk that an array consists of."""
     return tuple(max(length, 1) for length in shape)

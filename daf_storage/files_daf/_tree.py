@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import posixpath
 from collections.abc import Callable, Hashable, Iterator, Mapping
 from contextlib import contextmanager
@@ -33,7 +34,7 @@ from daf_storage.files_daf._descriptors import (
     is_sparse,
     lines_in,
     missing,
-    open_array,
+    no_zeros,
     parse_consolidated,
     parse_object,
     parse_property,
@@ -58,17 +59,22 @@ from daf_storage.stores import (
     Snapshot,
 )
 from daf_storage.trees import (
+    ArrayInfo,
+    ArrayMetadata,
+    ChunkEncoding,
     Consolidated,
     FileChanges,
     FileTree,
     MemoryArray,
     Node,
     NodeKind,
+    ShardLayout,
     StoredArray,
     StoreTree,
     Tree,
     WritableZarrTree,
     ZarrTree,
+    open_zarr_array,
     read_document,
 )
 
@@ -143,9 +149,38 @@ class PropertyNode:
                 raise missing(what, file)
             return None
         shape = self._shape(file, part)
-        what = f"{what}/{name}" if is_part else what
-        cache = self._chunk_cache
-        return open_array(self.snapshot, file, part, shape, chunk_cache=cache, what=what)
+        return self._stored(file, part, shape, f"{what}/{name}" if is_part else what)
+
+    def _stored(self, file: str, form: PartForm, shape: tuple[int, ...], what: str) -> StoredArray:
+        """Return an array of this shape in a file."""
+        kind, chunks, shard = form.storage_type, form.chunks, None
+        if kind.is_string and chunks is None:
+            return LinesArray(self.snapshot, file, shape, what=what)
+        if chunks is not None:
+            if len(chunks) != len(shape):
+                raise CorruptDataError(
+                    f"{what}: chunks of shape {list(chunks)} cannot make up an array of shape "
+                    f"{list(shape)}"
+                )
+            if 0 in shape:  # what is empty is not packed
+                raise CorruptDataError(
+                    f"{what}: its data is packed, and an axis of it has no entries (any more); "
+                    "take the files of the axes from a backup"
+                )
+            grid = tuple(math.ceil(n / c) for n, c in zip(shape, chunks, strict=True))
+            shard = ShardLayout(grid, index_at_start=True, has_checksum=True)
+        codecs = () if chunks is None else ({"id": form.codec},)
+        zero = "" if kind.is_string else kind.dtype.type(0)
+        metadata = ArrayMetadata(
+            info=ArrayInfo(shape, kind, chunks or no_zeros(shape), is_mappable=chunks is None),
+            encoding=ChunkEncoding(codecs, None if kind.is_string else kind.dtype),
+            has_plain_chunk=chunks is None,
+            fill_value=None if chunks is None else zero,
+            prefix=file,
+            is_single_file=True,
+            shard=shard,
+        )
+        return open_zarr_array(self.snapshot, "", metadata, cache=self._chunk_cache, what=what)
 
     def _shape(self, file: str, form: PartForm) -> tuple[int, ...]:
         """Return the shape of an array: of its axes, or of the file where they may differ."""
