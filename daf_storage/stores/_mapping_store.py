@@ -161,7 +161,7 @@ class MemoryStore(MappingStore):
         return self._mapping.get(key)
 
     def _stored(self, data: memoryview) -> memoryview:
-        return data.toreadonly()
+        return data if data.readonly else data.toreadonly()  # the same, as `rebuilt` compares them
 
 
 @dataclass(frozen=True, slots=True)
