@@ -53,7 +53,6 @@ from daf_storage.data import (
     subset_vector,
     with_arrays,
 )
-from daf_storage.errors import CorruptDataError, InvalidInputError, InvalidNameError
 from daf_storage.trees import MemoryArray, Node, NodeKind, Ranges, StoredArray, Tree, memory_array
 
 Pairs: TypeAlias = list[tuple[Any, str | None]]
@@ -113,13 +112,13 @@ def data_rules(data: Mapping[Any, Any] | Sequence[tuple[Any, Any]]) -> DataRules
         if len(parts) != 1 or not isinstance(parts[0], str):  # a name alone may be in a tuple
             layout.check_key(key, "a view's data=")
         if len(parts) == _VECTOR_PARTS and RESERVED_VECTORS & {parts[-1], value}:
-            raise InvalidNameError(
+            raise errors.InvalidNameError(
                 f"a view's data= has {value!r} for {key!r}: the vectors 'name' and 'index' always "
                 "exist, and are shown under these names"
             )
         is_plain = value is None or value == SAME
         if not is_plain and (layout.ANY in parts or name_problem(value) is not None):
-            raise InvalidInputError(
+            raise errors.InvalidInputError(
                 f"a view's data= has {value!r} for {key!r}; a value is '=' to show it, None to "
                 "hide it, or, of a key without '*', its name in the base"
             )
@@ -159,7 +158,7 @@ def parse_view(written: object, *, what: str) -> tuple[Pairs | None, Pairs | Non
             raise KeyError(*view)
         axes, data = (_pairs(view.get(part)) for part in ("axes", "data"))
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-        raise CorruptDataError(
+        raise errors.CorruptDataError(
             f"{what} is {written!r:.80}; it has to be a JSON object with 'axes' and 'data', lists "
             "of objects whose keys are names, or tuples of names, and whose values are names, '=' "
             "or null"

@@ -199,7 +199,8 @@ def _run(run: Run, show: ShowProgress) -> Report:
     matrices = list(_matrices(run))
     notes = MergedNotes(run.members)
     total = sum(matrix.size_bytes for matrix in matrices)
-    with progress_bar("concatenate", total, show=show) as run.progress:
+    with progress_bar("concatenate", total, show=show) as bar:
+        run.add = bar.add
         for axis in run.of_axes(is_concatenated=True):
             for name in run.vectors(axis):
                 vector = MergedVector(run, axis, name)

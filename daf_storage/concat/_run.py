@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -19,7 +19,6 @@ from daf_storage.base import (
     NAME_VECTOR,
     AnyArray,
     MatrixInfo,
-    Progress,
     Span,
     check_choice,
     first_duplicate,
@@ -300,12 +299,8 @@ class Run:
     """What was left out."""
     axes: dict[str, ResultAxis] = field(default_factory=dict)
     """Those of the result, by name."""
-    progress: Progress | None = None
-
-    def add(self, size_bytes: int) -> None:
-        """Count bytes that were written."""
-        if self.progress is not None:
-            self.progress.add(size_bytes)
+    add: Callable[[int], None] = lambda _: None
+    """Called after each block with its bytes."""
 
     def vectors(self, axis: ResultAxis) -> list[str]:
         """Return the vectors of an axis that any member has.

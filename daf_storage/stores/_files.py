@@ -31,7 +31,6 @@ from typing import Any, Final, NoReturn, Protocol, TypeAlias
 
 from daf_storage import errors
 from daf_storage.base import AnyArray
-from daf_storage.errors import CorruptDataError, ForkedProcessError, SourceNotFoundError
 
 _KINDS = {
     stat.S_IFIFO: "a named pipe",
@@ -129,7 +128,7 @@ def translated(
 ) -> Iterator[None]:
     """Raise what a library raises within the block as an error of ours, which has its reason.
 
-    >>> with translated(OSError, CorruptDataError, "x.h5: it cannot be read"):
+    >>> with translated(OSError, errors.CorruptDataError, "x.h5: it cannot be read"):
     ...     raise OSError("no signature")
     Traceback (most recent call last):
         ...
@@ -167,7 +166,7 @@ def check_length(size_bytes: int, needed_bytes: int, *, what: str) -> None:
     >>> check_length(10, 10, what="x.zip")
     """
     if size_bytes < needed_bytes:
-        raise CorruptDataError(
+        raise errors.CorruptDataError(
             f"{what}: the file has {size_bytes:,} bytes by now, and {needed_bytes:,} are needed: "
             "another program has cut it or written over it; open it again when that is done"
         )
@@ -253,7 +252,7 @@ def check_linked(status: os.stat_result, location: str) -> None:
         It was deleted, or another file took its place.
     """
     if not status.st_nlink:
-        raise SourceNotFoundError(
+        raise errors.SourceNotFoundError(
             f"{location}: the file was deleted, or replaced by another one, since it was opened; "
             "nothing was written, since it would be lost; open it again"
         )
@@ -270,7 +269,7 @@ def check_own(owner: int, location: str) -> None:
         The process ``owner`` is another one.
     """
     if os.getpid() != owner:
-        raise ForkedProcessError(
+        raise errors.ForkedProcessError(
             f"{location}: it was opened for writing by process {owner}, of which this one was "
             "forked: write there, or open it for reading here; once closed in both, it can "
             "be opened for writing again"

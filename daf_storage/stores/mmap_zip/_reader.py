@@ -22,7 +22,6 @@ import numpy as np
 
 from daf_storage import errors
 from daf_storage.base import AnyArray, ForkLock, optional_import
-from daf_storage.errors import CorruptDataError, UnsupportedDataError
 from daf_storage.stores._files import Snapshot, check_length
 from daf_storage.stores._remote import FIRST_BYTES, RemoteFiles
 from daf_storage.stores.mmap_zip import _records as records
@@ -37,39 +36,20 @@ _MAX_DOCUMENT_BYTES = 1 << 28
 def check_readable(entry: Entry, what: str) -> None:
     """Raise unless this is an entry whose bytes can be had."""
     if entry.flags & (records.ENCRYPTED_FLAG | records.MASKED_FLAG):
-        raise UnsupportedDataError(
+        raise errors.UnsupportedDataError(
             f"{what} is encrypted; decrypt the archive with the tool that made it"
         )
     if entry.method not in _DECODERS:
         readable = ", ".join(f"{m} ({name})" for m, (name, _) in _DECODERS.items())
-        raise UnsupportedDataError(
+        raise errors.UnsupportedDataError(
             f"{what} is compressed by ZIP method {entry.method}, which is not supported; "
             f"supported are {readable}"
         )
     if entry.method == records.STORED and entry.stored_bytes != entry.size_bytes:
-        raise CorruptDataError(
+        raise errors.CorruptDataError(
             f"{what} is damaged: the directory says that it has {entry.size_bytes:,} bytes, and "
             f"{entry.stored_bytes:,} in the archive, though it is not compressed"
         )
-
-
-def decompress(entry: Entry, data: memoryview, what: str) -> memoryview:
-    """Return the data of a compressed entry, checked against its size and CRC."""
-    if is_document(entry) and entry.size_bytes > _MAX_DOCUMENT_BYTES:
-        raise CorruptDataError(
-            f"{what} expands to {entry.size_bytes:,} bytes, and metadata have no more than "
-            f"{_MAX_DOCUMENT_BYTES:,}; write it again"
-        )
-    found = bytearray()
-    try:
-        for block in blocks(entry, data, what):
-            found += block
-    except MemoryError:
-        raise CorruptDataError(
-            f"{what} expands to {entry.size_bytes:,} bytes, for which there is no memory; "
-            "take it from a backup if it cannot be so large, or unpack the archive"
-        ) from None
-    return memoryview(found).toreadonly()
 
 
 def blocks(entry: Entry, data: memoryview, what: str) -> Iterator[bytes | memoryview]:
@@ -82,9 +62,9 @@ def blocks(entry: Entry, data: memoryview, what: str) -> Iterator[bytes | memory
                 break
             yield block
     except (EOFError, ValueError, zlib.error) as error:
-        raise CorruptDataError(f"{what} cannot be decompressed ({error})") from error
+        raise errors.CorruptDataError(f"{what} cannot be decompressed ({error})") from error
     if size_bytes != entry.size_bytes or crc != entry.crc:
-        raise CorruptDataError(f"{what} is damaged: it has not the recorded size and CRC")
+        raise errors.CorruptDataError(f"{what} is damaged: it has not the recorded size and CRC")
 
 
 def is_document(entry: Entry) -> bool:
@@ -249,10 +229,25 @@ class ArchiveReader:
         return entry.method == records.STORED and self.data_start(entry) % max(alignment, 1) == 0
 
     def bytes_of(self, entry: Entry) -> memoryview:
-        """Return the data of an entry."""
+        """Return the data of an entry; of a compressed one, checked against its size and CRC."""
+        what, data = self._what(entry), self.stored_bytes(entry)
         if entry.method == records.STORED:
-            return self.stored_bytes(entry)
-        return decompress(entry, self.stored_bytes(entry), self._what(entry))
+            return data
+        if is_document(entry) and entry.size_bytes > _MAX_DOCUMENT_BYTES:
+            raise errors.CorruptDataError(
+                f"{what} expands to {entry.size_bytes:,} bytes, and metadata have no more than "
+                f"{_MAX_DOCUMENT_BYTES:,}; write it again"
+            )
+        found = bytearray()
+        try:
+            for block in blocks(entry, data, what):
+                found += block
+        except MemoryError:
+            raise errors.CorruptDataError(
+                f"{what} expands to {entry.size_bytes:,} bytes, for which there is no memory; "
+                "take it from a backup if it cannot be so large, or unpack the archive"
+            ) from None
+        return memoryview(found).toreadonly()
 
     def ranges_of(self, entry: Entry, ranges: list[tuple[int, int]]) -> list[memoryview]:
         """Return parts of the data of an entry."""
@@ -360,7 +355,7 @@ def unused_bytes(store: ArchiveReader) -> int:
     for entry in store.entries():
         try:
             used += store.data_start(entry) - entry.offset + entry.stored_bytes
-        except CorruptDataError:  # found as a problem of that entry
+        except errors.CorruptDataError:  # found as a problem of that entry
             return 0
     return store.size_bytes - used
 
@@ -409,7 +404,7 @@ class ArchiveSnapshot(Snapshot):
         """Raise ``CorruptDataError`` if a compressed entry expands to more than belongs there."""
         size_bytes = self.size(key)
         if size_bytes is not None and size_bytes > most_bytes and not self.is_mapped(key):
-            raise CorruptDataError(
+            raise errors.CorruptDataError(
                 f"{what}: the entry {key!r} of the archive expands to {size_bytes:,} bytes, and no "
                 f"more than {most_bytes:,} belong there; write it again"
             )
