@@ -6,7 +6,7 @@ A sidecar appears when it is complete, with what an older one had; a crash leave
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -15,6 +15,7 @@ from daf_storage import errors
 from daf_storage.base import NAME_VECTOR, ShowProgress, is_remote, progress_bar
 from daf_storage.data import (
     DafReader,
+    DafWriter,
     StoredMatrix,
     StoredVector,
     check_reader,
@@ -231,12 +232,12 @@ def _made(
             for axis, name in vectors
             if name != "name" and not _has(previous, layout.vector_path(axis, name))
         }
-        new_matrices = {
-            path: daf.open_matrix(rows, columns, name)
-            for rows, columns, name in matrices
-            if not _has(previous, path := layout.matrix_path(columns, rows, name))
-        }
-        new: list[StoredVector | StoredMatrix] = [*new_vectors.values(), *new_matrices.values()]
+        new_matrices = [
+            daf.open_matrix(*matrix)
+            for matrix in matrices
+            if not _has(previous, layout.matrix_path(matrix[1], matrix[0], matrix[2]))
+        ]
+        new: list[StoredVector | StoredMatrix] = [*new_vectors.values(), *new_matrices]
         size = size_bytes(daf.string_array(axis, NAME_VECTOR) for axis in new_axes)
         size += size_bytes(array for one in new for array in one.arrays().values())
         old_bytes = 0 if previous is None else size_of(target)
@@ -257,9 +258,8 @@ def _made(
             for path, vector in new_vectors.items():
                 with made.change(path) as changes:
                     copy_stored(changes, path, vector, add=bar.add)
-            for path, stored in new_matrices.items():
-                with made.change(path) as changes:
-                    write_transposed(changes, path, ordered(stored), progress=bar.add)
+            for stored in new_matrices:
+                _write_flipped(ordered(stored), made, bar.add)
             digest = source_digest(tree.source, state, bar.add)
             if digest is None or source_state(tree.source) != state:
                 raise errors.InUseError(
@@ -411,3 +411,14 @@ def _check_target(target: Path) -> None:
         raise errors.ExistsError(
             f"{target}: what is here is no sidecar, and is not replaced; name another path"
         )
+
+
+# Writing
+
+
+def _write_flipped(stored: StoredMatrix, new: DafWriter, add: Callable[[int], None]) -> None:
+    """Write a matrix in the other layout, block by block."""
+    info = stored.info
+    path = layout.matrix_path(info.columns_axis, info.rows_axis, info.name)
+    with new.change(path) as changes:
+        write_transposed(changes, path, stored, progress=add)
