@@ -260,18 +260,14 @@ class WritableChainTree(ChainTree):
     ) -> None:
         super().__init__([*bases, last])
         self._bases = tuple(bases)
-        self._last = last
-        self._target = last if target is None else target
-
-    @property
-    def last(self) -> WritableTree:
+        self.last = last
         """The tree that is written."""
-        return self._last
+        self._target = last if target is None else target
 
     @property
     def index_tree(self) -> WritableChainTree:
         """The tree of the indexes; those that are built are beside the last tree's data."""
-        return WritableChainTree(self._bases, self._last, target=self._last.index_tree)
+        return WritableChainTree(self._bases, self.last, target=self.last.index_tree)
 
     @property
     def is_append_only(self) -> bool:
@@ -287,11 +283,11 @@ class WritableChainTree(ChainTree):
     @property
     def packing(self) -> Packing | None:
         """How what is written into the last tree is packed."""
-        return self._last.packing
+        return self.last.packing
 
     def packing_as(self, packing: Packing | None) -> WritableChainTree:
         """Return the same tree, which packs what is written so; None leaves it unpacked."""
-        return WritableChainTree(self._bases, self._last.packing_as(packing))
+        return WritableChainTree(self._bases, self.last.packing_as(packing))
 
     def batch(self) -> AbstractContextManager[None]:
         """Put everything that is published within the block on the disk at once, if it can."""
@@ -304,7 +300,7 @@ class WritableChainTree(ChainTree):
     @contextmanager
     def rebuilt(self, without: list[str]) -> Iterator[WritableChainTree]:
         """Hand out the chain with another last tree, which takes the place of it at the end."""
-        with self._last.rebuilt(without) as last:
+        with self.last.rebuilt(without) as last:
             yield WritableChainTree(self._bases, last)
 
     def adopt_axis(self, axis: str) -> None:
@@ -314,8 +310,8 @@ class WritableChainTree(ChainTree):
         """
         if self.kind(layout.axis_path(axis)) is None:
             return
-        if self._last.kind(layout.axis_path(axis)) is None:
-            copy_entries(self, self._last, axis)
+        if self.last.kind(layout.axis_path(axis)) is None:
+            copy_entries(self, self.last, axis)
         else:
             self.check_same_entries(axis, len(self._bases))
 
