@@ -20,7 +20,7 @@ DIRECTORY_STORE_SNAPSHOT: Final = "daf_storage.stores._directory.DirectoryStore.
 DIRECTORY_TRANSACTION_REPLACE_FILE: Final = (
     "daf_storage.stores._directory.DirectoryTransaction.replace_file"
 )
-DECOMPRESS: Final = "daf_storage.stores.mmap_zip._reader.decompress"
+DECOMPRESS: Final = "daf_storage.stores.mmap_zip._reader.blocks"
 EXCHANGE: Final = "daf_storage.stores._directory.exchange"
 EXCHANGE_FUNCTION: Final = "daf_storage.stores._directories._exchange_function"
 GEOMETRY_BOXES: Final = "daf_query._zarr_append.geometry_boxes"
