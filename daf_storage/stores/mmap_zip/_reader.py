@@ -230,9 +230,10 @@ class ArchiveReader:
 
     def bytes_of(self, entry: Entry) -> memoryview:
         """Return the data of an entry; of a compressed one, checked against its size and CRC."""
-        what, data = self._what(entry), self.stored_bytes(entry)
+        data = self.stored_bytes(entry)
         if entry.method == records.STORED:
             return data
+        what = self._what(entry)
         if is_document(entry) and entry.size_bytes > _MAX_DOCUMENT_BYTES:
             raise errors.CorruptDataError(
                 f"{what} expands to {entry.size_bytes:,} bytes, and metadata have no more than "
