@@ -20,7 +20,7 @@ import numpy as np
 from daf_storage import errors
 from daf_storage.anndata import _stored as elements
 from daf_storage.anndata._encoding import encode_frame
-from daf_storage.anndata._frames import Frame, FrameVector, FrameVectors, MemoryFrame, stored_frame
+from daf_storage.anndata._frames import Column, Frame, MemoryFrame, stored_frame
 from daf_storage.anndata._restored import AXIS_KEYS, Report
 from daf_storage.anndata._stored import (
     MatrixHeader,
@@ -430,7 +430,7 @@ class Contents:
         self.matrices: dict[str, tuple[str, MatrixHeader]] = {}
         """By its path what messages call a matrix, and what is known of it."""
         self._entries: dict[str, list[str] | None] = {}
-        self.frames: dict[str, FrameVectors] = {}
+        self.frames: dict[str, Frame] = {}
         self.raw_axis = self._add_frames()
         self._add_category_axes()
         self._add_matrices()
@@ -471,17 +471,17 @@ class Contents:
         return sorted(self._entries)
 
     def _add_frames(self) -> str | None:
-        self._add_frame(self.obs, self.parts.obs, "obs")
-        self._add_frame(self.var, self.parts.var, "var")
+        self._add_frame(self.obs, self.parts.obs)
+        self._add_frame(self.var, self.parts.var)
         if self.parts.raw_var is None:
             return None
         axis = self._free_axis(f"{self.var}_raw")
-        self._add_frame(axis, self.parts.raw_var, "raw.var")
+        self._add_frame(axis, self.parts.raw_var)
         return axis
 
-    def _add_frame(self, axis: str, frame: Frame, part: str) -> None:
+    def _add_frame(self, axis: str, frame: Frame) -> None:
         self._entries[axis] = None
-        self.frames[axis] = FrameVectors(frame, part)
+        self.frames[axis] = frame
         self.properties[layout.axis_path(axis)] = array_property(frame.index_sources, frame.names)
 
     def _free_axis(self, name: str) -> str:
@@ -489,25 +489,25 @@ class Contents:
 
     def _add_category_axes(self) -> None:
         """Make axes of the categories of columns that have colours."""
-        for axis, vectors in list(self.frames.items()):
-            for name in dict.fromkeys(vectors.frame.column_names):
+        for axis, frame in list(self.frames.items()):
+            for name in dict.fromkeys(frame.column_names):
                 if f"{name}{COLORS}" in self.uns:
-                    self._add_category_axis(axis, vectors, name)
+                    self._add_category_axis(axis, frame, name)
 
-    def _add_category_axis(self, axis: str, vectors: FrameVectors, column_name: str) -> None:
+    def _add_category_axis(self, axis: str, frame: Frame, column_name: str) -> None:
         colors = self.uns[f"{column_name}{COLORS}"]
         try:
-            vector = vectors.of_column(column_name)
-            count = vector.column.category_count()
-            if count is None or vector.problem or not _are_colors(self.tree, colors, count):
+            column = frame.of_column(column_name)
+            count = column.category_count()
+            if count is None or column.problem or not _are_colors(self.tree, colors, count):
                 return
         except errors.FormatError:
             return
-        name = column_name if name_problem(column_name) is None else vector.name
-        name = self._free_axis(f"{name}_{vectors.part}" if name in self._entries else name)
+        name = column_name if name_problem(column_name) is None else column.name
+        name = self._free_axis(f"{name}_{frame.part}" if name in self._entries else name)
         self._entries[name] = None
         self.properties[layout.axis_path(name)] = array_property(
-            vector.column.sources, lambda _: _categories_of(vectors, column_name)
+            column.sources, lambda _: _categories_of(frame, column_name)
         )
         self.properties[layout.vector_path(name, "color")] = _strings_at(colors)
         del self.uns[f"{column_name}{COLORS}"]
@@ -546,7 +546,7 @@ class Contents:
         if problem:
             self.unplaced.append(KeptPlace(axes, part, key, place, problem))
             return False
-        rows, columns = (self.frames[axis].frame for axis in axes)
+        rows, columns = map(self.frames.__getitem__, axes)
         path, label = path_of_matrix(axes, name, header), part_label(part, key)
         self.matrices[path] = label, header
         self.properties[path] = (
@@ -557,7 +557,7 @@ class Contents:
                 place,
                 header,
                 is_square=axes[0] == axes[1],
-                lengths=lambda: (rows.length, columns.length),
+                lengths=lambda: (rows.length(), columns.length()),
             )
         )
         note: dict[str, Any] = {} if header.layout == "dense" else {"format": header.layout}
@@ -588,9 +588,11 @@ class Contents:
             self.annotations.setdefault(part, {})[key] = {**annotation.note, "axis": other}
             path = path_of_matrix((axis, other), key, annotation.header)
             self.matrices[path] = part_label(part, key), annotation.header
-            frame = self.frames[axis].frame
             self.properties[path] = annotation_property(
-                self.tree, place, annotation, functools.partial(getattr, frame, "length")
+                self.tree,
+                place,
+                annotation,
+                self.frames[axis].length,
             )
 
     def _columns_axis(self, axis: str, key: str, labels: list[str], place: Place) -> str:
@@ -618,28 +620,28 @@ class Contents:
 
     def vector(self, axis: str, name: str) -> Property | None:
         """Return the vector of a column; other columns are not looked at."""
-        vector = self.frames[axis].find(name) if axis in self.frames else None
-        if vector is None or vector.problem:
+        column = self.frames[axis].find(name) if axis in self.frames else None
+        if column is None or column.problem:
             return None
-        column, is_companion = vector.column, name == vector.companion
-        if vector.error is not None:
-            return broken_property(vector.error)
+        is_companion = name == column.companion
+        if error := column.error or column.unclear:
+            return broken_property(error)
         if is_companion:
             return array_property(column.sources, column.is_missing, state=column.state)
-        own_axis = self.category_axes.get((axis, vector.column_name))
+        own_axis = self.category_axes.get((axis, column.column_name))
         more = {} if own_axis is None else {ENTRIES_OF: own_axis}
         return array_property(
             column.sources, column.array, lambda: {**column.attributes(), **more}, column.state
         )
 
-    def columns(self, axis: str) -> Iterator[FrameVector]:
+    def columns(self, axis: str) -> Iterator[Column]:
         """Yield the columns of an axis."""
         return self.frames[axis].every() if axis in self.frames else iter(())
 
 
-def _categories_of(vectors: FrameVectors, column_name: str) -> MemoryArray:
+def _categories_of(frame: Frame, column_name: str) -> MemoryArray:
     """Return the categories of a column, as they are now."""
-    column = vectors.of_column(column_name).column
+    column = frame.of_column(column_name)
     shape = (column.category_count() or 0,)
     return MemoryArray(column.categories, shape=shape, storage_type=StorageType.STRING)
 

@@ -81,8 +81,8 @@ def cell_ranger_parts(tree: Tree) -> Parts:
     _, dtype = elements.shape_and_dtype(tree, posixpath.join(group, "data"))
     header = MatrixHeader("csr", (shape[1], shape[0]), dtype, elements.dtype_problem(dtype))
     return Parts(
-        obs=StoredFrame(tree, group, barcodes, _lists(tree, group, shape[1], others)),
-        var=StoredFrame(tree, features, index, of_features),
+        obs=StoredFrame(tree, group, barcodes, _lists(tree, group, shape[1], others), part="obs"),
+        var=StoredFrame(tree, features, index, of_features, part="var"),
         main=Place(group, given_header=header),
     )
 

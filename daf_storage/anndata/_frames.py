@@ -8,7 +8,7 @@ what is missing.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from contextlib import suppress
 from types import MappingProxyType
@@ -64,6 +64,10 @@ class Column:
     """What the vector does not have of the column; empty if nothing."""
     may_have_companion = True
     """Whether a second vector may say what is missing, as far as its type tells."""
+    column_name = name = companion_name = ""
+    """What it is called in its frame; its vector, if there is one; a second one, if it has one."""
+    unclear: errors.FormatError | None = None
+    """Why it cannot be said what is missing."""
 
     def __init__(
         self,
@@ -79,6 +83,21 @@ class Column:
         self.error = error
         self.state: Hashable | None = None
         """The identity of the sources before they were looked at; None if nothing is kept."""
+
+    @property
+    def is_shown(self) -> bool:
+        """Whether there is such a vector, and nothing is wrong with its metadata."""
+        return not self.problem and self.error is None
+
+    @functools.cached_property
+    def companion(self) -> str:
+        """The name of the vector that says what is missing; empty if there is none."""
+        try:
+            may_have_one = self.is_shown and self.may_have_companion
+            has_one = may_have_one and self.missing_as() == "vector"
+        except errors.FormatError as error:
+            self.unclear, has_one = error, False
+        return self.companion_name if has_one else ""
 
     @functools.cached_property
     def problem(self) -> str:
@@ -456,7 +475,62 @@ _FEW_COLUMNS: Final = 4
 """Each of so many columns on a server is looked at by itself."""
 
 
-class StoredFrame:
+class Frame:
+    """A DataFrame of an AnnData, whose columns have vectors; their names follow from theirs alone.
+
+    Parameters
+    ----------
+    part
+        What messages call it: ``obs``, ``var`` or ``raw.var``.
+    """
+
+    of_uns: AbstractSet[str] = frozenset()
+    """The keys of ``uns`` that are a part of it."""
+    index_name: str | None
+    index_sources: tuple[str, ...] = ("",)
+    sources: tuple[str, ...] = ("",)
+    renewals = 0
+    """How often a column was looked at again, since it had been changed in place."""
+    length: Callable[[], int]
+    """Returns how many rows it has."""
+    names: Callable[[Nodes], EntryNames]
+    """Returns the index as entries of an axis."""
+    column: Callable[[int], Column]
+
+    def __init__(self, part: str, column_names: list[str]) -> None:
+        self.part = part
+        self.column_names = column_names
+        """The names of its columns, in order."""
+        self._columns: dict[int, Column] = {}
+        taken = set(RESERVED_VECTORS)
+        names = [free_name(name, taken) for name in column_names]
+        companions = [free_name(f"{name}{MISSING_SUFFIX}", taken) for name in names]
+        self._names = list(zip(column_names, names, companions, strict=True))
+        self._positions = {name: n for each in (companions, names) for n, name in enumerate(each)}
+
+    def _keep(self, position: int, column: Column) -> Column:
+        column.column_name, column.name, column.companion_name = self._names[position]
+        self._columns[position] = column
+        return column
+
+    def find(self, name: str) -> Column | None:
+        """Return the column of which a vector has this name; None if there is none."""
+        position = self._positions.get(name)
+        column = None if position is None else self.column(position)
+        if column is None or column.name == name:
+            return column
+        return column if column.companion == name else None
+
+    def every(self) -> Iterator[Column]:
+        """Yield all columns, in their order."""
+        yield from map(self.column, range(len(self._names)))
+
+    def of_column(self, column_name: str) -> Column:
+        """Return the first column of this name."""
+        return self.column(self.column_names.index(column_name))
+
+
+class StoredFrame(Frame):
     """A DataFrame whose columns lie in a file, each by itself.
 
     Parameters
@@ -471,18 +545,18 @@ class StoredFrame:
         Whether byte strings are text, as in the frames of AnnData 0.7.
     """
 
-    of_uns: AbstractSet[str] = frozenset()
-
     def __init__(
         self,
         tree: Tree,
         path: str,
         index_path: str,
-        columns: Iterable[tuple[str, str]],
+        columns: list[tuple[str, str]],
         *,
+        part: str,
         index_name: str | None = None,
         is_old: bool = True,
     ) -> None:
+        super().__init__(part, [name for name, _ in columns])
         self._tree = tree
         self._path = path
         self.index_name = index_name
@@ -491,21 +565,14 @@ class StoredFrame:
             raise errors.CorruptDataError(f"{tree.location}: the index {index_path!r} is missing")
         self._index = column_at(tree, index_path, is_old=True)
         self.index_sources = self._index.sources
-        self.sources: tuple[str, ...] = (path,)
-        listed = list(columns)
-        self.column_names = [name for name, _ in listed]
-        """The names of its columns, in order."""
-        self._column_paths = [where for _, where in listed]
-        self._columns: dict[int, Column] = {}
-        self.renewals = 0
-        """How often a column was looked at again, since it had been changed in place."""
+        self.sources = (path,)
+        self._column_paths = [where for _, where in columns]
 
     def _index_nodes(self) -> Nodes:
         return tuple(node_at(self._tree, source) for source in self.index_sources)
 
-    @property
     def length(self) -> int:
-        """How many rows it has."""
+        """Return how many rows it has."""
         return int(self._index.array(self._index_nodes()).info.shape[0])
 
     def entries(self) -> pa.Array:
@@ -531,7 +598,7 @@ class StoredFrame:
             column = column_at(self._tree, path, is_old=self._is_old)
         except errors.FormatError as error:
             column = Column((), error=error)
-        self._columns[position] = column
+        self._keep(position, column)
         if not is_hdf5 and column.error is None:
             state = self._state(column)
             column.state = state if state[0] == before else (before,)
@@ -559,54 +626,40 @@ def stored_frame(tree: Tree, path: str) -> StoredFrame:
         path,
         f"{path}/{index}".translate(slashes),
         [(name, f"{path}/{name}".translate(slashes)) for name in names],
+        part=path.replace("/", "."),
         index_name=None if index == "_index" else index,
         is_old=elements.text_of(node.attribute("encoding-version")) == "0.1.0",
     )
 
 
-class MemoryFrame:
-    """A DataFrame in memory; maybe since only anndata understands how it is stored.
-
-    Parameters
-    ----------
-    part
-        What messages call it.
-    of_uns
-        The keys of ``uns`` that are a part of it.
-    """
-
-    index_sources = sources = ("",)
-    renewals = 0
+class MemoryFrame(Frame):
+    """A DataFrame in memory; maybe since only anndata understands how it is stored."""
 
     def __init__(self, frame: Any, *, part: str, of_uns: AbstractSet[str] = frozenset()) -> None:
+        super().__init__(part, [str(name) for name in frame.columns])
         self.of_uns = of_uns
         self._frame = frame
-        self._part = part
         name = frame.index.name
         self.index_name = None if name is None else str(name)
-        self.length = len(frame)
-        self.column_names = [str(name) for name in frame.columns]
-        self._columns: dict[int, Column] = {}
+
+    def length(self) -> int:
+        """Return how many rows it has."""
+        return len(self._frame)
 
     def column(self, position: int) -> Column:
         """Return a column."""
-        if position not in self._columns:
-            series = functools.partial(self._frame.iloc.__getitem__, (slice(None), position))
-            self._columns[position] = SeriesColumn(self.sources, series)
-        return self._columns[position]
+        series = functools.partial(self._frame.iloc.__getitem__, (slice(None), position))
+        cached = self._columns.get(position)
+        return cached or self._keep(position, SeriesColumn(self.sources, series))
 
-    def names(self, nodes: Nodes) -> StoredArray:  # noqa: ARG002 - it was read
+    def names(self, nodes: Nodes) -> EntryNames:  # noqa: ARG002 - it was read
         """Return the index as entries of an axis."""
-        index, what = self._frame.index, f"{self._part} names"
+        index, what = self._frame.index, f"{self.part} names"
         is_text = all(issubclass(found, str) for found in set(map(type, index)))
         strings = index if is_text else index.map(str)
         return EntryNames(
             MemoryArray(lambda: strings_input(strings, what=what)), what=what, is_text=is_text
         )
-
-
-Frame: TypeAlias = StoredFrame | MemoryFrame
-"""A DataFrame of an AnnData."""
 
 
 class EntryNames(StoredArray):
@@ -676,74 +729,3 @@ def made_unique(entries: pa.Array) -> pa.Array:
         counts[name] = number
         renamed.append(f"{name}-{number}")
     return pc.replace_with_mask(entries, pa.array(is_repeated), pa.array(renamed, entries.type))
-
-
-class FrameVectors:
-    """The columns of a frame by the names of their vectors, which follow from theirs alone.
-
-    Parameters
-    ----------
-    part
-        What messages call the frame: ``obs``, ``var`` or ``raw.var``.
-    """
-
-    def __init__(self, frame: Frame, part: str) -> None:
-        self.frame = frame
-        self.part = part
-        taken = set(RESERVED_VECTORS)
-        names = frame.column_names
-        self._names = [free_name(name, taken) for name in names]
-        companions = (f"{name}{MISSING_SUFFIX}" for name in self._names)
-        self._companions = [free_name(name, taken) for name in companions]
-        both = (self._companions, self._names)
-        self._positions = {name: n for listed in both for n, name in enumerate(listed)}
-
-    def find(self, name: str) -> FrameVector | None:
-        """Return the vector of this name, or that whose companion has it; None if there is none."""
-        position = self._positions.get(name)
-        vector = None if position is None else self._vector(position)
-        if vector is None or vector.name == name:
-            return vector
-        return vector if vector.companion == name else None
-
-    def every(self) -> Iterator[FrameVector]:
-        """Yield those of all columns, in their order."""
-        yield from map(self._vector, range(len(self._names)))
-
-    def of_column(self, column_name: str) -> FrameVector:
-        """Return the vector of the first column of this name."""
-        return self._vector(self.frame.column_names.index(column_name))
-
-    def _vector(self, position: int) -> FrameVector:
-        column_name, column = self.frame.column_names[position], self.frame.column(position)
-        return FrameVector(column_name, column, self._names[position], self._companions[position])
-
-
-class FrameVector:
-    """The vector of a column; of a damaged one, it raises when it is used."""
-
-    def __init__(self, column_name: str, column: Column, name: str, companion: str) -> None:
-        self.column_name = column_name
-        self.column = column
-        self.name = name
-        """The name of the vector, if Daf has such a vector."""
-        self._companion = companion
-        self.error = column.error
-        """What is wrong with its metadata."""
-        self.problem = column.problem
-        """Why there is no such vector."""
-
-    @property
-    def is_shown(self) -> bool:
-        """Whether there is such a vector, and nothing is wrong with its metadata."""
-        return not self.problem and self.error is None
-
-    @functools.cached_property
-    def companion(self) -> str:
-        """The name of the vector that says what is missing; empty if there is none."""
-        try:
-            may_have_one = self.is_shown and self.column.may_have_companion
-            has_one = may_have_one and self.column.missing_as() == "vector"
-        except errors.FormatError as error:
-            self.error, has_one = error, False
-        return self._companion if has_one else ""

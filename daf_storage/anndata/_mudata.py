@@ -234,12 +234,12 @@ class _Prefixes:
 def _is_same(base: Tree, inner: Tree, modality: str, part: str) -> bool:
     """Return whether an axis of a modality has the entries of the global one, in their order."""
     whole, own = stored_frame(base, part), stored_frame(inner, part)
-    if whole.length != own.length:
+    if whole.length() != own.length():
         return False
     map_at = f"{_MAPS[part]}/{modality}"
     if base.kind(map_at) == "array":
         places = elements.array_at(base, map_at).read().reshape(-1)
-        return bool(np.array_equal(places, np.arange(1, whole.length + 1)))
+        return bool(np.array_equal(places, np.arange(1, whole.length() + 1)))
     return bool(whole.entries().equals(own.entries()))
 
 
@@ -254,7 +254,7 @@ def _names_as_vectors(
         path, map_at = layout.vector_path(part, vector), f"{_MAPS[part]}/{modality}"
         found[path] = contents.properties[layout.axis_path(part)]
         if base.kind(map_at) == "array":
-            sources = contents.frames[part].frame.index_sources
+            sources = contents.frames[part].index_sources
             found[path] = array_property(sources, partial(_names_in_whole, base, part, map_at))
     return found
 
@@ -280,7 +280,7 @@ def _memberships(modalities: Iterable[_Modality], contents: Contents) -> dict[st
         for axis, own in each.own.items():
             map_at = f"{_MAPS[names[axis]]}/{each.name}"
             if contents.tree.kind(map_at) == "array" and contents.frames[axis].find(own) is None:
-                frame = each.tree.current().frames[names[axis]].frame
+                frame = each.tree.current().frames[names[axis]]
                 below = [f"mod/{each.name}/{source}" for source in frame.index_sources]
                 found[layout.vector_path(axis, own)] = array_property(
                     (map_at, *below),

@@ -27,7 +27,7 @@ from daf_storage.anndata._contents import (
     anndata_parts,
     parts_of_object,
 )
-from daf_storage.anndata._frames import FrameVector, SeriesColumn, StoredFrame
+from daf_storage.anndata._frames import Column, SeriesColumn, StoredFrame
 from daf_storage.anndata._restored import AXIS_KEYS, NOTES, AnnDataWarning, Report, scalar_value
 from daf_storage.anndata._stored import (
     Place,
@@ -198,11 +198,10 @@ class AnnDataTree:
     def listing_identity(self, path: str) -> Hashable:
         """Return a value that changes whenever a child of ``path`` does."""
         frames = self.current(is_exact=True).frames
-        vectors = frames.get(path.removeprefix(f"{layout.VECTORS}/"))
-        if vectors is None:
+        frame = frames.get(path.removeprefix(f"{layout.VECTORS}/"))
+        if frame is None:
             return self._state
-        groups = (*vectors.frame.sources, "uns")
-        return vectors.frame.renewals, *map(self.base.listing_identity, groups)
+        return frame.renewals, *map(self.base.listing_identity, (*frame.sources, "uns"))
 
     def node(self, path: str) -> MadeNode | None:
         """Return the property at ``path``, pinned; None if there is none."""
@@ -311,16 +310,15 @@ class Shown(Contents):
         return found
 
     def _kept_columns(self) -> Iterator[KeptPlace]:
-        for axis, vectors in self.frames.items():
-            for vector in vectors.every():
-                if not vector.problem:
+        for axis, frame in self.frames.items():
+            for column in frame.every():
+                if not column.problem:
                     continue
-                column = vector.column
                 place = Place(column.sources[0])
-                is_whole = isinstance(vectors.frame, StoredFrame) and len(column.sources) == 1
+                is_whole = isinstance(frame, StoredFrame) and len(column.sources) == 1
                 if isinstance(column, SeriesColumn) and not is_whole:
                     place = Place(column.sources[0], column.value().values)
-                yield KeptPlace((axis,), vectors.part, vector.column_name, place, vector.problem)
+                yield KeptPlace((axis,), frame.part, column.column_name, place, column.problem)
 
     @functools.cached_property
     def notes(self) -> str:
@@ -351,36 +349,36 @@ class Shown(Contents):
             for path, place in self.kept.items()
             if place.axes == (axis,) and place.part == frame.part
         }
-        for vector in frame.every():
-            if vector.problem and vector.column_name in names:
-                columns.append({"column": vector.column_name, "kept": names[vector.column_name]})
-            elif vector.is_shown:
-                columns.append(self._rule(axis, vector))
-        return {"index_name": frame.frame.index_name, "columns": columns}
+        for column in frame.every():
+            if column.problem and column.column_name in names:
+                columns.append({"column": column.column_name, "kept": names[column.column_name]})
+            elif column.is_shown:
+                columns.append(self._rule(axis, column))
+        return {"index_name": frame.index_name, "columns": columns}
 
-    def _rule(self, axis: str, vector: FrameVector) -> dict[str, Any]:
+    def _rule(self, axis: str, column: Column) -> dict[str, Any]:
         """Return what restores a column from its vector."""
-        rule = {"column": vector.column_name, "vector": vector.name, **vector.column.rule()}
-        categories = vector.column.categories()
-        category_axis = self.category_axes.get((axis, vector.column_name))
+        rule = {"column": column.column_name, "vector": column.name, **column.rule()}
+        categories = column.categories()
+        category_axis = self.category_axes.get((axis, column.column_name))
         if category_axis is not None:
             rule["axis"] = category_axis
         elif categories is not None:
             rule["categories"] = categories.to_pylist()
-        if vector.companion:
-            rule["is_missing"] = vector.companion
+        if column.companion:
+            rule["is_missing"] = column.companion
         return rule
 
     def column_rules(self, axis: str, names: Iterable[str] | None) -> list[dict[str, Any]]:
         """Return what the notes say of some vectors of an axis, by default of all of them."""
-        vectors: Iterable[FrameVector | None] = self.columns(axis)
+        columns: Iterable[Column | None] = self.columns(axis)
         if names is not None and axis in self.frames:
-            vectors = map(self.frames[axis].find, sorted(names))
+            columns = map(self.frames[axis].find, sorted(names))
         rules = []
-        for vector in vectors:
+        for column in columns:
             with suppress(errors.FormatError):  # whoever reads the vector gets it
-                if vector is not None and vector.is_shown:
-                    rules.append(self._rule(axis, vector))
+                if column is not None and column.is_shown:
+                    rules.append(self._rule(axis, column))
         return rules
 
     def report(self) -> Report:
@@ -389,17 +387,17 @@ class Shown(Contents):
         Those of obs and var come first, what is kept but ``uns`` last.
         """
         report = Report()
-        for vectors in self.frames.values():
-            for vector in vectors.every():
-                what = part_label(vectors.part, vector.column_name)
-                if vector.error is not None:
-                    report.lost(what, str(vector.error))
-                elif vector.problem:
-                    report.kept(what, vector.problem)
-                elif vector.column.note:
-                    report.changed(what, vector.column.note)
-                if not vector.problem and vector.name != vector.column_name:
-                    report.renamed(what, f"stored as the vector {vector.name!r}")
+        for frame in self.frames.values():
+            for column in frame.every():
+                what = part_label(frame.part, column.column_name)
+                if column.error is not None:
+                    report.lost(what, str(column.error))
+                elif column.problem:
+                    report.kept(what, column.problem)
+                elif column.note:
+                    report.changed(what, column.note)
+                if not column.problem and column.name != column.column_name:
+                    report.renamed(what, f"stored as the vector {column.name!r}")
         report.items += self.lost.items
         for place in self.kept.values():
             if place.part not in (*_OF_FRAMES, "uns"):
@@ -472,11 +470,11 @@ class Shown(Contents):
         else:
             yield from self.properties
         if top == layout.VECTORS:
-            for vector in self.columns(axes[0]):
-                if not vector.problem:
-                    yield layout.vector_path(axes[0], vector.name)
-                    if vector.companion:
-                        yield layout.vector_path(axes[0], vector.companion)
+            for column in self.columns(axes[0]):
+                if not column.problem:
+                    yield layout.vector_path(axes[0], column.name)
+                    if column.companion:
+                        yield layout.vector_path(axes[0], column.companion)
 
 
 def tree_of_object(adata: Any, **options: Any) -> AnnDataTree:
