@@ -5,10 +5,10 @@ from daf_storage.anndata._file_values import write_parts as write_parts
 from daf_storage.anndata._file_values import write_value as write_value
 from daf_storage.anndata._forms import FORMS as FORMS
 from daf_storage.anndata._forms import ForeignForm as ForeignForm
+from daf_storage.anndata._forms import MuDataParts as MuDataParts
 from daf_storage.anndata._frames import MISSING_SUFFIX as MISSING_SUFFIX
 from daf_storage.anndata._frames import EntryNames as EntryNames
 from daf_storage.anndata._frames import made_unique as made_unique
-from daf_storage.anndata._mudata import MuDataParts as MuDataParts
 from daf_storage.anndata._restored import ANNDATA_PARTS as ANNDATA_PARTS
 from daf_storage.anndata._restored import AXIS_KEYS as AXIS_KEYS
 from daf_storage.anndata._restored import COLOR as COLOR

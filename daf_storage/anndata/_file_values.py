@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from daf_storage._lazy import sp
-from daf_storage.anndata._contents import named
+from daf_storage.anndata._parts import named
 from daf_storage.anndata._restored import Report
 from daf_storage.base import free_name, optional_import, pandas
 from daf_storage.data import kept

@@ -18,26 +18,31 @@ import numpy as np
 
 from daf_storage import errors
 from daf_storage.anndata import _stored as elements
-from daf_storage.anndata._contents import (
-    COLORS,
+from daf_storage.anndata._frames import Column, Frame, SeriesColumn, StoredFrame
+from daf_storage.anndata._parts import (
     GROUPS,
-    Contents,
     KeptPlace,
     Parts,
+    Places,
     anndata_parts,
+    annotation_at,
+    annotation_property,
     parts_of_object,
+    path_of_matrix,
 )
-from daf_storage.anndata._frames import Column, SeriesColumn, StoredFrame
 from daf_storage.anndata._restored import AXIS_KEYS, NOTES, AnnDataWarning, Report, scalar_value
 from daf_storage.anndata._stored import (
+    MatrixHeader,
     Place,
     Property,
     array_property,
+    broken_property,
+    matrix_property,
     part_label,
     strings_property,
 )
-from daf_storage.base import AnyArray, StorageType, name_problem, string_array
-from daf_storage.data import MadeNode, kept, layout, required_array
+from daf_storage.base import AnyArray, StorageType, free_name, name_problem, string_array
+from daf_storage.data import ENTRIES_OF, MadeNode, kept, layout, required_array
 from daf_storage.stores import MemoryStore
 from daf_storage.trees import Hdf5File, Hdf5Tree, MemoryArray, NodeKind, Tree, WritableZarrTree
 
@@ -109,161 +114,16 @@ def kept_image(
     return kept.image_of(part, key, lambda group, name: write(group, name, at.read(tree)))
 
 
-_CHECK_SECONDS: Final = 0.005
-"""How long what there is in the file is believed to be the same, within one question."""
-_LOOKS: Final = 3
-"""How often a column is looked at again that is written to just then."""
-_REMARKS: Final = {
-    "lost": "not shown",
-    "changed": "changed",
-    "renamed": "renamed",
-    "kept": "only in exports",
-}
+COLORS: Final = "_colors"
 
 
-class AnnDataTree:
-    """An AnnData, read in place; see `Tree`.
+class Contents:
+    """What an AnnData is as a data set, at one time, by the paths of the data set.
 
     Parameters
     ----------
-    base
-        The tree of an h5ad file, or of a Zarr store that anndata wrote.
-    obs_is, var_is, X_is
-        Names of the two axes and of the main matrix; by default what ``uns`` says, else ``obs``,
-        ``var`` and ``X``.
-    read
-        Returns the parts of the AnnData that the tree is, by metadata.
-    remarks
-        What is beside it in the file and is not shown, and why.
-    extra
-        Returns further properties by their paths.
-    within
-        What the names of its kept parts begin with.
-    """
-
-    def __init__(  # noqa: PLR0913 - what the callers know of it
-        self,
-        base: Tree,
-        *,
-        obs_is: str | None = None,
-        var_is: str | None = None,
-        X_is: str | None = None,  # noqa: N803 - the reference's spelling
-        read: Callable[[Tree], Parts] = anndata_parts,
-        remarks: Iterable[tuple[str, str]] = (),
-        extra: Callable[[Contents], Mapping[str, Property]] = lambda _: {},
-        within: str = "",
-    ) -> None:
-        self.base = base
-        """The tree of the file."""
-        self._read = read
-        self._beside = list(remarks)
-        self._extra = extra
-        self._within = within
-        self._names = {"obs_is": obs_is, "var_is": var_is, "X_is": X_is}
-        self._checked_at = time.monotonic()
-        self._state = self._base_state()
-        self._shown = self._looked_at()
-        for what, problem in self.losses():
-            errors.warn(f"{what} is not shown: {problem}", AnnDataWarning)
-
-    @property
-    def location(self) -> str:
-        """Where the tree is, for messages."""
-        return self.base.location
-
-    def kind(self, path: str) -> NodeKind | None:
-        """Return what is at ``path``; None if nothing is."""
-        shown = self.current()
-        found = shown.find(path)
-        if found is not None:
-            return found.kind
-        return "group" if shown.is_group(path) else None
-
-    def children(self, path: str) -> dict[str, NodeKind]:
-        """Return the names directly below a group, and what each is."""
-        return self.current().children(path)
-
-    def identity(self, path: str) -> Hashable:
-        """Return a value that changes whenever something at or below ``path`` does."""
-        found = self.current(is_exact=True).find(path)
-        return None if found is None else tuple(map(self.base.identity, found.sources))
-
-    def version(self, path: str) -> Hashable:
-        """Return what differs whenever something at ``path`` does, in any process."""
-        found = self.current(is_exact=True).find(path)
-        sources = ("",) if found is None else found.sources
-        versions = tuple(self.base.version(source) for source in sources)
-        return None if any(each is None for each in versions) else versions
-
-    def listing_identity(self, path: str) -> Hashable:
-        """Return a value that changes whenever a child of ``path`` does."""
-        frames = self.current(is_exact=True).frames
-        frame = frames.get(path.removeprefix(f"{layout.VECTORS}/"))
-        if frame is None:
-            return self._state
-        return frame.renewals, *map(self.base.listing_identity, (*frame.sources, "uns"))
-
-    def node(self, path: str) -> MadeNode | None:
-        """Return the property at ``path``, pinned; None if there is none."""
-        shown = self.current()
-        found = shown.find(path)
-        if found is None:
-            return None
-        node = shown.node(path, found)
-        for _ in range(_LOOKS):
-            if found is None or found.state is None or found.state == node.identity:
-                break
-            found = shown.find(path)  # written to between the look at it and at its arrays
-            node = node if found is None else found.node(self.base)
-        return node
-
-    @property
-    def index_tree(self) -> AnnDataTree:
-        """The tree of its indexes: this one, which has none."""
-        return self
-
-    def remarks(self) -> list[tuple[str, str]]:
-        """Return what differs from the AnnData, for summaries."""
-        items = self.current().report().items
-        shown = [(item.what, f"{_REMARKS[item.kind]}: {item.message}") for item in items]
-        return shown + self._beside
-
-    def losses(self) -> list[tuple[str, str]]:
-        """Return the parts of the file that are damaged, so that nothing of them is shown."""
-        items = self.current().lost.items
-        return [(item.what, item.message) for item in items if item.kind == "lost"]
-
-    def column_rules(self, axis: str, names: Iterable[str] | None) -> list[dict[str, Any]]:
-        """Return what the notes say of some vectors; see `column_rules`."""
-        return self.current().column_rules(axis, names)
-
-    def current(self, *, is_exact: bool = False) -> Shown:
-        """Return what there is, which another program may have changed in place."""
-        now = time.monotonic()
-        if is_exact or now - self._checked_at >= _CHECK_SECONDS:
-            self._checked_at = now
-            state = self._base_state()
-            if state != self._state:
-                self._shown = self._looked_at()
-                self._state = state
-        return self._shown
-
-    def _looked_at(self) -> Shown:
-        shown = Shown(self.base, self._read(self.base), self._names, self._within)
-        shown.properties |= self._extra(shown)
-        return shown
-
-    def _base_state(self) -> Hashable:
-        if isinstance(self.base, Hdf5Tree):
-            return self.base.identity("")  # that of the root changes with all below it
-        return tuple(self.base.listing_identity(group) for group in GROUPS)
-
-
-class Shown(Contents):
-    """The contents of an AnnData by their paths.
-
-    Parameters
-    ----------
+    names
+        What the caller calls obs, var and X, by ``obs_is``, ``var_is`` and ``X_is``.
     within
         What the names of its kept parts begin with.
     """
@@ -271,9 +131,241 @@ class Shown(Contents):
     def __init__(
         self, tree: Tree, parts: Parts, names: Mapping[str, str | None], within: str
     ) -> None:
-        super().__init__(tree, parts, names)
+        self.tree = tree
+        self.parts = parts
+        self.lost = Report()
+        """What is damaged, and layers that have other names."""
+        self.uns = dict(parts.uns)
+        """The values that are neither names nor colours."""
+        self.names = {key: self._name_of(key, names.get(key)) for key in AXIS_KEYS}
+        self.obs, self.var, self.main = (self.names[key] for key in AXIS_KEYS)
+        if self.obs == self.var:
+            raise errors.InvalidInputError(
+                f"{tree.location}: both axes would be called {self.obs!r}; pass different obs_is= "
+                "and var_is="
+            )
+        self.properties: dict[str, Property] = {}
+        """The axes, the matrices and the colours by their paths."""
+        self.unplaced: list[KeptPlace] = []
+        """The parts but columns and ``uns`` that Daf has no place for."""
+        self.category_axes: dict[tuple[str, str], str] = {}
+        """The axes of the categories of columns that have colours, by axis and column."""
+        self.layers: dict[str, str] = {}
+        """The keys of layers that have other names."""
+        self.annotations: dict[str, dict[str, Any]] = {}
+        self.more_notes: Callable[[], dict[str, Any]] = dict
+        """Returns what else restores the file."""
+        self.matrix_notes: dict[str, dict[str, Any]] = {}
+        self.matrices: dict[str, tuple[str, MatrixHeader]] = {}
+        """By its path what messages call a matrix, and what is known of it."""
+        self._entries: dict[str, list[str] | None] = {}
         self._within = within
         self._nodes: dict[str, MadeNode] = {}
+        self.frames: dict[str, Frame] = {}
+        self._add_frame(self.obs, parts.obs)
+        self._add_frame(self.var, parts.var)
+        self.raw_axis: str | None = None
+        if parts.raw_var is not None:
+            self.raw_axis = self._free_axis(f"{self.var}_raw")
+            self._add_frame(self.raw_axis, parts.raw_var)
+        self._add_category_axes()
+        self._add_matrices()
+        self._add_annotations(self.obs, parts.obsm, "obsm")
+        self._add_annotations(self.var, parts.varm, "varm")
+        if self.raw_axis is not None:
+            self._add_annotations(self.raw_axis, parts.raw_varm, "raw.varm")
+        for part, problem in parts.damaged.items():
+            self.lost.lost(part.replace("/", "."), problem)
+        why = "this part of the file is not known to AnnData"
+        self.unplaced += [KeptPlace((), path, "", Place(path), why) for path in parts.unknown]
+
+    def _name_of(self, key: str, given: Any) -> str:
+        """Return what an axis or the main matrix is called: as given, as the file says, or else."""
+        place = self.uns.pop(key, None)
+        if given is not None:
+            problem = name_problem(given) if isinstance(given, str) else "is no string"
+            if problem is not None:
+                raise errors.InvalidNameError(
+                    f"{self.tree.location}: {key}={given!r} cannot be a name: it {problem}"
+                )
+            return str(given)
+        stated = AXIS_KEYS[key] if place is None else str(place.read(self.tree))
+        return AXIS_KEYS[key] if name_problem(stated) is not None else stated
+
+    def count_keys(self) -> dict[str, str]:
+        """Return what ``X``, ``raw.X`` and the layers are called by callers, and by messages."""
+        parts = self.parts
+        keys = {key: part_label("layers", key) for key in parts.layers}
+        keys |= {"X": "X"} if parts.main is not None else {}
+        return keys | ({"raw.X": "raw.X"} if parts.raw_main is not None else {})
+
+    # Axes
+
+    @functools.cached_property
+    def axes(self) -> list[str]:
+        """The axes, in order."""
+        return sorted(self._entries)
+
+    def _add_frame(self, axis: str, frame: Frame) -> None:
+        self._entries[axis] = None
+        self.frames[axis] = frame
+        self.properties[layout.axis_path(axis)] = array_property(frame.index_sources, frame.names)
+
+    def _free_axis(self, name: str) -> str:
+        return free_name(name, {*self._entries})
+
+    def _add_category_axes(self) -> None:
+        """Make axes of the categories of columns that have colours."""
+        for axis, frame in list(self.frames.items()):
+            for name in dict.fromkeys(frame.column_names):
+                if f"{name}{COLORS}" in self.uns:
+                    self._add_category_axis(axis, frame, name)
+
+    def _add_category_axis(self, axis: str, frame: Frame, column_name: str) -> None:
+        colors = self.uns[f"{column_name}{COLORS}"]
+        try:
+            column = frame.of_column(column_name)
+            count = column.category_count()
+            if count is None or column.problem or not _are_colors(self.tree, colors, count):
+                return
+        except errors.FormatError:
+            return
+        name = column_name if name_problem(column_name) is None else column.name
+        name = self._free_axis(f"{name}_{frame.part}" if name in self._entries else name)
+        self._entries[name] = None
+        self.properties[layout.axis_path(name)] = array_property(
+            column.sources, lambda _: _categories_of(frame, column_name)
+        )
+        self.properties[layout.vector_path(name, "color")] = _strings_at(colors)
+        del self.uns[f"{column_name}{COLORS}"]
+        self.category_axes[axis, column_name] = name
+
+    # Matrices
+
+    def _add_matrices(self) -> None:
+        parts, obs, var = self.parts, self.obs, self.var
+        if parts.main is not None:
+            self._add_matrix(parts.main, (obs, var), self.main, "X")
+        if parts.raw_main is not None and self.raw_axis is not None:
+            self._add_matrix(parts.raw_main, (obs, self.raw_axis), self.main, "raw.X")
+        taken = {self.main}
+        for key, place in parts.layers.items():
+            name = free_name(key, {*taken})
+            if self._add_matrix(place, (obs, var), name, "layers", key):
+                taken.add(name)
+                if name != key:
+                    label = part_label("layers", key)
+                    self.lost.renamed(label, f"stored as the matrix {name!r}")
+                    self.layers[name] = key
+        for axis, part in ((obs, "obsp"), (var, "varp")):
+            for key, place in getattr(parts, part).items():
+                self._add_matrix(place, (axis, axis), key, part, key)
+
+    def _add_matrix(
+        self, place: Place, axes: tuple[str, str], name: str, part: str, key: str = ""
+    ) -> bool:
+        """Add a matrix; say whether Daf has a place for it."""
+        try:
+            header = place.header(self.tree)
+        except errors.FormatError as error:
+            header = MatrixHeader(error=error)
+        problem = header.problem or (f"its name {name_problem(name)}" if name_problem(name) else "")
+        if problem:
+            self.unplaced.append(KeptPlace(axes, part, key, place, problem))
+            return False
+        rows, columns = map(self.frames.__getitem__, axes)
+        path, label = path_of_matrix(axes, name, header), part_label(part, key)
+        self.matrices[path] = label, header
+        self.properties[path] = (
+            broken_property(header.error)
+            if header.error is not None
+            else matrix_property(
+                self.tree,
+                place,
+                header,
+                is_square=axes[0] == axes[1],
+                lengths=lambda: (rows.length(), columns.length()),
+            )
+        )
+        note: dict[str, Any] = {} if header.layout == "dense" else {"format": header.layout}
+        if header.is_array:
+            note["is_array"] = True
+        if header.restored_dtype == np.float16:
+            note["dtype"] = "float16"
+        elif header.dtype == np.float16:
+            self.lost.changed(label, "scipy has no such matrices of Float16; it became Float32")
+        if note:
+            self.matrix_notes[label] = note
+        return True
+
+    def _add_annotations(self, axis: str, places: Places, part: str) -> None:
+        for key, place in places.items():
+            problem = name_problem(key)
+            try:
+                if problem is not None:
+                    raise errors.UnsupportedInputError(f"its name {problem}")
+                annotation = annotation_at(self.tree, place)
+            except errors.UnsupportedInputError as error:
+                self.unplaced.append(KeptPlace((axis,), part, key, place, str(error)))
+                continue
+            except errors.FormatError as error:
+                self.lost.lost(part_label(part, key), str(error))
+                continue
+            other = self._columns_axis(axis, key, annotation.labels, place)
+            self.annotations.setdefault(part, {})[key] = {**annotation.note, "axis": other}
+            path = path_of_matrix((axis, other), key, annotation.header)
+            self.matrices[path] = part_label(part, key), annotation.header
+            self.properties[path] = annotation_property(
+                self.tree,
+                place,
+                annotation,
+                self.frames[axis].length,
+            )
+
+    def _columns_axis(self, axis: str, key: str, labels: list[str], place: Place) -> str:
+        """Return an axis with these entries, adding it; the same key shares one if it can."""
+        if key in self._entries:
+            if key not in (self.obs, self.var) and self._entries_of(key, len(labels)) == labels:
+                return key
+            key = self._free_axis(f"{key}_{axis}")
+        self._entries[key] = labels
+        self.properties[layout.axis_path(key)] = strings_property(place.path, lambda: labels)
+        return key
+
+    def _entries_of(self, axis: str, length: int) -> list[str] | None:
+        """Return the entries of an axis that was added before, unless it has another length."""
+        cached = self._entries[axis]
+        if cached is not None:
+            return cached
+        array = self.properties[layout.axis_path(axis)].node(self.tree).array()
+        if array is None or array.info.size != length:
+            return None
+        entries: list[str] = array.read_strings().to_pylist()
+        return entries
+
+    # Vectors
+
+    def vector(self, axis: str, name: str) -> Property | None:
+        """Return the vector of a column; other columns are not looked at."""
+        column = self.frames[axis].find(name) if axis in self.frames else None
+        if column is None or column.problem:
+            return None
+        is_companion = name == column.companion
+        if error := column.error or column.unclear:
+            return broken_property(error)
+        if is_companion:
+            return array_property(column.sources, column.is_missing, state=column.state)
+        own_axis = self.category_axes.get((axis, column.column_name))
+        more = {} if own_axis is None else {ENTRIES_OF: own_axis}
+        return array_property(
+            column.sources, column.array, lambda: {**column.attributes(), **more}, column.state
+        )
+
+    def columns(self, axis: str) -> Iterator[Column]:
+        """Yield the columns of an axis."""
+        return self.frames[axis].every() if axis in self.frames else iter(())
+
+    # By their paths
 
     @functools.cached_property
     def _of_uns(self) -> dict[str, tuple[Property, str]]:
@@ -475,6 +567,180 @@ class Shown(Contents):
                     yield layout.vector_path(axes[0], column.name)
                     if column.companion:
                         yield layout.vector_path(axes[0], column.companion)
+
+
+def _categories_of(frame: Frame, column_name: str) -> MemoryArray:
+    """Return the categories of a column, as they are now."""
+    column = frame.of_column(column_name)
+    shape = (column.category_count() or 0,)
+    return MemoryArray(column.categories, shape=shape, storage_type=StorageType.STRING)
+
+
+def _are_colors(tree: Tree, place: Place, count: int) -> bool:
+    """Return whether a value is a list of as many strings."""
+    if not place.is_stored:
+        colors = place.value
+        if not isinstance(colors, list | np.ndarray) or np.ndim(colors) != 1:
+            return False
+        return len(colors) == count and all(isinstance(color, str) for color in colors)
+    array = elements.array_at(tree, place.path)
+    return array.info.shape == (count,) and array.info.storage_type.is_string
+
+
+def _strings_at(place: Place) -> Property:
+    if not place.is_stored:
+        return strings_property(place.path, lambda: [str(color) for color in place.value])
+    return array_property((place.path,), lambda nodes: required_array(nodes[0], "", place.path))
+
+
+_CHECK_SECONDS: Final = 0.005
+"""How long what there is in the file is believed to be the same, within one question."""
+_LOOKS: Final = 3
+"""How often a column is looked at again that is written to just then."""
+_REMARKS: Final = {
+    "lost": "not shown",
+    "changed": "changed",
+    "renamed": "renamed",
+    "kept": "only in exports",
+}
+
+
+class AnnDataTree:
+    """An AnnData, read in place; see `Tree`.
+
+    Parameters
+    ----------
+    base
+        The tree of an h5ad file, or of a Zarr store that anndata wrote.
+    obs_is, var_is, X_is
+        Names of the two axes and of the main matrix; by default what ``uns`` says, else ``obs``,
+        ``var`` and ``X``.
+    read
+        Returns the parts of the AnnData that the tree is, by metadata.
+    remarks
+        What is beside it in the file and is not shown, and why.
+    extra
+        Returns further properties by their paths.
+    within
+        What the names of its kept parts begin with.
+    """
+
+    def __init__(  # noqa: PLR0913 - what the callers know of it
+        self,
+        base: Tree,
+        *,
+        obs_is: str | None = None,
+        var_is: str | None = None,
+        X_is: str | None = None,  # noqa: N803 - the reference's spelling
+        read: Callable[[Tree], Parts] = anndata_parts,
+        remarks: Iterable[tuple[str, str]] = (),
+        extra: Callable[[Contents], Mapping[str, Property]] = lambda _: {},
+        within: str = "",
+    ) -> None:
+        self.base = base
+        """The tree of the file."""
+        self._read = read
+        self._beside = list(remarks)
+        self._extra = extra
+        self._within = within
+        self._names = {"obs_is": obs_is, "var_is": var_is, "X_is": X_is}
+        self._checked_at = time.monotonic()
+        self._state = self._base_state()
+        self._shown = self._looked_at()
+        for what, problem in self.losses():
+            errors.warn(f"{what} is not shown: {problem}", AnnDataWarning)
+
+    @property
+    def location(self) -> str:
+        """Where the tree is, for messages."""
+        return self.base.location
+
+    def kind(self, path: str) -> NodeKind | None:
+        """Return what is at ``path``; None if nothing is."""
+        shown = self.current()
+        found = shown.find(path)
+        if found is not None:
+            return found.kind
+        return "group" if shown.is_group(path) else None
+
+    def children(self, path: str) -> dict[str, NodeKind]:
+        """Return the names directly below a group, and what each is."""
+        return self.current().children(path)
+
+    def identity(self, path: str) -> Hashable:
+        """Return a value that changes whenever something at or below ``path`` does."""
+        found = self.current(is_exact=True).find(path)
+        return None if found is None else tuple(map(self.base.identity, found.sources))
+
+    def version(self, path: str) -> Hashable:
+        """Return what differs whenever something at ``path`` does, in any process."""
+        found = self.current(is_exact=True).find(path)
+        sources = ("",) if found is None else found.sources
+        versions = tuple(self.base.version(source) for source in sources)
+        return None if any(each is None for each in versions) else versions
+
+    def listing_identity(self, path: str) -> Hashable:
+        """Return a value that changes whenever a child of ``path`` does."""
+        frames = self.current(is_exact=True).frames
+        frame = frames.get(path.removeprefix(f"{layout.VECTORS}/"))
+        if frame is None:
+            return self._state
+        return frame.renewals, *map(self.base.listing_identity, (*frame.sources, "uns"))
+
+    def node(self, path: str) -> MadeNode | None:
+        """Return the property at ``path``, pinned; None if there is none."""
+        shown = self.current()
+        found = shown.find(path)
+        if found is None:
+            return None
+        node = shown.node(path, found)
+        for _ in range(_LOOKS):
+            if found is None or found.state is None or found.state == node.identity:
+                break
+            found = shown.find(path)  # written to between the look at it and at its arrays
+            node = node if found is None else found.node(self.base)
+        return node
+
+    @property
+    def index_tree(self) -> AnnDataTree:
+        """The tree of its indexes: this one, which has none."""
+        return self
+
+    def remarks(self) -> list[tuple[str, str]]:
+        """Return what differs from the AnnData, for summaries."""
+        items = self.current().report().items
+        shown = [(item.what, f"{_REMARKS[item.kind]}: {item.message}") for item in items]
+        return shown + self._beside
+
+    def losses(self) -> list[tuple[str, str]]:
+        """Return the parts of the file that are damaged, so that nothing of them is shown."""
+        items = self.current().lost.items
+        return [(item.what, item.message) for item in items if item.kind == "lost"]
+
+    def column_rules(self, axis: str, names: Iterable[str] | None) -> list[dict[str, Any]]:
+        """Return what the notes say of some vectors; see `column_rules`."""
+        return self.current().column_rules(axis, names)
+
+    def current(self, *, is_exact: bool = False) -> Contents:
+        """Return what there is, which another program may have changed in place."""
+        now = time.monotonic()
+        if is_exact or now - self._checked_at >= _CHECK_SECONDS:
+            self._checked_at = now
+            state = self._base_state()
+            if state != self._state:
+                self._shown = self._looked_at()
+                self._state = state
+        return self._shown
+
+    def _looked_at(self) -> Contents:
+        shown = Contents(self.base, self._read(self.base), self._names, self._within)
+        shown.properties |= self._extra(shown)
+        return shown
+
+    def _base_state(self) -> Hashable:
+        if isinstance(self.base, Hdf5Tree):
+            return self.base.identity("")  # that of the root changes with all below it
+        return tuple(self.base.listing_identity(group) for group in GROUPS)
 
 
 def tree_of_object(adata: Any, **options: Any) -> AnnDataTree:

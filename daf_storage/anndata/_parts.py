@@ -8,9 +8,8 @@ The frames of a file from before AnnData 0.7 are records, which are read into me
 
 from __future__ import annotations
 
-import functools
 import posixpath
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -20,20 +19,16 @@ import numpy as np
 from daf_storage import errors
 from daf_storage.anndata import _stored as elements
 from daf_storage.anndata._encoding import encode_frame
-from daf_storage.anndata._frames import Column, Frame, MemoryFrame, stored_frame
-from daf_storage.anndata._restored import AXIS_KEYS, Report
+from daf_storage.anndata._frames import Frame, MemoryFrame, StoredFrame, stored_frame
 from daf_storage.anndata._stored import (
     MatrixHeader,
     Place,
     Property,
     array_property,
-    broken_property,
     matrix_property,
-    part_label,
-    strings_property,
 )
-from daf_storage.base import AnyArray, StorageType, free_name, name_problem, pandas
-from daf_storage.data import ENTRIES_OF, layout, required_array
+from daf_storage.base import AnyArray, StorageType, pandas
+from daf_storage.data import layout
 from daf_storage.stores import translated
 from daf_storage.trees import Hdf5Tree, MemoryArray, Node, Tree
 
@@ -56,6 +51,18 @@ GROUPS: Final = (
 """The groups whose children decide what properties there are."""
 
 Places = dict[str, Place]
+
+
+@dataclass(frozen=True, slots=True)
+class KeptPlace:
+    """A part that Daf has no place for."""
+
+    axes: tuple[str, ...]
+    """To which axes it is aligned."""
+    part: str
+    key: str
+    place: Place
+    why: str
 
 
 @dataclass(slots=True)
@@ -287,6 +294,85 @@ def named(layers: Mapping[Any, Any]) -> dict[str, Any]:
     return {key: value for key, value in layers.items() if key is not None}
 
 
+# A matrix of Cell Ranger
+
+_MATRIX: Final = frozenset({"barcodes", "data", "indices", "indptr", "shape"})
+_SCANPY_NAMES: Final = {
+    "name": "gene_symbols",
+    "gene_names": "gene_symbols",
+    "feature_type": "feature_types",
+}
+"""What lists of features are called here, as scanpy calls them; others keep their names."""
+
+
+def is_cell_ranger(tree: Tree) -> bool:
+    """Return whether a file has a matrix of Cell Ranger, by the names of its groups."""
+    return not is_anndata(tree) and bool(_matrices_of_cell_ranger(tree))
+
+
+def _matrices_of_cell_ranger(tree: Tree) -> list[str]:
+    """Return the groups that are matrices of Cell Ranger; an empty name for the root itself."""
+    if not isinstance(tree, Hdf5Tree) or tree.kind("") != "group":
+        return []
+
+    def is_matrix(group: str) -> bool:
+        names = tree.children(group).keys()
+        return names >= _MATRIX and bool({"features", "genes"} & names)
+
+    children = tree.children("")
+    groups = [name for name, kind in children.items() if kind == "group"]
+    return [""] if is_matrix("") else [name for name in groups if is_matrix(name)]
+
+
+def cell_ranger_parts(tree: Tree) -> Parts:
+    """Return the parts of the AnnData that a matrix of Cell Ranger is."""
+    groups = _matrices_of_cell_ranger(tree)
+    if len(groups) > 1:
+        raise errors.NotADafError(
+            f"{tree.location}: a file of Cell Ranger with the matrices of {len(groups)} genomes, "
+            f"{', '.join(groups)}; open one of them: {tree.location}#/{groups[0]}"
+        )
+    [group] = groups
+    is_new = "features" in tree.children(group)
+    features = posixpath.join(group, "features") if is_new else group
+    index = posixpath.join(features, "id" if is_new else "genes")
+    barcodes = posixpath.join(group, "barcodes")
+    shape = elements.array_at(tree, posixpath.join(group, "shape")).read().reshape(-1).tolist()
+    n_barcodes = _length(tree, barcodes)
+    if len(shape) != 2 or shape[1] != n_barcodes:
+        raise errors.CorruptDataError(
+            f"{tree.location}: the matrix of Cell Ranger has the shape {shape}, and {n_barcodes} "
+            "barcodes; is the file complete?"
+        )
+    others = {*_MATRIX, "id", "genes", "gene_names", "_all_tag_keys"}
+    symbols = [] if is_new else [("gene_symbols", posixpath.join(group, "gene_names"))]
+    of_features = _lists(tree, features, shape[0], others) if is_new else symbols
+    _, dtype = elements.shape_and_dtype(tree, posixpath.join(group, "data"))
+    header = MatrixHeader("csr", (shape[1], shape[0]), dtype, elements.dtype_problem(dtype))
+    return Parts(
+        obs=StoredFrame(tree, group, barcodes, _lists(tree, group, shape[1], others), part="obs"),
+        var=StoredFrame(tree, features, index, of_features, part="var"),
+        main=Place(group, given_header=header),
+    )
+
+
+def _lists(tree: Tree, group: str, length: int, others: set[str]) -> list[tuple[str, str]]:
+    """Return where lists of a length are in a group, by the names that they have here."""
+    names = [name for name, kind in tree.children(group).items() if kind == "array"]
+    paths = {name: posixpath.join(group, name) for name in names if name not in others}
+    return [
+        (_SCANPY_NAMES.get(name, name), path)
+        for name, path in paths.items()
+        if _length(tree, path) == length
+    ]
+
+
+def _length(tree: Tree, path: str) -> int | None:
+    """Return the length of a list; None for what is none."""
+    shape, _ = elements.shape_and_dtype(tree, path)
+    return shape[0] if len(shape) == 1 else None
+
+
 # Values of obsm and varm
 
 
@@ -375,289 +461,3 @@ def path_of_matrix(axes: tuple[str, str], name: str, header: MatrixHeader) -> st
         Those of its rows and its columns, as AnnData has it.
     """
     return layout.matrix_path(*(axes if header.layout == "csc" else axes[::-1]), name)
-
-
-COLORS: Final = "_colors"
-
-
-@dataclass(frozen=True, slots=True)
-class KeptPlace:
-    """A part that Daf has no place for."""
-
-    axes: tuple[str, ...]
-    """To which axes it is aligned."""
-    part: str
-    key: str
-    place: Place
-    why: str
-
-
-class Contents:
-    """What an AnnData is as a data set, at one time.
-
-    Parameters
-    ----------
-    names
-        What the caller calls obs, var and X, by ``obs_is``, ``var_is`` and ``X_is``.
-    """
-
-    def __init__(self, tree: Tree, parts: Parts, names: Mapping[str, str | None]) -> None:
-        self.tree = tree
-        self.parts = parts
-        self.lost = Report()
-        """What is damaged, and layers that have other names."""
-        self.uns = dict(parts.uns)
-        """The values that are neither names nor colours."""
-        self.names = {key: self._name_of(key, names.get(key)) for key in AXIS_KEYS}
-        self.obs, self.var, self.main = (self.names[key] for key in AXIS_KEYS)
-        if self.obs == self.var:
-            raise errors.InvalidInputError(
-                f"{tree.location}: both axes would be called {self.obs!r}; pass different obs_is= "
-                "and var_is="
-            )
-        self.properties: dict[str, Property] = {}
-        """The axes, the matrices and the colours by their paths."""
-        self.unplaced: list[KeptPlace] = []
-        """The parts but columns and ``uns`` that Daf has no place for."""
-        self.category_axes: dict[tuple[str, str], str] = {}
-        """The axes of the categories of columns that have colours, by axis and column."""
-        self.layers: dict[str, str] = {}
-        """The keys of layers that have other names."""
-        self.annotations: dict[str, dict[str, Any]] = {}
-        self.more_notes: Callable[[], dict[str, Any]] = dict
-        """Returns what else restores the file."""
-        self.matrix_notes: dict[str, dict[str, Any]] = {}
-        self.matrices: dict[str, tuple[str, MatrixHeader]] = {}
-        """By its path what messages call a matrix, and what is known of it."""
-        self._entries: dict[str, list[str] | None] = {}
-        self.frames: dict[str, Frame] = {}
-        self.raw_axis = self._add_frames()
-        self._add_category_axes()
-        self._add_matrices()
-        self._add_annotations(self.obs, parts.obsm, "obsm")
-        self._add_annotations(self.var, parts.varm, "varm")
-        if self.raw_axis is not None:
-            self._add_annotations(self.raw_axis, parts.raw_varm, "raw.varm")
-        for part, problem in parts.damaged.items():
-            self.lost.lost(part.replace("/", "."), problem)
-        why = "this part of the file is not known to AnnData"
-        self.unplaced += [KeptPlace((), path, "", Place(path), why) for path in parts.unknown]
-
-    def _name_of(self, key: str, given: Any) -> str:
-        """Return what an axis or the main matrix is called: as given, as the file says, or else."""
-        place = self.uns.pop(key, None)
-        if given is not None:
-            problem = name_problem(given) if isinstance(given, str) else "is no string"
-            if problem is not None:
-                raise errors.InvalidNameError(
-                    f"{self.tree.location}: {key}={given!r} cannot be a name: it {problem}"
-                )
-            return str(given)
-        stated = AXIS_KEYS[key] if place is None else str(place.read(self.tree))
-        return AXIS_KEYS[key] if name_problem(stated) is not None else stated
-
-    def count_keys(self) -> dict[str, str]:
-        """Return what ``X``, ``raw.X`` and the layers are called by callers, and by messages."""
-        parts = self.parts
-        keys = {key: part_label("layers", key) for key in parts.layers}
-        keys |= {"X": "X"} if parts.main is not None else {}
-        return keys | ({"raw.X": "raw.X"} if parts.raw_main is not None else {})
-
-    # Axes
-
-    @functools.cached_property
-    def axes(self) -> list[str]:
-        """The axes, in order."""
-        return sorted(self._entries)
-
-    def _add_frames(self) -> str | None:
-        self._add_frame(self.obs, self.parts.obs)
-        self._add_frame(self.var, self.parts.var)
-        if self.parts.raw_var is None:
-            return None
-        axis = self._free_axis(f"{self.var}_raw")
-        self._add_frame(axis, self.parts.raw_var)
-        return axis
-
-    def _add_frame(self, axis: str, frame: Frame) -> None:
-        self._entries[axis] = None
-        self.frames[axis] = frame
-        self.properties[layout.axis_path(axis)] = array_property(frame.index_sources, frame.names)
-
-    def _free_axis(self, name: str) -> str:
-        return free_name(name, {*self._entries, self.obs, self.var})
-
-    def _add_category_axes(self) -> None:
-        """Make axes of the categories of columns that have colours."""
-        for axis, frame in list(self.frames.items()):
-            for name in dict.fromkeys(frame.column_names):
-                if f"{name}{COLORS}" in self.uns:
-                    self._add_category_axis(axis, frame, name)
-
-    def _add_category_axis(self, axis: str, frame: Frame, column_name: str) -> None:
-        colors = self.uns[f"{column_name}{COLORS}"]
-        try:
-            column = frame.of_column(column_name)
-            count = column.category_count()
-            if count is None or column.problem or not _are_colors(self.tree, colors, count):
-                return
-        except errors.FormatError:
-            return
-        name = column_name if name_problem(column_name) is None else column.name
-        name = self._free_axis(f"{name}_{frame.part}" if name in self._entries else name)
-        self._entries[name] = None
-        self.properties[layout.axis_path(name)] = array_property(
-            column.sources, lambda _: _categories_of(frame, column_name)
-        )
-        self.properties[layout.vector_path(name, "color")] = _strings_at(colors)
-        del self.uns[f"{column_name}{COLORS}"]
-        self.category_axes[axis, column_name] = name
-
-    # Matrices
-
-    def _add_matrices(self) -> None:
-        parts, obs, var = self.parts, self.obs, self.var
-        if parts.main is not None:
-            self._add_matrix(parts.main, (obs, var), self.main, "X")
-        if parts.raw_main is not None and self.raw_axis is not None:
-            self._add_matrix(parts.raw_main, (obs, self.raw_axis), self.main, "raw.X")
-        taken = {self.main}
-        for key, place in parts.layers.items():
-            name = free_name(key, {*taken})
-            if self._add_matrix(place, (obs, var), name, "layers", key):
-                taken.add(name)
-                if name != key:
-                    label = part_label("layers", key)
-                    self.lost.renamed(label, f"stored as the matrix {name!r}")
-                    self.layers[name] = key
-        for axis, part in ((obs, "obsp"), (var, "varp")):
-            for key, place in getattr(parts, part).items():
-                self._add_matrix(place, (axis, axis), key, part, key)
-
-    def _add_matrix(
-        self, place: Place, axes: tuple[str, str], name: str, part: str, key: str = ""
-    ) -> bool:
-        """Add a matrix; say whether Daf has a place for it."""
-        try:
-            header = place.header(self.tree)
-        except errors.FormatError as error:
-            header = MatrixHeader(error=error)
-        problem = header.problem or (f"its name {name_problem(name)}" if name_problem(name) else "")
-        if problem:
-            self.unplaced.append(KeptPlace(axes, part, key, place, problem))
-            return False
-        rows, columns = map(self.frames.__getitem__, axes)
-        path, label = path_of_matrix(axes, name, header), part_label(part, key)
-        self.matrices[path] = label, header
-        self.properties[path] = (
-            broken_property(header.error)
-            if header.error is not None
-            else matrix_property(
-                self.tree,
-                place,
-                header,
-                is_square=axes[0] == axes[1],
-                lengths=lambda: (rows.length(), columns.length()),
-            )
-        )
-        note: dict[str, Any] = {} if header.layout == "dense" else {"format": header.layout}
-        if header.is_array:
-            note["is_array"] = True
-        if header.restored_dtype == np.float16:
-            note["dtype"] = "float16"
-        elif header.dtype == np.float16:
-            self.lost.changed(label, "scipy has no such matrices of Float16; it became Float32")
-        if note:
-            self.matrix_notes[label] = note
-        return True
-
-    def _add_annotations(self, axis: str, places: Places, part: str) -> None:
-        for key, place in places.items():
-            problem = name_problem(key)
-            try:
-                if problem is not None:
-                    raise errors.UnsupportedInputError(f"its name {problem}")
-                annotation = annotation_at(self.tree, place)
-            except errors.UnsupportedInputError as error:
-                self.unplaced.append(KeptPlace((axis,), part, key, place, str(error)))
-                continue
-            except errors.FormatError as error:
-                self.lost.lost(part_label(part, key), str(error))
-                continue
-            other = self._columns_axis(axis, key, annotation.labels, place)
-            self.annotations.setdefault(part, {})[key] = {**annotation.note, "axis": other}
-            path = path_of_matrix((axis, other), key, annotation.header)
-            self.matrices[path] = part_label(part, key), annotation.header
-            self.properties[path] = annotation_property(
-                self.tree,
-                place,
-                annotation,
-                self.frames[axis].length,
-            )
-
-    def _columns_axis(self, axis: str, key: str, labels: list[str], place: Place) -> str:
-        """Return an axis with these entries, adding it; the same key shares one if it can."""
-        if key in self._entries:
-            if key not in (self.obs, self.var) and self._entries_of(key, len(labels)) == labels:
-                return key
-            key = self._free_axis(f"{key}_{axis}")
-        self._entries[key] = labels
-        self.properties[layout.axis_path(key)] = strings_property(place.path, lambda: labels)
-        return key
-
-    def _entries_of(self, axis: str, length: int) -> list[str] | None:
-        """Return the entries of an axis that was added before, unless it has another length."""
-        cached = self._entries[axis]
-        if cached is not None:
-            return cached
-        array = self.properties[layout.axis_path(axis)].node(self.tree).array()
-        if array is None or array.info.size != length:
-            return None
-        entries: list[str] = array.read_strings().to_pylist()
-        return entries
-
-    # Vectors
-
-    def vector(self, axis: str, name: str) -> Property | None:
-        """Return the vector of a column; other columns are not looked at."""
-        column = self.frames[axis].find(name) if axis in self.frames else None
-        if column is None or column.problem:
-            return None
-        is_companion = name == column.companion
-        if error := column.error or column.unclear:
-            return broken_property(error)
-        if is_companion:
-            return array_property(column.sources, column.is_missing, state=column.state)
-        own_axis = self.category_axes.get((axis, column.column_name))
-        more = {} if own_axis is None else {ENTRIES_OF: own_axis}
-        return array_property(
-            column.sources, column.array, lambda: {**column.attributes(), **more}, column.state
-        )
-
-    def columns(self, axis: str) -> Iterator[Column]:
-        """Yield the columns of an axis."""
-        return self.frames[axis].every() if axis in self.frames else iter(())
-
-
-def _categories_of(frame: Frame, column_name: str) -> MemoryArray:
-    """Return the categories of a column, as they are now."""
-    column = frame.of_column(column_name)
-    shape = (column.category_count() or 0,)
-    return MemoryArray(column.categories, shape=shape, storage_type=StorageType.STRING)
-
-
-def _are_colors(tree: Tree, place: Place, count: int) -> bool:
-    """Return whether a value is a list of as many strings."""
-    if not place.is_stored:
-        colors = place.value
-        if not isinstance(colors, list | np.ndarray) or np.ndim(colors) != 1:
-            return False
-        return len(colors) == count and all(isinstance(color, str) for color in colors)
-    array = elements.array_at(tree, place.path)
-    return array.info.shape == (count,) and array.info.storage_type.is_string
-
-
-def _strings_at(place: Place) -> Property:
-    if not place.is_stored:
-        return strings_property(place.path, lambda: [str(color) for color in place.value])
-    return array_property((place.path,), lambda nodes: required_array(nodes[0], "", place.path))
