@@ -65,9 +65,9 @@ def modalities_of(tree: Tree) -> list[str]:
 def _global_parts(tree: Tree) -> Parts:
     """Return what a MuData has beside its modalities; masks of these are not among it."""
     parts, modalities = anndata_parts(tree), set(modalities_of(tree))
-    for places in (parts.obsm, parts.varm):
-        for name in modalities & places.keys():
-            del places[name]
+    for part in ("obsm", "varm"):
+        for name in modalities & parts.places[part].keys():
+            del parts.places[part][name]
     parts.unknown = tuple(name for name in parts.unknown if name not in ("mod", *_MAPS.values()))
     return parts
 

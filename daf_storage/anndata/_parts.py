@@ -71,16 +71,9 @@ class Parts:
 
     obs: Frame
     var: Frame
-    main: Place | None
-    layers: Places = field(default_factory=dict)
-    obsm: Places = field(default_factory=dict)
-    varm: Places = field(default_factory=dict)
-    obsp: Places = field(default_factory=dict)
-    varp: Places = field(default_factory=dict)
-    uns: Places = field(default_factory=dict)
+    places: dict[str, Places]
+    """Of each other part, such as ``raw.varm``, its values by their keys; the key of X is empty."""
     raw_var: Frame | None = None
-    raw_main: Place | None = None
-    raw_varm: Places = field(default_factory=dict)
     unknown: tuple[str, ...] = ()
     """Groups and arrays that AnnData does not know."""
     damaged: Mapping[str, str] = field(default_factory=dict)
@@ -108,47 +101,39 @@ def anndata_parts(tree: Tree) -> Parts:
         Its obs or var cannot be read.
     """
     children, damaged = tree.children(""), dict[str, str]()
-    with_keys: Any = {part: _places(tree, part, damaged) for part in _OF_PLACES}
-    uns: Places = with_keys["uns"]
+    places = {part: _places(tree, part, damaged) for part in _OF_PLACES}
+    uns = places["uns"]
     obs, var = (_frame(tree, part, uns) for part in ("obs", "var"))
-    for frame in (obs, var):
-        for key in frame.of_uns & uns.keys():
-            del uns[key]
+    for key in (obs.of_uns | var.of_uns) & uns.keys():
+        del uns[key]
     raw = "raw." if "raw.X" in children else "raw/"
     raw_var = _raw_var(tree, raw, damaged)
-    parts = Parts(
-        obs=obs,
-        var=var,
-        main=_main(tree, "X"),
-        raw_var=raw_var,
-        raw_main=None if raw_var is None else _main(tree, f"{raw}X"),
-        raw_varm={} if raw_var is None else _places(tree, f"{raw}varm", damaged),
-        unknown=tuple(sorted(set(children) - _PARTS)),
-        damaged=damaged,
-        **with_keys,
-    )
-    _add_neighbors(tree, parts)
-    return parts
+    places["X"] = _main(tree, "X")
+    if raw_var is not None:
+        places["raw.X"] = _main(tree, f"{raw}X")
+        places["raw.varm"] = _places(tree, f"{raw}varm", damaged)
+    _add_neighbors(tree, places)
+    return Parts(obs, var, places, raw_var, tuple(sorted(set(children) - _PARTS)), damaged)
 
 
 def parts_of_object(adata: Any, tree: Tree) -> Parts:
     """Return the parts of an AnnData in memory; of one that is backed, ``X`` lies in its file."""
     raw = adata.raw
-    with_keys: Any = {part: _values(getattr(adata, part)) for part in _OF_PLACES}
+    places = {part: _values(getattr(adata, part)) for part in _OF_PLACES}
 
-    def main(path: str, owner: Any) -> Place | None:
+    def main(path: str, owner: Any) -> Places:
         if isinstance(tree, Hdf5Tree) and tree.kind(path) is not None:
             return _main(tree, path)
-        return None if owner.X is None else Place("", owner.X)
+        return {} if owner.X is None else {"": Place("", owner.X)}
 
+    places["X"] = main("X", adata)
+    if raw is not None:
+        places |= {"raw.X": main("raw/X", raw), "raw.varm": _values(raw.varm)}
     return Parts(
-        obs=MemoryFrame(adata.obs, part="obs"),
-        var=MemoryFrame(adata.var, part="var"),
-        main=main("X", adata),
-        raw_var=None if raw is None else MemoryFrame(raw.var, part="raw.var"),
-        raw_main=None if raw is None else main("raw/X", raw),
-        raw_varm={} if raw is None else _values(raw.varm),
-        **with_keys,
+        MemoryFrame(adata.obs, part="obs"),
+        MemoryFrame(adata.var, part="var"),
+        places,
+        None if raw is None else MemoryFrame(raw.var, part="raw.var"),
     )
 
 
@@ -193,15 +178,14 @@ def _raw_var(tree: Tree, raw: str, damaged: dict[str, str]) -> Frame | None:
         return None
 
 
-def _main(tree: Tree, path: str) -> Place | None:
+def _main(tree: Tree, path: str) -> Places:
     """Return the place of a matrix, also of a damaged one: whoever uses it gets the error."""
     try:
         node = tree.node(path)
-        if node is None:
-            return Place(path) if tree.children(path) else None
-        return None if elements.encoding_of(node) == "null" else Place(path)
+        is_none = not tree.children(path) if node is None else elements.encoding_of(node) == "null"
     except errors.FormatError:
-        return Place(path)
+        is_none = False
+    return {} if is_none else {"": Place(path)}
 
 
 def _places(tree: Tree, path: str, damaged: dict[str, str]) -> Places:
@@ -223,16 +207,17 @@ def _places(tree: Tree, path: str, damaged: dict[str, str]) -> Places:
     return {key: Place(posixpath.join(path, key)) for key in children}
 
 
-def _add_neighbors(tree: Tree, parts: Parts) -> None:
+def _add_neighbors(tree: Tree, places: dict[str, Places]) -> None:
     """Take the matrices of neighbours from where AnnData 0.7 kept them."""
-    if "neighbors" not in parts.uns or tree.kind("uns/neighbors") != "group":
+    uns = places["uns"]
+    if "neighbors" not in uns or tree.kind("uns/neighbors") != "group":
         return
     for key, place in _places(tree, "uns/neighbors", {}).items():
         node = tree.node(place.path)
         if key in _NEIGHBORS and node is not None and elements.sparse_kind(node):
-            parts.obsp.setdefault(key, place)
-            others = parts.uns["neighbors"].without
-            parts.uns["neighbors"] = Place("uns/neighbors", without=(*others, key))
+            places["obsp"].setdefault(key, place)
+            others = uns["neighbors"].without
+            uns["neighbors"] = Place("uns/neighbors", without=(*others, key))
 
 
 def _readable(tree: Tree, path: str) -> AbstractContextManager[None]:
@@ -350,9 +335,9 @@ def cell_ranger_parts(tree: Tree) -> Parts:
     _, dtype = elements.shape_and_dtype(tree, posixpath.join(group, "data"))
     header = MatrixHeader("csr", (shape[1], shape[0]), dtype, elements.dtype_problem(dtype))
     return Parts(
-        obs=StoredFrame(tree, group, barcodes, _lists(tree, group, shape[1], others), part="obs"),
-        var=StoredFrame(tree, features, index, of_features, part="var"),
-        main=Place(group, given_header=header),
+        StoredFrame(tree, group, barcodes, _lists(tree, group, shape[1], others), part="obs"),
+        StoredFrame(tree, features, index, of_features, part="var"),
+        {"X": {"": Place(group, given_header=header)}},
     )
 
 

@@ -135,7 +135,7 @@ class Contents:
         self.parts = parts
         self.lost = Report()
         """What is damaged, and layers that have other names."""
-        self.uns = dict(parts.uns)
+        self.uns = dict(self._places("uns"))
         """The values that are neither names nor colours."""
         self.names = {key: self._name_of(key, names.get(key)) for key in AXIS_KEYS}
         self.obs, self.var, self.main = (self.names[key] for key in AXIS_KEYS)
@@ -170,10 +170,8 @@ class Contents:
             self._add_frame(self.raw_axis, parts.raw_var)
         self._add_category_axes()
         self._add_matrices()
-        self._add_annotations(self.obs, parts.obsm, "obsm")
-        self._add_annotations(self.var, parts.varm, "varm")
-        if self.raw_axis is not None:
-            self._add_annotations(self.raw_axis, parts.raw_varm, "raw.varm")
+        for part, axis in (("obsm", self.obs), ("varm", self.var), ("raw.varm", self.raw_axis)):
+            self._add_annotations(part, axis or "")
         for part, problem in parts.damaged.items():
             self.lost.lost(part.replace("/", "."), problem)
         why = "this part of the file is not known to AnnData"
@@ -194,10 +192,11 @@ class Contents:
 
     def count_keys(self) -> dict[str, str]:
         """Return what ``X``, ``raw.X`` and the layers are called by callers, and by messages."""
-        parts = self.parts
-        keys = {key: part_label("layers", key) for key in parts.layers}
-        keys |= {"X": "X"} if parts.main is not None else {}
-        return keys | ({"raw.X": "raw.X"} if parts.raw_main is not None else {})
+        parts = ("layers", "X", "raw.X")
+        return {key or part: part_label(part, key) for part in parts for key in self._places(part)}
+
+    def _places(self, part: str) -> Places:
+        return self.parts.places.get(part, {})
 
     # Axes
 
@@ -243,26 +242,22 @@ class Contents:
     # Matrices
 
     def _add_matrices(self) -> None:
-        parts, obs, var = self.parts, self.obs, self.var
-        if parts.main is not None:
-            self._add_matrix(parts.main, (obs, var), self.main, "X")
-        if parts.raw_main is not None and self.raw_axis is not None:
-            self._add_matrix(parts.raw_main, (obs, self.raw_axis), self.main, "raw.X")
-        taken = {self.main}
-        for key, place in parts.layers.items():
-            name = free_name(key, {*taken})
-            if self._add_matrix(place, (obs, var), name, "layers", key):
-                taken.add(name)
-                if name != key:
-                    label = part_label("layers", key)
-                    self.lost.renamed(label, f"stored as the matrix {name!r}")
-                    self.layers[name] = key
-        for axis, part in ((obs, "obsp"), (var, "varp")):
-            for key, place in getattr(parts, part).items():
-                self._add_matrix(place, (axis, axis), key, part, key)
+        obs, var, taken = self.obs, self.var, {self.main}
+        names = dict.fromkeys(("X", "raw.X"), self.main)
+        aligned = {"X": (obs, var), "raw.X": (obs, self.raw_axis or ""), "layers": (obs, var)}
+        for part, axes in {**aligned, "obsp": (obs, obs), "varp": (var, var)}.items():
+            for key, place in self._places(part).items():
+                is_layer = part == "layers"
+                name = free_name(key, {*taken}) if is_layer else names.get(part, key)
+                if self._add_matrix(place, axes, name, part, key) and is_layer:
+                    taken.add(name)
+                    if name != key:
+                        label = part_label(part, key)
+                        self.lost.renamed(label, f"stored as the matrix {name!r}")
+                        self.layers[name] = key
 
     def _add_matrix(
-        self, place: Place, axes: tuple[str, str], name: str, part: str, key: str = ""
+        self, place: Place, axes: tuple[str, str], name: str, part: str, key: str
     ) -> bool:
         """Add a matrix; say whether Daf has a place for it."""
         try:
@@ -298,8 +293,8 @@ class Contents:
             self.matrix_notes[label] = note
         return True
 
-    def _add_annotations(self, axis: str, places: Places, part: str) -> None:
-        for key, place in places.items():
+    def _add_annotations(self, part: str, axis: str) -> None:
+        for key, place in self._places(part).items():
             problem = name_problem(key)
             try:
                 if problem is not None:
@@ -416,7 +411,7 @@ class Contents:
     def notes(self) -> str:
         """What restores the AnnData, as JSON."""
         uns: list[list[Any]] = [
-            [key, {"type": "colors", "list": isinstance(self.parts.uns[key].value, list)}]
+            [key, {"type": "colors", "list": isinstance(self._places("uns")[key].value, list)}]
             for key in (f"{column_name}{COLORS}" for _, column_name in self.category_axes)
         ]
         uns += [[k, {"type": "scalar_of_daf", "of": of}] for k, (_, of) in self._of_uns.items()]
@@ -612,9 +607,6 @@ class AnnDataTree:
     ----------
     base
         The tree of an h5ad file, or of a Zarr store that anndata wrote.
-    obs_is, var_is, X_is
-        Names of the two axes and of the main matrix; by default what ``uns`` says, else ``obs``,
-        ``var`` and ``X``.
     read
         Returns the parts of the AnnData that the tree is, by metadata.
     remarks
@@ -623,19 +615,20 @@ class AnnDataTree:
         Returns further properties by their paths.
     within
         What the names of its kept parts begin with.
+    names
+        Those of the two axes and of the main matrix, by ``obs_is``, ``var_is`` and ``X_is``; by
+        default what ``uns`` says, else ``obs``, ``var`` and ``X``.
     """
 
-    def __init__(  # noqa: PLR0913 - what the callers know of it
+    def __init__(
         self,
         base: Tree,
         *,
-        obs_is: str | None = None,
-        var_is: str | None = None,
-        X_is: str | None = None,  # noqa: N803 - the reference's spelling
         read: Callable[[Tree], Parts] = anndata_parts,
         remarks: Iterable[tuple[str, str]] = (),
         extra: Callable[[Contents], Mapping[str, Property]] = lambda _: {},
         within: str = "",
+        **names: str | None,
     ) -> None:
         self.base = base
         """The tree of the file."""
@@ -643,7 +636,7 @@ class AnnDataTree:
         self._beside = list(remarks)
         self._extra = extra
         self._within = within
-        self._names = {"obs_is": obs_is, "var_is": var_is, "X_is": X_is}
+        self._names = names
         self._checked_at = time.monotonic()
         self._state = self._base_state()
         self._shown = self._looked_at()
