@@ -133,6 +133,10 @@ class Column:
         assert self._make is not None  # noqa: S101 - a column with a problem is no vector
         return self._make(nodes)
 
+    def entries(self, nodes: Nodes) -> StoredArray:
+        """Return it as an index."""
+        return self.array(nodes)
+
     def is_missing(self, nodes: Nodes) -> StoredArray:
         """Return the second vector: the mask."""
         return required_array(nodes[0], "mask", self.sources[0])
@@ -300,20 +304,23 @@ class MaskedColumn(Column):
             return ""
         return "vector" if self._has_empty() else "empty"
 
-    def array(self, nodes: Nodes) -> StoredArray:
+    def array(self, nodes: Nodes, missing: str = "") -> StoredArray:
         """Return the stored values if none is missing, else what an import makes of them."""
         values, mask = values_and_mask(nodes[0], self._what)
         if not _any(mask):
             return values
-        if self._kind.is_string:
-            return MaskedStrings(values, mask)
-        kind = StorageType.STRING if self._is_bool else None  # of integers it depends on them
+        is_string = self._kind.is_string
+        encoded = functools.partial(_filled, missing=missing) if is_string else _encoded
         return MemoryArray(
-            lambda: _encoded(values, mask),
+            lambda: encoded(values, mask),
             shape=values.info.shape,
-            storage_type=kind,
+            storage_type=StorageType.STRING if is_string or self._is_bool else None,
             sources=(values, mask),
         )
+
+    def entries(self, nodes: Nodes) -> StoredArray:
+        """Return it as an index: what has no name is called as AnnData calls it."""
+        return self.array(nodes, "<NA>")
 
 
 def _encoded(values: StoredArray, mask: StoredArray) -> Any:
@@ -325,23 +332,10 @@ def _encoded(values: StoredArray, mask: StoredArray) -> Any:
     return encoding.encode_column(series).values
 
 
-class MaskedStrings(StoredArray):
-    """Strings of which some are missing, which are empty here."""
-
-    def __init__(self, values: StoredArray, mask: StoredArray) -> None:
-        self.sources = (values, mask)
-        info = values.info
-        self.info = ArrayInfo(info.shape, StorageType.STRING, info.chunks, is_mappable=False)
-
-    def read_strings(self) -> pa.StringArray | pa.LargeStringArray:
-        """Return all strings."""
-        return self.filled("")
-
-    def filled(self, text: str) -> pa.StringArray | pa.LargeStringArray:
-        """Return all strings, with a text in place of those that are missing."""
-        values, mask = self.sources
-        strings = values.read_strings()
-        return pc.if_else(pa.array(mask.read()), pa.scalar(text, strings.type), strings)
+def _filled(values: StoredArray, mask: StoredArray, missing: str) -> Any:
+    """Return strings, with a text in place of those that are missing."""
+    strings = values.read_strings()
+    return pc.if_else(pa.array(mask.read()), pa.scalar(missing, strings.type), strings)
 
 
 def values_and_mask(node: Node, what: str) -> tuple[StoredArray, StoredArray]:
@@ -612,7 +606,7 @@ class StoredFrame(Frame):
         what = f"{self._tree.location}: {self._path} names"
         if self._index.problem:
             raise errors.UnsupportedDataError(f"{what}: {self._index.problem}")
-        return EntryNames(self._index.array(nodes), what=what)
+        return EntryNames(self._index.entries(nodes), what=what)
 
 
 def stored_frame(tree: Tree, path: str) -> StoredFrame:
@@ -688,8 +682,6 @@ class EntryNames(StoredArray):
     def given(self) -> Any:
         """Return all names as they are, of which some may occur more than once."""
         stored = self.sources[0]
-        if isinstance(stored, MaskedStrings):
-            return stored.filled("<NA>")  # as AnnData calls what has no name
         if stored.info.storage_type.is_string:
             return stored.read_strings()
         index = pandas(extra="anndata").Index(stored.read()).map(str)  # as AnnData has them

@@ -291,7 +291,6 @@ def axis_frame(
     uns
         ``{"type_colors": [...]}`` for each categorical whose axis has a vector ``color``.
     """
-    taken = None if positions is None else pa.array(positions)
     notes = axis_notes(read_notes(daf), axis)
     rules = vector_rules(notes, daf.vectors_set(axis))
     companions = {rule["is_missing"] for rule in rules.values() if "is_missing" in rule}
@@ -304,8 +303,8 @@ def axis_frame(
         try:
             if not rule and daf.vector_info(axis, vector).empty_is_missing:
                 rule = {} if daf.has_axis(vector) else {"kind": "text", "missing": True}  # noqa: PLW2901 - of this vector
-            values = _values(daf, axis, vector, positions, taken)
-            is_missing = None if mask not in rules else _values(daf, axis, mask, positions, taken)
+            values = _values(daf, axis, vector, positions)
+            is_missing = None if mask not in rules else _values(daf, axis, mask, positions)
             categories = _categories(daf, vector, rule)
         except errors.FormatError as error:
             if unreadable == "raise":
@@ -323,9 +322,8 @@ def axis_frame(
         if has_colors and is_whole and categories == list(daf.axis_entries(colors_axis)):
             uns[f"{column}_colors"] = daf.get_np_vector(colors_axis, COLOR)
     columns = _with_kept_columns(daf, axis, columns, notes.get("columns", []), positions)
-    names = daf.get_pa_vector(axis, NAME_VECTOR)
-    labels = (names if taken is None else names.take(taken)).to_numpy(zero_copy_only=False)
-    index = pandas().Index(labels.astype(object), dtype=str, name=notes.get("index_name"))
+    labels = _values(daf, axis, NAME_VECTOR, positions)
+    index = pandas().Index(labels, dtype=str, name=notes.get("index_name"))
     return pandas().DataFrame(columns, index=index, copy=False), uns
 
 
@@ -357,16 +355,14 @@ def vector_rules(notes: dict[str, Any], present: set[str]) -> dict[str, dict[str
     return {**noted, **{vector: {} for vector in sorted(present - noted.keys())}}
 
 
-def _values(
-    daf: DafReader, axis: str, vector: str, positions: Any, taken: pa.Array | None
-) -> npt.NDArray[Any]:
-    if daf.vector_info(axis, vector).storage_type.is_string:
-        strings = daf.get_pa_vector(axis, vector)
-        picked = strings if taken is None else strings.take(taken)
-        objects: npt.NDArray[Any] = picked.to_numpy(zero_copy_only=False).astype(object, copy=False)
-        return objects
-    numbers = daf.get_np_vector(axis, vector)
-    return np.array(numbers) if positions is None else numbers[positions]
+def _values(daf: DafReader, axis: str, vector: str, positions: Any) -> npt.NDArray[Any]:
+    if not daf.vector_info(axis, vector).storage_type.is_string:
+        numbers = daf.get_np_vector(axis, vector)
+        return np.array(numbers) if positions is None else numbers[positions]
+    strings = daf.get_pa_vector(axis, vector)
+    picked = strings if positions is None else strings.take(pa.array(positions))
+    objects: npt.NDArray[Any] = picked.to_numpy(zero_copy_only=False).astype(object, copy=False)
+    return objects
 
 
 def _categories(daf: DafReader, vector: str, rule: dict[str, Any]) -> list[str] | None:

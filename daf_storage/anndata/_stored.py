@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Hashable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any, Final, Literal, TypeAlias
 
@@ -22,13 +22,11 @@ from daf_storage.errors import CorruptDataError, DafError, FormatError, Unsuppor
 from daf_storage.stores import ReadEstimate, translated
 from daf_storage.trees import (
     ArrayInfo,
-    Hdf5Tree,
     MemoryArray,
     Node,
     NodeKind,
     StoredArray,
     Tree,
-    ZarrTree,
     chunks_of,
     memory_array,
 )
@@ -428,13 +426,10 @@ def array_at(tree: Tree, path: str) -> StoredArray:
     return required_array(node_at(tree, path), "", f"{tree.location}: {path}")
 
 
-@contextmanager
-def element(tree: Tree, path: str) -> Iterator[Any]:
-    """Hand out an element as h5py or zarr have it."""
-    if not isinstance(tree, Hdf5Tree | ZarrTree):
-        raise UnsupportedDataError(f"{tree.location}: {path} cannot be read here")
-    with tree.element(path) as stored:
-        yield stored
+def element(tree: Any, path: str) -> AbstractContextManager[Any]:
+    """Hand out an element as h5py or zarr have it; an AnnData lies in no other tree."""
+    found: AbstractContextManager[Any] = tree.element(path)
+    return found
 
 
 def half_floats(tree: Tree, path: str) -> Converted:

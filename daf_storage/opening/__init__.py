@@ -33,8 +33,9 @@ from daf_storage.opening._paths import (
     DafPath,
     foreign_path,
     in_unicode,
+    open_remote_tree,
     parse_path,
+    remote_directory,
     short_names,
     stem_of,
 )
-from daf_storage.opening._remote import open_remote_tree, remote_directory

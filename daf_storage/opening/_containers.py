@@ -36,8 +36,7 @@ from daf_storage.files_daf import (
     check_packing,
     recover_files_archive,
 )
-from daf_storage.opening._paths import OTHER_KINDS, DafPath, Form, siblings
-from daf_storage.opening._remote import remote_tree
+from daf_storage.opening._paths import DafPath, Form, other_kind, remote_tree, siblings
 from daf_storage.stores import (
     DirectoryStore,
     MappingStore,
@@ -124,10 +123,6 @@ class Registry(Generic[T]):
             self._holders[id(store)] += 1
         held.callback(self._let_go, key, store)
         return store
-
-    def forget(self) -> None:
-        """Act as if nothing were open, as a new process would."""
-        self._open.clear()
 
     def _await_readers(self, key: Path) -> None:
         """Wait a moment for readers to be released that the caller no longer has.
@@ -481,9 +476,8 @@ def no_group(tree: Tree) -> errors.NotADafError:
 def not_read(tree: Tree) -> errors.NotADafError:
     """Say what a tree is that has none of the forms."""
     names = tree.children("")
-    for kind in OTHER_KINDS:
-        if kind.is_it(names):
-            return kind.error(tree.location)
+    if kind := other_kind(names):
+        return kind.error(tree.location)
     no_form = ", and ".join(f"no {form.what}" for form in anndata.FORMS)
     return errors.NotADafError(
         f"{tree.location}: not a daf data set: it has no array named 'daf'; and {no_form}; it has "

@@ -212,11 +212,6 @@ class SidecarDocument:
     checksums: dict[str, dict[str, int]]
     """Of their contents."""
 
-    @property
-    def properties(self) -> tuple[str, ...]:
-        """The paths of the axes, vectors and matrices that it has."""
-        return tuple(self.arrays)
-
     def text(self) -> str:
         """Return it as JSON."""
         return json.dumps({"format": _FORMAT, **asdict(self)})
@@ -417,7 +412,7 @@ class SidecarTree:
             return []
         document = loaded.document
         problems = [
-            (place, property_problem(loaded.tree, document, place)) for place in document.properties
+            (place, property_problem(loaded.tree, document, place)) for place in document.arrays
         ]
         found = [(place, problem) for place, problem in problems if problem]
         loaded.damaged.update(place for place, _ in found)
@@ -509,7 +504,7 @@ class SidecarTree:
 
     def _has(self, loaded: _Loaded, place: str) -> bool:
         """Return whether a property of the sidecar is one of the source, and sound."""
-        if place not in loaded.document.properties or place in loaded.damaged:
+        if place not in loaded.document.arrays or place in loaded.damaged:
             return False
         if place not in loaded.checked:
             loaded.checked.add(place)
@@ -544,7 +539,7 @@ class SidecarTree:
         start = f"{path}/" if path else ""
         below = (
             shown_path.removeprefix(start).partition("/")[0]
-            for shown_path in loaded.document.properties
+            for shown_path in loaded.document.arrays
             if shown_path.startswith(start) and shown_path not in loaded.damaged
         )
         return sorted(set(below))
@@ -585,7 +580,7 @@ class SidecarTree:
             return None
         loaded = _Loaded(tree, document, seen, {})
         if self._file is None:  # what changes between here and the comparison is noticed
-            for place in document.properties:
+            for place in document.arrays:
                 loaded.identities[place] = self._base_identity(place)
         try:
             is_made_of_this = self._is_made_of_this(document)

@@ -82,7 +82,7 @@ def _status(daf: DafReader) -> SidecarStatus:
         is_used=is_used,
         problem="" if is_used else tree.problem or "it was changed just now",
         size_bytes=size_of(tree.sidecar),
-        properties=() if document is None else document.properties,
+        properties=() if document is None else tuple(document.arrays),
         indexes=_indexes_of(daf) if is_used else (),
     )
 
@@ -299,7 +299,7 @@ def refresh_sidecar(daf: DafReader, *, progress: ShowProgress = "auto") -> Sidec
         with open_daf(target) as opened:
             document = read_document(opened.tree)
             is_sound = not any(
-                property_problem(opened.tree, document, path) for path in document.properties
+                property_problem(opened.tree, document, path) for path in document.arrays
             )
     except errors.DafError:
         return write_sidecar(daf, progress=progress)
@@ -313,7 +313,7 @@ def refresh_sidecar(daf: DafReader, *, progress: ShowProgress = "auto") -> Sidec
                 writer.set_scalar(SIDECAR_SCALAR, note.text(), if_exists="replace")
             tree.look_at(target)
             return _status(daf)
-    parts = [path.split("/") for path in document.properties]
+    parts = [path.split("/") for path in document.arrays]
     columns = [(p[1], p[2]) for p in parts if p[0] == layout.VECTORS and _has(daf, "/".join(p))]
     names = [p[3] for p in parts if p[0] == layout.MATRICES]
     matrices = {name for *_, name in _flippable(daf)}

@@ -116,7 +116,7 @@ def _forget(daf: DafWriter) -> None:
     store = daf._tree._store  # type: ignore[attr-defined] # of this implementation
     store._appender, store._is_closed = None, True
     store._file.close()
-    shared_files.ARCHIVES.forget()
+    shared_files.ARCHIVES._open.clear()
 
 
 @pytest.fixture
