@@ -320,17 +320,6 @@ def _names_where_mapped(names: Any, nodes: Nodes) -> StoredArray:
 # Back
 
 
-@dataclass(frozen=True, slots=True)
-class ModalityOf:
-    """A modality of a data set that is to be a MuData again."""
-
-    name: str
-    axes: Mapping[str, str]
-    """The axes of the data set that are its obs and its var."""
-    tree: Tree
-    """What the data set has of it, as the data set that it would be alone."""
-
-
 class MuDataParts:
     """A data set as the parts of a MuData: what is global, and its modalities.
 
@@ -352,40 +341,42 @@ class MuDataParts:
                 if name.endswith(".X")
             }
         names = [*recorded, *sorted(found - recorded.keys() - {""})]
-        self.modalities = [
-            self._modality(daf, name, names, recorded.get(name, {})) for name in names
-        ]
-        columns = notes.get("axes", {})
-        hidden = {
-            axis: {rule.get("vector") for rule in columns.get(axis, {}).get("columns", [])}
-            for axis in self.axes.values()
-        }
         own = tuple(f"{name}." for name in names)
-        axes = [axis for axis in every if not axis.startswith(own)]
-        self.whole = PartTree(daf.tree, {a: a for a in axes}, _Global(tuple(names), hidden), notes)
-        """What is global, as a data set."""
-        owned = {part for each in self.modalities for part, at in each.axes.items() if "." in at}
+        axes = {axis: axis for axis in every if not axis.startswith(own)}
+        columns = {axis: _noted_vectors(notes, axis) for axis in self.axes.values()}
+        self.trees = {"": PartTree(daf.tree, axes, _Global(tuple(names), columns), notes)}
+        """What is global, and each modality by its name, as the data sets that they would be."""
+        self.modalities = {
+            name: self._add_modality(daf, name, names, recorded.get(name, {})) for name in names
+        }
+        """The axes of the data set that are the obs and the var of each modality."""
+        owned = {
+            part for each in self.modalities.values() for part, at in each.items() if "." in at
+        }
         given_axis = noted.get("axis")
         self.axis = given_axis if given_axis in (0, 1, -1) else int(owned == {"obs"})
         """Which axis the modalities share: 0 for obs, 1 for var, -1 for both."""
 
-    def _modality(
+    def _add_modality(
         self, daf: DafReader, name: str, names: list[str], notes: dict[str, Any]
-    ) -> ModalityOf:
+    ) -> dict[str, str]:
         start, every = f"{name}.", daf.axes_set()
         within = tuple(f"{other}." for other in names if other.startswith(start))
         axes = {part: start + part for part in self.axes if start + part in every}
         shared = {part: at for part, at in self.axes.items() if part not in axes}
-        noted = {
-            part: {rule.get("vector") for rule in axis_notes(notes, part).get("columns", [])}
-            for part in axes
-        }
-        links = {(part, self.axes[part]) for part in axes if self.axes[part] not in noted[part]}
+        pairs = {(part, self.axes[part]) for part in axes}
+        links = {(part, at) for part, at in pairs if at not in _noted_vectors(notes, part)}
         own = (a for a in every if a.startswith(start) and not a.startswith(within))
         shown = {axis.removeprefix(start): axis for axis in own}
         rules = _Modal(_Prefixes(name, frozenset(shared)), frozenset(links), within)
-        tree = PartTree(daf.tree, {**shown, **shared}, rules, notes, kept_within(name))
-        return ModalityOf(name, {**axes, **shared}, tree)
+        part = PartTree(daf.tree, {**shown, **shared}, rules, notes, kept_within(name))
+        self.trees[name] = part
+        return {**axes, **shared}
+
+
+def _noted_vectors(notes: dict[str, Any], axis: str) -> set[str]:
+    """Return the vectors that were columns of an axis."""
+    return {rule.get("vector", "") for rule in axis_notes(notes, axis).get("columns", [])}
 
 
 class PartTree(ViewTree):
@@ -449,12 +440,12 @@ class _Global:
 
     def base_name(self, axes: tuple[str, ...], name: str) -> str | None:
         """Return the name of a property; None if it belongs to a modality."""
-        if len(axes) == 1 and name in self.columns.get(axes[0], ()):
+        is_vector = len(axes) == 1
+        if is_vector and name in self.columns.get(axes[0], ()):
             return name
-        starts = [f"{each}." for each in self.modalities]
-        if len(axes) == 1:
-            starts += [f"{each}:" for each in self.modalities]
-        return None if name.startswith(tuple(starts)) else name
+        ends = ".:" if is_vector else "."
+        starts = tuple(each + end for each in self.modalities for end in ends)
+        return None if name.startswith(starts) else name
 
     def names(self, axes: tuple[str, ...], in_base: Iterable[str]) -> dict[str, str]:
         """Return the properties that are shown of some axes, under their names."""

@@ -207,10 +207,9 @@ def export_h5mu(
             "a matrix 'rna.X'; write an h5ad file: export_h5ad() (on the command line: daf export "
             f"{daf.location} OUT.h5ad)"
         )
-    trees = {"": parts.whole, **{each.name: each.tree for each in parts.modalities}}
     exporters = {
         name: _Exporter(DafReader(tree, name=name), {}, is_alone=False)
-        for name, tree in trees.items()
+        for name, tree in parts.trees.items()
     }
     exporters[""].leave_out({"X", "layers"}, "a MuData has no matrices beside its modalities")
     return _exported(daf, path, exporters, parts, strict, if_exists, progress)
@@ -260,17 +259,17 @@ def _write_mudata(file: Any, daf: DafReader, parts: MuDataParts) -> None:
     """Write where the entries of the global axes are in each modality, and masks of them."""
     del file["layers"]
     file.attrs.update({"encoding-type": "MuData", "axis": parts.axis})
-    file["mod"].attrs["mod-order"] = [each.name for each in parts.modalities]
+    file["mod"].attrs["mod-order"] = list(parts.modalities)
     for part, axis in parts.axes.items():
         kept.write_element(file, f"{part}map", {})
-        for each in parts.modalities:
+        for name, axes in parts.modalities.items():
             places = np.arange(1, daf.axis_length(axis) + 1, dtype=np.uint32)
-            if (own := each.axes[part]) != axis:
+            if (own := axes[part]) != axis:
                 names = daf.get_pa_vector(axis, own if daf.has_vector(axis, own) else "name")
                 found = pc.index_in(names, daf.get_pa_vector(own, "name").cast(names.type))
                 places = (pc.fill_null(found, -1).to_numpy() + 1).astype(np.uint32)
-            kept.write_element(file[f"{part}map"], each.name, places)
-            kept.write_element(file[f"{part}m"], each.name, places > 0)
+            kept.write_element(file[f"{part}map"], name, places)
+            kept.write_element(file[f"{part}m"], name, places > 0)
 
 
 Place: TypeAlias = tuple[str, str]
