@@ -260,19 +260,15 @@ def narrowed(values: npt.NDArray[Any], dtype: Any) -> npt.NDArray[Any]:
     return cast if place is None else values
 
 
-def _check_nullable(values: npt.NDArray[Any], target: str) -> None:
-    """Raise unless these are values that encoding such a column yields."""
+def _decode_nullable(values: Any, rule: Rule) -> Any:
+    """Return integers, booleans or floats of which some are missing; raise if these are none."""
+    target = rule["dtype"]
     plain = np.dtype("bool" if target == "boolean" else target.lower().partition("[")[0])
     is_gappy = plain.kind in "iu" and values.dtype == np.float64
     if values.dtype not in (np.dtype(object), plain) and not is_gappy:
         raise TypeError(f"{values.dtype} values are no {target}")
     if is_gappy and not np.array_equal(np.trunc(values), values, equal_nan=True):
         raise ValueError(f"fractions are no {target}")
-
-
-def _decode_nullable(values: Any, rule: Rule) -> Any:
-    target = rule["dtype"]
-    _check_nullable(values, target)
     if values.dtype == object:
         parse: Any = _TRUTH.__getitem__ if target == "boolean" else int
         typed = pandas().array([None if v == "" else parse(v) for v in values], dtype=target)

@@ -34,21 +34,15 @@ from daf_storage.trees import Hdf5Tree, MemoryArray, Node, Tree
 
 _LONG_BYTES = 8
 
-_PARTS: Final = frozenset(
-    {"X", "layers", "obs", "var", "obsm", "varm", "obsp", "varp", "uns", "raw"}
-    | {"raw.X", "raw.var", "raw.varm"}
-)
 _CATEGORIES: Final = "_categories"
 _NAMES: Final = {"obs": ("obs_names", "row_names"), "var": ("var_names", "col_names")}
 """What the names are called in a group that does not say what it is."""
 _OF_PLACES: Final = ("layers", "obsm", "varm", "obsp", "varp", "uns")
 """The parts whose values have keys."""
 _NEIGHBORS: Final = ("distances", "connectivities")
-GROUPS: Final = (
-    *("", "obs", "var", "layers", "obsm", "varm", "obsp", "varp", "uns"),
-    *("raw", "raw/var", "raw/varm"),
-)
+GROUPS: Final = ("", "obs", "var", *_OF_PLACES, "raw", "raw/var", "raw/varm")
 """The groups whose children decide what properties there are."""
+_PARTS: Final = frozenset({"X", *GROUPS, "raw.X", "raw.var", "raw.varm"})
 
 Places = dict[str, Place]
 

@@ -260,7 +260,7 @@ def column_rules(daf: DafReader, axis: str, names: Iterable[str] | None = None) 
 COLOR: Final = "color"
 """The vector of a categorical's axis that has its colours."""
 
-_FRAMES: Final = frozenset({"obs", "var", "raw.var"})
+FRAMES: Final = frozenset({"obs", "var", "raw.var"})
 _DATE: Final = re.compile(
     r"(?:datetime64|timestamp)\[(?P<unit>s|ms|us|ns)(?:, (?:tz=)?(?P<zone>[^\]]+))?\]"
 )
@@ -391,7 +391,7 @@ def _with_kept_columns(
     own = {
         posixpath.basename(part.path): part
         for part in kept.parts(daf.tree, axes=(axis,))
-        if part.part in _FRAMES and part.key not in columns
+        if part.part in FRAMES and part.key not in columns
     }
     if not own:
         return columns
@@ -618,11 +618,10 @@ class _Axes:
 
     def annotations(self, part: Part, axis: str) -> Iterator[AlignedMatrix]:
         """Yield ``obsm`` or ``varm``: the matrices of an axis with axes that are no main ones."""
-        noted: dict[str, dict[str, Any]] = {}
-        if part == "obsm" and self._is_obs:
-            noted = self._notes.get("obsm", {})
-        elif part == "varm" and (self._is_var or self._is_raw):
-            noted = self._notes.get("varm" if self._is_var else "raw.varm", {})
+        is_varm = part == "varm"
+        is_imported = (self._is_var or self._is_raw) if is_varm else self._is_obs
+        label = "raw.varm" if is_varm and not self._is_var else part
+        noted: dict[str, Any] = self._notes.get(label, {}) if is_imported else {}
         keys: set[str] = set()
         for key, note in noted.items():
             other = note.get("axis", "")

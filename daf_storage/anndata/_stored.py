@@ -149,7 +149,7 @@ class Converted(StoredArray):
     Parameters
     ----------
     read_range
-        Returns a range of the first dimension, and of the second one, as stored.
+        Returns a range of the first dimension, or of both, as stored.
     is_remote
         Whether they are on a server, where each chunk is a request.
     """
@@ -159,7 +159,7 @@ class Converted(StoredArray):
         shape: tuple[int, ...],
         chunks: tuple[int, ...],
         storage_type: StorageType,
-        read_range: Callable[[slice, slice | None], AnyArray],
+        read_range: Callable[[tuple[slice, ...]], AnyArray],
         *,
         is_remote: bool = False,
     ) -> None:
@@ -169,11 +169,12 @@ class Converted(StoredArray):
 
     def read(self) -> AnyArray:
         """Return all elements."""
-        return self._read(slice(None), None)
+        return self._read((slice(None),))
 
     def read_spans(self, spans: list[Span], within: Span | None = None) -> list[AnyArray]:
         """Return several ranges of the first dimension."""
-        return [self._read(span.slice, None if within is None else within.slice) for span in spans]
+        columns = () if within is None else (within.slice,)
+        return [self._read((span.slice, *columns)) for span in spans]
 
     def estimate(
         self, spans: list[Span], estimate: ReadEstimate, within: Span | None = None
@@ -183,8 +184,8 @@ class Converted(StoredArray):
         if self._is_remote:
             estimate.add_inexact(0, requests=chunks_of(self.info, spans, within))
 
-    def _read(self, rows: slice, columns: slice | None) -> AnyArray:
-        stored = self._read_range(rows, columns)
+    def _read(self, ranges: tuple[slice, ...]) -> AnyArray:
+        stored = self._read_range(ranges)
         values: AnyArray = np.asarray(stored, self.info.storage_type.dtype, order="C").view()
         values.flags.writeable = False
         return values
@@ -435,9 +436,9 @@ def element(tree: Any, path: str) -> AbstractContextManager[Any]:
 def half_floats(tree: Tree, path: str) -> Converted:
     """Return an array of numbers of half precision, widened to Float32."""
 
-    def read_range(rows: slice, columns: slice | None) -> AnyArray:
+    def read_range(ranges: tuple[slice, ...]) -> AnyArray:
         with element(tree, path) as stored:
-            part: AnyArray = stored[rows] if columns is None else stored[rows, columns]
+            part: AnyArray = stored[ranges]
             return part
 
     with element(tree, path) as stored:
@@ -549,8 +550,6 @@ def _numbers(tree: Tree, node: Node, name: str, path: str, dtype: np.dtype[Any])
 def _converted(values: Any, shape: tuple[int, ...], kind: StorageType) -> Converted:
     """Return numbers in memory, of which a range is copied when it is asked for."""
     chunk = max(_CHUNK_BYTES // max(math.prod(shape[1:]) * kind.dtype.itemsize, 1), 1)
-
-    def read_range(rows: slice, columns: slice | None) -> AnyArray:
-        return np.asarray(values[rows] if columns is None else values[rows, columns])
-
-    return Converted(shape, (min(chunk, shape[0]), *shape[1:]), kind, read_range)
+    return Converted(
+        shape, (min(chunk, shape[0]), *shape[1:]), kind, lambda ranges: np.asarray(values[ranges])
+    )

@@ -30,7 +30,14 @@ from daf_storage.anndata._parts import (
     parts_of_object,
     path_of_matrix,
 )
-from daf_storage.anndata._restored import AXIS_KEYS, NOTES, AnnDataWarning, Report, scalar_value
+from daf_storage.anndata._restored import (
+    AXIS_KEYS,
+    FRAMES,
+    NOTES,
+    AnnDataWarning,
+    Report,
+    scalar_value,
+)
 from daf_storage.anndata._stored import (
     MatrixHeader,
     Place,
@@ -47,7 +54,6 @@ from daf_storage.stores import MemoryStore
 from daf_storage.trees import Hdf5File, Hdf5Tree, MemoryArray, NodeKind, Tree, WritableZarrTree
 
 _PYTHON: Final = {"b": StorageType.BOOL, "i": StorageType.INT64, "f": StorageType.FLOAT64}
-_OF_FRAMES: Final = ("obs", "var", "raw.var")
 
 WriteValue: TypeAlias = Callable[[Any, str, Any], None]
 """Writes a value into a group of an h5ad file, under a name; or nothing."""
@@ -356,10 +362,6 @@ class Contents:
             column.sources, column.array, lambda: {**column.attributes(), **more}, column.state
         )
 
-    def columns(self, axis: str) -> Iterator[Column]:
-        """Yield the columns of an axis."""
-        return self.frames[axis].every() if axis in self.frames else iter(())
-
     # By their paths
 
     @functools.cached_property
@@ -458,9 +460,9 @@ class Contents:
 
     def column_rules(self, axis: str, names: Iterable[str] | None) -> list[dict[str, Any]]:
         """Return what the notes say of some vectors of an axis, by default of all of them."""
-        columns: Iterable[Column | None] = self.columns(axis)
-        if names is not None and axis in self.frames:
-            columns = map(self.frames[axis].find, sorted(names))
+        frame, columns = self.frames.get(axis), list[Column | None]()
+        if frame is not None:
+            columns += frame.every() if names is None else map(frame.find, sorted(names))
         rules = []
         for column in columns:
             with suppress(errors.FormatError):  # whoever reads the vector gets it
@@ -487,7 +489,7 @@ class Contents:
                     report.renamed(what, f"stored as the vector {column.name!r}")
         report.items += self.lost.items
         for place in self.kept.values():
-            if place.part not in (*_OF_FRAMES, "uns"):
+            if place.part not in (*FRAMES, "uns"):
                 report.kept(part_label(place.part, place.key), place.why)
         return report
 
@@ -556,8 +558,8 @@ class Contents:
             yield from self.kept
         else:
             yield from self.properties
-        if top == layout.VECTORS:
-            for column in self.columns(axes[0]):
+        if top == layout.VECTORS and axes[0] in self.frames:
+            for column in self.frames[axes[0]].every():
                 if not column.problem:
                     yield layout.vector_path(axes[0], column.name)
                     if column.companion:
@@ -592,12 +594,7 @@ _CHECK_SECONDS: Final = 0.005
 """How long what there is in the file is believed to be the same, within one question."""
 _LOOKS: Final = 3
 """How often a column is looked at again that is written to just then."""
-_REMARKS: Final = {
-    "lost": "not shown",
-    "changed": "changed",
-    "renamed": "renamed",
-    "kept": "only in exports",
-}
+_REMARKS: Final = {"lost": "not shown", "kept": "only in exports"}
 
 
 class AnnDataTree:
@@ -702,7 +699,9 @@ class AnnDataTree:
     def remarks(self) -> list[tuple[str, str]]:
         """Return what differs from the AnnData, for summaries."""
         items = self.current().report().items
-        shown = [(item.what, f"{_REMARKS[item.kind]}: {item.message}") for item in items]
+        shown = [
+            (item.what, f"{_REMARKS.get(item.kind, item.kind)}: {item.message}") for item in items
+        ]
         return shown + self._beside
 
     def losses(self) -> list[tuple[str, str]]:

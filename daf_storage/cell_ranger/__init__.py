@@ -144,13 +144,12 @@ def _files_of(folder: Path, prefix: str | None) -> list[Path]:
     for stems in (["matrix.mtx"], ["features.tsv", "genes.tsv"], ["barcodes.tsv"]):
         wanted = [f"{chosen}{stem}{gz}" for stem in stems for gz in ("", ".gz")]
         there = [folder / name for name in wanted if name in names]
-        if there:
-            paths.append(there[0])
-            continue
-        raise errors.SourceNotFoundError(
-            f"{folder}: there is no {' or '.join(wanted)}; "
-            f"it has {errors.shown_names(names, none='no files')}"
-        )
+        if not there:
+            raise errors.SourceNotFoundError(
+                f"{folder}: there is no {' or '.join(wanted)}; "
+                f"it has {errors.shown_names(names, none='no files')}"
+            )
+        paths.append(there[0])
     return paths
 
 

@@ -346,7 +346,9 @@ class _Import:
             self._report.changed(label, "elements that were stored more than once were added up")
         kinds = {} if count is None else {"nzval" if info.is_sparse else "": count}
         if self.daf.writable_tree.packing is not None and info.nnz is not None:
-            kinds |= dict.fromkeys(("colptr", "rowval"), _narrow(max(info.nnz + 1, info.shape[0])))
+            narrow = np.min_scalar_type(max(info.nnz + 1, info.shape[0]))
+            index = StorageType.of(np.promote_types(narrow, np.uint16))  # as of the reference
+            kinds |= dict.fromkeys(("colptr", "rowval"), index)
         axes = (info.rows_axis, info.columns_axis)
         if kinds:
             is_flipped = axes[0] != axes[1] and header.layout != "csc"
@@ -355,16 +357,6 @@ class _Import:
             copy_stored(changes, path, copied, add=progress.add)
         if self._is_relaid(stored):
             self.daf.relayout_matrix(*axes, info.name, progress=progress.add)
-
-
-def _narrow(largest: int) -> StorageType:
-    """Return the smallest of the types that the reference uses for indices.
-
-    >>> [_narrow(n).value for n in (65_535, 65_536, 2**32)]
-    ['UInt16', 'UInt32', 'UInt64']
-    """
-    kinds = (StorageType.UINT16, StorageType.UINT32, StorageType.UINT64)
-    return next(kind for kind in kinds if largest <= np.iinfo(kind.dtype).max)
 
 
 @contextmanager

@@ -299,23 +299,18 @@ def _writable(path: Path, location: str) -> tuple[Any, OutputFile]:
         output.lock()
         options = {"alignment_threshold": ALIGNMENT[0], "alignment_interval": ALIGNMENT[1]}
         return open_for_output(path, output, "w" if is_new else "r+", **options), output
-    except (BlockingIOError, FileExistsError) as error:
-        raise _in_use(location, str(error)) from error
     except OSError as error:
         raise _translated(error, location) from error
 
 
-def _in_use(location: str, reason: str) -> errors.InUseError:
-    return errors.InUseError(
-        f"{location}: the file is open elsewhere ({reason}); HDF5 lets one program write, or "
-        "several read: close it there"
-    )
-
-
 def _translated(error: OSError, location: str) -> errors.DafError:
     reason = " ".join(str(error).split())
-    if "unable to lock" in reason or "already open" in reason:
-        return _in_use(location, reason)
+    is_locked = "unable to lock" in reason or "already open" in reason
+    if is_locked or isinstance(error, BlockingIOError | FileExistsError):
+        return errors.InUseError(
+            f"{location}: the file is open elsewhere ({reason}); HDF5 lets one program write, or "
+            "several read: close it there"
+        )
     if error.errno in _OF_THE_SYSTEM or ("errno = " in reason and "write" in reason):
         return errors.from_os_error(error, location)
     if "signature" in reason:

@@ -585,9 +585,8 @@ def _archive_in(folder: RemoteFiles, name: str, group: str) -> ZarrTree | FilesT
 
 def _files_directory(files: RemoteFiles) -> FilesTree:
     """Return the tree of a directory of plain files, by the file that repeats all documents."""
-    marker, metadata = files.read(DAF_FILE), None
-    if marker is not None:
-        metadata = files.read(METADATA_FILE)
+    marker = files.read(DAF_FILE)
+    metadata = None if marker is None else files.read(METADATA_FILE)
     if marker is None or metadata is None:
         missing = DAF_FILE if marker is None else METADATA_FILE
         raise errors.NotADafError(
