@@ -27,9 +27,9 @@ from daf_storage.anndata._frames import stored_frame
 from daf_storage.anndata._parts import (
     Parts,
     anndata_parts,
+    cell_ranger_groups,
     cell_ranger_parts,
     is_anndata,
-    is_cell_ranger,
 )
 from daf_storage.anndata._restored import AXIS_KEYS, NOTES, axis_notes, read_notes
 from daf_storage.anndata._stored import Nodes, Property, array_property
@@ -465,8 +465,8 @@ class ForeignForm:
 
     what: str
     """What messages call it."""
-    recognises: Callable[[Tree], bool]
-    """Returns whether a tree is of this form, by the names of its groups alone."""
+    recognises: Callable[[Tree], object]
+    """Returns what is true if a tree is of this form, and of none before, by names of groups."""
     present: Callable[..., Tree]
     """Returns the tree of the data set; the options are those of `AnnDataTree`."""
 
@@ -503,9 +503,9 @@ def _spatial_tree(tree: Tree, **options: Any) -> Tree:
 FORMS: Final = (
     ForeignForm("AnnData, which is a group with obs and var", is_anndata, AnnDataTree),
     ForeignForm(
-        "matrix of Cell Ranger", is_cell_ranger, partial(AnnDataTree, read=cell_ranger_parts)
+        "matrix of Cell Ranger", cell_ranger_groups, partial(AnnDataTree, read=cell_ranger_parts)
     ),
     ForeignForm("MuData", is_mudata, MuDataTree),
     ForeignForm("SpatialData", _is_spatial, _spatial_tree),
 )
-"""All forms; another one is an entry."""
+"""All forms, of which the first that fits counts; another one is an entry."""

@@ -284,12 +284,7 @@ _SCANPY_NAMES: Final = {
 """What lists of features are called here, as scanpy calls them; others keep their names."""
 
 
-def is_cell_ranger(tree: Tree) -> bool:
-    """Return whether a file has a matrix of Cell Ranger, by the names of its groups."""
-    return not is_anndata(tree) and bool(_matrices_of_cell_ranger(tree))
-
-
-def _matrices_of_cell_ranger(tree: Tree) -> list[str]:
+def cell_ranger_groups(tree: Tree) -> list[str]:
     """Return the groups that are matrices of Cell Ranger; an empty name for the root itself."""
     if not isinstance(tree, Hdf5Tree) or tree.kind("") != "group":
         return []
@@ -305,7 +300,7 @@ def _matrices_of_cell_ranger(tree: Tree) -> list[str]:
 
 def cell_ranger_parts(tree: Tree) -> Parts:
     """Return the parts of the AnnData that a matrix of Cell Ranger is."""
-    groups = _matrices_of_cell_ranger(tree)
+    groups = cell_ranger_groups(tree)
     if len(groups) > 1:
         raise errors.NotADafError(
             f"{tree.location}: a file of Cell Ranger with the matrices of {len(groups)} genomes, "

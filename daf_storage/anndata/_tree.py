@@ -629,6 +629,8 @@ class AnnDataTree:
     ) -> None:
         self.base = base
         """The tree of the file."""
+        self.location = base.location
+        """Where the tree is, for messages."""
         self._read = read
         self._beside = list(remarks)
         self._extra = extra
@@ -639,11 +641,6 @@ class AnnDataTree:
         self._shown = self._looked_at()
         for what, problem in self.losses():
             errors.warn(f"{what} is not shown: {problem}", AnnDataWarning)
-
-    @property
-    def location(self) -> str:
-        """Where the tree is, for messages."""
-        return self.base.location
 
     def kind(self, path: str) -> NodeKind | None:
         """Return what is at ``path``; None if nothing is."""

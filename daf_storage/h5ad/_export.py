@@ -8,7 +8,6 @@ from dataclasses import replace
 from functools import partial
 from itertools import combinations_with_replacement
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any, Final, TypeAlias, TypeGuard
 
 import numpy as np
@@ -43,6 +42,7 @@ from daf_storage.base import (
     column_blocks,
     optional_import,
     progress_bar,
+    spans_of_length,
 )
 from daf_storage.data import (
     DafReader,
@@ -485,11 +485,9 @@ class _Exporter:
             values = stored.dense().read()
             values = values if by_rows else values.T
             height = max(_BLOCK_BYTES // max(values.shape[1] * values.itemsize, 1), 1)
-            starts = range(0, values.shape[0], height)
-            shape, blocks = values.shape, lambda: (values[n : n + height] for n in starts)
-            written = _write_blocks(
-                parent, key, shape, values.dtype, blocks, done, note=matrix.note
-            )
+            spans = list(spans_of_length(len(values), height))
+            blocks, dtype = lambda: (values[span.slice] for span in spans), values.dtype
+            written = _write_blocks(parent, key, values.shape, dtype, blocks, done, matrix.note)
             written.attrs.update({"encoding-type": "array", "encoding-version": "0.2.0"})
 
     def _unstructured(self, colors: dict[str, Any]) -> dict[str, Any]:
@@ -528,8 +526,7 @@ def _write_blocks(
     dtype: np.dtype[Any],
     blocks: Callable[[], Iterable[npt.NDArray[Any]]],
     done: Callable[[int], None],
-    *,
-    note: Mapping[str, Any] = MappingProxyType({}),
+    note: Mapping[str, Any],
 ) -> Any:
     """Write an array block by block, in the dtype that it had unless new values need more."""
     wanted = np.dtype(note.get("dtype", dtype))
@@ -569,5 +566,5 @@ def _write_sparse(
         {"encoding-type": f"{layout}_matrix", "encoding-version": "0.1.0", "shape": shape}
     )
     group.create_dataset("indptr", data=indptr.astype(integer))
-    _write_blocks(group, "indices", length, integer, positions, done)
-    _write_blocks(group, "data", length, info.storage_type.dtype, values, done, note=note)
+    _write_blocks(group, "indices", length, integer, positions, done, {})
+    _write_blocks(group, "data", length, info.storage_type.dtype, values, done, note)

@@ -269,8 +269,7 @@ class _Import:
 
     def _copy_axes(self) -> None:
         for axis, vectors in self._shown.frames.items():
-            node = self._shown.properties[layout.axis_path(axis)].node(self.tree.base)
-            names = node.array()
+            names = self._shown.properties[layout.axis_path(axis)].node(self.tree.base).array()
             if isinstance(names, EntryNames):
                 self._check_names(names, vectors.part)
         for axis in sorted(self._source.axes_set()):

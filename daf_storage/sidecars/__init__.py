@@ -365,6 +365,8 @@ class SidecarTree:
 
     def __init__(self, base: Tree, source: Source, sidecar: Path) -> None:
         self.base = base
+        self.location = base.location
+        """Where the attached data set is, for messages."""
         self.source = source
         self._place(sidecar)
         self._file = source if isinstance(source, Path) and not source.is_dir() else None
@@ -376,16 +378,6 @@ class SidecarTree:
         """Why a sidecar that is there is not used."""
         self._current()  # so that a warning comes when it is opened
 
-    @property
-    def location(self) -> str:
-        """Where the attached data set is, for messages."""
-        return self.base.location
-
-    @property
-    def sidecar(self) -> Path:
-        """Where the sidecar is, or would be."""
-        return self._sidecar
-
     def look_at(self, sidecar: Path) -> None:
         """Use the sidecar at another place."""
         with self._lock:
@@ -393,7 +385,8 @@ class SidecarTree:
             self._seen = None
 
     def _place(self, sidecar: Path) -> None:
-        self._sidecar = sidecar
+        self.sidecar = sidecar
+        """Where the sidecar is, or would be."""
         # As a string: it is looked at for each node that is opened.
         self._marker_path = os.fspath(sidecar / layout.scalar_path(SIDECAR_SCALAR))
 
@@ -571,7 +564,7 @@ class SidecarTree:
         if self._file is not None and inode_of(self._file) != self._opened:
             self.problem = f"{self._file.name} was replaced since it was opened; open it again"
             return None
-        tree = ZarrTree(DirectoryStore(self._sidecar))
+        tree = ZarrTree(DirectoryStore(self.sidecar))
         try:
             layout.check_version(tree)
             document = read_document(tree)
@@ -615,11 +608,11 @@ class SidecarTree:
 
     def _warn(self, problem: str) -> None:
         self.problem = problem
-        is_default = self._sidecar == sidecar_beside(self.source)
-        into = "" if is_default else f" --into {errors.in_shell(self._sidecar)}"
+        is_default = self.sidecar == sidecar_beside(self.source)
+        into = "" if is_default else f" --into {errors.in_shell(self.sidecar)}"
         command = f"daf index {errors.in_shell(self.source)}{into}"
         errors.warn(
-            f"{self._sidecar}: this sidecar is ignored: {problem}; make it again with "
+            f"{self.sidecar}: this sidecar is ignored: {problem}; make it again with "
             f"'{command} --refresh', or take it away with '{command} --remove'",
             SidecarWarning,
         )
