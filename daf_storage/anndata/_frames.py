@@ -11,7 +11,6 @@ import functools
 from collections.abc import Callable, Hashable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from contextlib import suppress
-from types import MappingProxyType
 from typing import Any, Final, Literal, TypeAlias
 
 import numpy as np
@@ -74,12 +73,12 @@ class Column:
         sources: tuple[str, ...],
         make: Callable[[Nodes], StoredArray] | None = None,
         *,
-        rule: Mapping[str, Any] = MappingProxyType({}),
+        rule: Mapping[str, Any] | None = None,
         error: errors.DafError | None = None,
     ) -> None:
         self.sources = sources
         self._make = make
-        self._rule = rule
+        self._rule = rule or {}
         self.error = error
         self.state: Hashable | None = None
         """The identity of the sources before they were looked at; None if nothing is kept."""

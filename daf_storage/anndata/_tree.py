@@ -63,14 +63,11 @@ def _scalar(tree: Tree, place: Place) -> tuple[Property, str] | None:
     """Return a scalar, and whether it is Python's or numpy's; None if a value is none."""
     path, library = place.path, ""
     if path:
-        node = tree.node(path)
-        if node is None or node.kind != "array":
-            return None
-        try:
+        try:  # of what is a group there is no array
             shape, dtype = elements.shape_and_dtype(tree, path)
         except errors.FormatError:
             return None
-        encoding = elements.encoding_of(node)
+        encoding = elements.encoding_of(elements.node_at(tree, path))
         library = "python" if encoding else ""
         if shape not in ((), (1,)) or (shape and encoding):  # anndata takes old ones for scalars
             return None
