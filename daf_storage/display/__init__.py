@@ -22,7 +22,7 @@ import pyarrow as pa
 
 from daf_storage._lazy import pc
 
-_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]+")
+_CONTROL = re.compile(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u2028\u2029]+")
 _SHOWN_CHARACTERS: Final = 60
 _CLASS: Final = "daf-view"
 

@@ -297,7 +297,7 @@ class DirectoryTransaction:
 def link_tree(source: Path, target: Path, without: list[str]) -> None:
     """Link every file into another directory, but for those at or below some prefixes."""
     left_out = {os.path.join(source, prefix) for prefix in without} | {str(source / STAGING_NAME)}
-    for folder, names, files in os.walk(source):
+    for folder, names, files in os.walk(source, followlinks=True):
         names[:] = [name for name in names if os.path.join(folder, name) not in left_out]
         copy = target / os.path.relpath(folder, source)
         copy.mkdir(exist_ok=True)
