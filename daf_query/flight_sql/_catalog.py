@@ -7,7 +7,8 @@ of the server itself ``SqlInfo``.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable
+from contextlib import suppress
 from importlib.metadata import version
 from typing import Any, Final, TypeAlias
 
@@ -41,6 +42,8 @@ INFO_SCHEMA: Final = pa.schema(
 )
 """The schema of the answer to ``CommandGetSqlInfo``."""
 
+_OF_NUMBERS: Final = "abs ceil exp floor ln log10 log2 power round sqrt".split()  # noqa: SIM905 - a page else
+_OF_STRINGS: Final = "concat left length lower regexp_like replace right trim upper".split()  # noqa: SIM905 - the same
 _COMMON: Final[tuple[tuple[int, Any, Iterable[int]], ...]] = (
     # Substrait, ingestion, DDL, FOR UPDATE, procedures, transactions, batches, LOBs, constraints.
     (_BOOL, False, (5, 10, 11, 500, 501, 502, 519, 527, 536, 537)),
@@ -64,50 +67,42 @@ _COMMON: Final[tuple[tuple[int, Any, Iterable[int]], ...]] = (
     (_STRING, "schema", (529,)),
     (_STRING, "procedure", (530,)),
     (_STRING, "catalog", (531,)),
+    (_STRING_LIST, ["QUALIFY", "ILIKE", "UNNEST"], (508,)),
+    (_STRING_LIST, _OF_NUMBERS, (509,)),
+    (_STRING_LIST, _OF_STRINGS, (510,)),
+    (_STRING_LIST, [], (511,)),
+    (_STRING_LIST, ["date_bin", "date_part", "date_trunc", "now", "to_timestamp"], (512,)),
+    (_MAP, [], (517,)),
 )
 """The place of a type in the union, a value, and the numbers of what has it."""
-_LISTS: Final = {
-    508: ["QUALIFY", "ILIKE", "UNNEST"],
-    509: ["abs", "ceil", "exp", "floor", "ln", "log10", "log2", "power", "round", "sqrt"],
-    510: ["concat", "left", "length", "lower", "regexp_like", "replace", "right", "trim", "upper"],
-    511: [],
-    512: ["date_bin", "date_part", "date_trunc", "now", "to_timestamp"],
-}
 
 
-def _info(max_query_bytes: int) -> dict[int, tuple[int, Any]]:
-    """Return everything, each as the place of its type in the union and a value."""
-    values = {number: (place, value) for place, value, numbers in _COMMON for number in numbers}
-    values |= {number: (_STRING_LIST, value) for number, value in _LISTS.items()}
-    values[1] = (_STRING, version("daf-query"))
-    values[2] = (_STRING, pa.__version__)
-    values[517] = (_MAP, [])
-    values[557] = (_BIGINT, max_query_bytes)
-    return dict(sorted(values.items()))
-
-
-def sql_info(numbers: Collection[int], max_query_bytes: int) -> pa.RecordBatch:
+def sql_info(numbers: Collection[int], max_query_bytes: int) -> pa.Table:
     """Return what is known of some numbers; without numbers, everything.
 
     >>> sql_info([3, 99_999], 1000).to_pylist()
     [{'info_name': 3, 'value': True}]
     """
-    infos = _info(max_query_bytes)
-    requested = [number for number in infos if not numbers or number in numbers]
-    members: list[list[Any]] = [[] for _ in _MEMBERS]
-    types, offsets = [], []
-    for number in requested:
-        place, value = infos[number]
-        types.append(place)
-        offsets.append(len(members[place]))
-        members[place].append(value)
+    own = (
+        (_STRING, version("daf-query"), (1,)),
+        (_STRING, pa.__version__, (2,)),
+        (_BIGINT, max_query_bytes, (557,)),
+    )
+    infos = {each: (place, value) for place, value, every in (*_COMMON, *own) for each in every}
+    requested = [number for number in sorted(infos) if not numbers or number in numbers]
+    places = [infos[number][0] for number in requested]
+    offsets = [places[:number].count(place) for number, place in enumerate(places)]
+    members = [
+        pa.array([infos[each][1] for each in requested if infos[each][0] == place], kind)
+        for place, (_, kind) in enumerate(_MEMBERS)
+    ]
     union = pa.UnionArray.from_dense(
-        pa.array(types, pa.int8()),
+        pa.array(places, pa.int8()),
         pa.array(offsets, pa.int32()),
-        [pa.array(each, member) for each, (_, member) in zip(members, _MEMBERS, strict=True)],
+        members,
         [name for name, _ in _MEMBERS],
     )
-    return pa.record_batch([pa.array(requested, pa.uint32()), union], schema=INFO_SCHEMA)
+    return pa.table([pa.array(requested, pa.uint32()), union], schema=INFO_SCHEMA)
 
 
 def _schema(fields: str) -> pa.Schema:
@@ -151,6 +146,7 @@ _FOREIGN_KEYS: Final = _schema(
     """
 )
 
+_Rows: TypeAlias = Iterable[tuple[Any, ...]]
 Answer: TypeAlias = "tuple[pa.Schema, Callable[[], pa.Table]]"
 """The schema of an answer, and what computes it."""
 
@@ -166,79 +162,72 @@ class Catalog:
         """Return the answer to one of the commands of `COMMANDS`."""
         schema, method = COMMANDS[name]
         command = decoded(name, body)
+        if method is None:
+            return schema, lambda: sql_info(command.info, self._max_query_bytes)
         if name == "CommandGetTables" and command.include_schema:
             schema = _TABLES_WITH_SCHEMAS
-        return schema, lambda: method(self, command) if method else schema.empty_table()
+
+        def table() -> pa.Table:
+            columns = list(zip(*method(self, command), strict=True)) or [()] * len(schema)
+            pairs = zip(columns, schema, strict=True)
+            return pa.table([pa.array(list(c), f.type) for c, f in pairs], schema=schema)
+
+        return schema, table
 
     def _listed(self) -> list[ListedTable]:
         return listed_tables(self._session._connections)  # noqa: SLF001 - our own
 
-    def _schemas(self, command: Any) -> pa.Table:
+    def _schemas(self, command: Any) -> _Rows:
         names = sorted({table.schema for table in self._listed()})
-        return _table(_SCHEMAS, [(CATALOG, name) for name in names if _is_requested(command, name)])
+        return ((CATALOG, name) for name in names if _is_requested(command, name))
 
-    def _tables(self, command: Any) -> pa.Table:
-        tables = [
-            table
-            for table in self._listed()
-            if _is_requested(command, table.schema)
-            and _is_like(table.name, given(command, "table_name_filter_pattern"))
-            and (not command.table_types or table.type in command.table_types)
-        ]
-        rows: list[tuple[Any, ...]] = [
-            (CATALOG, table.schema, table.name, table.type) for table in tables
-        ]
-        if not command.include_schema:
-            return _table(_TABLES, rows)
-        schemas = [self._schema_of(table).serialize().to_pybytes() for table in tables]
-        with_schemas = [(*row, schema) for row, schema in zip(rows, schemas, strict=True)]
-        return _table(_TABLES_WITH_SCHEMAS, with_schemas)
+    def _tables(self, command: Any) -> _Rows:
+        for table in self._listed():
+            if (
+                _is_requested(command, table.schema)
+                and _is_like(table.name, given(command, "table_name_filter_pattern"))
+                and (not command.table_types or table.type in command.table_types)
+            ):
+                columns = [self._columns_of(table)] if command.include_schema else []
+                yield (CATALOG, table.schema, table.name, table.type, *columns)
 
-    def _schema_of(self, table: ListedTable) -> pa.Schema:
+    def _columns_of(self, table: ListedTable) -> bytes:
         """Return the columns of a table; none of one that cannot be read, as a query says."""
         name = f"{quoted_name(table.schema)}.{quoted_name(table.name)}"
-        try:
-            return plain_schema(self._session.sql(f"SELECT * FROM {name}").schema)  # noqa: S608 - the name is quoted
-        except DafError:
-            return pa.schema([])
+        schema = pa.schema([])
+        with suppress(DafError):
+            schema = plain_schema(self._session.sql(f"SELECT * FROM {name}").schema)  # noqa: S608 - the name is quoted
+        columns: bytes = schema.serialize().to_pybytes()
+        return columns
 
-    def _primary_keys(self, command: Any) -> pa.Table:
-        rows = [
+    def _primary_keys(self, command: Any) -> _Rows:
+        return (
             (CATALOG, table.schema, table.name, column, None, number)
             for table in self._listed()
             if given(command, "catalog") in (None, CATALOG)
             and given(command, "db_schema") in (None, table.schema)
             and command.table == table.name
             for number, column in enumerate(table.key, 1)
-        ]
-        return _table(_PRIMARY_KEYS, rows)
-
-    def _sql_info(self, command: Any) -> pa.Table:
-        return pa.Table.from_batches([sql_info(command.info, self._max_query_bytes)])
+        )
 
 
-COMMANDS: Final[dict[str, tuple[pa.Schema, Callable[[Catalog, Any], pa.Table] | None]]] = {
-    "CommandGetCatalogs": (_CATALOGS, lambda *_: _table(_CATALOGS, [(CATALOG,)])),
+def _none(*_: Any) -> _Rows:
+    return ()
+
+
+COMMANDS: Final[dict[str, tuple[pa.Schema, Callable[[Catalog, Any], _Rows] | None]]] = {
+    "CommandGetCatalogs": (_CATALOGS, lambda *_: [(CATALOG,)]),
     "CommandGetDbSchemas": (_SCHEMAS, Catalog._schemas),  # noqa: SLF001 - methods of this module
     "CommandGetTables": (_TABLES, Catalog._tables),  # noqa: SLF001 - the same
-    "CommandGetTableTypes": (
-        _TABLE_TYPES,
-        lambda *_: _table(_TABLE_TYPES, [("TABLE",), ("VIEW",)]),
-    ),
+    "CommandGetTableTypes": (_TABLE_TYPES, lambda *_: [("TABLE",), ("VIEW",)]),
     "CommandGetPrimaryKeys": (_PRIMARY_KEYS, Catalog._primary_keys),  # noqa: SLF001 - the same
-    "CommandGetExportedKeys": (_FOREIGN_KEYS, None),
-    "CommandGetImportedKeys": (_FOREIGN_KEYS, None),
-    "CommandGetCrossReference": (_FOREIGN_KEYS, None),
-    "CommandGetXdbcTypeInfo": (_TYPES, None),
-    "CommandGetSqlInfo": (INFO_SCHEMA, Catalog._sql_info),  # noqa: SLF001 - the same
+    "CommandGetExportedKeys": (_FOREIGN_KEYS, _none),
+    "CommandGetImportedKeys": (_FOREIGN_KEYS, _none),
+    "CommandGetCrossReference": (_FOREIGN_KEYS, _none),
+    "CommandGetXdbcTypeInfo": (_TYPES, _none),
+    "CommandGetSqlInfo": (INFO_SCHEMA, None),
 }
-"""The messages that ask what there is: the schema of the answer, and what computes it, if any."""
-
-
-def _table(schema: pa.Schema, rows: Iterable[Sequence[Any]]) -> pa.Table:
-    columns = list(zip(*rows, strict=True)) or [()] * len(schema)
-    arrays = [pa.array(list(each), field.type) for each, field in zip(columns, schema, strict=True)]
-    return pa.table(arrays, schema=schema)
+"""The messages that ask what there is: the schema of the answer, and the rows; None: `sql_info`."""
 
 
 def _is_like(name: str, pattern: str | None) -> bool:

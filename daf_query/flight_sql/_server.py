@@ -86,27 +86,16 @@ class Service(flight.FlightServerBase):  # type: ignore[misc] # pyarrow has no t
     @answering
     def get_flight_info(self, context: Any, descriptor: Any) -> flight.FlightInfo:
         """Plan a query, and return the ticket of its rows."""
-        name, body = self._command(descriptor)
-        if name in COMMANDS:
-            return _info(self._catalog.answer(name, body)[0], descriptor, descriptor.command)
-        query = self._query(name, body)
-        if query.bound is None:
+        schema, ticket = self._asked(context, descriptor)
+        if ticket is None:
             raise InvalidRequest("the statement has parameters, and none were bound to values")
-        schema = self._schema(query.bound, context)
-        handle = self._seals.sealed(query.bound, query.bound)
-        ticket = packed(MESSAGES.TicketStatementQuery(statement_handle=handle))
-        return _info(schema, descriptor, ticket)
+        endpoint = flight.FlightEndpoint(ticket, [])  # no location: where it was asked
+        return flight.FlightInfo(schema, descriptor, [endpoint], -1, -1)
 
     @answering
     def get_schema(self, context: Any, descriptor: Any) -> flight.SchemaResult:
         """Return the columns of the answer to a command."""
-        name, body = self._command(descriptor)
-        if name in COMMANDS:
-            return flight.SchemaResult(self._catalog.answer(name, body)[0])
-        query = self._query(name, body)
-        if query.bound is None:
-            return flight.SchemaResult(self._unbound(query.query)[0])
-        return flight.SchemaResult(self._schema(query.bound, context))
+        return flight.SchemaResult(self._asked(context, descriptor)[0])
 
     @answering
     def do_get(self, context: Any, ticket: Any) -> flight.FlightDataStream:
@@ -176,6 +165,23 @@ class Service(flight.FlightServerBase):  # type: ignore[misc] # pyarrow has no t
         self._check_size(descriptor.command, "the command")
         return wrapped_in(descriptor.command)
 
+    def _asked(self, context: Any, descriptor: Any) -> tuple[pa.Schema, bytes | None]:
+        """Return the columns of the answer to a command, and its ticket; None without values."""
+        name, body = self._command(descriptor)
+        if name in COMMANDS:
+            return self._catalog.answer(name, body)[0], descriptor.command
+        query = self._query(name, body)
+        bound = query.bound
+        if bound is None:
+            return self._unbound(query.query)[0], None
+        columns = self._started(
+            bound,
+            lambda session: [plain_schema(session.sql(bound).schema)],
+            is_abandoned=context.is_cancelled,
+        )
+        ticket = MESSAGES.TicketStatementQuery(statement_handle=self._seals.sealed(bound, bound))
+        return next(columns), packed(ticket)
+
     def _query(self, name: str, body: bytes) -> SealedQuery:
         """Return the query of a command, with the values of its parameters."""
         if name == _PREPARED:
@@ -230,21 +236,13 @@ class Service(flight.FlightServerBase):  # type: ignore[misc] # pyarrow has no t
                     raise InvalidRequest(limit_reached(problem, f"max_{unit}"))
             yield part
 
-    def _schema(self, query: str, context: Any) -> pa.Schema:
-        """Return the columns of a query."""
-
-        def produce(session: DafSession) -> list[pa.Schema]:
-            return [plain_schema(session.sql(query).schema)]
-
-        return next(self._started(query, produce, is_abandoned=context.is_cancelled))
-
     def _unbound(self, query: str) -> tuple[pa.Schema, pa.Schema]:
         """Return the columns of a query whose parameters have no values, and its parameters."""
-
-        def produce(session: DafSession) -> list[Any]:
-            return [unbound_schemas(session._engine.plan, query)]  # noqa: SLF001 - our own
-
-        columns, parameters = next(self._started(query, produce))
+        planned = self._started(
+            query,
+            lambda session: [unbound_schemas(session._engine.plan, query)],  # noqa: SLF001 - our own
+        )
+        columns, parameters = next(planned)
         return pa.schema([]) if columns is None else plain_schema(columns), plain_schema(parameters)
 
     def _status(self, error: Exception, query: str) -> Exception:
@@ -313,11 +311,6 @@ _ACTIONS: Final[Mapping[str, Callable[[Service, bytes], list[bytes]]]] = {
     "CancelQuery": Service._cancel_query,  # noqa: SLF001 - the same
     "CloseSession": Service._close_session,  # noqa: SLF001 - the same
 }
-
-
-def _info(schema: pa.Schema, descriptor: Any, ticket: bytes) -> flight.FlightInfo:
-    endpoint = flight.FlightEndpoint(ticket, [])  # no location: where it was asked
-    return flight.FlightInfo(schema, descriptor, [endpoint], -1, -1)
 
 
 def _unknown(name: str) -> Exception:
