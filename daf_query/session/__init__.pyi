@@ -4,10 +4,10 @@ from daf_query.session._plots import coordinates_of as coordinates_of
 from daf_query.session._plots import vector_pairs as vector_pairs
 from daf_query.session._session import DafSession as DafSession
 from daf_query.session._session import connect as connect
+from daf_query.session._session import is_pattern as is_pattern
+from daf_query.session._session import matching_paths as matching_paths
+from daf_query.session._session import named_sources as named_sources
+from daf_query.session._session import usable as usable
 from daf_query.session._session import value_counts as value_counts
-from daf_query.session._sources import is_pattern as is_pattern
-from daf_query.session._sources import matching_paths as matching_paths
-from daf_query.session._sources import named_sources as named_sources
-from daf_query.session._sources import usable as usable
 from daf_query.session._stored import Annotation as Annotation
 from daf_query.session._stored import group_axis_of as group_axis_of

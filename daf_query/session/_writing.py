@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -21,8 +21,10 @@ from daf_query.session._later import (
     upkeep,
 )
 from daf_query.session._queries import Queries
-from daf_query.session._sources import Frame
 from daf_storage import DafWriter, IfExists, ShowProgress, errors
+
+Frame: TypeAlias = Any
+"""A table that a user brings: of pandas, polars, DuckDB, Arrow or whatever hands out Arrow."""
 
 
 class Writing(Queries):

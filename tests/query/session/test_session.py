@@ -92,7 +92,7 @@ def test_what_was_opened_is_closed_if_something_else_cannot_be(
         opened.append(open_daf(path, *args, **options))
         return opened[-1]
 
-    monkeypatch.setattr("daf_query.session._sources.open_daf", recording)
+    monkeypatch.setattr("daf_query.session._session.open_daf", recording)
     with pytest.raises(errors.DafError):
         connect(sources[case])
     assert opened
