@@ -1,4 +1,3 @@
-import json
 import pydoc
 import webbrowser
 from importlib import metadata
@@ -22,7 +21,6 @@ __all__ = [
     "explore",
     "flight_sql",
     "index",
-    "json",
     "matrix",
     "metadata",
     "np",

@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 import io
 import itertools
+import json
 import math
 import os
 import re
@@ -23,7 +24,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, TextIO, TypeAlias
 
 from daf_query._formats import FILE_FORMATS, ROW_FORMATS, FileFormat
-from daf_query.cli._later import display, json, pa, provenance, pydoc, row_files, sql, stores
+from daf_query.cli._later import display, pa, provenance, pydoc, row_files, sql, stores
 from daf_storage import DafError, errors
 from daf_storage._terminal_text import text_width, visible, visible_name
 
@@ -283,7 +284,7 @@ def show_or_save(
         print_rows(rows, file_format, max_rows=options.max_rows, pager=pager_of(options))
     else:
         provenance.refuse_own_files(session._connections.data_sets(), output)  # noqa: SLF001 - our own
-        save_rows(result, file_format, Path(output), progress=progress_of(options))
+        save_rows(result, file_format, Path(output), progress=options.progress)
 
 
 def print_json(record: Any, **how: Any) -> None:
@@ -295,7 +296,7 @@ def report(options: Namespace, text: object, **record: Any) -> None:
     """Say what a command has done: a sentence, unless it is to be quiet, or JSON for programs."""
     if options.format == "json":
         print_json(record)
-    elif not options.quiet:
+    elif options.progress == "auto":
         print(visible(text))
 
 
@@ -446,8 +447,3 @@ def print_failure(
     print(f"{coloured(title, 'error', sys.stderr)} {first}", file=sys.stderr)
     if details and (in_prompt or sys.stderr.isatty()):
         print(*details, sep="\n", file=sys.stderr)
-
-
-def progress_of(options: Namespace) -> ShowProgress:
-    """Return whether a command shows a progress bar."""
-    return "never" if options.quiet else "auto"

@@ -22,8 +22,8 @@ from daf_query._formats import ROW_FORMATS
 from daf_query._provenance import refuse_own_files
 from daf_query._row_files import Rows
 from daf_query.cli import _output as outputs
+from daf_query.cli._options import longest_axes
 from daf_query.cli._output import coloured, described, has_colours, pager, print_table
-from daf_query.cli._selection import longest_axes
 from daf_query.completion import SqlCompleter
 from daf_query.session import DafSession
 from daf_query.sql import listed_tables

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 import daf_storage
 from daf_query.cli import _options as shared
-from daf_query.cli import _selection as selection
 from daf_query.cli._later import (
     demo,
     explore,
@@ -157,7 +156,7 @@ def _tokens(options: Namespace) -> list[str]:
     """Return the tokens of a file and of a variable: never of an argument, which others see."""
     tokens: list[str] = []
     if options.token_file is not None:
-        lines = selection.read_text(options.token_file).splitlines()
+        lines = shared.read_text(options.token_file).splitlines()
         tokens = [line.strip() for line in lines if line.strip()]
         if not tokens:
             raise errors.InvalidInputError(f"{options.token_file}: it has no token")
@@ -220,7 +219,7 @@ def _check_start(connected: DafSession, options: Namespace) -> None:
     if options.query is not None:
         connected.sql(options.query)
     problem: errors.DafError | None = None
-    for _, schema, axis in selection.longest_axes(connected) if options.color is not None else ():
+    for _, schema, axis in shared.longest_axes(connected) if options.color is not None else ():
         if options.color in connected.table(axis, schema=schema).schema.names:
             return
         name = ".".join(map(syntax.quoted_name, (schema, axis)))

@@ -12,10 +12,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 import daf_storage
 from daf_query.cli import _options as shared
-from daf_query.cli import _selection as selection
 from daf_query.cli._later import display, session
 from daf_query.cli._options import command, given, option
-from daf_query.cli._output import described, option_forms, progress_of, report, size_bytes
+from daf_query.cli._output import described, option_forms, report, size_bytes
 from daf_storage import errors
 from daf_storage._terminal_text import visible_name
 
@@ -64,7 +63,7 @@ def import_command(options: Namespace) -> None:
     found = None
     how = {
         "packed": packing_of(options, chunk_kb=_IMPORT_CHUNK_KB),
-        "progress": progress_of(options),
+        "progress": options.progress,
         **given(options, "obs_is", "var_is", "X_is", "relayout", "if_exists", "zarr_format"),
     }
     of_anndata = given(options, "duplicates", "strict")
@@ -127,7 +126,7 @@ def export_command(options: Namespace) -> None:
             )
     with daf_storage.open_overlay(base, options.overlay, "r") if layered else base as daf:
         how = given(options, "strict", "if_exists")
-        found = export(daf, options.destination, progress=progress_of(options), **how)
+        found = export(daf, options.destination, progress=options.progress, **how)
     notes = _notes(found)
     text = "\n  ".join([f"exported {options.path} to {described(options.destination)}", *notes])
     report(options, text, path=options.destination, notes=notes)
@@ -163,7 +162,7 @@ def convert_command(options: Namespace) -> None:
         options.destination,
         packed=packing_of(options),
         counts_as=counts_of(options),
-        progress=progress_of(options),
+        progress=options.progress,
         **given(options, "if_exists", "zarr_format", "link"),
     )
     size = f"{display.readable_bytes(size_bytes(options.destination))} on disk"
@@ -216,9 +215,7 @@ def concat_command(options: Namespace) -> None:
     daf concat 'runs/*.daf.zarr' -o all.daf.zarr --dataset-axis run --one-layout
     """
     started = time.monotonic()
-    empty = (
-        selection.named_values(options.empty, option="--empty", example="cell/donor=unknown") or {}
-    )
+    empty = shared.named_values(options.empty, option="--empty", example="cell/donor=unknown") or {}
     named = [session.matching_paths(p) if session.is_pattern(p) else [p] for p in options.sources]
     paths = [path for each in named for path in each]
     if options.skip_broken:
@@ -235,7 +232,7 @@ def concat_command(options: Namespace) -> None:
             empty={_key(name): value for name, value in empty.items()},
             merge=_merging(options.merge),
             packed=packing_of(options),
-            progress=progress_of(options),
+            progress=options.progress,
             **given(options, "prefix", "duplicates", "join", "fill_value", "relayout", "if_exists"),
             **given(options, "zarr_format"),
         )
@@ -323,7 +320,7 @@ def _merging(given: list[str]) -> list[tuple[Any, Any]]:
     for each in given:
         if "=" in each:
             [(name, action)] = (
-                selection.named_values([each], option="--merge", example="gene/means=last") or {}
+                shared.named_values([each], option="--merge", example="gene/means=last") or {}
             ).items()
             merging.append((_key(name), action))
         else:

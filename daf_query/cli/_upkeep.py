@@ -14,10 +14,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 import daf_storage
 from daf_query.cli import _options as shared
-from daf_query.cli import _selection as selection
 from daf_query.cli._later import index, provenance, session, storage_data, table, zarr_append
 from daf_query.cli._options import command, given, grouped, option
-from daf_query.cli._output import DATA_LOST, DONE, FAILED, print_json, progress_of, report
+from daf_query.cli._output import DATA_LOST, DONE, FAILED, print_json, report
 from daf_storage import DafError, errors
 from daf_storage._terminal_text import visible_name
 
@@ -59,7 +58,7 @@ def save_vector_command(options: Namespace) -> None:
     """
     with _writing(options) as (connected, target):
         connected.save_vector(
-            options.axis, options.name, selection.query_of(options), **_choice(options)
+            options.axis, options.name, shared.query_of(options), **_choice(options)
         )
     text = f"stored vector {options.name} of axis {options.axis} in {target}"
     report(options, text, path=target, axis=options.axis, vector=options.name)
@@ -89,7 +88,7 @@ def save_axis_command(options: Namespace) -> None:
     """
     with _writing(options) as (connected, target):
         connected.save_axis(
-            options.axis, selection.query_of(options), name=options.name, **_choice(options)
+            options.axis, shared.query_of(options), name=options.name, **_choice(options)
         )
         length = connected.reader().axis_length(options.axis)
     text = f"stored axis {options.axis} in {target}: {length:,} entries"
@@ -98,7 +97,7 @@ def save_axis_command(options: Namespace) -> None:
 
 def _choice(options: Namespace) -> dict[str, Any]:
     """Return the parameters of a query, and what becomes of what is there."""
-    return {"params": selection.named_values(options.param), "if_exists": options.if_exists}
+    return {"params": shared.named_values(options.param), "if_exists": options.if_exists}
 
 
 @command(
@@ -137,13 +136,13 @@ def save_matrix_command(options: Namespace) -> None:
         "SELECT type, donor, avg(age) AS age FROM cell GROUP BY type, donor"
     """
     choice = given(options, "relayout", "if_exists")
-    choice["fill"] = selection.value_of(options.fill)
+    choice["fill"] = shared.value_of(options.fill)
     with contextlib.ExitStack() as stack:
         connected = stack.enter_context(session.connect(options.path, mode="r+"))
         content: Any
         if options.matrix is None:
-            axes, content = _given_axes(options), selection.query_of(options)
-            choice["params"] = selection.named_values(options.param)
+            axes, content = _given_axes(options), shared.query_of(options)
+            choice["params"] = shared.named_values(options.param)
         elif options.by is not None:
             axes, content = _profile(connected, options)
             choice["statistic"] = options.statistic
@@ -153,7 +152,7 @@ def save_matrix_command(options: Namespace) -> None:
                 source = stack.enter_context(session.connect(options.source))
                 own = {"path": options.source, "rows_axis": None, "columns_axis": None}
                 requested = Namespace(**{**vars(options), **own})
-            content = selection.slice_of(source, requested)
+            content = shared.slice_of(source, requested)
             axes = (
                 options.rows_axis or content.rows_axis,
                 options.columns_axis or content.columns_axis,
@@ -168,9 +167,9 @@ def _profile(connected: DafSession, options: Namespace) -> tuple[tuple[str, str]
     if options.source is not None:
         raise errors.InvalidInputError("--from is for a slice; groups are of PATH itself")
     rows_axis, options.rows_axis = options.rows_axis, None  # that of the new matrix
-    axes, chosen = selection.selected(connected, options)
+    axes, chosen = shared.selected(connected, options)
     profile = connected.profile(
-        *axes, options.matrix, by=options.by, **chosen, progress=progress_of(options)
+        *axes, options.matrix, by=options.by, **chosen, progress=options.progress
     )
     rows_axis = rows_axis or session.group_axis_of(profile)
     if rows_axis is None:
@@ -216,13 +215,13 @@ def annotate_command(options: Namespace) -> None:
     daf annotate pbmc.daf.zarr --axis cell --csv doublets.tsv --fill is_doublet=false
     daf sql atlas.h5ad --overlay notes.daf.zarr "SELECT cell_type, age FROM obs"
     """
-    selection.check_table(options.table, "--csv")
+    shared.check_table(options.table, "--csv")
     with _writing(options) as (connected, target):
         found = connected.annotate(
             options.axis,
             options.table,
             columns=_columns(options.columns),
-            fill=selection.named_values(options.fill, option="--fill", example="n_genes=0"),
+            fill=shared.named_values(options.fill, option="--fill", example="n_genes=0"),
             **given(options, "key", "strict", "if_exists"),
         )
     report(options, f"stored in {target}: {found}", path=target, **found.to_dict())
@@ -281,7 +280,7 @@ def reorder_command(options: Namespace) -> None:
     daf reorder pbmc.daf.zarr gene --by "name"
     """
     with session.connect(options.path, mode="r+") as connected:
-        connected.reorder_axis(options.axis, options.by, progress=progress_of(options))
+        connected.reorder_axis(options.axis, options.by, progress=options.progress)
     text = f"reordered axis {options.axis} of {options.path} by {options.by}"
     report(options, text, path=options.path, axis=options.axis, by=options.by)
 
@@ -296,7 +295,7 @@ def verify_command(options: Namespace) -> int:
     daf verify days.dafs.zarr.zip          # all data sets of an archive
     daf verify pbmc.daf.zarr --format json | jq '.findings[].path'
     """
-    findings = daf_storage.verify(options.path, progress=progress_of(options))
+    findings = daf_storage.verify(options.path, progress=options.progress)
     n_errors = sum(finding.level == "error" for finding in findings)
     if options.format == "json":
         listed = [dataclasses.asdict(finding) for finding in findings]
@@ -304,7 +303,7 @@ def verify_command(options: Namespace) -> int:
     else:
         for finding in findings:
             print(visible_name(finding))
-        if not options.quiet:
+        if options.progress == "auto":
             counted = ((n_errors, "error"), (len(findings) - n_errors, "warning"))
             said = ", ".join(f"{n:,} {word}{'s' * (n != 1)}" for n, word in counted if n)
             print(f"{options.path}: {said or 'everything is as it should be'}")
@@ -321,7 +320,7 @@ def repair_command(options: Namespace) -> int:
     daf repair pbmc.daf.zarr && daf verify pbmc.daf.zarr
     daf repair pbmc.daf.zarr --format json | jq .lost
     """
-    report = daf_storage.repair(options.path, progress=progress_of(options))
+    report = daf_storage.repair(options.path, progress=options.progress)
     is_there = Path(options.path.partition("#/")[0]).exists()  # or else only leftovers were
     rebuilt = index.rebuild_indexes(options.path) if is_there else []
     report = dataclasses.replace(report, done=(*report.done, *rebuilt))
@@ -341,7 +340,7 @@ def repair_command(options: Namespace) -> int:
         counted = ((report.lost, "lost"), (report.damaged, "damaged"))
         said = " and ".join(f"{len(listed):,} {word}" for listed, word in counted if listed)
         print(f"{options.path}: {said}; take them from a backup, or write them again")
-    elif not options.quiet and not report.done:
+    elif options.progress == "auto" and not report.done:
         print(f"{options.path}: there is nothing to repair")
     return code
 
@@ -403,7 +402,7 @@ def index_command(options: Namespace) -> None:
         done = []
         if options.vectors or options.points is None:
             names = options.vectors or None
-            done = index.build_index(daf, options.axis, names, progress=progress_of(options))
+            done = index.build_index(daf, options.axis, names, progress=options.progress)
         if options.points is not None:
             index.build_point_index(daf, options.axis, *options.points)
             done.append(f"the points ({', '.join(options.points)})")
@@ -430,7 +429,7 @@ def _sidecar(options: Namespace) -> None:
             said = "removed" if daf_storage.remove_sidecar(daf) else "there was none"
             text = f"the sidecar of {options.path}: {said}"
         elif options.refresh:
-            status = index.refreshed(daf, progress=progress_of(options))
+            status = index.refreshed(daf, progress=options.progress)
         else:
             status = index.accelerated(
                 daf,
@@ -438,7 +437,7 @@ def _sidecar(options: Namespace) -> None:
                 indexes={options.axis: options.vectors or None} if options.axis else {},
                 path=options.into,
                 max_bytes=options.max_bytes,
-                progress=progress_of(options),
+                progress=options.progress,
             )
     record = {"sidecar": None} if status is None else {"sidecar": dataclasses.asdict(status)}
     text = text if status is None else sidecar_line(status)
