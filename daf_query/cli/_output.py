@@ -152,11 +152,7 @@ def cell_text(value: Any) -> str:
 
 
 def table_lines(
-    rows: Rows,
-    *,
-    max_rows: int | None,
-    option: str = "--max-rows",
-    is_wrapped: bool = False,
+    rows: Rows, *, max_rows: int | None, option: str = "--max-rows", is_wrapped: bool = False
 ) -> list[str]:
     """Return rows as an aligned table; numbers to the right, at most ``max_rows`` of them.
 
@@ -239,11 +235,7 @@ def refuse_binary(file_format: str) -> None:
 
 
 def print_rows(
-    rows: Rows,
-    file_format: OutputFormat,
-    *,
-    max_rows: int | None = None,
-    pager: str | None = None,
+    rows: Rows, file_format: OutputFormat, *, max_rows: int | None = None, pager: str | None = None
 ) -> None:
     """Print rows, as a table or for programs; on a terminal, visibly."""
     if file_format == "table":

@@ -63,10 +63,9 @@ def import_command(options: Namespace) -> None:
     found = None
     how = {
         "packed": packing_of(options, chunk_kb=_IMPORT_CHUNK_KB),
-        "progress": options.progress,
-        **given(options, "obs_is", "var_is", "X_is", "relayout", "if_exists", "zarr_format"),
+        **given(options, "obs_is", "var_is", "X_is", "relayout"),
+        **given(options, "if_exists", "zarr_format", "progress"),
     }
-    of_anndata = given(options, "duplicates", "strict")
     if Path(options.source).is_dir() and not options.source.rstrip("/").endswith(".zarr"):
         is_unique = options.duplicates == "make_unique"
         if options.strict or is_unique or options.counts_as:
@@ -76,10 +75,8 @@ def import_command(options: Namespace) -> None:
             )
         daf_storage.import_10x_mtx(options.source, options.destination, **how)
     else:
-        counts_as = counts_of(options)
-        found = daf_storage.import_h5ad(
-            options.source, options.destination, counts_as=counts_as, **how, **of_anndata
-        )
+        of_anndata = {"counts_as": counts_of(options), **given(options, "duplicates", "strict")}
+        found = daf_storage.import_h5ad(options.source, options.destination, **how, **of_anndata)
     with daf_storage.open_daf(options.destination) as daf:
         summary = daf.summary()
     lengths = " x ".join(f"{axis.length:,} {visible_name(axis.name)}" for axis in summary.axes[:2])
@@ -125,8 +122,8 @@ def export_command(options: Namespace) -> None:
                 "leave --obs-is, --var-is and --X-is out"
             )
     with daf_storage.open_overlay(base, options.overlay, "r") if layered else base as daf:
-        how = given(options, "strict", "if_exists")
-        found = export(daf, options.destination, progress=options.progress, **how)
+        how = given(options, "strict", "if_exists", "progress")
+        found = export(daf, options.destination, **how)
     notes = _notes(found)
     text = "\n  ".join([f"exported {options.path} to {described(options.destination)}", *notes])
     report(options, text, path=options.destination, notes=notes)
@@ -162,8 +159,7 @@ def convert_command(options: Namespace) -> None:
         options.destination,
         packed=packing_of(options),
         counts_as=counts_of(options),
-        progress=options.progress,
-        **given(options, "if_exists", "zarr_format", "link"),
+        **given(options, "if_exists", "zarr_format", "link", "progress"),
     )
     size = f"{display.readable_bytes(size_bytes(options.destination))} on disk"
     seconds = time.monotonic() - started
@@ -232,9 +228,8 @@ def concat_command(options: Namespace) -> None:
             empty={_key(name): value for name, value in empty.items()},
             merge=_merging(options.merge),
             packed=packing_of(options),
-            progress=options.progress,
             **given(options, "prefix", "duplicates", "join", "fill_value", "relayout", "if_exists"),
-            **given(options, "zarr_format"),
+            **given(options, "zarr_format", "progress"),
         )
     except errors.DafError:
         if len(paths) > 1:  # if one of them cannot be opened, that error says how to leave it out

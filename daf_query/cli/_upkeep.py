@@ -439,9 +439,9 @@ def _sidecar(options: Namespace) -> None:
                 max_bytes=options.max_bytes,
                 progress=options.progress,
             )
-    record = {"sidecar": None} if status is None else {"sidecar": dataclasses.asdict(status)}
+    sidecar = None if status is None else dataclasses.asdict(status)
     text = text if status is None else sidecar_line(status)
-    report(options, visible_name(text), path=options.path, **record)
+    report(options, visible_name(text), path=options.path, sidecar=sidecar)
 
 
 def sidecar_line(status: SidecarStatus) -> str:

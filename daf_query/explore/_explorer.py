@@ -20,9 +20,9 @@ from typing import Final, Generic, TypeVar
 import pyarrow as pa
 
 from daf_query._runs import Limits, Runs
-from daf_query.explore._catalogue import identity
 from daf_query.explore._http import ENDINGS, RequestError, refusal
 from daf_query.matrix import Positions
+from daf_query.scan import NAME
 from daf_query.session import DafSession, is_pattern, matching_paths
 from daf_query.slice import AxisRows
 from daf_query.sql import Connections
@@ -227,6 +227,14 @@ class ExploredData:
 def axis_rows(session: DafSession, schema: str, axis: str) -> AxisRows:
     """Return the rows of an axis; see `AxisRows.of`."""
     return AxisRows.of(session._engine, schema, axis)  # noqa: SLF001 - our own
+
+
+def identity(rows: AxisRows) -> Hashable | None:
+    """Return what changes when the entries do; None while they are being changed."""
+    first, second = (
+        tuple(daf.vector_identity(rows.axis, NAME) for daf in rows.readers) for _ in range(2)
+    )
+    return first if first == second else None
 
 
 def replaced() -> RequestError:

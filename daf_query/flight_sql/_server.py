@@ -59,14 +59,7 @@ class Service(flight.FlightServerBase):  # type: ignore[misc] # pyarrow has no t
     """Answers the calls of clients about one session."""
 
     def __init__(
-        self,
-        session: DafSession,
-        location: str,
-        *,
-        tokens: Tokens,
-        certificates: list[tuple[bytes, bytes]] | None,
-        limits: FlightSqlLimits,
-        statuses: Statuses,
+        self, session: DafSession, limits: FlightSqlLimits, statuses: Statuses, **how: Any
     ) -> None:
         self.statuses = statuses
         """What clients get as errors."""
@@ -76,12 +69,7 @@ class Service(flight.FlightServerBase):  # type: ignore[misc] # pyarrow has no t
         self._limits = limits
         self._seals = Seals()
         self._catalog = Catalog(session, max_query_bytes=limits.max_query_bytes)
-        super().__init__(
-            location,
-            auth_handler=AnyHandshake(),
-            tls_certificates=certificates,
-            middleware={"tokens": tokens},
-        )
+        super().__init__(auth_handler=AnyHandshake(), **how)
 
     @answering
     def get_flight_info(self, context: Any, descriptor: Any) -> flight.FlightInfo:
@@ -395,11 +383,11 @@ class FlightSqlServer(Serving):
         try:
             self._service = Service(
                 self._session._served(),  # noqa: SLF001 - our own
-                f"{scheme}://{name}:{port}",
-                tokens=accepted,
-                certificates=certificates,
-                limits=limits or FlightSqlLimits(),
-                statuses=Statuses(_locations(self._session)),
+                limits or FlightSqlLimits(),
+                Statuses(_locations(self._session)),
+                location=f"{scheme}://{name}:{port}",
+                tls_certificates=certificates,
+                middleware={"tokens": accepted},
             )
         except (pa.ArrowException, OSError):
             self._close_session()

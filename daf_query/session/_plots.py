@@ -13,14 +13,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from daf_query._calls import Advised
-from daf_query.plot import (
-    Palette,
-    axes_for,
-    colouring_of,
-    draw_points,
-    legend_inches,
-    write_labels,
-)
+from daf_query.plot import Palette, axes_for, colouring_of, draw_points, legend_inches, write_labels
 from daf_query.slice import AxisRows, Selector, SliceRequest, matrix_slice
 from daf_query.sql import STRINGS, AxisSchema, Engine, is_number
 from daf_storage import DafReader, errors
