@@ -73,17 +73,13 @@ def run_prompt(session: DafSession, *, output: str | None, **settings: Any) -> N
     print(f"daf sql: {names}: {shown}{', ...' if len(lengths) > 4 else ''}")
     print("a semicolon ends a statement, .help lists commands, Ctrl-D leaves")
     signal.signal(signal.SIGINT, signal.default_int_handler)  # each ends a line, or a query
-    while True:
-        try:
-            line = read()
-        except KeyboardInterrupt:  # of the line
-            continue
-        except EOFError:
-            return
-        try:
+    with contextlib.suppress(EOFError):
+        while True:
+            try:
+                line = read()
+            except KeyboardInterrupt:  # of the line
+                continue
             prompt.answer(line)
-        except EOFError:
-            return
 
 
 def _line_reader(completer: SqlCompleter) -> Callable[[], str]:
@@ -148,12 +144,10 @@ class _Completer:
         is_begun = cursor > 0 and not text[cursor - 1].isspace() and text[cursor - 1] not in "(,;"
         if text.lstrip().startswith(".") or not (is_begun or event.completion_requested):
             return
-        completions = []
         with contextlib.suppress(Exception):  # what goes wrong, the query says when it runs
-            completions = self._completer.completions(text, cursor)
-        for each in completions:
-            place = each.start - cursor
-            yield self._made(each.text, place, display=each.name, display_meta=each.kind)
+            for each in self._completer.completions(text, cursor):
+                place = each.start - cursor
+                yield self._made(each.text, place, display=each.name, display_meta=each.kind)
 
 
 def _history(module: Any) -> Any:

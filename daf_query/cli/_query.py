@@ -241,11 +241,8 @@ def description_of(name: str, values: pa.Array, counts: npt.NDArray[Any]) -> dic
     }
     if not len(present) or pa.types.is_nested(values.type):
         return described
-    described |= {
-        "min": _value(present[0]),
-        "max": _value(present[-1]),
-        **_statistics(present, kept),
-    }
+    described |= {"min": _value(present[0]), "max": _value(present[-1])}
+    described |= _statistics(present, kept)
     most = int(np.argmax(kept))
     if kept[most] > 1:
         described |= {"top": _value(present[most]), "top_count": int(kept[most])}

@@ -201,17 +201,16 @@ def explore_command(options: Namespace) -> None:
         )
     limits = explore.ExploreLimits(**given(options, "rows", "bytes", "seconds"))
     data = explore.ExploredData(lambda: _connected(options), options.paths, options.write)
-    with contextlib.ExitStack() as stack:
-        stack.enter_context(contextlib.closing(data))
+    with contextlib.closing(data):
         _check_start(data.session, options)
-        server = stack.enter_context(explore.ExploreServer(data, port=options.port, limits=limits))
-        start = {"query": options.query, "color": options.color}
-        url = server.page_url(**start)
-        # In a window, and not in this terminal.
-        has_screen = sys.platform == "darwin" or any(map(os.environ.get, _SCREENS))
-        opens = server.opening_url(**start) if has_screen and not options.no_browser else ""
-        text = f"exploring {', '.join(options.paths)} at {url}\nstop with Ctrl-C"
-        _run(options, server, text, opens=opens, url=url)
+        with explore.ExploreServer(data, port=options.port, limits=limits) as server:
+            start = {"query": options.query, "color": options.color}
+            url = server.page_url(**start)
+            # In a window, and not in this terminal.
+            has_screen = sys.platform == "darwin" or any(map(os.environ.get, _SCREENS))
+            opens = server.opening_url(**start) if has_screen and not options.no_browser else ""
+            text = f"exploring {', '.join(options.paths)} at {url}\nstop with Ctrl-C"
+            _run(options, server, text, opens=opens, url=url)
 
 
 def _check_start(connected: DafSession, options: Namespace) -> None:

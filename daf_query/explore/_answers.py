@@ -288,11 +288,8 @@ def selected(explorer: Explorer, _: Question) -> Answer:
     selection = _current_selection(explorer)
     if selection is None:
         return {"id": None, "count": 0}
-    names = ("id", "table", "schema", "axis")
-    return {
-        **{name: getattr(selection, name) for name in names},
-        "count": int(selection.positions.size),
-    }
+    shown = {name: getattr(selection, name) for name in ("id", "table", "schema", "axis")}
+    return {**shown, "count": int(selection.positions.size)}
 
 
 def deselect(explorer: Explorer, _: Question) -> Answer:
@@ -716,19 +713,9 @@ def _matrices(tables: AxisSchema, members: Iterable[DafReader]) -> Iterator[dict
     merged: dict[tuple[str, str, str], dict[str, Any]] = {}
     for row in tables.description("matrices").to_table().to_pylist():
         axes = sorted((row["rows_axis"], row["columns_axis"]), key=lambda axis: order.get(axis, 0))
-        key = (axes[0], axes[1], row["name"])
-        if key in merged:  # of another data set
-            merged[key]["stored"] += row["elements"]
-            continue
-        merged[key] = {
-            "rows": axes[0],
-            "columns": axes[1],
-            "name": row["name"],
-            "type": row["type"],
-            "layouts": row["layouts"],
-            "stored": row["elements"],
-            "is_sparse": row["is_sparse"],
-        }
+        shown = {name: row[name] for name in ("name", "type", "layouts", "is_sparse")}
+        shown |= {"rows": axes[0], "columns": axes[1], "stored": 0}
+        merged.setdefault((axes[0], axes[1], row["name"]), shown)["stored"] += row["elements"]
 
     def place(key: tuple[str, str, str]) -> tuple[Any, ...]:
         rows, columns, name = key

@@ -14,7 +14,6 @@ it.
 from __future__ import annotations
 
 import base64
-import binascii
 import hashlib
 import hmac
 import json
@@ -338,13 +337,10 @@ def _digest(token: str) -> bytes:
 
 def _password(credentials: str) -> str:
     """Return the password of ``user:password`` in base 64, which Go leaves without padding."""
+    padded = credentials + "=" * (-len(credentials) % 4)
     try:
-        return (
-            base64.b64decode(credentials + "=" * (-len(credentials) % 4), validate=True)
-            .decode()
-            .partition(":")[2]
-        )
-    except (binascii.Error, ValueError):
+        return base64.b64decode(padded, validate=True).decode().partition(":")[2]
+    except ValueError:
         return ""
 
 

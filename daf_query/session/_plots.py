@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
@@ -287,14 +288,10 @@ def candidates(daf: DafReader, axis: str | None) -> Iterator[tuple[str, str, str
 
     The coordinates are those of the axis that is called as the matrix, or of the shorter one.
     """
-    axes = axes_in_order(daf)
-    for place, first in enumerate(axes):
-        for second in axes[place + 1 :]:
-            for name in daf.matrices_set(first, second):
-                if axis is not None and axis not in (first, second):
-                    continue
-                points, other = sorted((first, second), key=daf.axis_length, reverse=True)
-                if axis == other or (axis is None and points == name):
-                    points, other = other, points
-                if daf.axis_length(other) > 1:
-                    yield points, other, name
+    for pair in itertools.combinations(axes_in_order(daf), 2):
+        for name in daf.matrices_set(*pair) if axis in (None, *pair) else ():
+            points, other = sorted(pair, key=daf.axis_length, reverse=True)
+            if axis == other or (axis is None and points == name):
+                points, other = other, points
+            if daf.axis_length(other) > 1:
+                yield points, other, name
