@@ -12,7 +12,7 @@ from __future__ import annotations
 import hmac
 import mimetypes
 import secrets
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Final, TypeAlias
@@ -28,7 +28,7 @@ from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from daf_query._runs import Runs
+from daf_query._runs import Run, Runs
 from daf_query.explore import _answers as answers
 from daf_query.explore._explorer import ExploredData, ExploreLimits, Explorer, replaced
 from daf_query.explore._http import (
@@ -91,10 +91,8 @@ class Guard:
             await send(message)
 
         error = self._refusal(scope, path)
-        if error is None:
-            await self._application(scope, receive, protected)
-            return
-        await failed(error)(scope, receive, protected)
+        answer = self._application if error is None else failed(error)
+        await answer(scope, receive, protected)
 
     def _refusal(self, scope: Scope, path: str) -> RequestError | None:
         """Return why a request is refused; None if it is not."""
@@ -215,14 +213,12 @@ async def _answered(explorer: Explorer, handler: Handler, request: Request) -> R
     if request.method == "HEAD":
         raise refusal(405, "this is fetched, and once")
     question = await question_of(request)
-
-    def produce() -> Iterator[Part]:
-        yield from answer_parts(handler(explorer, question))
-
     runs: Runs = explorer.exports if handler is answers.download else explorer.runs
-    return RunResponse(
-        lambda is_gone: runs.start(produce, is_abandoned=is_gone), question.written_sql()
-    )
+
+    def begin(is_gone: Callable[[], bool]) -> Run[Part]:
+        return runs.start(lambda: answer_parts(handler(explorer, question)), is_abandoned=is_gone)
+
+    return RunResponse(begin, question.written_sql())
 
 
 async def _opening(explorer: Explorer, request: Request) -> Response:

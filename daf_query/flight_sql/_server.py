@@ -203,17 +203,13 @@ class Service(flight.FlightServerBase):  # type: ignore[misc] # pyarrow has no t
 
         return self.runs.start(computed, query_id=query_id, is_abandoned=is_abandoned)
 
-    def _rows(self, rows: Rows) -> Iterator[Any]:
-        """Yield the columns of a query, then its rows in parts of a few megabytes."""
+    def _rows(self, found: Rows) -> Iterator[Any]:
+        """Yield the columns of a query, then its rows in parts, until they are more than may be."""
         # Not that of the result: a column that turns out to be unreadable is left out.
-        schema = plain_schema(rows.schema)
+        schema = plain_schema(found.schema)
         yield schema
-        yield from self._within_limits(wire_parts(rows.batches, schema))
-
-    def _within_limits(self, parts: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Yield rows, until they are more than a result may have."""
         limits, rows, size = self._limits, 0, 0
-        for part in parts:
+        for part in wire_parts(found.batches, schema):
             rows, size = rows + part.num_rows, size + part.nbytes
             for count, most, unit in (
                 (rows, limits.max_rows, "rows"),

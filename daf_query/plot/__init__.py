@@ -116,12 +116,9 @@ def write_labels(
     ax: AxesLike, *, x: str | None = None, y: str | None = None, title: str | None = None
 ) -> None:
     """Write what is beside axes and above them; what is None stays as it is."""
-    if x is not None:
-        ax.set_xlabel(plotted_name(x, _TITLE), **RAW)
-    if y is not None:
-        ax.set_ylabel(plotted_name(y, _TITLE), **RAW)
-    if title is not None:
-        ax.set_title(plotted_name(title, _TITLE), **RAW)
+    for write, text in ((ax.set_xlabel, x), (ax.set_ylabel, y), (ax.set_title, title)):
+        if text is not None:
+            write(plotted_name(text, _TITLE), **RAW)
 
 
 def write_names(axis: Any, names: Sequence[str], *, rotation: float = 0) -> None:

@@ -99,19 +99,15 @@ def opened(
         if _is_table(source):
             return tables.zarr_table(source)
         if not is_pattern(source):
-            return _closed_by(closing, open_daf(source, mode, **names))
+            return closing.enter_context(open_daf(source, mode, **names))
         location, source = str(source), matching_paths(str(source))
     elif isinstance(source, Sequence) and source:
         location = f"{len(source):,} data sets"
     else:
         raise _not_connectable(source)
     readers = usable(source, lambda each: _member(each, mode, names, closing), skip_broken, mode)
-    return Collection(location, _by_name(readers, location))
-
-
-def _closed_by(closing: ExitStack, daf: DafReader) -> DafReader:
-    closing.callback(daf.close)
-    return daf
+    paths = [daf.name if daf.location.startswith("<") else daf.location for daf in readers]
+    return Collection(location, _named(short_names(paths), readers, location))
 
 
 def usable(
@@ -160,7 +156,7 @@ def _member(source: object, mode: Mode, names: AxisNames, closing: ExitStack) ->
     if names and is_in_place(daf):
         daf.close()
         daf = open_daf(str(source), mode, **names)
-    return _closed_by(closing, daf)
+    return closing.enter_context(daf)
 
 
 def _not_connectable(source: object) -> errors.InvalidInputError:
@@ -283,12 +279,6 @@ def _is_index(folder: Path) -> bool:
     """Return whether a directory has the indexes of the file beside it, or is a sidecar."""
     is_beside = folder.name.endswith(INDEXES_SUFFIX) and folder.with_suffix("").is_file()
     return is_beside or is_sidecar(folder)
-
-
-def _by_name(readers: Sequence[DafReader], location: str) -> dict[str, DafReader]:
-    """Return readers by what the column ``dataset`` calls them."""
-    paths = [daf.name if daf.location.startswith("<") else daf.location for daf in readers]
-    return _named(short_names(paths), readers, location)
 
 
 def _named(names: Sequence[str], found: Sequence[_T], location: str) -> dict[str, _T]:

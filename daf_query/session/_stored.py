@@ -294,12 +294,8 @@ def annotate(  # noqa: PLR0913 - how a table is read
         if pa.types.is_dictionary(values.type) and values.type.value_type in STRINGS:
             listed = values.chunk(0).dictionary.to_pylist() if values.num_chunks else []
             categoricals[name] = listed, values.type.ordered
-        refuse_existing(
-            daf,
-            f"vector {name!r} of axis {axis!r}",
-            exists=daf.has_vector(axis, name),
-            if_exists=if_exists,
-        )
+        what = f"vector {name!r} of axis {axis!r}"
+        refuse_existing(daf, what, exists=daf.has_vector(axis, name), if_exists=if_exists)
         vectors[name] = _values(values, rows, name, axis, fill)
     with daf.batch():
         for name, values in vectors.items():

@@ -268,9 +268,8 @@ class Writing(Queries):
         {'name': ['B', 'T'], 'cells': [1, 2]}
         """
         _, daf = self._writable(schema)
-        stored.refuse_existing(
-            daf, f"axis {axis!r}", exists=daf.has_axis(axis), if_exists=if_exists
-        )
+        exists = daf.has_axis(axis)
+        stored.refuse_existing(daf, f"axis {axis!r}", exists=exists, if_exists=if_exists)
         table = stored.rows_of(self._engine, rows, params)
         stored.add_derived_axis(daf, axis, table, name=name, if_exists=if_exists)
 
