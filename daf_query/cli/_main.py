@@ -18,7 +18,7 @@ from collections.abc import Sequence
 from types import FrameType
 from typing import Any, Final, NoReturn
 
-from daf_query.cli import _query, _serve, _transfer, _upkeep
+from daf_query.cli import _query, _serve, _writing
 from daf_query.cli._later import metadata, storage_base
 from daf_query.cli._options import Command, Parser
 from daf_query.cli._output import (
@@ -36,7 +36,7 @@ from daf_storage._terminal_text import visible
 
 _COMMANDS: Final = {
     each.name: each
-    for module in (_query, _transfer, _upkeep, _serve)
+    for module in (_query, _writing, _serve)
     for each in vars(module).values()
     if isinstance(each, Command)
 }

@@ -30,7 +30,7 @@ from daf_query.cli._later import (
 )
 from daf_query.cli._options import command, given, grouped, option
 from daf_query.cli._output import aligned, described, pager_of, print_json, print_report
-from daf_query.cli._upkeep import sidecar_line
+from daf_query.cli._writing import sidecar_line
 from daf_storage import errors
 from daf_storage._terminal_text import visible, visible_name
 

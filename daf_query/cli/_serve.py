@@ -1,4 +1,4 @@
-"""The commands that show data sets: `serve` over HTTP or Flight SQL, `explore`, and `demo`."""
+"""The commands that show: `provenance`, `serve` over HTTP or Flight SQL, `explore`, and `demo`."""
 
 from __future__ import annotations
 
@@ -16,12 +16,14 @@ from daf_query.cli._later import (
     demo,
     explore,
     flight_sql,
+    provenance,
     session,
     storage_base,
     syntax,
     webbrowser,
 )
 from daf_query.cli._options import command, given, grouped, option
+from daf_query.cli._output import DONE, FAILED, print_json
 from daf_storage import errors
 
 if TYPE_CHECKING:
@@ -54,6 +56,26 @@ _SCREENS: Final = ("DISPLAY", "WAYLAND_DISPLAY", "BROWSER")
 
 class ClearTextWarning(errors.DafWarning):
     """Tokens travel over a network without encryption."""
+
+
+@command(
+    option("FILE", "an .h5ad, .zarr, Parquet or Arrow file", dest="path"),
+    option("--format", "what it prints", choices=("json",), default="json"),
+)
+def provenance_command(options: Namespace) -> int:
+    """Print which query, data sets and packages a file was made of.
+
+    Examples
+    --------
+    daf provenance markers.h5ad
+    daf provenance old.parquet | jq -r .sql
+    """
+    record = provenance.provenance(options.path)
+    if record is None:
+        print(f"daf: error: {options.path} does not say where it comes from", file=sys.stderr)
+        return FAILED
+    print_json(record, ensure_ascii=False)
+    return DONE
 
 
 @command(
