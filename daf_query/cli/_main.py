@@ -18,18 +18,10 @@ from collections.abc import Sequence
 from types import FrameType
 from typing import Any, Final, NoReturn
 
+from daf_query.cli import _output as outputs
 from daf_query.cli import _query, _serve, _writing
 from daf_query.cli._later import metadata, storage_base
 from daf_query.cli._options import Command, Parser
-from daf_query.cli._output import (
-    DONE,
-    FAILED,
-    INTERRUPTED,
-    LEFT_OUT,
-    command_line,
-    option_forms,
-    print_failure,
-)
 from daf_storage import errors
 from daf_storage._lazy import HiddenPandas
 from daf_storage._terminal_text import visible
@@ -137,19 +129,21 @@ def main(arguments: Sequence[str]) -> int:
             code: int | None = options.command.run(options)
         sys.stdout.flush()
     except BrokenPipeError:
-        code = DONE
+        code = outputs.DONE
         # The reader of our output is gone; keep Python from complaining at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     except KeyboardInterrupt:
-        code = INTERRUPTED
-        print_failure("interrupted")
+        code = outputs.INTERRUPTED
+        outputs.print_failure("interrupted")
     except Terminated as ended:
         code = 128 + ended.signal
-        print_failure(f"ended by {ended.signal.name}")
+        outputs.print_failure(f"ended by {ended.signal.name}")
     except Exception as error:  # noqa: BLE001 - the engine raises plain Exceptions
-        code = FAILED
-        print_failure(error, *arguments[:1], written=getattr(options, "written", ""))
-    return (LEFT_OUT if getattr(options, "has_left_out", False) else DONE) if code is None else code
+        code = outputs.FAILED
+        outputs.print_failure(error, *arguments[:1], written=getattr(options, "written", ""))
+    if code is None:
+        code = outputs.LEFT_OUT if getattr(options, "has_left_out", False) else outputs.DONE
+    return code
 
 
 def _parsed(arguments: Sequence[str]) -> Namespace:
@@ -160,7 +154,7 @@ def _parsed(arguments: Sequence[str]) -> Namespace:
     try:
         if command is None:
             if os.path.exists(name):  # noqa: PTH110 - it may be empty, or too long for a Path
-                parser.error(f"{name} is no command; see '{command_line('info', name)}'")
+                parser.error(f"{name} is no command; see '{outputs.command_line('info', name)}'")
             if arguments and (name in ("", "-", "--") or not name.startswith("-")):
                 parser.refuse("there is no command", name or "''", list(_COMMANDS))
             parser.check_options(arguments)
@@ -235,4 +229,4 @@ Run 'daf COMMAND --help' for more; DAF_DEBUG=1 shows where an error comes from."
 def _show_warning(message: Warning | str, *_: object, **__: object) -> None:
     """Print a warning of ours in one line; those of other packages are not for users."""
     if isinstance(message, errors.DafWarning):
-        print(visible(f"daf: warning: {option_forms(str(message))}"), file=sys.stderr)
+        print(visible(f"daf: warning: {outputs.option_forms(str(message))}"), file=sys.stderr)

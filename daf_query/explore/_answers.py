@@ -28,17 +28,7 @@ import pyarrow as pa
 from daf_query._formats import ROW_FORMATS
 from daf_query._row_files import Rows, save_rows, wire_parts
 from daf_query.explore._explorer import Download, Explorer, Selection, axis_rows
-from daf_query.explore._http import (
-    ARROW,
-    BINARY,
-    Answer,
-    Head,
-    Part,
-    Question,
-    ended,
-    parts_of,
-    refusal,
-)
+from daf_query.explore._http import ARROW, Answer, Head, Part, Question, ended, parts_of, refusal
 from daf_query.matrix import Positions, each_once
 from daf_query.scan import INDEX, NAME, plain_schema
 from daf_query.session import candidates, coordinates_of, value_counts, vector_pairs
@@ -141,7 +131,7 @@ def rows(explorer: Explorer, question: Question) -> Answer:
         except errors.DafError as error:
             raise errors.QueryError(f"the rows are none of axis {along.axis!r}: {error}") from None
     positions = each_once(positions)
-    return parts_of(Head(BINARY, {_ROWS: str(positions.size)}), positions.astype("<u4"))
+    return parts_of(positions.astype("<u4"), {_ROWS: str(positions.size)})
 
 
 # Arrays along an axis, and summaries
@@ -167,7 +157,7 @@ def points(explorer: Explorer, question: Question) -> Answer:
     values = np.full(shape, np.nan, np.float32)  # of data sets that have none
     with np.errstate(over="ignore", invalid="ignore"):
         values[found.positions] = found.points
-    return parts_of(Head(BINARY, {_ROWS: str(along.whole.length)}), values)
+    return parts_of(values, {_ROWS: str(along.whole.length)})
 
 
 def colour(explorer: Explorer, question: Question) -> Answer:
@@ -181,7 +171,7 @@ def colour(explorer: Explorer, question: Question) -> Answer:
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, batch.schema) as writer:
         writer.write_batch(batch)
-    return parts_of(Head(ARROW, {_ROWS: str(along.whole.length)}), sink.getvalue())
+    return parts_of(sink.getvalue(), {_ROWS: str(along.whole.length)}, ARROW)
 
 
 def _coloured(values: pa.Array, noted: Mapping[str, str] | None) -> pa.RecordBatch:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from functools import partial
 from typing import Any, Final, TypeAlias, TypeVar
 
@@ -219,8 +219,6 @@ class Question:
 
 ARROW: Final = "application/vnd.apache.arrow.stream"
 _ARROW_END: Final = b"\xff\xff\xff\xff\x00\x00\x00\x00"
-BINARY: Final = "application/octet-stream"
-_JSON: Final = "application/json"
 _PART_BYTES: Final = 1 << 20
 
 
@@ -229,7 +227,7 @@ class Head:
     """What an answer begins with, which is known as soon as its first part is."""
 
     media_type: str
-    headers: Mapping[str, str] = field(default_factory=dict)
+    headers: Mapping[str, str]
 
 
 Part: TypeAlias = Head | bytes
@@ -238,11 +236,13 @@ Answer: TypeAlias = Mapping[str, Any] | Iterator[Part]
 """JSON, or a head and what follows."""
 
 
-def parts_of(head: Head, content: Any) -> Iterator[Part]:
+def parts_of(
+    content: Any, headers: Mapping[str, str], media_type: str = "application/octet-stream"
+) -> Iterator[Part]:
     """Yield a head that says the length, and a buffer in parts."""
     whole = memoryview(content)
     view = whole.cast("B") if whole.nbytes else memoryview(b"")
-    yield Head(head.media_type, {**head.headers, "Content-Length": str(view.nbytes)})
+    yield Head(media_type, {**headers, "Content-Length": str(view.nbytes)})
     for start in range(0, view.nbytes, _PART_BYTES):
         yield bytes(view[start : start + _PART_BYTES])
 
@@ -252,7 +252,7 @@ def answer_parts(answer: Answer) -> Iterator[Part]:
     if not isinstance(answer, Mapping):
         return answer
     text = json.dumps(answer, ensure_ascii=False, allow_nan=False)
-    return parts_of(Head(_JSON), text.encode("utf-8", "replace"))
+    return parts_of(text.encode("utf-8", "replace"), {}, "application/json")
 
 
 def ended(**how: Any) -> bytes:

@@ -1,4 +1,4 @@
-from daf_query import dataframes, moments, scan, syntax, training
+from daf_query import dataframes, moments, syntax, training
 from daf_query import index as indexing
 from daf_query import matrix as layouts
 from daf_query import profile as profiles
@@ -7,7 +7,7 @@ from daf_query import sql as engines
 from daf_query import table as tables
 from daf_query.session import _plots as plots
 from daf_query.session import _stored as stored
-from daf_storage import combined, upkeep
+from daf_storage import combined
 
 __all__ = [
     "combined",
@@ -18,11 +18,9 @@ __all__ = [
     "moments",
     "plots",
     "profiles",
-    "scan",
     "slices",
     "stored",
     "syntax",
     "tables",
     "training",
-    "upkeep",
 ]

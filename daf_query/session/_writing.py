@@ -8,19 +8,11 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from daf_query.session._later import (
-    engines,
-    indexing,
-    moments,
-    profiles,
-    scan,
-    slices,
-    stored,
-    syntax,
-    tables,
-    upkeep,
-)
+import daf_storage
+from daf_query.scan import INDEX, NAME
+from daf_query.session._later import engines, indexing, moments, profiles, slices, stored, syntax
 from daf_query.session._queries import Queries
+from daf_query.table import is_user_table
 from daf_storage import DafWriter, IfExists, ShowProgress, errors
 
 Frame: TypeAlias = Any
@@ -134,7 +126,7 @@ class Writing(Queries):
                 "stored with set_vector() of the data set"
             )
         what, exists = f"vector {name!r} of axis {axis!r}", daf.has_vector(axis, name)
-        is_own = name in (scan.NAME, scan.INDEX)  # which `set_vector` refuses
+        is_own = name in (NAME, INDEX)  # which `set_vector` refuses
         stored.refuse_existing(daf, what, exists=exists and not is_own, if_exists=if_exists)
         values = stored.derived_vector(self._engine, schema_name, axis, engines.bind(query, params))
         stored.set_vector(daf, axis, name, values, if_exists=if_exists)
@@ -209,7 +201,7 @@ class Writing(Queries):
         ['b', '', 't']
         """
         _, daf = self._writable(schema, axis)
-        keys = (scan.NAME if key is None else key,)
+        keys = (NAME if key is None else key,)
         table = stored.rows_of(self._engine, rows, params, strings=keys)
         return stored.annotate(
             daf, axis, table, key, columns, fill or {}, is_strict=strict, if_exists=if_exists
@@ -462,7 +454,7 @@ class Writing(Queries):
         max_bytes: slices.ByteSize | None = None,
         schema: str | None = None,
         progress: ShowProgress = "auto",
-    ) -> upkeep.SidecarStatus:
+    ) -> daf_storage.SidecarStatus:
         """Write a sidecar beside an AnnData that is read in place; what it has is used at once.
 
         It has the layout of each matrix that the file lacks, so that one gene is no longer a pass
@@ -535,7 +527,7 @@ class Writing(Queries):
         InvalidInputError
             The data set is not one that is read in place.
         """
-        return upkeep.remove_sidecar(self._connections.reader(schema))
+        return daf_storage.remove_sidecar(self._connections.reader(schema))
 
 
 def _is_rows(values: object) -> bool:
@@ -544,7 +536,7 @@ def _is_rows(values: object) -> bool:
     A DataFrame of pandas is not: it has labels, and is a matrix by itself.
     """
     is_matrix = hasattr(values, "iloc") or hasattr(values, "dtype") or hasattr(values, "type")
-    return isinstance(values, str) or (tables.is_user_table(values) and not is_matrix)
+    return isinstance(values, str) or (is_user_table(values) and not is_matrix)
 
 
 def _matrix_of_groups(
