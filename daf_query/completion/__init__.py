@@ -273,9 +273,9 @@ class SqlCompleter:
                 if any(_begins(typed, each) for each in (parts[0], parts[-1])):
                     text = ".".join(map(_written, parts))
                     yield Completion(text, typed.start, "table", ".".join(parts))
-            yield from _words(typed, sorted(USAGES), "function", "(")
+            yield from _matching(typed, sorted(USAGES), "function")
         elif typed.place == "beginning":
-            yield from _words(typed, BEGINNINGS, "keyword")
+            yield from _matching(typed, BEGINNINGS, "keyword")
         else:
             yield from self._expressions(typed, named, among)
 
@@ -284,26 +284,26 @@ class SqlCompleter:
         tables, qualifier = self._tables(), typed.qualifier
         table = named.get(".".join(qualifier), qualifier if qualifier in tables else None)
         if table is not None and typed.place != "table":
-            yield from _names(typed, self._columns_of(table), "column")
+            yield from _matching(typed, self._columns_of(table), "column")
         of_schema = [parts[1] for parts in tables if parts[:-1] == qualifier]
-        yield from _names(typed, of_schema, "table")
+        yield from _matching(typed, of_schema, "table")
 
     def _expressions(
         self, typed: Typed, named: Iterable[str], among: list[tuple[str, ...]]
     ) -> Iterator[Completion]:
         for parts in among:
-            yield from _names(typed, self._columns_of(parts), "column")
+            yield from _matching(typed, self._columns_of(parts), "column")
         for parts in among:
             names = [name for name, *_ in self._matrices(parts)]
             for name in names:
                 if names.count(name) == 1 and _begins(typed, name):
                     text = f"{_written(name)}['"
                     yield Completion(text, typed.start, "matrix", f"{name}['...']")
-        yield from _names(typed, named, "table")
+        yield from _matching(typed, named, "table")
         if self._functions is None:
             self._functions = sorted(self._session.sql(_FUNCTIONS).to_pydict()["name"])
-        yield from _words(typed, self._functions, "function", "(")
-        yield from _words(typed, KEYWORDS, "keyword")
+        yield from _matching(typed, self._functions, "function")
+        yield from _matching(typed, KEYWORDS, "keyword")
 
     def _values(
         self, typed: Typed, columns: Iterable[tuple[str, ...]], sql: str, closing: str
@@ -382,18 +382,10 @@ def _begins(typed: Typed, name: str) -> bool:
     return name.lower().startswith(typed.prefix.lower())
 
 
-def _names(typed: Typed, names: Iterable[str], kind: CompletionKind) -> Iterator[Completion]:
-    """Yield the names that begin with what is typed."""
+def _matching(typed: Typed, names: Iterable[str], kind: CompletionKind) -> Iterator[Completion]:
+    """Yield the names that begin with what is typed; words of SQL are in its case."""
     for name in names:
         if _begins(typed, name):
-            yield Completion(_written(name), typed.start, kind, name)
-
-
-def _words(
-    typed: Typed, words: Iterable[str], kind: CompletionKind, after: str = ""
-) -> Iterator[Completion]:
-    """Yield the words that begin with what is typed, in its case."""
-    is_lower = typed.prefix != "" and typed.prefix.islower()
-    for word in words:
-        if _begins(typed, word):
-            yield Completion((word.lower() if is_lower else word) + after, typed.start, kind, word)
+            text = name.lower() if typed.prefix.islower() else name
+            text = text + "(" * (kind == "function") if kind in _NEVER_QUOTED else _written(name)
+            yield Completion(text, typed.start, kind, name)

@@ -74,7 +74,7 @@ class Service(flight.FlightServerBase):  # type: ignore[misc] # pyarrow has no t
     @answering
     def get_flight_info(self, context: Any, descriptor: Any) -> flight.FlightInfo:
         """Plan a query, and return the ticket of its rows."""
-        schema, ticket = self._asked(context, descriptor)
+        schema, ticket = self._described(context, descriptor)
         if ticket is None:
             raise InvalidRequest("the statement has parameters, and none were bound to values")
         endpoint = flight.FlightEndpoint(ticket, [])  # no location: where it was asked
@@ -83,7 +83,7 @@ class Service(flight.FlightServerBase):  # type: ignore[misc] # pyarrow has no t
     @answering
     def get_schema(self, context: Any, descriptor: Any) -> flight.SchemaResult:
         """Return the columns of the answer to a command."""
-        return flight.SchemaResult(self._asked(context, descriptor)[0])
+        return flight.SchemaResult(self._described(context, descriptor)[0])
 
     @answering
     def do_get(self, context: Any, ticket: Any) -> flight.FlightDataStream:
@@ -153,7 +153,7 @@ class Service(flight.FlightServerBase):  # type: ignore[misc] # pyarrow has no t
         self._check_size(descriptor.command, "the command")
         return wrapped_in(descriptor.command)
 
-    def _asked(self, context: Any, descriptor: Any) -> tuple[pa.Schema, bytes | None]:
+    def _described(self, context: Any, descriptor: Any) -> tuple[pa.Schema, bytes | None]:
         """Return the columns of the answer to a command, and its ticket; None without values."""
         name, body = self._command(descriptor)
         if name in COMMANDS:
