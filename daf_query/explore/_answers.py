@@ -125,9 +125,9 @@ def rows(explorer: Explorer, question: Question) -> Answer:
                 f"the rows are none of axis {along.axis!r}: without {NAME!r} nobody can tell"
             )
         # NULL AS "index" says nothing of the entries that have a name.
-        known = [n for n in keys.column_names if n == NAME or keys[n].null_count < len(keys)]
+        present = [n for n in keys.column_names if n == NAME or keys[n].null_count < len(keys)]
         try:
-            positions = positions_in(along.whole, keys.select(known).drop_null(), "rows")
+            positions = positions_in(along.whole, keys.select(present).drop_null(), "rows")
         except errors.DafError as error:
             raise errors.QueryError(f"the rows are none of axis {along.axis!r}: {error}") from None
     positions = each_once(positions)
