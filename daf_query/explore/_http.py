@@ -172,11 +172,11 @@ class Question:
         """Return a string, or None where it is missing, null or empty."""
         return None if self.content.get(name) in (None, "") else self.string(name)
 
-    def sql(self, name: str = "sql") -> str:
+    def sql(self) -> str:
         """Return SQL, which has to be there."""
-        sql = self.string(name)
+        sql = self.string("sql")
         if len(sql.encode("utf-8", "replace")) > _MAX_QUERY_BYTES:
-            raise refusal(413, f"{name!r} is longer than {_MAX_QUERY_BYTES:,} bytes")
+            raise refusal(413, f"'sql' is longer than {_MAX_QUERY_BYTES:,} bytes")
         return sql
 
     def written_sql(self) -> str:
