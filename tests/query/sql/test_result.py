@@ -247,7 +247,8 @@ def test_a_plan_is_shown_whole(session: DafSession) -> None:
     shown = session.sql(query)._repr_mimebundle_()
     for text in shown.values():
         assert "DatasetExec: number_of_fragments=" in text
-        assert "projection=[donor]" in text and "\ufffd" not in text
+        assert "projection=[donor]" in text
+        assert "\ufffd" not in text
 
 
 JOIN = "SELECT * FROM cell c JOIN louvain l ON c.cluster = l.name ORDER BY c.index"
