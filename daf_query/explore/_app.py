@@ -84,8 +84,7 @@ class Guard:
         async def protected(message: Message) -> None:
             if message["type"] == "http.response.start":
                 headers = MutableHeaders(scope=message)
-                for name, value in _HEADERS.items():
-                    headers[name] = value
+                headers.update(_HEADERS)
                 is_page = message["status"] == 200 and not path.startswith(_PRIVATE)
                 headers["Cache-Control"] = "no-cache" if is_page else "no-store"
             await send(message)
