@@ -155,8 +155,10 @@ def handed_over(table: pa.Table, library: str, convert: Callable[[pa.Table], Any
     try:
         return convert(table)
     except BaseException as error:
-        if not isinstance(error, Exception) and type(error).__name__ != "PanicException":  # Rust's
+        is_panic = type(error).__name__ == "PanicException"  # of Rust
+        if isinstance(error, MemoryError) or not (is_panic or isinstance(error, Exception)):
             raise
+        convert(pa.table({"n": [0]}))  # if that fails too, it says why
         if table.num_columns == 1:
             raise _without_values(table.schema.field(0), library) from None
         for position in range(table.num_columns):

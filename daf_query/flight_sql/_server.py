@@ -74,9 +74,7 @@ class Service(flight.FlightServerBase):  # type: ignore[misc] # pyarrow has no t
     @answering
     def get_flight_info(self, context: Any, descriptor: Any) -> flight.FlightInfo:
         """Plan a query, and return the ticket of its rows."""
-        schema, ticket = self._described(context, descriptor)
-        if ticket is None:
-            raise InvalidRequest("the statement has parameters, and none were bound to values")
+        schema, ticket = self._described(context, descriptor, needs_values=True)
         endpoint = flight.FlightEndpoint(ticket, [])  # no location: where it was asked
         return flight.FlightInfo(schema, descriptor, [endpoint], -1, -1)
 
@@ -153,13 +151,17 @@ class Service(flight.FlightServerBase):  # type: ignore[misc] # pyarrow has no t
         self._check_size(descriptor.command, "the command")
         return wrapped_in(descriptor.command)
 
-    def _described(self, context: Any, descriptor: Any) -> tuple[pa.Schema, bytes | None]:
+    def _described(
+        self, context: Any, descriptor: Any, *, needs_values: bool = False
+    ) -> tuple[pa.Schema, bytes | None]:
         """Return the columns of the answer to a command, and its ticket; None without values."""
         name, body = self._command(descriptor)
         if name in COMMANDS:
             return self._catalog.answer(name, body)[0], descriptor.command
         query = self._query(name, body)
         bound = query.bound
+        if bound is None and needs_values:
+            raise InvalidRequest("the statement has parameters, and none were bound to values")
         if bound is None:
             return self._unbound(query.query)[0], None
         columns = self._started(

@@ -1061,7 +1061,9 @@ def matrix_table(request: slices.SliceRequest) -> tables.TableDataset:
         return schema.matrix_table(*request.axes, request.name)
     found = slices.matrix_axes(request)
     rows, columns = (
-        {
+        None
+        if selection.is_all and isinstance(axis, layouts.ConcatenatedAxis)
+        else {
             key: layouts.Selection.of(own, daf.axis_length(axis.axis))
             for key, daf, _, own in axis.parts(selection.positions)
         }

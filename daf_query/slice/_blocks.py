@@ -85,8 +85,10 @@ def row_spans(figures: Figures, rows: object, max_bytes: ByteSize | None) -> Ite
         budget = byte_count(BLOCK_BYTES if max_bytes is None else max_bytes)
         if budget == 0:
             raise errors.InvalidInputError("max_bytes=0 has no room for a row; pass a larger one")
-        beside = figures.index_bytes if figures.whole.is_sparse else 0
-        return cut_at(row_sizes(figures, are_exact=True), budget - beside)
+        if figures.whole.is_sparse:
+            return cut_at(row_sizes(figures, are_exact=True), budget - figures.index_bytes)
+        row_bytes = max(figures.whole.shape[1] * figures.item_bytes, 1)
+        return spans_of_length(figures.whole.shape[0], max(budget // row_bytes, 1))
     if max_bytes is not None:
         raise errors.InvalidInputError("blocks() takes rows= or max_bytes=, not both")
     return spans_of_length(figures.whole.shape[0], positive_number(rows, "rows"))

@@ -184,6 +184,11 @@ class Member:
             self.daf, *axes, name, rows=rows, columns=columns, view=self.view
         )
 
+    @property
+    def broken_count(self) -> int:
+        """How often a column turned out to be unreadable."""
+        return sum(broken.count for broken in list(self._broken.values()))
+
     def close(self) -> None:
         """Close the data set, and forget what was decoded of it."""
         self.cache.clear()
@@ -649,6 +654,13 @@ class Connections:
         return [
             (schema.name, name) for schema in self.all_schemas.values() for name in schema.added
         ]
+
+    def broken_count(self) -> int:
+        """Return how often a column turned out to be unreadable while it was read."""
+        own = [each for each in self.shared.values() if isinstance(each, tables.TableDataset)]
+        members = [each for schema in self.schemas.values() for each in schema.members.values()]
+        shared = sum(table.table_columns.broken.count for table in own)
+        return shared + sum(member.broken_count for member in members)
 
     def __reduce__(self) -> Any:
         """Pickle what is connected, by its paths; whoever unpickles it connects it again."""

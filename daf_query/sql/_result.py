@@ -41,7 +41,7 @@ from daf_query.sql._planning import (
 )
 from daf_query.sql._rules import corrections, list_barriers
 from daf_query.syntax import Edit, edited, parsed, placeholders, quoted_name, without_direction
-from daf_query.table import BrokenColumns, with_categories
+from daf_query.table import with_categories
 from daf_storage import DafError, ShowProgress, errors
 from daf_storage.base import optional_import, progress_bar
 from daf_storage.display import (
@@ -571,11 +571,12 @@ class QueryResult(Advised):
         is run again without it.
         """
         while True:
-            count = BrokenColumns.count
+            count = self._engine.connections.broken_count()
             try:
                 return work()
             except Exception as error:  # noqa: BLE001 - the engine raises plain Exceptions
-                if count == BrokenColumns.count or not self._is_planned_again():
+                is_same = count == self._engine.connections.broken_count()
+                if is_same or not self._is_planned_again():
                     raise self._translated(error) from None
 
     def _is_planned_again(self) -> bool:

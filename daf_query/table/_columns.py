@@ -90,19 +90,18 @@ class BrokenColumns:
         Returns a value that changes whenever what is stored of a column does.
     """
 
-    count = 0
-    """How often a column of any table turned out to be broken."""
-
     def __init__(self, identity: Callable[[str], Hashable] = lambda _: None) -> None:
         self._identity = identity
         self._noted: dict[str, tuple[str | None, Hashable, float]] = {}
         self._lock = threading.Lock()
+        self.count = 0
+        """How often a column turned out to be broken."""
 
     def note(self, name: str, reason: str | None) -> None:
         """Note why a column cannot be read; None if it does not hold what was recorded of it."""
         with self._lock:
             self._noted[name] = (reason, self._identity(name), time.monotonic())
-            BrokenColumns.count += 1
+            self.count += 1
 
     def noted(self) -> dict[str, str | None]:
         """Return the columns that are still broken, and why; None for those to be read as stored.

@@ -67,6 +67,7 @@ class Column:
     """What it is called in its frame; its vector, if there is one; a second one, if it has one."""
     unclear: errors.FormatError | None = None
     """Why it cannot be said what is missing."""
+    _has_companion: bool | None = None
 
     def __init__(
         self,
@@ -88,15 +89,16 @@ class Column:
         """Whether there is such a vector, and nothing is wrong with its metadata."""
         return not self.problem and self.error is None
 
-    @functools.cached_property
+    @property
     def companion(self) -> str:
         """The name of the vector that says what is missing; empty if there is none."""
-        try:
-            may_have_one = self.is_shown and self.may_have_companion
-            has_one = may_have_one and self.missing_as() == "vector"
-        except errors.FormatError as error:
-            self.unclear, has_one = error, False
-        return self.companion_name if has_one else ""
+        if self._has_companion is None:  # what cannot be read now is asked for again
+            self.unclear, may_have_one = None, self.is_shown and self.may_have_companion
+            try:
+                self._has_companion = may_have_one and self.missing_as() == "vector"
+            except errors.FormatError as error:
+                self.unclear = error
+        return self.companion_name if self._has_companion else ""
 
     @functools.cached_property
     def problem(self) -> str:

@@ -524,6 +524,7 @@ class ChainWriter(DafWriter):
             )
 
     def _check_free(self, path: str, if_exists: IfExists) -> None:
+        self._check_open()
         is_axis = path.startswith(f"{layout.AXES}/")
         if is_axis and if_exists == "replace":
             self._check_not_in_base(path, "replaced")

@@ -448,6 +448,7 @@ class DafWriter(DafReader):
         )
         with packing.transaction() as changes:
             yield changes
+            changes.write_aside(path)
             with self._writable.lock():
                 for axis, node in before.items():
                     now = self._tree.node(layout.axis_path(axis))

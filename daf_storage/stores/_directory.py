@@ -295,13 +295,22 @@ class DirectoryTransaction:
 
 
 def link_tree(source: Path, target: Path, without: list[str]) -> None:
-    """Link every file into another directory, but for those at or below some prefixes."""
+    """Link every file into another directory, but for those at or below some prefixes.
+
+    A link to a directory stays one, unless such a prefix is below it; one to where it lies goes.
+    """
     left_out = {os.path.join(source, prefix) for prefix in without} | {str(source / STAGING_NAME)}
     for folder, names, files in os.walk(source, followlinks=True):
-        names[:] = [name for name in names if os.path.join(folder, name) not in left_out]
         copy = target / os.path.relpath(folder, source)
         copy.mkdir(exist_ok=True)
         shutil.copystat(folder, copy)
+        names[:] = [name for name in names if os.path.join(folder, name) not in left_out]
+        for link in filter(Path.is_symlink, [Path(folder, name) for name in names]):
+            if not any(each.startswith(f"{link}/") for each in left_out):
+                names.remove(link.name)
+                linked = link.resolve()
+                if not Path(folder).resolve().is_relative_to(linked):
+                    (copy / link.name).symlink_to(linked)
         for file in files:
             if os.path.join(folder, file) not in left_out:
                 _link_file(os.path.join(folder, file), copy / file)

@@ -404,7 +404,7 @@ class ArrayChanges(ABC):
     ) -> AnyArray | None:
         """Prepare a numeric array of zeros, mapped; None if it cannot be."""
 
-    def _write_aside(self, path: str) -> None:
+    def write_aside(self, path: str) -> None:
         """Write what was filled in aside of what is prepared at and below a path."""
         for filled in [key for key in self._aside if f"{key}/".startswith(f"{path}/")]:
             self.write_array(filled, self._aside.pop(filled))

@@ -151,7 +151,7 @@ class Hdf5Transaction(ArrayChanges):
             file = self._shared.file
             if target in file and not replace:
                 raise FileExistsError(f"{path} exists")
-            self._write_aside(path)
+            self.write_aside(path)
             for annotated in [key for key in self._attributes if f"{key}/".startswith(f"{path}/")]:
                 prepared = file[self._prepared(annotated)]
                 prepared.attrs.update(self._attributes.pop(annotated))

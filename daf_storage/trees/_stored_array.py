@@ -566,6 +566,9 @@ class TreeTransaction(Protocol):
         default the system's.
         """
 
+    def write_aside(self, path: str) -> None:
+        """Write what is aside at and below ``path``; else publishing does, while others wait."""
+
     def publish(self, path: str, *, replace: bool) -> None:
         """Put what was prepared at and below ``path`` in place; ``FileExistsError`` if taken."""
 

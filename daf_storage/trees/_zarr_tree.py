@@ -624,7 +624,7 @@ class ZarrTransaction(FileChanges):
 
     def publish(self, path: str, *, replace: bool) -> None:
         """Put a node in place and bring the consolidated metadata up to date."""
-        self._write_aside(path)
+        self.write_aside(path)
         self._changes.publish(self._tree.key(path), replace=replace)
         self.refresh([path])
 
