@@ -314,12 +314,12 @@ def _written(parameter: Placeholder, value: Any) -> str:
 
 
 def _items(value: Any) -> list[Any] | None:
-    """Return the values of a list, an array, a series or a set; None of anything else.
+    """Return the values of a list, a flat array, a series or a set; None of anything else.
 
     NaN among strings is how pandas writes a missing one.
     """
     is_one = isinstance(value, str | bytes | bytearray | memoryview | Mapping | pa.Scalar)
-    if is_one or getattr(value, "ndim", 1) == 0 or not isinstance(value, Iterable):
+    if is_one or getattr(value, "ndim", 1) != 1 or not isinstance(value, Iterable):
         return None
     items = sorted(value, key=repr) if isinstance(value, AbstractSet) else list(value)
     if any(isinstance(item, str) for item in items):

@@ -435,6 +435,15 @@ def _check_axis(part: MatrixSlice, sampler: Sampler) -> None:
                 f"has {length:,} entries here, and {'none' if has is None else f'{has:,}'} in the "
                 "sampler; make it of the same session"
             )
+    names = _vector_of_all(part, sampler, NAME).take(pa.array(sampler.indices))
+    differ = pc.not_equal(names.cast(pa.large_string()), sampler.names.cast(pa.large_string()))
+    if pc.any(differ).as_py():
+        first = pc.index(differ, True).as_py()
+        raise errors.InvalidInputError(
+            f"axis {sampler.axis!r} was replaced or reordered since the sampler was made: entry "
+            f"{sampler.indices[first]:,} is {names[first].as_py()!r}, and was "
+            f"{sampler.names[first].as_py()!r}; make the sampler again"
+        )
     if part.dtype == np.dtype(object):
         raise errors.InvalidInputError(f"the matrix {part.name!r} holds strings, not numbers")
 

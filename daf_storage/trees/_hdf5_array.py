@@ -359,10 +359,14 @@ class Hdf5Node:
     kind: NodeKind
     identity: Hashable
     what: str
+    opened: int
+    """How often the file had been opened again: it may be another one, with the same places."""
 
     def is_same(self, other: object) -> bool:
         """Return whether another node is the very same stored one."""
-        return isinstance(other, Hdf5Node) and bool(self.held.id == other.held.id)
+        if not isinstance(other, Hdf5Node) or self.opened != other.opened:
+            return False
+        return bool(self.held.id == other.held.id)
 
     def array(self, name: str = "") -> Hdf5Array | None:
         """Return this dataset, or the one of that name below this group."""

@@ -376,6 +376,8 @@ class Hdf5File:
         counter = mmap.mmap(-1, 8) if self.is_writable else bytes(8)
         self._changes_of_all = np.frombuffer(counter, np.int64)  # which forked processes share
         self._token = object()  # unlike an id, it is not that of another file later
+        self.reopened = 0
+        """How often another program had written into it."""
         self._note_state()
         self._kept_as: Hashable = None
         self._kept: dict[Hashable, Any] = {}
@@ -453,7 +455,7 @@ class Hdf5File:
                     # Closed already where it was damaged or locked when it was last opened again.
                     self.file.close()
                     self.file = self._reopen()
-
+                    self.reopened += 1
                     self._note_state()
                 elif not is_open:
                     raise InvalidInputError(

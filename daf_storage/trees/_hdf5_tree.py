@@ -423,7 +423,8 @@ class Hdf5Tree:
             if kind is None:
                 return None
             held = HeldObject(self._shared, found, self.path_in_file(path))
-            return Hdf5Node(self._shared, held, kind, identity, f"{self.location}: {path}")
+            what = f"{self.location}: {path}"
+            return Hdf5Node(self._shared, held, kind, identity, what, self._shared.reopened)
 
     @property
     def server_version(self) -> tuple[Any, ...] | None:
