@@ -167,6 +167,8 @@ def test_sql_scans_while_a_writer_appends(tmp_path: Path) -> None:
     threads = [threading.Thread(target=query) for _ in range(2)]
     for thread in threads:
         thread.start()
+    while not counts and threads[0].is_alive():  # the first query loads the engine
+        stop.wait(0.01)
     for i in range(1, 80):
         if i % 2:
             writer.set_vector("cell", f"v{i}", np.full(n, i, "i4"))
