@@ -297,7 +297,8 @@ class DirectoryTransaction:
 def link_tree(source: Path, target: Path, without: list[str]) -> None:
     """Link every file into another directory, but for those at or below some prefixes.
 
-    A link to a directory stays one, unless such a prefix is below it; one to where it lies goes.
+    A symbolic link to a directory is made again, and followed only if such a prefix is below it.
+    One to a directory that it lies in is left out.
     """
     left_out = {os.path.join(source, prefix) for prefix in without} | {str(source / STAGING_NAME)}
     for folder, names, files in os.walk(source, followlinks=True):

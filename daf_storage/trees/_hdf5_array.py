@@ -360,7 +360,7 @@ class Hdf5Node:
     identity: Hashable
     what: str
     opened: int
-    """How often the file had been opened again: it may be another one, with the same places."""
+    """How often the file had been opened again: what was rewritten may have the same addresses."""
 
     def is_same(self, other: object) -> bool:
         """Return whether another node is the very same stored one."""

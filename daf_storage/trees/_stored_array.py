@@ -567,7 +567,7 @@ class TreeTransaction(Protocol):
         """
 
     def write_aside(self, path: str) -> None:
-        """Write what is aside at and below ``path``; else publishing does, while others wait."""
+        """Write what was filled aside at and below ``path``, before others wait for `publish`."""
 
     def publish(self, path: str, *, replace: bool) -> None:
         """Put what was prepared at and below ``path`` in place; ``FileExistsError`` if taken."""

@@ -500,11 +500,17 @@ def test_limits_are_kept_and_named(session: DafSession) -> None:
             _refused(cursor, query, message)
         wait_until(lambda: server.running_queries == 0)
         with _flight(server) as client:
+            handle = prepared(client, "SELECT ? + 1")
             info = _ask(client, ENDLESS)
             reading, _ = _reading(client, info)
             wait_until(lambda: server.running_queries == 1)
             with pytest.raises(flight.FlightUnavailableError, match="--max-queries"):
                 _ask(client, "SELECT 1")
+            with pytest.raises(pa.ArrowInvalid, match="none were bound"):  # without planning it
+                _rows(
+                    client,
+                    packed("CommandPreparedStatementQuery", prepared_statement_handle=handle),
+                )
             reading.join(20)
         wait_until(lambda: server.running_queries == 0)
         assert cursor.execute("SELECT 1").fetchone() == (1,)
