@@ -309,9 +309,8 @@ def link_tree(source: Path, target: Path, without: list[str]) -> None:
         for link in filter(Path.is_symlink, [Path(folder, name) for name in names]):
             if not any(each.startswith(f"{link}/") for each in left_out):
                 names.remove(link.name)
-                linked = link.resolve()
-                if not Path(folder).resolve().is_relative_to(linked):
-                    (copy / link.name).symlink_to(linked)
+                if not Path(folder).resolve().is_relative_to(link.resolve()):
+                    (copy / link.name).symlink_to(link.resolve())
         for file in files:
             if os.path.join(folder, file) not in left_out:
                 _link_file(os.path.join(folder, file), copy / file)

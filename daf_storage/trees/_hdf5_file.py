@@ -455,8 +455,10 @@ class Hdf5File:
                     # Closed already where it was damaged or locked when it was last opened again.
                     self.file.close()
                     self.file = self._reopen()
-                    self.reopened += 1
+                    was = self._opened_as or ()
                     self._note_state()
+                    # Size and time of the data: chmod and links to the file change neither.
+                    self.reopened += was[1:3] != (self._opened_as or ())[1:3]
                 elif not is_open:
                     raise InvalidInputError(
                         f"{self.location}: the file was damaged, and is another one now; open it "
