@@ -52,6 +52,11 @@ _PATIENCE_SECONDS: Final = 0.5
 """How long a query waits for one of those that run to end."""
 _LAST_SECONDS: Final = 1.2
 """How long Ctrl-C waits for the engine to end, which looks every second."""
+_CALLS: Final = queue.SimpleQueue[Callable[[], None]]()
+"""What another thread is to call for the main one."""
+_IDLE: Final = deque[None]()
+"""An entry for each thread that waits for such calls: to start one takes longer than to plan."""
+_IDLE_SECONDS: Final = 0.5
 _MAX_CANCELLED: Final = 1000
 _STALLED_SECONDS: Final = 30.0
 """After how long rows that nobody takes give way."""
@@ -120,6 +125,11 @@ class Work(Generic[_T]):
         self._is_computing = False
         self._is_interrupted = False
         self._thread = 0
+
+    @property
+    def has_begun(self) -> bool:
+        """Whether a thread computes it, or did."""
+        return self._thread != 0
 
     def stop(self, reason: BaseException) -> None:
         """Make it end soon; the first reason counts."""
@@ -395,29 +405,26 @@ def _is_attended() -> bool:
 def _called_beside(function: Callable[[], _T]) -> _T:
     """Call a function in another thread; Ctrl-C ends it, and the wait for it."""
     work: Work[_T] = Work(b"", math.inf, AssertionError)
-    caller = threading.get_ident()
     ended = threading.Lock()  # not an event: its Python code is what Ctrl-C would leave half done
+    context = contextvars.copy_context()
+    context.run(errors.CALLER.set, threading.get_ident())
 
     def compute() -> None:
-        errors.CALLER.set(caller)
-        work.run(lambda: iter([function()]))
+        if work.error is None:
+            context.run(work.run, lambda: iter([function()]))
         ended.release()
 
-    def begin() -> None:
-        try:
-            thread.start()
-        except BaseException as error:  # noqa: BLE001 - it is raised where the result is awaited
-            work.error = error
-            ended.release()
-
     ended.acquire()
-    task = contextvars.copy_context().run
-    thread = threading.Thread(target=task, args=(compute,), name="daf-attended", daemon=True)
     try:
-        # Not `thread.start()`, which waits in Python: Ctrl-C may leave the lock of that held.
-        _thread.start_new_thread(begin, ())
-        while not ended.acquire(timeout=_LOOK_SECONDS):  # which not every Ctrl-C ends
-            pass
+        _CALLS.put(compute)
+        has_thread = bool(_IDLE)
+        while True:
+            if not has_thread:
+                # Not `Thread.start`, which waits in Python: Ctrl-C may leave the lock of it held.
+                _thread.start_new_thread(_begin_serving, (work,))
+            if ended.acquire(timeout=_LOOK_SECONDS) or work.error is not None:
+                break  # not every Ctrl-C ends the wait
+            has_thread = work.has_begun  # the idle one has ended meanwhile, or is that of a parent
     except BaseException:
         work.stop(CancelledWork())
         if not work.has_ended.is_set():
@@ -425,10 +432,33 @@ def _called_beside(function: Callable[[], _T]) -> _T:
         raise
     if work.error is None:
         return work.results.get()
+    # It would hold the frame that holds it, and what no thread has begun is not to begin later.
+    error, work.error = work.error, CancelledWork()
     try:
-        raise work.error
+        raise error
     finally:
-        work.error = None  # which would hold the frame that holds it
+        del error
+
+
+def _begin_serving(work: Work[Any]) -> None:
+    try:
+        threading.Thread(target=_serve, name="daf-attended", daemon=True).start()
+    except BaseException as error:  # noqa: BLE001 - it is raised where the result is awaited
+        work.error = error
+
+
+def _serve() -> None:
+    """Call what the main thread waits for, until it has waited for nothing for a while."""
+    while True:
+        _IDLE.append(None)
+        try:
+            call = _CALLS.get(timeout=_IDLE_SECONDS)
+        except queue.Empty:
+            return
+        finally:
+            _IDLE.pop()
+        call()
+        del call  # it holds what it has returned
 
 
 class Limits:

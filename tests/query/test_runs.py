@@ -31,7 +31,7 @@ def _interruptible() -> Iterator[None]:
 
 
 def test_the_main_thread_waits_for_another(monkeypatch: pytest.MonkeyPatch) -> None:
-    """With the variables of the context; values and errors come back; also one call in another."""
+    """With the variables of the context; values and errors come back; the next call uses it, too."""
     token = _REQUESTED.set(5)
     try:
         found = call_engine(lambda: (threading.current_thread(), _REQUESTED.get()))
@@ -40,6 +40,8 @@ def test_the_main_thread_waits_for_another(monkeypatch: pytest.MonkeyPatch) -> N
     assert found[0] is not threading.current_thread()
     assert found[1] == 5
     assert call_engine(lambda: call_engine(lambda: 3)) == 3
+    assert call_engine(threading.get_ident) == found[0].ident
+    called: list[int] = []
 
     def fail() -> None:
         raise errors.QueryError("as it was")
@@ -49,9 +51,12 @@ def test_the_main_thread_waits_for_another(monkeypatch: pytest.MonkeyPatch) -> N
 
     with pytest.raises(errors.QueryError, match="as it was"):
         call_engine(fail)
-    monkeypatch.setattr(threading.Thread, "start", begin_none)
-    with pytest.raises(RuntimeError, match="start new thread"):
-        call_engine(lambda: 3)
+    found[0].join(60)  # it ends when nothing was called for a while
+    with monkeypatch.context() as patched:
+        patched.setattr(threading.Thread, "start", begin_none)
+        with pytest.raises(RuntimeError, match="start new thread"):
+            call_engine(lambda: called.append(3))
+    assert call_engine(lambda: called) == []
 
 
 def test_where_no_signal_raises_the_caller_computes() -> None:
