@@ -43,7 +43,6 @@ from daf_storage.errors import (
 from daf_storage.stores import Fingerprint, ReadEstimate, stable_fingerprint, translated
 from daf_storage.trees._hdf5_chunks import (
     MAX_LISTED_CHUNKS,
-    UNKNOWN,
     Hdf5Chunks,
     Runs,
     check_expansion,
@@ -72,6 +71,7 @@ from daf_storage.trees._stored_array import (
     Ranges,
     StoredArray,
     byte_ranges,
+    chunks_of,
     decoded_bytes,
     frozen,
     rows_of,
@@ -342,6 +342,9 @@ def _gathered(file: Bytes, places: Numbers, lengths: Numbers) -> pa.Array | None
 
 
 _FIRST_FOREIGN_FILTER: Final = 256
+_CHUNKS_IN_ROUND: Final = 512
+"""Of about so many chunks, a server sends the parts of their list at once: as long as one chunk
+takes that HDF5 looks for."""
 _REFERENCE_BLOCK: Final = 1 << 20
 _LAST_HEAP_BYTES: Final = 1 << 17
 """So long the last heap of a dataset on a server may be."""
@@ -493,7 +496,7 @@ class Hdf5Array(StoredArray):
             with self.shared.lock:
                 ranges = self._ranges(spans)
             return rows_of(self.info, self.shared.stored(ranges), within)
-        chunks = self._chunks()
+        chunks = self._chunks(spans, within)
         if chunks is not None:
             return chunks.read_spans(spans, within)
         rest = () if within is None else (within.slice,)
@@ -501,7 +504,7 @@ class Hdf5Array(StoredArray):
 
     def read_joined(self, ranges: Ranges) -> AnyArray:
         """Return ranges of an array of one dimension in one array."""
-        chunks = self._chunks()
+        chunks = self._chunks(ranges.spans() if self.shared.is_remote else [])
         return super().read_joined(ranges) if chunks is None else chunks.read_joined(ranges)
 
     def estimate(
@@ -511,7 +514,7 @@ class Hdf5Array(StoredArray):
         if self._is_downloaded:
             self.shared.estimate(self._ranges(spans), estimate)
             return
-        chunks = self._chunks()
+        chunks = self._chunks(spans, within)
         if chunks is None and self.shared.is_remote:
             # A string lies apart: it takes a reference and a header, of 16 bytes each, as well.
             size_bytes = decoded_bytes(self.info, spans, within)
@@ -526,13 +529,19 @@ class Hdf5Array(StoredArray):
         """Return where ranges of a dataset in one piece are in the file."""
         return byte_ranges(self.info, spans, self.held.id.get_offset() or 0)
 
-    def _chunks(self) -> Hdf5Chunks | Runs | None:
-        """Return the chunks as they are read without HDF5; None where they cannot be."""
+    def _chunks(self, spans: list[Span], within: Span | None = None) -> Hdf5Chunks | Runs | None:
+        """Return the chunks as they are read without HDF5; None where they cannot be.
+
+        Nor need the few be that HDF5 finds on a server by their index, of many.
+        """
+        info, shared = self.info, self.shared
         if not self._is_listable:
             return None
-        shared = self.shared
+        most = math.prod(grid_of(info)) // _CHUNKS_IN_ROUND
+        if shared.is_remote and max(len(spans), chunks_of(info, spans, within)) <= most:
+            return None
         shared.check_length(what=self.what)
-        key = self.held.name, self.info
+        key = self.held.name, info
         found: Hdf5Chunks | Runs | None = self.attempt(lambda: shared.kept(key, self._open_chunks))
         return found
 
@@ -553,13 +562,11 @@ class Hdf5Array(StoredArray):
         if math.prod(grid_of(self.info)) > MAX_LISTED_CHUNKS:
             return None
         shared, stored = self.shared, element_type_of(dataset.get_type())
-        if shared.is_remote:
-            listing = np.full((3, math.prod(grid_of(self.info))), UNKNOWN, np.int64)
-        else:
+        with shared.whole_trees():
             listing = listed_chunks(dataset, self.info, shared.size_bytes(), what=self.what)
-            is_plain = stored.is_native and not filters_of(dataset.get_create_plist())
-            file = shared.whole().data
-            runs = Runs.of(self.info, stored.dtype, listing, file) if is_plain else None
+        is_plain = stored.is_native and not filters_of(dataset.get_create_plist())
+        if is_plain and not shared.is_remote:
+            runs = Runs.of(self.info, stored.dtype, listing, shared.whole().data)
             if runs is not None:
                 return runs
         return Hdf5Chunks(self, listing)
@@ -658,9 +665,8 @@ class Hdf5Array(StoredArray):
     # What HDF5 reads.
 
     def _check_expansion(self, picks: tuple[slice, ...]) -> None:
-        n_rows = self.info.shape[0] if self.info.shape else 1
-        first, last, _ = (picks[0] if picks else slice(None)).indices(n_rows)
-        self.attempt(lambda: check_expansion(self.held.id, first, last, what=self.what))
+        if self._is_chunked:
+            self.attempt(lambda: check_expansion(self.held.id, picks, what=self.what))
 
     def attempt(self, read: Callable[[], Any]) -> Any:
         """Return what HDF5 is asked for, under its lock; what it raises is a `DafError`."""

@@ -7,7 +7,6 @@ ones are decompressed here, in several threads, which HDF5 cannot.
 
 from __future__ import annotations
 
-import functools
 import itertools
 import math
 from array import array
@@ -25,7 +24,6 @@ from daf_storage.stores import ReadEstimate
 from daf_storage.trees._chunked_array import ChunkedArray, Position, undone
 from daf_storage.trees._hdf5_file import (
     H5PY_ERRORS,
-    RemoteHdf5File,
     element_type_of,
     filters_of,
     h5py,
@@ -39,11 +37,6 @@ MAX_LISTED_CHUNKS: Final = 1 << 19
 _SHUFFLE: Final = 2
 _FREE_BYTES: Final = 1 << 28
 _DEFLATE_RATIO: Final = 1032
-UNKNOWN: Final = -2
-"""In a list of chunks: HDF5 was not asked yet where this one begins."""
-_FEW_CHUNKS: Final = 1 / 64
-"""So large a share of the chunks of a dataset on a server is looked up one by one: a part of their
-list has about as many, and lies anywhere in the file."""
 _FETCHED_BYTES: Final = 1 << 26
 """Chunks of about so many bytes are downloaded before the first of them is decoded."""
 _CODECS: Final[Mapping[int, Mapping[str, Any]]] = {
@@ -191,7 +184,7 @@ class Hdf5Chunks(ChunkedArray):
     array
         The dataset as HDF5 reads it: an ``Hdf5Array``, whose module knows this one.
     listing
-        Where the chunks are, see `listed_chunks`, or `UNKNOWN`.
+        Where the chunks are, see `listed_chunks`.
     """
 
     most_chunks = MAX_LISTED_CHUNKS
@@ -220,7 +213,6 @@ class Hdf5Chunks(ChunkedArray):
 
     def fetch(self, positions: list[Position]) -> Iterator[tuple[Position, Any]]:
         """Yield the stored bytes of chunks."""
-        self._look_up(positions)
         chunk_bytes = math.prod(self.info.chunks) * self.dtype.itemsize
         most_bytes = _FETCHED_BYTES if self._shared.is_remote else chunk_bytes * len(positions)
         step = max(most_bytes // chunk_bytes, 1)
@@ -238,14 +230,7 @@ class Hdf5Chunks(ChunkedArray):
     def add_stored(self, positions: list[Position], estimate: ReadEstimate) -> None:
         """Add the stored bytes of chunks."""
         found = [self._range(position) for position in positions]
-        ranges = [each for each in found if each is not None]
-        numbers = [self._number(each) for each in positions]
-        unknown = [n for n in numbers if self._listing[0, n] == UNKNOWN]
-        if unknown:  # as if all of them lay side by side, in order
-            most_bytes = self._shared.size_bytes() // self._listing.shape[1]
-            size = min(math.prod(self.info.chunks) * self.dtype.itemsize, most_bytes)
-            ranges += [(n * size, (n + 1) * size) for n in unknown]
-        self._shared.estimate(ranges, estimate)
+        self._shared.estimate([each for each in found if each is not None], estimate)
 
     def decode(self, position: Position, stored: Any) -> AnyArray:
         """Return the elements of a chunk, padded at the end of the array.
@@ -270,59 +255,6 @@ class Hdf5Chunks(ChunkedArray):
     def _codecs_of(self, position: Position) -> tuple[Codec, ...]:
         mask = int(self._listing[2, self._number(position)])
         return _codecs_of(self._filters, mask, (self.encoding.dtype or self.dtype).itemsize)
-
-    def _look_up(self, positions: list[Position]) -> None:
-        """Ask HDF5 where chunks are, of which that is not known; a few one by one."""
-        listing, shared = self._listing, self._shared
-        unknown = [each for each in positions if listing[0, self._number(each)] == UNKNOWN]
-        if not unknown or not isinstance(shared, RemoteHdf5File):  # of others, all are known
-            return
-        size_bytes = shared.size_bytes()
-        if len(unknown) > listing.shape[1] * _FEW_CHUNKS:
-            self._listing = self._array.attempt(functools.partial(self._listed, shared))
-            return
-        unknown.sort(key=self._number)
-        for number, position in enumerate(dict.fromkeys([unknown[0], unknown[-1], *unknown])):
-            if number == len((0, -1)):
-                self._fetch_between(unknown)
-            looked_up = functools.partial(self._requested, shared, position)
-            offset, size, mask = self._array.attempt(looked_up)
-            if offset >= 0 and not 0 <= size <= size_bytes - offset:
-                raise _damaged(
-                    self.what, f"a chunk is said to be outside the file of {size_bytes:,} bytes"
-                )
-            listing[:, self._number(position)] = offset, size, mask
-
-    def _listed(self, shared: RemoteHdf5File) -> npt.NDArray[np.int64]:
-        with shared.whole_trees():
-            size_bytes = shared.size_bytes()
-            return listed_chunks(self._held.id, self.info, size_bytes, what=self.what)
-
-    def _fetch_between(self, positions: list[Position]) -> None:
-        """Download chunks that lie between the first and the last, if hardly anything else does."""
-        first, last = self._range(positions[0]), self._range(positions[-1])
-        if first is not None and last is not None:
-            start, stop = min(first[0], last[0]), max(first[1], last[1])
-            chunk_bytes = math.prod(self.info.chunks) * self.dtype.itemsize
-            if stop - start <= 2 * len(positions) * chunk_bytes:
-                self._shared.stored([(start, stop)])
-
-    def _requested(self, shared: RemoteHdf5File, position: Position) -> tuple[int, int, int]:
-        """Return where HDF5 says that a chunk is, how long it is, and its filter mask.
-
-        HDF5 tells it by going through all chunks before this one.  To read it, it goes by the index
-        of the chunks, and the last thing that it reads is the chunk.
-        """
-        start = tuple(n * c for n, c in zip(position, self.info.chunks, strict=True))
-        with suppress(*H5PY_ERRORS):  # such as of one that is not stored
-            mask, found = self._held.id.read_direct_chunk(start)
-            offset, stop = shared.source.last_read
-            if stop - offset == len(found):
-                return offset, len(found), int(mask)
-        stored = self._held.id.get_chunk_info_by_coord(start)
-        if stored.byte_offset is None:
-            return -1, -1, -1
-        return int(stored.byte_offset), int(stored.size), int(stored.filter_mask)
 
     def _range(self, position: Position) -> tuple[int, int] | None:
         """Return where a chunk begins and ends; None for one that is not stored."""
@@ -362,27 +294,26 @@ def _codecs_of(filters: tuple[int, ...], mask: int, item_bytes: int) -> tuple[Co
     )
 
 
-def check_expansion(dataset: Any, first: int, last: int, *, what: str) -> None:
-    """Raise if a compressed chunk of some rows, which HDF5 is to read, expands beyond its shape.
+def check_expansion(dataset: Any, picks: tuple[slice, ...], *, what: str) -> None:
+    """Raise if a compressed chunk of a part that HDF5 is to read expands beyond its shape.
 
     Only chunks that could become larger than memory should be are looked at: few, if any.
     """
     properties = dataset.get_create_plist()
-    if properties.get_layout() != h5py().h5d.CHUNKED:
-        return
     filters = filters_of(properties)
-    could_be_large = dataset.get_storage_size() * _DEFLATE_RATIO > _FREE_BYTES
-    if not could_be_large or h5py().h5z.FILTER_DEFLATE not in filters:
+    if h5py().h5z.FILTER_DEFLATE not in filters:
         return
-    chunks = properties.get_chunk()
+    chunks, parts = properties.get_chunk(), list[range]()
     limit = math.prod(chunks) * dataset.get_type().get_size() + 1024
-    starts = [range(0, n, length) for n, length in zip(dataset.shape, chunks, strict=True)]
-    starts[0] = range(first // chunks[0] * chunks[0], last, chunks[0])
-    for offset in itertools.product(*starts):
-        info = dataset.get_chunk_info_by_coord(offset)
-        if info.byte_offset is None or info.size * _DEFLATE_RATIO <= max(limit, _FREE_BYTES):
-            continue
-        read_chunk(dataset, offset, filters, limit, what)
+    for length, chunk, pick in itertools.zip_longest(dataset.shape, chunks, picks):
+        first, last, _ = (pick or slice(None)).indices(length)
+        parts.append(range(first // chunk * chunk, last, chunk))
+    for offset in itertools.product(*parts):
+        size_bytes = 0
+        with suppress(*H5PY_ERRORS):  # such as of one that is not stored
+            size_bytes = len(dataset.read_direct_chunk(offset)[1])
+        if size_bytes * _DEFLATE_RATIO > max(limit, _FREE_BYTES):
+            read_chunk(dataset, offset, filters, limit, what)
 
 
 def read_chunk(

@@ -21,7 +21,7 @@ import posixpath
 import re
 import weakref
 from collections.abc import Callable, Hashable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -583,6 +583,10 @@ class Hdf5File:
         """Add what `stored` costs."""
         estimate.add_bytes(sum(stop - start for start, stop in ranges))
 
+    def whole_trees(self) -> AbstractContextManager[None]:
+        """Have whole B-trees read for this block, of which the nodes may be downloaded."""
+        return nullcontext()
+
     def span(self, start: int, stop: int) -> AnyArray:
         """Return a range of the file."""
         return np.frombuffer(self.stored([(start, stop)])[0], np.uint8)
@@ -689,8 +693,6 @@ class RemoteBytes(io.RawIOBase):
         self._at = 0
         self.goes_through = False
         """Whether HDF5 goes through B-trees: what a node leads to is downloaded side by side."""
-        self.last_read = (0, 0)
-        """What was read last, as start and stop."""
         size = files.size(path)
         if size is None:
             raise SourceNotFoundError(f"no such file: {files.location}/{path}")
@@ -711,7 +713,7 @@ class RemoteBytes(io.RawIOBase):
         """Read from the place on."""
         view = memoryview(buffer).cast("B")
         stop = min(self._at + len(view), self.size)
-        first, last = self.last_read = self._at, stop
+        first, last = self._at, stop
         if not self._files.has(self._path, first, last):
             first = first // _AHEAD_BYTES * _AHEAD_BYTES
             last = min(-(-stop // _AHEAD_BYTES) * _AHEAD_BYTES, self.size)

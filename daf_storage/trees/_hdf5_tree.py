@@ -30,7 +30,6 @@ from daf_storage.trees._hdf5_file import (
     STRING_BLOCK,
     Hdf5File,
     HeldObject,
-    RemoteHdf5File,
     as_object,
     h5py,
     hdf5_type,
@@ -389,7 +388,7 @@ class Hdf5Tree:
     def look_ahead(self, path: str) -> None:
         """Download the headers of all that is directly below a group, if it is on a server."""
         shared = self._shared
-        if isinstance(shared, RemoteHdf5File):
+        if shared.is_remote:
             with shared.lock, suppress(*H5PY_ERRORS):
                 group = self._get(path)
                 if node_kind(group) == "group":

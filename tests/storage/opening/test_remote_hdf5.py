@@ -131,7 +131,7 @@ def test_only_what_is_asked_for_is_downloaded(tmp_path: Path, compression: Any) 
         db.sql("SELECT kind, count(*) FROM obs GROUP BY kind").to_pylist()
         assert len(server.requested) <= 20
         assert server.sent_bytes < fifth
-        with server.at_most(20, fifth):
+        with server.at_most(24, fifth):
             part = db.matrix("obs", "var", "X", rows=slice(3_000, 3_100))
             assert part.explain().requests
             assert part.to_scipy().shape == (100, 1_000)
