@@ -317,9 +317,6 @@ class _RecordingPin:
         """Return what the pin has: what is not below reads nothing."""
         return getattr(self._snapshot, name)
 
-    def is_same(self, other: object) -> bool:
-        return isinstance(other, _RecordingPin) and self._snapshot.is_same(other._snapshot)
-
     def map_within(self, key: str, *_: Any, **__: Any) -> memoryview | None:
         return self.map(key)
 

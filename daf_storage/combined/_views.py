@@ -403,7 +403,7 @@ class ViewTree:
         axes = self._axes_of(path)
         for axis in axes:
             now = self._base.node(layout.axis_path(axis.base))
-            if axis.node is not None and (now is None or not axis.node.is_same(now)):
+            if axis.node is not None and (now is None or axis.node.place != now.place):
                 raise errors.LabelsError(
                     f"{self.location}: axis {axis.base!r} was replaced or reordered since the view "
                     "was made of some of its entries; make the view again"

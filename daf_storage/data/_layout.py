@@ -612,14 +612,10 @@ class MadeNode:
         """What a cache goes by: that of all that it is made of."""
         return (*self._variant, *(source.identity for source in self._sources))
 
-    def is_same(self, other: object) -> bool:
-        """Return whether another node is made of the very same stored ones."""
-        if not isinstance(other, MadeNode):
-            return False
-        mine, theirs = self._sources, other._sources  # noqa: SLF001 - of the same class
-        return len(mine) == len(theirs) and all(
-            one.is_same(other) for one, other in zip(mine, theirs, strict=True)
-        )
+    @property
+    def place(self) -> Hashable:
+        """What a node has another one of that is made of other ones, also if these are new."""
+        return tuple(source.place for source in self._sources)
 
     def array(self, name: str = "") -> StoredArray | None:
         """Return this array, or the array of that name below this group; made once."""
@@ -762,7 +758,7 @@ class StoredMatrix(_StoredProperty[MatrixInfo]):
 
     def is_same(self, other: StoredMatrix) -> bool:
         """Return whether another one is the very same stored matrix, not replaced meanwhile."""
-        return self.node.is_same(other.node)
+        return self.node.place == other.node.place
 
     def colptr(self) -> AnyArray:
         """Return where each stored column of a sparse matrix begins, from 0, as int64.

@@ -452,7 +452,7 @@ class DafWriter(DafReader):
             with self._writable.lock():
                 for axis, node in before.items():
                     now = self._tree.node(layout.axis_path(axis))
-                    if node is None or now is None or not node.is_same(now):
+                    if node is None or now is None or node.place != now.place:
                         raise errors.LengthError(
                             f"{self.location}: axis {axis!r} was replaced, reordered or deleted "
                             f"while {path} was being written; nothing was stored, write it for "

@@ -109,15 +109,10 @@ class PropertyNode:
         """What a cache goes by."""
         return self.snapshot.identity(), self._place.path
 
-    def is_same(self, other: object) -> bool:
-        """Return whether another node is the very same stored one."""
-        if not isinstance(other, PropertyNode):
-            return False
-        ours, theirs = self.snapshot, other.snapshot
-        if isinstance(ours, PropertyFiles) or isinstance(theirs, PropertyFiles):
-            return ours.is_same(theirs)
-        is_same_place = self._place.path == other._place.path  # noqa: SLF001 - of the same class
-        return is_same_place and ours.directory_identity == theirs.directory_identity
+    @property
+    def place(self) -> Hashable:
+        """What another node has another one of, also if that is new."""
+        return self.snapshot.place, self._place.path
 
     def array(self, name: str = "") -> StoredArray | None:
         """Return this array, or a part of a sparse property; None if absent."""
@@ -222,9 +217,10 @@ class FolderNode:
         """What a cache goes by."""
         return self.snapshot.identity()
 
-    def is_same(self, other: object) -> bool:
-        """Return whether another node is the very same directory."""
-        return isinstance(other, FolderNode) and self.snapshot.is_same(other.snapshot)
+    @property
+    def place(self) -> Hashable:
+        """What another directory has another one of, also if that is new."""
+        return self.snapshot.place
 
     def array(self, name: str = "") -> StoredArray | None:
         """Return the array of that name in this directory; None if absent."""

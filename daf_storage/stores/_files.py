@@ -458,10 +458,6 @@ class Snapshot:
         """What other data have another one of, also if both are new."""
         return self.identity()
 
-    def is_same(self, other: object) -> bool:
-        """Return whether another pin is of the very same data, also if it is new."""
-        return isinstance(other, Snapshot) and self.place == other.place
-
     def version(self) -> Hashable:
         """Return a value that is another one whenever what is below the prefix is.
 

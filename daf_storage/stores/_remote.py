@@ -715,8 +715,6 @@ class RemoteSnapshot(Snapshot):
         self._files = files
         self._documents = documents
         self._start = start
-        self.directory_identity = files.token
-        """What stays the same."""
 
     def identity(self) -> Hashable:
         """Return what stays the same: a server's data must not change while it is open."""

@@ -365,11 +365,10 @@ class Hdf5Node:
     opened: int
     """How often the file had been opened again: what was rewritten may have the same addresses."""
 
-    def is_same(self, other: object) -> bool:
-        """Return whether another node is the very same stored one."""
-        if not isinstance(other, Hdf5Node) or self.opened != other.opened:
-            return False
-        return bool(self.held.id == other.held.id)
+    @property
+    def place(self) -> Hashable:
+        """What another node has another one of, also if that is new."""
+        return self.opened, self.held.id
 
     def array(self, name: str = "") -> Hdf5Array | None:
         """Return this dataset, or the one of that name below this group."""

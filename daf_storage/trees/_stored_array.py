@@ -442,8 +442,9 @@ class Node(Protocol):
     def identity(self) -> Hashable:
         """Equal for two nodes only if they hold the same data; what a cache goes by."""
 
-    def is_same(self, other: object) -> bool:
-        """Return whether another node is the very same stored one, also if that is new."""
+    @property
+    def place(self) -> Hashable:
+        """What any node but the very same stored one has another one of, also if that is new."""
 
     def array(self, name: str = "") -> StoredArray | None:
         """Return this array, or the array of that name below this group; None if absent."""

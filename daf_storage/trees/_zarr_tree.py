@@ -375,9 +375,10 @@ class ZarrNode:
         """What a cache goes by; looked for when it is first asked for, before anything is read."""
         return self.snapshot.identity()
 
-    def is_same(self, other: object) -> bool:
-        """Return whether another node is the very same stored one."""
-        return isinstance(other, ZarrNode) and self.snapshot.is_same(other.snapshot)
+    @property
+    def place(self) -> Hashable:
+        """What another node has another one of, also if that is new."""
+        return self.snapshot.place
 
     def array(self, name: str = "") -> ChunkedArray | None:
         """Return this array, or the one of that name below this group; opened once."""

@@ -375,8 +375,6 @@ class ArchiveSnapshot(Snapshot):
     def __post_init__(self) -> None:
         self.is_local = self._archive.is_local
         self._start = f"{self._prefix}/" if self._prefix else ""
-        self.directory_identity = self.entries[:-1]
-        """What changes whenever an entry that was there is taken out or replaced."""
 
     def bytes_version(self, key: str) -> Hashable:  # noqa: ARG002 - nothing replaces an entry
         """Return what changes whenever something is added, or rewritten."""
@@ -412,8 +410,8 @@ class ArchiveSnapshot(Snapshot):
 
     @property
     def place(self) -> Hashable:
-        """What changes whenever something is added below the prefix."""
-        return self.entries
+        """What changes whenever an entry that was there is taken out or replaced."""
+        return self.entries[:-1], self._prefix
 
     def names(self, key: str = "") -> list[str]:
         """Return the names directly below ``key``, sorted."""

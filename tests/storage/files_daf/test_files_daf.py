@@ -60,15 +60,13 @@ def test_a_node_is_the_same_as_itself_alone(tmp_path: Path, name: str) -> None:
         opened.append(open_daf(tmp_path / folder / name))
     tree, other = (daf.tree for daf in opened)
     x = there(tree.node("vectors/cell/x"))
-    assert x.is_same(tree.node("vectors/cell/x"))
-    assert not x.is_same(tree.node("vectors/cell/y"))
-    assert not x.is_same(other.node("vectors/cell/x"))
-    assert not x.is_same(None)
+    assert x.place == there(tree.node("vectors/cell/x")).place
+    assert x.place != there(tree.node("vectors/cell/y")).place
+    assert x.place != there(other.node("vectors/cell/x")).place
     for path in ("vectors/cell", "axes"):
         group = there(tree.node(path))
-        assert group.is_same(tree.node(path))
-        assert not group.is_same(other.node(path))
-        assert not group.is_same(x)
+        assert group.place == there(tree.node(path)).place
+        assert group.place not in (there(other.node(path)).place, x.place)
     for each in opened:
         each.close()
 
