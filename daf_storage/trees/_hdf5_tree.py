@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import posixpath
 import uuid
-from collections.abc import Hashable, Iterable, Iterator
+from collections.abc import Hashable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from typing import Any, Final
 from urllib.parse import quote, unquote
@@ -253,22 +253,15 @@ class Hdf5Transaction(ArrayChanges):
     ) -> Any:
         size_bytes = int(np.prod(shape, dtype=object)) * kind.dtype.itemsize
         self._shared.require_space(METADATA_BYTES if packing is not None else size_bytes)
-        h5 = h5py()
-        properties = h5.h5p.create(h5.h5p.DATASET_CREATE)
-        links = h5.h5p.create(h5.h5p.LINK_CREATE)
-        links.set_create_intermediate_group(True)
-        if packing is None:
-            properties.set_layout(h5.h5d.CONTIGUOUS)
+        h5, options = h5py(), dict[str, Any]()
+        if packing is not None:
+            options = {"chunks": packing.chunks(shape, kind), **_compression_of(packing)}
+        else:
+            options["dcpl"] = properties = h5.h5p.create(h5.h5p.DATASET_CREATE)
             properties.set_alloc_time(h5.h5d.ALLOC_TIME_EARLY)
             properties.set_fill_time(h5.h5d.FILL_TIME_ALLOC)
-        else:
-            properties.set_chunk(packing.chunks(shape, kind))
-            _set_filters(properties, packing)
-        space = h5.h5s.create_simple(shape) if shape else h5.h5s.create(h5.h5s.SCALAR)
-        name = self._prepared(path).encode()
-        return h5.h5d.create(
-            self._shared.file.id, name, hdf5_type(kind), space, dcpl=properties, lcpl=links
-        )
+        stored = h5.Datatype(hdf5_type(kind))
+        return self._shared.file.create_dataset(self._prepared(path), shape, stored, **options).id
 
 
 def put_back(root: Any) -> None:
@@ -307,25 +300,18 @@ def _write(dataset: Any, values: AnyArray, start: int) -> None:
     dataset.write(memory, space, data, mtype=hdf5_type(kind))
 
 
-def _set_filters(properties: Any, packing: Packing) -> None:
-    """Compress what is written; only ``gzip`` is part of every HDF5 library.
+def _compression_of(packing: Packing) -> Mapping[str, Any]:
+    """Return how h5py compresses what is written; only ``gzip`` is part of every HDF5 library.
 
-    Optional means that a chunk which does not become smaller is stored as it is; if the filter were
-    mandatory, that would be an error, and one that HDF5 meets when it is too late to tell it.
+    Other filters are optional for h5py: a chunk that does not become smaller is stored as it is.
     """
     if packing.codec == "gzip":
-        properties.set_shuffle()
-        properties.set_deflate(packing.level)
-        return
+        return {"compression": "gzip", "compression_opts": packing.level, "shuffle": True}
     plugin = optional_import("hdf5plugin", extra="hdf5")
     if packing.codec == "zstd":
-        options = plugin.Zstd(clevel=packing.level)
-    else:
-        shuffle = getattr(plugin.Blosc, packing.shuffle.upper())
-        options = plugin.Blosc(cname=packing.compressor, clevel=packing.level, shuffle=shuffle)
-    properties.set_filter(
-        options["compression"], h5py().h5z.FLAG_OPTIONAL, tuple(options["compression_opts"])
-    )
+        return dict(plugin.Zstd(clevel=packing.level))
+    shuffle = getattr(plugin.Blosc, packing.shuffle.upper())
+    return dict(plugin.Blosc(cname=packing.compressor, clevel=packing.level, shuffle=shuffle))
 
 
 class Hdf5Tree:
