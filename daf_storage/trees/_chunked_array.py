@@ -24,7 +24,7 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
-from typing import Any, ClassVar, Final, TypeAlias, TypeVar
+from typing import Any, Final, TypeAlias, TypeVar
 
 import google_crc32c
 import numpy as np
@@ -378,9 +378,6 @@ def _rows(ranges: Ranges, height: int) -> dict[int, Ranges]:
 class ChunkedArray(StoredArray, ABC):
     """An array in chunks, which lie in some container; see `StoredArray`."""
 
-    most_chunks: ClassVar[int]
-    """Nobody would wait for a read of more."""
-
     info: ArrayInfo
     encoding: ChunkEncoding
     """What the bytes of its chunks are."""
@@ -388,6 +385,8 @@ class ChunkedArray(StoredArray, ABC):
     """Where decoded chunks are remembered, as those of this array alone."""
     what: str
     """The array as messages name it."""
+    most_chunks: int
+    """Nobody would wait for a read of more."""
 
     @abstractmethod
     def chunk_name(self, position: Position) -> str:
@@ -399,7 +398,7 @@ class ChunkedArray(StoredArray, ABC):
 
     @abstractmethod
     def fetch(self, positions: list[Position]) -> Iterator[tuple[Position, Any]]:
-        """Yield what is stored of each chunk, in this order; None where nothing is."""
+        """Yield what is stored of each chunk, of one dimension in order; None where nothing is."""
 
     @abstractmethod
     def fill_value(self, position: Position) -> Any:

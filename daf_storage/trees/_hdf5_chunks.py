@@ -187,8 +187,6 @@ class Hdf5Chunks(ChunkedArray):
         Where the chunks are, see `listed_chunks`.
     """
 
-    most_chunks = MAX_LISTED_CHUNKS
-
     def __init__(self, array: Any, listing: npt.NDArray[np.int64]) -> None:
         held, shared = array.held, array.shared
         element = element_type_of(held.id.get_type())
@@ -196,7 +194,8 @@ class Hdf5Chunks(ChunkedArray):
         self._is_known = element.is_native and all(map(is_known, self._filters))
         codecs = _codecs_of(self._filters, 0, element.dtype.itemsize) if self._is_known else ()
         encoding = ChunkEncoding(codecs, element.dtype)
-        super().__init__(array.info, encoding, shared.chunk_cache.named(held.name), array.what)
+        memory = shared.chunk_cache.named(held.name)
+        super().__init__(array.info, encoding, memory, array.what, MAX_LISTED_CHUNKS)
         self._array, self._held, self._shared = array, held, shared
         self._grid = grid_of(array.info)
         self._listing = listing

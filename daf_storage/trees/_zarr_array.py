@@ -12,9 +12,10 @@ Which version of Zarr it is, their metadata say to nobody here.  Source: the spe
 from __future__ import annotations
 
 import math
+import operator
 import struct
 from abc import ABC, abstractmethod
-from collections.abc import Hashable, Iterator
+from collections.abc import Hashable, Iterable, Iterator
 from dataclasses import replace
 from functools import cached_property
 from typing import Any, Final
@@ -115,14 +116,15 @@ def open_zarr_array(
             return PlainArray(snapshot, path, metadata, cache=cache, what=what)
     stored_as = (encoding.dtype, encoding.order, metadata.fill_value)
     memory = cache.named(repr((what, info, *stored_as)))  # it knows its hash
-    of_files = FileArray if metadata.shard is None else ShardedArray
-    return of_files(snapshot, path, metadata, cache=memory, what=what)
+    return FileArray(snapshot, path, metadata, cache=memory, what=what)
 
 
 class FileArray(ChunkedArray):
-    """An array whose chunks are each a file of its own; see `ChunkedArray`."""
+    """An array of chunks that have a file each, or of small ones in files of many.
 
-    most_chunks = _MAX_FILES
+    Of what Daf packs, all are in one file; see `ChunkedArray`.
+    """
+
     is_plain = False
     """Whether it is the elements of one file, as they are."""
 
@@ -137,21 +139,22 @@ class FileArray(ChunkedArray):
     ) -> None:
         is_mapped = self.is_plain and metadata.info.is_mappable and snapshot.is_local
         info = replace(metadata.info, is_mappable=is_mapped)
-        super().__init__(info, metadata.encoding, cache, what)
+        most_chunks = _MAX_FILES if metadata.shard is None else MAX_CHUNKS
+        super().__init__(info, metadata.encoding, cache, what, most_chunks)
         self.snapshot = snapshot
         self._path = path
         self._metadata = metadata
         self._first: Position = (0,) * len(info.shape)
         self._key = self.key(self._first)
-        alone = ShardLayout((1,) * len(info.shape), index_at_start=False, has_checksum=False)
-        self.layout = metadata.shard or alone
-        """How each of its files is made up."""
-        self._files: dict[Position, _ShardFile] = {}
+        self.layout = metadata.shard
+        """How each of its files is made up; None of those that are one chunk each."""
+        self._grid = (1,) * len(info.shape) if metadata.shard is None else metadata.shard.grid
+        self._files: dict[Position, _ChunkFile] = {}
 
     @cached_property
     def most_bytes(self) -> int:
         """How many bytes a file may have that is expanded."""
-        n_chunks = math.prod(self.layout.grid)
+        n_chunks = math.prod(self._grid)
         count = math.prod(self.info.chunks) * n_chunks
         return limit_of_stored(count, self._metadata.item_bytes, n_chunks=n_chunks)
 
@@ -167,40 +170,71 @@ class FileArray(ChunkedArray):
         ]
 
     def _is_stored(self, position: Position) -> bool:
-        """Return whether a chunk is there, by the size of its file."""
-        return self.snapshot.size(self.key(position)) is not None
+        """Return whether a chunk is there, by the size of its file, or by the index of that."""
+        return bool(self._file(position).places([position]))
 
     def chunk_name(self, position: Position) -> str:
         """Return what messages call a chunk."""
-        return f"chunk {self._metadata.chunk_key(position)!r}"
+        if self.layout is not None:
+            return f"chunk {list(position)}"
+        return f"the chunk file {self._metadata.chunk_key(position)!r}"
 
     def version(self, position: Position) -> Hashable | None:
         """Return what changes with the file of a chunk; None where nothing is decoded."""
-        key = self.key(position)
-        if not self._metadata.encoding.codecs and self.snapshot.is_mapped(key):
-            return None
-        return self.snapshot.bytes_version(key)
+        return self._file(position).version if self.encoding.codecs else None
 
     def fetch(self, positions: list[Position]) -> Iterator[tuple[Position, Any]]:
-        """Yield the stored bytes of chunks; those that take time several at a time."""
-        if not positions or self.snapshot.is_mapped(self.key(positions[0])):
-            return ((position, self._stored(position)) for position in positions)
-        return fetched(positions, self._stored)
+        """Yield the stored bytes of chunks, file by file; of those that take time, of several."""
+        for first in range(0, len(positions), _FETCHED_CHUNKS):
+            some = list(self._in_files(positions[first : first + _FETCHED_CHUNKS]).items())
+            if self.snapshot.is_mapped(some[0][0].key):
+                read: Iterable[Any] = ((each, _read(each)) for each in some)
+            else:
+                read = fetched(some, _read)
+            for _, found in read:
+                yield from found
 
     def fill_value(self, position: Position) -> Any:
         """Return what stands in for a missing chunk."""
         if self._metadata.fill_value is None:
-            raise self._missing(position)
+            raise self._missing(f"{self.what}: {self.chunk_name(position)}")
         return self._metadata.fill_value
 
     def add_stored(self, positions: list[Position], estimate: ReadEstimate) -> None:
-        """Add the bytes of files; of a server, about what they expand to."""
-        if self.snapshot.is_local:
-            sizes = (self.snapshot.size(self.key(position)) for position in positions)
-            estimate.add_bytes(sum(size or 0 for size in sizes))
+        """Add the bytes of chunks, also by the indexes of their files; of others on a server about.
+
+        That is what they expand to.
+        """
+        if self.layout is None and not self.snapshot.is_local:
+            item_bytes = self._metadata.item_bytes or STRING_BYTES
+            size_bytes = len(positions) * math.prod(self.info.chunks) * item_bytes
+            estimate.add_inexact(size_bytes, requests=len(positions))
             return
-        each = math.prod(self._metadata.info.chunks) * (self._metadata.item_bytes or STRING_BYTES)
-        estimate.add_inexact(len(positions) * each, requests=len(positions))
+        for file, some in self._in_files(positions).items():
+            estimate_ranges(
+                file.places(some).values(),
+                estimate,
+                snapshot=self.snapshot,
+                file=file,
+                file_bytes=file.size or 0,
+                is_begun=True,
+            )
+
+    def _file(self, position: Position) -> _ChunkFile:
+        """Return the file of a chunk; one of many is the same for all of them."""
+        if self.layout is None:
+            return _ChunkFile(self, position)
+        outer = tuple(map(operator.floordiv, position, self._grid))
+        if outer not in self._files:
+            self._files[outer] = _ChunkFile(self, outer)
+        return self._files[outer]
+
+    def _in_files(self, positions: list[Position]) -> dict[_ChunkFile, list[Position]]:
+        """Return chunks by their file."""
+        files: dict[_ChunkFile, list[Position]] = {}
+        for position in positions:
+            files.setdefault(self._file(position), []).append(position)
+        return files
 
     def check_stored(self, *, is_complete: bool = False) -> None:
         """Raise if the first or the last file is missing or too short, or some between are missing.
@@ -211,14 +245,14 @@ class FileArray(ChunkedArray):
         if info.size == 0 or not self.snapshot.is_local:
             return
         is_needed = is_complete or metadata.fill_value is None
-        lengths = zip(info.shape, info.chunks, self.layout.grid, strict=True)
+        lengths = zip(info.shape, info.chunks, self._grid, strict=True)
         grid = [-(-n // (c * count)) for n, c, count in lengths]
         for position in {(0,) * len(grid), tuple(n - 1 for n in grid)}:
             size_bytes = self.snapshot.size(self.key(position))
             if size_bytes is not None:
                 self._check_size(position, size_bytes)
             elif is_needed:
-                raise self._missing(position)
+                raise self._missing(self._file_name(position))
         count = math.prod(grid)
         is_listed = len(grid) == 1 or metadata.separator == "."
         if is_needed and count > _MANY_CHUNKS and is_listed:
@@ -231,7 +265,10 @@ class FileArray(ChunkedArray):
     def _check_size(self, position: Position, size_bytes: int) -> None:
         """Raise if a file has too few bytes for its chunk, or of plain numbers too many."""
         info, encoding = self._metadata.info, self._metadata.encoding
-        what = f"{self.what}: the chunk file {self._metadata.chunk_key(position)!r}"
+        if self.layout is not None:
+            index_bytes(self.layout, size_bytes, what=self.what)
+            return
+        what = self._file_name(position)
         count = math.prod(info.chunks)
         if not encoding.codecs and encoding.dtype is not None:
             if size_bytes != count * encoding.dtype.itemsize:
@@ -247,24 +284,20 @@ class FileArray(ChunkedArray):
                 f"{what} has {size_bytes:,} bytes, which cannot hold {elements:,} elements"
             )
 
-    def _missing(self, position: Position) -> CorruptDataError:
-        """Say that the file of a chunk is missing."""
+    def _file_name(self, position: Position) -> str:
+        return f"{self.what}: the chunk file {self._metadata.chunk_key(position)!r}"
+
+    def _missing(self, name: str) -> CorruptDataError:
+        """Say that a chunk, or the file of it, is missing."""
         has_fill = self._metadata.fill_value is not None
         reason = "must not be filled" if has_fill else "has no fill value to stand in for it"
-        return CorruptDataError(
-            f"{self.what}: the chunk file {self._metadata.chunk_key(position)!r} is missing, and "
-            f"the array {reason}"
-        )
+        return CorruptDataError(f"{name} is missing, and the array {reason}")
 
     def fingerprint(self) -> Fingerprint | None:
         """Return what tells the single plain chunk from any other."""
         if not self._metadata.has_plain_chunk:
             return None
         return self.snapshot.fingerprint(self._key)
-
-    def _stored(self, position: Position) -> memoryview | None:
-        """Return the bytes of a chunk."""
-        return self.snapshot.map_within(self.key(position), self.most_bytes, what=self.what)
 
     def key(self, position: Position) -> str:
         """Return the key of a file."""
@@ -363,128 +396,57 @@ class PlainArray(FileArray):
         return frozen(np.full(self.info.shape, fill_value, self.info.storage_type.dtype))
 
 
-class ShardedArray(FileArray):
-    """An array of small chunks in files of many; of what Daf packs, in one; see `ChunkedArray`."""
-
-    most_chunks = MAX_CHUNKS
-
-    def _is_stored(self, position: Position) -> bool:
-        """Return whether a chunk is there, by the index of its file."""
-        return any(self._places([position]).values())
-
-    def chunk_name(self, position: Position) -> str:
-        """Return what messages call a chunk."""
-        return f"chunk {list(position)}"
-
-    def version(self, position: Position) -> Hashable | None:
-        """Return what changes with the file of a chunk; None where nothing is decoded."""
-        if not self.encoding.codecs:
-            return None
-        outer = tuple(n // g for n, g in zip(position, self.layout.grid, strict=True))
-        return self._file(outer).version
-
-    def fetch(self, positions: list[Position]) -> Iterator[tuple[Position, Any]]:
-        """Yield the compressed bytes of chunks; None for one that is not stored."""
-        for first in range(0, len(positions), _FETCHED_CHUNKS):
-            some = positions[first : first + _FETCHED_CHUNKS]
-            found: dict[Position, memoryview] = {}
-            for file, places in self._places(some).items():
-                parts = file.read_ranges(list(places.values())) if places else []  # or no file
-                found.update(zip(places, parts, strict=True))
-            for position in some:
-                yield position, found.get(position)
-
-    def fill_value(self, position: Position) -> Any:  # noqa: ARG002 - the same for all
-        """Return what stands in for chunks that are not stored."""
-        if self._metadata.fill_value is None:
-            raise CorruptDataError(
-                f"{self.what}: chunks are missing, and the array has no fill value"
-            )
-        return self._metadata.fill_value
-
-    def add_stored(self, positions: list[Position], estimate: ReadEstimate) -> None:
-        """Add the bytes of chunks; where they are is read from the indexes."""
-        for first in range(0, len(positions), _FETCHED_CHUNKS):
-            for file, places in self._places(positions[first : first + _FETCHED_CHUNKS]).items():
-                estimate_ranges(
-                    places.values(),
-                    estimate,
-                    snapshot=self.snapshot,
-                    file=file,
-                    file_bytes=file.size or 0,
-                    is_begun=True,
-                )
-
-    def _check_size(self, position: Position, size_bytes: int) -> None:
-        """Raise if a file has no room for its index."""
-        self._file(position).index_bytes(size_bytes)
-
-    def _file(self, outer: Position) -> _ShardFile:
-        """Return the file at a position of the grid of files."""
-        if outer not in self._files:
-            self._files[outer] = _ShardFile(self, outer)
-        return self._files[outer]
-
-    def _places(
-        self, positions: list[Position]
-    ) -> dict[_ShardFile, dict[Position, tuple[int, int]]]:
-        """Return where the chunks are that are stored, by their file."""
-        grid = self.layout.grid
-        outer, local = np.divmod(np.array(positions, np.int64).reshape(-1, len(grid)), grid)
-        numbers = np.ravel_multi_index(tuple(local.T), grid)
-        members: dict[Position, list[int]] = {}
-        for number, at in enumerate(map(tuple, outer.tolist())):
-            members.setdefault(at, []).append(number)
-        found: dict[_ShardFile, dict[Position, tuple[int, int]]] = {}
-        for at, within in members.items():
-            file, some = self._file(at), [positions[number] for number in within]
-            found[file] = file.places(numbers[within], some)
-        return found
+def _read(chunks: tuple[_ChunkFile, list[Position]]) -> list[tuple[Position, memoryview | None]]:
+    """Return the stored bytes of chunks of a file; None for one that is not stored."""
+    file, positions = chunks
+    places = file.places(positions)
+    parts = file.read_ranges(list(places.values())) if places else []  # or no file
+    found = dict(zip(places, parts, strict=True))
+    return [(position, found.get(position)) for position in positions]
 
 
-class _ShardFile:
-    """One file of small chunks: where each of them is."""
+class _ChunkFile:
+    """One file of chunks: where each of them is."""
 
-    def __init__(self, array: ShardedArray, outer: Position) -> None:
+    def __init__(self, array: FileArray, outer: Position) -> None:
         self._array = array
         self._snapshot = array.snapshot
         self.key = array.key(outer)
         self.version = self._snapshot.bytes_version(self.key)
         """What changes with its bytes, looked at before they are read."""
-        self.size = self._snapshot.size(self.key)
         self._index: AnyArray | None = None
 
-    def places(
-        self, numbers: AnyArray, positions: list[Position]
-    ) -> dict[Position, tuple[int, int]]:
-        """Return where chunks are in the file, as start and stop, of those that are stored.
+    @cached_property
+    def size(self) -> int | None:
+        """How many bytes it has; None if it is not there."""
+        return self._snapshot.size(self.key)
 
-        Parameters
-        ----------
-        numbers, positions
-            The place of each chunk in the index, and within the array.
-        """
-        if self.size is None:
+    def places(self, positions: list[Position]) -> dict[Position, tuple[int, int]]:
+        """Return where chunks are in the file, as start and stop, of those that are stored."""
+        layout, size = self._array.layout, self.size
+        if size is None:
             return {}
+        if layout is None:
+            return {positions[0]: (0, size)}
         if self._index is None:
-            self._index = self._read_index(self.size)
-        offsets, sizes = self._index[numbers].T
+            self._index = self._read_index(layout, size)
+        local = np.array(positions, np.int64) % layout.grid
+        offsets, sizes = self._index[np.ravel_multi_index(tuple(local.T), layout.grid)].T
         is_absent = (offsets == _ABSENT) & (sizes == _ABSENT)
-        most = np.uint64(self.size)
+        most = np.uint64(size)
         is_outside = ~is_absent & ((sizes > most) | (offsets > most - np.minimum(sizes, most)))
         if is_outside.any():
             first = int(np.argmax(is_outside))
             raise CorruptDataError(
                 f"{self._array.what}: chunk {list(positions[first])} is said to be at "
                 f"{int(offsets[first]):,} with {int(sizes[first]):,} bytes, but the file has "
-                f"{self.size:,}; it is truncated"
+                f"{size:,}; it is truncated"
             )
         found = zip(positions, is_absent.tolist(), offsets.tolist(), sizes.tolist(), strict=True)
         return {at: (start, start + size) for at, absent, start, size in found if not absent}
 
-    def _read_index(self, size: int) -> AnyArray:
-        layout = self._array.layout
-        needed = self.index_bytes(size)
+    def _read_index(self, layout: ShardLayout, size: int) -> AnyArray:
+        needed = index_bytes(layout, size, what=self._array.what)
         start = 0 if layout.index_at_start else size - needed
         data = self.read_ranges([(start, start + needed)])[0]
         stored = data[: needed // ENTRY_BYTES * ENTRY_BYTES]
@@ -507,13 +469,14 @@ class _ShardFile:
         )
         return [whole[start:stop].data for start, stop in ranges]
 
-    def index_bytes(self, size: int) -> int:
-        """Return the length of the index with its checksum; a file may be too short."""
-        count = math.prod(self._array.layout.grid)
-        needed = count * ENTRY_BYTES + self._array.layout.has_checksum * CHECKSUM_BYTES
-        if size < needed:
-            raise CorruptDataError(
-                f"{self._array.what}: the file has {size:,} bytes and no room for the index of "
-                f"its {count:,} chunks; it is truncated"
-            )
-        return needed
+
+def index_bytes(layout: ShardLayout, size: int, *, what: str) -> int:
+    """Return the length of the index with its checksum; a file may be too short."""
+    count = math.prod(layout.grid)
+    needed = count * ENTRY_BYTES + layout.has_checksum * CHECKSUM_BYTES
+    if size < needed:
+        raise CorruptDataError(
+            f"{what}: the file has {size:,} bytes and no room for the index of its {count:,} "
+            "chunks; it is truncated"
+        )
+    return needed

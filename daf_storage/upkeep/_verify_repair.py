@@ -186,10 +186,9 @@ def _check_elements(found: _Findings, tree: ZarrTree, path: str) -> None:
         missing.pop(span, None)
     if missing and data.info.chunks == indices.info.chunks and not is_empty:
         chunk = missing[min(missing, key=lambda span: span.start)].rpartition(": ")[2]
-        chunk = chunk.replace("chunk '", "chunk file '")
         found.warning(
             f"{path}/data",
-            f"the {chunk} is missing, and that of the positions is there: unless all of its "
+            f"{chunk} is missing, and that of the positions is there: unless all of its "
             "elements are stored zeros, they are lost",
         )
 

@@ -416,7 +416,7 @@ def test_positions_that_are_missing_are_never_made_up(
     (copy / "X/indices" / key).unlink()
     consolidate(copy)
     path = Path(shutil.make_archive(str(copy), "zip", copy)) if form == "zip" else copy
-    message = f"matrices/var/obs/counts: .*X/indices(: chunk '{key}')? is missing"
+    message = f"matrices/var/obs/counts: .*X/indices(: the chunk file '{key}')? is missing"
     for _ in range(2):
         with open_daf(path) as daf, pytest.raises(errors.CorruptDataError, match=message):
             daf.get_np_matrix("obs", "var", "counts")
