@@ -42,7 +42,6 @@ LIMITS: Final = {
     "small_file_bytes": "daf_storage.stores._directory._SMALL_BYTES",
     "stalled_seconds": "daf_query._runs._STALLED_SECONDS",
     "statements_download_bytes": "daf_query.session._queries.PROFILE_MAX_BYTES",
-    "string_block_bytes": "daf_storage.trees._hdf5_array._BLOCK_BYTES",
     "string_bytes": "daf_storage.base._model.MAX_STRING_BYTES",
     "thread_bytes": "daf_storage.data._encoding._THREAD_BYTES",
     "transposed_elements": "daf_storage.data._encoding._BLOCK_ELEMENTS",

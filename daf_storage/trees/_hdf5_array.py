@@ -31,7 +31,14 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from daf_storage.base import AnyArray, Span, install_command, one_array, optional_import
+from daf_storage.base import (
+    MAX_STRING_BYTES,
+    AnyArray,
+    Span,
+    install_command,
+    one_array,
+    optional_import,
+)
 from daf_storage.errors import (
     CorruptDataError,
     DafError,
@@ -95,9 +102,6 @@ _MAX_WALKS: Final = 4
 _OBJECTS_IN_ROW: Final = 8
 """So many objects have to follow each other on average for their places to be worked out."""
 
-_BLOCK_BYTES: Final = 1 << 20
-"""How many bytes of strings are gathered at once; there are 8 of places for each."""
-
 Bytes: TypeAlias = npt.NDArray[np.uint8]
 Numbers: TypeAlias = npt.NDArray[np.int64]
 Objects: TypeAlias = dict[int, tuple[int, int]]
@@ -156,7 +160,7 @@ def read_many(
             found.append(None)
             continue
         rows = slice(0, size - count)
-        found += [_gathered(file, *piece) for piece in _pieces(places[rows], lengths[rows])]
+        found.append(_gathered(file, places[rows], lengths[rows]))
         count += min(lengths.size, size - count)
     if count == size and None not in found:
         return one_array(pa.chunked_array(found, pa.string()))
@@ -311,26 +315,11 @@ class _Heaps:
         )
 
 
-def _pieces(places: Numbers, lengths: Numbers) -> Iterator[tuple[Numbers, Numbers]]:
-    """Cut strings into ranges of so many bytes, unless one string alone has more."""
-    ends = np.cumsum(lengths)
-    first = 0
-    while first < lengths.size:
-        most = ends[first] - lengths[first] + _BLOCK_BYTES
-        stop = max(int(np.searchsorted(ends, most, "right")), first + 1)
-        yield places[first:stop], lengths[first:stop]
-        first = stop
-
-
 def _gathered(file: Bytes, places: Numbers, lengths: Numbers) -> pa.Array | None:
     """Return strings that lie at some places; None if HDF5 had better read them."""
-    offsets = np.zeros(lengths.size + 1, np.int64)
-    np.cumsum(lengths, out=offsets[1:])
-    if lengths.size == 1:
-        data = file[places[0] : places[0] + lengths[0]].copy()
-    else:
-        data = file[np.repeat(places - offsets[:-1], lengths) + np.arange(offsets[-1])]
-    if offsets[-1] > np.iinfo(np.int32).max or not data.all():
+    offsets = np.append(0, np.cumsum(lengths))
+    data = Ranges(places, lengths, offsets[:-1]).taken(file)
+    if data.size > MAX_STRING_BYTES or not data.all():
         return None
     buffers = [None, pa.py_buffer(offsets.astype(np.int32)), pa.py_buffer(data)]
     strings = pa.Array.from_buffers(pa.string(), lengths.size, buffers)

@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 from daf_storage import errors
 from daf_storage.trees import Hdf5File, Hdf5Tree
 from tests import seams
-from tests.limits import lower
 from tests.suites.examples import array_of
 from tests.support import edited_bytes, recorded_calls
 
@@ -72,15 +71,13 @@ STRINGS = st.lists(
 )
 
 
-@given(STRINGS, st.sampled_from([*LAYOUTS]), st.sampled_from([1, 20, 1 << 20]))
+@given(STRINGS, st.sampled_from([*LAYOUTS]))
 def test_the_strings_are_those_of_hdf5(
-    tmp_path_factory: pytest.TempPathFactory, strings: list[str], layout: str, block_bytes: int
+    tmp_path_factory: pytest.TempPathFactory, strings: list[str], layout: str
 ) -> None:
-    """Of any length, in any layout, cut into pieces of any size."""
+    """Of any length, in any layout."""
     path = written(tmp_path_factory.mktemp("many") / "x.h5", strings, **LAYOUTS[layout])
-    with pytest.MonkeyPatch.context() as patch:
-        lower(patch, string_block_bytes=block_bytes)
-        assert read(path) == strings == expected(path)
+    assert read(path) == strings == expected(path)
 
 
 def unusual(path: Path, kind: str) -> None:
