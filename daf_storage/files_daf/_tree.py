@@ -341,9 +341,7 @@ class FilesTree(StoreTree):
     def listing_identity(self, path: str) -> Hashable:
         """Return a value that changes whenever a child of ``path``, or what it is, does."""
         snapshot = self.folder(path)
-        if isinstance(snapshot, DirectorySnapshot):
-            return snapshot.files_identity((DOCUMENT_ENDING, LINES_ENDING))
-        return None if snapshot is None else snapshot.listing_identity(())
+        return None if snapshot is None else snapshot.listing_identity(_documents_of)
 
     def node(self, path: str) -> Node | None:
         """Return the directory or the property at ``path``, pinned."""
@@ -433,6 +431,10 @@ def _parts(place: Place, data: bytes) -> list[str]:
         return [place.file(part, form) for part, form in parts.items()]
     except DafError:
         return []
+
+
+def _documents_of(names: list[str]) -> Iterator[str]:
+    return (name for name in names if name.endswith((DOCUMENT_ENDING, LINES_ENDING)))
 
 
 def _property_name(file: str, path: str) -> str | None:

@@ -409,24 +409,13 @@ class DirectorySnapshot(Snapshot):
         """Return inode, size and times of each file, which any process sees alike."""
         return stable(self.identity)
 
-    def listing_identity(self, files: Iterable[str]) -> Hashable:
+    def listing_identity(self, keys_of: Callable[[list[str]], Iterable[str]]) -> Hashable:
         """Return what changes with the directories directly below, or these files in them."""
-        found, listed = [("", self.status())], list(files)
-        for name in self.names():
-            for file in listed:
-                try:
-                    status = os.stat(f"{name}/{file}", dir_fd=self._descriptor)
-                except OSError:  # no directory, or one without this file
-                    continue
-                found.append((name, status))
-                break
+        found = [("", self.status())]
+        for key in keys_of(self.names()):
+            with suppress(OSError):  # no directory, or one without this file
+                found.append((key, os.stat(key, dir_fd=self._descriptor)))
         return files_identity(found)
-
-    def files_identity(self, endings: tuple[str, ...]) -> Hashable:
-        """Return what changes with the files directly below whose names end so."""
-        names = [name for name in self.names() if name.endswith(endings)]
-        found = [("", self.status()), *((name, self.status_of(name)) for name in names)]
-        return files_identity([(name, status) for name, status in found if status is not None])
 
     @property
     def place(self) -> Hashable:

@@ -445,11 +445,16 @@ class Snapshot:
         """
         raise NotImplementedError
 
-    def listing_identity(self, files: Iterable[str]) -> Hashable:  # noqa: ARG002 - of all keys
+    def listing_identity(self, keys_of: Callable[[list[str]], Iterable[str]]) -> Hashable:  # noqa: ARG002 - of all keys
         """Return a value that differs whenever a name directly below came, went or was replaced.
 
-        Or the first of these files that is there, directly below such a name, was written to.  The
-        rest is not looked at where that takes time.
+        Or one of the files was written to of which these names are the keys.  The rest is not
+        looked at where that takes time.
+
+        Parameters
+        ----------
+        keys_of
+            From the names directly below to these keys.
         """
         return self.identity()
 

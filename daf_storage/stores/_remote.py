@@ -41,7 +41,9 @@ from daf_storage.base import (
 from daf_storage.stores._files import ReadEstimate, Snapshot
 
 SILENT_SECONDS: Final = 10.0
+"""For how long nothing may come of an answer: of one that is slow, something does."""
 RETRIES: Final = 4
+"""How often to ask again after an error of the server, within that time."""
 _WHOLE_SECONDS: Final = 600
 """How long an answer may take of which something comes again and again."""
 _CONNECT_SECONDS: Final = 5
@@ -106,15 +108,8 @@ def shown_url(url: str) -> str:
     return urlunsplit((parts.scheme, host, parts.path, "", ""))
 
 
-def open_access(url: str, *, silent_seconds: float = SILENT_SECONDS, retries: int = RETRIES) -> Any:
+def open_access(url: str) -> Any:
     """Return a client for what is below a URL: a store of obstore.
-
-    Parameters
-    ----------
-    silent_seconds
-        For how long nothing may come of an answer: of one that is slow, something does.
-    retries
-        How often to ask again after an error of the server, within that time.
 
     Raises
     ------
@@ -124,22 +119,24 @@ def open_access(url: str, *, silent_seconds: float = SILENT_SECONDS, retries: in
     cloud = cloud_of(url)
     options: dict[str, Any] = {
         "timeout": f"{_WHOLE_SECONDS}s",
-        "read_timeout": f"{round(silent_seconds * 1000)}ms",
-        "connect_timeout": f"{round(min(silent_seconds, _CONNECT_SECONDS) * 1000)}ms",
+        "read_timeout": f"{round(SILENT_SECONDS * 1000)}ms",
+        "connect_timeout": f"{_CONNECT_SECONDS}s",
     }
     if cloud is None:
         options["allow_http"] = url.startswith("http://")
     else:
         _check_url(url)
         options["allow_http"] = _may_use_http()
-    limit = timedelta(seconds=silent_seconds)
     SERVER_CLIENT.enter()
     from_url = optional_import("obstore.store", extra="cloud").from_url
     try:
         return from_url(
             url.rstrip("/"),
             client_options=options,
-            retry_config={"max_retries": retries, "retry_timeout": limit},
+            retry_config={
+                "max_retries": RETRIES,
+                "retry_timeout": timedelta(seconds=SILENT_SECONDS),
+            },
         )
     except Exception as error:
         if cloud is None or isinstance(error, errors.DafError):
@@ -365,20 +362,15 @@ class RemoteFiles:
     ----------
     url
         Where they are.
-    silent_seconds, retries
-        For how long nothing may come of an answer, and how often to ask again after an error of
-        the server.
     """
 
-    def __init__(
-        self, url: str, *, silent_seconds: float = SILENT_SECONDS, retries: int = RETRIES
-    ) -> None:
+    def __init__(self, url: str) -> None:
         self.location = unquote(shown_url(url))
         self.token = object()
         """What tells it from all others, also from later ones."""
         SERVER_CLIENT.enter()
         self._obs = optional_import("obstore", extra="cloud")
-        self._connect = partial(open_access, url, silent_seconds=silent_seconds, retries=retries)
+        self._connect = partial(open_access, url)
         self._store: Any = self._connect()
         self._cloud = cloud_of(url)
         self._pool = ThreadPoolExecutor(_CONNECTIONS, thread_name_prefix="daf-remote")

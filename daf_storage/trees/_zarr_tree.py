@@ -448,7 +448,10 @@ class ZarrTree(StoreTree):
     def listing_identity(self, path: str) -> Hashable:
         """Return a value that changes whenever a child of ``path``, or what it is, does."""
         snapshot = self._snapshot(path)
-        return None if snapshot is None else snapshot.listing_identity(self.format.node_files)
+        return None if snapshot is None else snapshot.listing_identity(self._documents_of)
+
+    def _documents_of(self, names: list[str]) -> Iterator[str]:
+        return (f"{name}/{file}" for name in names for file in self.format.node_files)
 
     def node(self, path: str) -> ZarrNode | None:
         """Return the group or array at ``path``, pinned."""

@@ -250,16 +250,15 @@ FAILURES: list[tuple[str, type[errors.DafError], str]] = [
 
 
 @pytest.mark.usefixtures("credentials", "bucket", "samples")
-def test_failures_are_named() -> None:
+def test_failures_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
     """A bucket, a key, a region, a server that is late, a pattern: each says what to do."""
     for url, kind, message in FAILURES:
         with pytest.raises(kind, match=message) as caught:
             connect(url)
         assert url.split("/")[2] in str(caught.value)
+    lower(monkeypatch, silent_seconds=0.3, retries=0)
     with pytest.raises(errors.RemoteError, match="s3://late/.*did not answer in time"):
-        open_remote_tree(
-            "s3://late/x.daf.zarr", lambda u: RemoteFiles(u, silent_seconds=0.3, retries=0)
-        )
+        open_remote_tree("s3://late/x.daf.zarr")
 
 
 @pytest.mark.usefixtures("credentials", "bucket")

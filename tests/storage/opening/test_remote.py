@@ -16,7 +16,6 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from functools import partial
-from inspect import signature
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
@@ -112,7 +111,9 @@ def served(path: Path, fault: Fault | None = None) -> Iterator[Watched]:
 
 def impatient(url: str) -> RemoteFiles:
     """Return files that are not waited for."""
-    return RemoteFiles(url, silent_seconds=0.5, retries=1)
+    with pytest.MonkeyPatch.context() as patch:
+        lower(patch, silent_seconds=0.5, retries=1)
+        return RemoteFiles(url)
 
 
 @pytest.fixture
@@ -598,27 +599,29 @@ def answering(pieces: list[bytes]) -> Iterator[str]:
                 connection.close()
 
 
-def test_silence_is_an_error() -> None:
+def test_silence_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of a server that accepts and says nothing, and of one that stops within an answer."""
+    assert _remote.SILENT_SECONDS == 10
+    lower(monkeypatch, silent_seconds=1, retries=0)
 
     def lasted(pieces: list[bytes]) -> float:
         with answering(pieces) as url:
             start = time.monotonic()
             with pytest.raises(errors.RemoteError, match="x.daf.zarr"):
-                RemoteFiles(url, silent_seconds=1, retries=0).read("n")
+                RemoteFiles(url).read("n")
             return time.monotonic() - start
 
     servers: tuple[list[bytes], ...] = ([], [b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n", b"{"])
     with ThreadPoolExecutor(2) as pool:
         assert all(0.9 < seconds < 9 for seconds in pool.map(lasted, servers))
-    assert signature(RemoteFiles).parameters["silent_seconds"].default == 10
 
 
-def test_a_slow_answer_is_waited_for() -> None:
+def test_a_slow_answer_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
     """As long as something comes of it, however long it takes as a whole."""
+    lower(monkeypatch, silent_seconds=1, retries=0)
     pieces = [b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n", *(b"%d" % i for i in range(9))]
     with answering(pieces) as url:
-        assert RemoteFiles(url, silent_seconds=1, retries=0).read("n") == b"012345678"
+        assert RemoteFiles(url).read("n") == b"012345678"
 
 
 @pytest.mark.sampled(1)
