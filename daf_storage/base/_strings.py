@@ -32,7 +32,7 @@ _BYTE_ARRAY, _PLAIN, _RLE = 6, 0, 3
 
 
 def decode_vlen_utf8(
-    data: memoryview, *, what: str, max_page_bytes: int = _MAX_PAGE_BYTES
+    data: memoryview, *, what: str, count: int | None = None, max_page_bytes: int = _MAX_PAGE_BYTES
 ) -> pa.StringArray | pa.LargeStringArray:
     """Decode one ``vlen-utf8`` chunk into an Arrow array of strings.
 
@@ -42,6 +42,8 @@ def decode_vlen_utf8(
         The bytes of the chunk, count included.
     what
         What the chunk is, for error messages.
+    count
+        How many strings it has to have, if that is known.
     max_page_bytes
         Payloads above this are split at item boundaries (Parquet pages are 32-bit).
 
@@ -54,22 +56,22 @@ def decode_vlen_utf8(
     Raises
     ------
     CorruptDataError
-        The bytes are truncated, have bytes left over, or are not UTF-8.
+        The bytes are truncated, have bytes left over, are not UTF-8, or another number of strings.
 
     Examples
     --------
     >>> decode_vlen_utf8(memoryview(bytes.fromhex("01000000 02000000 6869")), what="x").to_pylist()
     ['hi']
     """
-    pieces = decode_vlen_pieces(data, what=what, max_page_bytes=max_page_bytes)
+    pieces = decode_vlen_pieces(data, what=what, count=count, max_page_bytes=max_page_bytes)
     return one_array(pa.chunked_array(list(pieces), pa.string()))
 
 
 def decode_vlen_pieces(
-    data: memoryview, *, what: str, max_page_bytes: int = _PIECE_BYTES
+    data: memoryview, *, what: str, count: int | None = None, max_page_bytes: int = _PIECE_BYTES
 ) -> Iterator[pa.Array]:
     """Yield the strings of one ``vlen-utf8`` chunk in pieces; see `decode_vlen_utf8`."""
-    for piece in _decoded(data, what=what, max_page_bytes=max_page_bytes):
+    for piece in _decoded(data, what=what, count=count, max_page_bytes=max_page_bytes):
         strings = _viewed(piece)
         try:
             strings.validate(full=True)
@@ -120,7 +122,7 @@ def decode_vlen_bytes(data: memoryview, *, what: str) -> pa.BinaryArray | pa.Lar
     >>> decode_vlen_bytes(memoryview(bytes.fromhex("01000000 01000000 ff")), what="x").to_pylist()
     [b'\xff']
     """
-    pieces = _decoded(data, what=what, max_page_bytes=_MAX_PAGE_BYTES)
+    pieces = _decoded(data, what=what, count=None, max_page_bytes=_MAX_PAGE_BYTES)
     return one_array(pa.chunked_array(list(pieces), pa.binary()))
 
 
@@ -177,11 +179,13 @@ def string_offsets(strings: pa.Array) -> npt.NDArray[Any]:
     return offsets[strings.offset : strings.offset + len(strings) + 1]
 
 
-def _counted(data: memoryview, *, what: str) -> tuple[int, memoryview]:
-    """Return how many strings a chunk has, and the bytes after that."""
+def _counted(data: memoryview, needed: int | None, *, what: str) -> tuple[int, memoryview]:
+    """Return how many strings a chunk has, and the bytes after that; as many would be made."""
     if len(data) < _COUNT_BYTES:
-        raise CorruptDataError(f"{what}: a chunk of strings has only {len(data)} bytes")
+        raise CorruptDataError(f"{what} is truncated: it has only {len(data)} bytes")
     count = int.from_bytes(data[:_COUNT_BYTES], "little")
+    if needed not in (None, count):
+        raise CorruptDataError(f"{what} claims to hold {count:,} strings instead of {needed:,}")
     payload = data[_COUNT_BYTES:]
     if count * _LENGTH_BYTES > len(payload):
         raise CorruptDataError(
@@ -196,13 +200,15 @@ def _truncated(count: int, error: object, *, what: str) -> CorruptDataError:
     )
 
 
-def _decoded(data: memoryview, *, what: str, max_page_bytes: int) -> Iterator[Any]:
+def _decoded(
+    data: memoryview, *, what: str, count: int | None, max_page_bytes: int
+) -> Iterator[Any]:
     """Decode a chunk in parts of about so many bytes, found without looking at each length.
 
     How many strings there are in the next bytes is guessed from the mean of those that are left,
     and guessed lower until they are.
     """
-    count, payload = _counted(data, what=what)
+    count, payload = _counted(data, count, what=what)
     start = rows = 0
     while rows < count:
         strings = _first(payload[start:], count - rows, max_bytes=max_page_bytes)

@@ -592,8 +592,9 @@ class FilesTransaction(FileChanges):
 
     def publish(self, path: str, *, replace: bool) -> None:
         """Put what was prepared at and below ``path`` in place."""
+        forms = self._parts.get(path, {})
         for prepared in [p for p in self._parts if f"{p}/".startswith(f"{path}/")]:
-            parts = self._parts[prepared]
+            parts = self._parts.pop(prepared)  # the same transaction may prepare another one
             if "" not in parts and self._tree.is_old:  # whose readers know no such document
                 self._changes.replace_file(self._tree.key(DAF_FILE), version_document())
             written = property_document(parts, self._attributes.pop(prepared, {}))
@@ -602,14 +603,10 @@ class FilesTransaction(FileChanges):
             self._changes.publish(self._tree.key(path), replace=replace)
         else:
             document, *candidates = _keys(self._tree, path)
-            folder = posixpath.dirname(document)
-            place, forms = place_of(path), self._parts.get(path, {})
+            folder, place = posixpath.dirname(document), place_of(path)
             new = [posixpath.join(folder, place.file(*each)) for each in forms.items()]
             stale = [key for key in candidates if key not in new]
             self._changes.publish(document, new, stale, replace=replace)
-        start = f"{path}/"  # the same transaction may prepare another one
-        self._parts = {p: v for p, v in self._parts.items() if not f"{p}/".startswith(start)}
-        self._folders = {p for p in self._folders if not f"{p}/".startswith(start)}
         self.refresh([path])
 
     def remove(self, path: str) -> None:
@@ -623,11 +620,7 @@ class FilesTransaction(FileChanges):
     def _place(self, path: str) -> tuple[Place, str]:
         """Return the property of an array, and the name of its part; of a dense one it is empty."""
         parent, name = posixpath.split(path)
-        if (
-            name in (*PARTS, STRINGS_PART)
-            and parent in self._parts
-            and place_of(parent).may_be_sparse
-        ):
+        if parent in self._parts and name in (*PARTS, STRINGS_PART):
             return place_of(parent), "nzval" if name == STRINGS_PART else name
         return place_of(path), ""
 

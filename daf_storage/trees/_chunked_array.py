@@ -272,9 +272,6 @@ _TASK_STRINGS: Final = 1 << 14
 _CODED_STRINGS: Final = 1 << 16
 """About of how many strings codes are made at a time."""
 
-_COUNT_BYTES: Final = 4
-
-
 _T = TypeVar("_T")
 
 Position: TypeAlias = tuple[int, ...]
@@ -537,8 +534,7 @@ class ChunkedArray(StoredArray, ABC):
             with translated(pa.ArrowException, CorruptDataError, problem):
                 return pa.repeat(pa.scalar(self.fill_value(position), pa.string()), count)
         data = self._string_bytes(position, stored)
-        check_string_count(data, count, what=self._name(position))
-        return vlen.decode_vlen_utf8(data, what=self._name(position))
+        return vlen.decode_vlen_utf8(data, what=self._name(position), count=count)
 
     def _decoded_strings(
         self, stored: list[tuple[Position, Any]]
@@ -642,12 +638,3 @@ def wrong_size(
         f"{what} is {problem}: it has {size_bytes:,} bytes, but shape {list(shape)} of {dtype} "
         f"needs {needed:,}"
     )
-
-
-def check_string_count(data: memoryview, count: int, *, what: str) -> None:
-    """Raise unless a chunk of strings says that it has so many: as many would be made."""
-    if len(data) < _COUNT_BYTES:
-        raise CorruptDataError(f"{what} is truncated: it has only {len(data)} bytes")
-    claimed = int.from_bytes(data[:_COUNT_BYTES], "little")
-    if claimed != count:
-        raise CorruptDataError(f"{what} claims to hold {claimed:,} strings instead of {count:,}")

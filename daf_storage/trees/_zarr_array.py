@@ -32,7 +32,6 @@ from daf_storage.trees._chunked_array import (
     MAX_CHUNKS,
     ChunkedArray,
     Position,
-    check_string_count,
     limit_of_stored,
     wrong_size,
 )
@@ -125,9 +124,6 @@ class FileArray(ChunkedArray):
     Of what Daf packs, all are in one file; see `ChunkedArray`.
     """
 
-    is_plain = False
-    """Whether it is the elements of one file, as they are."""
-
     def __init__(
         self,
         snapshot: Snapshot,
@@ -137,8 +133,8 @@ class FileArray(ChunkedArray):
         cache: DecodedCache,
         what: str,
     ) -> None:
-        is_mapped = self.is_plain and metadata.info.is_mappable and snapshot.is_local
-        info = replace(metadata.info, is_mappable=is_mapped)
+        is_plain = isinstance(self, PlainArray) and metadata.info.is_mappable
+        info = replace(metadata.info, is_mappable=is_plain and snapshot.is_local)
         most_chunks = _MAX_FILES if metadata.shard is None else MAX_CHUNKS
         super().__init__(info, metadata.encoding, cache, what, most_chunks)
         self.snapshot = snapshot
@@ -307,26 +303,22 @@ class FileArray(ChunkedArray):
 class PlainArray(FileArray):
     """An array in one chunk that is neither compressed nor filtered; see `StoredArray`."""
 
-    is_plain = True
-
     @property
     def _is_numeric(self) -> bool:
         return self._metadata.info.is_mappable
 
     def read(self) -> AnyArray:
         """Return all elements; a read-only view of the mapped file where that is possible."""
-        return self._mapped() if self.info.is_mappable else super().read()
+        return self._mapped() if self._is_numeric else super().read()
 
     def read_spans(self, spans: list[Span], within: Span | None = None) -> list[AnyArray]:
         """Return several ranges of the first dimension; of a server, asked for together."""
-        if self.info.is_mappable:
-            return StoredArray.read_spans(self, spans, within)
         if not self._is_numeric:
             return super().read_spans(spans, within)
-        size = self.snapshot.size(self._key) if self.info.size else None
+        is_at_hand = self.info.is_mappable or not self.info.size
+        size = None if is_at_hand else self.snapshot.size(self._key)
         if size is None:
-            values = self._mapped() if within is None else self._mapped()[:, within.slice]
-            return [values[span.slice] for span in spans]
+            return StoredArray.read_spans(self, spans, within)
         self._check_size(self._first, size)
         parts = self.snapshot.read_ranges(self._key, byte_ranges(self.info, spans))
         return rows_of(self.info, parts, within)
@@ -351,8 +343,7 @@ class PlainArray(FileArray):
         if data is None:
             yield self.read_strings()
             return
-        check_string_count(data, self.info.size, what=f"{self.what}: the chunk")
-        for piece in vlen.decode_vlen_pieces(data, what=self.what):
+        for piece in vlen.decode_vlen_pieces(data, what=self.what, count=self.info.size):
             yield piece.dictionary_encode()
 
     def plain_strings(self) -> memoryview | None:

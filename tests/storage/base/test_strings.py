@@ -106,7 +106,7 @@ def test_chunks_are_decoded_together(chunks: list[list[str]]) -> None:
 @pytest.mark.parametrize(
     ("data", "message"),
     [
-        (b"\x01", "has only 1 bytes"),
+        (b"\x01", "it has only 1 bytes"),
         (encoded(["abc", "d"])[:-1], "truncated"),
         (encoded(["abc"]) + b"x", "bytes follow the last"),
         (bytes(4) + b"x", "1 bytes follow the last string"),
