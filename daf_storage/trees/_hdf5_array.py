@@ -173,6 +173,8 @@ def read_many(
 
 def collection_bytes(file: Bytes, start: int) -> int:
     """Return how long a collection says that it is; 0 for what is none."""
+    if start + HEADER_BYTES > file.size:
+        return 0
     signature, version, size = _COLLECTION.unpack_from(file.data, start)
     return int(size) if (signature, version) == (b"GCOL", 1) and size < _MAX_SIZE else 0
 
@@ -240,7 +242,7 @@ class _Heaps:
             return self._start_of(address) + HEADER_BYTES
         found = self.objects(address).get(index)
         if found is None:
-            raise self._wrong_length()
+            raise self._damaged()
         return found[0] - HEADER_BYTES
 
     def _one_by_one(
@@ -256,7 +258,7 @@ class _Heaps:
                 last, objects = address, self.objects(address)
             place, size = objects.get(index, (0, -1))
             if size != length:
-                raise self._wrong_length()
+                raise self._damaged()
             found.append(place)
         places[order] = found
         return places
@@ -268,7 +270,7 @@ class _Heaps:
         if objects is None:
             self._left_bytes -= stop - start
             if self._left_bytes < 0:
-                raise self._damaged("collections of strings are said to lie in each other")
+                raise self._damaged()  # they are said to lie in each other
             if len(self._walked) >= _MAX_REMEMBERED:
                 self._walked.clear()
             objects = self._walked[start] = self._walk(start + HEADER_BYTES, stop)
@@ -278,14 +280,10 @@ class _Heaps:
         """Return where a collection ends, after a check of its header."""
         stop = self._stops.get(address)
         if stop is None:
-            start, file_bytes = self._start_of(address), self._file.size
-            if start + HEADER_BYTES > file_bytes:
-                raise self._damaged("strings are said to be behind the end of the file")
-            signature, version, size_bytes = _COLLECTION.unpack_from(self._file.data, start)
-            if signature != b"GCOL" or version != 1:
-                raise self._damaged("strings are said to be where none are")
-            if not HEADER_BYTES <= size_bytes <= file_bytes - start:
-                raise self._damaged("a collection of strings is said to be larger than the file")
+            start = self._start_of(address)
+            size_bytes = collection_bytes(self._file, start)
+            if not HEADER_BYTES <= size_bytes <= self._file.size - start:
+                raise self._damaged()
             stop = self._stops[address] = start + size_bytes
         return stop
 
@@ -297,21 +295,16 @@ class _Heaps:
             index, size = _OBJECT.unpack_from(data, at)
             # Of free space, the header counts.
             needed = size if index == 0 else HEADER_BYTES + (size + 7 & ~7)
-            if not HEADER_BYTES <= needed <= stop - at:
-                raise self._damaged("a string is said to be larger than its collection")
-            if index in objects:
-                raise self._damaged("two strings are stored under the same number")
+            if not HEADER_BYTES <= needed <= stop - at or index in objects:
+                break
             if index:
                 objects[index] = at + HEADER_BYTES, size
             at += needed
-        raise self._damaged("a collection of strings has no end")
+        raise self._damaged()
 
-    def _wrong_length(self) -> CorruptDataError:
-        return self._damaged("the length of a string is not that of what is stored")
-
-    def _damaged(self, problem: str) -> CorruptDataError:
+    def _damaged(self) -> CorruptDataError:
         return CorruptDataError(
-            f"{self._what}: the heap of its strings is damaged: {problem}; restore a backup"
+            f"{self._what}: the heap of its strings is damaged; restore a backup"
         )
 
 

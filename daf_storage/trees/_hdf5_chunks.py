@@ -86,27 +86,23 @@ def listed_chunks(
             return 1
         return 1 if len(found) > count * width else None
 
+    damaged = CorruptDataError(
+        f"{what}: the list of its chunks is damaged: one is said to be outside the dataset or the "
+        "file, or where another one is; take the file from a backup"
+    )
     if dataset.chunk_iter(note) is not None:
-        raise _damaged(what, "there are more chunks than the dataset has room for, or some nowhere")
+        raise damaged
     table = np.frombuffer(found, np.int64).reshape(-1, width)
     starts, places = table[:, : len(grid)], table[:, len(grid) :]
     numbers = starts // np.array(info.chunks)  # HDF5 itself lets them begin at multiples of these
-    if np.any(numbers >= np.array(grid)):
-        raise _damaged(what, "a chunk is said to be outside its shape")
     offsets, sizes = places[:, 0], places[:, 1]
-    if np.any(sizes > file_bytes - offsets):
-        raise _damaged(what, f"a chunk is said to be outside the file of {file_bytes:,} bytes")
+    if np.any(numbers >= np.array(grid)) or np.any(sizes > file_bytes - offsets):
+        raise damaged
     listing = np.full((3, count), -1, np.int64)
     listing[:, np.ravel_multi_index(tuple(numbers.T), grid)] = places.T
     if np.count_nonzero(listing[0] >= 0) != len(table):
-        raise _damaged(what, "two chunks are said to be at the same place")
+        raise damaged
     return listing
-
-
-def _damaged(what: str, problem: str) -> CorruptDataError:
-    return CorruptDataError(
-        f"{what}: the list of its chunks is damaged: {problem}; take the file from a backup"
-    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -213,10 +213,10 @@ def test_collections_without_end(monkeypatch: pytest.MonkeyPatch) -> None:
     references = np.array([(1, 0, 2)], REFERENCE)
     assert strings_of(file, references).to_pylist() == [""]  # a null reference
     references["address"] = 8
-    with pytest.raises(errors.CorruptDataError, match="are said to be where none are"):
+    with pytest.raises(errors.CorruptDataError, match="heap of its strings is damaged"):
         strings_of(file, references)
     file = np.concatenate([np.zeros(8, np.uint8), file])
-    with pytest.raises(errors.CorruptDataError, match="has no end"):
+    with pytest.raises(errors.CorruptDataError, match="heap of its strings is damaged"):
         strings_of(file, references)
 
 
@@ -306,13 +306,13 @@ def test_chunks_of_a_claimed_size(path: Path) -> None:
 
 
 CHUNKS = {
-    "behind the grid": (64, "<Q", 4, "outside its shape"),
-    "at the same place": (64, "<Q", 0, "at the same place"),
-    "behind the file": (48, "<Q", 2**40, "outside the file"),
-    "over the end of the file": (48, "<Q", -15, "outside the file"),
-    "too long": (24, "<I", 2**32 - 1, "outside the file"),
-    "nowhere": (48, "<Q", 2**64 - 1, "or some nowhere"),
-    "too many": (6, "<H", 5, "more chunks than"),
+    "behind the grid": (64, "<Q", 4),
+    "at the same place": (64, "<Q", 0),
+    "behind the file": (48, "<Q", 2**40),
+    "over the end of the file": (48, "<Q", -15),
+    "too long": (24, "<I", 2**32 - 1),
+    "nowhere": (48, "<Q", 2**64 - 1),
+    "too many": (6, "<H", 5),
 }
 
 
@@ -321,11 +321,14 @@ def test_chunks_that_are_elsewhere(path: Path, case: str) -> None:
     """A damaged list of chunks is an error, before any of them is read."""
     values = {"data": np.array([30, 60, 90], "<i8"), "maxshape": (None,)}
     replaced(path, "vectors/cell/age", chunks=(2,), **values)
-    at, kind, value, message = CHUNKS[case]
+    at, kind, value = CHUNKS[case]
     data = path.read_bytes()
     value += len(data) if value < 0 else 0
     patch(path, data.index(b"TREE\1") + at, struct.pack(kind, value))
-    with open_daf(path) as daf, pytest.raises(errors.CorruptDataError, match=f"list .*{message}"):
+    with (
+        open_daf(path) as daf,
+        pytest.raises(errors.CorruptDataError, match="list of its chunks is damaged"),
+    ):
         daf.get_np_vector("cell", "age")
 
 
