@@ -453,7 +453,8 @@ class _ChunkFile:
         """Return parts of the file; one that is compressed itself, in an archive, is remembered."""
         snapshot, version = self._snapshot, self.version
         snapshot.check_within(self.key, self._array.most_bytes, what=self._array.what)
-        if version is None or not snapshot.is_local or snapshot.is_mapped(self.key):
+        is_read_again = self._array.layout is not None and snapshot.is_local
+        if version is None or not is_read_again or snapshot.is_mapped(self.key):
             return snapshot.read_ranges(self.key, ranges)
         whole = self._array.memory.get(
             self.key, version, lambda: np.frombuffer(snapshot.map(self.key) or b"", np.uint8)

@@ -396,7 +396,7 @@ def check_last_entry(
     if last is None or not records.is_own_entry(last) or directory.shift:
         return
     is_checked = last.size_bytes <= _READERS_CHECK_BYTES or not last.crc
-    has_header = records.header_of(last, lambda at, size: data[at : at + size]) is not None
+    has_header = records.header_in(data, last) is not None
     is_there = has_header and records.span_of(last, data)[1] <= len(data)
     if not is_there or (is_checked and not records.is_whole(last, data)):
         raise errors.CorruptDataError(

@@ -278,15 +278,12 @@ class ArchiveReader:
 
     def data_start(self, entry: Entry) -> int:
         """Return where the data begins if the local header is that of the entry."""
-        try:
-            header = records.read_local(self._read_at, entry.offset)
-        except records.MalformedError as error:
-            raise errors.CorruptDataError(f"{self._what(entry)} is damaged: {error}") from None
-        start = entry.offset + header.header_bytes
-        if header.raw_name != entry.raw_name or header.method != entry.method:
+        header = records.header_of(entry, self._read_at)
+        if header is None:
             raise errors.CorruptDataError(
-                f"{self._what(entry)} is damaged: its local header is that of another entry"
+                f"{self._what(entry)} is damaged: there is no local header of it"
             )
+        start = entry.offset + header.header_bytes
         if start + entry.stored_bytes > self.size_bytes:
             raise errors.CorruptDataError(f"{self._what(entry)} is damaged: its data is cut off")
         if records.is_own_entry(entry) and not (header.is_filled and records.agrees(entry, header)):

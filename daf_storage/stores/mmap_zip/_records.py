@@ -373,20 +373,20 @@ def find_earlier_directory(read_at: ReadAt, ends: Iterable[int]) -> Directory | 
     return None
 
 
-def read_local(read_at: ReadAt, offset: int) -> LocalHeader:
-    """Read the local header at an offset."""
-    head = read_at(offset, LOCAL_BYTES)
-    return parse_local(read_at(offset, local_head_bytes(head)))
-
-
 def header_of(entry: Entry, read_at: ReadAt) -> LocalHeader | None:
     """Return the local header of an entry; None if it is not there."""
     try:
-        header = read_local(read_at, entry.offset)
+        length = local_head_bytes(read_at(entry.offset, LOCAL_BYTES))
+        header = parse_local(read_at(entry.offset, length))
     except MalformedError:
         return None
     is_its = (header.raw_name, header.method) == (entry.raw_name, entry.method)
     return header if is_its else None
+
+
+def header_in(data: memoryview, entry: Entry) -> LocalHeader | None:
+    """Return the local header of an entry in the bytes of an archive; None if it is not there."""
+    return header_of(entry, lambda offset, size: data[offset : offset + size])
 
 
 def agrees_with_headers(entries: Sequence[Entry], read_at: ReadAt) -> bool:
@@ -406,13 +406,13 @@ def agrees(entry: Entry, header: LocalHeader) -> bool:
 
 def is_headed(entry: Entry, data: memoryview) -> bool:
     """Return whether the local header of an entry of our own kind is there, undamaged."""
-    header = header_of(entry, lambda offset, size: data[offset : offset + size])
+    header = header_in(data, entry)
     return header is not None and header.is_filled and agrees(entry, header)
 
 
 def span_of(entry: Entry, data: memoryview) -> tuple[int, int]:
     """Return where the data of an entry of our own kind begins and ends."""
-    header = header_of(entry, lambda offset, size: data[offset : offset + size])
+    header = header_in(data, entry)
     start = entry.offset + local_header_bytes(entry.raw_name, entry.offset)
     if header is not None and header.is_filled:
         start = entry.offset + header.header_bytes
