@@ -725,13 +725,6 @@ class RemoteSnapshot(Snapshot):
             return len(self._documents[path])
         return None if _is_document(path) else self._files.size(path)
 
-    def read(self, key: str) -> bytes | None:
-        """Return a document of the metadata, or download a file, no longer than these are."""
-        path = self._start + key
-        if path in self._documents:
-            return self._documents[path]
-        return None if _is_document(path) else self._files.read(path)
-
     def map(self, key: str) -> memoryview | None:
         """Return a document of the metadata, or download a file."""
         size = self.size(key)

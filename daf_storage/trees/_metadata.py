@@ -154,7 +154,7 @@ def read_document(
         It is larger than any metadata are.
     """
     limit = most_bytes or (MAX_DOCUMENT_BYTES if "/" in key else MAX_CONSOLIDATED_BYTES)
-    size_bytes = snapshot.size(key) if snapshot.is_local else 0
+    size_bytes = snapshot.size(key)
     if size_bytes is not None and size_bytes > limit:
         raise CorruptDataError(
             f"{what}: {posixpath.basename(key)} has {size_bytes:,} bytes, and metadata have no "

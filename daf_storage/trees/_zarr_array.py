@@ -264,20 +264,16 @@ class FileArray(ChunkedArray):
         if self.layout is not None:
             index_bytes(self.layout, size_bytes, what=self.what)
             return
-        what = self._file_name(position)
-        count = math.prod(info.chunks)
+        what, count = self._file_name(position), math.prod(info.chunks)
+        elements = min(count, info.size)
+        least = elements // _MOST_PER_BYTE if encoding.codecs else elements * _LENGTH_BYTES
         if not encoding.codecs and encoding.dtype is not None:
             if size_bytes != count * encoding.dtype.itemsize:
                 raise wrong_size(what, size_bytes, info.chunks, encoding.dtype)
-        elif self._metadata.has_plain_chunk and size_bytes < _LENGTH_BYTES * (info.size + 1):
+        elif size_bytes < least:
             raise CorruptDataError(
                 f"{what} is truncated: it has {size_bytes:,} bytes, which cannot hold "
-                f"{info.size:,} strings"
-            )
-        elements = min(count, info.size)
-        if elements > max(size_bytes, 1) * (_MOST_PER_BYTE if encoding.codecs else 1):
-            raise CorruptDataError(
-                f"{what} has {size_bytes:,} bytes, which cannot hold {elements:,} elements"
+                f"{elements:,} elements"
             )
 
     def _file_name(self, position: Position) -> str:
