@@ -29,6 +29,7 @@ from daf_storage.data import (
     check_reader,
     copy_entries,
     damage_of,
+    kept,
     layout,
 )
 from daf_storage.errors import REPLACE, ReadOnlyError, Remedy, with_remedy
@@ -338,18 +339,10 @@ class ChainTransaction:
                 raise FileExistsError(path)
             for axis in place.axes:
                 self._tree.adopt_axis(axis)
-        self._make_parents(path)
+        if self._target.kind(posixpath.dirname(path)) is None:  # only earlier trees have it
+            with self._target.transaction() as groups:
+                kept.make_groups(self._target, groups, path)
         self._changes.publish(path, replace=replace)
-
-    def _make_parents(self, path: str) -> None:
-        """Make the groups above a path that only earlier trees have."""
-        parent = posixpath.dirname(path)
-        if not parent or self._target.kind(parent) is not None:
-            return
-        self._make_parents(parent)
-        with self._target.transaction() as changes:
-            changes.create_group(parent)
-            changes.publish(parent, replace=False)
 
 
 def chain_reader(dafs: Sequence[DafReader], *, name: str | None = None) -> DafReader:
@@ -472,8 +465,6 @@ class ChainReader(DafReader):
         tree = ChainTree([member.tree for member in members])
         tree.check_lengths()
         super().__init__(tree, name=name, on_close=closing(members, is_owner), members=members)
-        self.members = tuple(members)
-        """The data sets, the one that counts most last."""
         self.origin = _origin(members, name)
 
 
@@ -485,11 +476,10 @@ class ChainWriter(DafWriter):
     ) -> None:
         tree = WritableChainTree([base.tree for base in bases], last.writable_tree)
         tree.check_lengths()
-        self.members = members = (*bases, last)
-        """The data sets, the one that is written last."""
+        members = (*bases, last)
         super().__init__(tree, name=name, on_close=closing(members, is_owner), members=members)
         self._chain = tree
-        self.origin = _origin(self.members, name)
+        self.origin = _origin(members, name)
 
     def delete_axis(self, axis: str, *, must_exist: bool = True) -> None:
         """Delete an axis that only the last data set has; see `DafWriter.delete_axis`."""

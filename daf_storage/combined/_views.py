@@ -11,7 +11,6 @@ same name, None to hide, or the name in the base; the last that matches counts.
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -25,7 +24,6 @@ import pyarrow as pa
 from daf_storage import errors
 from daf_storage._lazy import sp
 from daf_storage.base import (
-    NAME_VECTOR,
     RESERVED_VECTORS,
     AnyArray,
     Span,
@@ -33,15 +31,13 @@ from daf_storage.base import (
     name_problem,
     unique_name,
 )
-from daf_storage.combined._chains import ChainReader, ChainWriter, closing
+from daf_storage.combined._chains import closing
 from daf_storage.data import (
     ENTRIES_OF,
     DafReader,
     EntrySelection,
     MadeNode,
     Origin,
-    Picks,
-    Positions,
     StoredMatrix,
     SubsetArray,
     check_reader,
@@ -265,49 +261,49 @@ def _axis(daf: DafReader, name: str, value: Any) -> ViewAxis:
 def subset_matrix(
     stored: StoredMatrix, rows: EntrySelection | None, columns: EntrySelection | None
 ) -> dict[str, StoredArray]:
-    """Return the arrays of a sparse matrix of some rows and some columns, as they are stored."""
-    indptr = stored.colptr()
-    starts, counts = indptr[:-1], np.diff(indptr)
-    picks: Picks = Span(0, int(indptr[-1]))
-    if columns is not None and columns.span is not None:
-        span = columns.span
-        picks = Span(int(indptr[span.start]), int(indptr[span.stop]))
-        starts, counts = starts[span.slice], counts[span.slice]
-    elif columns is not None:
-        starts, counts = starts[columns.positions], counts[columns.positions]
-        picks = Ranges.joined(starts, counts)
-    rowval: StoredArray = SubsetArray(stored.entries("rowval"), picks)
+    """Return the arrays of a sparse matrix of some rows and some columns, as they are stored.
+
+    The elements in some rows are read at once.
+    """
+    indptr, chosen = stored.colptr(), slice(None) if columns is None else columns.positions
+    counts = np.diff(indptr)[chosen]
+    picks = Ranges.joined(indptr[:-1][chosen], counts)
+    arrays: dict[str, StoredArray] = {
+        name: SubsetArray(array, picks)
+        for name, array in stored.arrays().items()
+        if name != "colptr"
+    }
     if rows is not None:
-        minors, picks, counts = _filtered(stored, rows, starts, counts)
-        rowval = memory_array(minors)
+        found = _filtered(stored, arrays, rows, np.append(0, np.cumsum(counts)))
+        number_type = rows.number_type(arrays["rowval"].info.storage_type.dtype)
+        counts, values = (
+            np.diff(found.indptr),
+            [(found.indices + 1).astype(number_type), found.data],
+        )
+        arrays = dict(zip(arrays, map(memory_array, values), strict=False))
     colptr = np.ones(counts.size + 1, stored.entries("colptr").info.storage_type.dtype)
     colptr[1:] = np.cumsum(counts) + 1
-    arrays: dict[str, StoredArray] = {"colptr": memory_array(colptr), "rowval": rowval}
-    if stored.has_values():
-        arrays["nzval"] = SubsetArray(stored.entries("nzval"), picks)
-    return arrays
+    return {"colptr": memory_array(colptr), **arrays}
 
 
 def _filtered(
-    stored: StoredMatrix, rows: EntrySelection, starts: Positions, counts: Positions
-) -> tuple[AnyArray, Picks, Positions]:
-    """Return the row numbers of the elements in some rows, where these are, and how many each."""
-    rowval, pointers = stored.entries("rowval"), np.append(0, np.cumsum(counts))
-    minors, places, kept = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
+    stored: StoredMatrix,
+    arrays: Mapping[str, StoredArray],
+    rows: EntrySelection,
+    pointers: AnyArray,
+) -> Any:
+    """Return the elements in some rows, as a ``csr_array`` with a row for each stored column."""
+    blocks = [sp.csr_array((0, rows.size), dtype=stored.info.storage_type.dtype)]
     for span in column_blocks(pointers):
-        runs = Ranges.joined(starts[span.slice], counts[span.slice])
-        numbers = SubsetArray(rowval, runs).read()
+        begins = pointers[span.start : span.stop + 1]
+        elements = Span(int(begins[0]), int(begins[-1]))
+        numbers, *values = (array.read_rows(elements) for array in arrays.values())
         check_rows(numbers, rows.length, stored.what)
-        begins = pointers[span.start : span.stop + 1] - pointers[span.start]
-        parts = (runs.part(Span(0, runs.size)), numbers.astype(np.int64) - 1, begins)
+        parts = ((values or [numbers > 0])[0], numbers.astype(np.int64) - 1, begins - begins[0])
         block = sp.csr_array(parts, shape=(span.size, rows.length))[:, rows.positions]
         block.sort_indices()
-        minors.append(block.indices + 1)
-        places.append(block.data)
-        kept.append(np.diff(block.indptr))
-    dtype = rows.number_type(rowval.info.storage_type.dtype)
-    picks = EntrySelection(np.concatenate(places), rowval.info.size)
-    return np.concatenate(minors).astype(dtype), picks, np.concatenate(kept)
+        blocks.append(block)
+    return sp.vstack(blocks, format="csr")
 
 
 _NOTES: Final = layout.scalar_path("anndata_notes")
@@ -330,6 +326,7 @@ class ViewTree:
 
     def __init__(self, base: Tree, axes: Mapping[str, ViewAxis], rules: Rules) -> None:
         self._base = base
+        self._reader = DafReader(base, name="")
         self._axes = dict(axes)
         self._rules = rules
         self._token = object()
@@ -494,30 +491,24 @@ class ViewTree:
             stored = required_array(node, "", path)
             is_text = stored.info.storage_type.is_string and stored.info.size == 1
             return {"": MemoryArray(partial(self._recorded, path, stored)) if is_text else stored}
-        lengths = [layout.axis_array(self._base, axis.base).info.size for axis in axes]
-        name = str(self._base_path(path)).rpartition("/")[2]
-        first = axes[0].entries
-        if path.startswith(f"{layout.AXES}/"):
-            return {"": SubsetArray(required_array(node, "", path), first)}
+        where, chosen = str(self._base_path(path)), [axis.entries for axis in axes]
+        first, *others = chosen
         if path.startswith(f"{kept.GROUP}/"):
-            where, chosen = str(self._base_path(path)), [axis.entries for axis in axes]
             whole = required_array(node, "", path)
             image = partial(kept.image_of_entries, self._base, where, whole, chosen)
             return {"": MemoryArray(image, sources=(whole,))}
-        if len(axes) == 1:
-            vector = layout.open_vector(self._base, axes[0].base, name, lengths[0])
-            if vector is None or first is None:
-                return {}
-            if vector.info.is_sparse:
-                return subset_vector(vector, first)
-            return {"": SubsetArray(vector.dense(), first)}
-        shape = lengths[0], lengths[1]
-        matrix = layout.open_matrix(self._base, axes[0].base, axes[1].base, name, shape)
-        if matrix is None:
-            return {}
-        if matrix.info.is_sparse:
-            return subset_matrix(matrix, first, axes[1].entries)
-        return {"": SubsetArray(matrix.dense(), axes[1].entries, first)}
+        if path.startswith(f"{layout.AXES}/"):
+            return {"": SubsetArray(required_array(node, "", path), first)}
+        names = where.split("/")[1:]
+        if others:
+            matrix = self._reader.open_matrix(*names)
+            if matrix.info.is_sparse:
+                return subset_matrix(matrix, first, others[0])
+            return {"": SubsetArray(matrix.dense(), others[0], first)}
+        vector = self._reader.open_vector(*names)
+        if first is not None and vector.info.is_sparse:
+            return subset_vector(vector, first)
+        return {"": SubsetArray(vector.dense(), first)}
 
     def _recorded(self, path: str, stored: StoredArray) -> pa.Array:
         """Return what an import recorded, with the names of the view."""
@@ -538,18 +529,19 @@ class ViewTree:
 
     def _columns(self, axis: ViewAxis, noted: list[dict[str, Any]]) -> list[dict[str, Any]]:
         """Return the rules of an axis, also of vectors that have another name in the view."""
-        shown: dict[str | None, list[str]] = {}
-        vectors = self._base.children(layout.vectors_path(axis.base))
-        for name in self._rules.names((axis.name,), vectors):
-            shown.setdefault(self._rules.base_name((axis.name,), name), []).append(name)
-        rules = list(noted)
-        for rule in noted:
-            names = [name for name in shown.get(rule.get("vector"), ()) if name != rule["vector"]]
-            rules += [{**rule, "column": name, "vector": name} for name in names]
-        masks = {base: base if base in names else names[0] for base, names in shown.items()}
+        vectors, key = self._base.children(layout.vectors_path(axis.base)), (axis.name,)
+        shown = {name: self._rules.base_name(key, name) for name in self._rules.names(key, vectors)}
+        renamed = [
+            {**rule, "column": name, "vector": name}
+            for rule in noted
+            for name, base in shown.items()
+            if base == rule.get("vector") != name
+        ]
+        masks = {base: name for name, base in reversed(shown.items())}
+        masks |= {name: name for name, base in shown.items() if name == base}
         return [
             {**rule, **{key: masks.get(rule[key], "") for key in ("is_missing",) if key in rule}}
-            for rule in rules
+            for rule in (*noted, *renamed)
         ]
 
     def _shown(self, noted: Mapping[str, Any]) -> list[tuple[ViewAxis, Any]]:
@@ -732,55 +724,27 @@ class ViewReader(DafReader):
                 require(*base, wanted)
 
     def require_origin(self) -> Origin:
-        """Return how it can be opened again: its base, with the same positions.
-
-        Whoever opens it compares the entries that these are of.
-        """
+        """Return how it can be opened again: its base, with the same entries."""
         self._check_open()
         origin = self.base.require_origin()
         axes = [
-            (axis.name, axis.base if axis.entries is None else (axis.base, axis.entries.positions))
+            (
+                axis.name,
+                axis.base if axis.entries is None else (axis.base, self._entries(axis.name)),
+            )
             for axis in self._shown.values()
         ]
-        digests = {
-            axis.base: _digest(self.base, axis.base)
-            for axis in self._shown.values()
-            if axis.entries is not None
-        }
-        return Origin(
-            partial(_view_again, origin, axes, self._data, digests), origin.path, self.name
-        )
+        return Origin(partial(_view_again, origin, axes, self._data), origin.path, self.name)
 
 
 def stored_members(daf: DafReader) -> Iterator[DafReader]:
     """Yield the data sets that a chain or a view consists of; one that is stored is its own."""
-    if isinstance(daf, ChainReader | ChainWriter):
-        for member in daf.members:
-            yield from stored_members(member)
-    elif isinstance(daf, ViewReader):
-        yield from stored_members(daf.base)
-    else:
+    for member in daf.members:
+        yield from stored_members(member)
+    if not daf.members:
         yield daf
 
 
-def _view_again(
-    origin: Origin, axes: ViewAxes, data: ViewData | None, digests: Mapping[str, str], path: str
-) -> DafReader:
+def _view_again(origin: Origin, axes: ViewAxes, data: ViewData, path: str) -> DafReader:  # noqa: ARG001 - that of the base
     daf = origin.open()
-    for axis, digest in digests.items():
-        if _digest(daf, axis) != digest:
-            daf.close()
-            raise errors.LabelsError(
-                f"{path}: axis {axis!r} has other entries than when a view of some of them was "
-                "pickled; make the view again"
-            )
     return ViewReader(daf, axes, data, name=f"{daf.name}.view", is_owner=True)
-
-
-def _digest(daf: DafReader, axis: str) -> str:
-    """Return a digest of the entries of an axis."""
-    entries = daf.get_pa_vector(axis, NAME_VECTOR).cast(pa.large_string())
-    hashed = hashlib.blake2b(digest_size=16)
-    for buffer in pa.concat_arrays([entries]).buffers()[1:]:
-        hashed.update(b"" if buffer is None else buffer)
-    return hashed.hexdigest()

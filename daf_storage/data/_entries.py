@@ -249,7 +249,9 @@ class SubsetArray(StoredArray):
 
 
 def _as_range(picks: Picks) -> Picks:
-    """Return entries that are a range as that."""
+    """Return what is one range as that."""
+    if isinstance(picks, Ranges):
+        return (picks.spans() or [Span(0, 0)])[0] if picks.starts.size < 2 else picks
     return (picks.span or picks) if isinstance(picks, EntrySelection) else picks
 
 

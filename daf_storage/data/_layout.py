@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import enum
 import functools
+import itertools
 import reprlib
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -24,6 +25,7 @@ from daf_storage.base import AnyArray, MatrixInfo, Span, StorageType, VectorInfo
 from daf_storage.data._coercion import SparseVectorParts, VectorInput
 from daf_storage.errors import (
     CorruptDataError,
+    DafError,
     DafWarning,
     InvalidInputError,
     NotADafError,
@@ -192,6 +194,26 @@ def matrices_path(rows_axis: str, columns_axis: str) -> str:
 def matrix_path(rows_axis: str, columns_axis: str, name: str) -> str:
     """Return the path of a matrix in one orientation."""
     return f"{MATRICES}/{rows_axis}/{columns_axis}/{name}"
+
+
+def groups_of_axes(axes: Iterable[str]) -> list[str]:
+    """Return the groups that each of some axes has, and each two of them, in their order.
+
+    >>> groups_of_axes(["cell"])
+    ['matrices/cell', 'vectors/cell', 'matrices/cell/cell']
+    """
+    names = sorted(axes)
+    groups = [f"{top}/{axis}" for axis in names for top in (MATRICES, VECTORS)]
+    return groups + [matrices_path(*pair) for pair in itertools.product(names, names)]
+
+
+def has_arrays(tree: Tree, path: str) -> bool:
+    """Return whether an array is below a group, or it cannot be listed."""
+    try:
+        children = tree.children(path).items()
+    except DafError:
+        return True
+    return any(kind == "array" or has_arrays(tree, f"{path}/{name}") for name, kind in children)
 
 
 def check_version(tree: StoredTree) -> None:

@@ -315,7 +315,8 @@ class DafReader:
     ) -> None:
         self._tree = tree
         self._name = name
-        self._members = tuple(members)
+        self.members = tuple(members)
+        """The data sets that it shows, as long as they are open; none of one that is stored."""
         self._is_closed = False
         self._decoded = DecodedCache()
         self._counters: Counter[str] = Counter() if counters is None else counters
@@ -432,7 +433,7 @@ class DafReader:
             raise errors.InvalidInputError(
                 f"{self.location}: the data set was closed; open it again"
             )
-        for member in self._members:  # which it shows, as long as they are open
+        for member in self.members:
             member._check_open()  # noqa: SLF001 - of the same class
 
     def _require_axes(self, *axes: str) -> None:
@@ -758,17 +759,10 @@ class DafReader:
 
     def find_matrix(self, rows_axis: str, columns_axis: str, name: str) -> StoredMatrix | None:
         """Return a matrix stored in this orientation, pinned as it is; None if there is none."""
-        return next(iter(self._orientations([(rows_axis, columns_axis)], name)), None)
-
-    def _orientations(self, pairs: list[tuple[str, str]], name: str) -> list[StoredMatrix]:
-        lengths = {axis: self.axis_length(axis) for axis in pairs[0]}
+        shape = self.axis_length(rows_axis), self.axis_length(columns_axis)
         if name_problem(name) is not None:
-            return []
-        found = (
-            layout.open_matrix(self._tree, *pair, name, (lengths[pair[0]], lengths[pair[1]]))
-            for pair in pairs
-        )
-        return [matrix for matrix in found if matrix is not None]
+            return None
+        return layout.open_matrix(self._tree, rows_axis, columns_axis, name, shape)
 
     def open_orientations(self, rows_axis: str, columns_axis: str, name: str) -> list[StoredMatrix]:
         """Return a matrix in each orientation in which it is stored, pinned as it is now.
@@ -781,13 +775,14 @@ class DafReader:
         MatrixNotFoundError
             There is none in either orientation.
         """
-        pairs = list(dict.fromkeys([(rows_axis, columns_axis), (columns_axis, rows_axis)]))
-        looks = (self._orientations(pairs, name) for _ in range(_LOOKS))
-        stored = next(filter(None, looks), None)
-        if stored is None:
-            available = self.matrices_set(rows_axis, columns_axis)
-            raise errors.matrix_not_found(self.location, rows_axis, columns_axis, name, available)
-        return stored
+        pairs = dict.fromkeys([(rows_axis, columns_axis), (columns_axis, rows_axis)])
+        for _ in range(_LOOKS):
+            found = (self.find_matrix(*pair, name) for pair in pairs)
+            stored = [matrix for matrix in found if matrix is not None]
+            if stored:
+                return stored
+        available = self.matrices_set(rows_axis, columns_axis)
+        raise errors.matrix_not_found(self.location, rows_axis, columns_axis, name, available)
 
     # Whole, and as pandas has them
 

@@ -143,15 +143,8 @@ def publish_axis(tree: Tree, changes: TreeTransaction, new: NewAxis, others: Seq
     others
         All other axes of the data set.
     """
-    own = f"{layout.MATRICES}/{new.name}"
-    pairs = [layout.matrices_path(new.name, other) for other in (new.name, *others)]
-    if tree.kind(own) is None:
-        for group in (own, *pairs):
-            changes.create_group(group)
-        changes.publish(own, replace=False)
-    pairs += [layout.matrices_path(other, new.name) for other in others]
-    for group in (*pairs, layout.vectors_path(new.name)):
-        if tree.kind(group) is None:
+    for group in layout.groups_of_axes([new.name, *others]):
+        if new.name in group.split("/") and tree.kind(group) is None:
             changes.create_group(group)
             changes.publish(group, replace=False)
     for name, vector in new.vectors.items():
@@ -170,14 +163,6 @@ def copy_entries(source: Tree, target: WritableTree, axis: str) -> None:
     others = sorted(set(target.children(layout.AXES)) - {axis})
     with target.transaction() as changes:
         publish_axis(target, changes, new, others)
-
-
-def _is_occupied(tree: Tree, path: str) -> bool:
-    """Return whether there is a property below a group for one or for two axes."""
-    children = tree.children(path)
-    if path.startswith(f"{layout.MATRICES}/") and path.count("/") == 1:
-        return any(tree.children(f"{path}/{other}") for other in children)
-    return bool(children)
 
 
 def check_writer(value: object, function: str) -> None:
@@ -328,7 +313,7 @@ class DafWriter(DafReader):
     def _publish_axis(self, tree: WritableTree, new: NewAxis) -> None:
         """Put a new axis in place; its entries, without which nothing of it is seen, last."""
         target = self._tree_of_new(tree)
-        paths = [path for path in self._paths_of_axis(new.name) if _is_occupied(target, path)]
+        paths = [path for path in self._paths_of_axis(new.name) if layout.has_arrays(target, path)]
         with tree.transaction() as changes:
             for path in paths:
                 changes.remove(path)
@@ -509,15 +494,12 @@ class DafWriter(DafReader):
 
     def _paths_of_axis(self, axis: str) -> list[str]:
         """Return the paths of everything that goes when an axis is deleted."""
-        tree, matrices = self._tree_of_new(self._writable), f"{layout.KEPT}/matrices"
-        others = sorted(set(tree.children(layout.MATRICES)) - {axis})
-        paths = [layout.vectors_path(axis), f"{layout.MATRICES}/{axis}"]
-        paths += [layout.matrices_path(other, axis) for other in others]
-        if tree.kind(layout.KEPT) is not None:
+        tree, paths = self._tree_of_new(self._writable), list[str]()
+        for top in ("", f"{layout.KEPT}/"):
+            matrices = f"{top}{layout.MATRICES}"
             others = sorted(set(tree.children(matrices)) - {axis})
-            beside = [f"{layout.KEPT}/vectors/{axis}", f"{matrices}/{axis}"]
-            beside += [f"{matrices}/{other}/{axis}" for other in others]
-            paths += [path for path in beside if tree.kind(path) is not None]
+            paths += [f"{top}{layout.VECTORS}/{axis}", f"{matrices}/{axis}"]
+            paths += [f"{matrices}/{other}/{axis}" for other in others]
         return paths
 
     def read_only(self) -> DafReader:

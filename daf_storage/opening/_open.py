@@ -273,7 +273,7 @@ def open_at(
             daf = DafReader(tree, name=unique, on_close=close)
         else:
             daf = DafWriter(written, name=unique, on_close=close)
-        if where.can_be_opened_again:
+        if where.opened is None:
             given = {"sidecar": sidecar, **names}
             options = {key: option for key, option in given.items() if option is not None}
             again = partial(open_daf, **cast("Any", options)) if options else open_daf

@@ -6,11 +6,9 @@ documents of a directory do.  A directory on a server is known by its consolidat
 
 from __future__ import annotations
 
-import gzip
 import json
 import os
 import re
-import zlib
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import ExitStack, suppress
@@ -115,14 +113,6 @@ class DafPath:
         if self.kind == "url":
             return self.given
         return f"{self.container}#/{self.group}" if self.group else str(self.container)
-
-    @property
-    def can_be_opened_again(self) -> bool:
-        """Whether its path leads to it: not to a mapping, nor to any group of an open file."""
-        if self.opened is None:
-            return True
-        is_named = not self.group or f"{SHARED_HDF5_SUFFIX}#/" in self.full
-        return self.kind == "hdf5" and self.container.is_file() and is_named
 
     @property
     def given_container(self) -> str:
@@ -388,9 +378,6 @@ def siblings(root: Path) -> str:
 # Files of others that are not read
 
 
-_BEGINNING_BYTES: Final = 16
-
-
 @dataclass(frozen=True, slots=True)
 class OtherKind:
     """A kind of files that is not read."""
@@ -399,8 +386,6 @@ class OtherKind:
     advice: str
     """What to do, with the path and a name for what is made of it."""
     suffixes: tuple[str, ...] = ()
-    begins: tuple[bytes, ...] = ()
-    """The first bytes of a file, once decompressed."""
     holds: tuple[frozenset[str], ...] = ()
     """Names that a group or a directory has, all of one of these sets."""
 
@@ -430,7 +415,6 @@ OTHER_KINDS: Final = (
         "convert it in R: anndataR::write_h5ad(anndataR::as_AnnData(readRDS('{path}')), "
         "'{stem}.h5ad')",
         suffixes=(".rds", ".rda", ".rdata"),
-        begins=(b"X\n\0\0\0", b"RDX2\n", b"RDX3\n"),
     ),
     OtherKind(
         "a file of Loupe Browser",
@@ -441,7 +425,6 @@ OTHER_KINDS: Final = (
         "a file of aligned reads",
         "count them first, as cellranger count does, and take its filtered_feature_bc_matrix.h5",
         suffixes=(".bam", ".cram", ".sam"),
-        begins=(b"BAM\1", b"CRAM"),
     ),
     OtherKind(
         "a file of raw reads",
@@ -452,7 +435,6 @@ OTHER_KINDS: Final = (
         "a matrix of Matrix Market",
         "import the folder that it is in: daf import {folder} {made}",
         suffixes=(".mtx", ".mtx.gz"),
-        begins=(b"%%MatrixMarket",),
     ),
     OtherKind(
         "a folder of Matrix Market",
@@ -469,43 +451,23 @@ OTHER_KINDS: Final = (
 """All kinds; another one is an entry."""
 
 
-def other_kind(names: Collection[str], path: str = "", beginning: bytes = b"") -> OtherKind | None:
-    """Return what a group with these names is, or a file by its name or first bytes."""
+def other_kind(names: Collection[str], path: str = "") -> OtherKind | None:
+    """Return what a group with these names is, or a file by its name."""
     for kind in OTHER_KINDS:
-        is_named = bool(kind.suffixes) and path.lower().endswith(kind.suffixes)
-        begins_so = bool(kind.begins) and beginning.startswith(kind.begins)
-        if is_named or begins_so or any(each <= set(names) for each in kind.holds):
+        if path.lower().endswith(kind.suffixes) or any(each <= set(names) for each in kind.holds):
             return kind
     return None
 
 
 def other_kind_at(path: str | Path) -> errors.NotADafError | None:
     """Say what a file or a directory is that is not read; None if it is not known."""
-    where, names, beginning = Path(path), set[str](), b""
-    try:
+    where, names = Path(path), set[str]()
+    with suppress(OSError):  # whoever opens it says why
         if where.is_dir():
             names = {re.sub(r"^.*(?=matrix\.mtx)", "", each.name) for each in where.iterdir()}
-        elif where.is_file():
-            beginning = _beginning(where)
-        else:
-            return None
-    except OSError:  # whoever opens it says why
-        return None
-    kind = other_kind(names, "" if names else str(path), beginning)
-    return None if kind is None else kind.error(str(path))
-
-
-def _beginning(path: Path) -> bytes:
-    """Return the first bytes of a file, decompressed if it is compressed by gzip."""
-    with path.open("rb") as file:
-        beginning = file.read(_BEGINNING_BYTES)
-    if not beginning.startswith(b"\x1f\x8b"):
-        return beginning
-    try:
-        with gzip.open(path) as file:
-            return file.read(_BEGINNING_BYTES)
-    except (EOFError, zlib.error):
-        return b""
+        kind = other_kind(names, str(path) if where.is_file() else "")
+        return None if kind is None else kind.error(str(path))
+    return None
 
 
 # On a server
@@ -624,11 +586,11 @@ def _whatever_is_there(base: str, connect: Connect) -> ZarrTree | FilesTree | Hd
 
 def _file_in(folder: RemoteFiles, name: str) -> ZarrTree | FilesTree | Hdf5Tree:
     """Return the tree of a file by what it begins with; an archive ends with what it is."""
-    length = min(folder.size(name) or 0, _BEGINNING_BYTES)
+    length = min(folder.size(name) or 0, len(HDF5_BEGINNING))
     beginning = bytes(folder.read_ranges(name, [(0, length)])[0]) if length else b""
     if beginning.startswith(HDF5_BEGINNING):
         return Hdf5Tree(RemoteHdf5File(folder, name), "")
-    if kind := other_kind((), name, beginning):
+    if kind := other_kind((), name):
         raise _not_read(kind, f"{folder.location}/{name}")
     return _archive_in(folder, name, "")
 

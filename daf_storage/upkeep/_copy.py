@@ -64,20 +64,20 @@ from daf_storage.trees import (
 from daf_storage.upkeep._counts import CountedCopy, CountsAs
 
 
-def fill_value(kind: StorageType, along: Alignment, empty: Any, *, what: str) -> Any:
-    """Return what stands for missing entries in the type of a property, if ``empty`` is such."""
-    if not along.missing.size:
-        return "" if kind.is_string else 0
+def stored_value(kind: StorageType, value: Any, *, what: str) -> Any:
+    """Return what stands for missing entries in the type of a property."""
     if kind.is_string:
-        if isinstance(empty, str):
-            return empty
-        raise errors.InvalidInputError(f"{what} has strings, and empty={empty!r} is none")
+        if isinstance(value, str):
+            return value
+        raise errors.InvalidInputError(
+            f"{what} has strings, and {value!r}, for entries that it lacks, is none"
+        )
     try:
-        return stored_numbers(np.asarray(empty), kind.dtype, what=what)[()]
+        return stored_numbers(np.asarray(value), kind.dtype, what=what)[()]
     except errors.UnsupportedInputError as error:
         raise errors.InvalidInputError(
-            f"{what} has elements of type {kind.dtype}, and empty={empty!r} is none; pass dtype= "
-            "as well"
+            f"{what} has elements of type {kind.dtype}, and {value!r}, for entries that it lacks, "
+            "is none; pass dtype= as well"
         ) from error
 
 
@@ -231,18 +231,16 @@ class Copier:
     def _holder(self, key: PropertyKey, default: Any) -> DafReader | None:
         """Return the source, or a data set with the default; None if there is nothing to copy."""
         source, is_vector = self.source, len(key) == _VECTOR
-        if source.has_vector(*key) if is_vector else source.has_matrix(*key):
-            return source
-        if default is None:
-            return None
+        exists = source.has_vector(*key) if is_vector else source.has_matrix(*key)
+        if exists or default is REQUIRED or default is None:
+            return None if default is None and not exists else source
         holder = MemoryDaf(name="!")
         for axis in {*key[:-1]}:
             holder.add_axis(axis, source.get_pa_vector(axis, "name"))
         if is_vector:
-            holder.set_vector(key[0], key[1], source.get_np_vector(*key, default=default))
+            holder.set_vector(key[0], key[1], default)
         else:
-            values = source.get_np_matrix(*key, default=default)
-            holder.set_matrix(key[0], key[1], key[2], values, relayout=False)
+            holder.set_matrix(key[0], key[1], key[2], default, relayout=False)
         return holder
 
     def _vector(
@@ -257,7 +255,7 @@ class Copier:
                 return
             what = f"{source.location}: {_named(key)}"
             kind = _kind(stored.info.storage_type, dtype, what=what)
-            fill = fill_value(kind, along, empty, what=what)
+            fill = stored_value(kind, empty, what=what) if along.missing.size else None
             found = aligned_vector(stored.values(), along, fill, dtype, what=what)
             write_vector(changes, path, found, attributes)
         self.add(size_bytes(stored.arrays().values()))
@@ -306,7 +304,7 @@ class Copier:
                 else:
                     what = f"{source.location}: {_named(key)}"
                     kind = _kind(stored.info.storage_type, dtype, what=what)
-                    fill = fill_value(kind, lacking, empty, what=what)
+                    fill = stored_value(kind, empty, what=what) if lacking.missing.size else 0
                     part = Part(
                         stored,
                         rows,
@@ -335,10 +333,8 @@ class Copier:
 
 def _named(key: PropertyKey) -> str:
     """Return a vector or a matrix in words."""
-    *axes, name = key
-    if len(axes) == 1:
-        return f"vector {name!r} of axis {axes[0]!r}"
-    return f"matrix {name!r} of axes {axes[0]!r} and {axes[1]!r}"
+    group = layout.VECTORS if len(key) == _VECTOR else layout.MATRICES
+    return layout.in_words("/".join([group, *key]))
 
 
 def _kind(stored: StorageType, dtype: Any, *, what: str) -> StorageType:

@@ -12,8 +12,9 @@ import pyarrow as pa
 
 from daf_storage import errors
 from daf_storage._lazy import pc
-from daf_storage.base import AnyArray
-from daf_storage.data import DafWriter, check_writer, number_strings, stored_numbers, strings_input
+from daf_storage.base import AnyArray, VectorInfo
+from daf_storage.data import DafWriter, check_writer, number_strings, strings_input
+from daf_storage.upkeep._copy import stored_value
 
 _SUFFIXES = 100
 
@@ -261,11 +262,11 @@ def reconstruct_axis(  # noqa: PLR0913 - the choices of the reference
                 "of implicit_properties"
             )
         of_entries = values.take(pa.array(first[:-1], mask=first[:-1] < 0))
-        moved[name] = _filled(daf, axis, name, of_entries, entries, defaults.get(name))
+        info = daf.vector_info(existing_axis, name)
+        moved[name] = _moved(daf, axis, info, of_entries, entries, defaults.get(name))
         values_of_none[name] = values[int(first[-1])].as_py() if first[-1] >= 0 else None
-        if daf.vector_info(existing_axis, name).empty_is_missing:
+        if info.empty_is_missing:
             missing.append(name)
-    _check_free(daf, existing_axis, axis, moved)
     with daf.batch():
         if daf.has_axis(axis):
             for name, vector in moved.items():
@@ -315,25 +316,27 @@ def _codes(daf: DafWriter, axis: str, name: str) -> AnyArray:
     return np.unique(daf.get_np_vector(axis, name), return_inverse=True)[1]
 
 
-def _filled(
-    daf: DafWriter, axis: str, name: str, values: pa.Array, entries: pa.Array, default: Any
+def _moved(
+    daf: DafWriter, axis: str, info: VectorInfo, values: pa.Array, entries: pa.Array, default: Any
 ) -> pa.Array:
     """Return a vector with a value for the entries of the new axis that are not used."""
+    if daf.has_axis(axis) and daf.has_vector(axis, info.name):
+        raise errors.ExistsError(
+            f"{daf.location}: vector {info.name!r} of axis {axis!r} exists already; delete it, or "
+            f"leave that of axis {info.axis!r} there with skipped_properties=[{info.name!r}]"
+        )
     if not values.null_count:
         return values
     if default is None:
         entry = entries[int(np.argmax(pc.is_null(values)))].as_py()
         raise errors.InvalidInputError(
             f"{daf.location}: the entry {entry!r} of axis {axis!r} is not used, so there is no "
-            f"value of {name!r} for it; pass properties_defaults={{{name!r}: ...}}"
+            f"value of {info.name!r} for it; pass properties_defaults={{{info.name!r}: ...}}"
         )
-    kind = values.type
-    if pa.types.is_string(kind) or pa.types.is_large_string(kind):
-        return pc.fill_null(values, pa.scalar(str(default), kind))
-    what = f"{daf.location}: the default of {name!r}"
-    dtype = values.slice(0, 0).to_numpy(zero_copy_only=False).dtype
-    value = stored_numbers(np.asarray(default), dtype, what=what)[()]
-    return pc.fill_null(values, pa.scalar(value, kind))
+    given = str(default) if info.storage_type.is_string else default
+    what = f"{daf.location}: vector {info.name!r} of axis {axis!r}"
+    value = stored_value(info.storage_type, given, what=what)
+    return pc.fill_null(values, pa.scalar(value, values.type))
 
 
 def _entries(daf: DafWriter, axis: str, unique: pa.Array) -> pa.Array:
@@ -348,15 +351,6 @@ def _entries(daf: DafWriter, axis: str, unique: pa.Array) -> pa.Array:
     return entries
 
 
-def _check_free(daf: DafWriter, existing_axis: str, axis: str, moved: Collection[str]) -> None:
-    for name in moved if daf.has_axis(axis) else ():
-        if daf.has_vector(axis, name):
-            raise errors.ExistsError(
-                f"{daf.location}: vector {name!r} of axis {axis!r} exists already; delete it, or "
-                f"leave that of axis {existing_axis!r} there with skipped_properties=[{name!r}]"
-            )
-
-
 def _candidates(
     daf: DafWriter,
     axis: str,
@@ -365,10 +359,8 @@ def _candidates(
     skipped: Collection[str],
 ) -> list[str]:
     """Return the vectors that may be moved."""
-    for names, argument in (
-        (requested or (), "implicit_properties"),
-        (skipped, "skipped_properties"),
-    ):
+    given = {"implicit_properties": requested or (), "skipped_properties": skipped}
+    for argument, names in given.items():
         if isinstance(names, str):
             raise errors.InvalidInputError(f"{argument} is a string; pass a list of names")
         _check_names(daf, axis, names, argument)
@@ -381,8 +373,7 @@ def _candidates(
 
 
 def _check_names(daf: DafWriter, axis: str, names: Collection[str], argument: str) -> None:
-    available = daf.vectors_set(axis)
     for name in names:
-        if name not in available:
-            missing = errors.vector_not_found(daf.location, axis, name, available)
-            raise errors.with_message(missing, f"{argument}: {missing}")
+        with errors.located(argument):
+            if name not in daf.vectors_set(axis):
+                daf.open_vector(axis, name)

@@ -20,6 +20,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
+import numpy as np
+
 from daf_storage import errors
 from daf_storage.base import Progress, ShowProgress, is_remote, name_problem, progress_bar
 from daf_storage.data import (
@@ -28,7 +30,6 @@ from daf_storage.data import (
     DafReader,
     Damage,
     RecoveryWarning,
-    block_spans,
     check_bools,
     damage_of,
     digest,
@@ -41,6 +42,7 @@ from daf_storage.data import (
     ordered,
     read_conventions,
     relation_of,
+    size_bytes,
     values_without_entry,
 )
 from daf_storage.errors import DafError, MissingDependencyError, in_shell
@@ -394,40 +396,22 @@ def _check_groups(found: _Findings, tree: Tree, axes: set[str]) -> None:
     for group in layout.SKELETON:
         if tree.kind(group) != "group":
             found.error(group, "this group is missing")
-    needed = [layout.vectors_path(axis) for axis in axes]
-    needed += [layout.matrices_path(*pair) for pair in itertools.product(axes, axes)]
-    for path in sorted(needed):
+    for path in layout.groups_of_axes(axes):
         if tree.kind(path) is None:
             found.warning(path, "this group is missing; some other programs depend on it")
     for group in (layout.VECTORS, layout.MATRICES):
         for name in found.listed(group, partial(tree.children, group)):
-            if name not in axes and _has_arrays(tree, f"{group}/{name}"):
+            if name not in axes and layout.has_arrays(tree, f"{group}/{name}"):
                 found.error(f"{group}/{name}", f"there is no axis {name!r}")
-
-
-def _has_arrays(tree: Tree, path: str) -> bool:
-    try:
-        children = tree.children(path).items()
-    except DafError:
-        return True
-    return any(kind == "array" or _has_arrays(tree, f"{path}/{name}") for name, kind in children)
 
 
 def _read_vector(daf: DafReader, axis: str, name: str, add: Add) -> None:
     vector = daf.open_vector(axis, name)
-    info = vector.info
-    if info.storage_type.is_string:
-        add(vector.read_strings().nbytes)
-    elif info.is_sparse:
-        parts = vector.sparse_parts()
-        add(parts.nzind.nbytes + (0 if parts.nzval is None else parts.nzval.nbytes))
-        if parts.nzval is not None:
-            check_bools(parts.nzval)
-    else:
-        for span in block_spans(vector.dense()):
-            block = vector.read(span)
-            check_bools(block)
-            add(block.nbytes)
+    values: Any = vector.values()
+    numbers = values.nzval if vector.info.is_sparse else values
+    if isinstance(numbers, np.ndarray):
+        check_bools(numbers)
+    add(size_bytes(vector.arrays().values()))
 
 
 def _read_kept(path: str, array: StoredArray, add: Add) -> None:
@@ -642,9 +626,7 @@ def _repair_archive(where: DafPath) -> tuple[list[str], tuple[Damage, ...]]:
 def _add_groups(tree: WritableTree, prefix: str = "") -> list[str]:
     """Add the groups that each axis needs and does not have; say so."""
     axes = sorted(name for name, kind in tree.children(layout.AXES).items() if kind == "array")
-    needed = [*layout.SKELETON, *map(layout.vectors_path, axes)]
-    for axis in axes:
-        needed += [f"{layout.MATRICES}/{axis}", *(layout.matrices_path(axis, o) for o in axes)]
+    needed = [*layout.SKELETON, *layout.groups_of_axes(axes)]
     missing = [path for path in needed if tree.kind(path) is None]
     with tree.batch(), tree.transaction() as changes, tree.lock():
         for path in missing:

@@ -312,7 +312,7 @@ def test_a_write_that_fails_leaves_the_chain_as_it_was(monkeypatch: pytest.Monke
     base = fill(MemoryDaf())
     before = contents(base)
     publish = ZarrTransaction.publish
-    for stop in range(12):
+    for stop in range(14):
         mine, calls = MemoryDaf(), itertools.count()
 
         def fail(self: ZarrTransaction, path: str, *, replace: bool) -> None:
