@@ -28,7 +28,6 @@ from daf_storage.data import (
     Origin,
     check_reader,
     copy_entries,
-    damage_of,
     kept,
     layout,
 )
@@ -508,7 +507,7 @@ class ChainWriter(DafWriter):
         if holders:
             hidden = "" if change == "reordered" else "; what the last one stores instead hides it"
             raise ReadOnlyError(
-                f"{self.location}: {damage_of(path, '').what} cannot be {change}: "
+                f"{self.location}: {layout.in_words(path)} cannot be {change}: "
                 f"{holders[-1].location} has it, and "
                 f"only {self._chain.last.location} is changed{hidden}"
             )

@@ -63,7 +63,6 @@ from daf_storage.data._layout import (
     StoredVector,
     check_rows,
     checked_indices,
-    read_conventions,
     relation_of,
     required_array,
     values_without_entry,

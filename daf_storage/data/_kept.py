@@ -248,18 +248,16 @@ def _part(tree: Tree, path: str, array: StoredArray) -> KeptPart:
 def arrays(tree: Tree) -> dict[str, StoredArray]:
     """Return the images by their paths."""
     found: dict[str, StoredArray] = {}
-    if tree.kind(GROUP) is None:
-        return found
-    for depth, level in enumerate(LEVELS):
-        groups = [posixpath.join(GROUP, level)]
-        for _ in range(depth):
-            groups = [f"{g}/{name}" for g in groups for name in sorted(tree.children(g))]
-        for group in groups:
-            for name, kind in sorted(tree.children(group).items()):
-                node = tree.node(f"{group}/{name}") if kind == "array" else None
-                array = None if node is None else node.array()
-                if array is not None:
-                    found[f"{group}/{name}"] = array
+    groups = [GROUP] if tree.kind(GROUP) is not None else []
+    for group in groups:  # which grows
+        for name, kind in sorted(tree.children(group).items()):
+            path = f"{group}/{name}"
+            node = tree.node(path) if kind == "array" else None
+            array = None if node is None else node.array()
+            if array is not None:
+                found[path] = array
+            elif kind == "group":
+                groups.append(path)
     return found
 
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 import enum
 import functools
 import itertools
+import math
 import reprlib
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -266,9 +267,9 @@ def axis_array(tree: Tree, axis: str) -> StoredArray:
     return array
 
 
-def _node(tree: Tree, path: str, shape: tuple[int, ...]) -> Node | None:
+def _node(tree: Tree, path: str, shape: tuple[int, ...], name: str) -> Node | None:
     """Return what is stored of a vector or a matrix; strings that are not empty as all of them."""
-    node = tree.node(path)
+    node = None if name_problem(name) else tree.node(path)
     if node is None or node.kind != "group" or node.array("nztxt") is None:
         return node
     return with_arrays(node, {"": SparseStrings(node, shape, what=f"{tree.location}: {path}")})
@@ -277,25 +278,16 @@ def _node(tree: Tree, path: str, shape: tuple[int, ...]) -> Node | None:
 def open_vector(tree: Tree, axis: str, name: str, length: int) -> StoredVector | None:
     """Return a vector after checking its metadata against the axis; None if there is none."""
     path = vector_path(axis, name)
-    what, node = f"{tree.location}: {path}", _node(tree, path, (length,))
+    what, node = f"{tree.location}: {path}", _node(tree, path, (length,), name)
     if node is None:
         return None
-    convention, entries_of, is_sparse = None, None, node.kind == "group"
-    if is_sparse:
-        nnz = required_array(node, "nzind", what).info.size
-        if nnz > length:
-            raise CorruptDataError(
-                f"{what}: nzind has {nnz:,} elements, but the axis has {length:,} entries"
-            )
-        check_indices(node, "nzind", nnz, what)
-        kind, chunk_rows = _values_type(node, nnz, "nzind", what), max(length, 1)
-    else:
-        array = required_array(node, "", what).info
-        _check_shape(array.shape, (length,), what=what, axes=(axis,))
-        kind, chunk_rows = array.storage_type, array.chunks[0]
+    kind, nnz = _checked(node, (length,), (axis,), "nzind", what)
+    convention, entries_of, chunk_rows = None, None, max(length, 1)
+    if nnz is None:
+        chunk_rows = required_array(node, "", what).info.chunks[0]
         if kind.is_string:
             convention, entries_of = conventions_of(node, Convention.EMPTY_IS_MISSING, what=what)
-    is_missing = convention is not None
+    is_missing, is_sparse = convention is not None, nnz is not None
     info = VectorInfo(axis, name, kind, length, is_sparse, chunk_rows, is_missing, entries_of)
     return StoredVector(info, node, what=what)
 
@@ -304,29 +296,18 @@ def open_matrix(
     tree: Tree, rows_axis: str, columns_axis: str, name: str, shape: tuple[int, int]
 ) -> StoredMatrix | None:
     """Return a matrix stored in this orientation; None if there is none."""
-    path, nnz = matrix_path(rows_axis, columns_axis, name), None
-    what, node = f"{tree.location}: {path}", _node(tree, path, shape[::-1])
+    path = matrix_path(rows_axis, columns_axis, name)
+    what, node = f"{tree.location}: {path}", _node(tree, path, shape[::-1], name)
     if node is None:
         return None
-    if node.kind == "group":
-        nnz = required_array(node, "rowval", what).info.size
-        if nnz > shape[0] * shape[1]:
-            raise CorruptDataError(
-                f"{what}: rowval has {nnz:,} elements, but {shape[0]:,} x {shape[1]:,} has no room "
-                "for so many"
-            )
-        check_indices(node, "rowval", nnz, what)
+    kind, nnz = _checked(node, shape[::-1], (columns_axis, rows_axis), "rowval", what)
+    if nnz is not None:
         check_indices(node, "colptr", shape[1] + 1, what)
-        storage_type = _values_type(node, nnz, "rowval", what)
-    else:
-        array = required_array(node, "", what).info
-        storage_type = array.storage_type
-        _check_shape(array.shape, shape[::-1], what=what, axes=(columns_axis, rows_axis))
     info = MatrixInfo(
         rows_axis,
         columns_axis,
         name,
-        storage_type,
+        kind,
         shape,
         is_sparse=nnz is not None,
         nnz=nnz,
@@ -334,6 +315,24 @@ def open_matrix(
         and conventions_of(node, Convention.ROW_MAJOR, what=what)[0] is not None,
     )
     return StoredMatrix(info, node, what=what)
+
+
+def _checked(
+    node: Node, shape: tuple[int, ...], axes: tuple[str, ...], indices: str, what: str
+) -> tuple[StorageType, int | None]:
+    """Return the type of elements, and how many are stored of what is sparse; their shapes fit."""
+    if node.kind != "group":
+        array = required_array(node, "", what).info
+        _check_shape(array.shape, shape, what=what, axes=axes)
+        return array.storage_type, None
+    nnz = required_array(node, indices, what).info.size
+    if nnz > math.prod(shape):
+        raise CorruptDataError(
+            f"{what}: {indices} has {nnz:,} elements, but {' x '.join(axes)} has no room for so "
+            f"many: {list(shape)}"
+        )
+    check_indices(node, indices, nnz, what)
+    return _values_type(node, nnz, indices, what), nnz
 
 
 def _values_type(node: Node, nnz: int, indices: str, what: str) -> StorageType:
@@ -401,32 +400,25 @@ def conventions_of(
 
     What makes no sense is ignored, with a warning.
     """
-    convention, axis, problems = read_conventions(node, *allowed)
-    for problem in problems:
-        text = f"{what}: {problem}; it is ignored: write the property again"
-        warn(text, ConventionWarning)
-    return convention, axis
-
-
-def read_conventions(
-    node: Node, *allowed: Convention
-) -> tuple[Convention | None, str | None, list[str]]:
-    """Return what `conventions_of` does, and what is wrong with it."""
-    problems: list[str] = []
     try:
         value, axis = node.attribute(ATTRIBUTE), node.attribute(ENTRIES_OF)
     except (CorruptDataError, ReadOnlyError) as error:
-        return None, None, [f"its attributes cannot be read ({error})"]
+        _ignore(what, f"its attributes cannot be read ({error})")
+        return None, None
     found = next((one for one in allowed if isinstance(value, str) and value == one.value), None)
     if value is not None and found is None:
-        choices = " or ".join(repr(one.value) for one in allowed) or "absent"
+        choices = " or ".join(repr(one.value) for one in allowed)
         text = f"its attribute {ATTRIBUTE} is {reprlib.repr(value)}; here it can only be {choices}"
-        problems.append(text)
+        _ignore(what, text)
     if axis is not None and name_problem(axis) is not None:
         text = f"its attribute {ENTRIES_OF} is {reprlib.repr(axis)}, and not the name of an axis"
-        problems.append(text)
+        _ignore(what, text)
         axis = None
-    return found, axis, problems
+    return found, axis
+
+
+def _ignore(what: str, problem: str) -> None:
+    warn(f"{what}: {problem}; it is ignored: write the property again", ConventionWarning)
 
 
 RelationSource: TypeAlias = Literal["import", "name"]

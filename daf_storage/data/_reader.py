@@ -367,10 +367,7 @@ class DafReader:
 
     def scalar_type(self, name: str) -> StorageType:
         """Return the stored type of a scalar."""
-        array = self._find_scalar(name)
-        if array is None:
-            raise errors.scalar_not_found(self.location, name, self.scalars_set())
-        return array.info.storage_type
+        return self._scalar(name).info.storage_type
 
     def get_scalar(self, name: str, *, default: Any = REQUIRED) -> Any:
         """Return a scalar as ``bool``, ``int``, ``float`` or ``str``.
@@ -380,11 +377,12 @@ class DafReader:
         ScalarNotFoundError
             There is none and no ``default`` was given.
         """
-        array = self._find_scalar(name)
-        if array is None and default is not REQUIRED:
+        try:
+            array = self._scalar(name)
+        except errors.ScalarNotFoundError:
+            if default is REQUIRED:
+                raise
             return default
-        if array is None:
-            raise errors.scalar_not_found(self.location, name, self.scalars_set())
         if array.info.size != 1:
             raise errors.CorruptDataError(
                 f"{self.location}: scalar {name!r} has {array.info.size} elements instead of one"
@@ -424,9 +422,9 @@ class DafReader:
         self._check_open()
         return set(self._tree.children(path))
 
-    def _kind(self, path_of: Any, name: str) -> str | None:
+    def _kind(self, path_of: Callable[..., str], *names: str) -> str | None:
         self._check_open()
-        return None if name_problem(name) else self._tree.kind(path_of(name))
+        return None if any(map(name_problem, names)) else self._tree.kind(path_of(*names))
 
     def _check_open(self) -> None:
         if self._is_closed:
@@ -441,10 +439,12 @@ class DafReader:
             if not self.has_axis(axis):
                 raise errors.axis_not_found(self.location, axis, self.axes_set())
 
-    def _find_scalar(self, name: str) -> StoredArray | None:
-        self._check_open()
-        path = layout.scalar_path(name)
-        return None if name_problem(name) else layout.open_array(self._tree, path)
+    def _scalar(self, name: str) -> StoredArray:
+        is_there, path = self.has_scalar(name), layout.scalar_path(name)
+        array = layout.open_array(self._tree, path) if is_there else None
+        if array is None:
+            raise errors.scalar_not_found(self.location, name, self.scalars_set())
+        return array
 
     def _axis_node(self, axis: str) -> Node:
         self._check_open()
@@ -508,9 +508,7 @@ class DafReader:
     def has_vector(self, axis: str, name: str) -> bool:
         """Return whether an axis has a vector; true for ``name`` and ``index``."""
         self._require_axes(axis)
-        path = layout.vector_path(axis, name)
-        is_known = name_problem(name) is None and self._tree.kind(path) is not None
-        return is_known or name in RESERVED_VECTORS
+        return name in RESERVED_VECTORS or self._kind(layout.vector_path, axis, name) is not None
 
     def vector_info(self, axis: str, name: str) -> VectorInfo:
         """Return the type and the layout of a vector; reads metadata and sizes of files only.
@@ -556,7 +554,7 @@ class DafReader:
         names = self.vectors_set(axis) if among is None else set(among).difference(RESERVED_VECTORS)
         for name in sorted(names):
             try:
-                stored = self._find_vector(axis, name, length)
+                stored = layout.open_vector(self._tree, axis, name, length)
                 if stored is None:
                     continue
                 stored.check_stored()
@@ -581,15 +579,10 @@ class DafReader:
             Its metadata is broken or its type is not one of Daf's.
         """
         length = self.axis_length(axis) if length is None else length
-        found = self._find_vector(axis, name, length)
+        found = layout.open_vector(self._tree, axis, name, length)
         if found is None:
             raise errors.vector_not_found(self.location, axis, name, self.vectors_set(axis))
         return found
-
-    def _find_vector(self, axis: str, name: str, length: int) -> StoredVector | None:
-        if name_problem(name) is not None:
-            return None
-        return layout.open_vector(self._tree, axis, name, length)
 
     def get_np_vector(self, axis: str, name: str, *, default: Any = REQUIRED) -> AnyArray:
         """Return a vector as numpy.
@@ -704,23 +697,13 @@ class DafReader:
     ) -> bool:
         """Return whether there is a matrix; in either orientation unless ``relayout=False``."""
         self._require_axes(rows_axis, columns_axis)
-        if name_problem(name) is not None:
-            return False
         pairs = [(rows_axis, columns_axis)] + [(columns_axis, rows_axis)] * relayout
-        paths = [layout.matrix_path(*pair, name) for pair in pairs] * _LOOKS
-        return any(self._tree.kind(path) for path in paths)
+        return any(self._kind(layout.matrix_path, *pair, name) for pair in pairs * _LOOKS)
 
     def matrix_axes(self, axis: str, name: str) -> list[str]:
         """Return the other axes of the matrices of a name over an axis, in alphabetical order."""
         self._require_axes(axis)
-        if name_problem(name) is not None:
-            return []
-        return [
-            other
-            for other in sorted(self.axes_set())
-            if self._tree.kind(layout.matrix_path(axis, other, name))
-            or self._tree.kind(layout.matrix_path(other, axis, name))
-        ]
+        return [other for other in sorted(self.axes_set()) if self.has_matrix(axis, other, name)]
 
     def matrix_identity(self, rows_axis: str, columns_axis: str, name: str) -> Hashable:
         """Return a value that changes whenever a matrix does, in either orientation."""
@@ -760,8 +743,6 @@ class DafReader:
     def find_matrix(self, rows_axis: str, columns_axis: str, name: str) -> StoredMatrix | None:
         """Return a matrix stored in this orientation, pinned as it is; None if there is none."""
         shape = self.axis_length(rows_axis), self.axis_length(columns_axis)
-        if name_problem(name) is not None:
-            return None
         return layout.open_matrix(self._tree, rows_axis, columns_axis, name, shape)
 
     def open_orientations(self, rows_axis: str, columns_axis: str, name: str) -> list[StoredMatrix]:
@@ -876,8 +857,7 @@ class DafReader:
             A string is not an entry of the axis.
         """
         own = self._entries(axis)
-        requested = arrow_strings(entries)
-        requested = requested if requested.type == own.type else requested.cast(own.type)
+        requested = arrow_strings(entries).cast(own.type)
         positions = positions_among(requested, own)
         is_missing = positions < 0
         if is_missing.any():
@@ -1005,8 +985,7 @@ class DafReader:
         infos: list[VectorInfo] = []
         for axis in self.axes_set():
             with suppress(errors.DafError):
-                found = (info for _, info in self.vector_infos(axis))
-                infos += [info for info in found if isinstance(info, VectorInfo)]
+                infos += [i for _, i in self.vector_infos(axis) if isinstance(i, VectorInfo)]
         return relations_of(self.axes_set(), infos)
 
     def read_only(self) -> DafReader:

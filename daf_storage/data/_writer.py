@@ -241,7 +241,6 @@ class DafWriter(DafReader):
     def put_scalar(self, name: str, stored: Any, if_exists: IfExists = "error") -> None:
         """Store a scalar that is an array of one element already."""
         path = layout.scalar_path(name)
-        self._check_free(path, if_exists)
         with self.change(path, if_exists=if_exists) as changes:
             changes.write_scalar(path, stored)
 
@@ -250,7 +249,7 @@ class DafWriter(DafReader):
         if self.has_scalar(name):
             self._remove(layout.scalar_path(name))
         elif must_exist:
-            raise errors.scalar_not_found(self.location, name, self.scalars_set())
+            self.scalar_type(name)  # which says that there is none
 
     def add_axis(
         self,
@@ -307,8 +306,7 @@ class DafWriter(DafReader):
             with self.batch(), self._writable.lock():
                 self._check_free(path, if_exists)
                 self._publish_axis(self._writable, new)
-        for each in (path, *(layout.vector_path(axis, name) for name in new.vectors)):
-            self._count_version(each)
+        self._count_version(path)  # and so that of its vectors
 
     def _publish_axis(self, tree: WritableTree, new: NewAxis) -> None:
         """Put a new axis in place; its entries, without which nothing of it is seen, last."""
@@ -426,7 +424,7 @@ class DafWriter(DafReader):
         crash leaves one of them, or after this one was added, so that a crash does not lose it.
         If one of its axes was changed meanwhile, nothing is put in place.
         """
-        self._check_open()
+        self._check_free(path, if_exists)
         before = {axis: self._tree.node(layout.axis_path(axis)) for axis in axes}
         packing = (
             self._writable if packed is None else self._writable.packing_as(packing_of(packed))
@@ -463,11 +461,8 @@ class DafWriter(DafReader):
 
     def _count_version(self, path: str) -> None:
         """Count a change; both orientations of a matrix are one."""
-        group, *names = path.split("/")
-        if group == layout.MATRICES:
-            first, second = sorted(names[:2])
-            path = layout.matrix_path(first, second, names[2])
-        self._counters[path] += 1
+        group, *axes, name = path.split("/")
+        self._counters["/".join([group, *sorted(axes), name])] += 1
 
     def _check_free(self, path: str, if_exists: IfExists) -> None:
         """Raise if a property is there and is not to be replaced, or cannot be."""
@@ -591,7 +586,7 @@ it, or change the value
         if self.has_vector(axis, name):
             self._remove(layout.vector_path(axis, name))
         elif must_exist:
-            raise errors.vector_not_found(self.location, axis, name, self.vectors_set(axis))
+            self.open_vector(axis, name)  # which says that there is none
 
     @contextmanager
     def empty_dense_vector(
@@ -667,7 +662,6 @@ it, or change the value
         check_vector_name(self.location, axis, name)
         self._require_axes(axis)
         path = layout.vector_path(axis, name)
-        self._check_free(path, if_exists)
         with self.change(path, if_exists=if_exists, axes=(axis,), packed=packed) as changes:
             yield path, changes
 
@@ -801,11 +795,9 @@ it, or change the value
         """Delete a matrix; in both orientations unless ``relayout=False``."""
         self._require_axes(rows_axis, columns_axis)
         if not self.has_matrix(rows_axis, columns_axis, name, relayout=relayout):
-            if must_exist:
-                available = self.matrices_set(rows_axis, columns_axis, relayout=relayout)
-                raise errors.matrix_not_found(
-                    self.location, rows_axis, columns_axis, name, available
-                )
+            if must_exist:  # this says that there is none
+                required = self.open_orientations if relayout else self.open_matrix
+                required(rows_axis, columns_axis, name)
             return
         self._remove(layout.matrix_path(rows_axis, columns_axis, name))
         if relayout and rows_axis != columns_axis:
@@ -883,9 +875,9 @@ it, or change the value
         pairs = list(dict.fromkeys([axes, axes[::-1]]))  # one, if it is square
         path, *other = (layout.matrix_path(*pair, name) for pair in pairs)
         self._check_matrix(*axes, name)
-        is_replaced = if_exists == "replace" and flipped == "goes"
-        for pair in pairs if is_replaced or flipped == "follows" else pairs[:1]:
-            self._check_free(layout.matrix_path(*pair, name), if_exists)
+        if flipped == "follows" or (flipped == "goes" and if_exists == "replace"):
+            for place in (path, *other):
+                self._check_free(place, if_exists)
         with self.change(
             path,
             if_exists=if_exists,

@@ -59,11 +59,11 @@ from daf_storage.opening._paths import (
     siblings,
 )
 from daf_storage.sidecars import (
-    SIDECAR_SUFFIX,
     RemoteSource,
     SidecarTree,
     is_sidecar,
     sidecar_beside,
+    sidecar_path,
 )
 from daf_storage.stores import (
     MappingStore,
@@ -254,25 +254,21 @@ def open_at(
     sidecar
         That of an AnnData; None for the one beside it.
     """
-    daf: DafReader
     with stores.os_errors(where.given), ExitStack() as held:
         # Before it is opened: what is put there meanwhile is another one.
         is_file = mode == "r" and where.kind in ("archive", "hdf5")
         inode = stores.inode_of(where.container) if is_file else None
+        made: Callable[..., DafReader] = DafReader if mode == "r" else DafWriter
         if mode == "r":
             tree = _tree_to_read(where, style, held, names, sidecar)
         else:
             _check_writable(where, mode)
-            tree = written = written_tree(where, mode, style, held)
+            tree = written_tree(where, mode, style, held)
             refuse_names(tree, names)
         full = tree.location if where.kind in ("mapping", "url") else where.full
         found = name if name is not None else _own_name(tree) or in_unicode(full)
         unique = unique_name(f"{found}.read_only" if mode == "r" else found)
-        close = held.pop_all().close
-        if mode == "r":
-            daf = DafReader(tree, name=unique, on_close=close)
-        else:
-            daf = DafWriter(written, name=unique, on_close=close)
+        daf = made(tree, name=unique, on_close=held.pop_all().close)
         if where.opened is None:
             given = {"sidecar": sidecar, **names}
             options = {key: option for key, option in given.items() if option is not None}
@@ -299,10 +295,6 @@ def _tree_to_read(
     is_named = any(name is not None for name in names.values())
     if sidecar is False or (sidecar is None and (is_named or shown is tree)):
         return shown
-    if sidecar and not os.fspath(sidecar).endswith(SIDECAR_SUFFIX):
-        raise errors.InvalidInputError(
-            f"{sidecar}: the path of a sidecar ends in {SIDECAR_SUFFIX}: it is a directory of Daf"
-        )
     made_of, group = _sidecar_source(where, tree)
     if sidecar and (made_of is None or shown is tree):
         raise errors.InvalidInputError(
@@ -311,7 +303,7 @@ def _tree_to_read(
         )
     if made_of is None or (group and not sidecar):
         return shown
-    place = Path(os.path.abspath(sidecar)) if sidecar else sidecar_beside(made_of)
+    place = sidecar_path(sidecar) if sidecar else sidecar_beside(made_of)
     return shown if place is None else SidecarTree(shown, made_of, place)
 
 

@@ -321,6 +321,15 @@ def sidecar_beside(path: Source) -> Path | None:
     return Path(os.path.abspath(folder), f"{name}-{place}{SIDECAR_SUFFIX}")
 
 
+def sidecar_path(path: str | Path) -> Path:
+    """Return a path that was given for a sidecar as an absolute one, if it can be one."""
+    if not os.fspath(path).endswith(SIDECAR_SUFFIX):
+        raise errors.InvalidInputError(
+            f"{path}: the path of a sidecar ends in {SIDECAR_SUFFIX}: it is a directory of Daf"
+        )
+    return Path(os.path.abspath(path))
+
+
 def is_sidecar(path: str | Path) -> bool:
     """Return whether a directory is a sidecar, by the name of its scalar alone."""
     # Path.is_dir raises where a folder may not be entered.

@@ -111,8 +111,8 @@ class Copier:
     """Called after each block with its bytes."""
     is_trial: bool = False
     """Whether nothing is written: it is only found out whether everything can be copied."""
-    counted: CountedCopy = field(init=False)
-    """Which matrices are copied as whole numbers; none, unless it is set."""
+    counts_as: CountsAs = None
+    """Which matrices are copied as whole numbers, and as which."""
     _alignments: dict[tuple[str, str], Alignment] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -121,7 +121,7 @@ class Copier:
         check_choice(self.if_exists, CopyIfExists, "if_exists")
         self._if_exists: IfExists = "replace" if self.if_exists == "replace" else "error"
         self._writing: Any = {"if_exists": self._if_exists, "packed": self.packed}
-        self.counted = CountedCopy(self.source, None)
+        self.counted = CountedCopy(self.source, self.counts_as)
 
     def along(self, axis: str, target: str) -> Alignment:
         """Return where the entries of an axis are in one of the destination.
@@ -173,11 +173,9 @@ class Copier:
         is_there = source.has_scalar(name)
         if not is_there and default is None:
             return
-        value = source.get_scalar(name, default=default)
-        kind = source.scalar_type(name) if is_there else None
-        if kind is not None and kind.is_string:
-            value = self.counted.scalar(name, value)
-        if dtype is None and kind is not None and not kind.is_string:
+        value = self.counted.scalar(name, source.get_scalar(name, default=default))
+        kind = source.scalar_type(name) if is_there else StorageType.STRING
+        if dtype is None and not kind.is_string:
             dtype = kind.dtype
         destination.set_scalar(target, value, dtype=dtype, if_exists=self._if_exists)
 
@@ -713,11 +711,9 @@ def convert(  # noqa: PLR0913 - how a copy is written
     style: dict[str, Any] = {"zarr_format": zarr_format, "packed": packed}
     with open_daf(source, _source_mode(source, destination)) as daf:
         check_outside(daf, destination)
-        counted = CountedCopy(daf, counts_as)
         with new_data_set(destination, if_exists=if_exists, **style) as new:
-            copier = Copier(daf, new, "convert", "error", link=link, is_whole=True)
-            copier.counted = counted
-            _copy_everything(copier, {}, {}, progress)
+            how: Any = {"link": link, "is_whole": True, "counts_as": counts_as}
+            _copy_everything(Copier(daf, new, "convert", "error", **how), {}, {}, progress)
 
 
 def _source_mode(source: str | Path, destination: str | Path) -> OpenMode:

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from daf_storage import errors
 from daf_storage._lazy import pc
-from daf_storage.base import AnyArray, VectorInfo
+from daf_storage.base import AnyArray, VectorInfo, arrow_of
 from daf_storage.data import DafWriter, check_writer, number_strings, strings_input
 from daf_storage.upkeep._copy import stored_value
 
@@ -83,12 +83,10 @@ def compact_groups(group_indices: Any) -> tuple[AnyArray, int]:
     (array([0, 1, 2, 1, 2]), 2)
     """
     given = _group_indices(group_indices)
-    groups, first, codes = np.unique(given, return_index=True, return_inverse=True)
-    is_group = groups != 0
-    by_occurrence = np.argsort(first[is_group], kind="stable")
-    numbers = np.zeros(groups.size, np.int64)
-    numbers[np.flatnonzero(is_group)[by_occurrence]] = np.arange(1, by_occurrence.size + 1)
-    return numbers[codes].astype(given.dtype), int(by_occurrence.size)
+    encoded = arrow_of(given).dictionary_encode()
+    is_group = np.asarray(encoded.dictionary) != 0
+    numbers = np.where(is_group, np.cumsum(is_group), 0)
+    return numbers[np.asarray(encoded.indices)].astype(given.dtype), int(is_group.sum())
 
 
 def collect_group_members(group_indices: Any) -> list[npt.NDArray[np.int64]]:

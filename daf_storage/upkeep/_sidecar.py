@@ -6,8 +6,7 @@ A sidecar appears when it is complete, with what an older one had; a crash leave
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterable, Sequence
-from contextlib import nullcontext
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -15,7 +14,6 @@ from daf_storage import errors
 from daf_storage.base import NAME_VECTOR, ShowProgress, is_remote, progress_bar
 from daf_storage.data import (
     DafReader,
-    DafWriter,
     StoredMatrix,
     StoredVector,
     check_reader,
@@ -27,10 +25,9 @@ from daf_storage.data import (
     stored_properties,
     write_transposed,
 )
-from daf_storage.opening import new_data_set, open_daf
+from daf_storage.opening import MemoryDaf, new_data_set, open_daf
 from daf_storage.sidecars import (
     SIDECAR_SCALAR,
-    SIDECAR_SUFFIX,
     SIDECARS_VARIABLE,
     SidecarDocument,
     SidecarTree,
@@ -39,6 +36,7 @@ from daf_storage.sidecars import (
     is_sidecar,
     property_problem,
     read_document,
+    sidecar_path,
     source_digest,
     source_state,
     stable_state,
@@ -201,8 +199,11 @@ def write_sidecar(
         The source was changed meanwhile; nothing was written.
     """
     tree = sidecar_tree(daf)
-    target = tree.sidecar if path is None else Path(path).absolute()
-    _check_target(target)
+    target = tree.sidecar if path is None else sidecar_path(path)
+    if target.exists() and not is_sidecar(target):
+        raise errors.ExistsError(
+            f"{target}: what is here is no sidecar, and is not replaced; name another path"
+        )
     names = [matrices] if isinstance(matrices, str) else list(dict.fromkeys(matrices))
     vectors = [*columns, *(_slow_vectors(daf) if slow_columns else ())]
     old = tree.document() if target == tree.sidecar else None
@@ -225,8 +226,8 @@ def _made(
     matrices = {matrix: None for name in names for matrix in _matrices_of(daf, name)}
     vectors = dict.fromkeys(vectors)
     axes = {axis for *pair, _ in matrices for axis in pair} | {axis for axis, _ in vectors}
-    with nullcontext() if old is None else open_daf(old) as previous:
-        new_axes = sorted(axes if previous is None else axes - previous.axes_set())
+    with MemoryDaf() if old is None else open_daf(old) as previous:
+        new_axes = sorted(axes - previous.axes_set())
         new_vectors = {
             layout.vector_path(axis, name): daf.open_vector(axis, name)
             for axis, name in vectors
@@ -240,26 +241,28 @@ def _made(
         new: list[StoredVector | StoredMatrix] = [*new_vectors.values(), *new_matrices]
         size = size_bytes(daf.string_array(axis, NAME_VECTOR) for axis in new_axes)
         size += size_bytes(array for one in new for array in one.arrays().values())
-        old_bytes = 0 if previous is None else size_of(target)
+        old_bytes = 0 if old is None else size_of(target)
         _check_budget(daf, old_bytes + size, max_bytes)
         state = stable_state(tree.source)
         if state is None:
             raise errors.SourceNotFoundError(f"no such file or directory: {tree.source}")
-        if previous is None:
+        if old is None:
             _check_replaceable(target)
         with (
             progress_bar("sidecar", size + state.size_bytes, show=progress) as bar,
             new_data_set(target, if_exists="replace") as made,
         ):
-            if previous is not None:
-                copy_all(previous, made, link=True, progress="never")
+            copy_all(previous, made, link=True, progress="never")
             for axis in new_axes:
                 made.add_entries(axis, daf.get_pa_vector(axis, "name"))
             for path, vector in new_vectors.items():
                 with made.change(path) as changes:
                     copy_stored(changes, path, vector, add=bar.add)
             for stored in new_matrices:
-                _write_flipped(ordered(stored), made, bar.add)
+                info = stored.info
+                path = layout.matrix_path(info.columns_axis, info.rows_axis, info.name)
+                with made.change(path) as changes:
+                    write_transposed(changes, path, ordered(stored), progress=bar.add)
             digest = source_digest(tree.source, state, bar.add)
             if digest is None or source_state(tree.source) != state:
                 raise errors.InUseError(
@@ -365,18 +368,14 @@ def _flippable(daf: DafReader) -> list[tuple[str, str, str]]:
 
 def _matrices_of(daf: DafReader, name: str) -> list[tuple[str, str, str]]:
     """Return the matrices of a name that the source has in one layout."""
-    tree = sidecar_tree(daf)
-    found = []
-    for rows, cols, each in _flippable(daf):
-        path = layout.matrix_path(rows, cols, each)
-        if each == name and tree.base.kind(path) is not None:
-            found.append((rows, cols, name))
-    if found:
-        return found
-    has = errors.shown_names({each for *_, each in _flippable(daf)})
-    raise errors.MatrixNotFoundError(
-        f"{daf.location}: no two axes have a matrix {name!r}; there are {has}"
-    )
+    base, every = sidecar_tree(daf).base, _flippable(daf)
+    found = [key for key in every if key[2] == name and base.kind(layout.matrix_path(*key))]
+    if not found:
+        has = errors.shown_names({each for *_, each in every})
+        raise errors.MatrixNotFoundError(
+            f"{daf.location}: no two axes have a matrix {name!r}; there are {has}"
+        )
+    return found
 
 
 def _slow_vectors(daf: DafReader) -> Iterable[tuple[str, str]]:
@@ -390,8 +389,8 @@ def _slow_vectors(daf: DafReader) -> Iterable[tuple[str, str]]:
                 yield axis, name
 
 
-def _has(daf: DafReader | None, path: str) -> bool:
-    return daf is not None and daf.tree.kind(path) is not None
+def _has(daf: DafReader, path: str) -> bool:
+    return daf.tree.kind(path) is not None
 
 
 def _check_budget(daf: DafReader, size_bytes: int, max_bytes: int | None) -> None:
@@ -400,25 +399,3 @@ def _check_budget(daf: DafReader, size_bytes: int, max_bytes: int | None) -> Non
             f"{daf.location}: the sidecar would take {size_bytes:,} bytes, more than the "
             f"{max_bytes:,} that it may; name fewer matrices or columns, or allow more"
         )
-
-
-def _check_target(target: Path) -> None:
-    if not target.name.endswith(SIDECAR_SUFFIX):
-        raise errors.InvalidInputError(
-            f"{target}: the path of a sidecar ends in {SIDECAR_SUFFIX}: it is a directory of Daf"
-        )
-    if target.exists() and not is_sidecar(target):
-        raise errors.ExistsError(
-            f"{target}: what is here is no sidecar, and is not replaced; name another path"
-        )
-
-
-# Writing
-
-
-def _write_flipped(stored: StoredMatrix, new: DafWriter, add: Callable[[int], None]) -> None:
-    """Write a matrix in the other layout, block by block."""
-    info = stored.info
-    path = layout.matrix_path(info.columns_axis, info.rows_axis, info.name)
-    with new.change(path) as changes:
-        write_transposed(changes, path, stored, progress=add)

@@ -25,7 +25,6 @@ import numpy as np
 from daf_storage import errors
 from daf_storage.base import Progress, ShowProgress, is_remote, name_problem, progress_bar
 from daf_storage.data import (
-    Convention,
     ConventionWarning,
     DafReader,
     Damage,
@@ -40,7 +39,6 @@ from daf_storage.data import (
     lost_entries,
     one_each,
     ordered,
-    read_conventions,
     relation_of,
     size_bytes,
     values_without_entry,
@@ -119,15 +117,23 @@ class _Findings(list[Finding]):
         self.append(Finding("warning", f"{self._prefix}{path}", problem))
 
     def attempt(self, path: str, read: Callable[[], Any]) -> Any:
-        """Return what reading a property yields; what it raises is noted, and None returned."""
-        try:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore", ConventionWarning)  # noted by itself
+        """Return what reading a property yields; what it raises is noted, and None returned.
+
+        Attributes that make no sense, of which reading it warns, are noted too.
+        """
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always", ConventionWarning)
+            try:
                 return read()
-        except (DafError, OSError) as error:
-            problem = str(error).removeprefix(f"{self._location}: ").removeprefix(f"{path}: ")
-            self.error(path, problem)
-            return None
+            except (DafError, OSError) as error:
+                self.error(path, self._shortened(path, error))
+                return None
+            finally:
+                for each in caught:
+                    self.warning(path, self._shortened(path, each.message))
+
+    def _shortened(self, path: str, message: object) -> str:
+        return str(message).removeprefix(f"{self._location}: ").removeprefix(f"{path}: ")
 
     def listed(self, path: str, read: Callable[[], Iterable[str]]) -> list[str]:
         """Return the names in a group, sorted; none, and an error, if it cannot be listed.
@@ -139,15 +145,6 @@ class _Findings(list[Finding]):
         for name, problem in problems.items():
             self.error(f"{path}/{name}", f"its name {problem}")
         return [name for name in names if name not in problems]
-
-    def check_convention(self, daf: DafReader, path: str, *allowed: Convention) -> None:
-        """Note attributes of a property that make no sense."""
-        with suppress(DafError):  # noted when it was read
-            node = daf.tree.node(path)
-            if node is None:
-                return
-            for problem in read_conventions(node, *allowed)[-1]:
-                self.warning(path, f"{problem}; it is ignored")
 
 
 def _check_zarr_directory(found: _Findings, store: DirectoryStore) -> None:
@@ -362,7 +359,6 @@ def _verify_data(daf: DafReader, add: Add, prefix: str = "") -> _Findings:
         for name in found.listed(layout.vectors_path(axis), partial(daf.vectors_set, axis)):
             path = layout.vector_path(axis, name)
             found.attempt(path, partial(_read_vector, daf, axis, name, add))
-            found.check_convention(daf, path, Convention.EMPTY_IS_MISSING)
             with suppress(DafError, OSError):  # found when it was read
                 _check_relation(found, daf, axis, name, whole)
     for rows, columns in itertools.product(whole, whole):
@@ -461,18 +457,14 @@ def _check_matrix(
     found: _Findings, daf: DafReader, rows: str, columns: str, name: str, add: Add
 ) -> None:
     path, other = layout.matrix_path(rows, columns, name), layout.matrix_path(columns, rows, name)
-    found.check_convention(daf, path, *([Convention.ROW_MAJOR] if rows == columns else ()))
     own = found.attempt(path, lambda: digest(ordered(daf.open_matrix(rows, columns, name)), add))
-    if own is None or rows >= columns or not daf.has_matrix(columns, rows, name, relayout=False):
-        return
-    info = found.attempt(other, partial(daf.matrix_info, columns, rows, name))
-    if info is None:
-        return
-    if info.storage_type is not daf.matrix_info(rows, columns, name).storage_type:
-        found.error(path, f"it and {other} have elements of different types")
+    if own is None or rows >= columns:
         return
     with suppress(DafError, OSError):  # found when it is its own turn
-        if digest(daf.open_matrix(columns, rows, name), lambda _: None, flipped=True) != own:
+        flipped = daf.open_matrix(columns, rows, name)
+        if flipped.info.storage_type is not daf.matrix_info(rows, columns, name).storage_type:
+            found.error(path, f"it and {other} have elements of different types")
+        elif digest(flipped, lambda _: None, flipped=True) != own:
             found.error(path, f"it and {other} are not the same matrix: delete one and relayout")
 
 

@@ -250,9 +250,9 @@ def test_a_chain_is_pickled_by_its_paths(tmp_path: Path) -> None:
         with ZarrDaf(tmp_path / f"{name}.daf.zarr", "w") as daf:
             data_set(daf, cell={"name": CELLS, "x": value})
     parts = [open_daf(tmp_path / f"{name}.daf.zarr") for name in "ab"]
-    chain = chain_reader(parts, name="both")
+    chain = chain_reader(parts, name="of two parts")
     again = pickle.loads(pickle.dumps(chain))
-    assert again.name == "both"
+    assert again.name == "of two parts"
     assert again.get_np_vector("cell", "x").tolist() == [4, 5, 6]
     with pytest.raises(errors.InvalidInputError, match="no path leads to this data set"):
         pickle.dumps(chain_reader([parts[0], memory()]))

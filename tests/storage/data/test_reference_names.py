@@ -204,7 +204,9 @@ def test_nothing_is_reserved_in_place_of_what_is_there(
     wide.set_vector("cell", "v", VALUES[:, 0])
     for name in ("d", "s"):
         wide.set_matrix(*axes, name, VALUES, relayout=False)
-    prepared = recorded_calls(monkeypatch, (DafWriter, "change"), lambda *given, **_: given)
+    prepared = recorded_calls(
+        monkeypatch, (type(wide.writable_tree), "transaction"), lambda *given: given
+    )
     for fill_in in fills.values():
         with pytest.raises(errors.DafError, match="exists"), fill_in():
             raise AssertionError

@@ -381,15 +381,15 @@ def test_large_contents_are_compared_by_verify_alone(
 def test_the_bytes_of_a_matrix_are_counted_as_they_are_written() -> None:
     """By rows what was by columns, dense or sparse."""
     values = np.arange(35.0).reshape(7, 5)
-    daf, new = data_set(cell=7, gene=5), data_set(cell=7, gene=5)
+    daf = data_set(cell=7, gene=5)
     daf.set_matrix("cell", "gene", "dense", values, relayout=False)
     daf.set_matrix("cell", "gene", "sparse", sp.csc_array(values), relayout=False)
     for name, size_bytes in (("dense", 35 * 8), ("sparse", 34 * (8 + 4))):
         counted: list[int] = []
-        seams.real(seams.WRITE_FLIPPED)(daf.open_matrix("cell", "gene", name), new, counted.append)
+        daf.relayout_matrix("cell", "gene", name, progress=counted.append)
         assert sum(counted) == size_bytes
-        assert new.matrices_set("gene", "cell", relayout=False) >= {name}
-    assert new.get_np_matrix("gene", "cell", "dense").tolist() == values.T.tolist()
+    assert daf.matrices_set("gene", "cell", relayout=False) == {"dense", "sparse"}
+    assert daf.get_np_matrix("gene", "cell", "dense").tolist() == values.T.tolist()
 
 
 def test_nothing_is_left_of_what_did_not_end_well(
@@ -404,12 +404,12 @@ def test_nothing_is_left_of_what_did_not_end_well(
         write_sidecar(daf, "X", max_bytes=first.size_bytes + 200)
     real = seams.real(seams.WRITE_FLIPPED)
 
-    def fail(*arguments: Any) -> None:
-        real(*arguments)
+    def fail(*arguments: Any, **options: Any) -> None:
+        real(*arguments, **options)
         raise KeyboardInterrupt
 
-    def change(*arguments: Any) -> None:
-        real(*arguments)
+    def change(*arguments: Any, **options: Any) -> None:
+        real(*arguments, **options)
         os.utime(h5ad)
 
     monkeypatch.setattr(seams.WRITE_FLIPPED, fail)

@@ -108,11 +108,8 @@ def test_a_record_that_is_no_axis_name(tmp_path: Path) -> None:
     with with_types(path) as daf:
         daf.set_vector("cell", "kind", ["B", "", "T", "T"], entries_of="type")
     (path / "vectors/cell/kind/.zattrs").write_text('{"daf_entries_of": 7}')
-    assert (
-        "warning",
-        "vectors/cell/kind",
-        "its attribute daf_entries_of is 7, and not the name of an axis; it is ignored",
-    ) in found(path)
+    problem = "its attribute daf_entries_of is 7, and not the name of an axis; it is ignored"
+    assert ("warning", "vectors/cell/kind", f"{problem}: write the property again") in found(path)
 
 
 def test_relations_to_a_broken_axis_are_not_looked_at(tmp_path: Path) -> None:
