@@ -437,16 +437,28 @@ def named_values(
     InvalidInputError
         There is no name, or a name is given twice.
     """
-    values: dict[str, Any] = {}
+    texts = named_texts(given, option=option, example=example)
+    return {name: value_of(text) for name, text in texts.items()} or None
+
+
+def named_texts(given: Iterable[str], *, option: str, example: str) -> dict[str, str]:
+    """Return what follows each name in ``NAME=VALUE``.
+
+    Raises
+    ------
+    InvalidInputError
+        There is no name, or a name is given twice.
+    """
+    texts: dict[str, str] = {}
     for each in given:
-        name, separator, value = each.partition("=")
+        name, separator, text = each.partition("=")
         name = name.removeprefix("$")
         if not separator or not name:
             raise errors.InvalidInputError(f"{option} {each}: write NAME=VALUE, as {example}")
-        if name in values:
+        if name in texts:
             raise errors.InvalidInputError(f"{option} {name} is given twice")
-        values[name] = value_of(value)
-    return values or None
+        texts[name] = text
+    return texts
 
 
 def value_of(text: str | None) -> Any:

@@ -284,11 +284,22 @@ def print_json(record: Any, **how: Any) -> None:
     print(visible(json.dumps(record, **{"indent": 2, **how})))  # the same JSON
 
 
-def report(options: Namespace, text: object, **record: Any) -> None:
-    """Say what a command has done: a sentence, unless it is to be quiet, or JSON for programs."""
+def report(
+    options: Namespace, text: object, *, details: Iterable[object] = (), **record: Any
+) -> None:
+    """Say what a command has done: a sentence, unless it is to be quiet, or JSON for programs.
+
+    Parameters
+    ----------
+    details
+        What is printed before the sentence in any case.
+    """
     if options.format == "json":
         print_json(record)
-    elif options.progress == "auto":
+        return
+    for each in details:
+        print(visible_name(each))
+    if text and options.progress == "auto":
         print(visible(text))
 
 

@@ -18,7 +18,7 @@ from daf_query.cli import _options as shared
 from daf_query.cli import _output as outputs
 from daf_query.cli._later import display, index, session, storage_data, table, zarr_append
 from daf_query.cli._options import command, given, grouped, option
-from daf_query.cli._output import described, option_forms, print_json, report, size_bytes
+from daf_query.cli._output import described, option_forms, report, size_bytes
 from daf_storage import DafError, errors
 from daf_storage._terminal_text import visible_name
 
@@ -291,14 +291,10 @@ def counts_of(options: Namespace) -> Any:
     >>> counts_of(Namespace(counts_as=["X=uint16", "spliced=uint8"]))
     {'X': 'uint16', 'spliced': 'uint8'}
     """
-    pairs = [(name, kind) for name, _, kind in (w.rpartition("=") for w in options.counts_as)]
-    if len(pairs) == 1 and not pairs[0][0]:
-        return pairs[0][1]
-    if any(not name for name, _ in pairs):
-        raise errors.InvalidInputError(
-            "--counts-as: of several types, each needs the name of its matrix, such as X=uint16"
-        )
-    return dict(pairs) or None
+    given = options.counts_as
+    if len(given) == 1 and "=" not in given[0]:
+        return given[0]
+    return shared.named_texts(given, option="--counts-as", example="X=uint16") or None
 
 
 def _obs_axis(path: str) -> str:
@@ -319,10 +315,8 @@ def _merging(given: list[str]) -> list[tuple[Any, Any]]:
     """Return the properties and actions, in their order; first what is the default."""
     merging: list[tuple[Any, Any]] = [(key, "same") for key in _ALL]
     for each in given:
-        if "=" in each:
-            [(name, action)] = (
-                shared.named_values([each], option="--merge", example="gene/means=last") or {}
-            ).items()
+        name, separator, action = each.rpartition("=")
+        if separator:
             merging.append((_key(name), action))
         else:
             merging += [(key, each) for key in (_ALL[:2] if each == "collect" else _ALL)]
@@ -569,13 +563,9 @@ def _columns(given: str | None) -> dict[str, str] | None:
     """
     if given is None:
         return None
-    named: dict[str, str] = {}
-    for each in filter(None, (part.strip() for part in given.split(","))):
-        name, separator, column = each.partition("=")
-        if name in named:
-            raise errors.InvalidInputError(f"--columns: {name} is given twice")
-        named[name] = column if separator else name
-    return named
+    listed = [part.strip() for part in given.split(",") if part.strip()]
+    pairs = [part if "=" in part else f"{part}={part}" for part in listed]
+    return shared.named_texts(pairs, option="--columns", example="cell_type=label")
 
 
 @command(
@@ -610,16 +600,11 @@ def verify_command(options: Namespace) -> int:
     """
     findings = daf_storage.verify(options.path, progress=options.progress)
     n_errors = sum(finding.level == "error" for finding in findings)
-    if options.format == "json":
-        listed = [dataclasses.asdict(finding) for finding in findings]
-        print_json({"path": options.path, "findings": listed})
-    else:
-        for finding in findings:
-            print(visible_name(finding))
-        if options.progress == "auto":
-            counted = ((n_errors, "error"), (len(findings) - n_errors, "warning"))
-            said = ", ".join(f"{n:,} {word}{'s' * (n != 1)}" for n, word in counted if n)
-            print(f"{options.path}: {said or 'everything is as it should be'}")
+    counted = ((n_errors, "error"), (len(findings) - n_errors, "warning"))
+    said = ", ".join(f"{n:,} {word}{'s' * (n != 1)}" for n, word in counted if n)
+    text = f"{options.path}: {said or 'everything is as it should be'}"
+    listed = [dataclasses.asdict(finding) for finding in findings]
+    report(options, text, details=findings, path=options.path, findings=listed)
     return outputs.FAILED if n_errors else outputs.DONE
 
 
@@ -633,29 +618,23 @@ def repair_command(options: Namespace) -> int:
     daf repair pbmc.daf.zarr && daf verify pbmc.daf.zarr
     daf repair pbmc.daf.zarr --format json | jq .lost
     """
-    report = daf_storage.repair(options.path, progress=options.progress)
+    found = daf_storage.repair(options.path, progress=options.progress)
     is_there = Path(options.path.partition("#/")[0]).exists()  # or else only leftovers were
     rebuilt = index.rebuild_indexes(options.path) if is_there else []
-    report = dataclasses.replace(report, done=(*report.done, *rebuilt))
-    code = outputs.DONE if report.is_whole else outputs.DATA_LOST
-    if options.format == "json":
-        print_json({"path": options.path, **dataclasses.asdict(report)})
-        return code
-    for heading, listed in (
-        ("", report.done),
-        ("lost: ", report.lost),
-        ("damaged, and left as it is: ", report.damaged),
-        ("could not be used: ", report.indexes),
-    ):
-        for each in listed:
-            print(visible_name(f"{heading}{each}"))
-    if not report.is_whole:
-        counted = ((report.lost, "lost"), (report.damaged, "damaged"))
-        said = " and ".join(f"{len(listed):,} {word}" for listed, word in counted if listed)
-        print(f"{options.path}: {said}; take them from a backup, or write them again")
-    elif options.progress == "auto" and not report.done:
-        print(f"{options.path}: there is nothing to repair")
-    return code
+    found = dataclasses.replace(found, done=(*found.done, *rebuilt))
+    details = [
+        *found.done,
+        *(f"lost: {each}" for each in found.lost),
+        *(f"damaged, and left as it is: {each}" for each in found.damaged),
+        *(f"could not be used: {each}" for each in found.indexes),
+    ]
+    counted = ((found.lost, "lost"), (found.damaged, "damaged"))
+    said = " and ".join(f"{len(listed):,} {word}" for listed, word in counted if listed)
+    if said:
+        details.append(f"{options.path}: {said}; take them from a backup, or write them again")
+    text = "" if details else f"{options.path}: there is nothing to repair"
+    report(options, text, details=details, path=options.path, **dataclasses.asdict(found))
+    return outputs.DONE if found.is_whole else outputs.DATA_LOST
 
 
 @command(

@@ -31,7 +31,14 @@ from daf_query.explore._explorer import Download, Explorer, Selection, axis_rows
 from daf_query.explore._http import ARROW, Answer, Head, Part, Question, ended, parts_of, refusal
 from daf_query.matrix import Positions, each_once
 from daf_query.scan import INDEX, NAME, plain_schema
-from daf_query.session import candidates, coordinates_of, value_counts, vector_pairs
+from daf_query.session import (
+    candidates,
+    coordinates_of,
+    shown_strings,
+    value_counts,
+    values_of,
+    vector_pairs,
+)
 from daf_query.slice import AxisRows, MatrixSlice, Selector, positions_in
 from daf_query.sql import PLAN_COLUMNS, AxisSchema, Connections, QueryResult, is_number
 from daf_query.syntax import quoted_string, unopened_bracket, unquoted_name
@@ -165,7 +172,9 @@ def colour(explorer: Explorer, question: Question) -> Answer:
     sql = question.sql()
     vector = unquoted_name(sql.strip())
     along = explorer.data.rows(question.string("schema"), question.string("axis"))
-    values = values_of(along, sql, order=along.categories(vector))
+    if unopened_bracket(sql) is not None:
+        raise errors.QueryError(f"a bracket closes none in {sql!r}")
+    values = values_of(along, vector if vector in along.vectors else sql)
     batch = _coloured(values, along.colours(vector))
     explorer.check_bytes(batch.nbytes)
     sink = pa.BufferOutputStream()
@@ -463,58 +472,6 @@ def download(explorer: Explorer, question: Question) -> Iterator[Part]:
 # The catalogue, of metadata alone, and values along axes
 
 
-def values_of(rows: AxisRows, sql: str, *, order: pa.Array | None = None) -> pa.Array:
-    """Return an SQL expression of each entry.
-
-    Parameters
-    ----------
-    order
-        Categories that come first, in their order, whether they occur or not.
-
-    Returns
-    -------
-    pyarrow.Array
-        Numbers as float64, NaN where they are missing; all else as a dictionary of strings in
-        alphabetical order, in the smallest codes, NULL where it is missing.
-
-    Raises
-    ------
-    QueryError
-        It has not one value for each entry, or none that can be shown.
-    """
-    if unopened_bracket(sql) is not None:
-        raise errors.QueryError(f"a bracket closes none in {sql!r}")
-    column = rows.values(sql)
-    if is_number(column.type):
-        return column.cast(pa.float64(), safe=False).fill_null(float("nan"))
-    return _categories(_strings(column), order)
-
-
-def _strings(column: Any) -> Any:
-    """Return values as strings."""
-    types, kind = pa.types, column.type
-    try:
-        if types.is_nested(kind) or types.is_binary(kind) or types.is_large_binary(kind):
-            raise pa.ArrowNotImplementedError
-        return column.cast(pa.string())
-    except pa.ArrowNotImplementedError:  # intervals
-        raise errors.QueryError(
-            f"the expression is {kind}, which has no colours; it has to be a number or a string"
-        ) from None
-
-
-def _categories(strings: Any, order: pa.Array | None) -> pa.Array:
-    """Return a dictionary array whose strings are in their order, or the alphabetical."""
-    first = pa.array([], pa.string()) if order is None else order.cast(pa.string())
-    others = pc.unique(strings).drop_null()
-    others = others.filter(pc.invert(pc.is_in(others, value_set=first)))
-    categories = pa.concat_arrays([first, others.take(pc.sort_indices(others))])
-    count = len(categories)
-    kind = next(each for each in (np.int8, np.int16, np.int32) if count <= np.iinfo(each).max)
-    codes = pc.index_in(strings, value_set=categories).cast(pa.from_numpy_dtype(kind))
-    return pa.DictionaryArray.from_arrays(codes, categories)
-
-
 _BINS: Final = 32
 _TOP: Final = 20
 
@@ -530,7 +487,7 @@ def summarised(values: pa.Array, counts: npt.NDArray[Any]) -> dict[str, Any]:
     is_numeric = is_number(values.type)
     is_there = pc.invert(pc.is_null(values, nan_is_null=True))
     if not is_numeric:
-        values = _strings(values)
+        values = shown_strings(values)
     kept = counts[is_there.to_numpy(zero_copy_only=False)]
     values = values.filter(is_there)
     first = np.argsort(-kept, kind="stable")[:_TOP]

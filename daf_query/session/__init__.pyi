@@ -1,6 +1,8 @@
 from daf_query.session._plots import SessionPlots as SessionPlots
 from daf_query.session._plots import candidates as candidates
 from daf_query.session._plots import coordinates_of as coordinates_of
+from daf_query.session._plots import shown_strings as shown_strings
+from daf_query.session._plots import values_of as values_of
 from daf_query.session._plots import vector_pairs as vector_pairs
 from daf_query.session._session import DafSession as DafSession
 from daf_query.session._session import connect as connect

@@ -16,7 +16,7 @@ import pyarrow as pa
 from daf_query._calls import Advised
 from daf_query.plot import Palette, axes_for, colouring_of, draw_points, legend_inches, write_labels
 from daf_query.slice import AxisRows, Selector, SliceRequest, matrix_slice
-from daf_query.sql import STRINGS, AxisSchema, Engine, is_number
+from daf_query.sql import AxisSchema, Engine, is_number
 from daf_storage import DafReader, errors
 from daf_storage._lazy import pc
 from daf_storage.data import axes_in_order
@@ -132,7 +132,10 @@ class SessionPlots(Advised):
         found = coordinates_of(self.engine, tables, name, axis, components, rows)
         colouring = None
         if color is not None:
-            values, order = _values(found, color)
+            with errors.located("color="):
+                whole = values_of(found.rows, color)
+            values = whole.take(pa.array(found.positions))
+            order = whole.dictionary if pa.types.is_dictionary(whole.type) else None
             noted = found.rows.colours(color) if palette is None else None
             if noted is not None:
                 with suppress(errors.InvalidInputError):  # they may be none, or not of all
@@ -245,18 +248,54 @@ def vector_pairs(vectors: Iterable[str]) -> dict[str, tuple[str, str]]:
     return pairs
 
 
-def _values(points: Coordinates, text: str) -> tuple[pa.Array, pa.Array | None]:
-    """Return the values of a vector or an expression, and the order of its categories.
+def values_of(rows: AxisRows, text: str) -> pa.Array:
+    """Return what the entries of an axis are coloured by: a vector, or an SQL expression of each.
 
-    If none is noted, they have the order of those of the whole axis.
+    Returns
+    -------
+    pyarrow.Array
+        Numbers as float64, NaN where they are missing; all else as a dictionary of strings, NULL
+        where it is missing, in the smallest codes: those that an import noted as categories
+        first, whether they occur or not, then others in alphabetical order.
+
+    Raises
+    ------
+    QueryError
+        It has not one value for each entry, or none that can be shown.
     """
-    rows = points.rows
-    with errors.located("color="):
-        whole = rows.values(text)
-    order = rows.categories(text)
-    if order is None and points.positions.size < len(whole):
-        order = _categories(whole)
-    return whole.take(pa.array(points.positions)), order
+    column = rows.values(text)
+    if is_number(column.type):
+        return column.cast(pa.float64(), safe=False).fill_null(float("nan"))
+    strings = shown_strings(column)
+    noted = rows.categories(text)
+    first = pa.array([], pa.string()) if noted is None else noted
+    others = pc.unique(strings).drop_null()
+    others = others.filter(pc.invert(pc.is_in(others, value_set=first)))
+    categories = pa.concat_arrays([first, others.take(pc.sort_indices(others))])
+    count = len(categories)
+    kind = next(each for each in (np.int8, np.int16, np.int32) if count <= np.iinfo(each).max)
+    codes = pc.index_in(strings, value_set=categories).cast(pa.from_numpy_dtype(kind))
+    return pa.DictionaryArray.from_arrays(codes, categories)
+
+
+def shown_strings(values: Any) -> Any:
+    """Return values as strings.
+
+    Raises
+    ------
+    QueryError
+        They are lists, bytes or intervals.
+    """
+    types, kind = pa.types, values.type
+    try:
+        if types.is_nested(kind) or types.is_binary(kind) or types.is_large_binary(kind):
+            raise pa.ArrowNotImplementedError
+        return values.cast(pa.string())
+    except pa.ArrowNotImplementedError:  # intervals
+        raise errors.QueryError(
+            f"the expression is {kind}, which has no colours; it has to be a number or a string, "
+            "such as CAST(... AS VARCHAR)"
+        ) from None
 
 
 def _is_pair(components: Any, length: int) -> bool:
@@ -265,22 +304,6 @@ def _is_pair(components: Any, length: int) -> bool:
         and len(components) == 2
         and all(isinstance(each, int | np.integer) and 0 <= each < length for each in components)
     )
-
-
-def _categories(values: pa.Array) -> pa.Array | None:
-    """Return the strings and truth values of the whole axis in their order; None of others.
-
-    So a category has the same colour whichever entries are drawn.
-    """
-    kind = values.type
-    if pa.types.is_dictionary(kind):
-        if kind.ordered:
-            return None
-        values, kind = values.cast(kind.value_type), kind.value_type
-    if not (pa.types.is_boolean(kind) or kind in STRINGS):
-        return None
-    distinct = values.unique().drop_null().cast(pa.string())
-    return distinct.take(pc.array_sort_indices(distinct))
 
 
 def candidates(daf: DafReader, axis: str | None) -> Iterator[tuple[str, str, str]]:
