@@ -2,13 +2,12 @@ import pydoc
 import webbrowser
 from importlib import metadata
 
-import numpy as np
 import pyarrow as pa
 
 import daf_query._provenance as provenance
 import daf_query._row_files as row_files
 import daf_query._zarr_append as zarr_append
-from daf_query import demo, explore, flight_sql, index, matrix, session, sql, syntax, table
+from daf_query import demo, explore, flight_sql, index, matrix, scan, session, sql, syntax, table
 from daf_query import slice as slices
 from daf_query.cli import _prompt as prompt
 from daf_storage import base as storage_base
@@ -23,12 +22,12 @@ __all__ = [
     "index",
     "matrix",
     "metadata",
-    "np",
     "pa",
     "prompt",
     "provenance",
     "pydoc",
     "row_files",
+    "scan",
     "session",
     "slices",
     "sql",

@@ -16,10 +16,10 @@ from daf_query.cli import _options as shared
 from daf_query.cli import _output as outputs
 from daf_query.cli._later import (
     display,
-    np,
     pa,
     prompt,
     row_files,
+    scan,
     session,
     slices,
     sql,
@@ -35,24 +35,24 @@ from daf_storage import errors
 from daf_storage._terminal_text import visible, visible_name
 
 if TYPE_CHECKING:
-    import numpy.typing as npt
-
+    from daf_query.session import DafSession
     from daf_storage import DafReader, SidecarStatus
 
 _VALUES_BYTES: Final = 256 << 20
 """What `--values` may take; larger vectors are sampled."""
+_QUARTILES: Final = {"q1": 0.25, "median": 0.5, "q3": 0.75}
 _DESCRIPTION: Final = {
     **dict.fromkeys(("column", "type"), "string"),
     **dict.fromkeys(("count", "missing", "distinct"), "int64"),
     **dict.fromkeys(("min", "max"), "string"),
-    **dict.fromkeys(("mean", "q1", "median", "q3"), "float64"),
+    **dict.fromkeys(("mean", *_QUARTILES), "float64"),
     "top": "string",
     "top_count": "int64",
 }
 """What a column is described by, and its types in a table: values of several are strings there.
 
 A quartile between two numbers is interpolated, as in numpy.  The top is the most frequent value, of
-several the least; there is none if no value occurs twice.
+several the first; there is none if no value occurs twice.
 """
 
 
@@ -193,13 +193,13 @@ def describe_command(options: Namespace) -> None:
     """
     with shared.reading(options) as connected:
         name = syntax.quoted_name(options.axis)
-        columns = connected.sql(f"SELECT * FROM {name}").column_names  # noqa: S608 - it is planned only
+        schema = scan.plain_schema(connected.sql(f"SELECT * FROM {name}").schema)  # noqa: S608 - it is planned only
+        columns = schema.names
         every = [each for each in columns if each not in ("name", "index")]
         chosen = every if options.columns is None else _chosen(options, columns)
-        found = [
-            description_of(each, *session.value_counts(connected, name, each)) for each in chosen
-        ]
-    if options.format in ("json", "ndjson"):  # in which numbers stay numbers
+        found = [_description(connected, name, schema.field(each)) for each in chosen]
+    if options.format in ("json", "ndjson"):  # in which numbers stay numbers, but for infinite ones
+        found = [{key: _shown(value) for key, value in each.items()} for each in found]
         print(*map(visible, row_files.json_lines(found, options.format)), sep="\n")
         return
     for each in found:
@@ -213,6 +213,10 @@ def describe_command(options: Namespace) -> None:
     outputs.print_rows(rows, options.format, max_rows=0, pager=pager_of(options))
 
 
+def _shown(value: Any) -> Any:
+    return str(value) if value in (math.inf, -math.inf) else value
+
+
 def _chosen(options: Namespace, columns: Sequence[str]) -> list[str]:
     """Return the columns that are asked for."""
     names = shared.listed_names(options.columns) or [options.columns]
@@ -222,50 +226,33 @@ def _chosen(options: Namespace, columns: Sequence[str]) -> list[str]:
     return list(dict.fromkeys(names))
 
 
-def description_of(name: str, values: pa.Array, counts: npt.NDArray[Any]) -> dict[str, Any]:
-    """Return what a column is like, of which the distinct values, ascending, are counted.
-
-    >>> import numpy, pyarrow
-    >>> description_of("age", pyarrow.array([1, 3, None]), numpy.array([2, 1, 5]))["median"]
-    1.0
-    """
-    is_known = values.is_valid().to_numpy(zero_copy_only=False)
-    present, kept = values.filter(pa.array(is_known)), counts[is_known]
-    described: dict[str, Any] = {
-        **dict.fromkeys(_DESCRIPTION),
-        "column": name,
-        "type": str(values.type),
-        "count": int(kept.sum()),
-        "missing": int(counts.sum() - kept.sum()),
-        "distinct": len(present),
+def _description(connected: DafSession, table: str, field: pa.Field) -> dict[str, Any]:
+    """Return what a column is like; lists have no order, and no most frequent value."""
+    column, kind = syntax.quoted_name(field.name), field.type
+    # Of a float of 32 bits, that of 64 with the fewest digits that is the same.
+    shown = "CAST(CAST({} AS VARCHAR) AS DOUBLE)" if pa.types.is_float32(kind) else "{}"
+    asked = {
+        "count": f"count({column})",
+        "missing": f"count(*) - count({column})",
+        "distinct": f"count(DISTINCT {column})",
     }
-    if not len(present) or pa.types.is_nested(values.type):
-        return described
-    described |= {"min": _value(present[0]), "max": _value(present[-1])}
-    described |= _statistics(present, kept)
-    most = int(np.argmax(kept))
-    if kept[most] > 1:
-        described |= {"top": _value(present[most]), "top_count": int(kept[most])}
+    top = ""
+    if not pa.types.is_nested(kind):
+        asked |= {key: shown.format(f"{key}({column})") for key in ("min", "max")}
+        top = (
+            f"SELECT {shown.format(column)} AS top, count(*) AS top_count FROM {table} "  # noqa: S608 - quoted
+            f"WHERE {column} IS NOT NULL GROUP BY {column} HAVING count(*) > 1 "
+            f"ORDER BY top_count DESC, {column} LIMIT 1"
+        )
+    if sql.is_number(kind):
+        number = f"CAST({column} AS DOUBLE)"
+        asked["mean"] = f"avg({number})"
+        asked |= {key: f"percentile_cont({number}, {part})" for key, part in _QUARTILES.items()}
+    listed = ", ".join(f'{each} AS "{key}"' for key, each in asked.items())
+    described = {**dict.fromkeys(_DESCRIPTION), "column": field.name, "type": str(kind)}
+    for query in filter(None, (f"SELECT {listed} FROM {table}", top)):  # noqa: S608 - quoted
+        described |= dict(*connected.sql(query).to_pylist())
     return described
-
-
-def _statistics(values: pa.Array, counts: npt.NDArray[Any]) -> dict[str, Any]:
-    """Return the mean and the quartiles of sorted numbers; nothing for others."""
-    if not sql.is_number(values.type):
-        return {}
-    numbers = values.cast(pa.float64(), safe=False).to_numpy()
-    with np.errstate(invalid="ignore", over="ignore"):
-        mean = float(np.average(numbers, weights=counts))
-        quartiles = np.quantile(np.repeat(numbers, counts), (0.25, 0.5, 0.75)).tolist()
-    return dict(zip(("mean", "q1", "median", "q3"), (mean, *quartiles), strict=True))
-
-
-def _value(value: pa.Scalar) -> Any:
-    """Return a value; of a float of 32 bits, the one with the fewest digits that is the same."""
-    plain = value.as_py()
-    if isinstance(plain, float) and math.isinf(plain):  # which is no JSON
-        return str(plain)
-    return float(str(np.float32(plain))) if pa.types.is_float32(value.type) else plain
 
 
 _H5AD: Final = "h5ad"

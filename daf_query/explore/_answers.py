@@ -35,16 +35,16 @@ from daf_query.session import (
     candidates,
     coordinates_of,
     shown_strings,
-    value_counts,
     values_of,
     vector_pairs,
 )
 from daf_query.slice import AxisRows, MatrixSlice, Selector, positions_in
 from daf_query.sql import PLAN_COLUMNS, AxisSchema, Connections, QueryResult, is_number
-from daf_query.syntax import quoted_string, unopened_bracket, unquoted_name
+from daf_query.syntax import quoted_name, quoted_string, unopened_bracket, unquoted_name
 from daf_query.table import DATASET, user_table
 from daf_storage import DafReader, DafWriter, IfExists, errors
 from daf_storage._lazy import pc
+from daf_storage.base import one_array
 from daf_storage.data import axes_in_order, is_in_place
 from daf_storage.display import bins_of, shortened
 
@@ -209,7 +209,13 @@ def summary(explorer: Explorer, question: Question) -> Answer:
     """Answer with counts, the range and the top values of a vector."""
     session = explorer.data.session
     along = axis_rows(session, question.string("schema"), question.string("axis"))
-    return summarised(*value_counts(session, along.table, question.string("vector")))
+    name = quoted_name(question.string("vector"))
+    counted = session.sql(
+        f"SELECT {name} AS value, count(*) AS n FROM {along.table} GROUP BY value"  # noqa: S608 - quoted
+    ).to_arrow_table()
+    if not pa.types.is_nested(counted.schema.types[0]):  # which have no order
+        counted = counted.sort_by("value")
+    return summarised(one_array(counted.column("value")), counted.column("n").to_numpy())
 
 
 _FEW: Final = 50

@@ -13,17 +13,13 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, Final, Literal, Self, TypeAlias, TypeVar
 
-import numpy.typing as npt
-import pyarrow as pa
-
-from daf_query.scan import DEFAULT_OPTIONS, ScanOptions, show_pandas_for
-from daf_query.session._later import engines, plots, slices, stored, syntax, tables
+from daf_query.scan import DEFAULT_OPTIONS, ScanOptions
+from daf_query.session._later import engines, plots, slices, tables
 from daf_query.session._queries import CACHE_BYTES
 from daf_query.session._writing import Frame, Writing
 from daf_query.sql import Collection, Connectable
 from daf_query.table import UserTable, is_user_table, table_name, user_table
 from daf_storage import DafReader, DafWriter, Relation, errors, open_daf, open_overlay
-from daf_storage._lazy import pc
 from daf_storage._terminal_text import visible_name
 from daf_storage.base import is_remote
 from daf_storage.data import data_set_section, is_in_place
@@ -610,33 +606,3 @@ def _collection(schema: engines.AxisSchema) -> Markup:
             note,
         )
     )
-
-
-def value_counts(session: DafSession, table: str, column: str) -> tuple[pa.Array, npt.NDArray[Any]]:
-    """Return the distinct values of a column, ascending, NULL last, and how often each occurs.
-
-    Parameters
-    ----------
-    table
-        As SQL writes it.
-
-    Examples
-    --------
-    >>> import daf_query, daf_storage
-    >>> daf = daf_storage.MemoryDaf(name="tiny")
-    >>> daf.add_axis("cell", ["TATA", "GATA"])
-    >>> daf.set_vector("cell", "age", [30, 30])
-    >>> value_counts(daf_query.connect(daf), "cell", "age")[1].tolist()
-    [2]
-    """
-    name = syntax.quoted_name(column)
-    counted = session.sql(
-        f"SELECT {name} AS value, count(*) AS n FROM {table} GROUP BY {name}"  # noqa: S608 - quoted
-    ).to_arrow_table()
-    values = stored.one_array(counted.column("value"))
-    show_pandas_for(values.type)
-    counts = counted.column("n").to_numpy()
-    if pa.types.is_nested(values.type):  # which have no order
-        return values, counts
-    order = pc.sort_indices(values)
-    return values.take(order), counts[order.to_numpy()]
