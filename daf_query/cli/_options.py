@@ -571,7 +571,7 @@ def _lines(path: str) -> list[str]:
 def matrix_axes(
     readers: Sequence[DafReader], name: str, rows_axis: str | None, columns_axis: str | None
 ) -> tuple[str, str]:
-    """Return the axes of a matrix of which only the name is known: of the first that has it.
+    """Return the axes of a matrix of which only the name is known; the main ones, if that decides.
 
     Unless one of them is given, the rows are those of observations, which are concatenated.
 
@@ -582,44 +582,36 @@ def matrix_axes(
     InvalidInputError
         There are several, and the given axes fit more than one.
     """
-    given = {axis for axis in (rows_axis, columns_axis) if axis is not None}
-    problems: list[errors.NotFoundError] = []
-    for daf in readers:
-        try:
-            axes = _axes_of(daf, name, given)
-        except (errors.AxisNotFoundError, errors.MatrixNotFoundError) as problem:
-            problems.append(problem)
-            continue
-        is_given = axes[0] == rows_axis or axes[1] == columns_axis
-        if not given and axes[0] != axes[1]:
-            first = matrix.concatenated_of(readers, axes, None, location=daf.location)
-            is_given = first == axes[0]
-        return axes if is_given else axes[::-1]
-    raise problems[0]
-
-
-def _axes_of(daf: DafReader, name: str, given: set[str]) -> tuple[str, str]:
-    """Return the axes of a matrix of one data set, in any order; the main ones, if that decides."""
+    first, given = readers[0], {axis for axis in (rows_axis, columns_axis) if axis is not None}
     for axis in given:
-        if not daf.has_axis(axis):
-            raise errors.axis_not_found(daf.location, axis, daf.axes_set())
-    every = itertools.combinations_with_replacement(storage_data.axes_in_order(daf), 2)
-    pairs = [pair for pair in every if daf.has_matrix(*pair, name)]  # a damaged one, too
+        if not any(daf.has_axis(axis) for daf in readers):
+            raise errors.axis_not_found(first.location, axis, first.axes_set())
+    pairs = {
+        frozenset(pair): pair
+        for daf in readers
+        for pair in itertools.combinations_with_replacement(storage_data.axes_in_order(daf), 2)
+        if daf.has_matrix(*pair, name)  # a damaged one, too
+    }
     if not pairs:
-        available = {each.info.name for each in daf.summary().matrices}
+        available = {each.info.name for daf in readers for each in daf.summary().matrices}
         has = errors.shown_names(available, none="no matrices")
         raise errors.MatrixNotFoundError(
-            f"{daf.location}: there is no matrix {name!r} (--matrix); there are {has}"
-            f"{errors.nearest(name, available)}{sql.missing_base(daf)}"
+            f"{first.location}: there is no matrix {name!r} (--matrix); there are {has}"
+            f"{errors.nearest(name, available)}{sql.missing_base(first)}"
         )
-    fitting = [pair for pair in pairs if given <= set(pair)]
+    fitting = [pair for axes, pair in pairs.items() if given <= axes]
     if len(fitting) > 1:
-        main = {str(daf.get_scalar(f"{key}_is", default=key)) for key in ("obs", "var")}
+        main = {str(first.get_scalar(f"{key}_is", default=key)) for key in ("obs", "var")}
         fitting = [pair for pair in fitting if set(pair) == main]
     if len(fitting) != 1:
-        listed = "; ".join(f"{rows} x {columns}" for rows, columns in pairs)
+        listed = "; ".join(f"{rows} x {columns}" for rows, columns in pairs.values())
         raise errors.InvalidInputError(
-            f"{daf.location}: matrix {name!r} exists for the axes {listed}; "
+            f"{first.location}: matrix {name!r} exists for the axes {listed}; "
             "say which with --rows-axis and --columns-axis"
         )
-    return fitting[0]
+    axes = fitting[0]
+    is_given = axes[0] == rows_axis or axes[1] == columns_axis
+    if not given and axes[0] != axes[1]:
+        along = matrix.concatenated_of(readers, axes, None, location=first.location)
+        is_given = along == axes[0]
+    return axes if is_given else axes[::-1]

@@ -338,6 +338,7 @@ def command_line(*words: str) -> str:
 _ARGUMENTS: Final = (
     *("rows", "columns", "obs_is", "var_is", "X_is", "fill", "name", "key", "merge", "empty"),
     *("port", "host", "max_bytes", "skip_broken", "by", "where", "weights", "stratify", "groups"),
+    *("rows_axis", "columns_axis"),
 )
 _QUOTED: Final = "'([^']*)'"
 _FORMS: Final[Any] = (

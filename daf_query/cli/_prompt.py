@@ -26,7 +26,6 @@ from daf_query.cli._options import longest_axes
 from daf_query.cli._output import coloured, described, has_colours, pager, print_table
 from daf_query.completion import SqlCompleter
 from daf_query.session import DafSession
-from daf_query.sql import listed_tables
 from daf_query.syntax import is_ended, placeholders, quoted_name, statements
 from daf_storage import errors
 from daf_storage._terminal_text import visible_name
@@ -258,16 +257,14 @@ class _Prompt:
         run(self, argument)
 
     def tables(self, _: str) -> None:
-        """List the tables by the shortest name of each, with their rows where that is known."""
-        connections = self.session._connections  # noqa: SLF001 - our own
-        schemas, rows = connections.schemas, []
-        for each in listed_tables(connections):
-            is_long = len(schemas) > 1 and each.schema in schemas
-            name = f"{each.schema}.{each.name}" if is_long else each.name
-            length = schemas[each.schema].axis_length(each.name) if each.key else None
-            rows.append({"table": name, "rows": length, "type": each.type.lower()})
-        kinds = pa.schema({"table": pa.string(), "rows": pa.int64(), "type": pa.string()})
-        table = pa.Table.from_pylist(rows, kinds)
+        """List the tables, with the lengths of axes."""
+        is_alone = len(self.session._connections.schemas) == 1  # noqa: SLF001 - our own
+        lengths = {
+            axis if is_alone else f"{schema}.{axis}": length
+            for length, schema, axis in longest_axes(self.session)
+        }
+        rows = [{"table": name, "rows": lengths.get(name)} for name in self.session.tables()]
+        table = pa.Table.from_pylist(rows, pa.schema({"table": pa.string(), "rows": pa.int64()}))
         self._show(Rows(table.schema, table.to_batches()))
 
     def schema(self, argument: str) -> None:

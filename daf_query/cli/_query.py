@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import sys
 from argparse import Namespace
@@ -78,17 +79,29 @@ def info_command(options: Namespace) -> None:
     daf info atlas.h5ad --overlay notes.daf.zarr --obs-is cell --var-is gene
     daf info 'runs/*.h5ad'
     """
-    is_pattern = any(character in options.path for character in "*?[")
-    if is_pattern and session.is_pattern(options.path):
-        _show_all(options)
-        return
-    base = daf_storage.open_daf(options.path, obs_is=options.obs_is, var_is=options.var_is)
-    layered = options.overlay is not None
-    with daf_storage.open_overlay(base, options.overlay, "r") if layered else base as daf:
-        if options.format == "json":
-            print_json(_summary(daf, base))
+    is_pattern = any(map(options.path.__contains__, "*?[")) and session.is_pattern(options.path)
+    with contextlib.ExitStack() as closing:
+        if is_pattern:
+            found = closing.enter_context(shared.reading(options)).members()
         else:
-            print(visible(_text(daf, base)))
+            names = given(options, "obs_is", "var_is")
+            daf: DafReader = daf_storage.open_daf(options.path, **names)
+            if options.overlay is not None:
+                daf = daf_storage.open_overlay(daf, options.overlay, "r")
+            found = {options.path: closing.enter_context(daf)}
+        if options.format == "json":
+            records = {name: _summary(daf) for name, daf in found.items()}
+            several = {"path": options.path, "data_sets": records}
+            print_json(several if is_pattern else records[options.path])
+            return
+        if is_pattern:
+            print(f"{options.path}: {len(found):,} data sets")
+        for name, daf in found.items():
+            if is_pattern:
+                print(visible(f"\n{visible_name(name)}"))
+            print(visible(daf.description()))
+            if (status := _sidecar(daf)) is not None:
+                print(f"sidecar: {visible_name(sidecar_line(status))}")
             if options.values:
                 print(*_value_lines(daf), sep="\n")
 
@@ -109,38 +122,14 @@ def _value_lines(daf: DafReader) -> Iterator[str]:
             yield from (f"  {line}" for line in lines)
 
 
-def _show_all(options: Namespace) -> None:
-    """Print what each of several data sets holds."""
-    for name in ("values", "overlay"):
-        if getattr(options, name):
-            raise errors.InvalidInputError(
-                f"{options.path!r} means several data sets, and --{name} is for one; name one"
-            )
-    with shared.reading(options) as connected:
-        shown: Any = _summary if options.format == "json" else _text
-        found = {name: shown(daf, daf) for name, daf in connected.members().items()}
-    if options.format == "json":
-        print_json({"path": options.path, "data_sets": found})
-        return
-    print(f"{options.path}: {len(found):,} data sets")
-    for name, text in found.items():
-        print(visible(f"\n{visible_name(name)}\n{text}"))
-
-
-def _summary(daf: DafReader, base: DafReader) -> dict[str, Any]:
+def _summary(daf: DafReader) -> dict[str, Any]:
     """Return what the JSON has of a data set, with the sidecar of its file."""
-    status = _sidecar(base)
+    status = _sidecar(daf)
     return daf.summary().as_dict() | ({} if status is None else {"sidecar": asdict(status)})
 
 
-def _text(daf: DafReader, base: DafReader) -> str:
-    status = _sidecar(base)
-    of_sidecar = "" if status is None else f"\nsidecar: {visible_name(sidecar_line(status))}"
-    return daf.description() + of_sidecar
-
-
-def _sidecar(base: DafReader) -> SidecarStatus | None:
-    return daf_storage.sidecar_status(base) if storage_data.is_in_place(base) else None
+def _sidecar(daf: DafReader) -> SidecarStatus | None:
+    return daf_storage.sidecar_status(daf) if storage_data.is_in_place(daf) else None
 
 
 _SHOWN: Final = (

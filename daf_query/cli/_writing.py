@@ -23,7 +23,6 @@ from daf_storage import DafError, errors
 from daf_storage._terminal_text import visible_name
 
 if TYPE_CHECKING:
-    from daf_query.profile import Profile
     from daf_query.session import DafSession
     from daf_storage import Packing, Report, SidecarStatus
 
@@ -442,61 +441,39 @@ def save_matrix_command(options: Namespace) -> None:
     daf save-matrix pbmc.daf.zarr share --rows-axis type --columns-axis donor --fill 0 \
         "SELECT type, donor, avg(age) AS age FROM cell GROUP BY type, donor"
     """
-    choice = given(options, "relayout", "if_exists")
+    choice: dict[str, Any] = given(options, "relayout", "if_exists")
     choice["fill"] = shared.value_of(options.fill)
+    requested = Namespace(**vars(options))
+    if options.matrix is None:
+        for name in given(options, "rows", "columns", "source", "by"):
+            raise errors.InvalidInputError(
+                f"--{name.replace('source', 'from')} is for a slice, which --matrix names; write a "
+                "WHERE into the query"
+            )
+    elif options.by is not None:
+        if options.source is not None:
+            raise errors.InvalidInputError("--from is for a slice; groups are of PATH itself")
+        choice["statistic"], requested.rows_axis = options.statistic, None  # of the new matrix
+    elif options.source is not None:
+        requested.path, requested.rows_axis, requested.columns_axis = options.source, None, None
     with contextlib.ExitStack() as stack:
-        connected = stack.enter_context(session.connect(options.path, mode="r+"))
+        connected = source = stack.enter_context(session.connect(options.path, mode="r+"))
+        if options.source is not None:
+            source = stack.enter_context(session.connect(options.source))
         content: Any
         if options.matrix is None:
-            axes, content = _given_axes(options), shared.query_of(options)
-            choice["params"] = shared.named_values(options.param)
-        elif options.by is not None:
-            axes, content = _profile(connected, options)
-            choice["statistic"] = options.statistic
-        else:
-            source, requested = connected, options
-            if options.source is not None:
-                source = stack.enter_context(session.connect(options.source))
-                own = {"path": options.source, "rows_axis": None, "columns_axis": None}
-                requested = Namespace(**{**vars(options), **own})
+            content, choice["params"] = shared.query_of(options), shared.named_values(options.param)
+        elif options.by is None:
             content = shared.slice_of(source, requested)
-            axes = (
-                options.rows_axis or content.rows_axis,
-                options.columns_axis or content.columns_axis,
-            )
+        else:
+            of, chosen = shared.selected(source, requested)
+            how = {**chosen, "by": options.by, "progress": options.progress}
+            content = source.profile(*of, options.matrix, **how)
+        own = session.own_axes(content)
+        axes = options.rows_axis or own[0], options.columns_axis or own[1]
         connected.save_matrix(content, *axes, options.name, **choice)
     text = f"stored matrix {options.name} of axes {axes[0]} and {axes[1]} in {options.path}"
     report(options, text, path=options.path, axes=axes, matrix=options.name)
-
-
-def _profile(connected: DafSession, options: Namespace) -> tuple[tuple[str, str], Profile]:
-    """Return the axes of the new matrix, and what is computed of groups."""
-    if options.source is not None:
-        raise errors.InvalidInputError("--from is for a slice; groups are of PATH itself")
-    rows_axis, options.rows_axis = options.rows_axis, None  # that of the new matrix
-    axes, chosen = shared.selected(connected, options)
-    profile = connected.profile(
-        *axes, options.matrix, by=options.by, **chosen, progress=options.progress
-    )
-    rows_axis = rows_axis or session.group_axis_of(profile)
-    if rows_axis is None:
-        raise errors.InvalidInputError(
-            "several group columns have no name of their own; name the axis with --rows-axis"
-        )
-    return (rows_axis, axes[1]), profile
-
-
-def _given_axes(options: Namespace) -> tuple[str, str]:
-    if options.rows_axis is None or options.columns_axis is None:
-        raise errors.InvalidInputError(
-            "the axes of a matrix out of a query have to be named: --rows-axis and --columns-axis"
-        )
-    for name in given(options, "rows", "columns", "source", "by"):
-        raise errors.InvalidInputError(
-            f"--{name.replace('source', 'from')} is for a slice, which --matrix names; write a "
-            "WHERE into the query"
-        )
-    return options.rows_axis, options.columns_axis
 
 
 @command(

@@ -211,7 +211,7 @@ def summary(explorer: Explorer, question: Question) -> Answer:
     along = axis_rows(session, question.string("schema"), question.string("axis"))
     name = quoted_name(question.string("vector"))
     counted = session.sql(
-        f"SELECT {name} AS value, count(*) AS n FROM {along.table} GROUP BY value"  # noqa: S608 - quoted
+        f"SELECT {name} AS value, count(*) AS n FROM {along.table} GROUP BY {name}"  # noqa: S608 - quoted
     ).to_arrow_table()
     if not pa.types.is_nested(counted.schema.types[0]):  # which have no order
         counted = counted.sort_by("value")

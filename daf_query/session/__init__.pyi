@@ -11,4 +11,4 @@ from daf_query.session._session import matching_paths as matching_paths
 from daf_query.session._session import named_sources as named_sources
 from daf_query.session._session import usable as usable
 from daf_query.session._stored import Annotation as Annotation
-from daf_query.session._stored import group_axis_of as group_axis_of
+from daf_query.session._stored import own_axes as own_axes

@@ -576,10 +576,14 @@ def _of_names(place: Place, axis: str, key: str, column: pa.ChunkedArray) -> Pos
     return positions
 
 
-def group_axis_of(profile: Profile) -> str | None:
-    """Return what the axis of the groups is called by default: as the only group column."""
-    groups = list(profile.content.groups)
-    return groups[0] if len(groups) == 1 else None
+def own_axes(values: object) -> tuple[str | None, str | None]:
+    """Return the axes of a matrix of these values by default; of groups, their only column."""
+    if isinstance(values, MatrixSlice):
+        return values.rows_axis, values.columns_axis
+    if isinstance(values, Profile):
+        groups = list(values.content.groups)
+        return groups[0] if len(groups) == 1 else None, values.content.axis_names[1]
+    return None, None
 
 
 def group_names(profile: Profile) -> pa.Array:

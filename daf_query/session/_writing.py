@@ -343,18 +343,16 @@ class Writing(Queries):
                 f"save_matrix() takes what to store first, and {values!r} is no SELECT; write "
                 "save_matrix(values, rows_axis, columns_axis, name)"
             )
-        if isinstance(values, slices.MatrixSlice):
-            rows_axis = rows_axis or values.rows_axis
-            columns_axis = columns_axis or values.columns_axis
-            name = name or values.name
-        if isinstance(values, profiles.Profile):
-            rows_axis = rows_axis or stored.group_axis_of(values)
-            columns_axis = columns_axis or values.content.axis_names[1]
-            name = name or f"{statistic}_{values.content.name}"
+        own = stored.own_axes(values)
+        rows_axis, columns_axis = rows_axis or own[0], columns_axis or own[1]
+        if name is None and isinstance(values, slices.MatrixSlice):
+            name = values.name
+        if name is None and isinstance(values, profiles.Profile):
+            name = f"{statistic}_{values.content.name}"
         if rows_axis is None or columns_axis is None or name is None:
             raise errors.InvalidInputError(
-                "save_matrix() needs rows_axis=, columns_axis= and name=, but for a slice, and for "
-                "a profile with one group column"
+                f"save_matrix() needs rows_axis= and columns_axis={'' if name else ' and name='}, "
+                "but for a slice, and for a profile with one group column"
             )
         _, daf = self._writable(schema, columns_axis)
         place = stored.Place(daf, (rows_axis, columns_axis), name, fill)
@@ -362,9 +360,9 @@ class Writing(Queries):
         self._writable(schema, *([] if is_new else [rows_axis]))
         exists = not is_new and daf.has_matrix(rows_axis, columns_axis, name)
         stored.refuse_existing(daf, place.what, exists=exists, if_exists=if_exists)
-        groups: Any = None
+        groups: Any = values
         if isinstance(values, profiles.Profile):
-            groups, values = values, _matrix_of_groups(daf, place, values, statistic)
+            values = _matrix_of_groups(daf, place, values, statistic)
         elif isinstance(values, slices.MatrixSlice):
             values = stored.matrix_of_slice(place, values)
         elif _is_rows(values):

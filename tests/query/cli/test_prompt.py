@@ -107,7 +107,7 @@ class TestAnswers:
     def test_commands(self, answer: Answer) -> None:
         """Tables with their rows, columns with their types, matrices."""
         out, _ = answer(".tables")
-        assert ["cell", "60", "table"] in [line.split() for line in out.splitlines()]
+        assert ["cell", "60"] in [line.split() for line in out.splitlines()]
         pairs = [line.split()[:2] for line in answer(".schema cell")[0].splitlines()[2:]]
         assert pairs == [["name", "Utf8"], ["index", "Int64"], ["age", "Int64"]]
         rows = [line.split()[1:] for line in answer(".schema")[0].splitlines()]
@@ -280,7 +280,7 @@ def test_tables_of_a_collection(tmp_path: Path, typing: Answer) -> None:
     named = ["100", "x3,", "80", "x2,", "60", "x1,", "40", "gene,", "..."]
     assert welcome.splitlines()[0].split()[-9:] == named
     lines = [line.split() for line in printed.splitlines()]
-    assert ["cell", "20", "table"] in lines
-    assert ["mine", "NULL", "table"] in lines
+    assert ["cell", "20"] in lines
+    assert ["mine", "NULL"] in lines
     assert ["s", "Utf8", "YES"] in lines
     assert any({"cell", "gene", "X"} <= set(line) for line in lines), printed
