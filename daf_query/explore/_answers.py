@@ -24,11 +24,20 @@ from urllib.parse import quote
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+from starlette.responses import StreamingResponse
 
 from daf_query._formats import ROW_FORMATS
 from daf_query._row_files import Rows, save_rows, wire_parts
 from daf_query.explore._explorer import Download, Explorer, Selection, axis_rows
-from daf_query.explore._http import ARROW, Answer, Head, Part, Question, ended, parts_of, refusal
+from daf_query.explore._http import (
+    ARROW,
+    Answer,
+    Part,
+    Question,
+    bytes_answer,
+    ended,
+    refusal,
+)
 from daf_query.matrix import Positions, each_once
 from daf_query.scan import INDEX, NAME, plain_schema
 from daf_query.session import (
@@ -48,7 +57,6 @@ from daf_storage.base import one_array
 from daf_storage.data import axes_in_order, is_in_place
 from daf_storage.display import bins_of, shortened
 
-_ROWS: Final = "X-Daf-Rows"
 _DEFAULT_ROWS: Final = 100_000
 _MOST_ID: Final = 200
 _KEYS: Final = (DATASET, NAME, INDEX)
@@ -90,7 +98,7 @@ def query(explorer: Explorer, question: Question) -> Iterator[Part]:
     rows = (result if is_whole else result.limit(most + 1)).rows()
     # Not that of the result: a column that turns out to be unreadable is left out.
     schema = plain_schema(rows.schema)
-    yield Head(ARROW, {"X-Daf-Row-Limit": str(most)})
+    yield StreamingResponse((), headers={"X-Daf-Row-Limit": str(most)}, media_type=ARROW)
     yield schema.serialize().to_pybytes()
     none = pa.RecordBatch.from_pylist([], schema)
     keys = [name for name in _KEYS if schema.names.count(name) == 1]
@@ -138,7 +146,7 @@ def rows(explorer: Explorer, question: Question) -> Answer:
         except errors.DafError as error:
             raise errors.QueryError(f"the rows are none of axis {along.axis!r}: {error}") from None
     positions = each_once(positions)
-    return parts_of(positions.astype("<u4"), {_ROWS: str(positions.size)})
+    return bytes_answer(positions.astype("<u4"), positions.size)
 
 
 # Arrays along an axis, and summaries
@@ -164,7 +172,7 @@ def points(explorer: Explorer, question: Question) -> Answer:
     values = np.full(shape, np.nan, np.float32)  # of data sets that have none
     with np.errstate(over="ignore", invalid="ignore"):
         values[found.positions] = found.points
-    return parts_of(values, {_ROWS: str(along.whole.length)})
+    return bytes_answer(values, along.whole.length)
 
 
 def colour(explorer: Explorer, question: Question) -> Answer:
@@ -180,7 +188,7 @@ def colour(explorer: Explorer, question: Question) -> Answer:
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, batch.schema) as writer:
         writer.write_batch(batch)
-    return parts_of(sink.getvalue(), {_ROWS: str(along.whole.length)}, ARROW)
+    return bytes_answer(sink.getvalue(), along.whole.length, ARROW)
 
 
 def _coloured(values: pa.Array, noted: Mapping[str, str] | None) -> pa.RecordBatch:
@@ -469,7 +477,8 @@ def download(explorer: Explorer, question: Question) -> Iterator[Part]:
         plain, encoded = _UNSAFE.sub("_", wanted.name), quote(wanted.name, safe="")
         disposition = f"attachment; filename=\"{plain}\"; filename*=UTF-8''{encoded}"
         size = str(path.stat().st_size)
-        yield Head(wanted.media_type, {"Content-Length": size, "Content-Disposition": disposition})
+        headers = {"Content-Length": size, "Content-Disposition": disposition}
+        yield StreamingResponse((), headers=headers, media_type=wanted.media_type)
         with path.open("rb") as file:
             while part := file.read(_PART_BYTES):
                 yield part

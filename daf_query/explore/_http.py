@@ -12,7 +12,7 @@ from typing import Any, Final, TypeAlias, TypeVar
 import anyio
 from anyio.to_thread import run_sync
 from starlette.requests import Request
-from starlette.responses import JSONResponse, Response
+from starlette.responses import Response, StreamingResponse
 from starlette.types import Receive, Scope, Send
 
 from daf_query._runs import Endings, Run, fault
@@ -114,7 +114,7 @@ def failure(error: BaseException, sql: str = "") -> tuple[int, dict[str, Any]]:
 def failed(error: BaseException, sql: str = "") -> Response:
     """Return the answer that says what is wrong."""
     status, shown = failure(error, sql)
-    return JSONResponse(shown, status)
+    return json_answer(shown, status)
 
 
 _T = TypeVar("_T")
@@ -219,40 +219,30 @@ class Question:
 
 ARROW: Final = "application/vnd.apache.arrow.stream"
 _ARROW_END: Final = b"\xff\xff\xff\xff\x00\x00\x00\x00"
-_PART_BYTES: Final = 1 << 20
 
 
-@dataclass(frozen=True, slots=True)
-class Head:
-    """What an answer begins with, which is known as soon as its first part is."""
-
-    media_type: str
-    headers: Mapping[str, str]
+Part: TypeAlias = Response | bytes
+"""What a run yields: a whole answer, or a head, which is a stream without parts, then bytes."""
+Answer: TypeAlias = Mapping[str, Any] | Response | Iterator[Part]
+"""JSON, a whole answer, or a head and what follows."""
 
 
-Part: TypeAlias = Head | bytes
-"""What a run yields: a head, then bytes."""
-Answer: TypeAlias = Mapping[str, Any] | Iterator[Part]
-"""JSON, or a head and what follows."""
+def bytes_answer(content: Any, rows: int, media_type: str = "application/octet-stream") -> Response:
+    """Return an answer of bytes about so many rows."""
+    return Response(bytes(content), headers={"X-Daf-Rows": str(rows)}, media_type=media_type)
 
 
-def parts_of(
-    content: Any, headers: Mapping[str, str], media_type: str = "application/octet-stream"
-) -> Iterator[Part]:
-    """Yield a head that says the length, and a buffer in parts."""
-    whole = memoryview(content)
-    view = whole.cast("B") if whole.nbytes else memoryview(b"")
-    yield Head(media_type, {**headers, "Content-Length": str(view.nbytes)})
-    for start in range(0, view.nbytes, _PART_BYTES):
-        yield bytes(view[start : start + _PART_BYTES])
+def json_answer(content: Mapping[str, Any], status: int = 200) -> Response:
+    """Return an answer of JSON, which has no NaN."""
+    text = json.dumps(content, ensure_ascii=False, allow_nan=False)
+    return Response(text.encode("utf-8", "replace"), status, media_type="application/json")
 
 
 def answer_parts(answer: Answer) -> Iterator[Part]:
-    """Yield the parts of an answer; JSON has no NaN."""
-    if not isinstance(answer, Mapping):
-        return answer
-    text = json.dumps(answer, ensure_ascii=False, allow_nan=False)
-    return parts_of(text.encode("utf-8", "replace"), {}, "application/json")
+    """Return the parts of an answer, or the whole as its only part."""
+    if isinstance(answer, Mapping):
+        answer = json_answer(answer)
+    return iter([answer]) if isinstance(answer, Response) else answer
 
 
 def ended(**how: Any) -> bytes:
@@ -300,16 +290,20 @@ class RunResponse(Response):
                 await failed(error, self._sql)(scope, receive, send)
             else:
                 try:
-                    await self._sent(head, run, send, gone)
+                    if isinstance(head, StreamingResponse):
+                        await self._sent(head, run, send, gone)
+                    else:
+                        await head(scope, receive, send)
                 finally:
                     run.close()
             group.cancel_scope.cancel()
 
-    async def _sent(self, head: Head, run: Run[Part], send: Send, gone: threading.Event) -> None:
+    async def _sent(
+        self, head: StreamingResponse, run: Run[Part], send: Send, gone: threading.Event
+    ) -> None:
         """Send a head and what follows."""
-        headers = {"Content-Type": head.media_type, **head.headers}
-        raw = [(key.lower().encode(), value.encode("latin-1")) for key, value in headers.items()]
-        await send({"type": "http.response.start", "status": 200, "headers": raw})
+        status, headers = head.status_code, head.raw_headers
+        await send({"type": "http.response.start", "status": status, "headers": headers})
         last = b""
         try:
             while (part := await run_sync(partial(next, run, None))) is not None:
@@ -317,7 +311,7 @@ class RunResponse(Response):
                     return
                 await send({"type": "http.response.body", "body": part, "more_body": True})
         except Exception as error:  # noqa: BLE001 - it is sent to the page
-            if "Content-Length" in head.headers:
+            if "content-length" in head.headers:
                 return
             last = ended(error=failure(error, self._sql)[1])
         await send({"type": "http.response.body", "body": last, "more_body": False})
