@@ -23,11 +23,9 @@ from daf_storage import errors
 
 _NAME: Final = "daf"
 _IDENTIFIER: Final = "daf_query.cells"
-_CONNECT: Final = "connect"
 _TO: Final = {"pandas": "to_pandas", "polars": "to_polars", "arrow": "to_arrow_table"}
 """What the rows of a cell become, and the method that makes it."""
-_FIRST_LINE: Final = re.compile(r"\s*%%daf\b([^\n]*)(\n|$)")
-_DIRECTIVE: Final = re.compile(r"\s*%daf\s+(\w*)$")
+_FIRST_LINE: Final = re.compile(r"\s*%%daf\b([^\n]*)\n")
 
 
 class _Line(argparse.ArgumentParser):
@@ -60,9 +58,8 @@ _CELL.add_argument("session", nargs="?", type=_variable)
 _CELL.add_argument("--to", choices=tuple(_TO))
 _CELL.add_argument("--output", "-o", type=_variable)
 _CELL.add_argument("--params", type=_variable)
-_OPTIONS: Final = ("--to", "--output", "-o", "--params")
 _OPENING: Final = _Line("%daf connect PATH [NAME] [--mode r|r+] [--overlay PATH]")
-_OPENING.add_argument("directive", choices=(_CONNECT,))
+_OPENING.add_argument("directive", choices=("connect",))
 _OPENING.add_argument("path")
 _OPENING.add_argument("name", nargs="?", type=_variable, default="db")
 _OPENING.add_argument("--mode", choices=("r", "r+"))
@@ -188,16 +185,14 @@ class _Magic:
     def matches(self, context: Any) -> dict[str, Any]:
         """Return what IPython asks of a matcher; of other cells nothing."""
         cell = context.full_text
-        lines = cell.split("\n")
-        directive = _DIRECTIVE.match(lines[context.cursor_line][: context.cursor_position])
+        lines = cell.split("\n")[: context.cursor_line]
+        cursor = sum(len(line) + 1 for line in lines) + context.cursor_position
         first = _FIRST_LINE.match(cell)
-        if first is not None:
-            place = sum(len(line) + 1 for line in lines[: context.cursor_line])
-            fragment, words = self._completions(cell, place + context.cursor_position, first)
-        elif directive is not None and _CONNECT.startswith(directive.group(1)):
-            fragment, words = directive.group(1), [(_CONNECT, "directive")]
-        else:
+        if first is None or cursor < first.end():
             return {"completions": []}
+        fragment, words = self._completions(
+            first.group(1), cell[first.end() :], cursor - first.end()
+        )
         return {
             "completions": [SimpleCompletion(word, type=kind) for word, kind in words],
             "matched_fragment": fragment,
@@ -205,17 +200,12 @@ class _Magic:
             "ordered": True,
         }
 
-    def _completions(
-        self, cell: str, cursor: int, first: re.Match[str]
-    ) -> tuple[str, list[tuple[str, str]]]:
+    def _completions(self, line: str, sql: str, place: int) -> tuple[str, list[tuple[str, str]]]:
         """Return what is typed in a cell, and what may stand for it: words, and what each is."""
-        if cursor <= first.end(1):
-            return self._of_line(cell[first.start(1) : cursor])
         try:
-            session = self._session(_CELL.read(first.group(1)).session)
+            session = self._session(_CELL.read(line).session)
         except errors.InvalidInputError:  # the line is not finished, or wrong
             return "", []
-        sql, place = cell[first.end() :], cursor - first.end()
         values = placeholders(sql[:place])
         if values and values[-1].stop == place:
             begun = values[-1].written[1:]
@@ -223,19 +213,6 @@ class _Magic:
         offered = SqlCompleter(session).completions(sql, place)
         start = offered[0].start if offered else place
         return sql[start:place], [(e.text, str(e.kind)) for e in offered if e.start == start]
-
-    def _of_line(self, before: str) -> tuple[str, list[tuple[str, str]]]:
-        """Return what may stand in the line: options, their values, and sessions."""
-        words = re.split(r"[\s=]+", before)
-        fragment, last = words[-1], words[-2] if len(words) > 1 else ""
-        if last == "--to":
-            candidates = [(form, "form") for form in _TO]
-        elif last in _OPTIONS:
-            return fragment, self._variables(fragment)
-        else:
-            candidates = [(name, "session") for name in self._sessions()]
-            candidates += [(option, "option") for option in _OPTIONS]
-        return fragment, [(name, kind) for name, kind in candidates if name.startswith(fragment)]
 
     def _variables(self, begun: str) -> list[tuple[str, str]]:
         """Return the variables of the notebook that begin with something; not those of IPython."""

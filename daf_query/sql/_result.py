@@ -426,6 +426,10 @@ class QueryResult(Advised):
 
         rows = with_categories(self._run(compute))
         text = table_text(rows.slice(0, SHOWN_ROWS))
+        if rows.num_rows > SHOWN_ROWS:
+            is_all = rows.num_rows <= LOOKED_AT_ROWS
+            count = f"{rows.num_rows:,}" if is_all else f"more than {LOOKED_AT_ROWS:,}"
+            text = f"{text.rstrip()}\nthe first {SHOWN_ROWS} of {count} rows"
         return {"text/plain": text, "text/html": self._page(rows)}
 
     def _page(self, rows: pa.Table) -> str:

@@ -192,21 +192,6 @@ def _completed(shell: Any, cell: str) -> list[str]:
     return [before[: each.start] + each.text for each in found]
 
 
-def test_the_first_line_is_completed(shell: Any) -> None:
-    """Sessions, options, and their values."""
-    shell.push({"frame": 1})
-    assert _completed(shell, "%%daf d|") == ["%%daf db"]
-    assert _completed(shell, "%%daf db --o|") == ["%%daf db --output"]
-    assert _completed(shell, "%%daf db --to p|") == ["%%daf db --to pandas", "%%daf db --to polars"]
-    assert _completed(shell, "%%daf db -o fr|\nSELECT 1") == ["%%daf db -o frame"]
-    assert _completed(shell, "%%daf db --params=fr|") == ["%%daf db --params=frame"]
-    assert _completed(shell, "%%daf db --to  ar|") == ["%%daf db --to  arrow"]
-    options = ["--to", "--output", "-o", "--params"]
-    shell.push({"_hidden": connect(_daf())})
-    assert _completed(shell, "%%daf |") == [f"%%daf {each}" for each in ("db", *options)]
-    assert _completed(shell, "%%daf d|b --to arrow\nSELECT 1") == ["%%daf db"]
-
-
 def test_the_sql_is_completed(shell: Any) -> None:
     """Tables, columns and genes, in any line, of the session that is named; nothing of Python."""
     start = "%%daf db --to pandas\nSELECT age,\n  "
@@ -220,14 +205,24 @@ def test_the_sql_is_completed(shell: Any) -> None:
     assert all("donor" not in each for each in _completed(shell, "don|"))
 
 
-def test_variables_and_directives_are_completed(shell: Any) -> None:
+def test_variables_are_completed(shell: Any) -> None:
     """Parameters of the SQL by the variables of the notebook, but for those of IPython."""
-    shell.push({"least": 1, "lest": 2})
+    shell.push({"least": 1, "lest": 2, "Input": 3})
     start = "%%daf db\nSELECT age FROM cell WHERE age > $"
     assert _completed(shell, f"{start}le|") == [f"{start}least", f"{start}lest"]
-    assert "%%daf -o In" not in _completed(shell, "%%daf -o |")
-    assert _completed(shell, "%daf con|") == ["%daf connect"]
-    assert "%daf connect" in _completed(shell, "x = 1\n%daf |")[0].partition("\n")[2]
+    assert _completed(shell, f"{start}In|") == [f"{start}Input"]
+
+
+def test_rows_that_are_not_shown_are_counted(shell: Any) -> None:
+    """In text, as on the page."""
+    for count, more in ((10, None), (11, "11"), (2000, "more than 1,000")):
+        sql = f"%%daf db\nSELECT value FROM generate_series(1, {count})"
+        text = _run(shell, sql)[1].outputs[0].data["text/plain"]
+        assert (
+            text.rpartition("\n")[2] == f"the first 10 of {more} rows"
+            if more
+            else "rows" not in text
+        )
 
 
 def test_an_interrupted_cell_is_one_sentence(
