@@ -58,7 +58,20 @@ def byte_size(text: str) -> int:
         raise argparse.ArgumentTypeError(str(error)) from None
 
 
-_TYPES: Final = {"N": whole_number, "SIZE": byte_size}
+def named_share(text: str) -> tuple[str, float]:
+    """Return the name of a split, and its share, as an argument has them.
+
+    >>> named_share("train=.8")
+    ('train', 0.8)
+    """
+    name, _, share = text.partition("=")
+    try:
+        return name, float(share if name else "")
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is no NAME=SHARE, as train=0.8") from None
+
+
+_TYPES: Final = {"N": whole_number, "SIZE": byte_size, "NAME=SHARE": named_share}
 """What values are, by what help calls them; others are text."""
 
 

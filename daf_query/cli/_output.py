@@ -383,6 +383,14 @@ _OVERLAYS: Final = {
 _DIAGNOSING: Final = re.compile(r"(.*): (\w+= .*; )db\.diagnose\((.*)\)(.*)")
 
 
+_IN_PROMPT: Final = (
+    ("with -o FILE", "with .output FILE"),
+    (", or say which format with --format", ""),
+    ("pass --param", "start daf sql with --param"),
+)
+"""What the prompt says otherwise, which has no options."""
+
+
 def option_forms(text: str, command: str = "") -> str:
     """Return a message of the packages in the words of the command line, or of a command.
 
@@ -439,9 +447,11 @@ def print_failure(
     in_prompt
         Whether it is of what was typed there: details are printed in any case.
     """
-    if os.environ.get("DAF_DEBUG"):
+    if os.environ.get("DAF_DEBUG", "0") not in ("", "0"):
         traceback.print_exc()
     sentence = error if isinstance(error, str) else failure_sentence(error, command)
+    for written_outside, form in _IN_PROMPT if in_prompt else ():
+        sentence = sentence.replace(written_outside, form)
     first, *details = visible(sentence).split("\n")
     place = sql.error_place(error, written) if written and isinstance(error, DafError) else None
     if place is not None:

@@ -567,11 +567,13 @@ def split_command(options: Namespace) -> None:
         --share train=0.8 --share val=0.2 --stratify type --groups donor --seed 1 -o s.csv
     daf split 'runs/*.h5ad' obs --weights '1 / count(*) OVER (PARTITION BY type)' -o w.csv
     """
-    shares = shared.named_values(options.share, option="--share", example="train=0.8")
+    shares = dict(options.share)
+    if len(shares) < len(options.share):
+        raise errors.InvalidInputError("--share is given twice for one split")
     with shared.reading(options) as session:
         sampler = session.sampler(
             options.axis,
-            split=shares,
+            split=shares or None,
             params=shared.named_values(options.param),
             **given(options, "where", "weights", "seed", "stratify", "groups"),
         )

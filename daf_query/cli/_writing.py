@@ -115,6 +115,10 @@ def export_command(options: Namespace) -> None:
     daf export pbmc.daf.zarr pbmc.h5ad --strict --overwrite --quiet
     """
     warnings.simplefilter("ignore", daf_storage.AnnDataWarning)  # the report lists them
+    if outputs.file_of(options.destination) is None:
+        raise errors.InvalidInputError(
+            f"{options.destination} is standard output, and not a file: name one, such as x.h5ad"
+        )
     base = daf_storage.open_daf(options.path)
     layered = options.overlay is not None
     names = given(options, "obs_is", "var_is", "X_is")

@@ -174,9 +174,13 @@ class TestAnswers:
             (".tables x", ".tables takes no argument; it was given 'x'"),
             (".matrices x", ".matrices takes no argument; it was given 'x'"),
             (".help x", ".help takes no argument; it was given 'x'"),
-            (".output x.foo", "cannot tell the format of 'x.foo' from its suffix"),
+            (".output x.foo", "(those of text also with .gz)\n"),
             (".schema celll", "there is no table 'celll'"),
-            ("CREATE TABLE t AS SELECT 1;", "queries only read"),
+            (
+                "CREATE TABLE t AS SELECT 1;",
+                "queries only read unless asked otherwise; write its rows to a file with .output",
+            ),
+            ("SELECT $x;", "no values; start daf sql with --param x="),
             ("SELECT 1 / (age - 5) FROM cell;", "Divide by zero"),
         ],
     )
