@@ -241,15 +241,14 @@ def _check_start(connected: DafSession, options: Namespace) -> None:
         connected.sql(options.query)
     problem: errors.DafError | None = None
     for _, schema, axis in shared.longest_axes(connected) if options.color is not None else ():
-        if options.color in connected.table(axis, schema=schema).schema.names:
-            return
         name = ".".join(map(syntax.quoted_name, (schema, axis)))
-        try:
-            connected.sql(f"SELECT {options.color} FROM {name}")  # noqa: S608 - it is planned only
-        except errors.DafError as error:
-            problem = problem or error
-        else:
-            return
+        for color in (options.color, syntax.quoted_name(options.color)):
+            try:
+                connected.sql(f"SELECT {color} FROM {name}")  # noqa: S608 - it is planned only
+            except errors.DafError as error:
+                problem = problem or error
+            else:
+                return
     if problem is not None:
         raise errors.InvalidInputError(f"--color: {problem}")
 

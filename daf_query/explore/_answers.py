@@ -48,10 +48,10 @@ from daf_query.session import (
     vector_pairs,
 )
 from daf_query.slice import AxisRows, MatrixSlice, Selector, positions_in
-from daf_query.sql import PLAN_COLUMNS, AxisSchema, Connections, QueryResult, is_number
+from daf_query.sql import PLAN_COLUMNS, STRINGS, AxisSchema, Connections, QueryResult, is_number
 from daf_query.syntax import quoted_name, quoted_string, unopened_bracket, unquoted_name
 from daf_query.table import DATASET, user_table
-from daf_storage import DafReader, DafWriter, IfExists, errors
+from daf_storage import DafReader, IfExists, errors
 from daf_storage._lazy import pc
 from daf_storage.base import one_array
 from daf_storage.data import axes_in_order, is_in_place
@@ -590,20 +590,13 @@ def kind_of(data_type: pa.DataType) -> str:
     types = pa.types
     if types.is_dictionary(data_type):
         return kind_of(data_type.value_type)
-    found = (
-        kind
-        for kind, tests in _KINDS.items()
-        if any(getattr(types, f"is_{test}")(data_type) for test in tests)
-    )
-    return next(found, "other")
-
-
-_KINDS: Final[Mapping[str, tuple[str, ...]]] = {
-    "boolean": ("boolean",),
-    "number": ("integer", "floating", "decimal"),
-    "date": ("date", "timestamp", "time", "duration"),
-    "string": ("string", "large_string", "string_view"),
-}
+    tests = {
+        "boolean": types.is_boolean,
+        "number": is_number,
+        "date": types.is_temporal,
+        "string": STRINGS.__contains__,
+    }
+    return next((kind for kind, is_kind in tests.items() if is_kind(data_type)), "other")
 
 
 def data_set(tables: AxisSchema) -> dict[str, Any]:
@@ -624,15 +617,7 @@ def data_set(tables: AxisSchema) -> dict[str, Any]:
 def _form(members: Mapping[str, DafReader], *, is_collection: bool) -> str:
     if is_collection:
         return f"collection of {len(members):,} data sets"
-    (daf,) = members.values()
-    if is_in_place(daf):
-        return "AnnData, read in place"
-    if daf.location == "<memory>":
-        return "data set in memory"
-    if isinstance(daf, DafWriter):
-        return "data set with an overlay"
-    path = daf.location.partition("#")[0]
-    return "archive" if path.endswith(".zip") else "data set"
+    return "AnnData, read in place" if all(map(is_in_place, members.values())) else "data set"
 
 
 def _axes(members: Iterable[DafReader]) -> list[str]:

@@ -491,15 +491,14 @@ class Queries(Advised):
         daf = self._connections.reader(name)
         pairs = list(axes.items()) if isinstance(axes, Mapping) else list(axes or ())
         chosen = [_chosen(daf, shown, value) for shown, value in pairs]
-        written = [entries if isinstance(entries, str) else "" for _, entries in chosen]
-        bound = engines.bind_all(written, params)
+        bound = _bound(params, [entries for _, entries in chosen], [])
         resolved: list[tuple[str, Any]] = []
-        for (shown, value), (base, entries), sql in zip(pairs, chosen, bound, strict=True):
+        for (shown, value), (base, _), entries in zip(pairs, chosen, bound, strict=True):
             if base is None or entries is None:
                 resolved.append((shown, value))
             else:
                 rows = slices.AxisRows.of(self._engine, name, base)
-                resolved.append((shown, (base, rows.chosen(sql or entries, "axes"))))
+                resolved.append((shown, (base, rows.chosen(entries, "axes"))))
         shown_axes = dict(resolved) if isinstance(axes, Mapping) else resolved
         view = combined.view(daf, None if axes is None else shown_axes, data)
         return type(self)(replace(self._connections, sources={name: view}))

@@ -589,20 +589,17 @@ def _session_page(connections: engines.Connections) -> Markup:
 
 
 def _collection(schema: engines.AxisSchema) -> Markup:
-    """Return the data sets of a collection, and the lengths of their axes; reads metadata only."""
+    """Return the lengths of the axes of a collection, and its data sets; reads metadata only."""
     readers = schema.readers()
     axes = sorted(schema.axes_set(), key=lambda axis: (-schema.axis_length(axis), axis))
-    totals = ("together", *(f"{schema.axis_length(axis):,}" for axis in axes))
-    rows: list[tuple[str, ...]] = [totals]
-    for name, daf in list(readers.items())[:_MEMBERS]:
-        lengths = (f"{daf.axis_length(axis):,}" if daf.has_axis(axis) else "" for axis in axes)
-        rows.append((shortened(name), *lengths))
+    rows = [(shortened(axis), f"{schema.axis_length(axis):,}") for axis in axes]
+    names = ", ".join(map(shortened, list(readers)[:_MEMBERS]))
     more = len(readers) - _MEMBERS
-    note = html_element("div", f"{more:,} more data sets", class_="note") if more > 0 else ""
+    others = f" and {more:,} more" if more > 0 else ""
     return joined_html(
         (
             html_element("div", f"collection of {len(readers):,} data sets: {schema.location}"),
-            html_table(("data set", *map(shortened, axes)), rows),
-            note,
+            html_table(("axis", "entries"), rows),
+            html_element("div", f"data sets: {names}{others}", class_="note"),
         )
     )

@@ -45,7 +45,7 @@ def test_a_collection_and_a_broken_vector(tmp_path: Path) -> None:
     with connect(sources) as session:
         runs, one, memory = data_sets_of(session)
         assert (runs["form"], one["form"]) == ("collection of 2 data sets", "data set")
-        assert memory["form"] == "data set in memory"
+        assert memory["form"] == "data set"
         assert axes_of(runs)["cell"]["length"] == 2 * CELLS
         assert axes_of(runs)["cell"]["embeddings"] == axes_of(one)["cell"]["embeddings"]
         found = [matrix["stored"] for matrix in runs["matrices"] if matrix["name"] == "X"]
