@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import pyarrow as pa
 
@@ -31,12 +31,17 @@ from daf_storage import errors
 from daf_storage._terminal_text import visible_name
 from daf_storage.base import optional_import
 
+_Run: TypeAlias = "Callable[[_Prompt, str], None]"
+"""Runs a command with its argument."""
 MODES: Final = ("table", *(each.name for each in ROW_FORMATS.values() if each.is_text))
 _LEAVING: Final = ("quit", "exit")
 """Words that leave the prompt, also without a dot."""
 _SWITCH: Final = ("on", "off")
 _COLUMNS: Final = """SELECT table_schema, table_name, column_name, data_type
 FROM information_schema.columns ORDER BY table_schema, table_name, ordinal_position"""
+_SUFFIXES: Final = ", ".join(f".{name}" for name in (*ROW_FORMATS, "txt"))
+_COMMANDS: Final[dict[str, tuple[str, str, _Run]]] = {}
+"""How each is written, what it does, and what runs it."""
 _STYLE: Final = {
     "pygments.keyword": "bold ansigreen",
     "pygments.name.builtin": "ansigreen",
@@ -162,6 +167,16 @@ def _history(module: Any) -> Any:
     return module.FileHistory(str(path))
 
 
+def _dot(usage: str, summary: str) -> Callable[[_Run], _Run]:
+    """Make the method below a command, which is written like this, and does that."""
+
+    def added(run: _Run) -> _Run:
+        _COMMANDS[usage.partition(" ")[0]] = usage, summary, run
+        return run
+
+    return added
+
+
 @dataclass(slots=True)
 class _Prompt:
     """Answers lines, one after the other; errors are printed, and it goes on."""
@@ -256,6 +271,7 @@ class _Prompt:
             raise errors.InvalidInputError(f"{name} takes no argument; it was given {argument!r}")
         run(self, argument)
 
+    @_dot(".tables", "list the tables")
     def tables(self, _: str) -> None:
         """List the tables, with the lengths of axes."""
         is_alone = len(self.session._connections.schemas) == 1  # noqa: SLF001 - our own
@@ -267,11 +283,13 @@ class _Prompt:
         table = pa.Table.from_pylist(rows, pa.schema({"table": pa.string(), "rows": pa.int64()}))
         self._show(Rows(table.schema, table.to_batches()))
 
+    @_dot(".schema [TABLE]", "list the columns of a table, or of all")
     def schema(self, argument: str) -> None:
         """List the columns of a table, or of all."""
         query = _COLUMNS if not argument else f"DESCRIBE {argument}"
         self._show(self.session.sql(query).rows())
 
+    @_dot(".matrices", "list the matrices")
     def matrices(self, _: str) -> None:
         """List the matrices."""
         schemas = self.session._connections.schemas  # noqa: SLF001 - our own
@@ -281,6 +299,7 @@ class _Prompt:
         rows = self.session.sql(" UNION ALL ".join(parts))
         self._show(rows.sort("rows_axis", "columns_axis", "name").rows())
 
+    @_dot(f".mode {'|'.join(MODES)}", "show rows so")
     def set_mode(self, argument: str) -> None:
         """Set how rows are shown."""
         if argument:
@@ -288,10 +307,12 @@ class _Prompt:
         else:
             print(self.mode)
 
+    @_dot(".timer on|off", "show how long queries take")
     def set_timer(self, argument: str) -> None:
         """Set whether times are shown."""
         self.timer = _one_of(".timer", argument, _SWITCH) == "on"
 
+    @_dot(".output FILE", f"write the rows of the next query: {_SUFFIXES}")
     def set_output(self, argument: str) -> None:
         """Set the file for the rows of the next query; without one, they are shown."""
         path = Path(argument).expanduser() if argument not in ("", "-") else None
@@ -300,6 +321,7 @@ class _Prompt:
             refuse_own_files(self.session._connections.data_sets(), path)  # noqa: SLF001 - our own
         self.output = path
 
+    @_dot(".maxrows N", "show N rows of a table; 0: all")
     def set_max_rows(self, argument: str) -> None:
         """Set how many rows of a table are shown."""
         if not argument.isdecimal():
@@ -308,10 +330,12 @@ class _Prompt:
             )
         self.max_rows = int(argument)
 
+    @_dot(".pager on|off", "show long tables in a pager")
     def set_pager(self, argument: str) -> None:
         """Set whether what is long is shown in a pager."""
         self.pager = pager() if _one_of(".pager", argument, _SWITCH) == "on" else None
 
+    @_dot(".help", "list the commands")
     def help(self, _: str) -> None:
         """List the commands."""
         width = max(len(usage) for usage, *_ in _COMMANDS.values())
@@ -322,31 +346,13 @@ class _Prompt:
             "history,\nCtrl-C cancels a query or a line, Ctrl-D leaves."
         )
 
+    @_dot(".quit", "leave, as Ctrl-D does")
     def quit(self, _: str) -> None:
         """Leave."""
         raise EOFError
 
     def _show(self, rows: Rows) -> None:
         outputs.print_rows(rows, "table", max_rows=0, pager=self.pager)
-
-
-_SUFFIXES: Final = ", ".join(f".{name}" for name in (*ROW_FORMATS, "txt"))
-_COMMANDS: Final[Mapping[str, tuple[str, str, Callable[[_Prompt, str], None]]]] = {
-    usage.split(maxsplit=1)[0]: (usage, summary, run)
-    for usage, summary, run in (
-        (".tables", "list the tables", _Prompt.tables),
-        (".schema [TABLE]", "list the columns of a table, or of all", _Prompt.schema),
-        (".matrices", "list the matrices", _Prompt.matrices),
-        (f".mode {'|'.join(MODES)}", "show rows so", _Prompt.set_mode),
-        (".timer on|off", "show how long queries take", _Prompt.set_timer),
-        (".output FILE", f"write the rows of the next query: {_SUFFIXES}", _Prompt.set_output),
-        (".maxrows N", "show N rows of a table; 0: all", _Prompt.set_max_rows),
-        (".pager on|off", "show long tables in a pager", _Prompt.set_pager),
-        (".help", "list the commands", _Prompt.help),
-        (".quit", "leave, as Ctrl-D does", _Prompt.quit),
-    )
-}
-"""How each is written, what it does, and what runs it."""
 
 
 def _one_of(command: str, argument: str, choices: Sequence[Any]) -> Any:
@@ -360,23 +366,13 @@ def _one_of(command: str, argument: str, choices: Sequence[Any]) -> Any:
 
 @contextlib.contextmanager
 def _sign_of_life() -> Iterator[None]:
-    """Show on a terminal how many seconds have gone, from the first on."""
-    ended = threading.Event()
-
-    def show() -> None:
-        seconds = 0
-        while not ended.wait(1):
-            seconds += 1
-            print(f"\r{seconds} s; Ctrl-C cancels", end="", file=sys.stderr, flush=True)
-        if seconds:
-            print("\r\x1b[K", end="", file=sys.stderr, flush=True)
-
-    thread = threading.Thread(target=show, daemon=True)
+    """Say on a terminal after a second that it goes on, and how to end it."""
+    said = ["... Ctrl-C cancels"]
+    sign = threading.Timer(1, print, said, {"file": sys.stderr, "flush": True})
+    sign.daemon = True
     if sys.stderr.isatty():
-        thread.start()
+        sign.start()
     try:
         yield
     finally:
-        ended.set()
-        if thread.ident is not None:
-            thread.join()
+        sign.cancel()

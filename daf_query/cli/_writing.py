@@ -223,27 +223,23 @@ def concat_command(options: Namespace) -> None:
     empty = shared.named_values(options.empty, option="--empty", example="cell/donor=unknown") or {}
     named = [session.matching_paths(p) if session.is_pattern(p) else [p] for p in options.sources]
     paths = [path for each in named for path in each]
-    if options.skip_broken:
-        every, paths = paths, session.usable(paths, _checked, skip_broken=True)
-        options.has_left_out = len(paths) < len(every)
-    try:
-        axes = options.axis or [_obs_axis(paths[0])]
-        found = daf_storage.concatenate(
-            options.output,
-            axes,
-            paths,
-            names=None if options.names is None else [n.strip() for n in options.names.split(",")],
-            dataset_axis=options.dataset_axis or None,
-            empty={_key(name): value for name, value in empty.items()},
-            merge=_merging(options.merge),
-            packed=packing_of(options),
-            **given(options, "prefix", "duplicates", "join", "fill_value", "relayout", "if_exists"),
-            **given(options, "zarr_format", "progress"),
-        )
-    except errors.DafError:
-        if len(paths) > 1:  # if one of them cannot be opened, that error says how to leave it out
-            session.usable(paths, _checked, skip_broken=False)
-        raise
+    # What is wrong with one of several says how to leave it out.
+    skip_broken = options.skip_broken if options.skip_broken or len(paths) > 1 else None
+    every, paths = paths, session.usable(paths, _checked, skip_broken=skip_broken)
+    options.has_left_out = len(paths) < len(every)
+    axes = options.axis or [_obs_axis(paths[0])]
+    found = daf_storage.concatenate(
+        options.output,
+        axes,
+        paths,
+        names=None if options.names is None else [n.strip() for n in options.names.split(",")],
+        dataset_axis=options.dataset_axis or None,
+        empty={_key(name): value for name, value in empty.items()},
+        merge=_merging(options.merge),
+        packed=packing_of(options),
+        **given(options, "prefix", "duplicates", "join", "fill_value", "relayout", "if_exists"),
+        **given(options, "zarr_format", "progress"),
+    )
     with daf_storage.open_daf(options.output) as daf:
         lengths = ", ".join(f"{daf.axis_length(axis):,} {visible_name(axis)}" for axis in axes)
     done = f"concatenated {len(paths):,} data set{'s' * (len(paths) > 1)} into {options.output}"
@@ -252,7 +248,8 @@ def concat_command(options: Namespace) -> None:
 
 def _checked(path: str) -> str:
     """Return the path of a data set that can be opened."""
-    daf_storage.open_daf(path).close()
+    with warnings.catch_warnings(action="ignore"):  # which come again
+        daf_storage.open_daf(path).close()
     return path
 
 
