@@ -168,9 +168,8 @@ class Catalog:
             schema = _TABLES_WITH_SCHEMAS
 
         def table() -> pa.Table:
-            columns = list(zip(*method(self, command), strict=True)) or [()] * len(schema)
-            pairs = zip(columns, schema, strict=True)
-            return pa.table([pa.array(list(c), f.type) for c, f in pairs], schema=schema)
+            rows = [dict(zip(schema.names, row, strict=True)) for row in method(self, command)]
+            return pa.Table.from_pylist(rows, schema)
 
         return schema, table
 

@@ -108,11 +108,10 @@ def rows_of(
     strings
         Where it may be a file: its columns that are strings also if they look like numbers.
     """
+    is_path = strings is not None and isinstance(rows, str | Path)
     # A query may be longer than a path, which is an error of Path.is_file.
-    is_file = isinstance(rows, Path) or (
-        isinstance(rows, str) and (is_user_table(rows) or os.path.isfile(rows))  # noqa: PTH113
-    )
-    if isinstance(rows, str) and not (strings is not None and is_file):
+    is_file = is_path and (is_user_table(rows) or os.path.isfile(rows) or isinstance(rows, Path))  # noqa: PTH113
+    if isinstance(rows, str) and not is_file:
         if not rows.strip():
             raise errors.QueryError("the query is empty; write a SELECT")
         return query_result(engine, bind(rows, params), allow="read").to_arrow_table()
@@ -121,8 +120,8 @@ def rows_of(
             "params= are of a query that is passed as a string; a result, a data frame or a file "
             "has its values already"
         )
-    if strings is not None and is_file:
-        found = user_table(rows, strings=tuple(strings)).rows
+    if is_file:
+        found = user_table(rows, strings=strings or ()).rows
         return found if isinstance(found, pa.Table) else found.to_table()
     return rows.to_arrow_table() if isinstance(rows, QueryResult) else arrow_table(rows)
 
@@ -344,12 +343,13 @@ def _rows_of_entries(
     positions = daf.axis_indices(axis, keys, allow_empty=True, allow_missing=True)
     length = daf.axis_length(axis)
     found = np.flatnonzero(positions >= 0)
-    counts = np.bincount(positions[found], minlength=length)
-    if counts.size and int(counts.max()) > 1:
-        twice = keys[int(np.argmax(positions == int(np.argmax(counts > 1))))].as_py()
+    rows = np.full(length, -1, np.int64)
+    rows[positions[found]] = found
+    twice = found[rows[positions[found]] != found]
+    if twice.size:
         raise errors.DuplicateEntriesError(
-            f"{int((counts > 1).sum()):,} entries of axis {axis!r} have more than one row of key "
-            f"{key!r}, the first is {twice!r}; leave one row for each"
+            f"{np.unique(positions[twice]).size:,} entries of axis {axis!r} have more than one row "
+            f"of key {key!r}, the first is {keys[int(twice[0])].as_py()!r}; leave one row for each"
         )
     if length and not found.size:
         first = daf.get_pa_vector(axis, NAME)[0].as_py()
@@ -358,8 +358,6 @@ def _rows_of_entries(
             f"{daf.location}: no key {key!r} of the table is an entry of axis {axis!r}: the table "
             f"has {shown}, the axis {first!r}; nothing was stored"
         )
-    rows = np.full(length, -1, np.int64)
-    rows[positions[found]] = found
     return keys, rows
 
 
@@ -529,13 +527,12 @@ def matrix_of_rows(place: Place, table: pa.Table) -> Any:
         for axis, key in zip(place.axes, keys, strict=True)
     )
     numbers = rows * place.shape[1] + columns
-    order = np.argsort(numbers, kind="stable")
-    is_repeated = np.diff(numbers[order]) == 0
-    if is_repeated.any():
-        first = int(order[1:][is_repeated].min())
-        pair = ", ".join(repr(table.column(key)[first].as_py()) for key in keys)
+    firsts = np.unique(numbers, return_index=True)[1]
+    repeated_rows = np.setdiff1d(np.arange(numbers.size), firsts)
+    if repeated_rows.size:
+        pair = ", ".join(repr(table.column(key)[int(repeated_rows[0])].as_py()) for key in keys)
         raise errors.QueryError(
-            f"the query has more than one row for {int(is_repeated.sum()):,} elements of "
+            f"the query has more than one row for {repeated_rows.size:,} elements of "
             f"{place.what}, the first is ({pair}); GROUP BY {keys[0]}, {keys[1]}"
         )
     values = storable(table.column(others[0]), place.what, f"elements of {place.what}")
