@@ -609,7 +609,7 @@ def data_set(tables: AxisSchema) -> dict[str, Any]:
         "form": _form(members, is_collection=tables.is_collection),
         "is_collection": tables.is_collection,
         "axes": [_axis(tables, axis) for axis in _axes(members.values())],
-        "matrices": list(_matrices(tables, members.values())),
+        "matrices": _matrices(members.values()),
         "scalars": {row["name"]: shortened(row["value"], _SHOWN) for row in scalars},
     }
 
@@ -651,21 +651,15 @@ def _axis(tables: AxisSchema, axis: str) -> dict[str, Any]:
     return described
 
 
-def _matrices(tables: AxisSchema, members: Iterable[DafReader]) -> Iterator[dict[str, Any]]:
-    """Yield the matrices, the rows being those of the axis that comes first; the main one first.
-
-    That is the one of the first two axes, and of its layers X; square ones come last.
-    """
-    order = {axis: place for place, axis in enumerate(_axes(members))}
+def _matrices(members: Iterable[DafReader]) -> list[dict[str, Any]]:
+    """Return the matrices, each by the axis that comes first; X before others, square ones last."""
     merged: dict[tuple[str, str, str], dict[str, Any]] = {}
-    for row in tables.description("matrices").to_table().to_pylist():
-        axes = sorted((row["rows_axis"], row["columns_axis"]), key=lambda axis: order.get(axis, 0))
-        shown = {name: row[name] for name in ("name", "type", "layouts", "is_sparse")}
-        shown |= {"rows": axes[0], "columns": axes[1], "stored": 0}
-        merged.setdefault((axes[0], axes[1], row["name"]), shown)["stored"] += row["elements"]
-
-    def place(key: tuple[str, str, str]) -> tuple[Any, ...]:
-        rows, columns, name = key
-        return rows == columns, order.get(rows, 0), order.get(columns, 0), name != "X", name
-
-    yield from (merged[key] for key in sorted(merged, key=place))
+    for each in (found for daf in members for found in daf.summary().as_dict()["matrices"]):
+        rows, columns, name = key = each["rows_axis"], each["columns_axis"], each["name"]
+        shown = {"name": name, "type": each["type"], "is_sparse": each["sparse"]}
+        shown |= {"rows": rows, "columns": columns, "layouts": 1 + each["both_layouts"]}
+        stored = math.prod(each["shape"]) if each["nnz"] is None else each["nnz"]
+        merged.setdefault(key, {**shown, "stored": 0})["stored"] += stored
+    return sorted(
+        merged.values(), key=lambda each: (each["rows"] == each["columns"], each["name"] != "X")
+    )

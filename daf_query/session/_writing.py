@@ -351,7 +351,7 @@ class Writing(Queries):
             name = f"{statistic}_{values.content.name}"
         if rows_axis is None or columns_axis is None or name is None:
             raise errors.InvalidInputError(
-                f"save_matrix() needs rows_axis= and columns_axis={'' if name else ' and name='}, "
+                f"the matrix needs rows_axis= and columns_axis={'' if name else ' and name='}, "
                 "but for a slice, and for a profile with one group column"
             )
         _, daf = self._writable(schema, columns_axis)
