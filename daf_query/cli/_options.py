@@ -450,11 +450,11 @@ def named_values(
     InvalidInputError
         There is no name, or a name is given twice.
     """
-    texts = named_texts(given, option=option, example=example)
-    return {name: value_of(text) for name, text in texts.items()} or None
+    strings = named_strings(given, option=option, example=example)
+    return {name: value_of(text) for name, text in strings.items()} or None
 
 
-def named_texts(given: Iterable[str], *, option: str, example: str) -> dict[str, str]:
+def named_strings(given: Iterable[str], *, option: str, example: str) -> dict[str, str]:
     """Return what follows each name in ``NAME=VALUE``.
 
     Raises
@@ -462,16 +462,16 @@ def named_texts(given: Iterable[str], *, option: str, example: str) -> dict[str,
     InvalidInputError
         There is no name, or a name is given twice.
     """
-    texts: dict[str, str] = {}
+    strings: dict[str, str] = {}
     for each in given:
         name, separator, text = each.partition("=")
         name = name.removeprefix("$")
         if not separator or not name:
             raise errors.InvalidInputError(f"{option} {each}: write NAME=VALUE, as {example}")
-        if name in texts:
+        if name in strings:
             raise errors.InvalidInputError(f"{option} {name} is given twice")
-        texts[name] = text
-    return texts
+        strings[name] = text
+    return strings
 
 
 def value_of(text: str | None) -> Any:

@@ -207,7 +207,7 @@ def _shown(value: Any) -> Any:
 
 
 def _chosen(options: Namespace, columns: Sequence[str]) -> list[str]:
-    """Return the columns that are asked for."""
+    """Return the columns that are requested for."""
     names = shared.listed_names(options.columns) or [options.columns]
     for name in names:
         if name not in columns:
@@ -220,14 +220,14 @@ def _description(connected: DafSession, table: str, field: pa.Field) -> dict[str
     column, kind = syntax.quoted_name(field.name), field.type
     # Of a float of 32 bits, that of 64 with the fewest digits that is the same.
     shown = "CAST(CAST({} AS VARCHAR) AS DOUBLE)" if pa.types.is_float32(kind) else "{}"
-    asked = {
+    requested = {
         "count": f"count({column})",
         "missing": f"count(*) - count({column})",
         "distinct": f"count(DISTINCT {column})",
     }
     top = ""
     if not pa.types.is_nested(kind):
-        asked |= {key: shown.format(f"{key}({column})") for key in ("min", "max")}
+        requested |= {key: shown.format(f"{key}({column})") for key in ("min", "max")}
         top = (
             f"SELECT {shown.format(column)} AS top, count(*) AS top_count FROM {table} "  # noqa: S608 - quoted
             f"WHERE {column} IS NOT NULL GROUP BY {column} HAVING count(*) > 1 "
@@ -235,9 +235,9 @@ def _description(connected: DafSession, table: str, field: pa.Field) -> dict[str
         )
     if sql.is_number(kind):
         number = f"CAST({column} AS DOUBLE)"
-        asked["mean"] = f"avg({number})"
-        asked |= {key: f"percentile_cont({number}, {part})" for key, part in _QUARTILES.items()}
-    listed = ", ".join(f'{each} AS "{key}"' for key, each in asked.items())
+        requested["mean"] = f"avg({number})"
+        requested |= {key: f"percentile_cont({number}, {part})" for key, part in _QUARTILES.items()}
+    listed = ", ".join(f'{each} AS "{key}"' for key, each in requested.items())
     described = {**dict.fromkeys(_DESCRIPTION), "column": field.name, "type": str(kind)}
     for query in filter(None, (f"SELECT {listed} FROM {table}", top)):  # noqa: S608 - quoted
         described |= dict(*connected.sql(query).to_pylist())

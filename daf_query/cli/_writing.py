@@ -294,7 +294,7 @@ def counts_of(options: Namespace) -> Any:
     given = options.counts_as
     if len(given) == 1 and "=" not in given[0]:
         return given[0]
-    return shared.named_texts(given, option="--counts-as", example="X=uint16") or None
+    return shared.named_strings(given, option="--counts-as", example="X=uint16") or None
 
 
 def _obs_axis(path: str) -> str:
@@ -543,7 +543,7 @@ def _columns(given: str | None) -> dict[str, str] | None:
         return None
     listed = [part.strip() for part in given.split(",") if part.strip()]
     pairs = [part if "=" in part else f"{part}={part}" for part in listed]
-    return shared.named_texts(pairs, option="--columns", example="cell_type=label")
+    return shared.named_strings(pairs, option="--columns", example="cell_type=label")
 
 
 @command(

@@ -335,8 +335,8 @@ def _current_selection(explorer: Explorer) -> Selection | None:
     return selection if is_current else None
 
 
-def _selected_positions(explorer: Explorer, schema: str, axis: str) -> Positions:
-    """Return the positions of the selection.
+def _selection_of(explorer: Explorer, schema: str, axis: str) -> Selection:
+    """Return the selection of an axis.
 
     Raises
     ------
@@ -353,7 +353,7 @@ def _selected_positions(explorer: Explorer, schema: str, axis: str) -> Positions
             f"{schema}.{axis}",
             "select entries of this axis first",
         )
-    return selection.positions
+    return selection
 
 
 def _sent_positions(content: bytes, along: AxisRows) -> Positions:
@@ -379,20 +379,20 @@ def save(explorer: Explorer, question: Question) -> Answer:
             403, "this explorer only reads", "start daf explore with --write OVERLAY to save"
         )
     sql = values.optional_string("sql")
-    if sql is not None:
-        explorer.data.session.save_vector(axis, name, sql, schema=schema, if_exists=if_exists)
-        return {"name": name}
-    if not values.flag("selection"):
-        raise refusal(400, "'values' needs 'sql', or 'selection': true")
-    along = explorer.data.rows(schema, axis)
-    is_selected = np.zeros(along.whole.length, np.bool_)
-    is_selected[_selected_positions(explorer, along.tables.name, axis)] = True
-    saved = pa.array(is_selected)
-    if values.content.get("true") is not None or values.content.get("false") is not None:
-        labels = (pa.scalar(values.string(each)) for each in ("true", "false"))
-        saved = pc.if_else(saved, *labels)
-    _, daf = explorer.data.session._writable(schema, axis)  # noqa: SLF001 - our own
-    daf.set_vector(axis, name, saved, if_exists=if_exists)
+    if sql is None:
+        if not values.flag("selection"):
+            raise refusal(400, "'values' needs 'sql', or 'selection': true")
+        along = explorer.data.rows(schema, axis)
+        selection = _selection_of(explorer, along.tables.name, axis)
+        inside, outside = "TRUE", "FALSE"
+        if values.content.get("true") is not None or values.content.get("false") is not None:
+            inside, outside = (quoted_string(values.string(each)) for each in ("true", "false"))
+        sql = (
+            f"SELECT entry.name, CASE WHEN chosen.name IS NULL THEN {outside} ELSE {inside} END "  # noqa: S608 - quoted
+            f"AS saved FROM {along.table} AS entry LEFT JOIN {quoted_name(selection.table)} "
+            "AS chosen ON entry.name = chosen.name"
+        )
+    explorer.data.session.save_vector(axis, name, sql, schema=schema, if_exists=if_exists)
     return {"name": name}
 
 
@@ -429,7 +429,7 @@ def _slice(explorer: Explorer, question: Question) -> MatrixSlice:
     chosen: Selector = question.optional_string("rows")
     session = explorer.data.session
     if question.flag("selection"):
-        positions = _selected_positions(explorer, schema, rows_axis)
+        positions = _selection_of(explorer, schema, rows_axis).positions
         if isinstance(chosen, str):
             matching = explorer.data.rows(schema, rows_axis).chosen(chosen)
             positions = np.intersect1d(positions, matching)

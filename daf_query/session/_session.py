@@ -10,6 +10,7 @@ import os
 import re
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
+from functools import cache
 from pathlib import Path
 from typing import Any, Final, Literal, Self, TypeAlias, TypeVar
 
@@ -261,9 +262,8 @@ def matching_paths(pattern: str) -> list[str]:
         matching = matching_urls(before)
     else:
         names = sorted(glob.glob(before, recursive=True))  # noqa: PTH207 - Path.glob is relative
-        folders = {path: Path(path).parent for path in names}
-        of_indexes = {f for f in set(folders.values()) if any(map(_is_index, (f, *f.parents)))}
-        matching = [p for p in names if folders[p] not in of_indexes and not _is_index(Path(p))]
+        is_index = cache(_is_index)
+        matching = [p for p in names if not any(map(is_index, (Path(p), *Path(p).parents)))]
     paths = [path + separator + group for path in matching]
     if not paths:
         hint = errors.unresolved(pattern)
