@@ -207,7 +207,7 @@ def _shown(value: Any) -> Any:
 
 
 def _chosen(options: Namespace, columns: Sequence[str]) -> list[str]:
-    """Return the columns that are requested for."""
+    """Return the columns that are asked for."""
     names = shared.listed_names(options.columns) or [options.columns]
     for name in names:
         if name not in columns:
