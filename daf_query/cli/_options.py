@@ -234,7 +234,7 @@ def is_terminal() -> bool:
 
 def given(options: Namespace, *names: str) -> dict[str, Any]:
     """Return those options that are given, as keywords of a function that has them, too."""
-    values = {name: getattr(options, name) for name in names}
+    values = {name: getattr(options, name, None) for name in names}
     return {name: value for name, value in values.items() if value is not None}
 
 
@@ -357,18 +357,17 @@ _FILE: Final = "@"
 
 def reading(options: Namespace) -> DafSession:
     """Connect the path of a command for reading, with the overlay if one is given."""
-    skip_broken = getattr(options, "skip_broken", False)
-    names: dict[str, Any] = {key: getattr(options, key, None) for key in ("obs_is", "var_is")}
+    names: dict[str, Any] = given(options, "obs_is", "var_is", "skip_broken")
     connected = session.connect(
         options.path,
         mode="r",
         overlay=options.overlay,
         provenance=not getattr(options, "no_provenance", True),
-        skip_broken=skip_broken,
         **names,
     )
-    if skip_broken and len(connected.members()) < len(session.matching_paths(options.path)):
-        options.has_left_out = True
+    if names.get("skip_broken"):
+        wanted = session.matching_paths(options.path)
+        options.has_left_out = len(connected.members()) < len(wanted)
     return connected
 
 

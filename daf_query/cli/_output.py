@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import ast
 import io
-import itertools
 import json
 import math
 import os
@@ -16,7 +15,6 @@ import re
 import shutil
 import signal
 import sys
-import textwrap
 import traceback
 from argparse import Namespace
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -104,35 +102,23 @@ def print_table(lines: Sequence[str], command: str | None) -> None:
 
 
 def aligned(
-    names: Sequence[str],
-    rows: Iterable[Sequence[str]],
-    is_number: Sequence[bool],
-    *,
-    is_wrapped: bool = False,
+    names: Sequence[str], rows: Iterable[Sequence[str]], is_number: Sequence[bool]
 ) -> list[str]:
-    """Return the lines of a table, numbers to the right; long cells are wrapped at words, or cut.
+    """Return the lines of a table, numbers to the right.
 
     >>> aligned(["type", "n"], [["B", "12"]], [False, True])
     ['type   n', '----  --', 'B     12']
     """
     listed = [[visible(cell).translate(_BLANKS) for cell in row] for row in (names, *rows)]
-    parts = [[_cell_lines(cell, is_wrapped=is_wrapped) for cell in row] for row in listed[1:]]
-    shown = [line for row in parts for line in itertools.zip_longest(*row, fillvalue="")]
-    widths = [max(map(text_width, column)) for column in zip(listed[0], *shown, strict=True)]
+    widths = [max(map(text_width, column)) for column in zip(*listed, strict=True)]
     lines = []
-    for row in (listed[0], ["-" * width for width in widths], *shown):
+    for row in (listed[0], ["-" * width for width in widths], *listed[1:]):
         cells = []
         for cell, width, to_right in zip(row, widths, is_number, strict=True):
             blanks = " " * (width - text_width(cell))
             cells.append(blanks + cell if to_right else cell + blanks)
         lines.append("  ".join(cells).rstrip())
     return lines
-
-
-def _cell_lines(cell: str, *, is_wrapped: bool) -> list[str]:
-    if is_wrapped and len(cell) > _MAX_CELL:
-        return textwrap.wrap(cell, _MAX_CELL) or [""]
-    return [cell]
 
 
 def cell_text(value: Any) -> str:
@@ -151,17 +137,13 @@ def cell_text(value: Any) -> str:
     return str(value)
 
 
-def table_lines(
-    rows: Rows, *, max_rows: int | None, option: str = "--max-rows", is_wrapped: bool = False
-) -> list[str]:
+def table_lines(rows: Rows, *, max_rows: int | None, option: str = "--max-rows") -> list[str]:
     """Return rows as an aligned table; numbers to the right, at most ``max_rows`` of them.
 
     Parameters
     ----------
     option
         What shows all.
-    is_wrapped
-        Whether long cells are wrapped at words; else they are cut.
     """
     if rows.schema.names == sql.PLAN_COLUMNS:
         return list(_plan_lines(rows))
@@ -172,14 +154,12 @@ def table_lines(
     for batch in rows.batches:
         total += batch.num_rows
         page = batch if max_rows is None else batch.slice(0, max_rows - len(shown))
-        shown.extend([cell_text(value) for value in row] for row in row_files.lists_of(page))
+        shown.extend([_cell(value) for value in row] for row in row_files.lists_of(page))
         if total > most:
             break
-    if not is_wrapped:
-        shown = [[_shortened(cell.replace("\n", " ")) for cell in row] for row in shown]
     types = pa.types
     is_number = [types.is_integer(t) or types.is_floating(t) for t in rows.schema.types]
-    lines = aligned(rows.schema.names, shown, is_number, is_wrapped=is_wrapped)
+    lines = aligned(rows.schema.names, shown, is_number)
     if total > len(shown):
         count = f"{total:,}" if total <= most else f"more than {most:,}"
         lines.append(f"... {count} rows; {len(shown)} shown, {option} 0 shows all")
@@ -196,7 +176,8 @@ def _plan_lines(rows: Rows) -> Iterator[str]:
             yield from (f"  {visible(line)}" for line in str(row["plan"]).rstrip().split("\n"))
 
 
-def _shortened(text: str) -> str:
+def _cell(value: Any) -> str:
+    text = cell_text(value)
     return text if len(text) <= _MAX_CELL else f"{text[: _MAX_CELL - 1]}…"
 
 

@@ -244,7 +244,6 @@ class _Prompt:
                     result.rows(),
                     max_rows=outputs.shown_rows(self.max_rows, self.pager),
                     option=".maxrows",
-                    is_wrapped=True,
                 )
         if output is None and self.mode != "table":
             outputs.print_rows(result.rows(), self.mode)
