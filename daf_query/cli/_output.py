@@ -47,7 +47,6 @@ LEFT_OUT: Final = 4
 INTERRUPTED: Final = 128 + signal.SIGINT
 
 _CODES: Final = {"heading": "1", "faint": "2", "error": "1;31"}
-_ESCAPES: Final = re.compile(r"\x1b\[[\d;]*m")
 _BLANKS: Final = str.maketrans("\n\t", "  ")
 _STANDARD_OUTPUT: Final = 1
 _TERMINAL_ROWS: Final = 40
@@ -85,14 +84,10 @@ def pager() -> str | None:
 
 
 def print_table(lines: Sequence[str], command: str | None) -> None:
-    """Print the lines of a table, its two first apart; in a pager if there is one and need be."""
-    lines = [
-        coloured(lines[0], "heading", sys.stdout),
-        *(line if line.strip("- ") else coloured(line, "faint", sys.stdout) for line in lines[1:2]),
-        *lines[2:],
-    ]
+    """Print the lines of a table, the first in bold; in a pager if there is one and need be."""
     size = shutil.get_terminal_size()
-    is_wide = any(text_width(_ESCAPES.sub("", line)) > size.columns for line in lines)
+    is_wide = any(text_width(line) > size.columns for line in lines)
+    lines = [coloured(lines[0], "heading", sys.stdout), *lines[1:]]
     if command is None or (len(lines) < size.lines and not is_wide):
         print(*lines, sep="\n")
         return

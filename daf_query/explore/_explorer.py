@@ -6,9 +6,7 @@ time.
 
 from __future__ import annotations
 
-import os
 import secrets
-import stat
 import threading
 import time
 from collections import OrderedDict
@@ -20,6 +18,7 @@ from typing import Final, Generic, TypeVar
 import pyarrow as pa
 
 from daf_query._runs import Limits, Runs
+from daf_query.distributed import file_state
 from daf_query.explore._http import ENDINGS, RequestError, refusal
 from daf_query.matrix import Positions
 from daf_query.scan import NAME
@@ -27,6 +26,7 @@ from daf_query.session import DafSession, is_pattern, matching_paths
 from daf_query.slice import AxisRows
 from daf_query.sql import Connections
 from daf_storage import errors
+from daf_storage.stores import inode_of
 
 _MOST_DOWNLOADS: Final = 2
 _MOST_REMEMBERED: Final = 4
@@ -246,22 +246,15 @@ def replaced() -> RequestError:
 
 def _signature(paths: Sequence[str]) -> Hashable:
     """Return what files are known by; a directory sees changes by itself, so only which it is."""
-    parts = list[Hashable]()
-    for path in paths:
-        try:
-            files = matching_paths(path) if is_pattern(path) else [path.partition("#")[0]]
-        except errors.SourceNotFoundError:
-            files = []
-        for file in files if "://" not in path else ():
-            try:
-                status = os.stat(file)
-            except OSError:
-                parts.append((file,))
-                continue
-            changing = (status.st_size, status.st_mtime_ns)
-            which = (file, status.st_dev, status.st_ino)
-            parts.append(which if stat.S_ISDIR(status.st_mode) else which + changing)
-    return tuple(parts)
+    files = [file for path in paths if "://" not in path for file in _files_of(path)]
+    return tuple((file, inode_of(file), file_state(file)) for file in files)
+
+
+def _files_of(path: str) -> list[str]:
+    try:
+        return matching_paths(path) if is_pattern(path) else [path.partition("#")[0]]
+    except errors.SourceNotFoundError:
+        return []
 
 
 _TICKET_BYTES: Final = 24

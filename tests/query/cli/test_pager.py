@@ -38,7 +38,7 @@ def test_a_long_table(
     monkeypatch.setenv("PAGER", "sed s/^/paged:/")
     lines = lines_of(capfd, *query)
     assert len(lines) == 102
-    assert lines[:2] == ["paged:\x1b[1mname\x1b[0m", "paged:\x1b[2m----\x1b[0m"]
+    assert lines[:2] == ["paged:\x1b[1mname\x1b[0m", "paged:----"]
     monkeypatch.setenv("NO_COLOR", "1")
     lines = lines_of(capfd, *query, "--no-pager")
     assert (len(lines), lines[0]) == (43, "name")
