@@ -261,7 +261,12 @@ def print_json(record: Any, **how: Any) -> None:
 
 
 def report(
-    options: Namespace, text: object, *, details: Iterable[object] = (), **record: Any
+    options: Namespace,
+    text: object,
+    *,
+    details: Iterable[object] = (),
+    to: TextIO | None = None,
+    **record: Any,
 ) -> None:
     """Say what a command has done: a sentence, unless it is to be quiet, or JSON for programs.
 
@@ -269,6 +274,8 @@ def report(
     ----------
     details
         What is printed before the sentence in any case.
+    to
+        Where the sentence goes, if not to standard output.
     """
     if options.format == "json":
         print_json(record)
@@ -276,7 +283,7 @@ def report(
     for each in details:
         print(visible_name(each))
     if text and options.progress == "auto":
-        print(visible(text))
+        print(visible(text), file=to)
 
 
 def print_report(found: Any, file_format: str | None) -> None:

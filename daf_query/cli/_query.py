@@ -396,18 +396,21 @@ def extract_command(options: Namespace) -> None:
                 **_anndata_choice(options),
             )
         counts = part.counts if part.of_several else {}
-        if is_json:
-            axes = part.rows_axis, part.columns_axis
-            shape = {"rows": part.shape[0], "columns": part.shape[1], "nonzero": part.nnz}
-            print_json({"path": output, "axes": axes, **shape, "data_sets": counts})
-        elif options.progress == "auto":
-            members = [f"\n  {visible_name(name)}: {count:,}" for name, count in counts.items()]
-            print(
-                f"wrote {part.shape[0]:,} {visible_name(part.rows_axis)} x {part.shape[1]:,} "
-                f"{visible_name(part.columns_axis)} ({part.nnz:,} non-zero) to "
-                f"{'standard output' if output is None else described(output)}{''.join(members)}",
-                file=sys.stderr if output is None else sys.stdout,
-            )
+        members = [f"\n  {visible_name(name)}: {count:,}" for name, count in counts.items()]
+        rows, columns = part.shape
+        outputs.report(
+            options,
+            f"wrote {rows:,} {visible_name(part.rows_axis)} x {columns:,} "
+            f"{visible_name(part.columns_axis)} ({part.nnz:,} non-zero) to "
+            f"{'standard output' if output is None else described(output)}{''.join(members)}",
+            to=sys.stderr if output is None else None,
+            path=output,
+            axes=(part.rows_axis, part.columns_axis),
+            rows=rows,
+            columns=columns,
+            nonzero=part.nnz,
+            data_sets=counts,
+        )
 
 
 def _standard_output(file_format: str | None) -> str:

@@ -23,7 +23,7 @@ from daf_query.cli._later import (
     webbrowser,
 )
 from daf_query.cli._options import command, given, grouped, option
-from daf_query.cli._output import DONE, FAILED, print_json
+from daf_query.cli._output import print_json
 from daf_storage import errors
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ class ClearTextWarning(errors.DafWarning):
     option("FILE", "an .h5ad, .zarr, Parquet or Arrow file", dest="path"),
     option("--format", "what it prints", choices=("json",), default="json"),
 )
-def provenance_command(options: Namespace) -> int:
+def provenance_command(options: Namespace) -> None:
     """Print which query, data sets and packages a file was made of.
 
     Examples
@@ -72,10 +72,8 @@ def provenance_command(options: Namespace) -> int:
     """
     record = provenance.provenance(options.path)
     if record is None:
-        print(f"daf: error: {options.path} does not say where it comes from", file=sys.stderr)
-        return FAILED
+        raise errors.NotFoundError(f"{options.path} does not say where it comes from")
     print_json(record, ensure_ascii=False)
-    return DONE
 
 
 @command(
