@@ -324,37 +324,34 @@ _ARGUMENTS: Final = (
     *("rows_axis", "columns_axis"),
 )
 _QUOTED: Final = "'([^']*)'"
-_FORMS: Final[Any] = (
-    (re.escape(errors.REPLACE), "--overwrite"),
-    (r'\bduplicates="make_unique"', "--make-unique"),
-    (
-        r"\bempty=\{(\([^)]*\)|'[^']*'): [^}]*\}",
-        lambda found: f"--empty {'/'.join(re.findall(_QUOTED, found[1]))}=VALUE",
+_FORMS: Final[Mapping[str, Any]] = {
+    re.escape(errors.REPLACE): "--overwrite",
+    r'\bduplicates="make_unique"': "--make-unique",
+    r"\bempty=\{(\([^)]*\)|'[^']*'): [^}]*\}": lambda found: (
+        f"--empty {'/'.join(re.findall(_QUOTED, found[1]))}=VALUE"
     ),
-    (r"\b(join|merge)=[\"'](\w+)[\"']", r"--\1 \2"),
-    (r"\b(rows|columns|by|where|weights|stratify|groups|reference)=([\"'])", r"--\1 \2"),
-    (r"\b(rows|columns)_axis='([^']*)'", r"--\1-axis \2"),
-    (r"\bparams=\{'([^']*)': [^}]*\}", r"--param \1=..."),
-    (r"\bparams=(?= has)", "--param"),
-    (r"\bsay which format\b", "say which format with --format"),
-    (r"\bprefix=True", "--prefix"),
-    (r"\bis_log1p=False", "--counts"),
-    (r"\bcolumns=\{'([^']*)': '([^']*)'\}", r"--columns \1=\2"),
-    (r"\b(of|pass) split=(?= )", r"\1 --share"),
-    (
-        r"\{'[^']*': [\d.]+(, '[^']*': [\d.]+)*\}",
-        lambda found: re.sub(r"'([^']*)': ([\d.]+),?", r"--share \1=\2", found[0][1:-1]),
+    r"\b(join|merge)=[\"'](\w+)[\"']": r"--\1 \2",
+    r"\b(rows|columns|by|where|weights|stratify|groups|reference)=([\"'])": r"--\1 \2",
+    r"\b(rows|columns)_axis='([^']*)'": r"--\1-axis \2",
+    r"\bparams=\{'([^']*)': [^}]*\}": r"--param \1=...",
+    r"\bparams=(?= has)": "--param",
+    r"\bsay which format\b": "say which format with --format",
+    r"\bprefix=True": "--prefix",
+    r"\bis_log1p=False": "--counts",
+    r"\bcolumns=\{'([^']*)': '([^']*)'\}": r"--columns \1=\2",
+    r"\b(of|pass) split=(?= )": r"\1 --share",
+    r"\{'[^']*': [\d.]+(, '[^']*': [\d.]+)*\}": lambda found: re.sub(
+        r"'([^']*)': ([\d.]+),?", r"--share \1=\2", found[0][1:-1]
     ),
-    (re.escape(errors.SKIP_BROKEN), "--skip-broken"),
-    (r"\bnames=\[\.\.\.\]", "--names"),
-    (r"\banother dataset_axis\b(, or dataset_property=False)?", "another --dataset-axis"),
-    (r"\bpass a list: (rows|columns)=\[('[^'\"$`\\]+')\]", r'write --\1 "\2,"'),
-    (r"\bconnect\('([^']*)', overlay='([^']*)'\)", r"pass \1 --overlay \2"),
-    (
-        rf"(?<![\w'\"-])({'|'.join(_ARGUMENTS)})=(?=[ ,;:]|$)",
-        lambda found: f"--{found[1].replace('_', '-')}",
+    re.escape(errors.SKIP_BROKEN): "--skip-broken",
+    r"\bnames=\[\.\.\.\]": "--names",
+    r"\banother dataset_axis\b(, or dataset_property=False)?": "another --dataset-axis",
+    r"\bpass a list: (rows|columns)=\[('[^'\"$`\\]+')\]": r'write --\1 "\2,"',
+    r"\bconnect\('([^']*)', overlay='([^']*)'\)": r"pass \1 --overlay \2",
+    rf"(?<![\w'\"-])({'|'.join(_ARGUMENTS)})=(?=[ ,;:]|$)": lambda found: (
+        f"--{found[1].replace('_', '-')}"
     ),
-)
+}
 """How arguments and calls are written in messages, and on the command line."""
 _BESIDE: Final = r"(\(daf import (.+) OUT\.daf\.zarr\))(, or write beside it: )connect\(.+\)"
 _OVERLAYS: Final = {
@@ -366,11 +363,11 @@ _OVERLAYS: Final = {
 _DIAGNOSING: Final = re.compile(r"(.*): (\w+= .*; )db\.diagnose\((.*)\)(.*)")
 
 
-_IN_PROMPT: Final = (
-    ("with -o FILE", "with .output FILE"),
-    (", or say which format with --format", ""),
-    ("pass --param", "start daf sql with --param"),
-)
+_IN_PROMPT: Final = {
+    "with -o FILE": "with .output FILE",
+    ", or say which format with --format": "",
+    "pass --param": "start daf sql with --param",
+}
 """What the prompt says otherwise, which has no options."""
 
 
@@ -386,7 +383,7 @@ def option_forms(text: str, command: str = "") -> str:
         path, before, arguments, after = found.groups()
         written = command_line("diagnose", path, *ast.literal_eval(f"({arguments})"))
         return option_forms(before) + visible_name(written) + after  # in one line
-    for pattern, form in (*_FORMS, (_BESIDE, _OVERLAYS.get(command, r"\1"))):
+    for pattern, form in (*_FORMS.items(), (_BESIDE, _OVERLAYS.get(command, r"\1"))):
         text = re.sub(pattern, form, text)
     return text
 
@@ -433,8 +430,8 @@ def print_failure(
     if os.environ.get("DAF_DEBUG", "0") not in ("", "0"):
         traceback.print_exc()
     sentence = error if isinstance(error, str) else failure_sentence(error, command)
-    for written_outside, form in _IN_PROMPT if in_prompt else ():
-        sentence = sentence.replace(written_outside, form)
+    for outside, form in _IN_PROMPT.items() if in_prompt else ():
+        sentence = sentence.replace(outside, form)
     first, *details = visible(sentence).split("\n")
     place = sql.error_place(error, written) if written and isinstance(error, DafError) else None
     if place is not None:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import hmac
 import mimetypes
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Final, TypeAlias
@@ -133,24 +133,24 @@ _VERSION: Final = "X-Daf-Version"
 Handler: TypeAlias = Callable[[Explorer, Question], Answer]
 """Answers what the page asks for."""
 
-_COMPUTED: Final[tuple[tuple[str, str, Handler], ...]] = (
-    ("GET", "/api/catalogue", answers.overview),
-    ("POST", "/api/query", answers.query),
-    ("GET", "/api/summary", answers.summary),
-    ("GET", "/api/entries", answers.entries),
-    ("POST", "/api/points", answers.points),
-    ("POST", "/api/colour", answers.colour),
-    ("POST", "/api/rows", answers.rows),
-    ("POST", "/api/selection", answers.select),
-    ("GET", "/api/selection", answers.selected),
-    ("DELETE", "/api/selection", answers.deselect),
-    ("POST", "/api/extract/estimate", answers.estimate),
-    ("POST", "/api/extract", answers.extract),
-    ("POST", "/api/export", answers.export),
-    ("GET", "/download/{ticket}", answers.download),
-    ("POST", "/api/profile", answers.profile),
-    ("POST", "/api/save", answers.save),
-)
+_COMPUTED: Final[Mapping[str, Handler]] = {
+    "GET /api/catalogue": answers.overview,
+    "POST /api/query": answers.query,
+    "GET /api/summary": answers.summary,
+    "GET /api/entries": answers.entries,
+    "POST /api/points": answers.points,
+    "POST /api/colour": answers.colour,
+    "POST /api/rows": answers.rows,
+    "POST /api/selection": answers.select,
+    "GET /api/selection": answers.selected,
+    "DELETE /api/selection": answers.deselect,
+    "POST /api/extract/estimate": answers.estimate,
+    "POST /api/extract": answers.extract,
+    "POST /api/export": answers.export,
+    "GET /download/{ticket}": answers.download,
+    "POST /api/profile": answers.profile,
+    "POST /api/save": answers.save,
+}
 """What is answered by a run."""
 
 
@@ -187,7 +187,7 @@ def app(
     explorer = Explorer(data, limits or ExploreLimits())
     routes: list[Route | Mount] = [
         Route(path, partial(_answered, explorer, handler), methods=[method])
-        for method, path, handler in _COMPUTED
+        for (method, path), handler in ((key.split(), each) for key, each in _COMPUTED.items())
     ]
     routes.append(Route("/open/{ticket}", partial(_opening, explorer)))
     mimetypes.add_type("text/javascript", ".js")  # whatever the machine knows

@@ -49,19 +49,19 @@ ENDINGS: Final = Endings(
 """The errors of queries that end early."""
 
 
-_STATUSES: Final[tuple[tuple[type[BaseException], int], ...]] = (
-    (errors.BudgetError, 413),
-    (errors.SizeLimitError, 413),
-    (errors.ReadOnlyError, 403),
-    (errors.MissingDependencyError, 501),
-    (errors.InvalidInputError, 400),
-    (errors.NotFoundError, 404),
-    (errors.ExistsError, 409),
-    (errors.AppendOnlyError, 409),
-    (errors.InUseError, 409),
-    (errors.RemoteError, 502),
-    (errors.StorageFullError, 507),
-)
+_STATUSES: Final[Mapping[type[BaseException], int]] = {
+    errors.BudgetError: 413,
+    errors.SizeLimitError: 413,
+    errors.ReadOnlyError: 403,
+    errors.MissingDependencyError: 501,
+    errors.InvalidInputError: 400,
+    errors.NotFoundError: 404,
+    errors.ExistsError: 409,
+    errors.AppendOnlyError: 409,
+    errors.InUseError: 409,
+    errors.RemoteError: 502,
+    errors.StorageFullError: 507,
+}
 """Which status an error has; the first that fits."""
 _NO_MEMORY: Final = "the answer takes more memory than this machine has; ask for fewer rows"
 _REMEDIES: Final = {
@@ -107,7 +107,9 @@ def failure(error: BaseException, sql: str = "") -> tuple[int, dict[str, Any]]:
     if isinstance(error, RequestError):
         status = error.status
     else:
-        status = next((status for kind, status in _STATUSES if isinstance(error, kind)), 500)
+        status = next(
+            (status for kind, status in _STATUSES.items() if isinstance(error, kind)), 500
+        )
     return status, shown
 
 

@@ -165,15 +165,15 @@ class NotSupported(_Unformatted, pa.ArrowNotImplementedError):  # type: ignore[m
     """A request of a kind that this server does not answer: gRPC's ``UNIMPLEMENTED``."""
 
 
-_STATUSES: Final[tuple[tuple[type[BaseException], Callable[[str], Exception]], ...]] = (
-    (errors.RemoteError, flight.FlightUnavailableError),
-    (errors.ReadOnlyError, flight.FlightUnauthorizedError),
-    (errors.InvalidInputError, InvalidRequest),
-    (errors.NotFoundError, InvalidRequest),
-    (errors.BudgetError, InvalidRequest),
-    (DafError, flight.FlightInternalError),
-    (MemoryError, lambda _: InvalidRequest("the query takes more memory than the server has")),
-)
+_STATUSES: Final[Mapping[type[BaseException], Callable[[str], Exception]]] = {
+    errors.RemoteError: flight.FlightUnavailableError,
+    errors.ReadOnlyError: flight.FlightUnauthorizedError,
+    errors.InvalidInputError: InvalidRequest,
+    errors.NotFoundError: InvalidRequest,
+    errors.BudgetError: InvalidRequest,
+    DafError: flight.FlightInternalError,
+    MemoryError: lambda _: InvalidRequest("the query takes more memory than the server has"),
+}
 """Which status an error has; the first that fits."""
 
 
@@ -205,7 +205,7 @@ class Statuses:
         """
         if isinstance(error, flight.FlightError | InvalidRequest | NotSupported):
             return cast("Exception", error)
-        for error_type, made in _STATUSES:
+        for error_type, made in _STATUSES.items():
             if isinstance(error, error_type):
                 return made(self.shown(_sentence(error), requested))
         return cast("Exception", flight.FlightInternalError(fault("daf serve", error)))
