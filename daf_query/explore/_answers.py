@@ -399,7 +399,6 @@ def save(explorer: Explorer, question: Question) -> Answer:
 # Files to download
 
 _FORMATS: Final = {each.name: each.media_type for each in ROW_FORMATS.values() if each.media_type}
-_UNSAFE: Final = re.compile(r"[^\w.\- ]+", re.ASCII)
 _PART_BYTES: Final = 1 << 20
 
 
@@ -474,8 +473,7 @@ def download(explorer: Explorer, question: Question) -> Iterator[Part]:
     with TemporaryDirectory(prefix="daf-explore-") as folder:
         path = Path(folder) / f"download{Path(wanted.name).suffix}"
         wanted.write(path)
-        plain, encoded = _UNSAFE.sub("_", wanted.name), quote(wanted.name, safe="")
-        disposition = f"attachment; filename=\"{plain}\"; filename*=UTF-8''{encoded}"
+        disposition = f"attachment; filename*=UTF-8''{quote(wanted.name, safe='')}"
         size = str(path.stat().st_size)
         headers = {"Content-Length": size, "Content-Disposition": disposition}
         yield StreamingResponse((), headers=headers, media_type=wanted.media_type)
