@@ -16,50 +16,48 @@ from daf_storage import errors
 
 _SAVE: Final = "save('rows.parquet'), or .csv, .tsv, .json, .ndjson, .arrow"
 _SQL: Final = "SQL: GROUP BY, JOIN and window functions"
-_OF_ROWS: Final = {
-    "to_pandas()": "df to_df fetchdf fetch_df pandas toPandas as_pandas to_dataframe",
-    "to_polars()": "pl polars",
-    "to_arrow_table()": "arrow to_arrow fetch_arrow_table arrow_table",
-    "to_pylist()": "fetchall fetchone fetchmany to_list to_dicts tolist",
-    "to_pydict()": "to_dict",
-    "to_pandas().to_numpy()": "to_numpy numpy fetchnumpy values",
-    "column_names": "columns",
-    "schema": "dtypes types description",
-    "len(result) and column_names": "shape",
-    _SAVE: "to_csv write_csv to_parquet write_parquet to_json write_json to_excel write_ipc",
-    "sort('age DESC')": "sort_values order_by orderBy order",
-    "filter('age > 60')": "where query",
-    _SQL: "groupby group_by groupBy aggregate agg join merge with_columns assign pivot",
+_SPELLED: Final = {
+    "QueryResult": {
+        "to_pandas()": "df to_df fetchdf fetch_df pandas toPandas as_pandas to_dataframe",
+        "to_polars()": "pl polars",
+        "to_arrow_table()": "arrow to_arrow fetch_arrow_table arrow_table",
+        "to_pylist()": "fetchall fetchone fetchmany to_list to_dicts tolist",
+        "to_pydict()": "to_dict",
+        "to_pandas().to_numpy()": "to_numpy numpy fetchnumpy values",
+        "column_names": "columns",
+        "schema": "dtypes types description",
+        "len(result) and column_names": "shape",
+        _SAVE: "to_csv write_csv to_parquet write_parquet to_json write_json to_excel write_ipc",
+        "sort('age DESC')": "sort_values order_by orderBy order",
+        "filter('age > 60')": "where query",
+        _SQL: "groupby group_by groupBy aggregate agg join merge with_columns assign pivot",
+    },
+    "MatrixSlice": {
+        "to_pandas()": "df to_df",
+        "to_scipy()": "to_csr tocsr to_csc to_sparse sparse",
+        "to_numpy()": "X toarray todense to_array to_dense numpy",
+        "to_anndata()": "obs var layers obsm adata",
+        "save('slice.h5ad'), or .csv, .zarr and others": "to_csv write_csv write_h5ad write",
+    },
+    "DafSession": {
+        "sql('SELECT ...')": "query execute run cursor select",
+        "sql('SELECT * FROM AXIS LIMIT 5')": "head df fetchall",
+        "sql('SELECT * FROM {} LIMIT 5')": "obs var cell gene",
+        "tables()": "axes info list_tables show_tables keys",
+        "matrix(rows_axis, columns_axis, name)": "X layers obsm varm shape",
+        "matrix(rows_axis, columns_axis, name).to_anndata()": "to_anndata to_adata to_memory to_df",
+        "profile(rows_axis, columns_axis, name, by=...)": "groupby group_by aggregate",
+        "markers(rows_axis, columns_axis, name, by=...)": "rank_genes_groups",
+    },
+    "SessionPlots": {
+        "embedding('X_umap')": "umap tsne pca",
+        "profile(...).plot": "dotplot matrixplot",
+    },
 }
-_OF_SLICES: Final = {
-    "to_pandas()": "df to_df",
-    "to_scipy()": "to_csr tocsr to_csc to_sparse sparse",
-    "to_numpy()": "X toarray todense to_array to_dense numpy",
-    "to_anndata()": "obs var layers obsm adata",
-    "save('slice.h5ad'), or .csv, .zarr and others": "to_csv write_csv write_h5ad write",
-}
-_OF_SESSIONS: Final = {
-    "sql('SELECT ...')": "query execute run cursor select",
-    "sql('SELECT * FROM AXIS LIMIT 5')": "head df fetchall",
-    "sql('SELECT * FROM {} LIMIT 5')": "obs var cell gene",
-    "tables()": "axes info list_tables show_tables keys",
-    "matrix(rows_axis, columns_axis, name)": "X layers obsm varm shape",
-    "matrix(rows_axis, columns_axis, name).to_anndata()": "to_anndata to_adata to_memory to_df",
-    "profile(rows_axis, columns_axis, name, by=...)": "groupby group_by aggregate",
-    "markers(rows_axis, columns_axis, name, by=...)": "rank_genes_groups",
-}
-_OF_PLOTS: Final = {
-    "embedding('X_umap')": "umap tsne pca",
-    "profile(...).plot": "dotplot matrixplot",
-}
+"""By what is written here, the foreign names of each class."""
 FOREIGN_NAMES: Final = {
     kind: {name: here for here, names in spelled.items() for name in names.split()}
-    for kind, spelled in (
-        ("QueryResult", _OF_ROWS),
-        ("MatrixSlice", _OF_SLICES),
-        ("DafSession", _OF_SESSIONS),
-        ("SessionPlots", _OF_PLOTS),
-    )
+    for kind, spelled in _SPELLED.items()
 }
 """The foreign names of each class, with what to write instead."""
 
