@@ -82,15 +82,14 @@ def info_command(options: Namespace) -> None:
     is_pattern = any(map(options.path.__contains__, "*?[")) and session.is_pattern(options.path)
     with contextlib.ExitStack() as closing:
         if is_pattern:
-            found = closing.enter_context(shared.reading(options)).members()
+            bases = found = closing.enter_context(shared.reading(options)).members()
         else:
-            names = given(options, "obs_is", "var_is")
-            daf: DafReader = daf_storage.open_daf(options.path, **names)
-            if options.overlay is not None:
-                daf = daf_storage.open_overlay(daf, options.overlay, "r")
-            found = {options.path: closing.enter_context(daf)}
+            base = daf_storage.open_daf(options.path, **given(options, "obs_is", "var_is"))
+            layered = options.overlay is not None
+            daf = daf_storage.open_overlay(base, options.overlay, "r") if layered else base
+            found, bases = {options.path: closing.enter_context(daf)}, {options.path: base}
         if options.format == "json":
-            records = {name: _summary(daf) for name, daf in found.items()}
+            records = {name: _summary(daf, bases[name]) for name, daf in found.items()}
             several = {"path": options.path, "data_sets": records}
             print_json(several if is_pattern else records[options.path])
             return
@@ -100,7 +99,7 @@ def info_command(options: Namespace) -> None:
             if is_pattern:
                 print(visible(f"\n{visible_name(name)}"))
             print(visible(daf.description()))
-            if (status := _sidecar(daf)) is not None:
+            if (status := _sidecar(bases[name])) is not None:
                 print(f"sidecar: {visible_name(sidecar_line(status))}")
             if options.values:
                 print(*_value_lines(daf), sep="\n")
@@ -122,9 +121,9 @@ def _value_lines(daf: DafReader) -> Iterator[str]:
             yield from (f"  {line}" for line in lines)
 
 
-def _summary(daf: DafReader) -> dict[str, Any]:
+def _summary(daf: DafReader, base: DafReader) -> dict[str, Any]:
     """Return what the JSON has of a data set, with the sidecar of its file."""
-    status = _sidecar(daf)
+    status = _sidecar(base)
     return daf.summary().as_dict() | ({} if status is None else {"sidecar": asdict(status)})
 
 
